@@ -1,0 +1,181 @@
+// Package lint holds the project's own rules as tests: which package may import
+// what, how large a file and a function may grow, and that what is exported is
+// documented. An exception is a line here, with its reason.
+package lint
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	root             = "../.."
+	maxFileLines     = 600
+	maxFunctionLines = 90
+)
+
+// pure packages decide; they know no network, no SDK and no storage.
+var pure = []string{"key", "ticks", "scan", "adaptive", "debian", "odata", "splitbench"}
+
+// forbidden says who must not import what, and why.
+var forbidden = []struct{ from, to, why string }{
+	{"internal/storage", "internal/engine", "storage knows nothing of scans' life"},
+	{"internal/ledger", "internal/engine", "the ledger treats requests and messages as opaque"},
+	{"internal/engine", "internal/function", "the engine does not know who calls it"},
+	{"internal/engine", "internal/host", "the engine does not know who calls it"},
+	{"internal/function", "internal/host", "what runs in the cloud has no local host in it"},
+	{"internal/function", "internal/emulator", "what runs in the cloud has no emulator in it"},
+	{"internal/host", "internal/engine", "the host runs any app, by its files alone"},
+	{"internal/emulator", "internal/storage", "the emulator must not share its client's mistakes"},
+}
+
+type listed struct {
+	ImportPath string
+	Deps       []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	c := exec.Command("go", "list", "-json=ImportPath,Deps", "./...")
+	c.Dir = root
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	all := packages(t)
+	if len(all) < 10 {
+		t.Fatalf("only %d packages", len(all))
+	}
+	for _, p := range all {
+		name := strings.TrimPrefix(p.ImportPath, "tablesweep/")
+		if slices.Contains(pure, strings.TrimPrefix(name, "internal/")) {
+			for _, d := range p.Deps {
+				if d == "net/http" || strings.Contains(d, "azure-sdk") || d == "tablesweep/internal/storage" {
+					t.Errorf("%s imports %s; it must stay pure", name, d)
+				}
+			}
+		}
+		for _, f := range forbidden {
+			if name == f.from && slices.Contains(p.Deps, "tablesweep/"+f.to) {
+				t.Errorf("%s imports %s: %s", f.from, f.to, f.why)
+			}
+		}
+		if slices.Contains(p.Deps, "testing") && !strings.HasSuffix(name, "test") {
+			t.Errorf("%s imports testing outside of tests", name)
+		}
+	}
+}
+
+// sources calls fn for each Go file, parsed.
+func sources(t *testing.T, fn func(path string, set *token.FileSet, f *ast.File)) {
+	t.Helper()
+	n := 0
+	for _, dir := range []string{"handler", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			n++
+			fn(strings.TrimPrefix(filepath.ToSlash(path), root+"/"), set, f)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n < 50 {
+		t.Fatalf("only %d files", n)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	sources(t, func(path string, set *token.FileSet, f *ast.File) {
+		if lines := set.File(f.Pos()).LineCount(); lines > maxFileLines {
+			t.Errorf("%s has %d lines, want at most %d", path, lines, maxFileLines)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				if lines := set.Position(fn.End()).Line - set.Position(fn.Pos()).Line + 1; lines > maxFunctionLines {
+					t.Errorf("%s: %s has %d lines, want at most %d", path, fn.Name, lines, maxFunctionLines)
+				}
+				if fn.Name.Name == "init" && fn.Recv == nil {
+					t.Errorf("%s has an init function; wire in main", path)
+				}
+			}
+		}
+	})
+}
+
+func TestExportedNamesAreDocumented(t *testing.T) {
+	documented := map[string]bool{} // directories with a package comment
+	sources(t, func(path string, _ *token.FileSet, f *ast.File) {
+		dir := filepath.Dir(path)
+		documented[dir] = documented[dir] || f.Doc != nil
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) && !trivial[d.Name.Name] {
+					t.Errorf("%s: %s has no comment", path, d.Name)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if s, ok := s.(*ast.TypeSpec); ok && s.Name.IsExported() && s.Doc == nil && d.Doc == nil {
+						t.Errorf("%s: %s has no comment", path, s.Name)
+					}
+				}
+			}
+		}
+	})
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no comment", dir)
+		}
+	}
+}
+
+// trivial methods have a meaning given by the standard library.
+var trivial = map[string]bool{"Error": true, "Unwrap": true, "String": true, "ServeHTTP": true, "Header": true, "Write": true, "WriteHeader": true, "Len": true, "Less": true, "Swap": true, "UnmarshalJSON": true, "MarshalJSON": true}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	t := d.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	name, ok := t.(*ast.Ident)
+	return ok && name.IsExported()
+}
