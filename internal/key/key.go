@@ -1,0 +1,101 @@
+// Package key orders table keys and computes with their prefixes.
+//
+// The Table service sorts rows by PartitionKey, then RowKey, each compared as
+// ordinal UTF-16 code units. Go compares strings by their UTF-8 bytes, which is
+// code point order. The two differ in one place: characters above U+FFFF are
+// encoded in UTF-16 with surrogates (U+D800–U+DFFF) and so sort before
+// U+E000–U+FFFF. Everything that compares keys in this project goes through this
+// package, so that no other has to know. It does no I/O.
+package key
+
+import "unicode/utf8"
+
+// Key addresses one row. Either part may be empty.
+type Key struct {
+	Partition string // PartitionKey
+	Row       string // RowKey
+}
+
+// Compare orders two rows as the service does: by partition, then by row key.
+func (k Key) Compare(other Key) int {
+	if c := Compare(k.Partition, other.Partition); c != 0 {
+		return c
+	}
+	return Compare(k.Row, other.Row)
+}
+
+// Compare orders two keys as the service does, by ordinal UTF-16 code units.
+// Both must be valid UTF-8. The result is -1, 0 or +1.
+func Compare(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			// Of the bytes that can differ first, only the lead bytes of
+			// three-byte characters from U+E000 (0xEE, 0xEF) and of four-byte
+			// characters (0xF0 and up) are ordered otherwise in UTF-16.
+			if rank(a[i]) < rank(b[i]) {
+				return -1
+			}
+			return 1
+		}
+	}
+	switch {
+	case len(a) < len(b):
+		return -1
+	case len(a) > len(b):
+		return 1
+	}
+	return 0
+}
+
+// rank gives the byte's place in UTF-16 order.
+func rank(b byte) int {
+	if b == 0xEE || b == 0xEF {
+		return int(b) + 0x100
+	}
+	return int(b)
+}
+
+// Less reports whether a sorts before b.
+func Less(a, b string) bool { return Compare(a, b) < 0 }
+
+// Successor returns the smallest key that is greater than every key starting
+// with prefix. There is none, and ok is false, when prefix is empty or consists
+// of U+FFFF alone. The result is always well formed: no surrogate pair is cut.
+func Successor(prefix string) (next string, ok bool) {
+	for len(prefix) > 0 {
+		r, size := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-size]
+		if r, ok := nextRune(r); ok {
+			return prefix + string(r), true
+		}
+	}
+	return "", false
+}
+
+// nextRune returns the character after r in UTF-16 order, which runs
+// U+0000–U+D7FF, U+10000–U+10FFFF, U+E000–U+FFFF.
+func nextRune(r rune) (rune, bool) {
+	switch r {
+	case 0xD7FF:
+		return 0x10000, true
+	case utf8.MaxRune:
+		return 0xE000, true
+	case 0xFFFF:
+		return 0, false
+	}
+	return r + 1, true
+}
+
+// Units returns the key's length in UTF-16 code units, which is how the service
+// measures it.
+func Units(s string) int {
+	n := 0
+	for _, r := range s {
+		n++
+		if r > 0xFFFF {
+			n++
+		}
+	}
+	return n
+}

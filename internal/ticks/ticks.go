@@ -1,0 +1,36 @@
+// Package ticks writes times as row keys that sort newest first.
+//
+// A key is DateTime.MaxValue.Ticks minus the time's own ticks, in 19 digits: the
+// log-tail pattern of Microsoft's table design guide. A tick is 100 ns; ticks
+// count from the year 1. A table's first rows are then the newest, which is the
+// only order the Table service has to give.
+package ticks
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Max is .NET's DateTime.MaxValue.Ticks, 9999-12-31T23:59:59.9999999Z.
+const Max = 3155378975999999999
+
+// unixEpoch is 1970-01-01T00:00:00Z in ticks.
+const unixEpoch = 621355968000000000
+
+// Inverted returns the time's key. The time is cut to a tick, and must lie in the
+// years 1 to 9999.
+func Inverted(t time.Time) string {
+	n := unixEpoch + t.Unix()*1e7 + int64(t.Nanosecond()/100)
+	return fmt.Sprintf("%019d", Max-n)
+}
+
+// Time returns the time that the key was made of.
+func Time(inverted string) (time.Time, error) {
+	n, err := strconv.ParseInt(inverted, 10, 64)
+	if err != nil || len(inverted) != 19 || n < 0 || n > Max {
+		return time.Time{}, fmt.Errorf("%q is not a time of 19 digits", inverted)
+	}
+	n = Max - n - unixEpoch
+	return time.Unix(n/1e7, n%1e7*100).UTC(), nil
+}
