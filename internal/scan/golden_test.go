@@ -1,0 +1,133 @@
+package scan_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the transcripts in testdata; read the diff before committing it")
+
+// names is the table of the published example.
+var names = []key.Key{
+	{Partition: "Dashner", Row: "Cleopatra"},
+	{Partition: "Davis", Row: "Gemma"},
+	{Partition: "Davis", Row: "Loralee"},
+	{Partition: "Dodge", Row: "Lowell"},
+	{Partition: "Hartlage", Row: "Marketta"},
+	{Partition: "Nuckles", Row: "Timmy"},
+	{Partition: "Rundle", Row: "Coleen"},
+	{Partition: "Splawn", Row: "Lise"},
+	{Partition: "Wedell", Row: "Annabelle"},
+	{Partition: "Wongus", Row: "Rosenda"},
+}
+
+// TestTranscripts runs the published example with segments of two rows, depth
+// first, and compares each query, its rows and its children with the transcript
+// kept in testdata.
+func TestTranscripts(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		strategy scan.Strategy
+		bounds   scan.Bounds
+	}{
+		{"prefix", scan.Prefix{}, scan.Bounds{}},
+		{"prefix-two-segments", scan.Prefix{FirstSegments: 2, NextSegments: 1}, scan.Bounds{}},
+		{"prefix-keep-partitions", scan.Prefix{KeepPartitions: true}, scan.Bounds{}},
+		{"prefix-bounds", scan.Prefix{}, scan.Bounds{Prefix: "D", After: "Dashner", Before: "Dodge"}},
+		{"serial", scan.Serial{}, scan.Bounds{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := transcript(t, tt.strategy, tt.bounds)
+			file := filepath.Join("testdata", tt.name+".txt")
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func transcript(t *testing.T, s scan.Strategy, b scan.Bounds) string {
+	t.Helper()
+	var out strings.Builder
+	var walk func(step scan.Step, depth int)
+	walk = func(step scan.Step, depth int) {
+		indent := strings.Repeat("  ", depth)
+		fmt.Fprintf(&out, "%squery %s\n", indent, describe(step))
+		page := readTwo(step)
+		for _, k := range page.Keys {
+			fmt.Fprintf(&out, "%s  row %s/%s\n", indent, k.Partition, k.Row)
+		}
+		if page.Next != nil {
+			fmt.Fprintf(&out, "%s  token\n", indent)
+		}
+		o, err := s.Advance(step, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Yield != len(page.Keys) {
+			fmt.Fprintf(&out, "%s  yields %d\n", indent, o.Yield)
+		}
+		for _, c := range o.Children {
+			walk(c, depth+1)
+		}
+	}
+	walk(s.Start(b), 0)
+	return out.String()
+}
+
+func describe(s scan.Step) string {
+	r := s.Range
+	what, clauses := "PK", []string{}
+	if r.Partition != nil {
+		clauses = append(clauses, "PK = "+*r.Partition)
+		what = "RK"
+	}
+	if r.Low != nil {
+		clauses = append(clauses, what+map[bool]string{true: " > ", false: " >= "}[r.Low.Open]+r.Low.Key)
+	}
+	if r.High != nil {
+		clauses = append(clauses, what+map[bool]string{true: " < ", false: " <= "}[r.High.Open]+r.High.Key)
+	}
+	if s.Token != nil {
+		clauses = append(clauses, "from token")
+	}
+	if len(clauses) == 0 {
+		return "all"
+	}
+	return strings.Join(clauses, ", ")
+}
+
+// readTwo answers a query from the example's table with two rows at most. The
+// token is the key of the next row.
+func readTwo(s scan.Step) scan.Page {
+	var p scan.Page
+	for _, k := range names {
+		if !s.Range.Contains(k) || s.Token != nil && k.Compare(key.Key{Partition: s.Token.Partition, Row: s.Token.Row}) < 0 {
+			continue
+		}
+		if len(p.Keys) == 2 {
+			p.Next = &scan.Token{Partition: k.Partition, Row: k.Row}
+			break
+		}
+		p.Keys = append(p.Keys, k)
+	}
+	return p
+}

@@ -1,0 +1,116 @@
+package scan
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"tablesweep/internal/key"
+)
+
+// Prefix is the published prefix scan (Joel Verhagen, "How to run a distributed
+// scan of Azure Table Storage", 2020), cut into steps of one query.
+//
+// A prefix step reads the first rows of the keys that start with a prefix. If
+// there are more, the last row's partition tells the next character in use.
+// Three children cover the rest:
+//
+//   - the other rows of that last partition, which the page may have cut;
+//   - the other partitions that share the prefix and that character;
+//   - the prefix again, from the next character on.
+//
+// It differs from the published form in one bound. There, a level goes on behind
+// prefix + U+FFFF and ends before it, so that keys starting with it are passed
+// over. Here, both are the next prefix in key order (package key), which leaves
+// no key out.
+type Prefix struct {
+	// FirstSegments is the number of non-empty pages that a prefix step found
+	// by going down a level reads before it splits; 0 means 1.
+	FirstSegments int
+	// NextSegments is the same for a step that goes on along a level.
+	NextSegments int
+	// KeepPartitions leaves partitions unexpanded: the rows of a page's last
+	// partition that lie behind the page are not read. Every partition key is
+	// still seen, which is what listing them takes.
+	KeepPartitions bool
+}
+
+// prefixState is the State of a prefix step. A partition step has none.
+type prefixState struct {
+	Prefix string `json:"prefix"`
+	Left   int    `json:"left"` // non-empty pages to read before splitting
+}
+
+// Start implements [Strategy].
+func (x Prefix) Start(b Bounds) Step {
+	return x.prefixStep(b.Prefix, b.Range(), x.FirstSegments)
+}
+
+func (Prefix) prefixStep(prefix string, r Range, segments int) Step {
+	state, err := json.Marshal(prefixState{Prefix: prefix, Left: max(1, segments)})
+	if err != nil {
+		panic("scan: internal error: " + err.Error())
+	}
+	return Step{Range: r, State: state}
+}
+
+// Advance implements [Strategy].
+func (x Prefix) Advance(s Step, p Page) (Outcome, error) {
+	o := Outcome{Yield: len(p.Keys)}
+	if p.Next == nil {
+		return o, nil
+	}
+	if s.Range.Partition != nil || len(p.Keys) == 0 {
+		o.Children = []Step{s.Continue(*p.Next)}
+		return o, nil
+	}
+	var state prefixState
+	if err := json.Unmarshal(s.State, &state); err != nil {
+		return Outcome{}, fmt.Errorf("prefix step has no valid state: %w", err)
+	}
+	if state.Left > 1 {
+		next := x.prefixStep(state.Prefix, s.Range, state.Left-1)
+		next.Token, next.Page = p.Next, s.Page+1
+		o.Children = []Step{next}
+		return o, nil
+	}
+	last := p.Last()
+	rest, ok := strings.CutPrefix(last.Partition, state.Prefix)
+	if !ok {
+		return Outcome{}, fmt.Errorf("partition %q is outside the step's prefix %q", last.Partition, state.Prefix)
+	}
+	o.Children = x.split(s, state.Prefix, rest, last)
+	return o, nil
+}
+
+// split returns the children of a prefix step whose page ended at last, rest
+// being what follows the prefix in last's partition key.
+func (x Prefix) split(s Step, prefix, rest string, last key.Key) []Step {
+	var children []Step
+	if !x.KeepPartitions {
+		children = append(children, Step{Range: Range{
+			Partition: &last.Partition,
+			Low:       &Bound{Key: last.Row, Open: true},
+		}})
+	}
+	add := func(prefix string, low, high *Bound, segments int) {
+		r := Range{Low: low, High: s.Range.High}.intersect(nil, high)
+		if !r.Empty() {
+			children = append(children, x.prefixStep(prefix, r, segments))
+		}
+	}
+	behind := &Bound{Key: last.Partition, Open: true}
+	if rest == "" { // the partition equal to the prefix; no character is known yet
+		add(prefix, behind, nil, x.NextSegments)
+		return children
+	}
+	_, size := utf8.DecodeRuneInString(rest)
+	down := prefix + rest[:size]
+	end := upper(down)
+	add(down, behind, end, x.FirstSegments)
+	if end != nil {
+		add(prefix, &Bound{Key: end.Key}, nil, x.NextSegments)
+	}
+	return children
+}

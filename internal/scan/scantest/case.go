@@ -1,0 +1,101 @@
+package scantest
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// Case is one scan of one table.
+type Case struct {
+	Rows    []key.Key // sorted, distinct
+	Bounds  scan.Bounds
+	Segment int  // rows in a full page
+	Faulty  bool // pages may be short or empty, tokens may have nothing behind them
+	// Churn is the number of rows, picked at random, that come and go between
+	// the queries.
+	Churn int
+}
+
+// alphabets are the characters keys are made of. Each set has its own trap for
+// code that compares bytes, steps over U+FFFF or halves a surrogate pair.
+var alphabets = [...][]rune{
+	[]rune("ab"),
+	[]rune("0123456789"),
+	[]rune("aAzZ09-._:/+~ '%"),
+	{0, 1, '\t', ' ', 0x7F, 0x80, 'a'},
+	{'a', 0xD7FE, 0xD7FF, 0x10000, 0x10FFFF, 0xE000, 0xFFFD, 0xFFFE, 0xFFFF},
+	[]rune("é中😀😁\U0001F9FF～Ａ"),
+	{0xFFFF},
+}
+
+// Random returns a random case: odd alphabets, long common prefixes, counters,
+// big partitions, bounds on and off the keys.
+func Random(r *rand.Rand) Case {
+	c := Case{Segment: 1 + r.IntN(12), Faulty: r.IntN(2) == 0}
+	rows := map[key.Key]bool{}
+	partition, row := randomKeys(r), randomKeys(r)
+	big := partition()
+	for range r.IntN(1 << r.IntN(9)) {
+		switch k := (key.Key{Partition: partition(), Row: row()}); r.IntN(4) {
+		case 0:
+			rows[key.Key{Partition: big, Row: k.Row}] = true
+		case 1:
+			rows[key.Key{Partition: k.Partition}] = true
+		default:
+			rows[k] = true
+		}
+	}
+	for k := range rows {
+		c.Rows = append(c.Rows, k)
+	}
+	slices.SortFunc(c.Rows, key.Key.Compare)
+	bound := func(text func() string) string {
+		if r.IntN(4) > 0 {
+			return ""
+		}
+		return text()
+	}
+	c.Bounds = scan.Bounds{
+		Prefix: bound(func() string { return firstRune(partition()) }),
+		After:  bound(partition),
+		Before: bound(partition),
+	}
+	if r.IntN(3) == 0 {
+		c.Churn = r.IntN(1 + len(c.Rows)/2)
+	}
+	return c
+}
+
+// randomKeys returns a source of keys of one style.
+func randomKeys(r *rand.Rand) func() string {
+	alphabet := alphabets[r.IntN(len(alphabets))]
+	prefix := ""
+	if r.IntN(3) == 0 {
+		prefix = strings.Repeat(string(alphabet[r.IntN(len(alphabet))]), r.IntN(30))
+	}
+	longest := 1 + r.IntN(12)
+	skew := r.IntN(2) == 0
+	return func() string {
+		var b strings.Builder
+		b.WriteString(prefix)
+		for range r.IntN(longest + 1) {
+			i := r.IntN(len(alphabet))
+			if skew {
+				i = r.IntN(i + 1)
+			}
+			b.WriteRune(alphabet[i])
+		}
+		return b.String()
+	}
+}
+
+func firstRune(s string) string {
+	for _, r := range s {
+		return string(r)
+	}
+	return ""
+}

@@ -1,0 +1,201 @@
+// Package scantest checks scan strategies against a naive twin, the sorted
+// slice of the rows. Only tests import it.
+//
+// [Check] runs a strategy over random tables, [CheckCase] over a given one. The
+// steps run in random order and travel as JSON, pages come short and empty, and
+// rows may come and go during the scan. A check fails unless every row that
+// stays is yielded exactly once and in table order, no other row is made up,
+// and the strategy keeps the promises of package scan.
+package scantest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// maxMessage is the largest step in bytes: a queue message of 64 KiB in Base64.
+const maxMessage = 48 << 10
+
+// Check runs the strategy over n random cases, the same ones for the same seed.
+func Check(t testing.TB, s scan.Strategy, n int, seed uint64) {
+	t.Helper()
+	for i := range n {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		if c := Random(r); !CheckCase(t, s, c, r) {
+			t.Fatalf("case %d of seed %d failed", i, seed)
+		}
+	}
+}
+
+// Fuzz runs the strategy over the case that the bytes stand for: they are the
+// random numbers it is made with.
+func Fuzz(t testing.TB, s scan.Strategy, data []byte) {
+	t.Helper()
+	r := rand.New(&source{data: data, tail: rand.NewPCG(0, 0)})
+	CheckCase(t, s, Random(r), r)
+}
+
+// CheckCase runs the strategy over one case and reports whether it passed.
+func CheckCase(t testing.TB, s scan.Strategy, c Case, r *rand.Rand) bool {
+	t.Helper()
+	got, err := Run(s, c, r)
+	if err == nil {
+		err = c.compare(got)
+	}
+	if err != nil {
+		t.Errorf("%T: %v\nbounds %+v, segment %d, faulty %v, churn %d, rows %s",
+			s, err, c.Bounds, c.Segment, c.Faulty, c.Churn, list(c.Rows))
+	}
+	return err == nil
+}
+
+// source is a random source that starts with given bytes.
+type source struct {
+	data []byte
+	tail rand.Source
+}
+
+func (s *source) Uint64() uint64 {
+	if len(s.data) == 0 {
+		return s.tail.Uint64()
+	}
+	v := uint64(s.data[0]) << 56 // a byte a number: what matters is its high end
+	s.data = s.data[1:]
+	return v
+}
+
+// node is a step in the tree of a scan.
+type node struct {
+	step     scan.Step
+	yield    []key.Key
+	children []*node
+}
+
+func (n *node) appendRows(rows []key.Key) []key.Key {
+	rows = append(rows, n.yield...)
+	for _, c := range n.children {
+		rows = c.appendRows(rows)
+	}
+	return rows
+}
+
+// Run scans the case's table, its steps in random order, and returns the rows
+// in the order of the tree of steps.
+func Run(s scan.Strategy, c Case, r *rand.Rand) ([]key.Key, error) {
+	t := &table{rows: slices.Clone(c.Rows), segment: c.Segment, faulty: c.Faulty, rand: r, issued: map[string]bool{}}
+	volatile := c.volatile()
+	root := &node{step: s.Start(c.Bounds)}
+	for pending, queries := []*node{root}, 0; len(pending) > 0; queries++ {
+		if queries > 1000+200*len(c.Rows) {
+			return nil, fmt.Errorf("no end after %d queries", queries)
+		}
+		i := r.IntN(len(pending))
+		n := pending[i]
+		pending = slices.Delete(pending, i, i+1)
+		if err := n.run(s, t); err != nil {
+			return nil, fmt.Errorf("step %s: %w", text(n.step), err)
+		}
+		pending = append(pending, n.children...)
+		for range len(volatile) / 4 {
+			if k := volatile[r.IntN(len(volatile))]; r.IntN(2) == 0 {
+				t.insert(k)
+			} else {
+				t.remove(k)
+			}
+		}
+	}
+	return root.appendRows(nil), nil
+}
+
+// run makes the step's query and its children.
+func (n *node) run(s scan.Strategy, t *table) error {
+	p, err := t.query(n.step)
+	if err != nil {
+		return err
+	}
+	o, err := s.Advance(n.step, p)
+	if err != nil {
+		return err
+	}
+	if again, err := s.Advance(n.step, p); err != nil || text(again) != text(o) {
+		return fmt.Errorf("a second call decides otherwise: %s, then %s, %v", text(o), text(again), err)
+	}
+	if o.Yield < 0 || o.Yield > len(p.Keys) {
+		return fmt.Errorf("yields %d of %d rows", o.Yield, len(p.Keys))
+	}
+	if len(o.Children) > scan.MaxChildren {
+		return fmt.Errorf("%d children", len(o.Children))
+	}
+	n.yield = p.Keys[:o.Yield]
+	for _, child := range o.Children {
+		message := text(child)
+		if len(message) > maxMessage {
+			return fmt.Errorf("a child of %d bytes", len(message))
+		}
+		c := &node{}
+		if err := json.Unmarshal([]byte(message), &c.step); err != nil {
+			return err
+		}
+		n.children = append(n.children, c)
+	}
+	return nil
+}
+
+// volatile returns the rows that come and go. They are spread over the table.
+func (c Case) volatile() []key.Key {
+	var rows []key.Key
+	for i := range c.Churn {
+		rows = append(rows, c.Rows[i*len(c.Rows)/c.Churn])
+	}
+	return rows
+}
+
+// compare checks the scan's rows against the twin.
+func (c Case) compare(got []key.Key) error {
+	volatile := map[key.Key]bool{}
+	for _, k := range c.volatile() {
+		volatile[k] = true
+	}
+	var want []key.Key
+	for _, k := range c.Rows {
+		if c.inBounds(k) && !volatile[k] {
+			want = append(want, k)
+		}
+	}
+	for i := 1; i < len(got); i++ {
+		if got[i-1].Compare(got[i]) >= 0 {
+			return fmt.Errorf("row %q follows %q", got[i], got[i-1])
+		}
+	}
+	stable := got
+	if len(volatile) > 0 {
+		stable = slices.DeleteFunc(slices.Clone(got), func(k key.Key) bool { return volatile[k] && c.inBounds(k) })
+	}
+	if !slices.Equal(stable, want) {
+		return fmt.Errorf("rows differ: got %d, want %d\ngot  %s\nwant %s", len(stable), len(want), list(stable), list(want))
+	}
+	return nil
+}
+
+// inBounds says in the simplest words which partitions the bounds let in.
+func (c Case) inBounds(k key.Key) bool {
+	b, p := c.Bounds, k.Partition
+	return strings.HasPrefix(p, b.Prefix) &&
+		(b.After == "" || key.Compare(p, b.After) > 0) &&
+		(b.Before == "" || key.Compare(p, b.Before) < 0)
+}
+
+// list formats rows for a failure, not more than a screenful.
+func list(rows []key.Key) string {
+	if len(rows) > 60 {
+		return fmt.Sprintf("%q and %d more", rows[:60], len(rows)-60)
+	}
+	return fmt.Sprintf("%q", rows)
+}
