@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/emulator"
+)
+
+const emulatorHelp = `Serve Azure Table and Queue storage from memory, until interrupted.
+
+Nothing is written to disk: all tables, queues and messages are gone when the
+command ends. The first line on stdout is the connection string. The account is
+the well-known devstoreaccount1.
+
+--faults takes rules separated by semicolons, for example
+
+  seed=7; latency=2ms..20ms; short-page p=0.2; empty-page p=0.1;
+  busy p=0.01 retry-after=1s; timeout-before p=0.01; timeout-after p=0.01;
+  reset-before p=0.01; reset-after p=0.01; duplicate p=0.05; delay p=0.05 by=5s;
+  account-rate=20000; partition-rate=2000; table-deletion=40s
+
+and every rule takes on=KIND,KIND table=NAME queue=NAME times=N, which narrow it.
+The kinds are query point insert update merge delete batch tables, and put get
+peek update-message delete-message clear queues. -after means that the request
+was carried out and only the answer is lost.
+
+While it serves, the table endpoint answers without signature:
+
+  GET, DELETE       /_emulator/counts   requests by kind; set them to zero
+  GET, PUT, DELETE  /_emulator/faults   the spec and what fired; replace; remove`
+
+// emulatorCommand serves the embedded storage.
+func emulatorCommand() *cobra.Command {
+	var options emulator.Options
+	var tableAddr, queueAddr string
+	c := &cobra.Command{
+		Use:   "emulator",
+		Short: "Serve Table and Queue storage from memory",
+		Long:  emulatorHelp,
+		Args:  noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			e, err := emulator.New(options)
+			if err != nil {
+				return err
+			}
+			server, err := e.Serve(c.Context(), tableAddr, queueAddr)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(c.OutOrStdout(), server.ConnectionString())
+			<-c.Context().Done()
+			return server.Close()
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&tableAddr, "table-addr", "127.0.0.1:10002", "address of the Table service; port 0 takes a free one")
+	flags.StringVar(&queueAddr, "queue-addr", "127.0.0.1:10001", "address of the Queue service; port 0 takes a free one")
+	flags.DurationVar(&options.Latency, "latency", 0, "how long every request takes at least, such as 10ms")
+	flags.StringVar(&options.Faults, "faults", "", "what goes wrong, and how often; see above")
+	return c
+}

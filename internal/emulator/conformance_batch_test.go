@@ -1,0 +1,185 @@
+package emulator_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func batchProperties() []property {
+	return []property{
+		{"a batch takes every kind of write", batchWrites},
+		{"a batch is all or nothing", batchAtomic},
+		{"a batch stays in one partition", batchOnePartition},
+		{"a batch takes an entity once", batchDuplicate},
+		{"a batch stays in one table", batchOneTable},
+		{"a batch has at most 100 operations", batchOperations},
+		{"a batch has at most 4 MiB", batchBytes},
+		{"quotes in a batch's paths are doubled", batchQuotes},
+		{"a batch into nothing is refused", batchNoTable},
+		{"a malformed batch is refused", batchMalformed},
+	}
+}
+
+func anyETag() map[string]string { return map[string]string{"If-Match": "*"} }
+
+func batchWrites(t *testing.T, b backend) {
+	table := b.newTable(t)
+	for _, row := range []string{"merged", "replaced", "deleted"} {
+		check(t, "insert", b.insert(t, table, "p", row, `"A":1`), 204, "")
+	}
+	at := func(row string) string { return entityPath(table, "p", row) }
+	got := b.batch(t, []batchOp{
+		{"POST", "/" + table, map[string]string{"Prefer": "return-no-content"}, entityBody("p", "added", `"A":0`)},
+		{"PATCH", at("merged"), anyETag(), `{"B":2}`},
+		{"PUT", at("replaced"), anyETag(), `{"B":2}`},
+		{"DELETE", at("deleted"), anyETag(), ""},
+		{"PUT", at("upserted"), nil, `{"C":3}`},
+		{"MERGE", at("upmerged"), nil, `{"D":4}`},
+	})
+	check(t, "batch", got, 202, "")
+	same(t, "statuses", got.statuses(), []int{204, 204, 204, 204, 204, 204})
+	if n := strings.Count(strings.ToLower(string(got.body)), "\r\netag: w/\"datetime'"); n != 5 {
+		t.Errorf("%d ETags in %s", n, got.body)
+	}
+	same(t, "rows", b.all(t, table, ""), []string{"p/added", "p/merged", "p/replaced", "p/upmerged", "p/upserted"})
+	same(t, "merged", members(t, b.get(t, table, "p", "merged")), map[string]string{"A": "1", "B": "2"})
+	same(t, "replaced", members(t, b.get(t, table, "p", "replaced")), map[string]string{"B": "2"})
+}
+
+// refused checks that a batch failed as a whole for one operation.
+func refused(t testing.TB, got answer, status int, code, index string) {
+	t.Helper()
+	if got.status != 202 {
+		t.Errorf("got %v, want 202 with an error inside", got)
+		return
+	}
+	gotCode, gotIndex := got.innerCode()
+	if s := got.statuses(); len(s) != 1 || s[0] != status || gotCode != code || gotIndex != index {
+		t.Errorf("got %v, %q, index %q, want %d %q, index %q\n%s", s, gotCode, gotIndex, status, code, index, got.body)
+	}
+}
+
+func batchAtomic(t *testing.T, b backend) {
+	table := b.newTable(t)
+	stale := b.insert(t, table, "p", "there", `"A":1`).header.Get("ETag")
+	check(t, "change", b.write(t, "PUT", table, "there", "*", `"A":2`), 204, "")
+	add := batchOp{"POST", "/" + table, nil, entityBody("p", "new", "")}
+	for _, c := range []struct {
+		name   string
+		op     batchOp
+		status int
+		code   string
+	}{
+		{"exists", batchOp{"POST", "/" + table, nil, entityBody("p", "there", "")}, 409, "EntityAlreadyExists"},
+		{"missing", batchOp{"MERGE", entityPath(table, "p", "none"), anyETag(), `{"A":1}`}, 404, "ResourceNotFound"},
+		{"stale", batchOp{"PUT", entityPath(table, "p", "there"), map[string]string{"If-Match": stale}, `{"A":1}`}, 412, "UpdateConditionNotSatisfied"},
+		{"delete missing", batchOp{"DELETE", entityPath(table, "p", "none"), anyETag(), ""}, 404, "ResourceNotFound"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			refused(t, b.batch(t, []batchOp{add, c.op}), c.status, c.code, "1")
+		})
+	}
+	same(t, "rows", b.all(t, table, ""), []string{"p/there"})
+}
+
+func batchOnePartition(t *testing.T, b backend) {
+	table := b.newTable(t)
+	got := b.batch(t, []batchOp{
+		{"POST", "/" + table, nil, entityBody("p", "1", "")},
+		{"POST", "/" + table, nil, entityBody("q", "2", "")},
+	})
+	rows := either(t, b, []string{}, []string{"p/1", "q/2"}, "Azurite takes batches across partitions")
+	if !b.azurite {
+		refused(t, got, 400, "CommandsInBatchActOnDifferentPartitions", "1")
+	}
+	same(t, "rows", b.all(t, table, ""), rows)
+}
+
+func batchDuplicate(t *testing.T, b backend) {
+	table := b.newTable(t)
+	got := b.batch(t, []batchOp{
+		{"POST", "/" + table, nil, entityBody("p", "1", "")},
+		{"POST", "/" + table, nil, entityBody("p", "2", "")},
+		{"PUT", entityPath(table, "p", "1"), nil, `{"A":1}`},
+	})
+	refused(t, got, 400, "InvalidDuplicateRow", "2")
+	same(t, "rows", b.all(t, table, ""), []string{})
+}
+
+func batchOneTable(t *testing.T, b backend) {
+	one, two := b.newTable(t), b.newTable(t)
+	got := b.batch(t, []batchOp{
+		{"POST", "/" + one, nil, entityBody("p", "1", "")},
+		{"POST", "/" + two, nil, entityBody("p", "2", "")},
+	})
+	if !b.azurite {
+		refused(t, got, 400, "InvalidInput", "1")
+	}
+	rows := either(t, b, []string{}, []string{"p/1"}, "Azurite does not look at the second operation's table")
+	same(t, "rows", b.all(t, one, ""), rows)
+}
+
+func batchOperations(t *testing.T, b backend) {
+	table := b.newTable(t)
+	ops := func(n int) []batchOp {
+		var ops []batchOp
+		for i := range n {
+			ops = append(ops, batchOp{"PUT", entityPath(table, "p", fmt.Sprint(i)), nil, `{"A":1}`})
+		}
+		return ops
+	}
+	got := b.batch(t, ops(101))
+	same(t, "status of 101 operations", got.status, either(t, b, 400, 202, "Azurite's answer is malformed, and has the error in a part"))
+	same(t, "rows", len(b.all(t, table, "")), 0)
+	check(t, "100 operations", b.batch(t, ops(100)), 202, "")
+	same(t, "rows", len(b.all(t, table, "")), 100)
+}
+
+func batchBytes(t *testing.T, b backend) {
+	table := b.newTable(t)
+	value := strings.Repeat("x", 30_000)
+	ops := func(n int) []batchOp {
+		var ops []batchOp
+		for i := range n {
+			// 140 properties of 30,000 characters are more than 4 MiB in UTF-8
+			ops = append(ops, batchOp{"PUT", entityPath(table, "p", fmt.Sprint(i)), nil, `{"A":"` + value + `","B":"` + value + `"}`})
+		}
+		return ops
+	}
+	check(t, "below", b.batch(t, ops(60)), 202, "")
+	check(t, "above", b.batch(t, ops(70)), 413, "RequestBodyTooLarge")
+	same(t, "rows", len(b.all(t, table, "")), 60)
+}
+
+func batchQuotes(t *testing.T, b backend) {
+	table := b.newTable(t)
+	doubled := batchOp{"PUT", entityPath(table, "it's", "1"), nil, `{"A":1}`}
+	check(t, "doubled", b.batch(t, []batchOp{doubled}), 202, "")
+	check(t, "get", b.get(t, table, "it's", "1"), 200, "")
+	single := batchOp{"PUT", "/" + table + "(PartitionKey='it%27s',RowKey='2')", nil, `{"A":1}`}
+	got := b.batch(t, []batchOp{single})
+	if !b.azurite {
+		refused(t, got, 400, "InvalidInput", "0")
+	}
+	rows := either(t, b, []string{"it's/1"}, []string{"it's/1", "it's/2"}, "Azurite takes single quotes within quotes")
+	same(t, "rows", b.all(t, table, ""), rows)
+}
+
+func batchNoTable(t *testing.T, b backend) {
+	refused(t, b.batch(t, []batchOp{{"POST", "/nothing", nil, entityBody("p", "1", "")}}), 404, "TableNotFound", "0")
+}
+
+func batchMalformed(t *testing.T, b backend) {
+	for name, body := range map[string]string{
+		"empty":         "",
+		"no parts":      b.batchBody(nil),
+		"no change set": "--batch_b\r\nContent-Type: text/plain\r\n\r\n\r\n--batch_b--\r\n",
+		"cut off":       b.batchBody([]batchOp{{"PUT", "/x", nil, "{}"}})[:150],
+	} {
+		got := b.table(t, request{method: "POST", path: "/$batch", header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_b"}, body: body})
+		if got.status < 400 && !b.azurite {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package emulator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func urlQuery(s string) string { return url.QueryEscape(s) }
+
+// fieldsOf returns one field of every row of a query's answer.
+func fieldsOf(t testing.TB, a answer, name string) []string {
+	t.Helper()
+	var body struct{ Value []map[string]any }
+	if err := json.Unmarshal(a.body, &body); err != nil || a.status != 200 {
+		t.Fatalf("%v: %v", a, err)
+	}
+	var fields []string
+	for _, row := range body.Value {
+		fields = append(fields, fmt.Sprint(row[name]))
+	}
+	return fields
+}
+
+// members returns the custom members of an entity's JSON, with the text of their
+// values as sent.
+func members(t testing.TB, a answer) map[string]string {
+	t.Helper()
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(a.body, &raw); err != nil || a.status != 200 {
+		t.Fatalf("%v: %v", a, err)
+	}
+	m := make(map[string]string)
+	for name, value := range raw {
+		if !strings.HasPrefix(name, "odata.") && !slices.Contains([]string{"PartitionKey", "RowKey", "Timestamp"}, name) {
+			m[name] = string(value)
+		}
+	}
+	return m
+}
+
+func entityProperties() []property {
+	return []property{
+		{"every type comes back as it was sent", typesRoundTrip},
+		{"unannotated numbers are Int32 or Double", inferredTypes},
+		{"values that don't fit their type are refused", badValues},
+		{"nulls, time stamps and annotations of the service are not stored", systemProperties},
+		{"metadata comes in three levels", metadataLevels},
+		{"an insert answers as it is asked to", insertAnswers},
+		{"an insert never overwrites", insertOnce},
+		{"replace drops, merge keeps", replaceAndMerge},
+		{"If-Match guards updates", updateConditions},
+		{"If-Match guards deletions, and is required", deleteConditions},
+		{"every write changes the ETag", etagsChange},
+		{"any legal key works", legalKeys},
+		{"illegal keys are refused", illegalKeys},
+		{"properties have limits", propertyLimits},
+		{"entities have limits", entityLimits},
+	}
+}
+
+func typesRoundTrip(t *testing.T, b backend) {
+	table := b.newTable(t)
+	sent := map[string]string{
+		"Str": `"a \"b\" \\ ü 😀"`, "Empty": `""`, "True": `true`, "I32": `-2147483648`, "D": `3.25`,
+		"I64": `"9223372036854775807"`, "Low": `"-9223372036854775808"`,
+		"When": `"2026-02-03T04:05:06.1234567Z"`, "Id": `"0f8fad5b-d9cb-469f-a165-70867728950e"`,
+		"Bytes": `"AAEC/w=="`, "NaN": `"NaN"`, "Inf": `"Infinity"`, "Neg": `"-Infinity"`,
+	}
+	types := map[string]string{
+		"I64": "Int64", "Low": "Int64", "When": "DateTime", "Id": "Guid", "Bytes": "Binary",
+		"NaN": "Double", "Inf": "Double", "Neg": "Double",
+	}
+	var parts []string
+	want := make(map[string]string)
+	for name, value := range sent {
+		parts = append(parts, fmt.Sprintf(`%q:%s`, name, value))
+		want[name] = value
+	}
+	for name, edm := range types {
+		parts = append(parts, fmt.Sprintf(`"%s@odata.type":"Edm.%s"`, name, edm))
+		want[name+"@odata.type"] = `"Edm.` + edm + `"`
+	}
+	check(t, "insert", b.insert(t, table, "p", "r", strings.Join(parts, ",")), 204, "")
+	got := members(t, b.get(t, table, "p", "r"))
+	for name, value := range got { // the same string may be escaped in more ways than one
+		var s string
+		if json.Unmarshal([]byte(value), &s) == nil && strings.HasPrefix(name, "Str") {
+			var w string
+			_ = json.Unmarshal([]byte(want[name]), &w)
+			same(t, name, s, w)
+			delete(got, name)
+			delete(want, name)
+		}
+	}
+	same(t, "entity", got, want)
+}
+
+func inferredTypes(t *testing.T, b backend) {
+	table := b.newTable(t)
+	const members3 = `"I":3,"D":3.5,"A":3.0,"A@odata.type":"Edm.Double","W":7,"W@odata.type":"Edm.Double","P":3.0`
+	check(t, "insert", b.insert(t, table, "p", "r", members3), 204, "")
+	got := members(t, b.get(t, table, "p", "r"))
+	for name, want := range map[string]string{
+		"I": "3",
+		"D": "3.5",
+		"A": "3.0",
+		"W": "7.0",
+		"P": either(t, b, "3.0", "3", "Azurite stores 3.0 without annotation as Int32"),
+	} {
+		same(t, name, got[name], want)
+	}
+}
+
+func badValues(t *testing.T, b backend) {
+	table := b.newTable(t)
+	const lax = "Azurite does not check this"
+	for i, c := range []struct {
+		members string
+		azurite int
+	}{
+		{`"X":2147483648,"X@odata.type":"Edm.Int32"`, 204},
+		{`"X":"9223372036854775808","X@odata.type":"Edm.Int64"`, 204},
+		{`"X":"one","X@odata.type":"Edm.Int64"`, 204},
+		{`"X":"yesterday","X@odata.type":"Edm.DateTime"`, 204},
+		{`"X":"1600-12-31T23:59:59Z","X@odata.type":"Edm.DateTime"`, 204},
+		{`"X":"not-a-guid","X@odata.type":"Edm.Guid"`, 204},
+		{`"X":"***","X@odata.type":"Edm.Binary"`, 204},
+		{`"X":"much","X@odata.type":"Edm.Double"`, 400},
+		{`"X":1,"X@odata.type":"Edm.Decimal"`, 400},
+		{`"X":{"y":1}`, 400},
+		{`"X":[1]`, 400},
+		{`"X":1,"X":2`, 204},
+		{`"X":`, 400},
+	} {
+		got := b.insert(t, table, "p", fmt.Sprint(i), c.members)
+		want := 400
+		if c.azurite != want {
+			want = either(t, b, 400, c.azurite, lax)
+		}
+		if got.status != want {
+			t.Errorf("%s: got %v, want %d", c.members, got, want)
+		}
+	}
+}
+
+func systemProperties(t *testing.T, b backend) {
+	table := b.newTable(t)
+	const sent = `"A":1,"N":null,"Timestamp":"2001-01-01T00:00:00Z","odata.etag":"x","odata.type":"y"`
+	check(t, "insert", b.insert(t, table, "p", "r", sent), 204, "")
+	got := b.get(t, table, "p", "r")
+	same(t, "members", members(t, got), map[string]string{"A": "1"})
+	var system struct{ Timestamp string }
+	if err := json.Unmarshal(got.body, &system); err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasPrefix(system.Timestamp, "2001") || system.Timestamp == "" {
+		t.Errorf("Timestamp is %q", system.Timestamp)
+	}
+}
+
+func metadataLevels(t *testing.T, b backend) {
+	table := b.newTable(t)
+	check(t, "insert", b.insert(t, table, "p", "r", `"L":"5","L@odata.type":"Edm.Int64"`), 204, "")
+	names := func(level string) []string {
+		got := b.table(t, request{method: "GET", path: entityPath(table, "p", "r"), header: map[string]string{"Accept": "application/json;odata=" + level}})
+		var m map[string]any
+		if err := json.Unmarshal(got.body, &m); err != nil {
+			t.Fatalf("%v: %v", got, err)
+		}
+		var names []string
+		for name := range m {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	same(t, "none", names("nometadata"), []string{"L", "PartitionKey", "RowKey", "Timestamp"})
+	same(t, "minimal", names("minimalmetadata"), []string{"L", "L@odata.type", "PartitionKey", "RowKey", "Timestamp", "odata.etag", "odata.metadata"})
+	same(t, "full", names("fullmetadata"), []string{"L", "L@odata.type", "PartitionKey", "RowKey", "Timestamp", "Timestamp@odata.type",
+		"odata.editLink", "odata.etag", "odata.id", "odata.metadata", "odata.type"})
+}
+
+func insertAnswers(t *testing.T, b backend) {
+	table := b.newTable(t)
+	quiet := b.insert(t, table, "p", "1", `"A":1`)
+	check(t, "return-no-content", quiet, 204, "")
+	full := b.table(t, request{method: "POST", path: "/" + table, body: entityBody("p", "2", `"A":1`)})
+	check(t, "default", full, 201, "")
+	if !strings.Contains(string(full.body), `"A":1`) {
+		t.Errorf("the answer is %s", full.body)
+	}
+	for _, got := range []answer{quiet, full} {
+		if !strings.HasPrefix(got.header.Get("ETag"), `W/"datetime'`) {
+			t.Errorf("ETag is %q", got.header.Get("ETag"))
+		}
+	}
+}
+
+func insertOnce(t *testing.T, b backend) {
+	table := b.newTable(t)
+	check(t, "first", b.insert(t, table, "p", "r", `"A":1`), 204, "")
+	check(t, "second", b.insert(t, table, "p", "r", `"A":2`), 409, "EntityAlreadyExists")
+	same(t, "members", members(t, b.get(t, table, "p", "r")), map[string]string{"A": "1"})
+}
+
+// write replaces or merges an entity.
+func (b backend) write(t testing.TB, method, table, row, ifMatch, members string) answer {
+	t.Helper()
+	r := request{method: method, path: entityPath(table, "p", row), body: entityBody("p", row, members)}
+	if ifMatch != "" {
+		r.header = map[string]string{"If-Match": ifMatch}
+	}
+	if method == "DELETE" {
+		r.body = ""
+	}
+	return b.table(t, r)
+}
+
+func replaceAndMerge(t *testing.T, b backend) {
+	table := b.newTable(t)
+	check(t, "upsert by PUT", b.write(t, "PUT", table, "r", "", `"A":1,"B":"2","B@odata.type":"Edm.Int64"`), 204, "")
+	check(t, "merge", b.write(t, "PATCH", table, "r", "*", `"A":3,"C":true`), 204, "")
+	same(t, "merged", members(t, b.get(t, table, "p", "r")), map[string]string{"A": "3", "B": `"2"`, "B@odata.type": `"Edm.Int64"`, "C": "true"})
+	check(t, "merge changes a type", b.write(t, "MERGE", table, "r", "*", `"B":"text"`), 204, "")
+	same(t, "merged", members(t, b.get(t, table, "p", "r")), map[string]string{"A": "3", "B": `"text"`, "C": "true"})
+	check(t, "replace", b.write(t, "PUT", table, "r", "*", `"D":4`), 204, "")
+	same(t, "replaced", members(t, b.get(t, table, "p", "r")), map[string]string{"D": "4"})
+	check(t, "upsert by MERGE", b.write(t, "MERGE", table, "new", "", `"E":5`), 204, "")
+	same(t, "inserted", members(t, b.get(t, table, "p", "new")), map[string]string{"E": "5"})
+}
+
+func updateConditions(t *testing.T, b backend) {
+	table := b.newTable(t)
+	for _, method := range []string{"PUT", "MERGE"} {
+		check(t, method+" missing", b.write(t, method, table, "none", "*", ""), 404, "ResourceNotFound")
+	}
+	old := b.insert(t, table, "p", "r", `"A":1`).header.Get("ETag")
+	newer := b.write(t, "PUT", table, "r", old, `"A":2`)
+	check(t, "current ETag", newer, 204, "")
+	for _, method := range []string{"PUT", "MERGE"} {
+		check(t, method+" old ETag", b.write(t, method, table, "r", old, `"A":3`), 412, "UpdateConditionNotSatisfied")
+	}
+	check(t, "current ETag", b.write(t, "MERGE", table, "r", newer.header.Get("ETag"), `"A":4`), 204, "")
+}
+
+func deleteConditions(t *testing.T, b backend) {
+	table := b.newTable(t)
+	check(t, "missing", b.write(t, "DELETE", table, "none", "*", ""), 404, "ResourceNotFound")
+	old := b.insert(t, table, "p", "r", "").header.Get("ETag")
+	b.write(t, "MERGE", table, "r", "", `"A":2`)
+	check(t, "old ETag", b.write(t, "DELETE", table, "r", old, ""), 412, "UpdateConditionNotSatisfied")
+	check(t, "no If-Match", b.write(t, "DELETE", table, "r", "", ""), 400, either(t, b, "MissingRequiredHeader", "", "Azurite sends no code"))
+	check(t, "any", b.write(t, "DELETE", table, "r", "*", ""), 204, "")
+	check(t, "get", b.get(t, table, "p", "r"), 404, "ResourceNotFound")
+}
+
+func etagsChange(t *testing.T, b backend) {
+	table := b.newTable(t)
+	seen := map[string]bool{b.insert(t, table, "p", "r", "").header.Get("ETag"): true}
+	for range 3 {
+		etag := b.write(t, "PUT", table, "r", "", "").header.Get("ETag")
+		got := b.get(t, table, "p", "r")
+		if seen[etag] {
+			t.Errorf("ETag %s was there before", etag)
+		}
+		seen[etag] = true
+		var body struct {
+			ETag string `json:"odata.etag"`
+		}
+		_ = json.Unmarshal(got.body, &body)
+		same(t, "ETag of the body", body.ETag, etag)
+		same(t, "ETag of the header", got.header.Get("ETag"), etag)
+	}
+}
+
+func legalKeys(t *testing.T, b backend) {
+	table := b.newTable(t)
+	keys := []string{"", " ", "a b", "it's", "''", "%", "%41", "a+b", "a&b=c", "~:;,()", "ü", "日本", "😀", "\uffff", `"q"`, strings.Repeat("k", 512)}
+	for _, k := range keys {
+		check(t, fmt.Sprintf("insert %q", k), b.insert(t, table, k, k, `"A":1`), 204, "")
+		got := b.get(t, table, k, k)
+		check(t, fmt.Sprintf("get %q", k), got, 200, "")
+		check(t, fmt.Sprintf("merge %q", k), b.table(t, request{method: "MERGE", path: entityPath(table, k, k), body: `{"B":2}`}), 204, "")
+	}
+	rows := b.all(t, table, "")
+	same(t, "number of rows", len(rows), len(keys))
+}
+
+func illegalKeys(t *testing.T, b backend) {
+	table := b.newTable(t)
+	for _, k := range []string{"a/b", `a\b`, "a#b", "a?b", "a\u0001", "a\u007f", "a\u0085"} {
+		got := b.insert(t, table, "p", k, "")
+		if got.status != 400 {
+			t.Errorf("%q: %v", k, got)
+		}
+		if !b.azurite {
+			same(t, "code", got.code(), "OutOfRangeInput")
+		}
+	}
+	check(t, "long key", b.insert(t, table, "p", strings.Repeat("k", 513), ""), 400, either(t, b, "KeyValueTooLarge", "InvalidInput", "Azurite has no such code"))
+	missing := b.table(t, request{method: "POST", path: "/" + table, body: `{"PartitionKey":"p"}`})
+	check(t, "no RowKey", missing, 400, "PropertiesNeedValue")
+}
+
+func propertyLimits(t *testing.T, b backend) {
+	table := b.newTable(t)
+	const lax = "Azurite does not check this"
+	for _, c := range []struct {
+		name, members string
+		status        int
+		code          string
+		azurite       int
+	}{
+		{"32 Ki characters", `"S":"` + strings.Repeat("x", 32<<10) + `"`, 204, "", 204},
+		{"more characters", `"S":"` + strings.Repeat("x", 32<<10+1) + `"`, 400, "PropertyValueTooLarge", 400},
+		{"supplementary characters", `"S":"` + strings.Repeat("😀", 16<<10+1) + `"`, 400, "PropertyValueTooLarge", 400},
+		{"64 KiB of bytes", `"B@odata.type":"Edm.Binary","B":"` + strings.Repeat("AAAA", 64<<10/3) + `AA=="`, 204, "", 204},
+		{"more bytes", `"B@odata.type":"Edm.Binary","B":"` + strings.Repeat("AAAA", 64<<10/3+1) + `"`, 400, "PropertyValueTooLarge", 400},
+		{"dash in a name", `"a-b":1`, 400, "PropertyNameInvalid", 204},
+		{"digit first in a name", `"1a":1`, 400, "PropertyNameInvalid", 204},
+		{"letters of any language", `"größe_1":1`, 204, "", 204},
+		{"long name", `"` + strings.Repeat("n", 256) + `":1`, 400, "PropertyNameTooLong", 204},
+	} {
+		got := b.insert(t, table, "p", c.name, c.members)
+		if c.status != c.azurite {
+			check(t, c.name, got, either(t, b, c.status, c.azurite, lax), either(t, b, c.code, "", lax))
+		} else {
+			check(t, c.name, got, c.status, c.code)
+		}
+	}
+}
+
+func entityLimits(t *testing.T, b backend) {
+	table := b.newTable(t)
+	many := func(n int, value string) string {
+		parts := make([]string, n)
+		for i := range parts {
+			parts[i] = fmt.Sprintf(`"P%d":%s`, i, value)
+		}
+		return strings.Join(parts, ",")
+	}
+	check(t, "252 properties", b.insert(t, table, "p", "252", many(252, "1")), 204, "")
+	check(t, "253 properties", b.insert(t, table, "p", "253", many(253, "1")),
+		either(t, b, 400, 204, "Azurite does not check this"), either(t, b, "TooManyProperties", "", "as above"))
+	check(t, "merge to 253", b.write(t, "MERGE", table, "252", "*", `"Another":1`),
+		either(t, b, 400, 204, "Azurite does not check this"), either(t, b, "TooManyProperties", "", "as above"))
+	big := `"` + strings.Repeat("x", 32<<10) + `"`
+	check(t, "nearly 1 MiB", b.insert(t, table, "p", "big", many(15, big)), 204, "")
+	check(t, "1 MiB and more", b.insert(t, table, "p", "huge", many(16, big)),
+		either(t, b, 400, 204, "Azurite checks this only in updates"), either(t, b, "EntityTooLarge", "", "as above"))
+}

@@ -1,0 +1,290 @@
+package emulator_test
+
+import (
+	"encoding/xml"
+	"strings"
+	"testing"
+)
+
+func queueProperties() []property {
+	return []property{
+		{"queues are created, found again, and deleted", queueLifecycle},
+		{"queue names follow the rules", queueNames},
+		{"queues are listed in pages", queueList},
+		{"queues have metadata", queueMetadata},
+		{"a message is put, got and deleted", messageLifecycle},
+		{"any text that XML can hold is kept", messageTexts},
+		{"messages come oldest first", messageOrder},
+		{"a got message is hidden, and has one valid receipt", messageReceipts},
+		{"an update changes the text and the receipt", messageUpdate},
+		{"peeking changes nothing", messagePeek},
+		{"32 messages are the most", messageBatches},
+		{"parameters have bounds", messageBounds},
+		{"a message has at most 64 KiB", messageSize},
+		{"clearing leaves nothing", messageClear},
+		{"queue requests are authenticated", queueAuthentication},
+	}
+}
+
+// newQueue creates a queue.
+func (b backend) newQueue(t testing.TB) string {
+	t.Helper()
+	name := b.newName()
+	check(t, "create queue", b.queue(t, request{method: "PUT", path: "/" + name}), 201, "")
+	return name
+}
+
+type message struct {
+	MessageID    string `xml:"MessageId"`
+	PopReceipt   string
+	DequeueCount int
+	MessageText  string
+}
+
+// messages reads a list of messages.
+func (a answer) messages(t testing.TB) []message {
+	t.Helper()
+	var list struct {
+		Messages []message `xml:"QueueMessage"`
+	}
+	if err := xml.Unmarshal(a.body, &list); err != nil || a.status >= 300 {
+		t.Fatalf("%v: %v", a, err)
+	}
+	return list.Messages
+}
+
+func (b backend) put(t testing.TB, queue, text, query string) answer {
+	t.Helper()
+	var escaped strings.Builder
+	_ = xml.EscapeText(&escaped, []byte(text))
+	return b.queue(t, request{method: "POST", path: "/" + queue + "/messages", query: query,
+		body: "<QueueMessage><MessageText>" + escaped.String() + "</MessageText></QueueMessage>"})
+}
+
+func (b backend) receive(t testing.TB, queue, query string) answer {
+	t.Helper()
+	return b.queue(t, request{method: "GET", path: "/" + queue + "/messages", query: query})
+}
+
+func (b backend) receiveOne(t testing.TB, queue string) message {
+	t.Helper()
+	list := b.receive(t, queue, "").messages(t)
+	if len(list) != 1 {
+		t.Fatalf("got %d messages, want 1", len(list))
+	}
+	return list[0]
+}
+
+func (b backend) deleteMessage(t testing.TB, queue string, m message) answer {
+	t.Helper()
+	return b.queue(t, request{method: "DELETE", path: "/" + queue + "/messages/" + m.MessageID, query: "popreceipt=" + urlQuery(m.PopReceipt)})
+}
+
+func queueLifecycle(t *testing.T, b backend) {
+	name := b.newQueue(t)
+	check(t, "create again", b.queue(t, request{method: "PUT", path: "/" + name}), 204, "")
+	check(t, "create with other metadata", b.queue(t, request{method: "PUT", path: "/" + name, header: map[string]string{"x-ms-meta-a": "1"}}), 409, "QueueAlreadyExists")
+	check(t, "delete", b.queue(t, request{method: "DELETE", path: "/" + name}), 204, "")
+	check(t, "delete again", b.queue(t, request{method: "DELETE", path: "/" + name}), 404, "QueueNotFound")
+	check(t, "put", b.put(t, name, "x", ""), 404, "QueueNotFound")
+	check(t, "get", b.receive(t, name, ""), 404, "QueueNotFound")
+}
+
+func queueNames(t *testing.T, b backend) {
+	for _, name := range []string{"Bad", "a_b", "a--b", "-ab", "ab-"} {
+		check(t, name, b.queue(t, request{method: "PUT", path: "/" + name}), 400, "InvalidResourceName")
+	}
+	for _, name := range []string{"q1", strings.Repeat("a", 64)} {
+		check(t, name, b.queue(t, request{method: "PUT", path: "/" + name}), 400, "OutOfRangeInput")
+	}
+}
+
+func queueList(t *testing.T, b backend) {
+	prefix := b.newName() + "-"
+	for _, suffix := range []string{"a", "b", "c"} {
+		check(t, "create", b.queue(t, request{method: "PUT", path: "/" + prefix + suffix}), 201, "")
+	}
+	var got []string
+	marker := ""
+	for range 10 {
+		var list struct {
+			Queues     []struct{ Name string } `xml:"Queues>Queue"`
+			NextMarker string
+		}
+		r := b.queue(t, request{method: "GET", path: "/", query: "comp=list&maxresults=2&prefix=" + prefix + marker})
+		if err := xml.Unmarshal(r.body, &list); err != nil {
+			t.Fatalf("%v: %v", r, err)
+		}
+		for _, q := range list.Queues {
+			got = append(got, q.Name)
+		}
+		if list.NextMarker == "" {
+			break
+		}
+		marker = "&marker=" + urlQuery(list.NextMarker)
+	}
+	same(t, "names", got, []string{prefix + "a", prefix + "b", prefix + "c"})
+}
+
+func queueMetadata(t *testing.T, b backend) {
+	name := b.newName()
+	check(t, "create", b.queue(t, request{method: "PUT", path: "/" + name, header: map[string]string{"x-ms-meta-color": "red"}}), 201, "")
+	get := func() answer { return b.queue(t, request{method: "GET", path: "/" + name, query: "comp=metadata"}) }
+	same(t, "color", get().header.Get("x-ms-meta-color"), "red")
+	same(t, "count", get().header.Get("x-ms-approximate-messages-count"), "0")
+	check(t, "set", b.queue(t, request{method: "PUT", path: "/" + name, query: "comp=metadata", header: map[string]string{"x-ms-meta-size": "9"}}), 204, "")
+	same(t, "color", get().header.Get("x-ms-meta-color"), "")
+	same(t, "size", get().header.Get("x-ms-meta-size"), "9")
+}
+
+func messageLifecycle(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	put := b.put(t, queue, "hello", "")
+	same(t, "status", put.status, 201)
+	sent := put.messages(t)[0]
+	if sent.PopReceipt == "" || sent.MessageID == "" {
+		t.Errorf("put answers %+v", sent)
+	}
+	got := b.receiveOne(t, queue)
+	same(t, "text", got.MessageText, "hello")
+	same(t, "id", got.MessageID, sent.MessageID)
+	same(t, "dequeue count", got.DequeueCount, 1)
+	check(t, "delete", b.deleteMessage(t, queue, got), 204, "")
+	check(t, "delete again", b.deleteMessage(t, queue, got), 404, "MessageNotFound")
+	same(t, "messages left", len(b.receive(t, queue, "").messages(t)), 0)
+}
+
+func messageTexts(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	for _, text := range []string{"", " x ", "<a>&amp;</a>", "line\nline\ttab", "ü日本😀", `{"a":"b"}`} {
+		same(t, "put", b.put(t, queue, text, "").status, 201)
+		got := b.receiveOne(t, queue)
+		same(t, "text", got.MessageText, text)
+		check(t, "delete", b.deleteMessage(t, queue, got), 204, "")
+	}
+	control := b.queue(t, request{method: "POST", path: "/" + queue + "/messages", body: "<QueueMessage><MessageText>\u0001</MessageText></QueueMessage>"})
+	same(t, "control character", control.status, either(t, b, 400, 201, "Azurite takes characters that XML has no place for"))
+}
+
+func messageOrder(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	for _, text := range []string{"1", "2", "3"} {
+		b.put(t, queue, text, "")
+	}
+	b.put(t, queue, "hidden", "visibilitytimeout=100")
+	var got []string
+	for _, m := range b.receive(t, queue, "numofmessages=32").messages(t) {
+		got = append(got, m.MessageText)
+	}
+	same(t, "texts", strings.Join(got, " "), "1 2 3")
+}
+
+// update changes a message's visibility, and its text unless that is "".
+func (b backend) update(t testing.TB, queue string, m message, visibility, text string) answer {
+	t.Helper()
+	r := request{method: "PUT", path: "/" + queue + "/messages/" + m.MessageID, query: "popreceipt=" + urlQuery(m.PopReceipt) + visibility}
+	if text != "" {
+		r.body = "<QueueMessage><MessageText>" + text + "</MessageText></QueueMessage>"
+	}
+	return b.queue(t, r)
+}
+
+func messageReceipts(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	b.put(t, queue, "x", "")
+	first := b.receiveOne(t, queue)
+	same(t, "while hidden", len(b.receive(t, queue, "").messages(t)), 0)
+	shown := b.update(t, queue, first, "&visibilitytimeout=0", "")
+	check(t, "show at once", shown, 204, "")
+	second := b.receiveOne(t, queue)
+	same(t, "dequeue count", second.DequeueCount, 2)
+	check(t, "delete with the old receipt", b.deleteMessage(t, queue, first), 400, "PopReceiptMismatch")
+	check(t, "update with the old receipt", b.update(t, queue, first, "&visibilitytimeout=1", ""), 400, "PopReceiptMismatch")
+	check(t, "delete", b.deleteMessage(t, queue, second), 204, "")
+}
+
+func messageUpdate(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	b.put(t, queue, "old", "")
+	m := b.receiveOne(t, queue)
+	check(t, "no visibility", b.update(t, queue, m, "", "new"), 400, either(t, b, "MissingRequiredQueryParameter", "", "Azurite sends no code"))
+	updated := b.update(t, queue, m, "&visibilitytimeout=0", "new")
+	check(t, "update", updated, 204, "")
+	if receipt := updated.header.Get("x-ms-popreceipt"); receipt == "" || receipt == m.PopReceipt {
+		t.Errorf("the new receipt is %q", receipt)
+	}
+	check(t, "old receipt", b.deleteMessage(t, queue, m), 400, "PopReceiptMismatch")
+	same(t, "text", b.receiveOne(t, queue).MessageText, "new")
+}
+
+func messagePeek(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	b.put(t, queue, "x", "")
+	for range 2 {
+		got := b.receive(t, queue, "peekonly=true").messages(t)
+		same(t, "peeked", got, []message{{MessageID: got[0].MessageID, MessageText: "x"}})
+	}
+	same(t, "dequeue count", b.receiveOne(t, queue).DequeueCount, 1)
+}
+
+func messageBatches(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	for range 33 {
+		b.put(t, queue, "x", "")
+	}
+	count := b.queue(t, request{method: "GET", path: "/" + queue, query: "comp=metadata"})
+	same(t, "count", count.header.Get("x-ms-approximate-messages-count"), "33")
+	same(t, "32", len(b.receive(t, queue, "numofmessages=32").messages(t)), 32)
+	same(t, "the last", len(b.receive(t, queue, "numofmessages=32").messages(t)), 1)
+	count = b.queue(t, request{method: "GET", path: "/" + queue, query: "comp=metadata"})
+	same(t, "count with hidden ones", count.header.Get("x-ms-approximate-messages-count"), "33")
+}
+
+func messageBounds(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	const code, invalid, none = "OutOfRangeQueryParameterValue", "InvalidQueryParameterValue", ""
+	for query, azurite := range map[string]string{
+		"numofmessages=0": none, "numofmessages=33": code, "visibilitytimeout=-1": code, "visibilitytimeout=604801": code,
+	} {
+		check(t, "get "+query, b.receive(t, queue, query), 400, either(t, b, code, azurite, "Azurite's codes vary"))
+	}
+	for query, azurite := range map[string]string{
+		"visibilitytimeout=-1": code, "visibilitytimeout=604801": code, "messagettl=0": invalid, "messagettl=-2": none,
+		"messagettl=5&visibilitytimeout=5": invalid,
+	} {
+		check(t, "put "+query, b.put(t, queue, "x", query), 400, either(t, b, code, azurite, "Azurite's codes vary"))
+	}
+	for _, query := range []string{"messagettl=-1", "messagettl=8000000", "messagettl=6&visibilitytimeout=5"} {
+		same(t, "put "+query, b.put(t, queue, "x", query).status, 201)
+	}
+	check(t, "not a number", b.receive(t, queue, "numofmessages=many"), 400, either(t, b, invalid, none, "Azurite's codes vary"))
+}
+
+func messageSize(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	same(t, "64 KiB", b.put(t, queue, strings.Repeat("x", 64<<10), "").status, 201)
+	check(t, "more", b.put(t, queue, strings.Repeat("x", 64<<10+1), ""),
+		either(t, b, 400, 413, "Azurite refuses the body"), either(t, b, "MessageTooLarge", "RequestBodyTooLarge", "as above"))
+}
+
+func messageClear(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	b.put(t, queue, "1", "")
+	b.put(t, queue, "2", "")
+	b.receiveOne(t, queue)
+	check(t, "clear", b.queue(t, request{method: "DELETE", path: "/" + queue + "/messages"}), 204, "")
+	count := b.queue(t, request{method: "GET", path: "/" + queue, query: "comp=metadata"})
+	same(t, "count", count.header.Get("x-ms-approximate-messages-count"), "0")
+}
+
+func queueAuthentication(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	for _, lite := range []bool{false, true} {
+		a := *b.account
+		a.lite = lite
+		got := a.queue(t, request{method: "GET", path: "/" + queue, query: "comp=metadata"})
+		check(t, "signed", got, 200, "")
+		a.key = []byte("not the key")
+		check(t, "wrong key", a.queue(t, request{method: "PUT", path: "/" + queue + "2"}), 403, "AuthenticationFailed")
+	}
+}

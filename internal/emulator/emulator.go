@@ -1,0 +1,152 @@
+// Package emulator serves Azure Table and Queue storage from memory, for tests,
+// demonstrations, benchmarks and laptops. Nothing is ever written to disk.
+//
+// An [Emulator] is one storage account. It is reached in process through its
+// [Transport], which needs no sockets and so also works in the virtual time of
+// testing/synctest, or over HTTP through [Emulator.Serve]. It does what the SDKs
+// use of the services' REST interfaces: tables, entities, queries and entity group
+// transactions; queues and their messages; requests signed with the account's key
+// by SharedKey or SharedKeyLite. It is strict where the real service is. It has no
+// shared access signatures, access policies, Entra ID, CORS, service properties or
+// statistics.
+//
+// What breaks real programs can be asked for with a fault spec (see package
+// [tablesweep/internal/emulator/fault]), and requests are counted by kind, so that
+// tests and benchmarks can hold a program to its price ([Counts]).
+//
+// # Administration over HTTP
+//
+// The table endpoint answers these without signature:
+//
+//	GET    /_emulator/counts   the counts as JSON
+//	DELETE /_emulator/counts   sets the counts to zero
+//	GET    /_emulator/faults   {"spec":"…","fired":{"busy":3,…}}
+//	PUT    /_emulator/faults   replaces the spec by the body, and forgets what fired
+//	DELETE /_emulator/faults   removes all faults
+package emulator
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/emulator/queue"
+	"tablesweep/internal/emulator/table"
+)
+
+// The account of the storage emulators that Microsoft publishes. Its key is no
+// secret.
+// https://learn.microsoft.com/azure/storage/common/storage-use-azurite
+const (
+	DefaultAccount = "devstoreaccount1"
+	DefaultKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+// Options configure an emulator. The zero value is an account named
+// [DefaultAccount] that is as fast as it can be, and without faults.
+type Options struct {
+	Latency time.Duration // how long every request takes at least
+	Faults  string        // a fault spec; "" for none
+	Account string        // the account's name; "" for DefaultAccount
+	Key     string        // the account's key in base64; "" for DefaultKey
+
+	// OnRequest, if set, is called before a request is carried out, and, if it
+	// was, again before the answer is sent. It may block, and is called
+	// concurrently. Tests use it to stop a program at a chosen point.
+	OnRequest func(Event)
+}
+
+// Event is what OnRequest is told.
+type Event struct {
+	fault.Request
+	Applied bool // the request was carried out
+}
+
+// Emulator is one storage account in memory. Its methods may be called
+// concurrently.
+type Emulator struct {
+	account   string
+	keyText   string
+	key       []byte
+	latency   time.Duration
+	onRequest func(Event)
+
+	tables   *table.Store
+	queues   *queue.Store
+	counts   counter
+	injector atomic.Pointer[fault.Injector]
+	requests atomic.Uint64 // numbers the requests
+	buffers  sync.Pool     // of *[]byte, for the bodies of pages
+}
+
+// New returns an empty account. The error says which option is wrong.
+func New(o Options) (*Emulator, error) {
+	e := &Emulator{
+		account:   o.Account,
+		keyText:   o.Key,
+		latency:   o.Latency,
+		onRequest: o.OnRequest,
+		tables:    table.NewStore(),
+		queues:    queue.NewStore(),
+	}
+	if e.account == "" {
+		e.account = DefaultAccount
+	}
+	if e.keyText == "" {
+		e.keyText = DefaultKey
+	}
+	var err error
+	if e.key, err = base64.StdEncoding.DecodeString(e.keyText); err != nil {
+		return nil, fmt.Errorf("account key is not base64: %w", err)
+	}
+	return e, e.SetFaults(o.Faults)
+}
+
+// SetFaults replaces the fault spec, and forgets what fired under the old one.
+func (e *Emulator) SetFaults(spec string) error {
+	parsed, err := fault.Parse(spec)
+	if err != nil {
+		return err
+	}
+	e.injector.Store(fault.NewInjector(parsed))
+	return nil
+}
+
+// FaultCounts returns how often each fault took effect since the spec was set, by
+// the fault's name, such as "busy".
+func (e *Emulator) FaultCounts() map[string]int {
+	counts := make(map[string]int)
+	for name, n := range e.injector.Load().Counts() {
+		counts[string(name)] = n
+	}
+	return counts
+}
+
+// TableHandler serves the account's Table service, and the administration.
+func (e *Emulator) TableHandler() http.Handler {
+	service := pipeline{e, tableService{e}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/_emulator/counts", e.serveCounts)
+	mux.HandleFunc("/_emulator/faults", e.serveFaults)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The mux would clean up paths, and so break keys and signatures.
+		if isAdmin(r) {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		service.ServeHTTP(w, r)
+	})
+}
+
+// QueueHandler serves the account's Queue service.
+func (e *Emulator) QueueHandler() http.Handler { return pipeline{e, queueService{e}} }
+
+// connectionString returns a connection string for the given URLs of the services.
+func (e *Emulator) connectionString(tableURL, queueURL string) string {
+	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=%s/%s;QueueEndpoint=%s/%s;",
+		e.account, e.keyText, tableURL, e.account, queueURL, e.account)
+}

@@ -1,0 +1,285 @@
+package emulator
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"tablesweep/internal/emulator/entity"
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/table"
+	"tablesweep/internal/key"
+	"tablesweep/internal/odata"
+)
+
+// The service's limits on queries.
+// https://learn.microsoft.com/rest/api/storageservices/querying-tables-and-entities
+const (
+	maxTop         = 1000
+	maxComparisons = 15
+)
+
+// queryOptions are the OData options of a query.
+type queryOptions struct {
+	table.Query
+	columns map[string]bool // nil for all
+}
+
+func parseQueryOptions(c *call) (queryOptions, error) {
+	q := queryOptions{Query: table.Query{Top: maxTop}}
+	values := c.URL.Query()
+	if text := values.Get("$filter"); text != "" {
+		filter, err := odata.Parse(text)
+		if err != nil {
+			return q, invalidInput(err.Error())
+		}
+		if filter.Comparisons() > maxComparisons {
+			return q, invalidInput("the filter has more than 15 comparisons")
+		}
+		q.Filter = filter
+	}
+	if text := values.Get("$top"); text != "" {
+		top, err := strconv.Atoi(text)
+		if err != nil || top < 1 || top > maxTop {
+			return q, invalidInput("$top must be from 1 to 1000")
+		}
+		q.Top = top
+	}
+	if text := values.Get("$select"); text != "" && text != "*" {
+		q.columns = make(map[string]bool)
+		for name := range strings.SplitSeq(text, ",") {
+			q.columns[strings.TrimSpace(name)] = true
+		}
+	}
+	return q, nil
+}
+
+// token is a continuation token: where to go on, and how often the query was
+// already told to go on there. Repeated empty pages so have tokens that differ.
+type token struct {
+	key  key.Key
+	hops int
+}
+
+const (
+	nextPartition = "x-ms-continuation-NextPartitionKey"
+	nextRow       = "x-ms-continuation-NextRowKey"
+)
+
+// headers returns the token's two parts. The second is empty at the start of a
+// partition, as the service's may be.
+func (t token) headers() (partition, row string) {
+	partition = encodeToken(t.key.Partition + "\x00" + strconv.Itoa(t.hops))
+	if t.key.Row != "" {
+		row = encodeToken(t.key.Row)
+	}
+	return partition, row
+}
+
+func parseToken(partition, row string) (token, error) {
+	if partition == "" {
+		return token{}, nil
+	}
+	p, ok := decodeToken(partition)
+	p, hops, isToken := strings.Cut(p, "\x00")
+	n, err := strconv.Atoi(hops)
+	r, rowOK := decodeToken(row)
+	if !ok || !isToken || err != nil || !rowOK && row != "" {
+		return token{}, invalidInput("the continuation token is not one of ours")
+	}
+	return token{key.Key{Partition: p, Row: r}, n}, nil
+}
+
+// encodeToken writes the form that the service's tokens have.
+func encodeToken(s string) string {
+	encoded := base64.RawURLEncoding.EncodeToString([]byte(s))
+	return "1!" + strconv.Itoa(len(encoded)) + "!" + encoded
+}
+
+func decodeToken(s string) (string, bool) {
+	parts := strings.SplitN(s, "!", 3)
+	if len(parts) != 3 || parts[0] != "1" || parts[1] != strconv.Itoa(len(parts[2])) {
+		return "", false
+	}
+	b, err := base64.RawURLEncoding.DecodeString(parts[2])
+	return string(b), err == nil
+}
+
+func (s tableService) parseQuery(c *call, t target) (operation, error) {
+	q, err := parseQueryOptions(c)
+	if err != nil {
+		return operation{}, err
+	}
+	values := c.URL.Query()
+	at, err := parseToken(values.Get("NextPartitionKey"), values.Get("NextRowKey"))
+	if err != nil {
+		return operation{}, err
+	}
+	q.From = at.key
+	op := operation{Request: fault.Request{
+		Kind:  fault.Query,
+		Table: t.resource,
+		// By key, not by token: going on after an empty page is the same request.
+		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
+	}}
+	if q.Filter != nil {
+		op.Partition, op.Confined = q.Filter.Range().Partition()
+	}
+	op.run = func(now time.Time, plan fault.Plan) (response, error) {
+		stored, err := s.tables.Get(t.resource, now)
+		if err != nil {
+			return response{}, err
+		}
+		page := s.cutPage(stored.Query(q.Query), plan)
+		s.counts.results(len(page.Rows), 0)
+		s.injector.Load().Charge(now, op.Request, len(page.Rows))
+		r := s.page(c, stored.Name(), page.Rows, q.columns)
+		if page.More {
+			next := token{key: page.Next}
+			if next.key == at.key {
+				next.hops = at.hops + 1
+			}
+			partition, row := next.headers()
+			r.set(nextPartition, partition)
+			if row != "" {
+				r.set(nextRow, row)
+			}
+		}
+		return r, nil
+	}
+	return op, nil
+}
+
+// cutPage shortens or empties a page if the plan asks for it and the page has rows
+// to leave for the next.
+func (s tableService) cutPage(page table.Page, plan fault.Plan) table.Page {
+	keep := len(page.Rows)
+	switch {
+	case plan.Empty && keep > 0:
+		keep = 0
+		s.injector.Load().Fired(fault.EmptyPage)
+	case plan.Short && keep > 1:
+		keep = 1 + int(plan.ShortDraw%uint64(keep-1))
+		s.injector.Load().Fired(fault.ShortPage)
+	default:
+		return page
+	}
+	page.Next, page.More = page.Rows[keep].Key(), true
+	page.Rows = page.Rows[:keep]
+	return page
+}
+
+func (s tableService) parsePoint(c *call, t target) (operation, error) {
+	q, err := parseQueryOptions(c)
+	if err != nil {
+		return operation{}, err
+	}
+	op := operation{Request: entityRequest(fault.Point, t.resource, t.key)}
+	op.run = func(now time.Time, _ fault.Plan) (response, error) {
+		stored, err := s.tables.Get(t.resource, now)
+		if err != nil {
+			return response{}, err
+		}
+		row, err := stored.Get(t.key)
+		if err != nil {
+			return response{}, err
+		}
+		return s.row(c, stored.Name(), row, q.columns, http.StatusOK), nil
+	}
+	return op, nil
+}
+
+func entityRequest(kind fault.Kind, name string, k key.Key) fault.Request {
+	return fault.Request{
+		Kind: kind, Table: name, Partition: k.Partition, Confined: true, Entities: 1,
+		Identity: string(kind) + " " + name + "\x00" + k.Partition + "\x00" + k.Row,
+	}
+}
+
+// write is one understood write, alone or in a batch.
+type write struct {
+	kind fault.Kind
+	table.Operation
+	prefer string
+}
+
+// parseEntityWrite understands a write. The keys in a path count; those in the body
+// are only needed for an insert.
+func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
+	w := write{prefer: p.prefer}
+	w.Key, w.IfMatch = t.key, p.ifMatch
+	switch p.method {
+	case http.MethodPost:
+		w.kind, w.Action = fault.Insert, table.Insert
+	case http.MethodPut:
+		w.kind, w.Action = fault.Update, table.Replace
+	case http.MethodPatch, "MERGE":
+		w.kind, w.Action = fault.Merge, table.Merge
+	case http.MethodDelete:
+		w.kind, w.Action = fault.Delete, table.Delete
+	}
+	switch {
+	case w.kind == "" || t.keyed == (w.Action == table.Insert):
+		return w, notImplemented()
+	case w.IfMatch != "" && w.IfMatch != "*" && !strings.HasPrefix(w.IfMatch, `W/"`):
+		return w, invalidInput("If-Match is not an ETag")
+	case w.Action == table.Delete:
+		if w.IfMatch == "" {
+			return w, problem.New(problem.MissingRequiredHeader, "An HTTP header that's mandatory for this request is not specified: If-Match.")
+		}
+		return w, nil
+	}
+	e, err := d.Decode(p.body)
+	if err != nil {
+		return w, err
+	}
+	w.Properties = e.Properties
+	if w.Action == table.Insert {
+		if !e.HasPartition || !e.HasRow {
+			return w, problem.New(problem.PropertiesNeedValue, "The values are not specified for all properties in the entity: the keys are missing.")
+		}
+		w.Key, w.IfMatch = e.Key, ""
+	}
+	return w, nil
+}
+
+func (s tableService) parseWrite(c *call, t target) (operation, error) {
+	part := batchPart{method: c.Method, ifMatch: c.Header.Get("If-Match"), prefer: c.Header.Get("Prefer"), body: c.body}
+	w, err := parseEntityWrite(t, part, new(entity.Decoder))
+	if err != nil {
+		return operation{}, err
+	}
+	op := operation{Request: entityRequest(w.kind, t.resource, w.Key)}
+	op.run = func(now time.Time, _ fault.Plan) (response, error) {
+		stored, err := s.tables.Get(t.resource, now)
+		if err != nil {
+			return response{}, err
+		}
+		rows, err := stored.Apply(now, []table.Operation{w.Operation})
+		if err != nil {
+			return response{}, err
+		}
+		return s.written(c, stored.Name(), w, rows[0]), nil
+	}
+	return op, nil
+}
+
+// written is the answer to a write that succeeded.
+func (s tableService) written(c *call, name string, w write, row table.Row) response {
+	var r response
+	switch w.Action {
+	case table.Delete:
+		return response{status: http.StatusNoContent}
+	case table.Insert:
+		r = s.preferred(c, w.prefer, func(level metadata) []byte {
+			return s.row(c, name, row, nil, http.StatusCreated).body
+		})
+	default:
+		r = response{status: http.StatusNoContent}
+	}
+	r.set("ETag", row.ETag())
+	return r
+}

@@ -1,0 +1,335 @@
+package entity
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/key"
+	"tablesweep/internal/odata"
+)
+
+// Entity is a decoded request body.
+type Entity struct {
+	Key                  key.Key
+	HasPartition, HasRow bool // whether the body named the key at all
+	Properties           Properties
+}
+
+const typeSuffix = "@odata.type"
+
+// Decoder decodes one entity after the other. The zero value is ready to use.
+type Decoder struct {
+	json     jsontext.Decoder
+	raw      rawEntity
+	rendered []byte // scratch
+}
+
+// Decode reads an entity as a client sends it. System properties other than the
+// keys, and properties that are null, are dropped, as the service does. The error
+// is a *problem.Error.
+func (d *Decoder) Decode(body []byte) (Entity, error) {
+	if err := d.split(body); err != nil {
+		return Entity{}, err
+	}
+	var err error
+	var e Entity
+	rendered := d.rendered[:0]
+	for _, p := range d.raw.properties {
+		switch {
+		case p.name == odata.PartitionKey:
+			e.Key.Partition, err = keyValue(p)
+			e.HasPartition = true
+		case p.name == odata.RowKey:
+			e.Key.Row, err = keyValue(p)
+			e.HasRow = true
+		case p.name == odata.Timestamp || p.value[0] == 'n': // null
+		default:
+			if len(rendered) > 0 {
+				rendered = append(rendered, ',')
+			}
+			rendered, err = appendProperty(rendered, p, d.raw.typeName(p.name))
+		}
+		if err != nil {
+			return Entity{}, err
+		}
+	}
+	d.rendered = rendered
+	e.Properties = Properties(rendered)
+	return e, nil
+}
+
+// rawEntity is the body cut into its members.
+type rawEntity struct {
+	properties []rawProperty
+	types      []annotation
+}
+
+type annotation struct{ of, typeName string }
+
+// typeName returns the annotated type of a property, or "".
+func (e *rawEntity) typeName(property string) string {
+	for _, a := range e.types {
+		if a.of == property {
+			return a.typeName
+		}
+	}
+	return ""
+}
+
+type rawProperty struct {
+	name  string
+	value []byte // JSON text
+}
+
+func invalidInput(format string, args ...any) error {
+	return problem.New(problem.InvalidInput, "One of the request inputs is not valid: "+fmt.Sprintf(format, args...)+".")
+}
+
+// split fills d.raw.
+func (d *Decoder) split(body []byte) error {
+	d.raw.properties, d.raw.types = d.raw.properties[:0], d.raw.types[:0]
+	d.json.Reset(bytes.NewBuffer(body))
+	if t, err := d.json.ReadToken(); err != nil || t.Kind() != '{' {
+		return invalidInput("the body is not a JSON object")
+	}
+	for d.json.PeekKind() != '}' {
+		t, err := d.json.ReadToken()
+		if err != nil {
+			return invalidInput("%v", err)
+		}
+		name := t.String()
+		v, err := d.json.ReadValue()
+		if err != nil {
+			return invalidInput("%v", err)
+		}
+		end := int(d.json.InputOffset()) // v itself is only lent
+		if err := d.raw.add(name, body[end-len(v):end]); err != nil {
+			return err
+		}
+	}
+	if _, err := d.json.ReadToken(); err != nil { // the closing brace
+		return invalidInput("%v", err)
+	}
+	if _, err := d.json.ReadToken(); !errors.Is(err, io.EOF) {
+		return invalidInput("something follows the JSON object")
+	}
+	return nil
+}
+
+func (e *rawEntity) add(name string, value []byte) error {
+	if of, ok := strings.CutSuffix(name, typeSuffix); ok {
+		typeName, err := unquote(value)
+		e.types = append(e.types, annotation{of, typeName})
+		return err
+	}
+	if !strings.HasPrefix(name, "odata.") {
+		e.properties = append(e.properties, rawProperty{name, value})
+	}
+	return nil
+}
+
+func keyValue(p rawProperty) (string, error) {
+	if p.value[0] == 'n' {
+		return "", problem.New(problem.PropertiesNeedValue, "The values are not specified for all properties in the entity: "+p.name+" is null.")
+	}
+	s, err := unquote(p.value)
+	if err != nil {
+		return "", err
+	}
+	return s, CheckKey(p.name, s)
+}
+
+// unquote returns the string that a JSON value is; an error if it is none.
+func unquote(value []byte) (string, error) {
+	if len(value) < 2 || value[0] != '"' {
+		return "", invalidInput("%.40s should be a string", value)
+	}
+	if bytes.IndexByte(value, '\\') < 0 {
+		return string(value[1 : len(value)-1]), nil
+	}
+	text, err := jsontext.AppendUnquote(nil, value)
+	if err != nil {
+		return "", invalidInput("%v", err)
+	}
+	return string(text), nil
+}
+
+// appendProperty checks one property and appends it in its stored form.
+func appendProperty(b []byte, p rawProperty, typeName string) ([]byte, error) {
+	if err := checkName(p.name); err != nil {
+		return b, err
+	}
+	t, err := typeOf(p, typeName)
+	if err != nil {
+		return b, err
+	}
+	text, err := normalize(p, t)
+	if err != nil {
+		return b, err
+	}
+	if needsAnnotation(t, text) {
+		b = append(b, '"')
+		b = append(b, p.name...)
+		b = append(b, typeSuffix...)
+		b = append(b, `":"`...)
+		b = append(b, t.String()...)
+		b = append(b, `",`...)
+	}
+	b = append(b, '"')
+	b = append(b, p.name...)
+	b = append(b, `":`...)
+	return append(b, text...), nil
+}
+
+// needsAnnotation reports whether the type can't be told from the JSON text.
+func needsAnnotation(t odata.Type, text []byte) bool {
+	switch t {
+	case odata.String, odata.Int32, odata.Boolean:
+		return false
+	case odata.Double:
+		return text[0] == '"' // NaN and the infinities
+	}
+	return true
+}
+
+// typeOf returns the annotated type, or the one that the service infers. A number
+// without point that doesn't fit an Int32 is a Double, as in Microsoft's OData
+// reader.
+func typeOf(p rawProperty, typeName string) (odata.Type, error) {
+	if typeName != "" {
+		t, ok := odata.ParseType(typeName)
+		if !ok {
+			return 0, invalidInput("property %s has the unknown type %q", p.name, typeName)
+		}
+		return t, nil
+	}
+	switch p.value[0] {
+	case '"':
+		return odata.String, nil
+	case 't', 'f':
+		return odata.Boolean, nil
+	case '{', '[':
+		return 0, invalidInput("property %s is not a primitive value", p.name)
+	}
+	return numberType(p.value), nil
+}
+
+func numberType(text []byte) odata.Type {
+	if _, err := strconv.ParseInt(string(text), 10, 32); err == nil {
+		return odata.Int32
+	}
+	return odata.Double
+}
+
+// normalize returns the value's stored JSON text. The text of a number is kept as
+// sent, except that a Double always gets a point or an exponent.
+func normalize(p rawProperty, t odata.Type) ([]byte, error) {
+	text := p.value
+	switch t {
+	case odata.String:
+		s, err := unquote(text)
+		if err == nil && 2*key.Units(s) > maxPropertyBytes {
+			err = tooLarge(p.name)
+		}
+		return text, err
+	case odata.Boolean:
+		if text[0] == 't' || text[0] == 'f' {
+			return text, nil
+		}
+	case odata.Int32:
+		if _, err := strconv.ParseInt(string(text), 10, 32); err == nil {
+			return text, nil
+		}
+	case odata.Double:
+		if d, ok := normalizeDouble(text); ok {
+			return d, nil
+		}
+	case odata.Int64:
+		digits := bytes.Trim(text, `"`)
+		if _, err := strconv.ParseInt(string(digits), 10, 64); err == nil {
+			return quote(string(digits)), nil
+		}
+	default:
+		return normalizeQuoted(p, t)
+	}
+	return nil, invalidInput("property %s: %.40s is not an %v", p.name, text, t)
+}
+
+func normalizeDouble(text []byte) ([]byte, bool) {
+	if text[0] == '"' {
+		s := string(text)
+		return text, s == `"NaN"` || s == `"Infinity"` || s == `"-Infinity"`
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.IsInf(f, 0) {
+		return nil, false
+	}
+	if bytes.ContainsAny(text, ".eE") {
+		return text, true
+	}
+	return append(bytes.Clone(text), ".0"...), true
+}
+
+// normalizeQuoted handles the types that travel as annotated strings.
+func normalizeQuoted(p rawProperty, t odata.Type) ([]byte, error) {
+	s, err := unquote(p.value)
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case odata.DateTime:
+		ticks, ok := odata.ParseDateTime(s)
+		if ok && ticks < minDateTimeTicks {
+			return nil, problem.New(problem.OutOfRangeInput, "The property "+p.name+" is before the year 1601.")
+		}
+		if ok {
+			return append(odata.AppendDateTime([]byte{'"'}, ticks), '"'), nil
+		}
+	case odata.Guid:
+		if guid, ok := odata.ParseGuid(s); ok {
+			return quote(guid), nil
+		}
+	case odata.Binary:
+		if data, ok := odata.ParseBinary(s); ok {
+			if len(data) > maxPropertyBytes {
+				return nil, tooLarge(p.name)
+			}
+			return quote(s), nil
+		}
+	}
+	return nil, invalidInput("property %s: %.40q is not an %v", p.name, s, t)
+}
+
+// quote makes a JSON string of text that needs no escapes.
+func quote(s string) []byte { return []byte(`"` + s + `"`) }
+
+func tooLarge(name string) error {
+	return problem.New(problem.PropertyValueTooLarge, "The property value exceeds the maximum allowed size (64KB): "+name+".")
+}
+
+// checkName holds names to the rules for C# identifiers.
+func checkName(name string) error {
+	if key.Units(name) > maxNameUnits {
+		return problem.New(problem.PropertyNameTooLong, "The property name exceeds the maximum allowed length (255).")
+	}
+	for i, r := range name {
+		start := r == '_' || unicode.IsLetter(r) || unicode.Is(unicode.Nl, r)
+		later := i > 0 && (unicode.IsDigit(r) || unicode.In(r, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Cf))
+		if !start && !later {
+			return problem.New(problem.PropertyNameInvalid, "The property name is invalid: "+name+".")
+		}
+	}
+	if name == "" {
+		return problem.New(problem.PropertyNameInvalid, "The property name is empty.")
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package entity_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/emulator/entity"
+	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/key"
+	"tablesweep/internal/odata"
+)
+
+func decode(t testing.TB, body string) entity.Entity {
+	t.Helper()
+	e, err := new(entity.Decoder).Decode([]byte(body))
+	if err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return e
+}
+
+func TestStoredForm(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ sent, stored string }{
+		{`{}`, ``},
+		{`{"PartitionKey":"p","RowKey":"r","A":1}`, `"A":1`},
+		{`{ "A" : 1 , "B" : "x" }`, `"A":1,"B":"x"`},
+		{`{"A":null,"A@odata.type":"Edm.Int64","Timestamp":"x","odata.etag":"y"}`, ``},
+		{`{"A":"5","A@odata.type":"Edm.Int64"}`, `"A@odata.type":"Edm.Int64","A":"5"`},
+		{`{"A@odata.type":"Edm.Int64","B":1,"A":5}`, `"B":1,"A@odata.type":"Edm.Int64","A":"5"`},
+		{`{"A":3.0}`, `"A":3.0`},
+		{`{"A":3.10e2}`, `"A":3.10e2`},
+		{`{"A":3,"A@odata.type":"Edm.Double"}`, `"A":3.0`},
+		{`{"A":2147483648}`, `"A":2147483648.0`},
+		{`{"A":"NaN","A@odata.type":"Edm.Double"}`, `"A@odata.type":"Edm.Double","A":"NaN"`},
+		{`{"A":"0F8FAD5B-D9CB-469F-A165-70867728950E","A@odata.type":"Edm.Guid"}`, `"A@odata.type":"Edm.Guid","A":"0f8fad5b-d9cb-469f-a165-70867728950e"`},
+		{`{"A":"2026-01-02T03:04:05.1230000+01:00","A@odata.type":"Edm.DateTime"}`, `"A@odata.type":"Edm.DateTime","A":"2026-01-02T02:04:05.123Z"`},
+		{`{"A":"\u00e9\"\\,\"B\":1"}`, `"A":"\u00e9\"\\,\"B\":1"`},
+	} {
+		if got := decode(t, c.sent).Properties; string(got) != c.stored {
+			t.Errorf("%s: stored as %s, want %s", c.sent, got, c.stored)
+		}
+	}
+}
+
+func TestPropertiesAndValues(t *testing.T) {
+	t.Parallel()
+	p := decode(t, `{"S":"a\",\"b","T":true,"F":false,"I":-7,"D":2.5,"L":"8","L@odata.type":"Edm.Int64",`+
+		`"B":"AAE=","B@odata.type":"Edm.Binary","E":"","N":"-Infinity","N@odata.type":"Edm.Double"}`).Properties
+	got := make(map[string]string)
+	for q := range p.All() {
+		v := q.Value()
+		got[q.Name] = fmt.Sprintf("%v %q %d %g", v.Type, v.Text, v.Int, v.Float)
+	}
+	want := map[string]string{
+		"S": `Edm.String "a\",\"b" 0 0`, "T": `Edm.Boolean "" 1 0`, "F": `Edm.Boolean "" 0 0`, "I": `Edm.Int32 "" -7 0`,
+		"D": `Edm.Double "" 0 2.5`, "L": `Edm.Int64 "" 8 0`, "B": `Edm.Binary "\x00\x01" 0 0`, "E": `Edm.String "" 0 0`,
+		"N": `Edm.Double "" 0 -Inf`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("properties (-want +got)\n%s", diff)
+	}
+	if q, ok := p.Lookup("L"); !ok || q.Type != odata.Int64 || q.Full != `"L@odata.type":"Edm.Int64","L":"8"` {
+		t.Errorf("Lookup(L) is %+v, %v", q, ok)
+	}
+	if _, ok := p.Lookup("l"); ok {
+		t.Error("names ignore case")
+	}
+}
+
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ old, changes, want string }{
+		{``, ``, ``},
+		{`"A":1`, ``, `"A":1`},
+		{``, `"A":1`, `"A":1`},
+		{`"A":1,"B":2`, `"A":3`, `"B":2,"A":3`},
+		{`"A@odata.type":"Edm.Int64","A":"1","B":2`, `"A":"text","C":true`, `"B":2,"A":"text","C":true`},
+	} {
+		if got := entity.Properties(c.old).Merge(entity.Properties(c.changes)); string(got) != c.want {
+			t.Errorf("%s with %s: got %s, want %s", c.old, c.changes, got, c.want)
+		}
+	}
+}
+
+// The shortcut in Check must not let anything pass: compare it with what the limits
+// say at their edges.
+func TestCheckAtTheLimits(t *testing.T) {
+	t.Parallel()
+	k := key.Key{Partition: "p", Row: "r"}
+	many := func(n int, value string) entity.Properties {
+		parts := make([]string, n)
+		for i := range parts {
+			parts[i] = fmt.Sprintf(`"a%d":%s`, i, value)
+		}
+		return entity.Properties(strings.Join(parts, ","))
+	}
+	full := `"` + strings.Repeat("x", 32<<10) + `"`
+	// Each of 15 properties takes 8 + 2*len(name) + 4 + 64 KiB.
+	taken := 4 + 4 + 15*(8+4+64<<10) + 10*4 + 5*6
+	last := (1<<20 - taken - 8 - 4 - 4) / 2
+	exact := func(extra int) entity.Properties {
+		return many(15, full) + entity.Properties(`,"zz":"`+strings.Repeat("x", last+extra)+`"`)
+	}
+	for _, c := range []struct {
+		name string
+		p    entity.Properties
+		want problem.Code
+	}{
+		{"252", many(252, "1"), ""},
+		{"253", many(253, "1"), problem.TooManyProperties},
+		{"253 of one letter's width", entity.Properties(strings.TrimSuffix(strings.Repeat(`"a":1,`, 253), ",")), problem.TooManyProperties},
+		{"1 MiB", exact(0), ""},
+		{"1 MiB and a character", exact(1), problem.EntityTooLarge},
+	} {
+		err := entity.Check(k, c.p)
+		var got *problem.Error
+		if errors.As(err, &got); err == nil && c.want != "" || err != nil && got.Code != c.want {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// FuzzDecode checks that any body is either refused or kept: its stored form decodes
+// to itself.
+func FuzzDecode(f *testing.F) {
+	f.Add(`{"PartitionKey":"p","RowKey":"r","A":1.50,"B":"x\"y","C@odata.type":"Edm.Int64","C":"9"}`)
+	f.Add(`{"D@odata.type":"Edm.DateTime","D":"2026-01-01T00:00:00Z","G@odata.type":"Edm.Guid","G":"0f8fad5b-d9cb-469f-a165-70867728950e"}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		var d entity.Decoder
+		first, err := d.Decode([]byte(body))
+		if err != nil {
+			var p *problem.Error
+			if !errors.As(err, &p) {
+				t.Fatalf("the error is no problem: %v", err)
+			}
+			return
+		}
+		second, err := d.Decode([]byte("{" + string(first.Properties) + "}"))
+		if err != nil || second.Properties != first.Properties {
+			t.Errorf("%s becomes %s, %v", first.Properties, second.Properties, err)
+		}
+		names := make(map[string]bool)
+		for p := range first.Properties.All() {
+			names[p.Name] = true
+			_ = p.Value()
+		}
+		merged := first.Properties.Merge(first.Properties)
+		again := make(map[string]bool)
+		for p := range merged.All() {
+			again[p.Name] = true
+		}
+		if merged != first.Properties || !maps.Equal(names, again) {
+			t.Errorf("%s merged with itself becomes %s", first.Properties, merged)
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package emulator
+
+import (
+	"fmt"
+	"time"
+
+	"tablesweep/internal/emulator/entity"
+	"tablesweep/internal/emulator/table"
+	"tablesweep/internal/key"
+)
+
+// Fill stores rows of five small properties directly, in partitions of 100.
+func Fill(e *Emulator, name string, rows int) error {
+	t, err := e.tables.Create(name, time.Now())
+	if err != nil {
+		return err
+	}
+	operations := make([]table.Operation, 0, 100)
+	var decoder entity.Decoder
+	for i := range rows {
+		body := fmt.Sprintf(`{"N":%d,"S":"value %d","D":%d.5,"B":true,"L":"%d","L@odata.type":"Edm.Int64"}`, i, i, i, i)
+		decoded, err := decoder.Decode([]byte(body))
+		if err != nil {
+			return err
+		}
+		operations = append(operations, table.Operation{
+			Key:        key.Key{Partition: FillPartition(i), Row: fmt.Sprintf("%010d", i)},
+			Properties: decoded.Properties,
+		})
+		if len(operations) == cap(operations) || i == rows-1 {
+			if _, err := t.Apply(time.Now(), operations); err != nil {
+				return err
+			}
+			operations = operations[:0]
+		}
+	}
+	return nil
+}
+
+// FillPartition returns the partition of the i-th row of Fill.
+func FillPartition(i int) string { return fmt.Sprintf("p%08d", i/100) }

@@ -1,0 +1,87 @@
+package fault
+
+import "time"
+
+// bucket is a token bucket that holds at most one second's worth. It may go into
+// debt: a request is let in if anything is left, whatever it then takes. So one
+// batch of 100 passes a low limit, and is paid for by those that follow.
+type bucket struct {
+	tokens float64
+	filled time.Time
+}
+
+func (b *bucket) fill(now time.Time, rate float64) {
+	if elapsed := now.Sub(b.filled).Seconds(); elapsed > 0 {
+		b.tokens = min(rate, b.tokens+elapsed*rate)
+		b.filled = now
+	}
+}
+
+// bucketKey names a bucket: a rule has one, or one for every partition.
+type bucketKey struct {
+	rule      int
+	partition string
+}
+
+// maxBuckets bounds the memory for partitions; full buckets need not be kept.
+const maxBuckets = 100_000
+
+// admit reports whether the limit lets the request in, and takes its cost.
+func (in *Injector) admit(now time.Time, rule int, req Request) bool {
+	k, cost := bucketKey{rule: rule}, 1.0
+	if in.spec.Rules[rule].Name == PartitionRate {
+		if !req.Confined {
+			return true
+		}
+		k.partition, cost = partitionName(req), float64(req.Entities)
+	}
+	b := in.bucket(now, k)
+	if b.tokens <= 0 {
+		return false
+	}
+	b.tokens -= cost
+	return true
+}
+
+// Charge takes from the partition's limit what a request turned out to cost beyond
+// req.Entities: the rows that a query returned.
+func (in *Injector) Charge(now time.Time, req Request, entities int) {
+	if !req.Confined || entities <= 0 {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for i, rule := range in.spec.Rules {
+		if rule.Name == PartitionRate && rule.covers(req) {
+			in.bucket(now, bucketKey{i, partitionName(req)}).tokens -= float64(entities)
+		}
+	}
+}
+
+func partitionName(req Request) string {
+	return "/" + req.Table + "/" + req.Queue + "/" + req.Partition
+}
+
+// bucket returns the bucket, filled up to now.
+func (in *Injector) bucket(now time.Time, k bucketKey) *bucket {
+	rate := in.spec.Rules[k.rule].Rate
+	b := in.buckets[k]
+	if b == nil {
+		if len(in.buckets) >= maxBuckets {
+			in.dropFull(now)
+		}
+		b = &bucket{tokens: rate, filled: now}
+		in.buckets[k] = b
+	}
+	b.fill(now, rate)
+	return b
+}
+
+func (in *Injector) dropFull(now time.Time) {
+	for k, b := range in.buckets {
+		rate := in.spec.Rules[k.rule].Rate
+		if b.fill(now, rate); b.tokens >= rate {
+			delete(in.buckets, k)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package fault_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/emulator/fault"
+)
+
+func parse(t testing.TB, text string) fault.Spec {
+	t.Helper()
+	spec, err := fault.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+func TestSpecText(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ in, out string }{
+		{"", ""},
+		{" ;; ", ""},
+		{"seed=7", "seed=7"},
+		{"latency=2ms..20ms", "latency=2ms..20ms"},
+		{"latency=5ms..5ms", "latency=5ms"},
+		{"busy p=0.01   retry-after=1s;busy  p=1", "busy p=0.01 retry-after=1s; busy p=1"},
+		{"delay p=0.5 by=3s queue=work", "delay p=0.5 by=3s queue=work"},
+		{"timeout-after p=1 times=1 on=batch,insert table=Rows", "timeout-after p=1 on=batch,insert table=Rows times=1"},
+		{"account-rate=20000; partition-rate=2000.5 retry-after=1s", "account-rate=20000; partition-rate=2000.5 retry-after=1s"},
+		{"table-deletion=40s; seed=18446744073709551615", "seed=18446744073709551615; table-deletion=40s"},
+		{"short-page p=0; empty-page p=1; reset-before p=1e-3; reset-after p=0.1; timeout-before p=0.2; duplicate p=0.3",
+			"short-page p=0; empty-page p=1; reset-before p=0.001; reset-after p=0.1; timeout-before p=0.2; duplicate p=0.3"},
+	} {
+		spec := parse(t, c.in)
+		if got := spec.String(); got != c.out {
+			t.Errorf("%q: got %q, want %q", c.in, got, c.out)
+		}
+		if diff := cmp.Diff(spec, parse(t, spec.String())); diff != "" {
+			t.Errorf("%q does not come back (-want +got)\n%s", c.in, diff)
+		}
+	}
+}
+
+func TestSpecErrorsNameTheWord(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ spec, word string }{
+		{"bussy p=1", "bussy"}, {"busy", "busy"}, {"busy p=2", "p=2"}, {"busy p=NaN", "p=NaN"}, {"busy=1", "busy=1"},
+		{"busy p=1 by=2s", "by=2s"}, {"delay p=1", "delay"}, {"latency=fast", "latency=fast"}, {"latency=2s..1s", "latency=2s..1s"},
+		{"latency", "latency"}, {"account-rate=0", "account-rate=0"}, {"seed=-1", "seed=-1"}, {"busy p=1 on=writes", "on=writes"},
+		{"busy p=1 times=0", "times=0"}, {"busy p=1 table=", "table="}, {"latency=1s p=0.5", "p=0.5"},
+	} {
+		if _, err := fault.Parse(c.spec); err == nil || !strings.Contains(err.Error(), `"`+c.word+`"`) {
+			t.Errorf("%q: got error %v, which should name %q", c.spec, err, c.word)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("seed=7; latency=2ms..20ms; busy p=0.01 retry-after=1s on=batch table=X; account-rate=20000")
+	f.Add("delay p=1 by=5s; duplicate p=0.1 queue=q times=3; table-deletion=40s")
+	f.Fuzz(func(t *testing.T, text string) {
+		spec, err := fault.Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := fault.Parse(spec.String())
+		if err != nil || !cmp.Equal(spec, again) {
+			t.Errorf("%q prints as %q, which reads as %+v, %v", text, spec, again, err)
+		}
+	})
+}
+
+// fates plans every request and tells what became of it.
+func fates(in *fault.Injector, requests []fault.Request) map[string]int {
+	now := time.Unix(0, 0)
+	failed := make(map[string]int)
+	for _, r := range requests {
+		if plan := in.Plan(now, r); plan.Fail != "" {
+			failed[string(plan.Fail)+" "+r.Identity]++
+		}
+	}
+	return failed
+}
+
+func TestDrawsDoNotDependOnOrder(t *testing.T) {
+	t.Parallel()
+	var requests []fault.Request
+	for i := range 500 {
+		for range 4 { // the request and three retries
+			requests = append(requests, fault.Request{Kind: fault.Insert, Identity: fmt.Sprint(i)})
+		}
+	}
+	spec := parse(t, "seed=3; busy p=0.1; timeout-after p=0.1")
+	want := fates(fault.NewInjector(spec), requests)
+	for seed := range uint64(3) {
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+		if diff := cmp.Diff(want, fates(fault.NewInjector(spec), requests)); diff != "" {
+			t.Errorf("in another order (-want +got)\n%s", diff)
+		}
+	}
+	other := fates(fault.NewInjector(parse(t, "seed=4; busy p=0.1; timeout-after p=0.1")), requests)
+	if cmp.Equal(want, other) {
+		t.Error("another seed draws the same")
+	}
+	busy, timeout := 0, 0
+	for what, n := range want {
+		if strings.HasPrefix(what, "busy") {
+			busy += n
+		} else {
+			timeout += n
+		}
+	}
+	if busy < 140 || busy > 260 || timeout < 120 || timeout > 240 {
+		t.Errorf("of 2000 requests %d were busy and %d timed out, want about 200 and 180", busy, timeout)
+	}
+}
+
+func TestRulesAreNarrowed(t *testing.T) {
+	t.Parallel()
+	in := fault.NewInjector(parse(t, "reset-before p=1 on=batch,get table=rows; busy p=1 queue=work; timeout-after p=1 times=2 on=point"))
+	for _, c := range []struct {
+		request fault.Request
+		want    fault.Name
+	}{
+		{fault.Request{Kind: fault.Batch, Table: "Rows"}, fault.ResetBefore},
+		{fault.Request{Kind: fault.Batch, Table: "other"}, ""},
+		{fault.Request{Kind: fault.Query, Table: "rows"}, ""},
+		{fault.Request{Kind: fault.Put, Queue: "work"}, fault.Busy},
+		{fault.Request{Kind: fault.Put, Queue: "play"}, ""},
+		{fault.Request{Kind: fault.Point, Identity: "a"}, fault.TimeoutAfter},
+		{fault.Request{Kind: fault.Point, Identity: "a"}, fault.TimeoutAfter},
+		{fault.Request{Kind: fault.Point, Identity: "a"}, ""},
+		{fault.Request{Kind: fault.Point, Identity: "b"}, fault.TimeoutAfter},
+	} {
+		if got := in.Plan(time.Time{}, c.request).Fail; got != c.want {
+			t.Errorf("%+v: got %q, want %q", c.request, got, c.want)
+		}
+	}
+	want := map[fault.Name]int{fault.ResetBefore: 1, fault.Busy: 1, fault.TimeoutAfter: 3}
+	if diff := cmp.Diff(want, in.Counts()); diff != "" {
+		t.Errorf("fired (-want +got)\n%s", diff)
+	}
+}
+
+func TestLatencyIsWithinItsRange(t *testing.T) {
+	t.Parallel()
+	in := fault.NewInjector(parse(t, "latency=2ms..20ms"))
+	low, high := time.Hour, time.Duration(0)
+	for i := range 1000 {
+		d := in.Plan(time.Time{}, fault.Request{Identity: fmt.Sprint(i)}).Latency
+		low, high = min(low, d), max(high, d)
+	}
+	if low < 2*time.Millisecond || low > 3*time.Millisecond || high > 20*time.Millisecond || high < 19*time.Millisecond {
+		t.Errorf("latencies are from %v to %v", low, high)
+	}
+}
+
+// admitted counts the requests let in when one comes every interval for the time.
+func admitted(in *fault.Injector, r fault.Request, every, during time.Duration) (n int) {
+	start := time.Unix(0, 0)
+	for at := time.Duration(0); at < during; at += every {
+		if in.Plan(start.Add(at), r).Fail == "" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestRateLimits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, spec string
+		request    fault.Request
+		want       int // of 10,000 requests in 10 s; a bucket holds a second's worth
+	}{
+		{"account", "account-rate=100", fault.Request{}, 1100},
+		{"fast enough", "account-rate=2000", fault.Request{}, 10_000},
+		{"partition", "partition-rate=100", fault.Request{Confined: true, Entities: 1}, 1100},
+		{"batches of ten", "partition-rate=100", fault.Request{Confined: true, Entities: 10}, 110},
+		{"queue", "partition-rate=100", fault.Request{Queue: "q", Confined: true, Entities: 1}, 1100},
+		{"across partitions", "partition-rate=100", fault.Request{Entities: 1}, 10_000},
+		{"other table", "partition-rate=100 table=x", fault.Request{Table: "y", Confined: true, Entities: 1}, 10_000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			in := fault.NewInjector(parse(t, c.spec))
+			got := admitted(in, c.request, time.Millisecond, 10*time.Second)
+			if got < c.want-c.want/50 || got > c.want+c.want/50 {
+				t.Errorf("admitted %d, want about %d", got, c.want)
+			}
+			for _, n := range in.Counts() {
+				if got+n != 10_000 {
+					t.Errorf("%d refusals counted for %d admitted", n, got)
+				}
+			}
+		})
+	}
+}
+
+func TestChargeIsPaidForLater(t *testing.T) {
+	t.Parallel()
+	in := fault.NewInjector(parse(t, "partition-rate=100"))
+	now := time.Unix(0, 0)
+	query := fault.Request{Kind: fault.Query, Confined: true, Partition: "p"}
+	if in.Plan(now, query).Fail != "" {
+		t.Fatal("the first query is refused")
+	}
+	in.Charge(now, query, 1000)
+	for _, c := range []struct {
+		after time.Duration
+		want  fault.Name
+	}{{time.Second, fault.Busy}, {8 * time.Second, fault.Busy}, {9100 * time.Millisecond, ""}} {
+		if got := in.Plan(now.Add(c.after), query).Fail; got != c.want {
+			t.Errorf("after %v: got %q, want %q", c.after, got, c.want)
+		}
+	}
+}

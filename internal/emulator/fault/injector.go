@@ -1,0 +1,151 @@
+package fault
+
+import (
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Request is what a rule can depend on.
+type Request struct {
+	Kind      Kind
+	Table     string
+	Queue     string
+	Partition string // the one partition concerned, if Confined; "" for a queue
+	Confined  bool   // to one partition, or to one queue
+	Entities  int    // entities or messages that it touches, as far as known before
+	Identity  string // tells this request from others, but not from its own retries
+}
+
+// Plan is what shall go wrong with one request. At most one of the ways to fail is
+// set. Short, Empty, Duplicate, Delay and Deletion are offers: who makes use of one
+// reports it with [Injector.Fired].
+type Plan struct {
+	Latency    time.Duration
+	Fail       Name          // "", Busy, TimeoutBefore, TimeoutAfter, ResetBefore or ResetAfter
+	RetryAfter time.Duration // with Busy; 0 for none
+
+	Short     bool
+	ShortDraw uint64 // to choose the page's length with
+	Empty     bool
+	Copies    int           // how often to store a queue message
+	Delay     time.Duration // how much later to deliver it
+	Deletion  time.Duration // how long to block a deleted table's name
+}
+
+// Injector applies a spec and counts what fired. Its methods may be called
+// concurrently.
+type Injector struct {
+	spec Spec
+
+	mu      sync.Mutex // guards the fields below
+	fired   map[Name]int
+	seen    map[uint64]int // how often every identity, hashed, was seen
+	buckets map[bucketKey]*bucket
+}
+
+// NewInjector returns an injector that has seen nothing yet.
+func NewInjector(spec Spec) *Injector {
+	return &Injector{spec: spec, fired: make(map[Name]int), seen: make(map[uint64]int), buckets: make(map[bucketKey]*bucket)}
+}
+
+// Spec returns the injector's spec.
+func (in *Injector) Spec() Spec { return in.spec }
+
+// Fired counts a fault that took effect.
+func (in *Injector) Fired(name Name) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.fired[name]++
+}
+
+// Counts returns how often each fault took effect, by its name.
+func (in *Injector) Counts() map[Name]int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return maps.Clone(in.fired)
+}
+
+// Plan decides a request's fate. It counts the failures and the latency that it
+// plans as fired.
+func (in *Injector) Plan(now time.Time, req Request) Plan {
+	plan := Plan{Copies: 1}
+	if len(in.spec.Rules) == 0 {
+		return plan
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	identity := hash(req.Identity)
+	occurrence := in.seen[identity]
+	in.seen[identity]++
+	for i, rule := range in.spec.Rules {
+		if !rule.covers(req) || rule.Times > 0 && occurrence >= rule.Times {
+			continue
+		}
+		draw := mix(in.spec.Seed, uint64(i), identity, uint64(occurrence))
+		if rule.Name.shape() == rate && in.admit(now, i, req) {
+			continue
+		}
+		if float64(draw>>11)/(1<<53) < rule.P {
+			in.apply(&plan, rule, mix(draw))
+		}
+	}
+	return plan
+}
+
+// apply adds a rule that has struck to the plan. Of several ways to fail the first
+// rule's is taken.
+func (in *Injector) apply(plan *Plan, rule Rule, draw uint64) {
+	switch rule.Name {
+	case Latency:
+		plan.Latency += rule.Min + time.Duration(draw%uint64(rule.Max-rule.Min+1))
+		in.fired[Latency]++
+	case ShortPage:
+		plan.Short, plan.ShortDraw = true, draw
+	case EmptyPage:
+		plan.Empty = true
+	case Duplicate:
+		plan.Copies = 2
+	case Delay:
+		plan.Delay = rule.By
+	case TableDeletion:
+		plan.Deletion = rule.By
+	default:
+		if plan.Fail != "" {
+			return
+		}
+		in.fired[rule.Name]++
+		plan.Fail, plan.RetryAfter = rule.Name, rule.RetryAfter
+		if rule.Name.shape() == rate {
+			plan.Fail = Busy
+		}
+	}
+}
+
+// covers reports whether the rule applies to such requests.
+func (r Rule) covers(req Request) bool {
+	return (len(r.On) == 0 || slices.Contains(r.On, req.Kind)) &&
+		(r.Table == "" || strings.EqualFold(r.Table, req.Table)) &&
+		(r.Queue == "" || r.Queue == req.Queue)
+}
+
+func hash(s string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s))
+	return h.Sum64()
+}
+
+// mix hashes numbers with the steps of splitmix64 (Steele, Lea and Flood, 2014).
+func mix(numbers ...uint64) uint64 {
+	var h uint64
+	for _, n := range numbers {
+		h += n + 0x9E3779B97F4A7C15
+		h = (h ^ h>>30) * 0xBF58476D1CE4E5B9
+		h = (h ^ h>>27) * 0x94D049BB133111EB
+		h ^= h >> 31
+	}
+	return h
+}

@@ -1,0 +1,313 @@
+// Package fault decides which requests to an emulated service go wrong, and how.
+//
+// A [Spec] is a printable list of rules, such as
+//
+//	seed=7; latency=2ms..20ms; busy p=0.01 retry-after=1s; timeout-after p=0.01 on=batch,insert
+//
+// An [Injector] applies a spec: asked about a [Request], it answers with a [Plan].
+// Its draws depend only on the seed, the rule, the request's identity (such as
+// table and keys) and how often that identity was seen before. So they are the
+// same however requests interleave. Rate limits depend on time, which is handed
+// in. Carrying a plan out is the caller's part.
+//
+// # Rules
+//
+// Rules are separated by semicolons, a rule's options by spaces.
+//
+//	seed=N                       start of all draws; 0 if absent
+//	latency=A or latency=A..B    every request takes that long, drawn evenly
+//	busy p=P [retry-after=D]     503 ServerBusy, not carried out
+//	timeout-before p=P           500 OperationTimedOut, not carried out
+//	timeout-after p=P            500 OperationTimedOut, but carried out
+//	reset-before p=P             connection reset, not carried out
+//	reset-after p=P              connection reset, but carried out
+//	short-page p=P               a query's page ends early, with a token
+//	empty-page p=P               a query's page has no rows, but a token; with P=1 and
+//	                             no times= a query gets nowhere
+//	duplicate p=P                a queue message is stored, and so delivered, twice
+//	delay p=P by=D               a queue message is delivered later, so out of order
+//	account-rate=N [retry-after=D]    503 above N requests a second
+//	partition-rate=N [retry-after=D]  503 above N entities (messages) a second in a
+//	                             partition (queue); queries count where they are
+//	                             confined to one partition
+//	table-deletion=D             a deleted table's name is TableBeingDeleted so long
+//
+// Every rule takes these options, which narrow it: on=KIND,KIND… (see [Kinds]),
+// table=NAME, queue=NAME, and times=N for only the first N requests of every
+// identity.
+package fault
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Name names a rule, in specs and in counts.
+type Name string
+
+// The rules' names.
+const (
+	Latency       Name = "latency"
+	Busy          Name = "busy"
+	TimeoutBefore Name = "timeout-before"
+	TimeoutAfter  Name = "timeout-after"
+	ResetBefore   Name = "reset-before"
+	ResetAfter    Name = "reset-after"
+	ShortPage     Name = "short-page"
+	EmptyPage     Name = "empty-page"
+	Duplicate     Name = "duplicate"
+	Delay         Name = "delay"
+	AccountRate   Name = "account-rate"
+	PartitionRate Name = "partition-rate"
+	TableDeletion Name = "table-deletion"
+)
+
+// Kind is a kind of request.
+type Kind string
+
+// The kinds of requests: the Table service's, then the Queue service's.
+const (
+	Query  Kind = "query"  // of entities
+	Point  Kind = "point"  // one entity, by key
+	Insert Kind = "insert" // one entity
+	Update Kind = "update" // replace or upsert one entity
+	Merge  Kind = "merge"  // merge one entity
+	Delete Kind = "delete" // one entity
+	Batch  Kind = "batch"  // an entity group transaction
+	Tables Kind = "tables" // create, delete and list tables
+
+	Put           Kind = "put"
+	Get           Kind = "get"
+	Peek          Kind = "peek"
+	UpdateMessage Kind = "update-message"
+	DeleteMessage Kind = "delete-message"
+	Clear         Kind = "clear"
+	Queues        Kind = "queues" // create, delete, list queues, and their metadata
+)
+
+// Kinds returns all kinds of requests.
+func Kinds() []Kind {
+	return []Kind{Query, Point, Insert, Update, Merge, Delete, Batch, Tables,
+		Put, Get, Peek, UpdateMessage, DeleteMessage, Clear, Queues}
+}
+
+// Spec is a parsed list of rules. The zero Spec has none.
+type Spec struct {
+	Seed  uint64
+	Rules []Rule
+}
+
+// Rule is one fault and the requests that it may befall.
+type Rule struct {
+	Name       Name
+	P          float64       // probability, for the rules that have one
+	Rate       float64       // per second, for the rate limits
+	Min, Max   time.Duration // for latency
+	By         time.Duration // for delay and table-deletion
+	RetryAfter time.Duration // for answers of 503; 0 sends no Retry-After
+
+	On    []Kind // empty: every kind
+	Table string // "": every table
+	Queue string // "": every queue
+	Times int    // 0: without end
+}
+
+// shape says what follows a rule's name.
+type shape uint8
+
+const (
+	unknown  shape = iota
+	chance         // p=P
+	span           // =A..B
+	rate           // =N
+	duration       // =D
+)
+
+func (n Name) shape() shape {
+	switch n {
+	case Busy, TimeoutBefore, TimeoutAfter, ResetBefore, ResetAfter, ShortPage, EmptyPage, Duplicate, Delay:
+		return chance
+	case Latency:
+		return span
+	case AccountRate, PartitionRate:
+		return rate
+	case TableDeletion:
+		return duration
+	}
+	return unknown
+}
+
+// Parse reads a spec. The error names the word that it doesn't understand.
+func Parse(text string) (Spec, error) {
+	var spec Spec
+	for part := range strings.SplitSeq(text, ";") {
+		words := strings.Fields(part)
+		if len(words) == 0 {
+			continue
+		}
+		if value, ok := strings.CutPrefix(words[0], "seed="); ok {
+			seed, err := strconv.ParseUint(value, 10, 64)
+			if err != nil || len(words) > 1 {
+				return Spec{}, wrong(part, "seed takes one whole number")
+			}
+			spec.Seed = seed
+			continue
+		}
+		rule, err := parseRule(words)
+		if err != nil {
+			return Spec{}, err
+		}
+		spec.Rules = append(spec.Rules, rule)
+	}
+	return spec, nil
+}
+
+func wrong(word, why string) error {
+	return fmt.Errorf("fault spec: %q: %s", strings.TrimSpace(word), why)
+}
+
+func parseRule(words []string) (Rule, error) {
+	name, value, hasValue := strings.Cut(words[0], "=")
+	rule := Rule{Name: Name(name), P: -1}
+	kind := rule.Name.shape()
+	if kind == unknown {
+		return rule, wrong(words[0], "unknown fault")
+	}
+	if hasValue == (kind == chance) {
+		return rule, wrong(words[0], "write a chance as name p=0.1, a value as name=value")
+	}
+	if kind != chance {
+		rule.P = 1
+		if err := rule.parseValue(kind, value); err != nil {
+			return rule, wrong(words[0], err.Error())
+		}
+	}
+	for _, word := range words[1:] {
+		if err := rule.parseOption(word); err != nil {
+			return rule, wrong(word, err.Error())
+		}
+	}
+	switch {
+	case rule.P < 0:
+		return rule, wrong(words[0], "needs p=")
+	case rule.Name == Delay && rule.By == 0:
+		return rule, wrong(words[0], "needs by=")
+	}
+	return rule, nil
+}
+
+func (r *Rule) parseValue(kind shape, value string) (err error) {
+	switch kind {
+	case span:
+		low, high, isRange := strings.Cut(value, "..")
+		if !isRange {
+			high = low
+		}
+		if r.Min, err = parseDuration(low); err == nil {
+			r.Max, err = parseDuration(high)
+		}
+		if err == nil && r.Max < r.Min {
+			err = fmt.Errorf("the range ends before it starts")
+		}
+	case rate:
+		if r.Rate, err = strconv.ParseFloat(value, 64); err != nil || !(r.Rate > 0) {
+			err = fmt.Errorf("a rate is a number above 0")
+		}
+	case duration:
+		r.By, err = parseDuration(value)
+	}
+	return err
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is not a duration such as 20ms", s)
+	}
+	return d, nil
+}
+
+func (r *Rule) parseOption(word string) (err error) {
+	name, value, _ := strings.Cut(word, "=")
+	switch {
+	case name == "p" && r.Name.shape() == chance:
+		if r.P, err = strconv.ParseFloat(value, 64); err != nil || !(r.P >= 0 && r.P <= 1) {
+			err = fmt.Errorf("a probability is a number from 0 to 1")
+		}
+	case name == "by" && r.Name == Delay:
+		r.By, err = parseDuration(value)
+	case name == "retry-after" && (r.Name == Busy || r.Name.shape() == rate):
+		r.RetryAfter, err = parseDuration(value)
+	case name == "table" && value != "":
+		r.Table = value
+	case name == "queue" && value != "":
+		r.Queue = value
+	case name == "times":
+		if r.Times, err = strconv.Atoi(value); err != nil || r.Times < 1 {
+			err = fmt.Errorf("times is a whole number above 0")
+		}
+	case name == "on":
+		for kind := range strings.SplitSeq(value, ",") {
+			if !slices.Contains(Kinds(), Kind(kind)) {
+				return fmt.Errorf("%q is not a kind of request; there are %v", kind, Kinds())
+			}
+			r.On = append(r.On, Kind(kind))
+		}
+	default:
+		err = fmt.Errorf("not an option of %s", r.Name)
+	}
+	return err
+}
+
+// String returns the spec's text, which Parse reads back to an equal spec.
+func (s Spec) String() string {
+	var parts []string
+	if s.Seed != 0 {
+		parts = append(parts, fmt.Sprintf("seed=%d", s.Seed))
+	}
+	for _, r := range s.Rules {
+		parts = append(parts, r.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// String returns the rule's text.
+func (r Rule) String() string {
+	var b strings.Builder
+	b.WriteString(string(r.Name))
+	switch r.Name.shape() {
+	case chance:
+		fmt.Fprintf(&b, " p=%v", r.P)
+	case span:
+		fmt.Fprintf(&b, "=%v", r.Min)
+		if r.Max != r.Min {
+			fmt.Fprintf(&b, "..%v", r.Max)
+		}
+	case rate:
+		fmt.Fprintf(&b, "=%v", r.Rate)
+	case duration:
+		fmt.Fprintf(&b, "=%v", r.By)
+	}
+	if r.Name == Delay {
+		fmt.Fprintf(&b, " by=%v", r.By)
+	}
+	if r.RetryAfter != 0 {
+		fmt.Fprintf(&b, " retry-after=%v", r.RetryAfter)
+	}
+	for i, kind := range r.On {
+		b.WriteString([]string{" on=", ","}[min(i, 1)] + string(kind))
+	}
+	if r.Table != "" {
+		b.WriteString(" table=" + r.Table)
+	}
+	if r.Queue != "" {
+		b.WriteString(" queue=" + r.Queue)
+	}
+	if r.Times != 0 {
+		fmt.Fprintf(&b, " times=%d", r.Times)
+	}
+	return b.String()
+}

@@ -1,0 +1,325 @@
+package emulator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"tablesweep/internal/emulator"
+)
+
+// inProcess returns an emulator and an account that reaches it without sockets.
+func inProcess(t testing.TB, faults string) (*emulator.Emulator, backend) {
+	t.Helper()
+	e := newEmulator(t, emulator.Options{})
+	a := newAccount(t, e.ConnectionString())
+	a.http = &http.Client{Transport: e.Transport()}
+	b := backend{account: a}
+	if got := b.createTable(t, "rows"); got.status != 201 {
+		t.Fatal(got)
+	}
+	if err := e.SetFaults(faults); err != nil {
+		t.Fatal(err)
+	}
+	return e, b
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, fault string
+		status      int
+		code        string
+		header      string // Retry-After
+		applied     bool
+	}{
+		{"busy", "busy p=1 times=1 on=insert", 503, "ServerBusy", "", false},
+		{"busy", "busy p=1 times=1 on=insert retry-after=1500ms", 503, "ServerBusy", "2", false},
+		{"timeout-before", "timeout-before p=1 times=1 on=insert", 500, "OperationTimedOut", "", false},
+		{"timeout-after", "timeout-after p=1 times=1 on=insert", 500, "OperationTimedOut", "", true},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
+			e, b := inProcess(t, c.fault)
+			got := b.insert(t, "rows", "p", "r", "")
+			check(t, "first try", got, c.status, c.code)
+			same(t, "Retry-After", got.header.Get("Retry-After"), c.header)
+			if c.applied {
+				check(t, "second try", b.insert(t, "rows", "p", "r", ""), 409, "EntityAlreadyExists")
+			} else {
+				check(t, "second try", b.insert(t, "rows", "p", "r", ""), 204, "")
+			}
+			same(t, "fired", e.FaultCounts(), map[string]int{c.name: 1})
+			same(t, "inserts", e.Counts().Insert, int64(2))
+		})
+	}
+}
+
+// A reset is seen as one, in process and over TCP.
+func TestResets(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"reset-before", "reset-after"} {
+		for _, way := range []string{"transport", "http"} {
+			t.Run(fault+" "+way, func(t *testing.T) {
+				t.Parallel()
+				e, b := inProcess(t, fault+" p=1 times=1 on=batch")
+				if way == "http" {
+					b.account = newAccount(t, serve(t, e))
+				}
+				req := b.build(t, b.tableURL, request{method: "POST", path: "/$batch",
+					body:   b.batchBody([]batchOp{{"PUT", entityPath("rows", "p", "r"), nil, "{}"}}),
+					header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_b"}})
+				b.sign(req, req.Header.Get("x-ms-date")+"\n/"+b.name+"/"+b.name+"/$batch")
+				resp, err := b.http.Do(req)
+				if err == nil {
+					resp.Body.Close()
+				}
+				if !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("got error %v, want a reset", err)
+				}
+				want := []string{}
+				if fault == "reset-after" {
+					want = []string{"p/r"}
+				}
+				same(t, "rows", b.all(t, "rows", ""), want)
+				same(t, "fired", e.FaultCounts(), map[string]int{fault: 1})
+			})
+		}
+	}
+}
+
+// Whatever the pages look like, following the tokens gives every row once.
+func TestShortAndEmptyPages(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []string{"short-page p=1", "empty-page p=0.7", "seed=2; short-page p=0.5; empty-page p=0.5", "empty-page p=1 times=3"} {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			e, b := inProcess(t, "")
+			b.fill(t, "rows", 5, 30)
+			want := b.all(t, "rows", "")
+			if err := e.SetFaults(spec); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			next := ""
+			empty, short := 0, 0
+			for seen := map[string]bool{}; ; {
+				p := b.query(t, "rows", "$top=20", next)
+				got = append(got, rowKeys(t, p)...)
+				if p.next == "" {
+					break
+				}
+				if seen[p.next] || len(seen) > 1000 {
+					t.Fatalf("after %d pages, token %s", len(seen), p.next)
+				}
+				seen[p.next], next = true, p.next
+				if len(p.rows) == 0 {
+					empty++
+				} else if len(p.rows) < 20 {
+					short++
+				}
+			}
+			same(t, "rows", got, want)
+			fired := maps.Clone(e.FaultCounts())
+			wantFired := map[string]int{"empty-page": empty, "short-page": short}
+			maps.DeleteFunc(wantFired, func(_ string, n int) bool { return n == 0 })
+			same(t, "fired", fired, wantFired)
+			if len(fired) == 0 {
+				t.Error("nothing fired")
+			}
+		})
+	}
+}
+
+func rowKeys(t testing.TB, p page) []string {
+	t.Helper()
+	var keys []string
+	for _, raw := range p.rows {
+		var row struct{ PartitionKey, RowKey string }
+		if err := json.Unmarshal(raw, &row); err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, row.PartitionKey+"/"+row.RowKey)
+	}
+	return keys
+}
+
+func TestQueueFaults(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, b := inProcess(t, "duplicate p=1 queue=twice; delay p=1 by=1m queue=later")
+		for _, name := range []string{"twice", "later"} {
+			check(t, "create", b.queue(t, request{method: "PUT", path: "/" + name}), 201, "")
+			same(t, "put", b.put(t, name, "x", "").status, 201)
+		}
+		same(t, "twice", len(b.receive(t, "twice", "numofmessages=32").messages(t)), 2)
+		same(t, "later", len(b.receive(t, "later", "").messages(t)), 0)
+		time.Sleep(time.Minute)
+		same(t, "a minute later", len(b.receive(t, "later", "").messages(t)), 1)
+		same(t, "fired", e.FaultCounts(), map[string]int{"duplicate": 1, "delay": 1})
+	})
+}
+
+func TestTableDeletionTakesItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, b := inProcess(t, "table-deletion=40s")
+		check(t, "delete", b.table(t, request{method: "DELETE", path: "/Tables('rows')"}), 204, "")
+		check(t, "create", b.createTable(t, "rows"), 409, "TableBeingDeleted")
+		time.Sleep(40 * time.Second)
+		check(t, "create later", b.createTable(t, "rows"), 201, "")
+		same(t, "fired", e.FaultCounts(), map[string]int{"table-deletion": 1})
+	})
+}
+
+// In virtual time, latency and rate limits hold exactly.
+func TestTimeIsVirtual(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, b := inProcess(t, "latency=50ms")
+		start := time.Now()
+		check(t, "insert", b.insert(t, "rows", "p", "r", ""), 204, "")
+		same(t, "latency", time.Since(start), 50*time.Millisecond)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		e, b := inProcess(t, "partition-rate=100")
+		b.fill(t, "rows", 1, 100) // takes the first second's worth
+		same(t, "at once", b.insert(t, "rows", "p0", "x", "").status, 503)
+		same(t, "elsewhere", b.insert(t, "rows", "other", "x", "").status, 204)
+		time.Sleep(20 * time.Millisecond)
+		same(t, "later", b.insert(t, "rows", "p0", "x", "").status, 204)
+		same(t, "fired", e.FaultCounts(), map[string]int{"partition-rate": 1})
+	})
+}
+
+// The SDK's own retries get through, and what fired is the same on every run,
+// although the requests are concurrent.
+func TestFaultsAreTheSameUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	run := func(t *testing.T) (fired map[string]int, conflicts []string) {
+		synctest.Test(t, func(t *testing.T) {
+			e, service, _ := sdk(t, emulator.Options{})
+			must(service.CreateTable(context.Background(), "rows", nil))(t)
+			if err := e.SetFaults("seed=9; busy p=0.1; timeout-after p=0.1; reset-after p=0.05; latency=1ms..9ms"); err != nil {
+				t.Fatal(err)
+			}
+			client := service.NewClient("rows")
+			ctx := policy.WithRetryOptions(context.Background(), policy.RetryOptions{MaxRetries: 20})
+			var mu sync.Mutex // guards conflicts
+			var workers sync.WaitGroup
+			for i := range 100 {
+				workers.Go(func() {
+					_, err := client.AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p%d","RowKey":"r"}`, i), nil)
+					var refused *azcore.ResponseError
+					if errors.As(err, &refused) && refused.ErrorCode == string(aztables.EntityAlreadyExists) {
+						mu.Lock()
+						defer mu.Unlock()
+						conflicts = append(conflicts, fmt.Sprint(i))
+					} else if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			workers.Wait()
+			fired = e.FaultCounts()
+		})
+		slices.Sort(conflicts)
+		return fired, conflicts
+	}
+	fired, conflicts := run(t)
+	firedAgain, conflictsAgain := run(t)
+	same(t, "fired", firedAgain, fired)
+	same(t, "inserts that were applied before their retry", conflictsAgain, conflicts)
+	if fired["busy"] == 0 || fired["timeout-after"] == 0 || fired["reset-after"] == 0 || len(conflicts) == 0 {
+		t.Errorf("fired %v, %d conflicts", fired, len(conflicts))
+	}
+}
+
+func TestOnRequest(t *testing.T) {
+	t.Parallel()
+	var events []string
+	e := newEmulator(t, emulator.Options{Faults: "busy p=1 times=1 on=tables", OnRequest: func(ev emulator.Event) {
+		events = append(events, fmt.Sprintf("%s %s %v", ev.Kind, ev.Table, ev.Applied))
+	}})
+	b := backend{account: newAccount(t, e.ConnectionString())}
+	b.http = &http.Client{Transport: e.Transport()}
+	check(t, "create", b.createTable(t, "rows"), 503, "ServerBusy")
+	check(t, "create", b.createTable(t, "rows"), 201, "")
+	same(t, "events", events, []string{"tables rows false", "tables rows false", "tables rows true"})
+}
+
+func TestAdministration(t *testing.T) {
+	t.Parallel()
+	e := newEmulator(t, emulator.Options{})
+	b := backend{account: newAccount(t, serve(t, e))}
+	call := func(method, path, body string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, b.tableURL+"/_emulator/"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := b.http.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, strings.TrimSpace(string(text))
+	}
+	steps := []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"PUT", "faults", "busy  p=1 on=tables", 200, `{"spec":"busy p=1 on=tables","fired":{}}`},
+		{"PUT", "faults", "lazy p=1", 400, `fault spec: "lazy": unknown fault`},
+		{"GET", "faults", "", 200, `{"spec":"busy p=1 on=tables","fired":{"busy":1}}`},
+		{"DELETE", "faults", "", 200, `{"spec":"","fired":{}}`},
+		{"POST", "faults", "", 405, "use GET, PUT or DELETE"},
+	}
+	for i, s := range steps {
+		if i == 2 {
+			check(t, "create", b.createTable(t, "rows"), 503, "ServerBusy")
+		}
+		status, text := call(s.method, s.path, s.body)
+		if status != s.status || text != s.want {
+			t.Errorf("%s %s: got %d %s, want %d %s", s.method, s.path, status, text, s.status, s.want)
+		}
+	}
+	if _, text := call("GET", "counts", ""); !strings.Contains(text, `"tables":1,`) {
+		t.Errorf("counts are %s", text)
+	}
+	if _, text := call("DELETE", "counts", ""); !strings.Contains(text, `"tables":0,`) {
+		t.Errorf("counts are %s", text)
+	}
+}
+
+func TestTransportObeysItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, b := inProcess(t, "latency=1h")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		req := b.build(t, b.tableURL, request{method: "GET", path: "/Tables"})
+		b.sign(req, req.Header.Get("x-ms-date")+"\n/"+b.name+"/"+b.name+"/Tables")
+		start := time.Now()
+		_, err := b.http.Do(req.WithContext(ctx))
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
+			t.Errorf("got error %v after %v", err, time.Since(start))
+		}
+	})
+}

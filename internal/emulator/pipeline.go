@@ -1,0 +1,220 @@
+package emulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/emulator/problem"
+)
+
+// pipeline is what both services do with a request: check its signature, read it,
+// count it, let faults have their say, carry it out, and answer.
+type pipeline struct {
+	*Emulator
+	service service
+}
+
+// service is what differs between the services. Errors other than *problem.Error
+// are bugs.
+type service interface {
+	// parse understands a request, and changes nothing.
+	parse(c *call) (operation, error)
+	// stringToSign returns the text that a signature in the given scheme signs.
+	stringToSign(r *http.Request, scheme string) (string, error)
+	// maxBody is the largest body in bytes.
+	maxBody() int64
+	// failure is the answer to a request that failed.
+	failure(c *call, p *problem.Error) response
+}
+
+// call is a request that is being served.
+type call struct {
+	*http.Request
+	body []byte
+	path string // decoded, without the account, with its leading slash
+	id   string // the answer's x-ms-request-id
+}
+
+// base is the URL of the account as the client wrote it.
+func (e *Emulator) base(c *call) string { return "http://" + c.Host + "/" + e.account }
+
+// operation is an understood request.
+type operation struct {
+	fault.Request
+	run func(now time.Time, plan fault.Plan) (response, error)
+}
+
+type response struct {
+	status      int
+	contentType string
+	body        []byte
+	header      [][2]string
+	pooled      bool // body is from Emulator.buffers
+}
+
+func (r *response) set(name, value string) { r.header = append(r.header, [2]string{name, value}) }
+
+func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{Request: r, id: fmt.Sprintf("00000000-0000-0000-0000-%012x", p.requests.Add(1))}
+	op, err := p.prepare(c, w)
+	if err != nil {
+		p.fail(w, c, err)
+		return
+	}
+	p.counts.request(op.Request)
+	p.event(op, false)
+	plan := p.injector.Load().Plan(time.Now(), op.Request)
+	if !sleep(r.Context(), p.latency+plan.Latency) {
+		return // the client is gone
+	}
+	if plan.Fail == fault.Busy || plan.Fail == fault.TimeoutBefore || plan.Fail == fault.ResetBefore {
+		p.breakDown(w, c, plan)
+		return
+	}
+	answer, err := op.run(time.Now(), plan)
+	p.event(op, true)
+	switch {
+	case plan.Fail != "":
+		p.breakDown(w, c, plan)
+	case err != nil:
+		p.fail(w, c, err)
+	default:
+		p.write(w, c, answer)
+	}
+}
+
+func (p pipeline) event(op operation, applied bool) {
+	if p.onRequest != nil {
+		p.onRequest(Event{op.Request, applied})
+	}
+}
+
+// prepare checks and reads the request.
+func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
+	if err := p.authenticate(c.Request, p.service); err != nil {
+		return operation{}, err
+	}
+	path, ok := strings.CutPrefix(c.URL.Path, "/"+p.account)
+	if !ok || path != "" && path[0] != '/' {
+		return operation{}, authenticationFailed("the URL's path does not start with the account's name")
+	}
+	c.path = path
+	if err := p.read(c, w); err != nil {
+		return operation{}, err
+	}
+	return p.service.parse(c)
+}
+
+func (p pipeline) read(c *call, w http.ResponseWriter) error {
+	limit := p.service.maxBody()
+	if c.ContentLength > 0 && c.ContentLength <= limit {
+		c.body = make([]byte, c.ContentLength)
+		_, err := io.ReadFull(c.Body, c.body)
+		return unreadable(err)
+	}
+	var err error
+	c.body, err = io.ReadAll(http.MaxBytesReader(w, c.Body, limit))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return problem.New(problem.RequestBodyTooLarge, "The request body is too large and exceeds the maximum permissible limit.")
+	}
+	return unreadable(err)
+}
+
+func unreadable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return problem.New(problem.InvalidInput, "The request body can't be read: "+err.Error())
+}
+
+// breakDown carries out a plan to fail.
+func (p pipeline) breakDown(w http.ResponseWriter, c *call, plan fault.Plan) {
+	switch plan.Fail {
+	case fault.ResetBefore, fault.ResetAfter:
+		reset(w)
+	case fault.Busy:
+		answer := p.service.failure(c, problem.New(problem.ServerBusy, "The server is currently unable to receive requests. Please retry your request."))
+		if plan.RetryAfter > 0 {
+			seconds := (plan.RetryAfter + time.Second - 1) / time.Second
+			answer.set("Retry-After", strconv.Itoa(int(seconds)))
+		}
+		p.write(w, c, answer)
+	default:
+		p.fail(w, c, problem.New(problem.OperationTimedOut, "Operation could not be completed within the specified time."))
+	}
+}
+
+// reset breaks the connection without an answer.
+func reset(w http.ResponseWriter) {
+	if local, ok := w.(*recorder); ok {
+		local.reset = true
+		return
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // net/http's own way to break off
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // makes Close send a reset
+	}
+	_ = conn.Close()
+}
+
+func (p pipeline) fail(w http.ResponseWriter, c *call, err error) {
+	var known *problem.Error
+	if !errors.As(err, &known) {
+		panic("emulator: internal error: " + err.Error())
+	}
+	p.write(w, c, p.service.failure(c, known))
+}
+
+func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
+	h := w.Header()
+	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	h.Set("Server", "Tablesweep-Emulator")
+	h.Set("x-ms-request-id", c.id)
+	if id := c.Header.Get("x-ms-client-request-id"); id != "" {
+		h.Set("x-ms-client-request-id", id)
+	}
+	if version := c.Header.Get("x-ms-version"); version != "" {
+		h.Set("x-ms-version", version)
+	}
+	for _, pair := range r.header {
+		h.Set(pair[0], pair[1])
+	}
+	if r.contentType != "" {
+		h.Set("Content-Type", r.contentType)
+	}
+	if r.status != http.StatusNoContent {
+		h.Set("Content-Length", strconv.Itoa(len(r.body)))
+	}
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.body) // a client that went away is not our trouble
+	if r.pooled {
+		p.buffers.Put(&r.body)
+	}
+}
+
+// sleep waits, and reports whether it did so to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

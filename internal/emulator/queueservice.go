@@ -1,0 +1,297 @@
+package emulator
+
+import (
+	"encoding/xml"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/queue"
+)
+
+// queueService is the Queue service's side of the pipeline.
+type queueService struct{ *Emulator }
+
+// The service's limits on messages.
+// https://learn.microsoft.com/rest/api/storageservices/put-message
+const (
+	maxMessageBytes = 64 << 10
+	maxMessages     = 32 // in one get or peek
+	maxVisibility   = 7 * 24 * 60 * 60
+	defaultTTL      = 7 * 24 * 60 * 60
+	defaultHidden   = 30
+)
+
+// maxBody leaves room for the XML around a message and its escapes.
+func (s queueService) maxBody() int64 { return 8 * maxMessageBytes }
+
+func (s queueService) failure(_ *call, p *problem.Error) response {
+	r := xmlResponse(p.Code.Status(), struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    string
+		Message string
+	}{Code: string(p.Code), Message: p.Message})
+	r.set("X-Ms-Error-Code", string(p.Code))
+	return r
+}
+
+func xmlResponse(status int, v any) response {
+	b, err := xml.Marshal(v)
+	if err != nil {
+		panic("emulator: internal error: " + err.Error())
+	}
+	return response{status: status, contentType: "application/xml", body: append([]byte(xml.Header), b...)}
+}
+
+// parse understands /, /queue, /queue/messages and /queue/messages/id.
+func (s queueService) parse(c *call) (operation, error) {
+	parts := strings.Split(strings.TrimPrefix(c.path, "/"), "/")
+	query := c.URL.Query()
+	op := operation{Request: fault.Request{Queue: parts[0], Confined: parts[0] != "", Entities: 1}}
+	switch {
+	case len(parts) == 1 && parts[0] == "":
+		return s.parseList(c, query, op)
+	case len(parts) == 1:
+		return s.parseQueue(c, query, op)
+	case len(parts) == 2 && parts[1] == "messages":
+		return s.parseMessages(c, query, op)
+	case len(parts) == 3 && parts[1] == "messages":
+		return s.parseMessage(c, query, op, parts[2])
+	}
+	return op, notImplemented()
+}
+
+func (s queueService) parseList(c *call, query url.Values, op operation) (operation, error) {
+	if c.Method != http.MethodGet || query.Get("comp") != "list" {
+		return op, notImplemented()
+	}
+	limit, err := number(query, "maxresults", 5000, 1, 5000)
+	if err != nil {
+		return op, err
+	}
+	op.Kind, op.Identity = fault.Queues, "queues?"+c.URL.RawQuery
+	op.run = func(time.Time, fault.Plan) (response, error) {
+		type entry struct{ Name string }
+		list := struct {
+			XMLName         xml.Name `xml:"EnumerationResults"`
+			ServiceEndpoint string   `xml:",attr"`
+			Prefix          string
+			Marker          string
+			MaxResults      int
+			Queues          []entry `xml:"Queues>Queue"`
+			NextMarker      string
+		}{ServiceEndpoint: s.base(c), Prefix: query.Get("prefix"), Marker: query.Get("marker"), MaxResults: limit}
+		for _, name := range s.queues.Names() {
+			switch {
+			case !strings.HasPrefix(name, list.Prefix) || name < list.Marker:
+			case len(list.Queues) < limit:
+				list.Queues = append(list.Queues, entry{name})
+			case list.NextMarker == "":
+				list.NextMarker = name
+			}
+		}
+		return xmlResponse(http.StatusOK, list), nil
+	}
+	return op, nil
+}
+
+const metadataPrefix = "X-Ms-Meta-"
+
+func (s queueService) parseQueue(c *call, query url.Values, op operation) (operation, error) {
+	op.Kind, op.Identity = fault.Queues, c.Method+" queue "+op.Queue
+	metadata := make(map[string]string)
+	for name, values := range c.Header {
+		if name, ok := strings.CutPrefix(name, metadataPrefix); ok {
+			metadata[strings.ToLower(name)] = values[0]
+		}
+	}
+	switch method, comp := c.Method, query.Get("comp"); {
+	case method == http.MethodPut && comp == "":
+		op.run = func(time.Time, fault.Plan) (response, error) {
+			created, err := s.queues.Create(op.Queue, metadata)
+			if created {
+				return response{status: http.StatusCreated}, err
+			}
+			return response{status: http.StatusNoContent}, err
+		}
+	case method == http.MethodDelete && comp == "":
+		op.run = func(time.Time, fault.Plan) (response, error) {
+			return response{status: http.StatusNoContent}, s.queues.Delete(op.Queue)
+		}
+	case method == http.MethodPut && comp == "metadata":
+		op.run = s.onQueue(op.Queue, func(q *queue.Queue, _ time.Time, _ fault.Plan) (response, error) {
+			q.SetMetadata(metadata)
+			return response{status: http.StatusNoContent}, nil
+		})
+	case (method == http.MethodGet || method == http.MethodHead) && comp == "metadata":
+		op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
+			r := response{status: http.StatusOK}
+			r.set("X-Ms-Approximate-Messages-Count", strconv.Itoa(q.Count(now)))
+			for name, value := range q.Metadata() {
+				r.set(http.CanonicalHeaderKey(metadataPrefix+name), value)
+			}
+			return r, nil
+		})
+	default:
+		return op, notImplemented()
+	}
+	return op, nil
+}
+
+// onQueue makes an operation's run of one that needs the queue.
+func (s queueService) onQueue(name string, run func(*queue.Queue, time.Time, fault.Plan) (response, error)) func(time.Time, fault.Plan) (response, error) {
+	return func(now time.Time, plan fault.Plan) (response, error) {
+		q, err := s.queues.Get(name)
+		if err != nil {
+			return response{}, err
+		}
+		return run(q, now, plan)
+	}
+}
+
+func (s queueService) parseMessages(c *call, query url.Values, op operation) (operation, error) {
+	switch c.Method {
+	case http.MethodPost:
+		return s.parsePut(c, query, op)
+	case http.MethodDelete:
+		op.Kind, op.Identity = fault.Clear, "clear "+op.Queue
+		op.run = s.onQueue(op.Queue, func(q *queue.Queue, _ time.Time, _ fault.Plan) (response, error) {
+			q.Clear()
+			return response{status: http.StatusNoContent}, nil
+		})
+		return op, nil
+	case http.MethodGet:
+	default:
+		return op, wrongVerb(c)
+	}
+	n, err := number(query, "numofmessages", 1, 1, maxMessages)
+	if err != nil {
+		return op, err
+	}
+	if query.Get("peekonly") == "true" {
+		op.Kind, op.Identity = fault.Peek, "peek "+op.Queue
+		op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
+			return messageList(q.Peek(now, n), (*messageXML).peeked), nil
+		})
+		return op, nil
+	}
+	hidden, err := number(query, "visibilitytimeout", defaultHidden, 1, maxVisibility)
+	op.Kind, op.Identity = fault.Get, "get "+op.Queue
+	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
+		messages := q.Get(now, n, now.Add(seconds(hidden)))
+		s.counts.results(0, len(messages))
+		return messageList(messages, (*messageXML).received), nil
+	})
+	return op, err
+}
+
+func (s queueService) parsePut(c *call, query url.Values, op operation) (operation, error) {
+	ttl, err := number(query, "messagettl", defaultTTL, -1, 1<<31-1)
+	if err != nil {
+		return op, err
+	}
+	hidden, err := number(query, "visibilitytimeout", 0, 0, maxVisibility)
+	if err != nil {
+		return op, err
+	}
+	if ttl == 0 || ttl > 0 && hidden >= ttl {
+		return op, outOfRange("visibilitytimeout", "must be less than messagettl")
+	}
+	text, err := messageText(c.body)
+	if err != nil {
+		return op, err
+	}
+	op.Kind, op.Identity = fault.Put, "put "+op.Queue+"\x00"+text
+	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, plan fault.Plan) (response, error) {
+		expires := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // as the service says never
+		if ttl > 0 {
+			expires = now.Add(seconds(ttl))
+		}
+		if plan.Copies > 1 {
+			s.injector.Load().Fired(fault.Duplicate)
+		}
+		if plan.Delay > 0 {
+			s.injector.Load().Fired(fault.Delay)
+		}
+		m := q.Put(now, text, now.Add(seconds(hidden)+plan.Delay), expires, plan.Copies)
+		r := messageList([]queue.Message{m}, (*messageXML).put)
+		r.status = http.StatusCreated
+		return r, nil
+	})
+	return op, nil
+}
+
+func (s queueService) parseMessage(c *call, query url.Values, op operation, id string) (operation, error) {
+	receipt := query.Get("popreceipt")
+	if receipt == "" {
+		return op, missingParameter("popreceipt")
+	}
+	switch c.Method {
+	case http.MethodDelete:
+		op.Kind, op.Identity = fault.DeleteMessage, "delete "+op.Queue+" "+id
+		op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
+			return response{status: http.StatusNoContent}, q.Delete(now, id, receipt)
+		})
+		return op, nil
+	case http.MethodPut:
+	default:
+		return op, wrongVerb(c)
+	}
+	if !query.Has("visibilitytimeout") {
+		return op, missingParameter("visibilitytimeout")
+	}
+	hidden, err := number(query, "visibilitytimeout", 0, 0, maxVisibility)
+	if err != nil {
+		return op, err
+	}
+	var text *string
+	if len(c.body) > 0 {
+		content, err := messageText(c.body)
+		if err != nil {
+			return op, err
+		}
+		text = &content
+	}
+	op.Kind, op.Identity = fault.UpdateMessage, "update "+op.Queue+" "+id
+	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
+		m, err := q.Update(now, id, receipt, now.Add(seconds(hidden)), text)
+		if err != nil {
+			return response{}, err
+		}
+		r := response{status: http.StatusNoContent}
+		r.set("X-Ms-Popreceipt", m.PopReceipt)
+		r.set("X-Ms-Time-Next-Visible", m.Visible.UTC().Format(http.TimeFormat))
+		return r, nil
+	})
+	return op, nil
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+// number returns a whole-number parameter of the query.
+func number(query url.Values, name string, absent, low, high int) (int, error) {
+	text := query.Get(name)
+	if text == "" {
+		return absent, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, problem.New(problem.InvalidQueryParameterValue, "Value for one of the query parameters specified in the request URI is invalid: "+name+".")
+	}
+	if n < low || n > high {
+		return 0, outOfRange(name, "must be from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
+	}
+	return n, nil
+}
+
+func outOfRange(name, why string) error {
+	return problem.New(problem.OutOfRangeQueryParameterValue, "One of the query parameters specified in the request URI is outside the permissible range: "+name+" "+why+".")
+}
+
+func missingParameter(name string) error {
+	return problem.New(problem.MissingRequiredQueryParameter, "A query parameter that's mandatory for this request is not specified: "+name+".")
+}

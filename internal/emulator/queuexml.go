@@ -1,0 +1,66 @@
+package emulator
+
+import (
+	"encoding/xml"
+	"net/http"
+	"time"
+
+	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/queue"
+)
+
+// messageText reads the body of a put or update. Like the service's, the reader
+// refuses characters that XML has no place for.
+func messageText(body []byte) (string, error) {
+	var m struct {
+		XMLName     xml.Name `xml:"QueueMessage"`
+		MessageText string
+	}
+	if err := xml.Unmarshal(body, &m); err != nil {
+		return "", problem.New(problem.InvalidXMLDocument, "XML specified is not syntactically valid: "+err.Error())
+	}
+	if len(m.MessageText) > maxMessageBytes {
+		return "", problem.New(problem.MessageTooLarge, "The message exceeds the maximum allowed size.")
+	}
+	return m.MessageText, nil
+}
+
+// messageXML is a message in an answer. What it carries depends on the request.
+type messageXML struct {
+	MessageID       string `xml:"MessageId"`
+	InsertionTime   string
+	ExpirationTime  string
+	PopReceipt      string  `xml:",omitempty"`
+	TimeNextVisible string  `xml:",omitempty"`
+	DequeueCount    *int    `xml:",omitempty"`
+	MessageText     *string `xml:",omitempty"`
+}
+
+func (x *messageXML) put(m queue.Message) {
+	x.PopReceipt = m.PopReceipt
+	x.TimeNextVisible = httpTime(m.Visible)
+}
+
+func (x *messageXML) peeked(m queue.Message) {
+	x.DequeueCount = &m.DequeueCount
+	x.MessageText = &m.Text
+}
+
+func (x *messageXML) received(m queue.Message) {
+	x.put(m)
+	x.peeked(m)
+}
+
+func messageList(messages []queue.Message, fill func(*messageXML, queue.Message)) response {
+	list := struct {
+		XMLName  xml.Name     `xml:"QueueMessagesList"`
+		Messages []messageXML `xml:"QueueMessage"`
+	}{Messages: make([]messageXML, len(messages))}
+	for i, m := range messages {
+		list.Messages[i] = messageXML{MessageID: m.ID, InsertionTime: httpTime(m.Inserted), ExpirationTime: httpTime(m.Expires)}
+		fill(&list.Messages[i], m)
+	}
+	return xmlResponse(http.StatusOK, list)
+}
+
+func httpTime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }

@@ -1,0 +1,301 @@
+package emulator_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// account is a client of a storage account that is made of net/http alone: it signs
+// for itself, and shares no code with the emulator or the SDK.
+type account struct {
+	name     string
+	key      []byte
+	tableURL string // without the account's name
+	queueURL string
+	http     *http.Client
+	lite     bool // sign by SharedKeyLite
+}
+
+// newAccount reads a connection string whose endpoints end with the account's name.
+func newAccount(t testing.TB, connection string) *account {
+	t.Helper()
+	fields := make(map[string]string)
+	for part := range strings.SplitSeq(strings.TrimRight(connection, ";"), ";") {
+		name, value, _ := strings.Cut(part, "=")
+		fields[name] = value
+	}
+	key, err := base64.StdEncoding.DecodeString(fields["AccountKey"])
+	if err != nil || len(key) == 0 {
+		t.Fatalf("connection string without a good AccountKey: %v", err)
+	}
+	suffix := "/" + fields["AccountName"]
+	return &account{
+		name:     fields["AccountName"],
+		key:      key,
+		tableURL: strings.TrimSuffix(strings.TrimRight(fields["TableEndpoint"], "/"), suffix),
+		queueURL: strings.TrimSuffix(strings.TrimRight(fields["QueueEndpoint"], "/"), suffix),
+		http:     &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
+		lite:     true,
+	}
+}
+
+// answer is a response that was read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// code returns the error code, in whichever form it comes.
+func (a answer) code() string {
+	var o struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"odata.error"`
+	}
+	if json.Unmarshal(a.body, &o) == nil {
+		return o.Error.Code
+	}
+	var x struct{ Code string }
+	_ = xml.Unmarshal(a.body, &x)
+	return x.Code
+}
+
+func (a answer) String() string {
+	return fmt.Sprintf("%d %s: %.400s", a.status, a.code(), a.body)
+}
+
+// request is what the account sends. Path and query are as on the wire.
+type request struct {
+	method, path, query string
+	header              map[string]string
+	body                string
+}
+
+// table sends a request to the Table service. The path starts after the account.
+func (a *account) table(t testing.TB, r request) answer {
+	t.Helper()
+	req := a.build(t, a.tableURL, r)
+	if req.Header.Get("Content-Type") == "" && r.body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "application/json;odata=minimalmetadata")
+	}
+	req.Header.Set("x-ms-version", "2019-02-02")
+	req.Header.Set("DataServiceVersion", "3.0")
+	resource := "/" + a.name + "/" + a.name + r.path
+	text := req.Header.Get("x-ms-date") + "\n" + resource
+	if !a.lite {
+		text = strings.Join([]string{r.method, "", req.Header.Get("Content-Type"), req.Header.Get("x-ms-date"), resource}, "\n")
+	}
+	a.sign(req, text)
+	return a.send(t, req)
+}
+
+// queue sends a request to the Queue service.
+func (a *account) queue(t testing.TB, r request) answer {
+	t.Helper()
+	req := a.build(t, a.queueURL, r)
+	req.Header.Set("x-ms-version", "2024-08-04")
+	var headers, query []string
+	for name := range req.Header {
+		if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-ms-") {
+			headers = append(headers, lower+":"+req.Header.Get(name)+"\n")
+		}
+	}
+	for name, values := range req.URL.Query() {
+		query = append(query, "\n"+name+":"+strings.Join(values, ","))
+	}
+	slices.Sort(headers)
+	slices.Sort(query)
+	resource := "/" + a.name + "/" + a.name + r.path
+	if a.lite {
+		if comp := req.URL.Query().Get("comp"); comp != "" {
+			resource += "?comp=" + comp
+		}
+		a.sign(req, r.method+"\n\n\n\n"+strings.Join(headers, "")+resource)
+	} else {
+		length := ""
+		if r.body != "" {
+			length = fmt.Sprint(len(r.body))
+		}
+		a.sign(req, r.method+"\n\n\n"+length+"\n\n\n\n\n\n\n\n\n"+strings.Join(headers, "")+resource+strings.Join(query, ""))
+	}
+	return a.send(t, req)
+}
+
+func (a *account) build(t testing.TB, base string, r request) *http.Request {
+	t.Helper()
+	address := base + "/" + a.name + r.path
+	if r.query != "" {
+		address += "?" + r.query
+	}
+	req, err := http.NewRequestWithContext(t.Context(), r.method, address, bytes.NewReader([]byte(r.body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("x-ms-date", time.Now().UTC().Format(http.TimeFormat))
+	for name, value := range r.header {
+		req.Header.Set(name, value)
+	}
+	return req
+}
+
+func (a *account) sign(req *http.Request, text string) {
+	mac := hmac.New(sha256.New, a.key)
+	mac.Write([]byte(text))
+	scheme := "SharedKey"
+	if a.lite {
+		scheme = "SharedKeyLite"
+	}
+	req.Header.Set("Authorization", scheme+" "+a.name+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+}
+
+func (a *account) send(t testing.TB, req *http.Request) answer {
+	t.Helper()
+	resp, err := a.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var body bytes.Buffer
+	body.Grow(int(max(resp.ContentLength, 0)) + bytes.MinRead)
+	if _, err := body.ReadFrom(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, body.Bytes()}
+}
+
+// entityPath is the path of one entity.
+func entityPath(table, partition, row string) string {
+	quote := func(s string) string { return url.PathEscape(strings.ReplaceAll(s, "'", "''")) }
+	return "/" + table + "(PartitionKey='" + quote(partition) + "',RowKey='" + quote(row) + "')"
+}
+
+// batchOp is one operation of a batch.
+type batchOp struct {
+	method, path string
+	header       map[string]string
+	body         string
+}
+
+// batch sends an entity group transaction.
+func (a *account) batch(t testing.TB, ops []batchOp) answer {
+	t.Helper()
+	return a.table(t, request{
+		method: "POST", path: "/$batch",
+		header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_b"},
+		body:   a.batchBody(ops),
+	})
+}
+
+func (a *account) batchBody(ops []batchOp) string {
+	var b strings.Builder
+	b.WriteString("--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n")
+	for _, op := range ops {
+		b.WriteString("--changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n")
+		fmt.Fprintf(&b, "%s %s/%s%s HTTP/1.1\r\nAccept: application/json;odata=minimalmetadata\r\nContent-Type: application/json\r\n", op.method, a.tableURL, a.name, op.path)
+		for name, value := range op.header {
+			fmt.Fprintf(&b, "%s: %s\r\n", name, value)
+		}
+		b.WriteString("\r\n" + op.body + "\r\n")
+	}
+	b.WriteString("--changeset_c--\r\n--batch_b--\r\n")
+	return b.String()
+}
+
+// statuses returns the statuses of the parts of a batch's answer.
+func (a answer) statuses() []int {
+	var statuses []int
+	for line := range strings.SplitSeq(string(a.body), "\r\n") {
+		var status int
+		if n, _ := fmt.Sscanf(line, "HTTP/1.1 %d", &status); n == 1 {
+			statuses = append(statuses, status)
+		}
+	}
+	return statuses
+}
+
+// innerCode returns the error code in a batch's answer, and the failed operation's
+// index as its message tells it.
+func (a answer) innerCode() (code, index string) {
+	start := bytes.Index(a.body, []byte(`{"odata.error"`))
+	if start < 0 {
+		return "", ""
+	}
+	var o struct {
+		Error struct {
+			Code    string
+			Message struct{ Value string }
+		} `json:"odata.error"`
+	}
+	_ = json.NewDecoder(bytes.NewReader(a.body[start:])).Decode(&o)
+	index, _, _ = strings.Cut(o.Error.Message.Value, ":")
+	return o.Error.Code, index
+}
+
+// page is a query's answer.
+type page struct {
+	rows []json.RawMessage
+	next string // query parameters that go on, or ""
+}
+
+// query asks for one page; next is "" or the page before's.
+func (a *account) query(t testing.TB, table, options, next string) page {
+	t.Helper()
+	got := a.table(t, request{method: "GET", path: "/" + table + "()", query: strings.Trim(options+"&"+next, "&")})
+	if got.status != http.StatusOK {
+		t.Fatalf("query %s?%s: %v", table, options, got)
+	}
+	var body struct{ Value []json.RawMessage }
+	if err := json.Unmarshal(got.body, &body); err != nil {
+		t.Fatalf("query %s: %v", table, err)
+	}
+	return page{body.Value, nextOf(got)}
+}
+
+// nextOf returns the query parameters that go on after an answer, or "".
+func nextOf(a answer) string {
+	next := ""
+	for _, part := range []string{"NextPartitionKey", "NextRowKey"} {
+		if token := a.header.Get("x-ms-continuation-" + part); token != "" {
+			next = strings.Trim(next+"&"+part+"="+url.QueryEscape(token), "&")
+		}
+	}
+	return next
+}
+
+// all pages through a query and returns its rows' keys as "partition/row".
+func (a *account) all(t testing.TB, table, options string) []string {
+	t.Helper()
+	keys := []string{}
+	next := ""
+	for range 10_000 {
+		p := a.query(t, table, options, next)
+		for _, raw := range p.rows {
+			var row struct{ PartitionKey, RowKey string }
+			if err := json.Unmarshal(raw, &row); err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, row.PartitionKey+"/"+row.RowKey)
+		}
+		if p.next == "" {
+			return keys
+		}
+		next = p.next
+	}
+	t.Fatal("the pages don't end")
+	return nil
+}

@@ -1,0 +1,249 @@
+package emulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/emulator/entity"
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/key"
+	"tablesweep/internal/odata"
+)
+
+// tableService is the Table service's side of the pipeline.
+type tableService struct{ *Emulator }
+
+// maxBody is the limit on an entity group transaction, the largest of all requests.
+// https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
+func (s tableService) maxBody() int64 { return 4 << 20 }
+
+func (s tableService) failure(c *call, p *problem.Error) response {
+	return response{
+		status:      p.Code.Status(),
+		contentType: minimalMetadata.contentType(),
+		body:        s.errorBody(c, p),
+	}
+}
+
+// errorBody is the service's JSON form of an error.
+func (s tableService) errorBody(c *call, p *problem.Error) []byte {
+	b, _ := jsontext.AppendQuote([]byte(`{"odata.error":{"code":`), string(p.Code))
+	b = append(b, `,"message":{"lang":"en-US","value":`...)
+	b, _ = jsontext.AppendQuote(b, p.Message+"\nRequestId:"+c.id+"\nTime:"+string(odata.AppendDateTime(nil, odata.Ticks(time.Now()))))
+	return append(b, `}}}`...)
+}
+
+func (s tableService) parse(c *call) (operation, error) {
+	if c.URL.Query().Has("comp") || c.path == "" || c.path == "/" {
+		return operation{}, notImplemented()
+	}
+	if c.path == "/$batch" {
+		if c.Method != http.MethodPost {
+			return operation{}, wrongVerb(c)
+		}
+		return s.parseBatch(c)
+	}
+	t, err := parseTarget(c.path)
+	switch {
+	case err != nil:
+		return operation{}, err
+	case strings.EqualFold(t.resource, "Tables"):
+		return s.parseTables(c, t)
+	case c.Method == http.MethodGet && t.keyed:
+		return s.parsePoint(c, t)
+	case c.Method == http.MethodGet:
+		return s.parseQuery(c, t)
+	}
+	return s.parseWrite(c, t)
+}
+
+func notImplemented() error {
+	return problem.New(problem.NotImplemented, "The requested operation is not implemented on the specified resource.")
+}
+
+func wrongVerb(c *call) error {
+	return problem.New(problem.UnsupportedHTTPVerb, "The resource doesn't support the specified HTTP verb "+c.Method+".")
+}
+
+func invalidInput(why string) error {
+	return problem.New(problem.InvalidInput, "One of the request inputs is not valid: "+why+".")
+}
+
+// target is what a path names: /resource, /resource(), /resource('name') or
+// /resource(PartitionKey='…',RowKey='…').
+type target struct {
+	resource string
+	name     string // of resource('name')
+	key      key.Key
+	keyed    bool
+}
+
+func parseTarget(path string) (target, error) {
+	resource, args, hasArgs := strings.Cut(strings.TrimPrefix(path, "/"), "(")
+	t := target{resource: resource}
+	if strings.Contains(resource, "/") {
+		return t, invalidInput("the path names no table")
+	}
+	if !hasArgs || args == ")" {
+		return t, nil
+	}
+	args, closed := strings.CutSuffix(args, ")")
+	if !closed {
+		return t, invalidInput("the path's parenthesis is not closed")
+	}
+	if name, rest, ok := odata.CutQuoted(args); ok && rest == "" {
+		t.name = name
+		return t, nil
+	}
+	t.keyed = true
+	var err error
+	if t.key, err = parseKey(args); err != nil {
+		return t, err
+	}
+	return t, nil
+}
+
+// parseKey reads PartitionKey='…',RowKey='…', in either order.
+func parseKey(args string) (key.Key, error) {
+	keys := make(map[string]string, 2)
+	for {
+		name, rest, _ := strings.Cut(args, "=")
+		value, rest, ok := odata.CutQuoted(rest)
+		if !ok {
+			return key.Key{}, invalidInput("a key in the path is not quoted")
+		}
+		name = strings.TrimSpace(name)
+		if err := entity.CheckKey(name, value); err != nil {
+			return key.Key{}, err
+		}
+		keys[name] = value
+		if rest == "" {
+			break
+		}
+		if args, ok = strings.CutPrefix(rest, ","); !ok {
+			return key.Key{}, invalidInput("a quote in a key of the path is not doubled")
+		}
+	}
+	p, hasPartition := keys[odata.PartitionKey]
+	r, hasRow := keys[odata.RowKey]
+	if len(keys) != 2 || !hasPartition || !hasRow {
+		return key.Key{}, invalidInput("the path needs PartitionKey and RowKey")
+	}
+	return key.Key{Partition: p, Row: r}, nil
+}
+
+// parseTables understands the requests for the list of tables.
+func (s tableService) parseTables(c *call, t target) (operation, error) {
+	op := operation{Request: fault.Request{Kind: fault.Tables, Table: t.name, Entities: 1, Identity: c.Method + " tables " + t.name}}
+	switch c.Method {
+	case http.MethodPost:
+		var body struct{ TableName string }
+		if err := json.Unmarshal(c.body, &body); err != nil {
+			return op, invalidInput("the body is no JSON object with a TableName")
+		}
+		op.Table = body.TableName
+		op.Identity += body.TableName
+		op.run = func(now time.Time, _ fault.Plan) (response, error) {
+			created, err := s.tables.Create(body.TableName, now)
+			if err != nil {
+				return response{}, err
+			}
+			return s.preferred(c, c.Header.Get("Prefer"), func(level metadata) []byte {
+				return s.tableEntry(c, created.Name(), level, true)
+			}), nil
+		}
+	case http.MethodDelete:
+		op.run = func(now time.Time, plan fault.Plan) (response, error) {
+			if err := s.tables.Delete(t.name, now, plan.Deletion); err != nil {
+				return response{}, err
+			}
+			if plan.Deletion > 0 {
+				s.injector.Load().Fired(fault.TableDeletion)
+			}
+			return response{status: http.StatusNoContent}, nil
+		}
+	case http.MethodGet:
+		return s.parseTableQuery(c, t, op)
+	default:
+		return op, wrongVerb(c)
+	}
+	return op, nil
+}
+
+// preferred answers a creation with the new resource, or without if the client
+// prefers that.
+func (s tableService) preferred(c *call, prefer string, render func(metadata) []byte) response {
+	if prefer == "return-no-content" {
+		r := response{status: http.StatusNoContent}
+		r.set("Preference-Applied", prefer)
+		return r
+	}
+	level := metadataLevel(c)
+	r := response{status: http.StatusCreated, contentType: level.contentType(), body: render(level)}
+	if prefer != "" {
+		r.set("Preference-Applied", prefer)
+	}
+	return r
+}
+
+// nameRow lets a filter see a table's name.
+type nameRow string
+
+func (n nameRow) Property(name string) (odata.Value, bool) {
+	return odata.Value{Type: odata.String, Text: string(n)}, name == "TableName"
+}
+
+const nextTable = "x-ms-continuation-NextTableName"
+
+func (s tableService) parseTableQuery(c *call, t target, op operation) (operation, error) {
+	q, err := parseQueryOptions(c)
+	if err != nil {
+		return op, err
+	}
+	from := c.URL.Query().Get("NextTableName")
+	op.Identity += c.URL.RawQuery
+	op.run = func(time.Time, fault.Plan) (response, error) {
+		level := metadataLevel(c)
+		r := response{status: http.StatusOK, contentType: level.contentType()}
+		if level != noMetadata {
+			r.body = append(r.body, `{"odata.metadata":"`+s.base(c)+`/$metadata#Tables","value":[`...)
+		} else {
+			r.body = append(r.body, `{"value":[`...)
+		}
+		count := 0
+		for _, name := range s.tables.Names() {
+			if from != "" && strings.ToLower(name) < strings.ToLower(from) || t.name != "" && !strings.EqualFold(t.name, name) ||
+				q.Filter != nil && !q.Filter.Match(nameRow(name)) {
+				continue
+			}
+			if count == q.Top {
+				r.set(nextTable, name)
+				break
+			}
+			if count++; count > 1 {
+				r.body = append(r.body, ',')
+			}
+			r.body = append(r.body, s.tableEntry(c, name, level, false)...)
+		}
+		r.body = append(r.body, `]}`...)
+		return r, nil
+	}
+	return op, nil
+}
+
+// tableEntry renders a table in the list of tables, or alone.
+func (s tableService) tableEntry(c *call, name string, level metadata, alone bool) []byte {
+	b := []byte{'{'}
+	if alone && level != noMetadata {
+		b = append(b, `"odata.metadata":"`+s.base(c)+`/$metadata#Tables/@Element",`...)
+	}
+	if level == fullMetadata {
+		b = append(b, `"odata.type":"`+s.account+`.Tables","odata.id":"`+s.base(c)+`/Tables('`+name+`')","odata.editLink":"Tables('`+name+`')",`...)
+	}
+	return append(b, `"TableName":"`+name+`"}`...)
+}

@@ -1,0 +1,86 @@
+package emulator
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+)
+
+// Transport carries requests to an emulator in the same process. It is an
+// http.RoundTripper, and a policy.Transporter of the Azure SDK. Requests are served
+// in the caller's goroutine.
+type Transport struct{ handlers map[string]http.Handler }
+
+// Transport returns a transport that reaches the hosts of
+// [Emulator.ConnectionString].
+func (e *Emulator) Transport() *Transport {
+	return &Transport{map[string]http.Handler{
+		e.host("table"): e.TableHandler(),
+		e.host("queue"): e.QueueHandler(),
+	}}
+}
+
+// ConnectionString returns a connection string for clients that use
+// [Emulator.Transport]. Its hosts exist nowhere else.
+func (e *Emulator) ConnectionString() string {
+	return e.connectionString("http://"+e.host("table"), "http://"+e.host("queue"))
+}
+
+func (e *Emulator) host(service string) string {
+	return e.account + "." + service + ".emulator.invalid"
+}
+
+// Do serves the request. A fault that resets the connection is an error that wraps
+// syscall.ECONNRESET.
+func (t *Transport) Do(req *http.Request) (*http.Response, error) {
+	handler := t.handlers[req.URL.Host]
+	if handler == nil {
+		return nil, fmt.Errorf("the emulator's transport does not know the host %q", req.URL.Host)
+	}
+	served := req.WithContext(req.Context()) // a copy
+	served.RequestURI = req.URL.RequestURI()
+	if served.Host == "" {
+		served.Host = req.URL.Host
+	}
+	if served.Body == nil {
+		served.Body = http.NoBody
+	}
+	defer served.Body.Close()
+	w := &recorder{header: make(http.Header), status: http.StatusOK}
+	handler.ServeHTTP(w, served)
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	if w.reset {
+		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	}
+	return &http.Response{
+		Status:        fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)),
+		StatusCode:    w.status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        w.header,
+		Body:          io.NopCloser(&w.body),
+		ContentLength: int64(w.body.Len()),
+		Request:       req,
+	}, nil
+}
+
+// RoundTrip does what Do does.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) { return t.Do(req) }
+
+// recorder is the http.ResponseWriter of a Transport.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+	reset  bool // the connection shall break
+}
+
+func (w *recorder) Header() http.Header         { return w.header }
+func (w *recorder) WriteHeader(status int)      { w.status = status }
+func (w *recorder) Write(b []byte) (int, error) { return w.body.Write(b) }

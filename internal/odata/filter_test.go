@@ -1,0 +1,228 @@
+package odata_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/odata"
+)
+
+type row map[string]odata.Value
+
+func (r row) Property(name string) (odata.Value, bool) {
+	v, ok := r[name]
+	return v, ok
+}
+
+func text(s string) odata.Value { return odata.Value{Type: odata.String, Text: s} }
+
+func TestMatch(t *testing.T) {
+	t.Parallel()
+	r := row{
+		"PartitionKey": text("p"), "S": text("it's"), "Flag": {Type: odata.Boolean, Int: 1},
+		"I": {Type: odata.Int32, Int: 3}, "L": {Type: odata.Int64, Int: math.MaxInt64},
+		"D": {Type: odata.Double, Float: 9223372036854775808}, "No": {Type: odata.Double, Float: math.NaN()},
+		"W": {Type: odata.DateTime, Int: odata.Ticks(time.Date(2026, 2, 3, 4, 5, 6, 700, time.UTC))},
+	}
+	for _, c := range []struct {
+		filter string
+		want   bool
+	}{
+		{"S eq 'it''s'", true},
+		{"Flag", true},
+		{"not Flag", false},
+		{"not not Flag", true},
+		{"I eq 3 and not (I eq 4)", true},
+		{"I eq 3L and I eq 3.0 and 2 lt I and 4 gt I and 3 le I and 3 ge I", true},
+		{"L lt 9223372036854775808.0", true},
+		{"L eq 9223372036854775807L", true},
+		{"D gt 9223372036854775807L", true},
+		{"I gt -INF and I lt INF and D lt Infinity and D gt -Infinity", true},
+		{"No eq NaN", false},
+		{"No ne 1.0", true},
+		{"I ne NaN", true},
+		{"S gt 5", false},
+		{"S ne 5", false},
+		{"not (S gt 5)", true},
+		{"Missing ne 'x'", false},
+		{"not (Missing eq 'x')", true},
+		{"W gt datetime'2026-02-03T04:05:06.0000006Z' and W lt datetime'2026-02-03T04:05:06.0000008Z'", true},
+		{"W eq datetime'2026-02-03T05:05:06.0000007+01:00'", true},
+		{"I eq 3 or I eq 4 and I eq 5", true},
+		{"(I eq 3 or I eq 4) and I eq 5", false},
+	} {
+		f, err := odata.Parse(c.filter)
+		if err != nil {
+			t.Errorf("%s: %v", c.filter, err)
+			continue
+		}
+		if got := f.Match(r); got != c.want {
+			t.Errorf("%s: got %v", c.filter, got)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ filter, want string }{
+		{"", "expected a property"},
+		{"A eq", "expected a property"},
+		{"A eq 'x", "not closed"},
+		{"A eq 1x", "number suffix"},
+		{"A eq 1 2", "expected the end"},
+		{"A eq B", "a property on one side"},
+		{"1 eq 2", "a property on one side"},
+		{"'a'", "expected one of eq"},
+		{"(A eq 1", "expected )"},
+		{"A eq 1)", "expected the end"},
+		{"A eq day'x'", "unknown literal type"},
+		{"A eq datetime'x'", "not a datetime"},
+		{"A eq 99999999999999999999L", "not an Int64"},
+		{"A eq 1-2", "not a number"},
+		{"and", "unexpected and"},
+		{"A eq eq", "unexpected eq"},
+		{"A eq null", "unexpected null"},
+		{strings.Repeat("(", 200) + "A" + strings.Repeat(")", 200), "nested too deeply"},
+		{"A eq '\xff'", "UTF-8"},
+	} {
+		if _, err := odata.Parse(c.filter); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.40s: got error %v, want %q", c.filter, err, c.want)
+		}
+	}
+}
+
+func TestRange(t *testing.T) {
+	t.Parallel()
+	k := func(p, r string) key.Key { return key.Key{Partition: p, Row: r} }
+	for _, c := range []struct {
+		filter string
+		want   odata.Range
+	}{
+		{"A eq 1", odata.Range{}},
+		{"RowKey gt 'r'", odata.Range{}},
+		{"PartitionKey eq 'p' or PartitionKey eq 'q'", odata.Range{}},
+		{"not (PartitionKey eq 'p')", odata.Range{}},
+		{"PartitionKey ne 'p'", odata.Range{}},
+		{"PartitionKey gt 5", odata.Range{}},
+		{"PartitionKey gt 'p'", odata.Range{Low: k("p\x00", "")}},
+		{"PartitionKey ge 'p' and PartitionKey lt 'q'", odata.Range{Low: k("p", ""), High: k("q", ""), Bounded: true}},
+		{"'q' ge PartitionKey and RowKey gt 'r'", odata.Range{High: k("q\x00", ""), Bounded: true}},
+		{"PartitionKey eq 'p'", odata.Range{Low: k("p", ""), High: k("p\x00", ""), Bounded: true}},
+		{"PartitionKey eq 'p' and RowKey eq 'r'", odata.Range{Low: k("p", "r"), High: k("p", "r\x00"), Bounded: true}},
+		{"PartitionKey eq 'p' and (RowKey gt 'a' and RowKey le 'z') and RowKey ge 'b' and A eq 1", odata.Range{Low: k("p", "b"), High: k("p", "z\x00"), Bounded: true}},
+	} {
+		f, err := odata.Parse(c.filter)
+		if err != nil {
+			t.Fatalf("%s: %v", c.filter, err)
+		}
+		if diff := cmp.Diff(c.want, f.Range()); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.filter, diff)
+		}
+	}
+}
+
+// No row that matches may lie outside of the range, for any filter.
+func TestRangeHoldsEveryMatch(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	keys := []string{"", "a", "ab", "b", "\uffff", "😀"}
+	pick := func(from []string) string { return from[r.IntN(len(from))] }
+	var build func(depth int) string
+	build = func(depth int) string {
+		switch r.IntN(4 + 2*depth) {
+		case 0:
+			return "not (" + build(depth+1) + ")"
+		case 1:
+			return "(" + build(depth+1) + " or " + build(depth+1) + ")"
+		case 2, 3:
+			return build(depth+1) + " and " + build(depth+1)
+		}
+		return pick([]string{"PartitionKey", "RowKey"}) + " " + pick([]string{"eq", "ne", "gt", "ge", "lt", "le"}) + " '" + pick(keys) + "'"
+	}
+	matches := 0
+	for range 5000 {
+		filter := build(0)
+		f, err := odata.Parse(filter)
+		if err != nil {
+			t.Fatalf("%s: %v", filter, err)
+		}
+		bounds := f.Range()
+		for _, p := range keys {
+			for _, rk := range keys {
+				at := key.Key{Partition: p, Row: rk}
+				inside := at.Compare(bounds.Low) >= 0 && (!bounds.Bounded || at.Compare(bounds.High) < 0)
+				if !f.Match(row{"PartitionKey": text(p), "RowKey": text(rk)}) {
+					continue
+				}
+				if matches++; !inside {
+					t.Fatalf("%s matches %q, outside of %+v", filter, at, bounds)
+				}
+				if only, ok := bounds.Partition(); ok && only != p {
+					t.Fatalf("%s matches %q, outside of partition %q", filter, at, only)
+				}
+			}
+		}
+	}
+	if matches < 1000 {
+		t.Errorf("only %d matches were tried", matches)
+	}
+}
+
+func TestDateTimeText(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ in, out string }{
+		{"2026-02-03T04:05:06Z", "2026-02-03T04:05:06Z"},
+		{"2026-02-03T04:05:06.1234567Z", "2026-02-03T04:05:06.1234567Z"},
+		{"2026-02-03T04:05:06.12345678Z", "2026-02-03T04:05:06.1234567Z"},
+		{"2026-02-03T04:05:06.1200000Z", "2026-02-03T04:05:06.12Z"},
+		{"2026-02-03T04:05:06+02:00", "2026-02-03T02:05:06Z"},
+		{"2026-02-03T04:05:06", "2026-02-03T04:05:06Z"},
+		{"2026-02-03", "2026-02-03T00:00:00Z"},
+		{"1601-01-01T00:00:00Z", "1601-01-01T00:00:00Z"},
+		{"0001-01-01T00:00:00.0000001Z", "0001-01-01T00:00:00.0000001Z"},
+		{"9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.9999999Z"},
+	} {
+		ticks, ok := odata.ParseDateTime(c.in)
+		if got := string(odata.AppendDateTime(nil, ticks)); !ok || got != c.out {
+			t.Errorf("%s: got %s, %v, want %s", c.in, got, ok, c.out)
+		}
+	}
+	if ticks, _ := odata.ParseDateTime("9999-12-31T23:59:59.9999999Z"); ticks != 3155378975999999999 {
+		t.Errorf("the last tick is %d", ticks)
+	}
+}
+
+// FuzzParse checks that no filter makes the parser panic, and that what it accepts
+// means the same within parentheses and when negated twice.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"PartitionKey eq 'a' and RowKey gt 'b''c'", "not (A eq 1 or B lt 2.5e3)", "W ge datetime'2026-01-01T00:00:00Z'",
+		"G eq guid'0f8fad5b-d9cb-469f-a165-70867728950e'", "X eq X'00ff'", "L le -5L and Flag", "((A ne true))",
+	} {
+		f.Add(seed, "x", int32(3))
+	}
+	f.Fuzz(func(t *testing.T, filter, s string, i int32) {
+		parsed, err := odata.Parse(filter)
+		if err != nil {
+			return
+		}
+		twice, err := odata.Parse("not (not (" + filter + "))")
+		if err != nil {
+			if strings.Contains(err.Error(), "nested") {
+				return
+			}
+			t.Fatalf("%q is accepted, but not within parentheses: %v", filter, err)
+		}
+		r := row{"PartitionKey": text(s), "A": {Type: odata.Int32, Int: int64(i)}, "Flag": {Type: odata.Boolean, Int: 1}}
+		if parsed.Match(r) != twice.Match(r) || parsed.Comparisons() != twice.Comparisons() {
+			t.Errorf("%q does not mean the same within parentheses", filter)
+		}
+		_ = parsed.Range()
+	})
+}

@@ -1,0 +1,159 @@
+// Package odata reads the part of OData 3 that the Table service speaks: the EDM
+// types, their literals, and $filter expressions.
+//
+// A [Value] is one typed value. A [Filter] is a parsed $filter; it can be matched
+// against a [Row], and tells the [Range] of keys outside of which no row can
+// match. The package knows nothing of HTTP, JSON or storage.
+package odata
+
+import (
+	"cmp"
+	"math"
+	"strings"
+	"time"
+
+	"tablesweep/internal/key"
+)
+
+// Type is an EDM primitive type that the Table service stores.
+type Type uint8
+
+// The types of the service's data model.
+const (
+	String Type = iota
+	Int32
+	Int64
+	Double
+	Boolean
+	DateTime
+	Guid
+	Binary
+)
+
+// String returns the type's name on the wire, such as "Edm.Int64".
+func (t Type) String() string {
+	return [...]string{"Edm.String", "Edm.Int32", "Edm.Int64", "Edm.Double", "Edm.Boolean", "Edm.DateTime", "Edm.Guid", "Edm.Binary"}[t]
+}
+
+// ParseType returns the type with the given wire name.
+func ParseType(name string) (Type, bool) {
+	for t := String; t <= Binary; t++ {
+		if t.String() == name {
+			return t, true
+		}
+	}
+	return 0, false
+}
+
+// Value is one typed value. Its type says which field holds it.
+type Value struct {
+	Type  Type
+	Text  string  // String; Guid in lower case; Binary as raw bytes
+	Int   int64   // Int32, Int64; DateTime as ticks; Boolean as 0 or 1
+	Float float64 // Double
+}
+
+// compare orders two values. Numbers compare across their types. ok is false when
+// the values have no order: their types differ, or one is NaN.
+func compare(a, b Value) (c int, ok bool) {
+	switch {
+	case a.isNumber() && b.isNumber():
+		return compareNumbers(a, b)
+	case a.Type != b.Type:
+		return 0, false
+	case a.Type == String:
+		return key.Compare(a.Text, b.Text), true
+	case a.Type == Guid || a.Type == Binary:
+		return strings.Compare(a.Text, b.Text), true
+	}
+	return cmp.Compare(a.Int, b.Int), true
+}
+
+func (v Value) isNumber() bool { return v.Type == Int32 || v.Type == Int64 || v.Type == Double }
+
+func compareNumbers(a, b Value) (c int, ok bool) {
+	switch {
+	case a.Type == Double && b.Type == Double:
+		return cmp.Compare(a.Float, b.Float), a.Float == a.Float && b.Float == b.Float
+	case a.Type == Double:
+		c, ok = compareIntFloat(b.Int, a.Float)
+		return -c, ok
+	case b.Type == Double:
+		return compareIntFloat(a.Int, b.Float)
+	}
+	return cmp.Compare(a.Int, b.Int), true
+}
+
+// compareIntFloat compares without rounding i, as a conversion to float64 would.
+func compareIntFloat(i int64, f float64) (c int, ok bool) {
+	switch {
+	case math.IsNaN(f):
+		return 0, false
+	case f >= 1<<63:
+		return -1, true
+	case f < -1<<63:
+		return 1, true
+	}
+	whole, fraction := math.Modf(f)
+	if c := cmp.Compare(i, int64(whole)); c != 0 {
+		return c, true
+	}
+	return cmp.Compare(0, fraction), true
+}
+
+// Ticks are 100 ns steps since the start of year 1, the resolution of DateTime.
+const (
+	ticksPerSecond = 10_000_000
+	unixEpochTicks = 621_355_968_000_000_000
+)
+
+// Ticks returns t as ticks, truncated.
+func Ticks(t time.Time) int64 {
+	return t.Unix()*ticksPerSecond + int64(t.Nanosecond()/100) + unixEpochTicks
+}
+
+// ParseDateTime reads a DateTime as the service accepts it: ISO 8601 with an
+// optional time, fraction and offset, UTC where none is given. Digits beyond the
+// tick are dropped. The result is in ticks.
+func ParseDateTime(s string) (ticks int64, ok bool) {
+	for _, layout := range [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return Ticks(t), true
+		}
+	}
+	return 0, false
+}
+
+// AppendDateTime appends the service's form of a DateTime to b: UTC, with as many
+// digits of a second as needed and at most seven.
+func AppendDateTime(b []byte, ticks int64) []byte {
+	seconds, fraction := ticks/ticksPerSecond, ticks%ticksPerSecond
+	t := time.Unix(seconds-unixEpochTicks/ticksPerSecond, 0).UTC()
+	// Digit by digit, as this is done for every row of a page, and AppendFormat
+	// takes several times as long.
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	b = appendTwo(appendTwo(b, year/100), year%100)
+	b = appendTwo(append(b, '-'), int(month))
+	b = appendTwo(append(b, '-'), day)
+	b = appendTwo(append(b, 'T'), hour)
+	b = appendTwo(append(b, ':'), minute)
+	b = appendTwo(append(b, ':'), second)
+	return append(appendFraction(b, fraction), 'Z')
+}
+
+func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
+
+// appendFraction appends a point and the ticks within a second, without trailing
+// zeros; nothing if they are zero.
+func appendFraction(b []byte, ticks int64) []byte {
+	if ticks == 0 {
+		return b
+	}
+	b = append(b, '.')
+	for unit := int64(ticksPerSecond / 10); ticks > 0; unit /= 10 {
+		b = append(b, byte('0'+ticks/unit))
+		ticks %= unit
+	}
+	return b
+}
