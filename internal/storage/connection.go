@@ -1,0 +1,219 @@
+package storage
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// DevelopmentConnection is the short form for the local emulators' defaults.
+const DevelopmentConnection = "UseDevelopmentStorage=true"
+
+// The account and key that every storage emulator knows. They are published and
+// protect nothing. (Microsoft Learn, "Connect to emulator account")
+const (
+	devAccount = "devstoreaccount1"
+	devKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+// Connection names a storage account and how to sign in to it. It holds
+// secrets: it prints without them.
+type Connection struct {
+	tableURL, queueURL string
+	account            string // "" for a URL of a host that does not tell
+	key                string // shared key, base64
+	sas                string // shared access signature, without '?'
+	identity           *Identity
+}
+
+// Identity says which Entra ID identity signs in. The zero value is the
+// environment's own: the managed identity in Azure, the developer's sign-in on a
+// laptop.
+type Identity struct {
+	Managed    bool   // only the managed identity will do
+	ClientID   string // a user-assigned managed identity, by its client id
+	ResourceID string // or by its resource id
+}
+
+// String names the account without its secrets.
+func (c Connection) String() string {
+	if c.account != "" {
+		return c.account
+	}
+	return c.tableURL
+}
+
+// Same reports whether both connections lead to the same tables, by whatever
+// scheme.
+func (c Connection) Same(other Connection) bool { return place(c.tableURL) == place(other.tableURL) }
+
+// place returns what of an endpoint tells an account from others: the host without
+// its scheme's own port, and the path.
+func place(endpoint string) string {
+	u, err := url.Parse(strings.ToLower(endpoint))
+	if err != nil {
+		return endpoint
+	}
+	host := u.Host
+	if p := u.Port(); u.Scheme == "https" && p == "443" || u.Scheme == "http" && p == "80" {
+		host = u.Hostname()
+	}
+	return host + strings.TrimSuffix(u.Path, "/")
+}
+
+// ParseConnection reads a connection string, UseDevelopmentStorage=true, or the
+// https URL of an account's table or queue endpoint, which means Entra ID.
+// Errors never repeat the input, which may hold a secret.
+func ParseConnection(s string) (Connection, error) {
+	s = strings.TrimSpace(s)
+	if strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") {
+		return parseEndpoint(s)
+	}
+	fields, err := parseFields(s)
+	if err != nil {
+		return Connection{}, err
+	}
+	if strings.EqualFold(fields["usedevelopmentstorage"], "true") {
+		return Connection{
+			tableURL: "http://127.0.0.1:10002/" + devAccount,
+			queueURL: "http://127.0.0.1:10001/" + devAccount,
+			account:  devAccount,
+			key:      devKey,
+		}, nil
+	}
+	return connectionFromFields(fields)
+}
+
+func parseFields(s string) (map[string]string, error) {
+	fields := map[string]string{}
+	for part := range strings.SplitSeq(s, ";") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, fmt.Errorf("a connection string consists of Name=value pairs separated by ';', and one pair has no '='; %s", connectionForms)
+		}
+		fields[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+	}
+	return fields, nil
+}
+
+const connectionForms = "give a connection string, " + DevelopmentConnection + ", or https://ACCOUNT.table.core.windows.net"
+
+func connectionFromFields(fields map[string]string) (Connection, error) {
+	c := Connection{
+		account:  fields["accountname"],
+		key:      fields["accountkey"],
+		sas:      strings.TrimPrefix(fields["sharedaccesssignature"], "?"),
+		tableURL: fields["tableendpoint"],
+		queueURL: fields["queueendpoint"],
+	}
+	if c.account == "" && c.tableURL == "" {
+		return Connection{}, fmt.Errorf("the connection string has neither AccountName nor TableEndpoint; %s", connectionForms)
+	}
+	if c.key == "" && c.sas == "" {
+		return Connection{}, fmt.Errorf("the connection string has neither AccountKey nor SharedAccessSignature; to sign in with Entra ID give the account's URL instead")
+	}
+	if c.key != "" {
+		if c.account == "" {
+			return Connection{}, fmt.Errorf("the connection string has an AccountKey and no AccountName")
+		}
+		if _, err := base64.StdEncoding.DecodeString(c.key); err != nil {
+			return Connection{}, fmt.Errorf("the connection string's AccountKey is not base64; copy it again, '=' at its end included")
+		}
+	}
+	scheme, suffix := "https", "core.windows.net"
+	if v := fields["defaultendpointsprotocol"]; v != "" {
+		scheme = v
+	}
+	if v := fields["endpointsuffix"]; v != "" {
+		suffix = v
+	}
+	if c.tableURL == "" {
+		c.tableURL = fmt.Sprintf("%s://%s.table.%s", scheme, c.account, suffix)
+	}
+	if c.queueURL == "" && c.account != "" {
+		c.queueURL = fmt.Sprintf("%s://%s.queue.%s", scheme, c.account, suffix)
+	}
+	for _, endpoint := range []string{c.tableURL, c.queueURL} {
+		if u, err := url.Parse(endpoint); err != nil || endpoint != "" && u.Host == "" {
+			return Connection{}, fmt.Errorf("the connection string's endpoints must be URLs such as https://ACCOUNT.table.core.windows.net")
+		}
+	}
+	return c, nil
+}
+
+// parseEndpoint reads the URL of a table or queue endpoint.
+func parseEndpoint(s string) (Connection, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" {
+		return Connection{}, fmt.Errorf("the connection is not a valid URL; %s", connectionForms)
+	}
+	sas := u.RawQuery
+	u.RawQuery, u.Fragment = "", ""
+	if u.Scheme != "https" && sas == "" {
+		return Connection{}, fmt.Errorf("a URL means Entra ID, whose tokens travel over https only; for an emulator give its connection string")
+	}
+	c := Connection{tableURL: strings.TrimSuffix(u.String(), "/"), sas: sas}
+	if sas == "" {
+		c.identity = &Identity{}
+	}
+	account, rest, _ := strings.Cut(u.Host, ".")
+	service, suffix, _ := strings.Cut(rest, ".")
+	if (service == "table" || service == "queue") && suffix != "" {
+		c.account = account
+		c.tableURL = fmt.Sprintf("%s://%s.table.%s", u.Scheme, account, suffix)
+		c.queueURL = fmt.Sprintf("%s://%s.queue.%s", u.Scheme, account, suffix)
+	}
+	return c, nil
+}
+
+// SettingConnection reads the connection that the setting called name holds, in
+// any of the forms that the Functions host takes: the setting itself, or its
+// identity form NAME__accountName, NAME__tableServiceUri, NAME__queueServiceUri,
+// NAME__credential, NAME__clientId, NAME__managedIdentityResourceId. getenv is os.Getenv or a stand-in.
+func SettingConnection(name string, getenv func(string) string) (Connection, error) {
+	if v := getenv(name); v != "" {
+		c, err := ParseConnection(v)
+		if err != nil {
+			return Connection{}, fmt.Errorf("setting %s: %w", name, err)
+		}
+		return c, nil
+	}
+	get := func(suffix string) string { return getenv(name + "__" + suffix) }
+	c := Connection{
+		account:  get("accountName"),
+		tableURL: strings.TrimSuffix(get("tableServiceUri"), "/"),
+		queueURL: strings.TrimSuffix(get("queueServiceUri"), "/"),
+		identity: &Identity{ClientID: get("clientId"), ResourceID: get("managedIdentityResourceId")},
+	}
+	switch v := get("credential"); v {
+	case "":
+	case "managedidentity":
+		c.identity.Managed = true
+	default:
+		return Connection{}, fmt.Errorf("setting %s__credential must be managedidentity or absent", name)
+	}
+	if c.account == "" && c.tableURL == "" && c.queueURL == "" {
+		return Connection{}, fmt.Errorf("setting %s is missing: set it to a connection string, or set %s__accountName to sign in with Entra ID", name, name)
+	}
+	if c.account == "" && c.tableURL == "" {
+		return Connection{}, fmt.Errorf("setting %s__tableServiceUri is missing: set it to https://ACCOUNT.table.core.windows.net", name)
+	}
+	if c.account != "" {
+		if c.tableURL == "" {
+			c.tableURL = fmt.Sprintf("https://%s.table.core.windows.net", c.account)
+		}
+		if c.queueURL == "" {
+			c.queueURL = fmt.Sprintf("https://%s.queue.core.windows.net", c.account)
+		}
+	}
+	for suffix, v := range map[string]string{"tableServiceUri": c.tableURL, "queueServiceUri": c.queueURL} {
+		if v != "" && !strings.HasPrefix(v, "https://") {
+			return Connection{}, fmt.Errorf("setting %s__%s must be an https URL", name, suffix)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,386 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/key"
+)
+
+// Type is a property's EDM type.
+type Type uint8
+
+// The property types of the Table service. (Microsoft Learn, "Payload format for
+// Table service operations")
+const (
+	String Type = iota
+	Boolean
+	Int32
+	Int64
+	Double
+	DateTime
+	GUID
+	Binary
+)
+
+// typeNames holds each type's annotation.
+var typeNames = [...]string{"Edm.String", "Edm.Boolean", "Edm.Int32", "Edm.Int64", "Edm.Double", "Edm.DateTime", "Edm.Guid", "Edm.Binary"}
+
+func (t Type) String() string { return typeNames[t] }
+
+// Property is one property of an entity. Value is its JSON text as the service
+// sends it, be it ill-formed Unicode: a JSON string for String, Int64, DateTime, Guid and Binary (base64),
+// and for a Double that is NaN, Infinity or -Infinity.
+type Property struct {
+	Name  string
+	Type  Type
+	Value jsontext.Value
+}
+
+// Text returns the value without quotes; as JSON writes it, if it is no string.
+func (p Property) Text() string { return text(p.Value) }
+
+// Entity is one row.
+type Entity struct {
+	Key        key.Key
+	Properties []Property // without PartitionKey, RowKey and Timestamp
+	ETag       string
+	Timestamp  time.Time // last modification by the service's clock; zero if not selected
+}
+
+// Get returns the property's value as text: without quotes, as JSON writes it,
+// otherwise. It returns "" if the entity has no such property.
+func (e Entity) Get(name string) string {
+	for _, p := range e.Properties {
+		if p.Name == name {
+			return text(p.Value)
+		}
+	}
+	return ""
+}
+
+// Int returns the integer property's value, 0 if there is none.
+func (e Entity) Int(name string) int64 {
+	n, _ := strconv.ParseInt(e.Get(name), 10, 64)
+	return n
+}
+
+// Bytes returns the Binary property's value, nil if there is none.
+func (e Entity) Bytes(name string) []byte {
+	b, err := base64.StdEncoding.DecodeString(e.Get(name))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Time returns the DateTime property's value, zero if there is none.
+func (e Entity) Time(name string) time.Time {
+	t, _ := time.Parse(time.RFC3339Nano, e.Get(name))
+	return t
+}
+
+// StringProperty, Int64Property, TimeProperty and BinaryProperty make properties
+// of our own rows.
+func StringProperty(name, value string) Property {
+	return Property{Name: name, Type: String, Value: quote(value)}
+}
+
+// Int64Property makes an Int64 property.
+func Int64Property(name string, value int64) Property {
+	return Property{Name: name, Type: Int64, Value: quote(strconv.FormatInt(value, 10))}
+}
+
+// TimeProperty makes a DateTime property, in UTC to the 100 ns that the service keeps.
+func TimeProperty(name string, value time.Time) Property {
+	return Property{Name: name, Type: DateTime, Value: quote(value.UTC().Format("2006-01-02T15:04:05.0000000Z"))}
+}
+
+// BinaryProperty makes a Binary property.
+func BinaryProperty(name string, value []byte) Property {
+	return Property{Name: name, Type: Binary, Value: quote(base64.StdEncoding.EncodeToString(value))}
+}
+
+func quote(s string) jsontext.Value {
+	v, err := jsontext.AppendQuote(nil, s)
+	if err != nil {
+		// Not UTF-8: what cannot be sent is replaced, as encoding/json does.
+		v, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD"))
+	}
+	return v
+}
+
+func text(v jsontext.Value) string {
+	if v.Kind() != '"' {
+		return string(v)
+	}
+	b, err := jsontext.AppendUnquote(nil, v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// decodePage reads the body of a query's answer. The entities' values are parts
+// of body, which must not be changed afterwards.
+func decodePage(body []byte) ([]Entity, error) {
+	d := pageDecoder{body: body, names: map[string]string{}}
+	d.dec = jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	entities, err := d.page()
+	if err != nil {
+		return nil, fmt.Errorf("page of entities: %w", err)
+	}
+	return entities, nil
+}
+
+type pageDecoder struct {
+	dec   *jsontext.Decoder
+	body  []byte
+	names map[string]string // one copy of each property name
+}
+
+func (d *pageDecoder) page() ([]Entity, error) {
+	if err := d.expect('{'); err != nil {
+		return nil, err
+	}
+	entities := []Entity{}
+	for d.dec.PeekKind() == '"' {
+		name, err := d.name()
+		if err != nil {
+			return nil, err
+		}
+		if name != "value" {
+			if err := d.dec.SkipValue(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := d.expect('['); err != nil {
+			return nil, err
+		}
+		for d.dec.PeekKind() == '{' {
+			e, err := d.entity()
+			if err != nil {
+				return nil, err
+			}
+			entities = append(entities, e)
+		}
+		if err := d.expect(']'); err != nil {
+			return nil, err
+		}
+	}
+	return entities, d.expect('}')
+}
+
+func (d *pageDecoder) entity() (Entity, error) {
+	if err := d.expect('{'); err != nil {
+		return Entity{}, err
+	}
+	var e Entity
+	e.Properties = make([]Property, 0, 8)
+	var annotated map[string]Type // annotations ahead of their property
+	for d.dec.PeekKind() == '"' {
+		name, err := d.name()
+		if err != nil {
+			return Entity{}, err
+		}
+		value, err := d.value()
+		if err != nil {
+			return Entity{}, err
+		}
+		if of, ok := strings.CutSuffix(name, "@odata.type"); ok {
+			t, err := parseType(text(value))
+			if err != nil {
+				return Entity{}, fmt.Errorf("property %s: %w", of, err)
+			}
+			if annotated == nil {
+				annotated = map[string]Type{}
+			}
+			annotated[of] = t
+			continue
+		}
+		if err := e.set(name, value); err != nil {
+			return Entity{}, err
+		}
+	}
+	for i, p := range e.Properties {
+		if t, ok := annotated[p.Name]; ok {
+			e.Properties[i].Type = t
+		}
+	}
+	return e, d.expect('}')
+}
+
+// set takes in one member of an entity's object.
+func (e *Entity) set(name string, value jsontext.Value) error {
+	switch name {
+	case "PartitionKey":
+		return setKey(&e.Key.Partition, name, value)
+	case "RowKey":
+		return setKey(&e.Key.Row, name, value)
+	case "Timestamp":
+		t, err := time.Parse(time.RFC3339Nano, text(value))
+		if err != nil {
+			return fmt.Errorf("property Timestamp: %w", err)
+		}
+		e.Timestamp = t
+		if e.ETag == "" {
+			// The ETag is made of the time, and not every metadata level is
+			// promised to send it.
+			e.ETag = `W/"datetime'` + url.QueryEscape(text(value)) + `'"`
+		}
+	case "odata.etag":
+		e.ETag = text(value)
+	default:
+		// A selected property that the entity does not have comes as null.
+		if value.Kind() == 'n' || strings.HasPrefix(name, "odata.") {
+			return nil
+		}
+		e.Properties = append(e.Properties, Property{Name: name, Type: plainType(value), Value: value})
+	}
+	return nil
+}
+
+// setKey takes in a key, which must be well formed: another text would be another
+// row's.
+func setKey(to *string, name string, value jsontext.Value) error {
+	b, err := jsontext.AppendUnquote(nil, value)
+	if err != nil {
+		return fmt.Errorf("%s %s is not valid Unicode and can't be read exactly: %w", name, value, err)
+	}
+	*to = string(b)
+	return nil
+}
+
+// plainType is the type of a value that has no annotation.
+func plainType(v jsontext.Value) Type {
+	switch v.Kind() {
+	case 't', 'f':
+		return Boolean
+	case '0':
+		if _, err := strconv.ParseInt(string(v), 10, 32); err == nil {
+			return Int32
+		}
+		return Double
+	}
+	return String
+}
+
+func parseType(name string) (Type, error) {
+	for t, n := range typeNames {
+		if n == name {
+			return Type(t), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown type %q", name)
+}
+
+func (d *pageDecoder) expect(kind jsontext.Kind) error {
+	t, err := d.dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	if t.Kind() != kind {
+		return fmt.Errorf("got %v, want %v at byte %d", t.Kind(), kind, d.dec.InputOffset())
+	}
+	return nil
+}
+
+func (d *pageDecoder) name() (string, error) {
+	v, err := d.value()
+	if err != nil {
+		return "", err
+	}
+	if name, ok := d.names[string(v)]; ok {
+		return name, nil
+	}
+	name := text(v)
+	d.names[string(v)] = name
+	return name, nil
+}
+
+// value returns the next value's text, a part of the body.
+func (d *pageDecoder) value() (jsontext.Value, error) {
+	v, err := d.dec.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	end := d.dec.InputOffset()
+	return jsontext.Value(d.body[end-int64(len(v)) : end : end]), nil
+}
+
+// AppendJSON appends the entity to b as a JSON object: its keys and properties,
+// neither ETag nor Timestamp, and the annotations that make
+// the service store every value as the type it has. Double is always annotated:
+// without, a client or emulator in between may take 3.0 for an Int32.
+func (e Entity) AppendJSON(b []byte) []byte {
+	b = append(b, `{"PartitionKey":`...)
+	b = append(b, quote(e.Key.Partition)...)
+	b = append(b, `,"RowKey":`...)
+	b = append(b, quote(e.Key.Row)...)
+	for _, p := range e.Properties {
+		if p.Type > Int32 {
+			b = append(b, ',', '"')
+			b = append(b, p.Name...)
+			b = append(b, `@odata.type":"`...)
+			b = append(b, p.Type.String()...)
+			b = append(b, '"')
+		}
+		b = append(b, ',', '"')
+		b = append(b, p.Name...)
+		b = append(b, '"', ':')
+		b = append(b, p.Value...)
+	}
+	return append(b, '}')
+}
+
+// Equal reports whether two entities have the same key and the same properties,
+// in any order, with the same types and values.
+func Equal(a, b Entity) bool {
+	if a.Key != b.Key || len(a.Properties) != len(b.Properties) {
+		return false
+	}
+	for i, p := range a.Properties {
+		q := b.Properties[i]
+		if q.Name != p.Name {
+			at := slices.IndexFunc(b.Properties, func(q Property) bool { return q.Name == p.Name })
+			if at < 0 {
+				return false
+			}
+			q = b.Properties[at]
+		}
+		if p.Type != q.Type || !equalValues(p.Type, p.Value, q.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+func equalValues(t Type, a, b jsontext.Value) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, y := text(a), text(b)
+	switch t {
+	case Double: // 1e2 and 100.0 are the same Double
+		f, err1 := strconv.ParseFloat(x, 64)
+		g, err2 := strconv.ParseFloat(y, 64)
+		return err1 == nil && err2 == nil && math.Float64bits(f) == math.Float64bits(g)
+	case DateTime: // with and without a fraction of zero
+		s, err1 := time.Parse(time.RFC3339Nano, x)
+		u, err2 := time.Parse(time.RFC3339Nano, y)
+		return err1 == nil && err2 == nil && s.Equal(u)
+	case GUID:
+		return strings.EqualFold(x, y)
+	}
+	return x == y
+}

@@ -1,0 +1,179 @@
+package storage_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+// stub answers requests, or fails to, as told.
+type stub struct {
+	answer func(*http.Request) (*http.Response, error)
+	tries  int
+}
+
+func (s *stub) Do(r *http.Request) (*http.Response, error) {
+	s.tries++
+	return s.answer(r)
+}
+
+func answered(r *http.Request, status int, header http.Header, body string) *http.Response {
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}
+}
+
+const signed = "TableEndpoint=https://h/acct;QueueEndpoint=https://h/acct;AccountName=acct;SharedAccessSignature=sv=1&sig=TOPSECRET"
+
+// A signature is part of each request's URL, and must not get into errors.
+func TestErrorsKeepSignaturesSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, cause := range []error{syscall.ECONNREFUSED, &net.DNSError{Err: "no such host", IsNotFound: true}} {
+			transport := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { return nil, cause })}
+			a := open(t, signed, storage.Options{Transport: transport, Impatient: true})
+			q, err := a.Queue("work")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, queryErr := a.Table("Orders").Query(t.Context(), storage.Query{})
+			for _, err := range []error{queryErr, q.Put(t.Context(), "x"), a.Table("Orders").Write(t.Context(), storage.Op{Entity: row("p", "r")})} {
+				if err == nil || strings.Contains(err.Error(), "TOPSECRET") || !strings.Contains(err.Error(), "no answer") {
+					t.Errorf("got %v, want an error without the signature", err)
+				}
+			}
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// What may pass is tried again, with the pause that the service asks for; a mistake
+// in the connection is told at once.
+func TestWhatIsRetried(t *testing.T) {
+	busy := func(retryAfter string) func(*http.Request) (*http.Response, error) {
+		return func(r *http.Request) (*http.Response, error) {
+			return answered(r, 503, http.Header{"Retry-After": {retryAfter}}, "{}"), nil
+		}
+	}
+	fails := func(err error) func(*http.Request) (*http.Response, error) {
+		return func(*http.Request) (*http.Response, error) { return nil, err }
+	}
+	for _, tt := range []struct {
+		name      string
+		answer    func(*http.Request) (*http.Response, error)
+		impatient bool
+		retried   bool
+	}{
+		{"busy", busy("1"), false, true},
+		{"busy for long", busy("45"), false, true},
+		{"name service does not answer", fails(&net.DNSError{IsTimeout: true}), false, true},
+		{"no such host", fails(&net.DNSError{IsNotFound: true}), false, false},
+		{"nobody listens", fails(syscall.ECONNREFUSED), false, true},
+		{"nobody listens, and somebody waits", fails(syscall.ECONNREFUSED), true, false},
+		{"bad request", func(r *http.Request) (*http.Response, error) { return answered(r, 400, http.Header{}, "{}"), nil }, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &stub{answer: tt.answer}
+				a := open(t, signed, storage.Options{Transport: s, Impatient: tt.impatient})
+				if _, err := a.Table("Orders").Query(t.Context(), storage.Query{}); err == nil {
+					t.Error("no error")
+				}
+				if got := s.tries > 5; got != tt.retried {
+					t.Errorf("%d tries, want more: %v", s.tries, tt.retried)
+				}
+			})
+		})
+	}
+}
+
+// A request that is never answered is given up and sent again.
+func TestStalledRequestIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{}
+		s.answer = func(r *http.Request) (*http.Response, error) {
+			if s.tries == 1 {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return answered(r, 200, http.Header{}, `{"value":[]}`), nil
+		}
+		start := time.Now()
+		a := open(t, signed, storage.Options{Transport: s})
+		if _, err := a.Table("Orders").Query(t.Context(), storage.Query{}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); s.tries != 2 || took < 30*time.Second || took > time.Minute {
+			t.Errorf("%d tries in %v", s.tries, took)
+		}
+	})
+}
+
+// The ETag guards the ledger's rows; where the answer has none, it is made of the
+// time, as the service does.
+func TestETagWithoutMetadata(t *testing.T) {
+	s := &stub{answer: func(r *http.Request) (*http.Response, error) {
+		return answered(r, 200, http.Header{}, `{"value":[{"PartitionKey":"p","RowKey":"r","Timestamp":"2020-01-01T00:00:00.1234567Z"}]}`), nil
+	}}
+	e, _, err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Get(t.Context(), key.Key{Partition: "p", Row: "r"})
+	if want := `W/"datetime'2020-01-01T00%3A00%3A00.1234567Z'"`; err != nil || e.ETag != want {
+		t.Errorf("ETag %s, %v; want %s", e.ETag, err, want)
+	}
+}
+
+// Ill-formed text in a value is kept as it is; in a key it is an error, for it would
+// become another row's.
+func TestIllFormedText(t *testing.T) {
+	for _, tt := range []struct{ name, row, fails string }{
+		{"value", `{"PartitionKey":"p","RowKey":"r","A":"x\ud800y"}`, ""},
+		{"key", `{"PartitionKey":"p","RowKey":"x\ud800y"}`, "RowKey"},
+	} {
+		s := &stub{answer: func(r *http.Request) (*http.Response, error) {
+			return answered(r, 200, http.Header{}, `{"value":[`+tt.row+`]}`), nil
+		}}
+		p, err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Query(t.Context(), storage.Query{})
+		switch {
+		case tt.fails == "" && (err != nil || string(p.Entities[0].Properties[0].Value) != `"x\ud800y"`):
+			t.Errorf("%s: %v, %v", tt.name, p, err)
+		case tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)):
+			t.Errorf("%s: got %v, want an error with %s", tt.name, err, tt.fails)
+		}
+	}
+}
+
+func TestSameAccountBySeveralNames(t *testing.T) {
+	const endpoint = "AccountName=a;AccountKey=" + key64 + ";TableEndpoint="
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"https://h/acct", "http://h/acct", true},
+		{"https://h:443/acct/", "https://H/acct", true},
+		{"http://h:80", "http://h", true},
+		{"http://h:1", "http://h:2", false},
+		{"http://h/a", "http://h/b", false},
+	} {
+		a := open(t, endpoint+tt.a, storage.Options{}).Table("T")
+		b := open(t, endpoint+tt.b, storage.Options{}).Table("t")
+		if got := a.Same(b); got != tt.want {
+			t.Errorf("%s and %s: %v, want %v", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
+func TestRangeFilterQuotes(t *testing.T) {
+	p := "o'b"
+	got := storage.RangeFilter(scan.Range{Partition: &p, Low: &scan.Bound{Key: "''", Open: true}})
+	if want := `PartitionKey eq 'o''b' and RowKey gt ''''''`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

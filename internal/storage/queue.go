@@ -1,0 +1,120 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
+)
+
+// Limits of the Queue service. (Microsoft Learn, "Put Message", "Get Messages")
+const (
+	MaxMessageBytes = 64 << 10 // of the text as sent
+	MaxGetMessages  = 32
+)
+
+// ErrNoQueues means that the connection names no queue endpoint.
+var ErrNoQueues = errors.New("the connection names no queue endpoint: give a connection string or set NAME__queueServiceUri")
+
+// Queue gives access to one queue.
+type Queue struct {
+	client *azqueue.QueueClient
+	name   string
+}
+
+// Message is a message that was got from a queue and is invisible to others
+// until NextVisible.
+type Message struct {
+	ID           string
+	PopReceipt   string
+	Text         string // as sent: base64 or not is the caller's affair
+	DequeueCount int
+	Inserted     time.Time
+	Expires      time.Time
+	NextVisible  time.Time
+}
+
+// Queue returns access to a queue, which need not exist.
+func (a *Account) Queue(name string) (*Queue, error) {
+	if a.queues == nil {
+		return nil, ErrNoQueues
+	}
+	return &Queue{client: a.queues.NewQueueClient(name), name: name}, nil
+}
+
+// Name returns the queue's name.
+func (q *Queue) Name() string { return q.name }
+
+// Create makes the queue unless it exists.
+func (q *Queue) Create(ctx context.Context) error {
+	x := &exchange{failed: -1}
+	_, err := q.client.Create(x.in(ctx), nil)
+	if err = wrap("create queue "+q.name, x, err); Conflict(err) {
+		return nil
+	}
+	return err
+}
+
+// Put adds a message, visible at once, that never expires.
+func (q *Queue) Put(ctx context.Context, text string) error {
+	x := &exchange{failed: -1}
+	_, err := q.client.EnqueueMessage(x.in(ctx), text, &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1))})
+	return wrap("put into queue "+q.name, x, err)
+}
+
+// Get takes up to n messages and hides them from others for the given time.
+func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message, error) {
+	x := &exchange{failed: -1}
+	resp, err := q.client.DequeueMessages(x.in(ctx), &azqueue.DequeueMessagesOptions{
+		NumberOfMessages:  to.Ptr(int32(n)),
+		VisibilityTimeout: to.Ptr(int32(hidden / time.Second)),
+	})
+	if err != nil {
+		return nil, wrap("get from queue "+q.name, x, err)
+	}
+	var messages []Message
+	for _, m := range resp.Messages {
+		messages = append(messages, Message{
+			ID: *m.MessageID, PopReceipt: *m.PopReceipt, Text: deref(m.MessageText), DequeueCount: int(*m.DequeueCount),
+			Inserted: *m.InsertionTime, Expires: *m.ExpirationTime, NextVisible: *m.TimeNextVisible,
+		})
+	}
+	return messages, nil
+}
+
+// Update hides a message for a further time from now on, 0 meaning that it is
+// visible at once. It returns the message's new pop receipt. An error that is
+// [NotFound] or has the code PopReceiptMismatch means that somebody else has it.
+func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (popReceipt string, err error) {
+	x := &exchange{failed: -1}
+	resp, err := q.client.UpdateMessage(x.in(ctx), m.ID, m.PopReceipt, m.Text, &azqueue.UpdateMessageOptions{
+		VisibilityTimeout: to.Ptr(int32(hidden / time.Second)),
+	})
+	if err != nil {
+		return "", wrap("update message of queue "+q.name, x, err)
+	}
+	return deref(resp.PopReceipt), nil
+}
+
+// Delete removes a message.
+func (q *Queue) Delete(ctx context.Context, m Message) error {
+	x := &exchange{failed: -1}
+	_, err := q.client.DeleteMessage(x.in(ctx), m.ID, m.PopReceipt, nil)
+	return wrap("delete from queue "+q.name, x, err)
+}
+
+// Length returns about how many messages the queue holds. 0 can be trusted to
+// mean empty; more can't be trusted to mean work left.
+func (q *Queue) Length(ctx context.Context) (int, error) {
+	x := &exchange{failed: -1}
+	resp, err := q.client.GetProperties(x.in(ctx), nil)
+	if err != nil {
+		return 0, wrap("read properties of queue "+q.name, x, err)
+	}
+	if resp.ApproximateMessagesCount == nil {
+		return 0, nil
+	}
+	return int(*resp.ApproximateMessagesCount), nil
+}

@@ -1,0 +1,54 @@
+package storage_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// remembering keeps the contexts of requests.
+type remembering struct {
+	*emulator.Transport
+	contexts []context.Context
+}
+
+func (r *remembering) Do(req *http.Request) (*http.Response, error) {
+	r.contexts = append(r.contexts, req.Context())
+	return r.Transport.Do(req)
+}
+
+// TestRequestsAreReleased makes sure that nothing of a request outlives its answer:
+// a context that is still open is held, with the request's body, until its time-out,
+// and a busy process makes thousands in that time.
+func TestRequestsAreReleased(t *testing.T) {
+	t.Parallel()
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &remembering{Transport: em.Transport()}
+	a := open(t, em.ConnectionString(), storage.Options{Transport: transport})
+	table := newTable(t, a)
+	row := storage.Entity{Key: key.Key{Partition: "p"}}
+	if err := table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row}); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row}); !storage.Conflict(err) {
+		t.Fatal(err)
+	}
+	if _, err := table.Query(t.Context(), storage.Query{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(transport.contexts) < 4 {
+		t.Fatalf("%d requests", len(transport.contexts))
+	}
+	for i, ctx := range transport.contexts {
+		if ctx.Err() == nil {
+			t.Errorf("request %d of %d is still held", i+1, len(transport.contexts))
+		}
+	}
+}

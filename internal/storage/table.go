@@ -1,0 +1,223 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// PageRows is the most rows a query returns. (Microsoft Learn, "Query timeout and pagination")
+const PageRows = 1000
+
+var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
+
+// CheckTableName returns what is wrong with a table name, nil if it is legal.
+func CheckTableName(name string) error {
+	if !tableName.MatchString(name) || strings.EqualFold(name, "tables") {
+		return fmt.Errorf("table name %q must be 3 to 63 letters and digits, start with a letter, and not be \"tables\"", name)
+	}
+	return nil
+}
+
+// Table gives access to one table.
+type Table struct {
+	account *Account
+	client  *aztables.Client
+	name    string
+}
+
+// Table returns access to a table, which need not exist.
+func (a *Account) Table(name string) *Table {
+	return &Table{account: a, client: a.tables.NewClient(name), name: name}
+}
+
+// Name returns the table's name.
+func (t *Table) Name() string { return t.name }
+
+// Address returns the table's URL, which tells it from all others.
+func (t *Table) Address() string { return t.account.connection.tableURL + "/" + t.name }
+
+// String returns the account's name and the table's, without secrets.
+func (t *Table) String() string { return t.account.connection.String() + "/" + t.name }
+
+// Same reports whether both are the same table of the same account.
+func (t *Table) Same(other *Table) bool {
+	return strings.EqualFold(t.name, other.name) && t.account.connection.Same(other.account.connection)
+}
+
+// Create makes the table unless it exists.
+func (t *Table) Create(ctx context.Context) error {
+	x := &exchange{failed: -1}
+	_, err := t.client.CreateTable(x.in(ctx), nil)
+	if err = wrap("create table "+t.name, x, err); Conflict(err) {
+		return nil
+	}
+	return err
+}
+
+// Delete removes the table if it exists. The service may take a minute before a
+// table of that name can be created again.
+func (t *Table) Delete(ctx context.Context) error {
+	x := &exchange{failed: -1}
+	_, err := t.client.Delete(x.in(ctx), nil)
+	if err = wrap("delete table "+t.name, x, err); NotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Query asks for one page of a table.
+type Query struct {
+	Range  scan.Range
+	Filter string   // OData, in addition to the range; "" for all rows
+	Select []string // properties wanted, nil for all; the keys always come
+	Top    int      // rows at most; 0 means PageRows
+	Token  *scan.Token
+}
+
+// Page is a query's answer.
+type Page struct {
+	Entities []Entity
+	Next     *scan.Token // nil if the query's rows are exhausted
+	Date     time.Time   // the service's clock, to the second
+	Bytes    int         // size of the answer
+}
+
+// Keys returns the keys of the page's entities.
+func (p Page) Keys() []key.Key {
+	keys := make([]key.Key, len(p.Entities))
+	for i, e := range p.Entities {
+		keys[i] = e.Key
+	}
+	return keys
+}
+
+// Query reads one page. A page may be short or empty and still have a Next.
+func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
+	o := &aztables.ListEntitiesOptions{Top: to.Ptr(int32(PageRows))}
+	if q.Top > 0 {
+		o.Top = to.Ptr(int32(q.Top))
+	}
+	if f := q.filter(); f != "" {
+		o.Filter = &f
+	}
+	if q.Select != nil {
+		o.Select = to.Ptr(strings.Join(withKeys(q.Select), ","))
+	}
+	if q.Token != nil {
+		o.NextPartitionKey = &q.Token.Partition
+		if q.Token.Row != "" {
+			o.NextRowKey = &q.Token.Row
+		}
+	}
+	x := &exchange{page: true, failed: -1}
+	resp, err := t.client.NewListEntitiesPager(o).NextPage(x.in(ctx))
+	if err != nil {
+		return Page{}, wrap("query table "+t.name, x, err)
+	}
+	p := Page{Bytes: len(x.answer)}
+	if p.Entities, err = decodePage(x.answer); err != nil {
+		return Page{}, fmt.Errorf("query table %s: %w", t.name, err)
+	}
+	if np, nr := deref(resp.NextPartitionKey), deref(resp.NextRowKey); np != "" || nr != "" {
+		p.Next = &scan.Token{Partition: np, Row: nr}
+	}
+	p.Date, _ = http.ParseTime(x.header.Get("Date"))
+	return p, nil
+}
+
+// All reads every page of the query and calls fn for each.
+func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
+	for {
+		p, err := t.Query(ctx, q)
+		if err != nil {
+			return err
+		}
+		if err := fn(p); err != nil {
+			return err
+		}
+		if p.Next == nil {
+			return nil
+		}
+		q.Token = p.Next
+	}
+}
+
+// Get reads one row. found is false if it does not exist.
+func (t *Table) Get(ctx context.Context, k key.Key) (e Entity, found bool, err error) {
+	at := &scan.Bound{Key: k.Row}
+	err = t.All(ctx, Query{Range: scan.Range{Partition: &k.Partition, Low: at, High: at}, Top: 1}, func(p Page) error {
+		if len(p.Entities) > 0 {
+			e, found = p.Entities[0], true
+		}
+		return nil
+	})
+	return e, found, err
+}
+
+func (q Query) filter() string {
+	f := RangeFilter(q.Range)
+	switch {
+	case q.Filter == "":
+		return f
+	case f == "":
+		return q.Filter
+	}
+	return f + " and (" + q.Filter + ")"
+}
+
+// RangeFilter returns the OData filter for the range, "" for the whole table.
+func RangeFilter(r scan.Range) string {
+	var clauses []string
+	property := "PartitionKey"
+	if r.Partition != nil {
+		clauses = append(clauses, "PartitionKey eq "+literal(*r.Partition))
+		property = "RowKey"
+	}
+	if r.Low != nil && r.High != nil && *r.Low == *r.High && !r.Low.Open {
+		return strings.Join(append(clauses, property+" eq "+literal(r.Low.Key)), " and ")
+	}
+	if r.Low != nil {
+		clauses = append(clauses, property+pick(r.Low.Open, " gt ", " ge ")+literal(r.Low.Key))
+	}
+	if r.High != nil {
+		clauses = append(clauses, property+pick(r.High.Open, " lt ", " le ")+literal(r.High.Key))
+	}
+	return strings.Join(clauses, " and ")
+}
+
+// literal writes a string for a filter: in quotes, with quotes doubled.
+func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+func pick(b bool, yes, no string) string {
+	if b {
+		return yes
+	}
+	return no
+}
+
+func withKeys(properties []string) []string {
+	all := []string{"PartitionKey", "RowKey"}
+	for _, p := range properties {
+		if p != "PartitionKey" && p != "RowKey" {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
