@@ -1,0 +1,178 @@
+package adaptive_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// page is a full one of the given partition keys, with more behind it.
+func page(from, to int, format string) scan.Page {
+	p := scan.Page{Next: &scan.Token{Partition: "opaque"}}
+	for i := from; i < to; i++ {
+		p.Keys = append(p.Keys, key.Key{Partition: fmt.Sprintf(format, i)})
+	}
+	return p
+}
+
+func advance(t *testing.T, s adaptive.Strategy, step scan.Step, p scan.Page) []scan.Step {
+	t.Helper()
+	o, err := s.Advance(step, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Children
+}
+
+// A cut strand repeats its query with the token, and the other pieces are new
+// queries that join without a gap.
+func TestFirstCut(t *testing.T) {
+	t.Parallel()
+	var s adaptive.Strategy
+	start := s.Start(scan.Bounds{Before: "9"})
+	p := page(100_000, 101_000, "%d")
+	children := advance(t, s, start, p)
+	if len(children) != scan.MaxChildren {
+		t.Fatalf("got %d children, want %d", len(children), scan.MaxChildren)
+	}
+	if diff := cmp.Diff(start.Range, children[0].Range); diff != "" {
+		t.Errorf("the first piece has another range (-start +child):\n%s", diff)
+	}
+	if diff := cmp.Diff(p.Next, children[0].Token); diff != "" {
+		t.Errorf("the first piece has another token (-page +child):\n%s", diff)
+	}
+	for i, c := range children[1:] {
+		if c.Token != nil {
+			t.Errorf("piece %d has a token", i+1)
+		}
+		if i > 0 && c.Range.Low.Key != children[i].Range.High.Key {
+			t.Errorf("piece %d starts at %q, the one before ends at %q", i+1, c.Range.Low.Key, children[i].Range.High.Key)
+		}
+	}
+	if diff := cmp.Diff(start.Range.High, children[3].Range.High); diff != "" {
+		t.Errorf("the last piece ends elsewhere (-start +child):\n%s", diff)
+	}
+}
+
+// The first piece yields what lies ahead of the cut, and ends there.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	var s adaptive.Strategy
+	children := advance(t, s, s.Start(scan.Bounds{Before: "9"}), page(100_000, 101_000, "%d"))
+	cut := children[1].Range.Low.Key
+	p := scan.Page{Keys: []key.Key{{Partition: "101000"}, {Partition: cut}, {Partition: cut + "0"}}, Next: &scan.Token{Partition: "opaque"}}
+	o, err := s.Advance(children[0], p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Yield != 1 || len(o.Children) != 0 {
+		t.Errorf("yields %d rows and has %d children, want 1 and none", o.Yield, len(o.Children))
+	}
+}
+
+// A partition that fills the first page is cut by row keys, and what may follow
+// it is a step of its own.
+func TestGiantPartition(t *testing.T) {
+	t.Parallel()
+	var s adaptive.Strategy
+	p := scan.Page{Next: &scan.Token{Partition: "opaque"}}
+	for i := range 1000 {
+		p.Keys = append(p.Keys, key.Key{Partition: "all", Row: fmt.Sprintf("%04x", i)})
+	}
+	children := advance(t, s, s.Start(scan.Bounds{}), p)
+	if len(children) != scan.MaxChildren {
+		t.Fatalf("got %d children, want %d", len(children), scan.MaxChildren)
+	}
+	for i, c := range children[1:3] {
+		if c.Range.Partition == nil || *c.Range.Partition != "all" {
+			t.Errorf("piece %d is %+v, want row keys of the partition", i+1, c.Range)
+		}
+	}
+	want := scan.Range{Low: &scan.Bound{Key: "all", Open: true}}
+	if diff := cmp.Diff(want, children[3].Range); diff != "" {
+		t.Errorf("rest differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestAdvanceRefusesForeignSteps(t *testing.T) {
+	t.Parallel()
+	p := page(0, 10, "%d")
+	hints := adaptive.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
+	hinted := adaptive.Strategy{Hints: &hints}.Start(scan.Bounds{})
+	other := adaptive.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "7"}}}
+	for _, tt := range []struct {
+		name string
+		s    adaptive.Strategy
+		step scan.Step
+	}{
+		{"no state", adaptive.Strategy{}, scan.Step{}},
+		{"bad alphabet", adaptive.Strategy{}, scan.Step{State: []byte(`{"abc":{"l":"ab","w":[1]}}`)}},
+		{"hints are gone", adaptive.Strategy{}, hinted},
+		{"hints were replaced", adaptive.Strategy{Hints: &other}, hinted},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if o, err := tt.s.Advance(tt.step, p); err == nil {
+				t.Errorf("got %+v, want an error", o)
+			}
+		})
+	}
+}
+
+func TestNewHints(t *testing.T) {
+	t.Parallel()
+	var ends []adaptive.PageEnd
+	for i := range 40 { // pages of 10 rows, the last of each four a half one
+		rows := 10
+		if i%4 == 3 {
+			rows = 5
+		}
+		ends = append(ends, adaptive.PageEnd{Last: key.Key{Partition: fmt.Sprintf("%02d", i)}, Rows: rows})
+	}
+	slices.Reverse(ends)
+	b := scan.Bounds{Prefix: "0"}
+	got := adaptive.NewHints(b, ends, 10)
+	want := adaptive.Hints{Bounds: b, Keys: []key.Key{{Partition: "08"}, {Partition: "17"}, {Partition: "26"}, {Partition: "36"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("hints differ (-want +got):\n%s", diff)
+	}
+	// Other bounds than the hints': they are of no use.
+	plain := adaptive.Strategy{}.Start(scan.Bounds{})
+	if diff := cmp.Diff(plain, adaptive.Strategy{Hints: &got}.Start(scan.Bounds{})); diff != "" {
+		t.Errorf("start differs (-without +with hints):\n%s", diff)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	var s adaptive.Strategy
+	start := s.Start(scan.Bounds{Before: "9"})
+	if pages, ok := adaptive.Left(start); ok {
+		t.Errorf("before the first page %v pages are left", pages)
+	}
+	left := 0.0
+	for _, c := range advance(t, s, start, page(100_000, 101_000, "%d")) {
+		pages, ok := adaptive.Left(c)
+		if !ok {
+			t.Errorf("nothing is known of %+v", c)
+		}
+		left += pages
+	}
+	if left < 50 || left > 2000 { // 800 in truth
+		t.Errorf("%v pages are left, want about 800", left)
+	}
+	if got, want := adaptive.Progress(1, left), 1/(1+left); math.Abs(got-want) > 1e-9 {
+		t.Errorf("progress %v, want %v", got, want)
+	}
+	hints := adaptive.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
+	if pages, ok := adaptive.Left(adaptive.Strategy{Hints: &hints}.Start(scan.Bounds{})); !ok || pages != 24 {
+		t.Errorf("three hinted pieces have %v pages left, %v, want 24", pages, ok)
+	}
+}

@@ -1,0 +1,187 @@
+package adaptive
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxLetters = 96  // letters remembered, the weightiest
+	pageWeight = 100 // most weight of what one page teaches
+)
+
+// letter is a character and how much it was met.
+type letter struct {
+	char   rune
+	weight float64
+}
+
+// alphabet is what a strand has learned of the characters by which keys branch,
+// in key order.
+type alphabet []letter
+
+// alphabetJSON is the form of an alphabet in a message.
+type alphabetJSON struct {
+	Letters string `json:"l,omitempty"`
+	Weights []int  `json:"w,omitempty"` // in tenths
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (a alphabet) MarshalJSON() ([]byte, error) {
+	var letters strings.Builder
+	var weights []int
+	for _, l := range a {
+		letters.WriteRune(l.char)
+		weights = append(weights, int(l.weight*10+0.5))
+	}
+	return json.Marshal(alphabetJSON{letters.String(), weights})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (a *alphabet) UnmarshalJSON(b []byte) error {
+	var v alphabetJSON
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	chars := []rune(v.Letters)
+	if len(chars) != len(v.Weights) {
+		return fmt.Errorf("alphabet of %d letters with %d weights", len(chars), len(v.Weights))
+	}
+	*a = make(alphabet, len(chars))
+	for i, char := range chars {
+		(*a)[i] = letter{char, float64(v.Weights[i]) / 10}
+	}
+	return nil
+}
+
+// learn returns the alphabet after a page of keys, sorted, repeats allowed. What
+// was known before counts half. The characters of the last key get a little
+// weight in any case, since that is where a gauge starts.
+func (a alphabet) learn(keys []string) alphabet {
+	const little = 0.1
+	weights := branches(keys)
+	for _, l := range a {
+		weights[l.char] += l.weight / 2
+	}
+	for _, char := range keys[len(keys)-1] {
+		weights[char] += little
+	}
+	learned := make(alphabet, 0, len(weights))
+	for char, w := range weights {
+		if w >= little && ordinary(char) {
+			learned = append(learned, letter{char, w})
+		}
+	}
+	slices.SortFunc(learned, func(a, b letter) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), byOrder(a.char, b.char))
+	})
+	learned = learned[:min(len(learned), maxLetters)]
+	slices.SortFunc(learned, func(a, b letter) int { return byOrder(a.char, b.char) })
+	return learned
+}
+
+// branches weighs the characters by which keys branch behind their common
+// prefix. Only positions with many branches tell something.
+func branches(keys []string) map[rune]float64 {
+	const (
+		depth = 12 // positions looked at
+		many  = 8
+	)
+	var at [depth]map[rune]int
+	var sum [depth]int
+	start := shared(keys[0], keys[len(keys)-1])
+	for i, k := range keys {
+		from := start
+		if i > 0 {
+			from = max(from, shared(keys[i-1], k))
+		}
+		// A new branch starts with the first difference from the key before.
+		position := utf8.RuneCountInString(k[start:from])
+		for _, char := range k[from:] {
+			if position >= depth {
+				break
+			}
+			if at[position] == nil {
+				at[position] = map[rune]int{}
+			}
+			at[position][char]++
+			sum[position]++
+			position++
+		}
+	}
+	counts, total := map[rune]int{}, 0
+	for i := range at {
+		if sum[i] >= many {
+			total += sum[i]
+			for char, n := range at[i] {
+				counts[char] += n
+			}
+		}
+	}
+	weights := map[rune]float64{}
+	for char, n := range counts {
+		weights[char] = float64(n) * min(1, pageWeight/float64(total))
+	}
+	return weights
+}
+
+// shared returns the length in bytes of the longest prefix of whole characters
+// that the keys have in common.
+func shared(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	for n > 0 && (n < len(a) && !utf8.RuneStart(a[n]) || n < len(b) && !utf8.RuneStart(b[n])) {
+		n--
+	}
+	return n
+}
+
+// Characters above U+FFFF, of which there are 0x100000, come before U+E000 in
+// key order (package key).
+const (
+	surrogates = 0xD800
+	supplement = 0x10000
+	private    = 0xE000
+)
+
+// order returns a character's place in key order.
+func order(char rune) rune {
+	switch {
+	case char >= supplement:
+		return char - supplement + surrogates
+	case char >= private:
+		return char - private + surrogates + 0x100000
+	}
+	return char
+}
+
+// inOrder returns the character at a place in key order.
+func inOrder(place rune) rune {
+	switch {
+	case place >= surrogates+0x100000:
+		return place - 0x100000 - surrogates + private
+	case place >= surrogates:
+		return place - surrogates + supplement
+	}
+	return place
+}
+
+func byOrder(a, b rune) int { return int(order(a) - order(b)) }
+
+// ordinary reports whether a cut may hold the character. The service takes no
+// control characters in keys, and some software no noncharacters.
+func ordinary(char rune) bool {
+	return !unicode.IsControl(char) && char&0xFFFE != 0xFFFE && char != utf8.RuneError
+}
+
+// separator reports whether the character is ASCII punctuation.
+func separator(char rune) bool {
+	return char > ' ' && char < 0x7F && !('0' <= char && char <= '9' || 'a' <= char && char <= 'z' || 'A' <= char && char <= 'Z')
+}

@@ -1,0 +1,145 @@
+package adaptive
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// hintPages is the number of full pages between two hints.
+const hintPages = 8
+
+// Hints tell where the rows of a table were when a scan with the given bounds
+// read it: about every eighth page's last key. There are fewer than a thousand
+// for a table of 8 million rows.
+type Hints struct {
+	Bounds scan.Bounds `json:"bounds"`
+	Keys   []key.Key   `json:"keys"` // in table order
+}
+
+// PageEnd is what remains of a page for hints: the key of the last row that
+// its step yielded, and how many it yielded.
+type PageEnd struct {
+	Last key.Key
+	Rows int
+}
+
+// NewHints makes hints of the ends of all pages of a scan, in any order. Pages
+// without rows don't count. A full page has segment rows.
+func NewHints(b scan.Bounds, ends []PageEnd, segment int) Hints {
+	ends = slices.Clone(ends)
+	slices.SortFunc(ends, func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
+	h := Hints{Bounds: b}
+	rows := 0
+	for _, e := range ends {
+		if rows += e.Rows; rows >= hintPages*segment && e.Rows > 0 {
+			h.Keys = append(h.Keys, e.Last)
+			rows = 0
+		}
+	}
+	return h
+}
+
+// group is a run of hinted pieces that a step has yet to launch, by their
+// numbers. Hints are too many to travel in a message. The sum makes sure that
+// the numbers mean the same to every step.
+type group struct {
+	First int    `json:"first"`
+	End   int    `json:"end"`
+	Sum   uint64 `json:"sum"`
+}
+
+// pieces returns the ranges that the hints divide a scan into, nil if they were
+// not made for its bounds. A partition with one hint in it starts a new range;
+// one with more, which is many pages long, is divided by row keys.
+func (h *Hints) pieces(b scan.Bounds) []scan.Range {
+	if h == nil || h.Bounds != b {
+		return nil
+	}
+	whole := b.Range()
+	var pieces []scan.Range
+	low := whole.Low
+	until := func(high *scan.Bound) { // ends the range of partitions that starts at low
+		if r := (scan.Range{Low: low, High: high}); !r.Empty() {
+			pieces = append(pieces, r)
+		}
+	}
+	for rest := h.Keys; len(rest) > 0; {
+		partition, n := rest[0].Partition, 1
+		for n < len(rest) && rest[n].Partition == partition {
+			n++
+		}
+		inside := rest[:n]
+		rest = rest[n:]
+		if !whole.Contains(inside[0]) {
+			continue
+		}
+		until(&scan.Bound{Key: partition, Open: true})
+		low = &scan.Bound{Key: partition}
+		if n > 1 {
+			pieces = append(pieces, divide(partition, inside)...)
+			low = &scan.Bound{Key: partition, Open: true}
+		}
+	}
+	until(whole.High)
+	return pieces
+}
+
+// divide cuts a partition at every hint but the first, which may lie close to
+// its start.
+func divide(partition string, hints []key.Key) []scan.Range {
+	var pieces []scan.Range
+	var low *scan.Bound
+	for _, k := range hints[1:] {
+		pieces = append(pieces, scan.Range{Partition: &partition, Low: low, High: &scan.Bound{Key: k.Row, Open: true}})
+		low = &scan.Bound{Key: k.Row}
+	}
+	return append(pieces, scan.Range{Partition: &partition, Low: low})
+}
+
+// sum is a check sum of the hints.
+func (h *Hints) sum() uint64 {
+	f := fnv.New64a()
+	for _, k := range h.Keys { // no key holds the byte between them
+		for _, part := range []string{k.Partition, k.Row} {
+			io.WriteString(f, part)
+			f.Write([]byte{0xFF})
+		}
+	}
+	return f.Sum64() >> 11 // exact as a JSON number
+}
+
+// step returns the step that reads a piece and launches a group of others.
+func (h *Hints) step(pieces []scan.Range, g group, piece int) scan.Step {
+	st := strand{Left: hintPages, Spread: 0.7, Hinted: true}
+	if g.First < g.End {
+		st.Group = &g
+	}
+	return st.step(pieces[piece])
+}
+
+// launch makes the children of a step with a group: what is left of its own
+// piece, if there is more, and a step for each part of the group.
+func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Outcome) (scan.Outcome, error) {
+	g := *st.Group
+	if x.Hints == nil || x.Hints.sum() != g.Sum {
+		return scan.Outcome{}, fmt.Errorf("step refers to hints %d that are not these", g.Sum)
+	}
+	parts := scan.MaxChildren
+	if more {
+		parts--
+		st.Group = nil
+		o.Children = append(o.Children, st.resume(s, p))
+	}
+	pieces := x.Hints.pieces(x.Hints.Bounds)
+	for ; parts > 0 && g.First < g.End; parts-- {
+		end := g.First + (g.End-g.First+parts-1)/parts
+		o.Children = append(o.Children, x.Hints.step(pieces, group{g.First + 1, end, g.Sum}, g.First))
+		g.First = end
+	}
+	return o, nil
+}

@@ -1,0 +1,140 @@
+// Package splitbench compares scan strategies by counting. It runs them over
+// key sets of many kinds, in memory, and plays the recorded queries through a
+// simulation of workers and message hops. Time is counted in queries: one takes
+// 1, whatever it reads. So the figures are the same on every machine; what they
+// leave out is that queries differ, and that a service throttles.
+package splitbench
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// Contender is a way to scan.
+type Contender string
+
+// The contenders, and the bound that no scan can beat which makes one query an
+// invocation: that of one that knows beforehand where all rows are.
+const (
+	Serial      Contender = "serial"
+	PrefixLevel Contender = "prefix, a level an invocation"
+	Prefix      Contender = "prefix, a query an invocation"
+	Adaptive    Contender = "adaptive, a query an invocation"
+	Adaptive4   Contender = "adaptive, up to 4 an invocation"
+	Hinted      Contender = "adaptive, hints of the same rows"
+	Hinted80    Contender = "adaptive, hints of 80 % of the rows"
+	Bound       Contender = "bound"
+)
+
+// Contenders returns all of them, in the order of the tables.
+func Contenders() []Contender {
+	return []Contender{Serial, PrefixLevel, Prefix, Adaptive, Adaptive4, Hinted, Hinted80, Bound}
+}
+
+// Result is what one scan of one key set cost.
+type Result struct {
+	Set         string    `json:"set"`
+	Rows        int       `json:"rows"`
+	Contender   Contender `json:"contender"`
+	Optimum     int       `json:"optimum"` // queries that a serial scan takes
+	Queries     int       `json:"queries"`
+	Empty       int       `json:"empty"` // queries that yielded no row
+	Invocations int       `json:"invocations"`
+	Times       []Time    `json:"times"`
+	// ProgressError is the mean difference of the progress shown from the true
+	// one, while 64 workers scan; only for the adaptive strategy.
+	ProgressError float64 `json:"progressError,omitempty"`
+}
+
+// Time is a scan's makespan; without a number of workers the critical path.
+type Time struct {
+	Workers int `json:"workers,omitempty"`
+	Hop     int `json:"hop"` // what a message hop takes
+	Time    int `json:"time"`
+}
+
+// workerCounts and hops return what the times are measured for; 0 workers
+// stands for as many as there is work for.
+func workerCounts() []int { return []int{0, 8, 64, 512} }
+func hops() []int         { return []int{3, 10} }
+
+// Compare runs every contender over n rows of the set.
+func Compare(set Set, n int) ([]Result, error) {
+	rows := set.Rows(n)
+	optimum := max(1, (len(rows)+segment-1)/segment)
+	var results []Result
+	add := func(c Contender, root *node, segments int) {
+		r := Result{Set: set.Name, Rows: len(rows), Contender: c, Optimum: optimum}
+		r.measure(root, segments)
+		results = append(results, r)
+	}
+	serial, _, err := record(rows, scan.Serial{})
+	if err != nil {
+		return nil, err
+	}
+	add(Serial, serial, 1)
+	prefix, _, err := record(rows, scan.Prefix{})
+	if err != nil {
+		return nil, err
+	}
+	add(PrefixLevel, prefix, unlimited)
+	add(Prefix, prefix, 1)
+	split, ends, err := record(rows, adaptive.Strategy{})
+	if err != nil {
+		return nil, err
+	}
+	add(Adaptive, split, 1)
+	results[len(results)-1].ProgressError = progressError(split, len(rows))
+	add(Adaptive4, split, 4)
+	hints := adaptive.NewHints(scan.Bounds{}, ends, segment)
+	hinted, _, err := record(rows, adaptive.Strategy{Hints: &hints})
+	if err != nil {
+		return nil, err
+	}
+	add(Hinted, hinted, 1)
+	if hinted, err = recordStale(rows); err != nil {
+		return nil, err
+	}
+	add(Hinted80, hinted, 1)
+	add(Bound, clairvoyant(optimum), 1)
+	return results, nil
+}
+
+// recordStale scans the rows with the hints of a scan that met a random four
+// fifths of them.
+func recordStale(rows []key.Key) (*node, error) {
+	r := rand.New(rand.NewPCG(80, 100))
+	some := slices.Collect(func(yield func(key.Key) bool) {
+		for _, k := range rows {
+			if r.IntN(5) > 0 && !yield(k) {
+				return
+			}
+		}
+	})
+	_, ends, err := record(some, adaptive.Strategy{})
+	if err != nil {
+		return nil, err
+	}
+	hints := adaptive.NewHints(scan.Bounds{}, ends, segment)
+	root, _, err := record(rows, adaptive.Strategy{Hints: &hints})
+	return root, err
+}
+
+func (r *Result) measure(root *node, segments int) {
+	r.Queries, r.Empty = root.count()
+	for _, workers := range workerCounts() {
+		for _, hop := range hops() {
+			x := schedule{workers: workers, segments: segments, hop: hop}
+			if workers == 0 {
+				x.workers = unlimited
+			}
+			time, invocations := x.run(root)
+			r.Invocations = invocations
+			r.Times = append(r.Times, Time{Workers: workers, Hop: hop, Time: time})
+		}
+	}
+}

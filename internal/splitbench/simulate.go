@@ -1,0 +1,181 @@
+package splitbench
+
+import (
+	"fmt"
+	"math"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// node is one query of a recorded scan.
+type node struct {
+	children []*node
+	// next is the child that the same invocation may go on with: the only child,
+	// or for the published scan the one that reads on along its level.
+	next *node
+	rows int
+	left float64 // pages that the step was believed to have left
+}
+
+// record runs the scan over all rows and returns its tree of queries and where
+// its pages ended. What a strategy decides doesn't depend on when its steps run,
+// so that one record serves for every number of workers.
+func record(rows []key.Key, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
+	t := table(rows)
+	type job struct {
+		step scan.Step
+		node *node
+	}
+	root := &node{}
+	var ends []adaptive.PageEnd
+	yielded := 0
+	for jobs := []job{{s.Start(scan.Bounds{}), root}}; len(jobs) > 0; {
+		j := jobs[len(jobs)-1]
+		jobs = jobs[:len(jobs)-1]
+		p := t.query(j.step)
+		o, err := s.Advance(j.step, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		if o.Yield > 0 {
+			ends = append(ends, adaptive.PageEnd{Last: p.Keys[o.Yield-1], Rows: o.Yield})
+		}
+		yielded += o.Yield
+		j.node.rows = o.Yield
+		j.node.left, _ = adaptive.Left(j.step)
+		for _, step := range o.Children {
+			child := &node{}
+			j.node.children = append(j.node.children, child)
+			jobs = append(jobs, job{step, child})
+		}
+		j.node.next = successor(s, j.step, j.node.children)
+	}
+	if yielded != len(rows) {
+		return nil, nil, fmt.Errorf("%T yields %d of %d rows", s, yielded, len(rows))
+	}
+	return root, ends, nil
+}
+
+// successor returns the child that the invocation of the step may go on with.
+func successor(s scan.Strategy, step scan.Step, children []*node) *node {
+	_, prefix := s.(scan.Prefix)
+	switch {
+	case len(children) == 0:
+		return nil
+	case len(children) == 1, prefix && step.Range.Partition == nil:
+		// The last child of a prefix step is the rest of its level, save at the
+		// level's end; that exception only favours the published scan.
+		return children[len(children)-1]
+	}
+	return nil
+}
+
+// count returns the number of queries, and of those that yielded nothing.
+func (n *node) count() (queries, empty int) {
+	queries = 1
+	if n.rows == 0 {
+		empty = 1
+	}
+	for _, c := range n.children {
+		q, e := c.count()
+		queries, empty = queries+q, empty+e
+	}
+	return queries, empty
+}
+
+// progressError plays the scan with 64 workers and returns the mean difference
+// between the progress that the beliefs of the pending steps tell and the true
+// one.
+func progressError(root *node, rows int) float64 {
+	const workers = 64
+	sum, ticks, done := 0.0, 0, 0
+	for pending := []*node{root}; len(pending) > 0; ticks++ {
+		n := min(workers, len(pending))
+		running := pending[:n:n]
+		pending = pending[n:]
+		for _, r := range running {
+			done += r.rows
+			pending = append(pending, r.children...)
+		}
+		left := 0.0
+		for _, p := range pending {
+			left += p.left
+		}
+		told := adaptive.Progress(float64(done)/segment, left)
+		sum += math.Abs(told - float64(done)/float64(max(1, rows)))
+	}
+	return sum / float64(ticks)
+}
+
+// clairvoyant is the tree of a scan that knows where all rows are: each of its
+// queries reads a full page and has as many children as allowed.
+func clairvoyant(queries int) *node {
+	nodes := make([]node, max(1, queries))
+	for i := range nodes {
+		nodes[i].rows = segment
+		for c := scan.MaxChildren*i + 1; c <= scan.MaxChildren*(i+1) && c < len(nodes); c++ {
+			nodes[i].children = append(nodes[i].children, &nodes[c])
+		}
+	}
+	return &nodes[0]
+}
+
+// schedule says how a recorded scan is carried out.
+type schedule struct {
+	workers  int
+	segments int // most queries of one invocation
+	hop      int // time from sending a message to its receipt; a query takes 1
+}
+
+// unlimited is more workers, or segments, than any scan can use.
+const unlimited = 1 << 40
+
+// run returns the time from the start of the first query to the end of the last
+// one, and the number of invocations. Messages are taken in the order of their
+// arrival.
+func (x schedule) run(root *node) (time, invocations int) {
+	arriving := map[int][]*node{0: {root}}
+	freed := map[int]int{}
+	var queue []*node
+	free := x.workers
+	for now := 0; len(arriving) > 0 || len(queue) > 0; now++ {
+		free += freed[now]
+		delete(freed, now)
+		queue = append(queue, arriving[now]...)
+		delete(arriving, now)
+		for free > 0 && len(queue) > 0 {
+			n := queue[0]
+			queue = queue[1:]
+			end := x.invoke(n, now, arriving)
+			free--
+			freed[end]++
+			invocations++
+			time = max(time, end)
+		}
+	}
+	return time, invocations
+}
+
+// invoke makes the node's query, and those that the same invocation goes on
+// with, from the given time on. It adds the messages they send to arriving and
+// returns when it ends.
+func (x schedule) invoke(n *node, now int, arriving map[int][]*node) int {
+	for used := 1; ; used++ {
+		now++
+		next := n.next
+		if used >= x.segments {
+			next = nil
+		}
+		for _, c := range n.children {
+			if c != next {
+				arriving[now+x.hop] = append(arriving[now+x.hop], c)
+			}
+		}
+		if next == nil {
+			return now
+		}
+		n = next
+	}
+}

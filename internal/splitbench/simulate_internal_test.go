@@ -1,0 +1,79 @@
+package splitbench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// Known bounds of a scan with fan-out 4 and one query an invocation.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	chain := clairvoyant(1)
+	for range 99 {
+		next := &node{children: []*node{chain}}
+		next.next = chain
+		chain = next
+	}
+	for _, tt := range []struct {
+		name              string
+		root              *node
+		x                 schedule
+		time, invocations int
+	}{
+		{"one query", clairvoyant(1), schedule{64, 1, 3}, 1, 1},
+		{"fan-out 4", clairvoyant(5), schedule{64, 1, 3}, 5, 5},
+		{"fan-out 4, 2 workers", clairvoyant(5), schedule{2, 1, 3}, 6, 5},
+		{"100 pages", clairvoyant(100), schedule{64, 1, 3}, 17, 100},
+		{"1,000 pages", clairvoyant(1000), schedule{64, 1, 3}, 31, 1000},
+		{"1,000 pages, long hops", clairvoyant(1000), schedule{64, 1, 10}, 66, 1000},
+		{"1,000 pages, few workers", clairvoyant(1000), schedule{8, 1, 3}, 135, 1000},
+		{"chain", chain, schedule{64, 1, 3}, 397, 100},
+		{"chain by 4", chain, schedule{64, 4, 3}, 100 + 24*3, 25},
+		{"chain at once", chain, schedule{1, unlimited, 3}, 100, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			time, invocations := tt.x.run(tt.root)
+			if time != tt.time || invocations != tt.invocations {
+				t.Errorf("got time %d, %d invocations, want %d, %d", time, invocations, tt.time, tt.invocations)
+			}
+		})
+	}
+}
+
+// The table's binary search finds what the range contains.
+func TestSpan(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 3))
+	part := func() string { return fmt.Sprint(r.IntN(6)) }
+	bound := func() *scan.Bound {
+		if r.IntN(4) == 0 {
+			return nil
+		}
+		return &scan.Bound{Key: part(), Open: r.IntN(2) == 0}
+	}
+	for range 5000 {
+		var rows table
+		for range r.IntN(30) {
+			rows = append(rows, key.Key{Partition: part(), Row: part()})
+		}
+		slices.SortFunc(rows, key.Key.Compare)
+		rows = slices.Compact(rows)
+		x := scan.Range{Low: bound(), High: bound()}
+		if r.IntN(2) == 0 {
+			p := part()
+			x.Partition = &p
+		}
+		first, end := rows.span(x)
+		for i, k := range rows {
+			if in := first <= i && i < end; in != x.Contains(k) {
+				t.Fatalf("range %+v, rows %q: span %d to %d, but row %d is in the range: %v", x, rows, first, end, i, x.Contains(k))
+			}
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package splitbench_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/splitbench"
+)
+
+func allSets(t testing.TB) []splitbench.Set {
+	t.Helper()
+	sets, err := splitbench.Sets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sets
+}
+
+func TestSets(t *testing.T) {
+	t.Parallel()
+	for _, s := range allSets(t) {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			const n = 10_000
+			rows := s.Rows(n)
+			if len(rows) < n*8/10 || len(rows) > n {
+				t.Errorf("got %d rows, want about %d", len(rows), n)
+			}
+			for i := 1; i < len(rows); i++ {
+				if rows[i-1].Compare(rows[i]) >= 0 {
+					t.Fatalf("row %q follows %q", rows[i], rows[i-1])
+				}
+			}
+			if again := s.Rows(n); !slices.Equal(again, rows) {
+				t.Error("a second call returns other rows")
+			}
+		})
+	}
+}
+
+// targets are what the adaptive strategy has to reach, on the mean of the sets.
+type targets struct {
+	queries, worstSet, empty float64 // ÷ optimum, same, share
+	hinted, hinted80         float64 // queries ÷ optimum
+	// Makespan with 64 workers and hop 3: with one query an invocation against
+	// the published scan likewise, with four against the published scan that
+	// enumerates a level an invocation.
+	time, time4  float64
+	onePartition float64 // makespan of the slowest, against serial
+}
+
+// summarize returns the contenders' means, and fails if a target is missed.
+func (x targets) check(t testing.TB, results []splitbench.Result, rows int) {
+	t.Helper()
+	of := map[splitbench.Contender]splitbench.Summary{}
+	for _, c := range splitbench.Contenders() {
+		of[c] = splitbench.Summarize(results, c, rows)
+	}
+	one, four := of[splitbench.Adaptive], of[splitbench.Adaptive4]
+	slowest := 0.0
+	for i, r := range results {
+		if strings.HasPrefix(r.Set, "one-") && r.Contender == splitbench.Serial {
+			of := splitbench.Summarize(results[i:i+len(splitbench.Contenders())], splitbench.Adaptive, rows)
+			slowest = max(slowest, of.Makespan(64, 3)/float64(splitbench.Summarize(results[i:i+1], splitbench.Serial, rows).Makespan(64, 3)))
+		}
+	}
+	for _, m := range []struct {
+		name      string
+		got, most float64
+	}{
+		{"queries", one.Queries, x.queries},
+		{"queries of the worst set", one.WorstSet, x.worstSet},
+		{"empty queries", one.Empty, x.empty},
+		{"queries with hints", of[splitbench.Hinted].Queries, x.hinted},
+		{"queries with hints of 80 %", of[splitbench.Hinted80].Queries, x.hinted80},
+		{"time against prefix", one.Makespan(64, 3) / of[splitbench.Prefix].Makespan(64, 3), x.time},
+		{"time of 4 an invocation against prefix by level", four.Makespan(64, 3) / of[splitbench.PrefixLevel].Makespan(64, 3), x.time4},
+		{"time of one partition against serial", slowest, x.onePartition},
+	} {
+		t.Logf("%s: %.4f, at most %.4f", m.name, m.got, m.most)
+		if m.got > m.most {
+			t.Errorf("%d rows: %s is %.4f, want at most %.4f", rows, m.name, m.got, m.most)
+		}
+	}
+}
+
+func compareAll(t testing.TB, rows int) []splitbench.Result {
+	t.Helper()
+	var all []splitbench.Result
+	for _, s := range allSets(t) {
+		results, err := splitbench.Compare(s, rows)
+		if err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		all = append(all, results...)
+	}
+	return all
+}
+
+// The targets for 1 million rows are checked by the benchmark. These, for small
+// tables, are what has been reached: they are to notice when something breaks.
+func TestSplitOfSmallTables(t *testing.T) {
+	t.Parallel()
+	const rows = 30_000
+	targets{queries: 1.45, worstSet: 2.1, empty: 0.14, hinted: 1.2, hinted80: 1.2, time: 0.8, time4: 1, onePartition: 0.6}.
+		check(t, compareAll(t, rows), rows)
+}
+
+// BenchmarkSplit compares the strategies and fails if a target is missed. It
+// counts, so run it once: go test -bench Split -benchtime 1x.
+func BenchmarkSplit(b *testing.B) {
+	for _, bb := range []struct {
+		rows    int
+		targets targets
+	}{
+		{1_000_000, targets{queries: 1.12, worstSet: 1.35, empty: 0.035, hinted: 1.07, hinted80: 1.09,
+			time: 0.4, time4: 0.65, onePartition: 1.0 / 15}},
+	} {
+		b.Run(fmt.Sprint(bb.rows), func(b *testing.B) {
+			var results []splitbench.Result
+			for b.Loop() {
+				results = compareAll(b, bb.rows)
+			}
+			bb.targets.check(b, results, bb.rows)
+			s := splitbench.Summarize(results, splitbench.Adaptive, bb.rows)
+			b.ReportMetric(s.Queries, "queries/optimum")
+			b.ReportMetric(s.Makespan(64, 3), "queries/64workers")
+		})
+	}
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	var results []splitbench.Result
+	for _, rows := range []int{1, 5000} {
+		set := splitbench.Set{Name: "plain", Rows: func(n int) []key.Key {
+			rows := make([]key.Key, n)
+			for i := range rows {
+				rows[i] = key.Key{Partition: fmt.Sprintf("%06d", i)}
+			}
+			return rows
+		}}
+		r, err := splitbench.Compare(set, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, r...)
+	}
+	var means, sets strings.Builder
+	if err := splitbench.WriteMarkdown(&means, results, 5000); err != nil {
+		t.Fatal(err)
+	}
+	// 5 pages one after the other: 5 queries and 4 hops.
+	if want := "| serial | 1.000 (1.00) | 0.0 % | 1.00 | 17 | 45 | 17 | 45 | 17 | 45 | 17 | 45 |\n"; !strings.Contains(means.String(), want) {
+		t.Errorf("got\n%swant a line\n%s", means.String(), want)
+	}
+	if err := splitbench.WriteSets(&sets, results); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(sets.String(), "| plain |"); got != 2 {
+		t.Errorf("got %d sets, want 2:\n%s", got, sets.String())
+	}
+}
