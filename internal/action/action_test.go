@@ -1,0 +1,171 @@
+package action_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+func newAccount(t *testing.T, o emulator.Options) (*emulator.Emulator, *storage.Account) {
+	t.Helper()
+	e, err := emulator.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := storage.ParseConnection(e.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := storage.Open(c, storage.Options{Transport: e.Transport()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, a
+}
+
+func someRows(partitions, each int) []storage.Entity {
+	var rows []storage.Entity
+	for i := range partitions * each {
+		rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%03d", i/each), Row: fmt.Sprintf("r%04d", i%each)}})
+	}
+	return rows
+}
+
+func fill(t *testing.T, a *storage.Account, rows []storage.Entity) *storage.Table {
+	t.Helper()
+	table := a.Table("rows")
+	if err := table.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (copier.Copier{Destination: table}).Copy(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func count(t *testing.T, table *storage.Table) (n int) {
+	t.Helper()
+	err := table.All(t.Context(), storage.Query{Select: []string{}}, func(p storage.Page) error {
+		n += len(p.Entities)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestDeleteTwice deletes rows some of which are gone: they count, and cost no
+// request each.
+func TestDeleteTwice(t *testing.T) {
+	t.Parallel()
+	e, a := newAccount(t, emulator.Options{})
+	rows := someRows(3, 250)
+	table := fill(t, a, rows)
+	for _, some := range [][]storage.Entity{rows[10:60], rows, rows} {
+		e.ResetCounts()
+		r, err := action.All(t.Context(), action.Delete{Table: table}, some)
+		if err != nil || r.Written != int64(len(some)) || len(r.Failed) > 0 {
+			t.Fatalf("%+v, %v; want %d rows deleted", r, err, len(some))
+		}
+		if c := e.Counts(); c.TableTransactions() > 20 {
+			t.Errorf("%d rows took %d requests", len(some), c.TableTransactions())
+		}
+	}
+	if n := count(t, table); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+func TestDeleteAfterLostAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, a := newAccount(t, emulator.Options{})
+		rows := someRows(20, 30)
+		table := fill(t, a, rows)
+		if err := e.SetFaults("seed=1; timeout-after p=0.4 on=batch; latency=1ms"); err != nil {
+			t.Fatal(err)
+		}
+		r, err := action.All(t.Context(), action.Delete{Table: table}, rows)
+		if err != nil || r.Written != int64(len(rows)) {
+			t.Errorf("%+v, %v; want %d rows deleted", r, err, len(rows))
+		}
+		if e.FaultCounts()["timeout-after"] == 0 {
+			t.Error("no answer was lost")
+		}
+		if n := count(t, table); n != 0 {
+			t.Errorf("%d rows are left", n)
+		}
+	})
+}
+
+func TestDeleteFromNowhere(t *testing.T) {
+	t.Parallel()
+	_, a := newAccount(t, emulator.Options{})
+	if _, err := action.All(t.Context(), action.Delete{Table: a.Table("nothere")}, someRows(1, 3)); !storage.NotFound(err) {
+		t.Errorf("error %v, want that the table is missing", err)
+	}
+}
+
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	row := storage.Entity{Key: key.Key{Partition: `it's "p"`, Row: "r"}, Properties: []storage.Property{
+		storage.StringProperty("Name", `é "x"`),
+		{Name: "Whole", Type: storage.Double, Value: jsontext.Value("3.0")},
+		storage.Int64Property("Large", 1<<60),
+		storage.StringProperty("Long", strings.Repeat("x", 50<<10)),
+	}}
+	for _, tt := range []struct {
+		name, template string
+		plain          bool
+		want           string // as sent; "" if the row fails
+	}{
+		{"text", "{{.PartitionKey}}/{{.RowKey}}: {{.Name}}", true, `it's "p"/r: é "x"`},
+		{"JSON", `{"n":{{json .Name}},"w":{{json .Whole}},"l":{{json .Large}}}`, true, `{"n":"é \"x\"","w":3.0,"l":"1152921504606846976"}`},
+		{"base64", "{{.RowKey}}", false, base64.StdEncoding.EncodeToString([]byte("r"))},
+		{"optional", `{{with index . "Missing"}}{{.}}{{else}}none{{end}}`, true, "none"},
+		{"no such property", "{{.Missing}}", true, ""},
+		{"too long in base64", "{{.Long}}", false, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, a := newAccount(t, emulator.Options{})
+			q, err := a.Queue("work")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := q.Create(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			template, err := action.Template(tt.template)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := action.All(t.Context(), action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, []storage.Entity{row})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := q.Get(t.Context(), 32, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case tt.want == "" && (len(got) > 0 || len(r.Failed) != 1):
+				t.Errorf("got %v, %+v; want a failed row", got, r)
+			case tt.want != "" && (len(got) != 1 || got[0].Text != tt.want || r.Written != 1):
+				t.Errorf("got %v, %+v; want %s", got, r, tt.want)
+			}
+		})
+	}
+}

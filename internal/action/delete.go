@@ -1,0 +1,63 @@
+// Package action has what can be done with the rows of a scan besides copying them:
+// deleting them, and putting a message for each into a queue. An action splits a
+// page's rows into units and does a unit at a time; it knows neither scans nor
+// checkpoints.
+package action
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/storage"
+)
+
+// Delete removes rows from a table. Its zero value is no use: it needs the table.
+type Delete struct{ Table *storage.Table }
+
+// Split cuts rows in table order into transactions.
+func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return copier.Copier{}.Split(rows) }
+
+// Do removes rows of one partition. A row that is gone already counts as deleted:
+// it may be a first try's whose answer was lost. So does one that has changed since
+// it was read.
+func (d Delete) Do(ctx context.Context, rows []storage.Entity) (copier.Result, error) {
+	var r copier.Result
+	for len(rows) > 0 {
+		b := d.Table.Batch()
+		for b.Rows() < len(rows) && b.Add(storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: rows[b.Rows()].Key}}) {
+		}
+		n := b.Rows()
+		err := b.Do(ctx)
+		var refusal *storage.Error
+		switch {
+		case err == nil:
+			r.Written += int64(n)
+			rows = rows[n:]
+		case !errors.As(err, &refusal) || refusal.Temporary() || refusal.Index < 0 || refusal.Index >= n || storage.HasCode(err, "TableNotFound"):
+			return r, err
+		case refusal.Status == http.StatusNotFound:
+			left, err := d.left(ctx, rows)
+			if err != nil {
+				return r, err
+			}
+			r.Written += int64(len(rows) - len(left))
+			rows = left
+		default:
+			r.Failed = append(r.Failed, copier.Failure{Key: rows[refusal.Index].Key, Reason: refusal.Code + ": " + refusal.Message})
+			rows = slices.Delete(slices.Clone(rows), refusal.Index, refusal.Index+1) // others hold the page
+		}
+	}
+	return r, nil
+}
+
+// left returns those of the rows that the table still has.
+func (d Delete) left(ctx context.Context, rows []storage.Entity) ([]storage.Entity, error) {
+	there, err := copier.Copier{Destination: d.Table}.Existing(ctx, rows)
+	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Entity) bool {
+		_, ok := there[e.Key]
+		return !ok
+	}), err
+}

@@ -1,0 +1,237 @@
+package engine_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/key"
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+// nastyRows has keys and values that copies get wrong.
+func nastyRows() []storage.Entity {
+	keys := []string{
+		"", " ", "'", "''", "%", "%27", "+", "a+b c", "é", "e\u0301", "😀", "😀x", "\ue000", "\ufffd", "a&b=c;d:e,f", "$batch", "()",
+		strings.Repeat("k", 512), strings.Repeat("😀", 256),
+	}
+	many := make([]storage.Property, 200)
+	for i := range many {
+		many[i] = storage.Int64Property(fmt.Sprintf("P%03d", i), int64(i))
+	}
+	large := make([]storage.Property, 15)
+	for i := range large {
+		large[i] = storage.StringProperty(fmt.Sprintf("L%02d", i), strings.Repeat("x", 30<<10)) // 60 KiB each as UTF-16
+	}
+	raw := func(name string, t storage.Type, v string) storage.Property {
+		return storage.Property{Name: name, Type: t, Value: jsontext.Value(v)}
+	}
+	all := []storage.Property{
+		raw("Whole", storage.Double, `3.0`), raw("Tiny", storage.Double, `5E-324`), raw("Huge", storage.Double, fmt.Sprint(math.MaxFloat64)),
+		raw("NaN", storage.Double, `"NaN"`), raw("Inf", storage.Double, `"Infinity"`), raw("NegInf", storage.Double, `"-Infinity"`),
+		raw("Min64", storage.Int64, `"-9223372036854775808"`), raw("Max64", storage.Int64, `"9223372036854775807"`),
+		raw("Min32", storage.Int32, `-2147483648`), raw("Yes", storage.Boolean, `true`), raw("No", storage.Boolean, `false`),
+		raw("When", storage.DateTime, `"2020-02-29T23:59:59.1234567Z"`), raw("Guid", storage.GUID, `"c9da6455-213d-42c9-9a79-3e9149a57833"`),
+		storage.BinaryProperty("Bytes", []byte{0, 1, 254, 255}), storage.BinaryProperty("NoBytes", nil),
+		storage.StringProperty("Empty", ""), storage.StringProperty("Text", "\"\\\r\n\t<&>' é😀\u2028"), storage.StringProperty("Long", strings.Repeat("é", 32<<10)),
+		raw("äöü_1", storage.Int32, `1`),
+	}
+	rows := []storage.Entity{
+		{Key: key.Key{Partition: "types", Row: "all"}, Properties: all},
+		{Key: key.Key{Partition: "types", Row: "many"}, Properties: many},
+		{Key: key.Key{Partition: "types", Row: "none"}},
+		{Key: key.Key{Partition: "types", Row: "large"}, Properties: large},
+	}
+	for i := range 6 { // together more than a transaction takes
+		rows = append(rows, storage.Entity{Key: key.Key{Partition: "types", Row: fmt.Sprintf("larger-%d", i)}, Properties: large})
+	}
+	for _, pk := range keys {
+		for _, rk := range keys {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: pk, Row: rk}, Properties: all[:4]})
+		}
+	}
+	return rows
+}
+
+func TestNastyTableSurvivesTheCopy(t *testing.T) {
+	t.Parallel()
+	for _, strategy := range engine.Strategies {
+		for _, mode := range copier.Modes {
+			t.Run(strategy+" "+string(mode), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, emulator.Options{})
+				rows := nastyRows()
+				w.fill("Source", rows)
+				r := copyRequest("Source", "Target")
+				r.Strategy, r.SegmentSize, r.Action.Mode = strategy, 37, mode
+				s := w.run(r)
+				if s.State != ledger.Succeeded || s.Rows.Scanned != int64(len(rows)) || s.Rows.Written != int64(len(rows)) {
+					t.Errorf("status %+v, want %d rows written", s, len(rows))
+				}
+				w.equalTables("Source", "Target")
+			})
+		}
+	}
+}
+
+func TestCopyUnderFaultyPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	rows := append(plainRows(60, 7), plainRows(1, 1)...)[:420]
+	w.fill("Source", rows)
+	if err := w.emulator.SetFaults("seed=3; short-page p=0.4; empty-page p=0.3"); err != nil {
+		t.Fatal(err)
+	}
+	for i, segments := range []int{1, 4, 24} {
+		r := copyRequest("Source", fmt.Sprintf("Target%d", i))
+		r.SegmentSize, r.SegmentsPerInvocation = 20, segments
+		if s := w.run(r); s.State != ledger.Succeeded || s.Rows.Written != 420 {
+			t.Errorf("%d segments: status %+v, want 420 rows written", segments, s)
+		}
+		w.equalTables("Source", r.Action.Destination.Table)
+	}
+	if fired := w.emulator.FaultCounts(); fired["short-page"] == 0 || fired["empty-page"] == 0 {
+		t.Errorf("no faults fired: %v", fired)
+	}
+}
+
+func TestRangeFilterAndSelect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	var rows []storage.Entity
+	for _, pk := range []string{"a", "ab", "abc", "b", "c"} {
+		for i := range 5 {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: pk, Row: fmt.Sprint(i)}, Properties: []storage.Property{
+				storage.Int64Property("Number", int64(i)), storage.StringProperty("Other", "x"),
+			}})
+		}
+	}
+	w.fill("Source", rows)
+	for i, tt := range []struct {
+		name   string
+		change func(*engine.Request)
+		want   int64
+	}{
+		{"all", func(*engine.Request) {}, 25},
+		{"prefix", func(r *engine.Request) { r.Range = scan.Bounds{Prefix: "a"} }, 15},
+		{"after and before", func(r *engine.Request) { r.Range = scan.Bounds{After: "a", Before: "c"} }, 15},
+		{"filter", func(r *engine.Request) { r.Filter = "Number ge 3L or Number eq 0L" }, 15},
+		{"filter and prefix", func(r *engine.Request) { r.Range.Prefix = "ab"; r.Filter = "Number eq 1L" }, 2},
+		{"nothing there", func(r *engine.Request) { r.Range.Prefix = "x" }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, strategy := range engine.Strategies {
+				r := copyRequest("Source", fmt.Sprintf("T%d%s", i, strategy))
+				tt.change(&r)
+				r.Strategy, r.SegmentSize, r.Select = strategy, 2, []string{"Number"}
+				s := w.run(r)
+				if s.State != ledger.Succeeded || s.Rows.Written != tt.want {
+					t.Errorf("%s: %+v, want %d rows", strategy, s, tt.want)
+				}
+				for _, row := range w.rows(r.Action.Destination.Table) {
+					if len(row.Properties) != 1 || row.Properties[0].Name != "Number" {
+						t.Errorf("%s: row has %v, want just Number", strategy, row.Properties)
+					}
+				}
+				r = engine.Request{Source: r.Source, Action: engine.Action{Type: engine.Count}, Range: r.Range, Filter: r.Filter, Strategy: strategy, SegmentSize: 3}
+				if s := w.run(r); s.Rows.Scanned != tt.want || s.Rows.Written != 0 {
+					t.Errorf("%s: count %+v, want %d", strategy, s, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestModes(t *testing.T) {
+	t.Parallel()
+	row := func(rk string, names ...string) storage.Entity {
+		e := storage.Entity{Key: key.Key{Partition: "p", Row: rk}}
+		for _, n := range names {
+			e.Properties = append(e.Properties, storage.StringProperty(n[:1], n))
+		}
+		return e
+	}
+	source := []storage.Entity{row("1", "A-new"), row("2", "A-new"), row("3", "A-same")}
+	there := []storage.Entity{row("2", "A-old", "B-old"), row("3", "A-same")}
+	for _, tt := range []struct {
+		mode    copier.Mode
+		want    storage.Entity // row 2 afterwards
+		state   ledger.State
+		written int64
+		failed  int64
+	}{
+		{copier.Replace, row("2", "A-new"), ledger.Succeeded, 3, 0},
+		{copier.Merge, row("2", "A-new", "B-old"), ledger.Succeeded, 3, 0},
+		{copier.Skip, row("2", "A-old", "B-old"), ledger.Succeeded, 2, 0},
+		{copier.Fail, row("2", "A-old", "B-old"), ledger.Failed, 2, 1},
+	} {
+		t.Run(string(tt.mode), func(t *testing.T) {
+			w := newWorld(t, emulator.Options{})
+			w.fill("Source", source)
+			w.fill("Target", there)
+			r := copyRequest("Source", "Target")
+			r.Action.Mode = tt.mode
+			s := w.run(r)
+			if s.State != tt.state || s.Rows.Written != tt.written || s.Rows.Failed != tt.failed {
+				t.Errorf("status %+v, want %s with %d written and %d failed", s, tt.state, tt.written, tt.failed)
+			}
+			if tt.failed > 0 && !strings.Contains(s.Error, `PartitionKey "p" RowKey "2"`) {
+				t.Errorf("the error does not name the row: %s", s.Error)
+			}
+			rows := w.rows("Target")
+			if len(rows) != 3 || !storage.Equal(rows[1], tt.want) {
+				t.Errorf("rows %v, want row 2 to be %v", rows, tt.want)
+			}
+		})
+	}
+}
+
+func TestEmptySelectCopiesKeysAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(3, 2))
+	r, err := engine.ParseRequest(strings.NewReader(`{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"}},"select":[]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := w.run(r); s.State != ledger.Succeeded || s.Rows.Written != 6 {
+		t.Errorf("status %+v", s)
+	}
+	for _, row := range w.rows("Target") {
+		if len(row.Properties) > 0 {
+			t.Errorf("row has %v, want the key alone", row.Properties)
+		}
+	}
+}
+
+// An invocation that may make many queries stops when its time for reading is over.
+func TestInvocationEndsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(60, 1))
+		r := copyRequest("Source", "Target")
+		r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = "serial", 2, 24
+		id := w.start(r)
+		if err := w.emulator.SetFaults("seed=1; latency=9s..9s on=query table=Source"); err != nil {
+			t.Fatal(err)
+		}
+		w.deliver()
+		if s := w.status(id); s.Steps.Done != 1 || s.Queries != 3 {
+			t.Errorf("%d steps with %d queries, want 1 with 3: the third ends after the 20 s", s.Steps.Done, s.Queries)
+		}
+		w.drain()
+		if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Written != 60 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}

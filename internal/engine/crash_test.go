@@ -1,0 +1,311 @@
+package engine_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/storage"
+)
+
+// lease is how long the host hides a message that it delivers.
+const lease = 10 * time.Minute
+
+// settle delivers messages and runs Maintain once a minute until the scan has
+// ended, and returns how long that took in the virtual time of a synctest bubble.
+func (w *world) settle(id string) time.Duration {
+	w.Helper()
+	start := time.Now()
+	for {
+		w.drain()
+		if w.status(id).State != ledger.Running {
+			return time.Since(start)
+		}
+		if time.Since(start) > 3*time.Hour {
+			w.Fatalf("the scan hangs: %+v", w.status(id))
+		}
+		time.Sleep(time.Minute)
+		if err := w.engine.Maintain(w.Context()); err != nil && !w.process.dead.Load() {
+			w.Errorf("Maintain: %v", err)
+		}
+		if w.process.dead.Load() {
+			w.restart()
+		}
+	}
+}
+
+// tidy waits until what dead processes held is visible again, has it handled, and
+// checks that nothing is left.
+func (w *world) tidy() {
+	w.Helper()
+	time.Sleep(lease + time.Minute)
+	w.drain()
+	if err := w.engine.Maintain(w.Context()); err != nil {
+		w.Errorf("Maintain: %v", err)
+	}
+	for function, name := range engine.Queues {
+		if n, err := w.queue(name).Length(w.Context()); err != nil || n != 0 {
+			w.Errorf("%d messages left for %s, %v", n, function, err)
+		}
+		if _, err := w.queue(name + "-poison").Length(w.Context()); !storage.NotFound(err) {
+			w.Errorf("a poison queue was made for %s, %v", function, err)
+		}
+	}
+}
+
+// checkEnd checks what must hold after every end: exact counts, equal tables,
+// nothing left behind.
+func (w *world) checkEnd(id string, rows int64) {
+	w.Helper()
+	s := w.status(id)
+	if s.State != ledger.Succeeded || s.Rows.Scanned != rows || s.Rows.Written != rows || s.Rows.Failed != 0 || s.Steps.Pending != 0 {
+		w.Errorf("status %+v, want %d rows scanned and written", s, rows)
+	}
+	rows = s.Steps.Done + 2 // the scan's row and its place in the list
+	left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool { return e.Key.Partition == "hints" })
+	if int64(len(left)) != rows {
+		w.Errorf("the ledger has %d rows, want %d: %v", len(left), rows, left)
+	}
+	w.equalTables("Source", "Target")
+}
+
+// TestEveryCrashPoint lets the process die at each request of a scan in turn:
+// before the request is carried out, or after, its answer lost. Each row of
+// DESIGN.md's crash table is among these points.
+func TestEveryCrashPoint(t *testing.T) {
+	t.Parallel()
+	rows := append(plainRows(1, 8), plainRows(12, 1)[1:]...)
+	for _, applied := range []bool{false, true} {
+		var slowest time.Duration
+		crashes := 0
+		for n := 1; ; n++ {
+			finished := false
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				w.fill("Source", rows)
+				r := copyRequest("Source", "Target")
+				r.SegmentSize, r.Strategy = 5, "prefix"
+				id := w.start(r)
+				w.dieAfter(n, applied)
+				took := w.settle(id)
+				finished = w.process.left.Load() >= 0 // it outlived the scan
+				w.restart()
+				w.tidy()
+				slowest = max(slowest, took)
+				w.checkEnd(id, int64(len(rows)))
+			})
+			if t.Failed() {
+				t.Fatalf("failed at request %d, applied %v", n, applied)
+			}
+			if finished {
+				break
+			}
+			crashes++
+		}
+		if crashes < 50 {
+			t.Errorf("only %d crash points were tried", crashes)
+		}
+		// The lease of the message that the dead process held, its age in the
+		// ledger, and a round of Maintain for each.
+		if limit := lease + 4*time.Minute; slowest > limit {
+			t.Errorf("a crash delayed the scan by %v, want at most %v", slowest, limit)
+		}
+		t.Logf("applied %v: %d crash points, longest delay %v", applied, crashes, slowest)
+	}
+}
+
+// TestCrashWhileStarting lets the process die at each request of a scan's
+// start. The scan then either runs to its end or is never seen again.
+func TestCrashWhileStarting(t *testing.T) {
+	t.Parallel()
+	for _, applied := range []bool{false, true} {
+		for n := 1; ; n++ {
+			var started error
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				w.fill("Source", plainRows(5, 1))
+				w.dieAfter(n, applied)
+				_, started = w.engine.Start(t.Context(), copyRequest("Source", "Target"))
+				w.restart()
+				for range 20 {
+					time.Sleep(time.Minute)
+					if err := w.engine.Maintain(t.Context()); err != nil {
+						t.Error(err)
+					}
+					w.drain()
+				}
+				list, err := w.engine.List(t.Context(), 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, s := range list {
+					w.checkEnd(s.ID, 5)
+				}
+				if len(list) == 0 && len(w.rows("tablesweep")) > 0 {
+					t.Errorf("the ledger keeps %v", w.rows("tablesweep"))
+				}
+			})
+			if t.Failed() {
+				t.Fatalf("failed at request %d, applied %v", n, applied)
+			}
+			if started == nil {
+				break
+			}
+		}
+	}
+}
+
+// TestDuplicateDeliveries delivers every message twice, the second time after the
+// step was committed.
+func TestDuplicateDeliveries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	rows := plainRows(40, 3)
+	w.fill("Source", rows)
+	r := copyRequest("Source", "Target")
+	r.SegmentSize = 10
+	if err := w.emulator.SetFaults("seed=1; duplicate p=1"); err != nil {
+		t.Fatal(err)
+	}
+	id := w.start(r)
+	w.drain()
+	w.checkEnd(id, int64(len(rows)))
+	if w.emulator.FaultCounts()["duplicate"] == 0 {
+		t.Error("no message was duplicated")
+	}
+}
+
+// A message that kills the process each time ends in the poison queue; Maintain
+// then fails the scan and keeps the step.
+func TestPoisonMessageFailsTheScan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(3, 1))
+	id := w.start(copyRequest("Source", "Target"))
+	q := w.queue(engine.Queues[engine.ScanPrefix])
+	m, err := q.Get(t.Context(), 1, time.Minute)
+	if err != nil || len(m) != 1 {
+		t.Fatalf("%d messages, %v", len(m), err)
+	}
+	poison := w.queue(q.Name() + "-poison")
+	if err := poison.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	foreign := base64.StdEncoding.EncodeToString([]byte("not ours"))
+	for _, text := range []string{m[0].Text, foreign} {
+		if err := poison.Put(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.engine.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := w.status(id)
+	if s.State != ledger.Failed || !strings.Contains(s.Error, "delivered 5 times") || s.Steps.Pending != 1 {
+		t.Errorf("status %+v, want failed with the step kept", s)
+	}
+	if n, err := poison.Length(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d poison messages, %v; want the foreign one to be kept", n, err)
+	}
+}
+
+// A step that fails with every delivery fails the scan with the reason.
+func TestStepThatKeepsFailingFailsTheScan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(3, 1))
+		id := w.start(copyRequest("Source", "Target"))
+		if err := w.emulator.SetFaults("seed=1; busy p=1 on=query table=Source"); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(id)
+		s := w.status(id)
+		if s.State != ledger.Failed || !strings.Contains(s.Error, "failed 5 times") || s.Steps.Pending != 1 {
+			t.Errorf("status %+v, want failed with the step kept", s)
+		}
+		if n, err := w.queue(engine.Queues[engine.ScanPrefix]).Length(t.Context()); err != nil || n != 0 {
+			t.Errorf("%d messages left, %v", n, err)
+		}
+	})
+}
+
+// A destination that vanishes or refuses fails the scan at once.
+func TestLostDestinationFailsTheScan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(3, 1))
+	id := w.start(copyRequest("Source", "Target"))
+	if err := w.account.Table("Target").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.drain()
+	if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "TableNotFound") || s.Steps.Pending != 1 {
+		t.Errorf("status %+v, want failed for want of the table", s)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(50, 1))
+	r := copyRequest("Source", "Target")
+	r.SegmentSize = 5
+	id := w.start(r)
+	w.deliver()
+	if err := w.engine.Cancel(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	w.restart() // forgets that the scan was running a moment ago
+	w.drain()
+	s := w.status(id)
+	if s.State != ledger.Canceled || s.FinishedAt == nil || s.Steps.Pending == 0 || s.Rows.Written == 0 || s.Rows.Written == 50 {
+		t.Errorf("status %+v, want canceled with steps pending", s)
+	}
+	if err := w.engine.Cancel(t.Context(), id); err == nil || !strings.Contains(err.Error(), "already ended") {
+		t.Errorf("second Cancel: %v", err)
+	}
+	if err := w.engine.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.drain()
+	if again := w.status(id); again.Rows != s.Rows {
+		t.Errorf("the canceled scan went on: %+v", again)
+	}
+}
+
+// A row that the destination refuses is reported, and the others are written.
+func TestRefusedRow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	rows := plainRows(2, 150)
+	w.fill("Source", rows)
+	w.fill("Target", nil)
+	// Merging into a row of 252 properties takes it over the limit.
+	full := storage.Entity{Key: rows[70].Key}
+	for i := range 252 {
+		full.Properties = append(full.Properties, storage.Int64Property(fmt.Sprintf("P%d", i), 1))
+	}
+	if err := w.account.Table("Target").Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: full}); err != nil {
+		t.Fatal(err)
+	}
+	r := copyRequest("Source", "Target")
+	r.Action.Mode = "merge"
+	s := w.run(r)
+	if s.State != ledger.Failed || s.Rows.Written != 299 || s.Rows.Failed != 1 {
+		t.Errorf("status %+v, want 299 rows written and 1 failed", s)
+	}
+	if !strings.Contains(s.Error, fmt.Sprintf("RowKey %q", full.Key.Row)) || !strings.Contains(s.Error, "TooManyProperties") {
+		t.Errorf("the error does not tell the row and the reason: %s", s.Error)
+	}
+	if n := len(w.rows("Target")); n != 300 {
+		t.Errorf("%d rows at the destination, want 300", n)
+	}
+}

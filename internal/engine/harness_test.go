@@ -1,0 +1,275 @@
+package engine_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// world is an app on embedded storage, with the test in the host's place.
+type world struct {
+	testing.TB
+	emulator *emulator.Emulator
+	account  *storage.Account // of the test, not of the app
+	engine   *engine.Engine
+	process  *process
+	observer *engine.Engine // of the test: asks for states, and never dies
+}
+
+// process is the transport of one of the app's processes. It can die.
+type process struct {
+	next policy.Transporter
+	left atomic.Int64 // requests until it dies; negative for never
+	dead atomic.Bool
+	// applied says whether the last request is carried out before it dies.
+	applied bool
+}
+
+var errDead = errors.New("the process is dead")
+
+func (p *process) Do(r *http.Request) (*http.Response, error) {
+	if p.dead.Load() {
+		return nil, errDead
+	}
+	if p.left.Load() >= 0 && p.left.Add(-1) < 0 {
+		p.dead.Store(true)
+		if p.applied {
+			if resp, err := p.next.Do(r); err == nil {
+				resp.Body.Close()
+			}
+		}
+		return nil, errDead
+	}
+	return p.next.Do(r)
+}
+
+func newWorld(t testing.TB, o emulator.Options) *world {
+	t.Helper()
+	em, err := emulator.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{TB: t, emulator: em}
+	w.account = w.open(em.Transport())
+	w.observer = w.newEngine(w.account)
+	w.restart()
+	if err := w.engine.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) open(transport policy.Transporter) *storage.Account {
+	w.Helper()
+	c, err := storage.ParseConnection(w.emulator.ConnectionString())
+	if err != nil {
+		w.Fatal(err)
+	}
+	a, err := storage.Open(c, storage.Options{Transport: transport})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return a
+}
+
+// restart replaces the app's process by a new one.
+func (w *world) restart() {
+	w.Helper()
+	w.process = &process{next: w.emulator.Transport()}
+	w.process.left.Store(-1)
+	w.engine = w.newEngine(w.open(w.process))
+}
+
+func (w *world) newEngine(a *storage.Account) *engine.Engine {
+	w.Helper()
+	e, err := engine.New(engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return e
+}
+
+// dieAfter lets the process die with its n-th next request, which is carried out
+// or not, nobody seeing the answer.
+func (w *world) dieAfter(n int, applied bool) {
+	w.process.applied = applied
+	w.process.left.Store(int64(n - 1))
+}
+
+// fill creates a table with the rows.
+func (w *world) fill(table string, rows []storage.Entity) {
+	w.Helper()
+	t := w.account.Table(table)
+	if err := t.Create(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	b := t.Batch()
+	for i, row := range rows {
+		op := storage.Op{Kind: storage.Insert, Entity: row}
+		if i > 0 && rows[i-1].Key.Partition != row.Key.Partition || !b.Add(op) {
+			if err := b.Do(w.Context()); err != nil {
+				w.Fatal(err)
+			}
+			b = t.Batch()
+			b.Add(op)
+		}
+	}
+	if err := b.Do(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// rows reads a whole table.
+func (w *world) rows(table string) []storage.Entity {
+	w.Helper()
+	var rows []storage.Entity
+	err := w.account.Table(table).All(w.Context(), storage.Query{}, func(p storage.Page) error {
+		rows = append(rows, p.Entities...)
+		return nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return rows
+}
+
+func (w *world) start(r engine.Request) string {
+	w.Helper()
+	id, err := w.engine.Start(w.Context(), r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return id
+}
+
+// deliver takes up to a batch of messages from each queue and has each handled, as
+// the host does; those that fail become visible again. It returns the number
+// of messages.
+func (w *world) deliver() int {
+	w.Helper()
+	const batchSize = 8 // as in host.json
+	total := 0
+	for _, function := range []string{engine.ScanPrefix, engine.ScanPartition, engine.CopyRows} {
+		q := w.queue(engine.Queues[function])
+		messages, err := q.Get(w.Context(), batchSize, 10*time.Minute)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, m := range messages {
+			body, err := base64.StdEncoding.DecodeString(m.Text)
+			if err != nil {
+				w.Fatal(err)
+			}
+			err = w.engine.Run(w.Context(), body, m.DequeueCount)
+			switch {
+			case w.process.dead.Load():
+				w.restart() // the message stays hidden, as when an instance is lost
+			case problem.FateOf(err) == problem.Done:
+				if err := q.Delete(w.Context(), m); err != nil {
+					w.Fatal(err)
+				}
+			case m.DequeueCount >= engine.MaxDeliveries:
+				poison := w.queue(q.Name() + "-poison")
+				if err := errors.Join(poison.Create(w.Context()), poison.Put(w.Context(), m.Text), q.Delete(w.Context(), m)); err != nil {
+					w.Fatal(err)
+				}
+			default:
+				w.Logf("delivery %d failed: %v", m.DequeueCount, err)
+				if _, err := q.Update(w.Context(), m, 0); err != nil {
+					w.Fatal(err)
+				}
+			}
+		}
+		total += len(messages)
+	}
+	return total
+}
+
+func (w *world) queue(name string) *storage.Queue {
+	w.Helper()
+	q, err := w.account.Queue(name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return q
+}
+
+// drain delivers messages until none is visible.
+func (w *world) drain() {
+	w.Helper()
+	for w.deliver() > 0 {
+	}
+}
+
+// status reads a scan's status.
+func (w *world) status(id string) engine.Status {
+	w.Helper()
+	s, err := w.observer.Status(w.Context(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// run starts a scan and delivers messages until its end.
+func (w *world) run(r engine.Request) engine.Status {
+	w.Helper()
+	id := w.start(r)
+	w.drain()
+	return w.status(id)
+}
+
+// equalTables fails the test unless both tables have the same rows.
+func (w *world) equalTables(a, b string) {
+	w.Helper()
+	x, y := w.rows(a), w.rows(b)
+	if !slices.EqualFunc(x, y, storage.Equal) {
+		w.Errorf("tables %s (%d rows) and %s (%d rows) differ", a, len(x), b, len(y))
+		for i := range min(len(x), len(y)) {
+			if !storage.Equal(x[i], y[i]) {
+				w.Errorf("row %d: %v\nwant %v", i, y[i], x[i])
+				return
+			}
+		}
+	}
+}
+
+// plainRows returns rows of two properties: per partitions of each size, named by
+// number.
+func plainRows(partitions, size int) []storage.Entity {
+	var rows []storage.Entity
+	for p := range partitions {
+		for r := range size {
+			rows = append(rows, storage.Entity{
+				Key: key.Key{Partition: fmt.Sprintf("customer-%07d", p*7919%9999991), Row: fmt.Sprintf("%06d", r)},
+				Properties: []storage.Property{
+					storage.StringProperty("Name", strings.Repeat("x", 20)),
+					storage.Int64Property("Number", int64(r)),
+				},
+			})
+		}
+	}
+	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+	return rows
+}
+
+func copyRequest(from, to string) engine.Request {
+	return engine.Request{
+		Source: engine.TableRef{Table: from},
+		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}},
+	}
+}

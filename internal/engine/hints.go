@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/key"
+	"tablesweep/internal/ledger"
+)
+
+// Split hints: each step notes where its pages ended; when a scan has ended, these
+// ends become hints for the next scan of the same rows. Scans with a filter leave and
+// take none, as their pages tell of the rows that match alone.
+
+// hintsName names the rows that a scan reads: the account, table, bounds and
+// segment size. It is "" for a scan that leaves no hints.
+func (run *running) hintsName() string {
+	r := run.request
+	if r.Filter != "" || r.Action.Type == Keys { // their pages don't tell where the rows are
+		return ""
+	}
+	text, err := json.Marshal([]any{strings.ToLower(run.source.Address()), r.Range, r.segmentSize()})
+	if err != nil {
+		panic("engine: internal error: " + err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// maxNote keeps a note within a Binary property.
+const maxNote = 60 << 10
+
+// note is what a step leaves for hints.
+func (s *segments) note() []byte {
+	if len(s.ends) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(s.ends)
+	if err != nil {
+		panic("engine: internal error: " + err.Error())
+	}
+	if len(b) > maxNote {
+		return nil
+	}
+	return b
+}
+
+// finish ends the scan if nothing is pending, and keeps what it has learned of the
+// table. It reports whether this call ended it.
+func (e *Engine) finish(ctx context.Context, id string) (bool, error) {
+	ended, err := e.ledger.Finish(ctx, id, e.options.Now())
+	if err != nil || !ended {
+		return ended, err
+	}
+	if err := e.saveHints(ctx, id); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("hints for the next scan not saved")
+	}
+	return true, nil
+}
+
+func (e *Engine) saveHints(ctx context.Context, id string) error {
+	s, err := e.ledger.Scan(ctx, id)
+	if err != nil {
+		return err
+	}
+	r, err := requestOf(s)
+	if err != nil {
+		return err
+	}
+	run, err := e.open(r, nil)
+	if err != nil || run.hintsName() == "" {
+		return err
+	}
+	var ends []adaptive.PageEnd
+	err = e.ledger.Notes(ctx, id, func(note []byte) {
+		var some []adaptive.PageEnd
+		if json.Unmarshal(note, &some) == nil {
+			ends = append(ends, some...)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	hints := adaptive.NewHints(run.request.Range, ends, run.request.segmentSize())
+	if len(hints.Keys) == 0 {
+		return nil
+	}
+	for {
+		b, err := packHints(hints)
+		if err != nil {
+			return err
+		}
+		if len(b) <= ledger.MaxHints {
+			return e.ledger.SaveHints(ctx, run.hintsName(), b)
+		}
+		// Every other one does, too.
+		odd := false
+		hints.Keys = slices.DeleteFunc(hints.Keys, func(key.Key) bool { odd = !odd; return odd })
+	}
+}
+
+func packHints(h adaptive.Hints) ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := json.NewEncoder(z).Encode(h); err != nil {
+		return nil, fmt.Errorf("pack hints: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return nil, fmt.Errorf("pack hints: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// unpackHints returns nil for no bytes.
+func unpackHints(b []byte) (*adaptive.Hints, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("unpack hints: %w", err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		return nil, fmt.Errorf("unpack hints: %w", err)
+	}
+	var h adaptive.Hints
+	if err := json.Unmarshal(text, &h); err != nil {
+		return nil, fmt.Errorf("unpack hints: %w", err)
+	}
+	return &h, nil
+}

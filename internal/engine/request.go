@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+// Request asks for a scan. It is the body of POST /api/scans, and is stored with
+// the scan.
+type Request struct {
+	Source      TableRef    `json:"source"`
+	Action      Action      `json:"action"`
+	Range       scan.Bounds `json:"range,omitzero"`
+	Filter      string      `json:"filter,omitempty"`      // OData, on top of the range
+	Select      []string    `json:"select,omitzero"`       // properties to read; all if absent, just the keys if empty
+	Strategy    string      `json:"strategy,omitempty"`    // one of Strategies
+	SegmentSize int         `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
+	// SegmentsPerInvocation is the number of queries that one invocation may
+	// make; 0 means the app's setting.
+	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
+	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the
+	// prefix strategy; see [scan.Prefix].
+	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
+	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
+}
+
+// TableRef names a table of one of the app's accounts.
+type TableRef struct {
+	Table      string `json:"table"`
+	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
+}
+
+// Action says what is done with the rows.
+type Action struct {
+	Type string `json:"type"` // see the action types
+	// Destination is the table that copy writes to; it is made if it is missing. keys
+	// writes a row for each partition to it, whose RowKey is the partition's key.
+	Destination *TableRef   `json:"destination,omitempty"`
+	Mode        copier.Mode `json:"mode,omitempty"`    // of a copy; replace if absent
+	Queue       *QueueRef   `json:"queue,omitempty"`   // that enqueue puts messages into; made if it is missing
+	Message     string      `json:"message,omitempty"` // of enqueue: see [action.Template]; the row as JSON if absent
+}
+
+// QueueRef names a queue of one of the app's accounts.
+type QueueRef struct {
+	Name       string `json:"name"`
+	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
+}
+
+// The action types.
+const (
+	Copy    = "copy"
+	Count   = "count"
+	Keys    = "keys"    // lists the distinct partition keys
+	Enqueue = "enqueue" // puts a message a row into a queue, at least once
+	Delete  = "delete"  // deletes the rows
+)
+
+// actionTypes lists them all.
+var actionTypes = []string{Copy, Count, Keys, Enqueue, Delete}
+
+// MaxSegments is the most queries that an invocation may make. It keeps a commit within one transaction: each segment leaves at most
+// three more children than it takes.
+const MaxSegments = 24
+
+// maxComparisons is what the service takes in a filter (Microsoft Learn,
+// "Querying tables and entities"), less those that a step's range needs.
+const maxComparisons = 15 - 3
+
+// ParseRequest reads a request strictly: unknown fields are refused. Its
+// errors are [problem.Invalid] and name the field.
+func ParseRequest(body io.Reader) (Request, error) {
+	var r Request
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return r, bodyError(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return r, problem.Invalidf("", "the body goes on after its JSON object; send just one")
+	}
+	return r, r.check()
+}
+
+func bodyError(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrongType):
+		return problem.Invalidf(wrongType.Field, "must be a JSON %s, not a %s", wrongType.Type, wrongType.Value)
+	case strings.HasPrefix(err.Error(), "json: unknown field "):
+		name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
+		return problem.Invalidf(name, "is not a field of a scan request; check its spelling and place")
+	case errors.Is(err, io.EOF):
+		return problem.Invalidf("", "the body is empty; send a scan request as JSON")
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &problem.Error{Kind: problem.Invalid, Detail: "the body is not valid JSON", Err: err}
+	}
+	return err
+}
+
+// check finds what is wrong with a request without asking any service, and
+// fills in nothing.
+func (r Request) check() error {
+	if err := storage.CheckTableName(r.Source.Table); err != nil {
+		return problem.Invalidf("source.table", "%v", err)
+	}
+	if r.SegmentSize < 0 || r.SegmentSize > storage.PageRows {
+		return problem.Invalidf("segmentSize", "must be 1 to %d", storage.PageRows)
+	}
+	if r.SegmentsPerInvocation < 0 || r.SegmentsPerInvocation > MaxSegments {
+		return problem.Invalidf("segmentsPerInvocation", "must be 1 to %d", MaxSegments)
+	}
+	for field, n := range map[string]int{"segmentsPerFirstPrefix": r.SegmentsPerFirstPrefix, "segmentsPerSubsequentPrefix": r.SegmentsPerSubsequentPrefix} {
+		if n < 0 {
+			return problem.Invalidf(field, "must be at least 1")
+		}
+	}
+	if r.Strategy != "" && !slices.Contains(Strategies, r.Strategy) {
+		return problem.Invalidf("strategy", "%q is unknown; use one of %s", r.Strategy, strings.Join(Strategies, ", "))
+	}
+	for _, name := range r.Select {
+		if !propertyName.MatchString(name) {
+			return problem.Invalidf("select", "%q is not a property's name; list names of letters, digits and underscores", name)
+		}
+	}
+	if err := CheckFilter(r.Filter); err != nil {
+		return err
+	}
+	if r.Range.Range().Empty() {
+		return problem.Invalidf("range", "prefix, after and before leave no partition key between them")
+	}
+	return r.Action.check()
+}
+
+func (a Action) check() error {
+	if !slices.Contains(actionTypes, a.Type) {
+		return problem.Invalidf("action.type", "%q is unknown; use one of %s", a.Type, strings.Join(actionTypes, ", "))
+	}
+	for _, f := range []struct {
+		name  string
+		given bool
+		needs bool
+		by    []string
+	}{
+		{"destination", a.Destination != nil, true, []string{Copy, Keys}},
+		{"mode", a.Mode != "", false, []string{Copy}},
+		{"queue", a.Queue != nil, true, []string{Enqueue}},
+		{"message", a.Message != "", false, []string{Enqueue}},
+	} {
+		switch takes := slices.Contains(f.by, a.Type); {
+		case f.given && !takes:
+			return problem.Invalidf("action."+f.name, "is not a field of %s; leave it out", a.Type)
+		case takes && f.needs && !f.given:
+			return problem.Invalidf("action."+f.name, "is missing; %s needs it", a.Type)
+		}
+	}
+	if a.Destination != nil {
+		if err := storage.CheckTableName(a.Destination.Table); err != nil {
+			return problem.Invalidf("action.destination.table", "%v", err)
+		}
+	}
+	if a.Queue != nil && !queueName.MatchString(a.Queue.Name) {
+		return problem.Invalidf("action.queue.name", "%q must be 3 to 63 lower-case letters, digits and single hyphens", a.Queue.Name)
+	}
+	if a.Mode != "" && !slices.Contains(copier.Modes, a.Mode) {
+		return problem.Invalidf("action.mode", "%q is unknown; use replace, merge, skip or fail", a.Mode)
+	}
+	return nil
+}
+
+// queueName is what the service takes, but for the length of its start. (Microsoft
+// Learn, "Naming queues and metadata")
+var queueName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`)
+
+// propertyName is what the service takes. (Microsoft Learn, "Understanding the
+// Table service data model")
+var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{Mn}\p{Nd}_]*$`)
+
+// CheckFilter finds filters that would break the one that a step makes of its range
+// and this one: too many comparisons, or parentheses that close what they have not
+// opened. What else may be wrong, the service tells.
+func CheckFilter(filter string) error {
+	n, depth := 0, 0
+	for i, piece := range strings.Split(filter, "'") {
+		if i%2 == 1 {
+			continue // inside quotes; a doubled quote leaves and enters at once
+		}
+		for _, c := range piece {
+			switch c {
+			case '(':
+				depth++
+			case ')':
+				depth--
+			}
+			if depth < 0 {
+				return problem.Invalidf("filter", "closes a parenthesis that it has not opened")
+			}
+		}
+		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r == ' ' || r == '(' || r == ')' || r == '\t' }) {
+			switch word {
+			case "eq", "ne", "gt", "ge", "lt", "le":
+				n++
+			}
+		}
+	}
+	switch {
+	case depth > 0:
+		return problem.Invalidf("filter", "opens %d parentheses that it does not close", depth)
+	case strings.Count(filter, "'")%2 == 1:
+		return problem.Invalidf("filter", "opens a quote that it does not close; a quote inside a text is doubled")
+	case n > maxComparisons:
+		return problem.Invalidf("filter", "has %d comparisons; at most %d leave room for a step's own range", n, maxComparisons)
+	}
+	return nil
+}
+
+// segmentSize returns the rows of a full page.
+func (r Request) segmentSize() int { return cmp.Or(r.SegmentSize, storage.PageRows) }
+
+func (r Request) json() []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		panic("engine: internal error: " + err.Error())
+	}
+	return bytes.TrimSpace(b.Bytes())
+}

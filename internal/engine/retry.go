@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/problem"
+)
+
+// retrySends is the number of messages that [Engine.Retry] has under way.
+const retrySends = 32
+
+// Retry restarts the remaining steps of a scan that was canceled or has failed.
+//
+// What is done stays done and counted: a step is never repeated, so that a row
+// which the destination refused stays refused and the scan ends as failed again,
+// once the remaining steps are done. A scan that failed for such rows alone has
+// nothing that a retry could change, and is refused.
+//
+// Messages of the scan that are still in a queue do no harm: a step is committed
+// once, whichever message leads to it. A step that had failed before may fail the
+// scan again by such a message, with fewer deliveries than a new one has.
+func (e *Engine) Retry(ctx context.Context, id string) error {
+	s, err := e.ledger.Scan(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return &problem.Error{Kind: problem.NotFound, Field: "id", Detail: fmt.Sprintf("there is no scan %q", id)}
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.retriable(ctx, s); err != nil {
+		return err
+	}
+	starting, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	if err := e.ledger.Restart(starting, s); err != nil {
+		return err
+	}
+	// It runs now: what is left undone here, Maintain does.
+	if err := e.sendPending(ctx, id); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("not all messages sent; Maintain will send them")
+	}
+	return nil
+}
+
+// retriable returns why a retry is refused, if it is.
+func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
+	if s.State == ledger.Running || s.State == ledger.Succeeded {
+		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: fmt.Sprintf("the scan's state is %s; only one that is canceled or failed can be retried", s.State)}
+	}
+	if s.State == ledger.Canceled {
+		return nil
+	}
+	pending, err := e.ledger.CountPending(ctx, s.ID)
+	if err != nil || pending > 0 {
+		return err
+	}
+	totals, err := e.ledger.Totals(ctx, s.ID)
+	if err == nil && totals.Failed > 0 {
+		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: fmt.Sprintf("every step is done, and %d rows were refused, which a retry does not change; mend what the scan's error says and start a new scan", totals.Failed)}
+	}
+	return err
+}
+
+// sendPending sends the messages of all pending steps, or ends the scan if there is
+// none.
+func (e *Engine) sendPending(ctx context.Context, id string) error {
+	g, sending := errgroup.WithContext(ctx)
+	g.SetLimit(retrySends)
+	found := false
+	err := e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
+		for _, p := range steps {
+			found = true
+			g.Go(func() error {
+				_, err := e.resend(sending, id, p, 0)
+				return err
+			})
+		}
+		return sending.Err()
+	})
+	if err := errors.Join(err, g.Wait()); err != nil || found {
+		return err
+	}
+	_, err = e.finish(ctx, id)
+	return err
+}

@@ -1,0 +1,177 @@
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// canceled starts a copy of 50 rows and cancels it half-way.
+func (w *world) canceled() string {
+	w.Helper()
+	w.fill("Source", plainRows(50, 1))
+	r := copyRequest("Source", "Target")
+	r.SegmentSize, r.Strategy = 5, "prefix"
+	id := w.start(r)
+	w.deliver()
+	if err := w.engine.Cancel(w.Context(), id); err != nil {
+		w.Fatal(err)
+	}
+	w.restart() // forgets that the scan was running a moment ago
+	w.drain()
+	return id
+}
+
+func TestRetryAfterCancel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id := w.canceled()
+		if err := w.engine.Retry(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.status(id); s.State != ledger.Running || s.FinishedAt != nil {
+			t.Errorf("status %+v, want running without an end", s)
+		}
+		w.drain()
+		w.tidy()
+		w.checkEnd(id, 50)
+	})
+}
+
+func TestRetryAfterFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(30, 1))
+		r := copyRequest("Source", "Target")
+		r.SegmentSize = 5
+		id := w.start(r)
+		for _, faults := range []string{"busy p=1 on=query table=Source", ""} {
+			if err := w.emulator.SetFaults(faults); err != nil {
+				t.Fatal(err)
+			}
+			w.settle(id)
+			if faults == "" {
+				break
+			}
+			if s := w.status(id); s.State != ledger.Failed || s.Error == "" {
+				t.Fatalf("status %+v, want failed", s)
+			}
+			if err := w.engine.Retry(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if s := w.status(id); s.State != ledger.Running || s.Error != "" {
+				t.Errorf("status %+v, want running without an error", s)
+			}
+		}
+		w.tidy()
+		w.checkEnd(id, 30)
+	})
+}
+
+// TestRetryCrashPoints lets the process die at each request of a retry. The scan then
+// is either as it was, or runs to its end.
+func TestRetryCrashPoints(t *testing.T) {
+	t.Parallel()
+	for _, applied := range []bool{false, true} {
+		for n, survived := 1, false; !survived; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				id := w.canceled()
+				w.dieAfter(n, applied)
+				err := w.engine.Retry(t.Context(), id)
+				survived = !w.process.dead.Load()
+				w.restart()
+				if w.status(id).State == ledger.Canceled {
+					if err == nil {
+						t.Error("the retry was reported as begun")
+					}
+					if err := w.engine.Retry(t.Context(), id); err != nil {
+						t.Error(err)
+					}
+				}
+				w.settle(id)
+				w.tidy()
+				w.checkEnd(id, 50)
+			})
+			if t.Failed() {
+				t.Fatalf("failed at request %d, applied %v", n, applied)
+			}
+		}
+	}
+}
+
+// TestAbandonedRetryIsForgotten has the process die after it has listed the attempt
+// that it never began.
+func TestAbandonedRetryIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id := w.canceled()
+		w.dieAfter(2, true)
+		if err := w.engine.Retry(t.Context(), id); err == nil {
+			t.Fatal("the process did not die")
+		}
+		w.restart()
+		for _, want := range []int{1, 0} { // young; too old for a retry under way
+			if err := w.engine.Maintain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			open := 0
+			for _, row := range w.rows("tablesweep") {
+				if strings.HasPrefix(row.Key.Row, "o|") {
+					open++
+				}
+			}
+			if open != want {
+				t.Errorf("%d attempts are listed as open, want %d", open, want)
+			}
+			time.Sleep(11 * time.Minute)
+		}
+		if s := w.status(id); s.State != ledger.Canceled {
+			t.Errorf("status %+v, want canceled", s)
+		}
+	})
+}
+
+func TestRetryRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(2, 3))
+	w.fill("Taken", []storage.Entity{{Key: plainRows(1, 1)[0].Key}})
+	refused := copyRequest("Source", "Taken")
+	refused.Action.Mode = "fail"
+	failed := w.run(refused)
+	if failed.State != ledger.Failed || failed.Rows.Failed != 1 {
+		t.Fatalf("status %+v, want one row refused", failed)
+	}
+	succeeded := w.run(copyRequest("Source", "Target"))
+	running := w.start(copyRequest("Source", "Other"))
+	for _, tt := range []struct {
+		name, id string
+		kind     problem.Kind
+		detail   string
+	}{
+		{"unknown", "0-none", problem.NotFound, "there is no scan"},
+		{"running", running, problem.Conflict, "state is running"},
+		{"succeeded", succeeded.ID, problem.Conflict, "state is succeeded"},
+		{"nothing but refused rows", failed.ID, problem.Conflict, "1 rows were refused"},
+	} {
+		err := w.engine.Retry(t.Context(), tt.id)
+		var p *problem.Error
+		if !errors.As(err, &p) || p.Kind != tt.kind || !strings.Contains(p.Detail, tt.detail) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.detail)
+		}
+	}
+	if s := w.status(failed.ID); s.State != ledger.Failed || s.Error != failed.Error {
+		t.Errorf("the refused retry left %+v", s)
+	}
+}

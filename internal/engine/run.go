@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+// running is a scan with what its steps need.
+type running struct {
+	state    ledger.State
+	request  Request
+	source   *storage.Table
+	work     work
+	hints    *adaptive.Hints // nil if there are none
+	strategy scan.Strategy
+	segments int
+}
+
+// open turns a request into tables and a strategy. Its errors are
+// [problem.Invalid].
+func (e *Engine) open(r Request, hints *adaptive.Hints) (*running, error) {
+	run := &running{
+		state: ledger.Running, request: r, hints: hints, strategy: strategy(r, hints),
+		segments: e.options.SegmentsPerInvocation,
+	}
+	if r.SegmentsPerInvocation > 0 {
+		run.segments = r.SegmentsPerInvocation
+	}
+	var err error
+	if run.source, err = e.table("source", r.Source); err != nil {
+		return nil, err
+	}
+	if run.work, err = e.work(r, run.source); err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+// openPacked is open with hints as the ledger keeps them.
+func (e *Engine) openPacked(r Request, hints []byte) (*running, error) {
+	h, err := unpackHints(hints)
+	if err != nil {
+		return nil, err
+	}
+	return e.open(r, h)
+}
+
+func requestOf(s ledger.Scan) (Request, error) {
+	var r Request
+	if err := json.Unmarshal(s.Request, &r); err != nil {
+		return r, fmt.Errorf("request of scan %s: %w", s.ID, err)
+	}
+	return r, nil
+}
+
+// load returns the scan, as it was at most a few seconds ago.
+func (e *Engine) load(ctx context.Context, id string) (*running, error) {
+	e.mu.Lock()
+	cached, ok := e.scans[id]
+	e.mu.Unlock()
+	if ok && time.Now().Before(cached.until) {
+		return cached.running, nil
+	}
+	s, err := e.ledger.Scan(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, &problem.Error{Kind: problem.Stale, Field: "scan", Detail: "the scan is not in the ledger; its record was deleted", Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := requestOf(s)
+	if err != nil {
+		return nil, err
+	}
+	var run *running
+	if ok { // hints never change under a scan, and are many
+		run, err = e.open(r, cached.running.hints)
+	} else {
+		var hints []byte
+		if hints, err = e.ledger.Hints(ctx, id); err == nil {
+			run, err = e.openPacked(r, hints)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	run.state = s.State
+	if s.State == ledger.Running { // one that has ended may be restarted any time
+		e.remember(id, run)
+	}
+	return run, nil
+}
+
+func (e *Engine) remember(id string, run *running) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	for old, c := range e.scans {
+		if now.After(c.until) {
+			delete(e.scans, old)
+		}
+	}
+	e.scans[id] = cachedScan{run, now.Add(scanCacheTime)}
+}
+
+// Run handles one delivery of a message to one of the queue functions, delivery
+// counting from 1. An error's fate is [problem.FateOf]; when the scan itself
+// can't go on, that is recorded with the scan, and the message is done.
+func (e *Engine) Run(ctx context.Context, body []byte, delivery int) error {
+	m, err := parseMessage(body)
+	if err != nil {
+		return err
+	}
+	log := zerolog.Ctx(ctx)
+	log.UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", stepID(body)) })
+	stepCtx, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	err = e.step(stepCtx, m, stepID(body), delivery)
+	var fatal *fatalError
+	if !errors.As(err, &fatal) && (problem.FateOf(err) == problem.Done || delivery < MaxDeliveries) {
+		return err
+	}
+	reason := err.Error()
+	if fatal == nil {
+		reason = fmt.Sprintf("a step failed %d times, at last with: %s", delivery, reason)
+	}
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), afterwork)
+	defer cancel()
+	if failErr := e.failIfPending(ctx, m.Scan, stepID(body), reason); failErr != nil {
+		return errors.Join(err, failErr)
+	}
+	log.Error().Err(err).Msg("scan failed; the step is kept")
+	return nil
+}
+
+// fatalError is an error that no repetition will mend.
+type fatalError struct{ error }
+
+func (f *fatalError) Unwrap() error { return f.error }
+
+// fatalIfPermanent marks a service's refusal of the source or destination.
+func fatalIfPermanent(what string, err error) error {
+	if storage.Permanent(err) {
+		return &fatalError{fmt.Errorf("%s: %w", what, err)}
+	}
+	return err
+}
+
+// step takes a message through its life.
+func (e *Engine) step(ctx context.Context, m message, id string, delivery int) error {
+	start := time.Now()
+	run, err := e.load(ctx, m.Scan)
+	if err != nil {
+		return err
+	}
+	if run.state != ledger.Running {
+		return &problem.Error{Kind: problem.Stale, Detail: fmt.Sprintf("the scan is %s", run.state)}
+	}
+	var throttled atomic.Int64
+	counter := storage.Counter{OnThrottle: func() { throttled.Add(1) }}
+	counted := counter.In(ctx)
+	pending, err := e.ledger.IsPending(counted, m.Scan, id)
+	if err != nil {
+		return err
+	}
+	if !pending {
+		return e.repeated(ctx, m.Scan, delivery)
+	}
+	seg, err := run.read(counted, m)
+	if err != nil {
+		return err
+	}
+	done := ledger.Done{Totals: ledger.Totals{Queries: seg.queries}, Note: seg.note()}
+	if run.work.do != nil {
+		if run.work.packs {
+			seg.handOver(m)
+		}
+		if err := run.write(counted, seg.rows, &done.Totals); err != nil {
+			return err
+		}
+	}
+	children, err := seg.steps()
+	if err != nil {
+		return err
+	}
+	done.Rows = int64(len(seg.rows))
+	done.Transactions = counter.Requests() + 1 + int64(len(children))
+	done.Took = time.Since(start)
+	committed, err := e.ledger.Commit(ctx, m.Scan, id, e.options.Now(), done, children)
+	if err != nil {
+		return err
+	}
+	zerolog.Ctx(ctx).Info().Int64("throttled", throttled.Load()).Int64("rows", done.Rows).Int64("failed", done.Failed).Int64("queries", done.Queries).
+		Int("children", len(children)).Bool("committed", committed).Dur("took", done.Took).Msg("step")
+	// If not committed here, then by another delivery or by a first try of ours
+	// whose answer was lost. Only in the second case do these children exist;
+	// messages for steps that don't are dropped by whoever gets them.
+	return e.follow(ctx, m.Scan, children)
+}
+
+// repeated handles the message of a step that has been committed. If it was
+// delivered before, the process may have died between the commit and what
+// follows it: the scan's end, at least, can be noticed now.
+func (e *Engine) repeated(ctx context.Context, id string, delivery int) error {
+	if delivery > 1 {
+		if _, err := e.finish(ctx, id); err != nil {
+			return err
+		}
+	}
+	return &problem.Error{Kind: problem.Stale, Detail: "the step was committed by an earlier delivery"}
+}
+
+// follow sends the children's messages, or, where there are none, looks whether
+// the scan has ended. A child whose message can't be sent is left to Maintain:
+// the step is committed, and must not be repeated.
+func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) error {
+	log := zerolog.Ctx(ctx)
+	if len(children) == 0 {
+		ended, err := e.finish(ctx, id)
+		if err != nil {
+			log.Warn().Err(err).Msg("could not look for the scan's end; Maintain will")
+		}
+		if ended {
+			log.Info().Msg("scan ended")
+		}
+		return nil
+	}
+	var g errgroup.Group
+	for _, c := range children {
+		g.Go(func() error { return e.send(ctx, c) })
+	}
+	if err := g.Wait(); err != nil {
+		log.Warn().Err(err).Msg("a child's message was not sent; Maintain will send it")
+	}
+	return nil
+}
+
+// write does the scan's work with the rows and adds what became of them to done.
+func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) error {
+	r, err := run.work.do(ctx, rows)
+	if err != nil {
+		return fatalIfPermanent("write to the destination", err)
+	}
+	done.Written, done.Failed = r.Written, int64(len(r.Failed))
+	if len(r.Failed) > 0 {
+		done.FirstFailed = r.Failed[0].String()
+	}
+	for _, f := range r.Failed {
+		zerolog.Ctx(ctx).Warn().Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("row not written")
+	}
+	return nil
+}

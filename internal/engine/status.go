@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/problem"
+)
+
+// Status is a scan as GET /api/scans/{id} tells it.
+type Status struct {
+	ID         string       `json:"id"`
+	State      ledger.State `json:"state"`
+	Source     TableRef     `json:"source"`
+	Action     Action       `json:"action"`
+	StartedAt  time.Time    `json:"startedAt"`
+	FinishedAt *time.Time   `json:"finishedAt,omitempty"`
+	Rows       struct {
+		Scanned int64 `json:"scanned"`
+		Written int64 `json:"written"`
+		Failed  int64 `json:"failed"`
+	} `json:"rows"`
+	Steps struct {
+		Pending int64 `json:"pending"`
+		Done    int64 `json:"done"`
+	} `json:"steps"`
+	// Progress is the share of the work that is done, from 0 to 1, as far as
+	// what has been read tells. Only a running scan by the adaptive strategy
+	// has it. It may fall when more rows come to light.
+	Progress     *float64 `json:"progress,omitempty"`
+	Queries      int64    `json:"queries"`
+	Transactions int64    `json:"transactions"`
+	Error        string   `json:"error,omitempty"`
+}
+
+// Status returns a scan's status. Its figures are sums over committed steps;
+// summing costs a query per thousand steps while the scan runs.
+func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
+	s, err := e.ledger.Scan(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return Status{}, &problem.Error{Kind: problem.NotFound, Field: "id", Detail: fmt.Sprintf("there is no scan %q", id)}
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	totals, ahead := s.Totals, backlog{}
+	// An end that was reached, and not forced, has the totals.
+	if s.State == ledger.Running || s.Totals.Steps == 0 {
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() (err error) { totals, err = e.ledger.Totals(ctx, id); return err })
+		g.Go(func() error {
+			return e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error { ahead.add(steps); return nil })
+		})
+		if err := g.Wait(); err != nil {
+			return Status{}, err
+		}
+	}
+	return newStatus(s, totals, ahead)
+}
+
+// backlog sums up pending steps.
+type backlog struct {
+	steps   int64
+	pages   float64 // that the steps are believed to stand for, descendants included
+	unknown bool    // for some step, nothing is known
+}
+
+func (b *backlog) add(steps []ledger.Pending) {
+	for _, p := range steps {
+		b.steps++
+		m, err := parseMessage(p.Message)
+		pages, ok := adaptive.Left(m.Step)
+		if m.Rows {
+			pages, ok = 1, true
+		}
+		b.pages += pages
+		b.unknown = b.unknown || !ok || err != nil
+	}
+}
+
+func newStatus(s ledger.Scan, t ledger.Totals, ahead backlog) (Status, error) {
+	r, err := requestOf(s)
+	if err != nil {
+		return Status{}, err
+	}
+	st := Status{
+		ID: s.ID, State: s.State, Source: r.Source, Action: r.Action, StartedAt: s.Started,
+		Queries: t.Queries, Transactions: t.Transactions, Error: s.Error,
+	}
+	if !s.Finished.IsZero() {
+		st.FinishedAt = &s.Finished
+	}
+	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed = t.Rows, t.Written, t.Failed
+	st.Steps.Pending, st.Steps.Done = ahead.steps, t.Steps
+	if s.State == ledger.Running && ahead.steps > 0 && !ahead.unknown {
+		pages := float64(t.Rows) / float64(r.segmentSize())
+		progress := adaptive.Progress(pages, ahead.pages)
+		st.Progress = &progress
+	}
+	return st, nil
+}
+
+// List returns the status of the newest scans, n at most.
+func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
+	ids, err := e.ledger.Recent(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	statuses := make([]*Status, len(ids))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i, id := range ids {
+		g.Go(func() error {
+			s, err := e.Status(ctx, id)
+			switch {
+			case err == nil:
+				statuses[i] = &s
+			case problem.Of(err).Kind == problem.NotFound:
+				return nil // being created, or never completed
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	list := []Status{}
+	for _, s := range statuses {
+		if s != nil {
+			list = append(list, *s)
+		}
+	}
+	return list, nil
+}
+
+// Cancel ends a running scan: its pending steps are kept and not worked on.
+func (e *Engine) Cancel(ctx context.Context, id string) error {
+	err := e.ledger.Cancel(ctx, id, e.options.Now())
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return &problem.Error{Kind: problem.NotFound, Field: "id", Detail: fmt.Sprintf("there is no scan %q", id)}
+	case errors.Is(err, ledger.ErrNotRunning):
+		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: "the scan has already ended"}
+	}
+	return err
+}

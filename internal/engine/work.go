@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/copier"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// work is what a scan's action does with the rows of a step. A step may be repeated,
+// so doing it again with the same rows must be harmless. The zero value, that of
+// count, does nothing.
+type work struct {
+	do func(context.Context, []storage.Entity) (copier.Result, error)
+	// prepare makes what the scan writes to; nil if nothing is to be made.
+	prepare func(context.Context) error
+	// destination is the table that it writes to, if it is one other than the source.
+	destination *storage.Table
+	// packs tells that it writes a partition's rows in transactions, so that a page
+	// of many partitions takes long and may be handed over.
+	packs bool
+	// properties tells that it needs more of a row than its keys.
+	properties bool
+}
+
+// work returns the work of a request's action. Its errors are [problem.Invalid].
+func (e *Engine) work(r Request, source *storage.Table) (work, error) {
+	switch r.Action.Type {
+	case Copy:
+		w, err := e.writing(r.Action)
+		c := copier.Copier{Destination: w.destination, Mode: r.Action.Mode}
+		w.do, w.packs, w.properties = c.Copy, true, true
+		return w, err
+	case Keys:
+		w, err := e.writing(r.Action)
+		c := copier.Copier{Destination: w.destination}
+		w.do = func(ctx context.Context, rows []storage.Entity) (copier.Result, error) {
+			return c.Copy(ctx, keyRows(r.Source.Table, rows))
+		}
+		return w, err
+	case Delete:
+		if source.Same(e.options.Own.Table(e.options.StateTable)) {
+			return work{}, problem.Invalidf("source.table", "is where the app keeps its scans; they are not to be deleted so")
+		}
+		return work{do: doing(action.Delete{Table: source}), packs: true}, nil
+	case Enqueue:
+		return e.enqueue(*r.Action.Queue, r.Action.Message)
+	}
+	return work{}, nil
+}
+
+func doing(a action.Action) func(context.Context, []storage.Entity) (copier.Result, error) {
+	return func(ctx context.Context, rows []storage.Entity) (copier.Result, error) {
+		return action.All(ctx, a, rows)
+	}
+}
+
+// writing returns the work of an action that writes to a destination.
+func (e *Engine) writing(a Action) (work, error) {
+	destination, err := e.table("action.destination", *a.Destination)
+	return work{
+		destination: destination,
+		prepare:     func(ctx context.Context) error { return createDestination(ctx, destination) },
+	}, err
+}
+
+func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
+	for _, own := range Queues {
+		if ref.Name == own {
+			return work{}, problem.Invalidf("action.queue.name", "%s is the app's own queue; name another", own)
+		}
+	}
+	a, err := e.account("action.queue", ref.Connection)
+	if err != nil {
+		return work{}, err
+	}
+	q, err := a.Queue(ref.Name)
+	if err != nil {
+		return work{}, problem.Invalidf("action.queue", "%v", err)
+	}
+	template, err := action.Template(cmp.Or(message, action.WholeRow))
+	if err != nil {
+		return work{}, problem.Invalidf("action.message", "%v", err)
+	}
+	return work{
+		do:         doing(action.Enqueue{Queue: q, Message: template}),
+		properties: true,
+		prepare: func(ctx context.Context) error {
+			err := q.Create(ctx)
+			if storage.Permanent(err) {
+				return &problem.Error{Kind: problem.Invalid, Field: "action.queue", Detail: "the Queue service refuses to create it; check the name, the connection and its permissions", Err: err}
+			}
+			return err
+		},
+	}, nil
+}
+
+// keyRows returns a row for each partition of rows in table order: its partition key
+// is the source's name, so that a hundred fit into a transaction, and its row key the
+// partition.
+func keyRows(source string, rows []storage.Entity) []storage.Entity {
+	var keys []storage.Entity
+	for _, row := range rows {
+		if n := len(keys); n == 0 || keys[n-1].Key.Row != row.Key.Partition {
+			var e storage.Entity
+			e.Key.Partition, e.Key.Row = source, row.Key.Partition
+			keys = append(keys, e)
+		}
+	}
+	return keys
+}

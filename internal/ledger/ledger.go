@@ -1,0 +1,327 @@
+// Package ledger records which steps of a scan are pending and which are done.
+// It is what makes a scan countable, resumable and sure to end, although queue
+// messages arrive at least once and processes die.
+//
+// One table holds every scan. A scan's partition is its id:
+//
+//	RowKey           row
+//	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, and at the end the totals
+//	p|STEP           a pending step: Message (binary), Sends
+//	d|TICKS|STEP     a done step, newest first: Rows, Written, Failed, Queries, Transactions, Millis, FirstFailed, Note (binary)
+//	h                what the scan was told of the table by an earlier one (see hints.go)
+//
+// STEP is the step's id, TICKS the 19 digits of package ticks. The partition
+// "scans" lists them: "a|ID" for every scan, "o|ID|ATTEMPT" for those that may be
+// open. An id starts with inverted ticks, so that both lists are newest first.
+// Version in a scan's row is 1; a reader refuses any other.
+//
+// A scan that is restarted begins a new attempt. Each attempt is listed as open under
+// its own key, before the scan's row says that it runs: who closes an earlier one,
+// however late, can't take a running scan off the list.
+//
+// A step is committed by one entity group transaction that deletes its p row and
+// adds its d row and its children's p rows. So it is committed once, however many
+// deliveries of its message try; counters, which are sums over d rows, can't count
+// it twice; and a scan whose last p row is gone can never get another.
+//
+// The package decides nothing about scans; requests and messages are opaque to it.
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/ticks"
+)
+
+// version is the format described in the package comment.
+const version = 1
+
+const (
+	scansPartition = "scans"
+	scanRow        = "s"
+	pendingPrefix  = "p|"
+	donePrefix     = "d|"
+	allPrefix      = "a|"
+	openPrefix     = "o|"
+)
+
+// State is where a scan stands.
+type State string
+
+// The states of a scan. Only a running scan's steps are worked on.
+const (
+	Running   State = "running"
+	Succeeded State = "succeeded"
+	Failed    State = "failed"
+	Canceled  State = "canceled"
+)
+
+// Scan is a scan's row.
+type Scan struct {
+	ID       string
+	State    State
+	Attempt  int64  // 1, and one more with each restart
+	Request  []byte // opaque, JSON
+	Started  time.Time
+	Finished time.Time // zero while running
+	Error    string    // why it failed
+	Totals   Totals    // set when the scan has finished
+
+	etag string
+}
+
+// Totals are sums over the done steps.
+type Totals struct {
+	Steps        int64
+	Rows         int64 // rows that steps yielded
+	Written      int64 // rows that stand at the destination as the action wants them
+	Failed       int64 // rows that could not be written
+	Queries      int64
+	Transactions int64 // requests sent by steps, commit and messages included
+	FirstFailed  string
+}
+
+func (t *Totals) add(d Totals) {
+	t.Steps += d.Steps
+	t.Rows += d.Rows
+	t.Written += d.Written
+	t.Failed += d.Failed
+	t.Queries += d.Queries
+	t.Transactions += d.Transactions
+	if d.FirstFailed != "" {
+		t.FirstFailed = d.FirstFailed
+	}
+}
+
+// Done is what remains of a step that is done.
+type Done struct {
+	Totals
+	Took time.Duration
+	Note []byte // opaque; [Ledger.Notes] returns it
+}
+
+// Step is a pending step.
+type Step struct {
+	ID      string
+	Message []byte // at most 48 KiB
+}
+
+// Pending is a step that has not been committed.
+type Pending struct {
+	Step
+	Sends int           // times that its message was sent again
+	Age   time.Duration // since it was recorded or last sent again, by the service's clock
+
+	etag string
+}
+
+// ErrNotFound means that there is no such scan.
+var ErrNotFound = errors.New("no such scan")
+
+// ErrNotRunning means that a scan has already ended.
+var ErrNotRunning = errors.New("the scan has already ended")
+
+// Ledger is the table of scans. It is safe for concurrent use.
+type Ledger struct{ table *storage.Table }
+
+// New returns the ledger kept in the table.
+func New(table *storage.Table) *Ledger { return &Ledger{table: table} }
+
+// NewID returns a new scan's id; ids of later scans sort first.
+func NewID(now time.Time) string {
+	return ticks.Inverted(now) + "-" + strings.ToLower(rand.Text()[:6])
+}
+
+// Create records a scan and its first step. After an error the scan may have
+// been recorded; with its message never sent, [Ledger.Open] finds it. It is an
+// insertion, so that a request which the service carries out late, after it was
+// repeated, can't bring back a first step that has been done meanwhile.
+//
+// hints, if there are any, can be had back by [Ledger.Hints].
+func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Step) error {
+	if err := l.table.Write(ctx, list(allPrefix+id), list(openRow(id, 1))); err != nil {
+		return fmt.Errorf("list scan %s: %w", id, err)
+	}
+	pending := addPending(id, first)
+	pending.Kind = storage.Insert
+	ops := []storage.Op{{Kind: storage.Insert, Entity: runningScan(id, 1, now, request)}, pending}
+	if len(hints) > 0 {
+		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: hintsRow(key.Key{Partition: id, Row: scanHintsRow}, hints)})
+	}
+	err := l.table.Write(ctx, ops...)
+	if err != nil && !storage.Conflict(err) { // the id is ours alone: it was recorded by a try whose answer was lost
+		return fmt.Errorf("record scan %s: %w", id, err)
+	}
+	return nil
+}
+
+func list(row string) storage.Op {
+	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: scansPartition, Row: row}}}
+}
+
+func openRow(id string, attempt int64) string {
+	return openPrefix + id + "|" + strconv.FormatInt(attempt, 10)
+}
+
+// runningScan is the row of a scan whose attempt begins.
+func runningScan(id string, attempt int64, started time.Time, request []byte) storage.Entity {
+	return storage.Entity{Key: key.Key{Partition: id, Row: scanRow}, Properties: []storage.Property{
+		storage.Int64Property("Version", version),
+		storage.StringProperty("State", string(Running)),
+		storage.Int64Property("Attempt", attempt),
+		storage.BinaryProperty("Request", request),
+		storage.TimeProperty("StartedAt", started),
+	}}
+}
+
+func addPending(id string, s Step) storage.Op {
+	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+		Key: key.Key{Partition: id, Row: pendingPrefix + s.ID},
+		Properties: []storage.Property{
+			storage.BinaryProperty("Message", s.Message),
+			storage.Int64Property("Sends", 0),
+		},
+	}}
+}
+
+// Scan reads a scan's row. It returns [ErrNotFound] if there is none.
+func (l *Ledger) Scan(ctx context.Context, id string) (Scan, error) {
+	e, found, err := l.table.Get(ctx, key.Key{Partition: id, Row: scanRow})
+	if err != nil {
+		return Scan{}, fmt.Errorf("read scan %s: %w", id, err)
+	}
+	if !found {
+		return Scan{}, fmt.Errorf("scan %s: %w", id, ErrNotFound)
+	}
+	if v := e.Int("Version"); v != version {
+		return Scan{}, fmt.Errorf("scan %s has version %d of the ledger's format, and this program knows version %d: use the program that made it", id, v, version)
+	}
+	return Scan{
+		ID: id, State: State(e.Get("State")), Attempt: e.Int("Attempt"), Request: e.Bytes("Request"), Error: e.Get("Error"),
+		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Totals: totalsOf(e), etag: e.ETag,
+	}, nil
+}
+
+func totalsOf(e storage.Entity) Totals {
+	return Totals{
+		Steps: e.Int("Steps"), Rows: e.Int("Rows"), Written: e.Int("Written"), Failed: e.Int("Failed"),
+		Queries: e.Int("Queries"), Transactions: e.Int("Transactions"), FirstFailed: e.Get("FirstFailed"),
+	}
+}
+
+func (t Totals) properties() []storage.Property {
+	p := []storage.Property{
+		storage.Int64Property("Steps", t.Steps),
+		storage.Int64Property("Rows", t.Rows),
+		storage.Int64Property("Written", t.Written),
+		storage.Int64Property("Failed", t.Failed),
+		storage.Int64Property("Queries", t.Queries),
+		storage.Int64Property("Transactions", t.Transactions),
+	}
+	if t.FirstFailed != "" {
+		p = append(p, storage.StringProperty("FirstFailed", t.FirstFailed))
+	}
+	return p
+}
+
+// IsPending reports whether the step has not been committed.
+func (l *Ledger) IsPending(ctx context.Context, id, stepID string) (bool, error) {
+	_, found, err := l.table.Get(ctx, key.Key{Partition: id, Row: pendingPrefix + stepID})
+	if err != nil {
+		return false, fmt.Errorf("read step %s of scan %s: %w", stepID, id, err)
+	}
+	return found, nil
+}
+
+// Commit records that a step is done and that its children are pending, all or
+// nothing. It reports false if the step was not pending: it has been committed
+// before, perhaps by a first try of this very call whose answer was lost.
+// children must fit in one transaction with two more rows.
+func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Step) (bool, error) {
+	done.Steps = 1
+	properties := append(done.properties(), storage.Int64Property("Millis", done.Took.Milliseconds()))
+	if len(done.Note) > 0 {
+		properties = append(properties, storage.BinaryProperty("Note", done.Note))
+	}
+	ops := []storage.Op{
+		{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: id, Row: pendingPrefix + stepID}}},
+		{Kind: storage.Replace, Entity: storage.Entity{
+			Key:        key.Key{Partition: id, Row: donePrefix + ticks.Inverted(now) + "|" + stepID},
+			Properties: properties,
+		}},
+	}
+	for _, c := range children {
+		ops = append(ops, addPending(id, c))
+	}
+	err := l.table.Write(ctx, ops...)
+	if storage.HasCode(err, "ResourceNotFound", "EntityNotFound") {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("commit step %s of scan %s: %w", stepID, id, err)
+	}
+	return true, nil
+}
+
+// Pending reads up to one page of a scan's pending steps.
+func (l *Ledger) Pending(ctx context.Context, id string) ([]Pending, error) {
+	p, err := l.table.Query(ctx, storage.Query{Range: rowsWith(id, pendingPrefix)})
+	if err != nil {
+		return nil, fmt.Errorf("read pending steps of scan %s: %w", id, err)
+	}
+	return pendingOf(p), nil
+}
+
+// EachPending calls fn with every page of a scan's pending steps.
+func (l *Ledger) EachPending(ctx context.Context, id string, fn func([]Pending) error) error {
+	err := l.table.All(ctx, storage.Query{Range: rowsWith(id, pendingPrefix)}, func(p storage.Page) error { return fn(pendingOf(p)) })
+	if err != nil {
+		return fmt.Errorf("read pending steps of scan %s: %w", id, err)
+	}
+	return nil
+}
+
+func pendingOf(p storage.Page) []Pending {
+	var steps []Pending
+	for _, e := range p.Entities {
+		steps = append(steps, Pending{
+			Step:  Step{ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message")},
+			Sends: int(e.Int("Sends")),
+			Age:   p.Date.Sub(e.Timestamp),
+			etag:  e.ETag,
+		})
+	}
+	return steps
+}
+
+// Resending records that a step's message is about to be sent again, for the
+// sends-th time. It reports false if the step has been committed or recorded so by
+// another meanwhile.
+func (l *Ledger) Resending(ctx context.Context, id string, p Pending, sends int) (bool, error) {
+	err := l.table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: p.etag, Entity: storage.Entity{
+		Key:        key.Key{Partition: id, Row: pendingPrefix + p.ID},
+		Properties: []storage.Property{storage.Int64Property("Sends", int64(sends))},
+	}})
+	if storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied") {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("record step %s of scan %s as sent again: %w", p.ID, id, err)
+	}
+	return true, nil
+}
+
+// rowsWith returns the range of a partition's rows whose keys start with prefix.
+func rowsWith(partition, prefix string) scan.Range {
+	next, _ := key.Successor(prefix)
+	return scan.Range{Partition: &partition, Low: &scan.Bound{Key: prefix}, High: &scan.Bound{Key: next, Open: true}}
+}

@@ -1,0 +1,105 @@
+// Package problem says what an error means to those outside: which HTTP status a
+// caller gets, and whether the message that led to it is tried again. Handlers
+// consult only the table in this package. An error that is none of its kinds is
+// a failure of ours and worth another try.
+package problem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Kind classifies an error.
+type Kind int
+
+// The kinds of errors.
+const (
+	Failed   Kind = iota // something broke on our side or the service's; may pass
+	Busy                 // the storage did not answer in time
+	Invalid              // the request or message is wrong, and stays wrong
+	NotFound             // what the request names does not exist
+	Conflict             // the request does not fit the present state
+	TooLarge             // the request or message is larger than we take
+	Stale                // the message's work has been done, or is no longer wanted
+)
+
+// Fate is what becomes of a queue message whose handling ended with an error.
+type Fate int
+
+// The fates of a message.
+const (
+	Retry  Fate = iota // delivered again, until the host has tried often enough
+	Done               // handled; the error is for the log only
+	Poison             // can't ever be handled; the host moves it to the poison queue
+)
+
+// outcomes is the one table from an error's kind to its consequences.
+var outcomes = [...]struct {
+	status int
+	fate   Fate
+}{
+	Failed:   {http.StatusInternalServerError, Retry},
+	Busy:     {http.StatusServiceUnavailable, Retry},
+	Invalid:  {http.StatusBadRequest, Poison},
+	NotFound: {http.StatusNotFound, Done},
+	Conflict: {http.StatusConflict, Done},
+	TooLarge: {http.StatusRequestEntityTooLarge, Poison},
+	Stale:    {http.StatusOK, Done},
+}
+
+// Error is an error with a kind, and the field of the request to change.
+type Error struct {
+	Kind   Kind
+	Field  string // path of the request's field, such as source.table; may be empty
+	Detail string // what is wrong and what to change
+	Err    error  // the cause, for the log; may be nil
+}
+
+func (e *Error) Error() string {
+	s := e.Detail
+	if e.Field != "" {
+		s = e.Field + ": " + s
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Invalidf returns an Invalid error about the field.
+func Invalidf(field, format string, args ...any) *Error {
+	return &Error{Kind: Invalid, Field: field, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Of returns the error as an [Error]. One that has no kind is Busy if time ran out,
+// and Failed otherwise; its text is for the log, not for callers.
+func Of(err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Kind: Busy, Detail: "the storage did not answer in time; try again later", Err: err}
+	}
+	return &Error{Kind: Failed, Detail: "something went wrong; the app's log tells what", Err: err}
+}
+
+// Status returns the HTTP status for the error, 200 for nil.
+func Status(err error) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	return outcomes[Of(err).Kind].status
+}
+
+// FateOf returns what becomes of the message whose handling ended with err.
+func FateOf(err error) Fate {
+	if err == nil {
+		return Done
+	}
+	return outcomes[Of(err).Kind].fate
+}
