@@ -1,0 +1,73 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/config"
+)
+
+func load(env map[string]string) (config.Config, error) {
+	return config.Load(func(name string) string { return env[name] })
+}
+
+func TestLoad(t *testing.T) {
+	c, err := load(map[string]string{
+		"AzureWebJobsStorage":    "UseDevelopmentStorage=true",
+		"TABLESWEEP_CONNECTIONS": "AzureWebJobsStorage, OTHER",
+		"OTHER__accountName":     "other",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Connections) != 2 || c.Connections["OTHER"].String() != "other" {
+		t.Errorf("connections %v", c.Connections)
+	}
+	if c.StateTable != "tablesweep" || c.SegmentsPerInvocation != 1 || c.LogLevel.String() != "info" {
+		t.Errorf("defaults %+v", c)
+	}
+}
+
+func TestLoadReportsEverythingAtOnce(t *testing.T) {
+	const secret = "AccountName=a;AccountKey=c2VjcmV0"
+	_, err := load(map[string]string{
+		"AzureWebJobsStorage":                "AccountName=a",
+		"TABLESWEEP_CONNECTIONS":             "MISSING," + secret,
+		"TABLESWEEP_STATE_TABLE":             "my_state",
+		"TABLESWEEP_SEGMENTS_PER_INVOCATION": "25",
+		"TABLESWEEP_LOG_LEVEL":               "loud",
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, name := range []string{"AzureWebJobsStorage", "MISSING", "TABLESWEEP_CONNECTIONS", "TABLESWEEP_STATE_TABLE", "TABLESWEEP_SEGMENTS_PER_INVOCATION", "TABLESWEEP_LOG_LEVEL"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("the error does not name %s:\n%v", name, err)
+		}
+	}
+	if strings.Contains(err.Error(), "c2VjcmV0") {
+		t.Errorf("the error repeats a secret:\n%v", err)
+	}
+}
+
+// The README's table lists the settings as the program has them.
+func TestREADMEListsTheSettings(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range config.Settings {
+		value := "—"
+		if s.Default != "" {
+			value = "`" + s.Default + "`"
+		}
+		if row := fmt.Sprintf("| `%s` | %s | %s |", s.Name, value, s.Meaning); !strings.Contains(string(readme), row) {
+			t.Errorf("README.md lacks the row\n%s", row)
+		}
+	}
+	if got := strings.Count(string(readme), "| `TABLESWEEP_"); got != len(config.Settings)-1 {
+		t.Errorf("README.md lists %d settings named TABLESWEEP_…, want %d", got, len(config.Settings)-1)
+	}
+}

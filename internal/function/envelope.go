@@ -1,0 +1,120 @@
+package function
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+)
+
+// Invocation is what the host's envelope says of a queue message or a timer.
+type Invocation struct {
+	// Body is the queue message, decoded; for a timer, its schedule as JSON.
+	Body []byte
+	// Delivery counts how often the message was delivered, this time included.
+	Delivery int
+}
+
+// request is the envelope: the trigger's data under its binding's name, and
+// metadata. The host serializes a .NET string to JSON and puts the result into a
+// JSON string, so that a string is encoded twice; documentation shows it encoded
+// once. (azure-functions-host, ScriptInvocationContextExtensions.cs)
+type request struct {
+	Data     map[string]json.RawMessage
+	Metadata map[string]json.RawMessage
+}
+
+// response is the answer's envelope. An empty body or null would leave the host
+// waiting until its time-out. (azure-functions-host, DefaultHttpWorkerService.cs)
+type response struct {
+	Outputs     struct{} `json:"Outputs"`
+	Logs        []string `json:"Logs"`
+	ReturnValue any      `json:"ReturnValue"`
+}
+
+// ParseEnvelope reads the host's request for a queue or timer function. Its
+// errors are [problem.Invalid].
+func ParseEnvelope(body []byte) (Invocation, error) {
+	var r request
+	if err := json.Unmarshal(body, &r); err != nil {
+		return Invocation{}, &problem.Error{Kind: problem.Invalid, Detail: "the request is not the Functions host's envelope", Err: err}
+	}
+	if len(r.Data) != 1 {
+		return Invocation{}, problem.Invalidf("Data", "has %d values, the trigger's one was expected", len(r.Data))
+	}
+	i := Invocation{Delivery: 1}
+	for _, v := range r.Data {
+		i.Body = messageBody(v)
+	}
+	// A message's own top-level properties overwrite metadata of that name, so
+	// that a count which is none is ignored.
+	if n, err := strconv.Atoi(unquote(r.Metadata["DequeueCount"])); err == nil && n > 0 {
+		i.Delivery = n
+	}
+	return i, nil
+}
+
+// messageBody undoes up to two encodings as a JSON string.
+func messageBody(v json.RawMessage) []byte {
+	for range 2 {
+		var s string
+		if json.Unmarshal(v, &s) != nil {
+			break
+		}
+		v = json.RawMessage(s)
+	}
+	return v
+}
+
+func unquote(v json.RawMessage) string { return strings.Trim(string(messageBody(v)), `"`) }
+
+// invocationHandler handles the host's calls of a queue or timer function.
+//
+// host: every message or timer event. A status other than 2xx makes the host
+// deliver a message again, up to maxDequeueCount times.
+func invocationHandler(f Function) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		ctx := zerolog.Ctx(r.Context()).With().Str("function", f.Name).Logger().WithContext(r.Context())
+		log := zerolog.Ctx(ctx) // which the function adds to
+		body, err := readBody(r)
+		if err == nil {
+			var i Invocation
+			if i, err = ParseEnvelope(body); err == nil {
+				err = f.invoke(ctx, i)
+			}
+		}
+		answer := response{Logs: []string{}}
+		status := http.StatusOK
+		switch problem.FateOf(err) {
+		case problem.Done:
+			if err != nil {
+				log.Info().Err(err).Msg("nothing to do")
+				answer.Logs = append(answer.Logs, "nothing to do: "+err.Error())
+			}
+		default:
+			status = problem.Status(err)
+			log.Error().Err(err).Dur("took", time.Since(start)).Msg("invocation failed")
+			answer.Logs = append(answer.Logs, err.Error())
+		}
+		writeJSON(w, r, status, "application/json", answer)
+	})
+}
+
+// readBody reads a request's body, which is limited.
+func readBody(r *http.Request) ([]byte, error) {
+	b, err := io.ReadAll(r.Body)
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, &problem.Error{Kind: problem.TooLarge, Detail: fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit)}
+	}
+	return b, err
+}

@@ -1,0 +1,85 @@
+package function_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/function"
+	"tablesweep/internal/problem"
+)
+
+func TestParseEnvelope(t *testing.T) {
+	for _, tt := range []struct {
+		name, body string
+		want       function.Invocation
+	}{
+		{
+			// As azure-functions-host sends a string: serialized, then put
+			// into a JSON string. (DefaultHttpWorkerServiceTests.cs)
+			"host's encoding",
+			`{"Data":{"item":"\"{\\\"v\\\":1,\\\"scan\\\":\\\"é\\\"}\""},"Metadata":{"DequeueCount":"3","Id":"\"a\"","PopReceipt":"\"b\"","sys":{"MethodName":"ScanPrefix"}}}`,
+			function.Invocation{Body: []byte(`{"v":1,"scan":"é"}`), Delivery: 3},
+		},
+		{
+			"documentation's encoding",
+			`{"Data":{"myQueueItem":"{\"v\":1}"},"Metadata":{"DequeueCount":1}}`,
+			function.Invocation{Body: []byte(`{"v":1}`), Delivery: 1},
+		},
+		{
+			"object",
+			`{"Data":{"item":{"v":1}},"Metadata":{}}`,
+			function.Invocation{Body: []byte(`{"v":1}`), Delivery: 1},
+		},
+		{
+			"plain text, encoded twice",
+			`{"Data":{"item":"\"hello\""},"Metadata":{"DequeueCount":"\"2\""}}`,
+			function.Invocation{Body: []byte(`hello`), Delivery: 2},
+		},
+		{
+			"plain text, encoded once",
+			`{"Data":{"item":"hello"}}`,
+			function.Invocation{Body: []byte(`hello`), Delivery: 1},
+		},
+		{
+			"count overwritten by the message's own property",
+			`{"Data":{"item":"{\"DequeueCount\":\"many\"}"},"Metadata":{"DequeueCount":"\"many\""}}`,
+			function.Invocation{Body: []byte(`{"DequeueCount":"many"}`), Delivery: 1},
+		},
+		{
+			"timer",
+			`{"Data":{"timer":{"Schedule":{"AdjustForDST":true},"IsPastDue":false}},"Metadata":{}}`,
+			function.Invocation{Body: []byte(`{"Schedule":{"AdjustForDST":true},"IsPastDue":false}`), Delivery: 1},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := function.ParseEnvelope([]byte(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s\nbody %s", diff, got.Body)
+			}
+		})
+	}
+}
+
+func TestParseEnvelopeRefuses(t *testing.T) {
+	for _, body := range []string{``, `null`, `[]`, `{}`, `{"Data":{}}`, `{"Data":{"a":"1","b":"2"}}`, `{"Data":`} {
+		_, err := function.ParseEnvelope([]byte(body))
+		var p *problem.Error
+		if !errors.As(err, &p) || p.Kind != problem.Invalid {
+			t.Errorf("%s: got %v, want an Invalid problem", body, err)
+		}
+	}
+}
+
+func FuzzParseEnvelope(f *testing.F) {
+	f.Add([]byte(`{"Data":{"item":"\"{\\\"v\\\":1}\""},"Metadata":{"DequeueCount":"3"}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if i, err := function.ParseEnvelope(body); err == nil && i.Delivery < 1 {
+			t.Errorf("delivery %d", i.Delivery)
+		}
+	})
+}

@@ -1,0 +1,264 @@
+package function_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/function"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// app is the custom handler on embedded storage that holds the table Source, of
+// three rows. The account is known a second time as OTHER.
+type app struct {
+	http.Handler
+	log     bytes.Buffer
+	account *storage.Account
+}
+
+func newApp(t *testing.T) *app {
+	t.Helper()
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := storage.ParseConnection(em.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{}
+	if a.account, err = storage.Open(c, storage.Options{Transport: em.Transport()}); err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Options{
+		Own:        a.account,
+		Accounts:   map[string]*storage.Account{"AzureWebJobsStorage": a.account, "OTHER": a.account},
+		StateTable: "tablesweep",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	source := a.account.Table("Source")
+	if err := source.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		err := source.Write(t.Context(), storage.Op{Entity: storage.Entity{Key: key.Key{Partition: fmt.Sprint(i)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Handler = function.Handler(function.Functions(e), zerolog.New(&a.log))
+	return a
+}
+
+// call sends a request and decodes the JSON answer into v, if it is not nil.
+func (a *app) call(t *testing.T, method, path, body string, v any) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("X-Azure-Functions-InvocationId", "invocation-1")
+	a.ServeHTTP(w, r)
+	if v != nil {
+		if err := json.Unmarshal(w.Body.Bytes(), v); err != nil {
+			t.Fatalf("%s %s: %v in %s", method, path, err, w.Body)
+		}
+	}
+	return w
+}
+
+const copyBody = `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"}}}`
+
+func TestScanLifecycleOverHTTP(t *testing.T) {
+	a := newApp(t)
+	var started struct{ ID, StatusURL string }
+	w := a.call(t, "POST", "/api/scans", copyBody, &started)
+	if w.Code != http.StatusAccepted || w.Header().Get("Location") != "/api/scans/"+started.ID || !strings.HasSuffix(started.StatusURL, "/api/scans/"+started.ID) {
+		t.Fatalf("status %d, Location %q, body %s", w.Code, w.Header().Get("Location"), w.Body)
+	}
+	var status map[string]any
+	a.call(t, "GET", "/api/scans/"+started.ID, "", &status)
+	for _, field := range []string{"id", "state", "source", "action", "startedAt", "rows", "steps", "queries", "transactions"} {
+		if _, ok := status[field]; !ok {
+			t.Errorf("the status has no %s: %v", field, status)
+		}
+	}
+	a.deliver(t)
+	a.call(t, "GET", "/api/scans/"+started.ID, "", &status)
+	if status["state"] != "succeeded" || status["finishedAt"] == nil {
+		t.Errorf("status %v, want succeeded", status)
+	}
+	var second struct{ ID string }
+	a.call(t, "POST", "/api/scans", copyBody, &second)
+	if w := a.call(t, "DELETE", "/api/scans/"+second.ID, "", nil); w.Code != http.StatusAccepted {
+		t.Errorf("DELETE: status %d %s", w.Code, w.Body)
+	}
+	var list struct{ Scans []struct{ ID, State string } }
+	a.call(t, "GET", "/api/scans?top=5", "", &list)
+	if len(list.Scans) != 2 || list.Scans[0].ID != second.ID || list.Scans[0].State != "canceled" {
+		t.Errorf("list %+v, want the newest first", list)
+	}
+	if !strings.Contains(a.log.String(), `"invocation":"invocation-1"`) {
+		t.Errorf("the log names no invocation: %s", a.log.String())
+	}
+}
+
+// deliver takes the first step's message and calls the function as the host does.
+func (a *app) deliver(t *testing.T) {
+	t.Helper()
+	q, err := a.account.Queue(engine.Queues[engine.ScanPrefix])
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := q.Get(t.Context(), 1, 600e9)
+	if err != nil || len(messages) != 1 {
+		t.Fatalf("%d messages, %v", len(messages), err)
+	}
+	var body []byte
+	if err := json.Unmarshal([]byte(`"`+messages[0].Text+`"`), &body); err != nil { // base64
+		t.Fatal(err)
+	}
+	once, _ := json.Marshal(string(body))
+	twice, _ := json.Marshal(string(once))
+	envelope := fmt.Sprintf(`{"Data":{"item":%s},"Metadata":{"DequeueCount":"1"}}`, twice)
+	w := a.call(t, "POST", "/ScanPrefix", envelope, nil)
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" || !strings.HasPrefix(w.Body.String(), "{") {
+		t.Errorf("status %d, Content-Type %q, body %s", w.Code, w.Header().Get("Content-Type"), w.Body)
+	}
+}
+
+// Bad requests get a clear error that names the field, and start nothing.
+func TestBadRequests(t *testing.T) {
+	a := newApp(t)
+	with := func(old, new string) string { return strings.Replace(copyBody, old, new, 1) }
+	for _, tt := range []struct {
+		name, body    string
+		status        int
+		field, detail string
+	}{
+		{"empty", "", 400, "", "empty"},
+		{"not JSON", "{", 400, "", "not valid JSON"},
+		{"unknown field", with(`"action"`, `"colour":1,"action"`), 400, "colour", "not a field"},
+		{"wrong type", with(`"Source"`, `1`), 400, "source.table", "must be a JSON string"},
+		{"two objects", copyBody + copyBody, 400, "", "goes on after"},
+		{"too large", copyBody + strings.Repeat(" ", 70<<10), 413, "", "larger than"},
+		{"bad source name", with("Source", "my_table"), 400, "source.table", "letters and digits"},
+		{"unknown source", with("Source", "Nowhere"), 404, "source.table", "does not exist"},
+		{"unknown connection", with(`"Source"`, `"Source","connection":"SECRET"`), 400, "source.connection", "TABLESWEEP_CONNECTIONS"},
+		{"unknown destination connection", with(`"Target"`, `"Target","connection":"X"`), 400, "action.destination.connection", "TABLESWEEP_CONNECTIONS"},
+		{"no action", `{"source":{"table":"Source"}}`, 400, "action.type", "copy, count, keys"},
+		{"no destination", `{"source":{"table":"Source"},"action":{"type":"copy"}}`, 400, "action.destination", "is missing"},
+		{"bad destination name", with("Target", "1"), 400, "action.destination.table", "letters and digits"},
+		{"copy onto itself", with("Target", "SOURCE"), 400, "action.destination", "is the source itself"},
+		{"copy onto itself by another name", with(`"Target"`, `"Source","connection":"OTHER"`), 400, "action.destination", "is the source itself"},
+		{"bad mode", with(`"type":"copy"`, `"type":"copy","mode":"upsert"`), 400, "action.mode", "replace, merge, skip or fail"},
+		{"count with destination", with("copy", "count"), 400, "action.destination", "not a field of count"},
+		{"bad filter", with(`"action"`, `"filter":"Name is x","action"`), 400, "filter", "refuses it"},
+		{"filter of 13 comparisons", with(`"action"`, `"filter":"`+strings.Repeat("A eq 1 or ", 12)+`A eq 1","action"`), 400, "filter", "13 comparisons"},
+		{"bad strategy", with(`"action"`, `"strategy":"magic","action"`), 400, "strategy", "use one of"},
+		{"segment size", with(`"action"`, `"segmentSize":1001,"action"`), 400, "segmentSize", "1 to 1000"},
+		{"segments", with(`"action"`, `"segmentsPerInvocation":25,"action"`), 400, "segmentsPerInvocation", "1 to 24"},
+		{"empty range", with(`"action"`, `"range":{"after":"b","before":"a"},"action"`), 400, "range", "leave no partition key"},
+		{"empty property name", with(`"action"`, `"select":["A",""],"action"`), 400, "select", "not a property's name"},
+		{"property name with a dash", with(`"action"`, `"select":["a-b"],"action"`), 400, "select", "not a property's name"},
+		{"filter that breaks out", with(`"action"`, `"filter":"A eq 1) or (A eq 2","action"`), 400, "filter", "closes a parenthesis"},
+		{"filter that stays open", with(`"action"`, `"filter":"(A eq 1","action"`), 400, "filter", "does not close"},
+		{"filter with an open quote", with(`"action"`, `"filter":"A eq 'x","action"`), 400, "filter", "opens a quote"},
+		{"state table", with("Target", "tablesweep"), 400, "action.destination.table", "keeps this app's scans"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var p struct {
+				Status        int
+				Field, Detail string
+			}
+			w := a.call(t, "POST", "/api/scans", tt.body, &p)
+			if w.Code != tt.status || p.Status != tt.status || w.Header().Get("Content-Type") != "application/problem+json" {
+				t.Errorf("status %d (in body %d), Content-Type %q, want %d", w.Code, p.Status, w.Header().Get("Content-Type"), tt.status)
+			}
+			if p.Field != tt.field || !strings.Contains(p.Detail, tt.detail) {
+				t.Errorf("field %q, detail %q; want %q and %q", p.Field, p.Detail, tt.field, tt.detail)
+			}
+		})
+	}
+	var list struct{ Scans []any }
+	if a.call(t, "GET", "/api/scans", "", &list); len(list.Scans) > 0 {
+		t.Errorf("a bad request started a scan: %v", list.Scans)
+	}
+}
+
+func TestBadPaths(t *testing.T) {
+	a := newApp(t)
+	for _, tt := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/api/scans/none", 404},
+		{"DELETE", "/api/scans/none", 404},
+		{"GET", "/api/scans?top=0", 400},
+		{"GET", "/api/scans?top=many", 400},
+		{"GET", "/api/nothing", 404},
+		{"GET", "/api/scans/a/b", 404},
+		{"PUT", "/api/scans", 404},
+		{"GET", "/ScanPrefix", 404},
+	} {
+		w := a.call(t, tt.method, tt.path, "", nil)
+		if w.Code != tt.status || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %s: status %d, Content-Type %q, want a problem of %d", tt.method, tt.path, w.Code, w.Header().Get("Content-Type"), tt.status)
+		}
+	}
+}
+
+// Messages that are no steps fail, so that the host moves them to the poison queue:
+// nothing is lost.
+func TestBadMessages(t *testing.T) {
+	a := newApp(t)
+	for _, tt := range []struct {
+		name, body string
+		status     int
+		detail     string
+	}{
+		{"no envelope", "hello", 400, "envelope"},
+		{"not a step", `{"Data":{"item":"hello"}}`, 400, "not a step"},
+		{"other version", `{"Data":{"item":"{\"v\":9,\"scan\":\"x\",\"step\":{\"range\":{}}}"}}`, 400, "v: the message has format 9"},
+		{"no scan", `{"Data":{"item":"{\"v\":1,\"step\":{\"range\":{}}}"}}`, 400, "scan: is missing"},
+		{"unknown field", `{"Data":{"item":"{\"v\":1,\"scan\":\"x\",\"more\":1}"}}`, 400, "not a step"},
+		{"too large", `{"Data":{"item":"` + strings.Repeat("x", 50<<10) + `"}}`, 413, "bytes"},
+		{"envelope too large", `{"Data":{"item":"` + strings.Repeat("x", 2<<20) + `"}}`, 413, "larger than"},
+		{"unknown scan", `{"Data":{"item":"{\"v\":1,\"scan\":\"x\",\"step\":{\"range\":{}}}"}}`, 200, "not in the ledger"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var answer struct{ Logs []string }
+			w := a.call(t, "POST", "/ScanPrefix", tt.body, &answer)
+			if w.Code != tt.status || len(answer.Logs) != 1 || !strings.Contains(answer.Logs[0], tt.detail) {
+				t.Errorf("status %d, logs %q; want %d and %q", w.Code, answer.Logs, tt.status, tt.detail)
+			}
+		})
+	}
+}
+
+func TestPanicIsOneInvocationsFailure(t *testing.T) {
+	h := function.Handler(function.Functions(nil), zerolog.Nop()) // no engine: whatever is asked of it panics
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/api/scans/x", nil))
+	if w.Code != http.StatusInternalServerError || w.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("status %d, Content-Type %q, want a problem", w.Code, w.Header().Get("Content-Type"))
+	}
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if w.Code != http.StatusNoContent {
+		t.Errorf("the handler does not go on: status %d", w.Code)
+	}
+}
