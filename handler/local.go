@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/host"
+)
+
+const localHelp = `Play the Azure Functions host on this machine.
+
+Reads host.json and each function.json below --root, starts handler processes,
+polls the queues, forwards HTTP, and keeps the timers. The handlers get what the
+real host would send them, and what fails there fails here. When every instance is
+ready, "ready http://ADDRESS" is printed on stdout; logs go to stderr.
+
+The handler that runs is this very program, so that "go run ./handler local" needs
+nothing built. --built runs what host.json names instead, as the cloud does.
+
+--storage is one of
+  embedded           storage in memory, gone when the command ends (the default)
+  CONNECTION         a connection string, UseDevelopmentStorage=true for Azurite,
+                     or https://ACCOUNT.table.core.windows.net for Entra ID
+  SETTING            the name of a setting that holds one, such as AzureWebJobsStorage
+The handlers see it as AzureWebJobsStorage. Other settings come from the
+environment, or else from local.settings.json.
+
+--keys asks callers for keys, as the cloud does: --keys alone makes a function key
+and a master key and logs them, --keys=FUNCTION,MASTER gives them. A request brings
+its key in the header x-functions-key or in the query as code. POST
+/admin/functions/NAME with {"input":"..."} runs a queue or timer function by hand.
+
+EXIT STATUS
+
+0 after an interrupt, 1 if the app can't be started, 2 if a flag is wrong.`
+
+// localOptions are the flags of the command local.
+type localOptions struct {
+	storage, addr, root, keys string
+	instances                 int
+	built, verbose            bool
+}
+
+// localCommand runs the app below a directory.
+func localCommand() *cobra.Command {
+	var o localOptions
+	c := &cobra.Command{
+		Use:   "local",
+		Short: "Run the function app here, in the place of the Functions host",
+		Long:  localHelp,
+		Args:  noArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return runLocal(c, o) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&o.storage, "storage", embedded, "the app's storage account; see above")
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:7071", "where to serve the app; port 0 takes a free one")
+	flags.IntVar(&o.instances, "instances", 1, "number of handler processes")
+	flags.StringVar(&o.root, "root", ".", "the app's directory, which has host.json")
+	flags.StringVar(&o.keys, "keys", "", "ask callers for keys; see above")
+	flags.Lookup("keys").NoOptDefVal = "new"
+	flags.BoolVar(&o.built, "built", false, "run host.json's executable instead of this program")
+	flags.BoolVar(&o.verbose, "verbose", false, "log every invocation")
+	return c
+}
+
+func runLocal(c *cobra.Command, o localOptions) error {
+	if o.instances < 1 {
+		return usageError{fmt.Errorf("--instances must be at least 1")}
+	}
+	ctx, log := c.Context(), localLog(c.ErrOrStderr(), o.verbose)
+	options := host.Options{Root: o.root, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), Log: log}
+	if !o.built {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find this program: %w; --built runs host.json's executable", err)
+		}
+		options.Executable = self
+	}
+	var err error
+	if options.Settings, err = storageSettings(o.storage, os.Environ()); err != nil {
+		return err
+	}
+	if o.storage == embedded {
+		e, err := emulator.New(emulator.Options{})
+		if err != nil {
+			return err
+		}
+		// Not with ctx: the host settles its messages when ctx has ended.
+		server, err := e.Serve(context.WithoutCancel(ctx), "127.0.0.1:0", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		options.Settings = map[string]string{"AzureWebJobsStorage": server.ConnectionString()}
+	}
+	h, err := host.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if o.keys == "new" {
+		log.Info().Str("function", options.Keys.Function).Str("master", options.Keys.Master).Msg("keys")
+	}
+	fmt.Fprintln(c.OutOrStdout(), "ready", h.URL())
+	<-ctx.Done()
+	return nil
+}
+
+func localLog(w io.Writer, verbose bool) zerolog.Logger {
+	level := zerolog.InfoLevel
+	if verbose {
+		level = zerolog.DebugLevel
+	}
+	console := zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: true}
+	if f, ok := w.(*os.File); ok {
+		info, err := f.Stat()
+		console.NoColor = err != nil || info.Mode()&os.ModeCharDevice == 0
+	}
+	return zerolog.New(console).Level(level).With().Timestamp().Logger()
+}
+
+func localKeys(flag string) host.Keys {
+	switch flag {
+	case "":
+		return host.Keys{}
+	case "new":
+		return host.NewKeys()
+	}
+	function, master, _ := strings.Cut(flag, ",")
+	return host.Keys{Function: function, Master: master}
+}
+
+// embedded is the value of --storage that means storage in this process.
+const embedded = "embedded"
+
+// storageSettings returns the settings AzureWebJobsStorage for a connection, or for
+// the name of a setting in the environment, identity forms included. Embedded
+// storage, and AzureWebJobsStorage itself, need none.
+func storageSettings(storage string, environ []string) (map[string]string, error) {
+	const name = "AzureWebJobsStorage"
+	switch {
+	case storage == embedded, storage == name:
+		return nil, nil
+	case strings.ContainsAny(storage, "=:/"):
+		return map[string]string{name: storage}, nil
+	}
+	found := map[string]string{}
+	for _, e := range environ {
+		key, v, _ := strings.Cut(e, "=")
+		if rest, ok := strings.CutPrefix(key, storage); ok && (rest == "" || strings.HasPrefix(rest, "__")) {
+			found[name+rest] = v
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("--storage %s: no such setting in the environment; give %s, a connection, or a setting's name", storage, embedded)
+	}
+	return found, nil
+}

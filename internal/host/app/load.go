@@ -1,0 +1,86 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Load reads the app whose root directory is fsys. setting returns a setting's
+// value, "" if it is absent. The error holds everything that is wrong, each with
+// its file and field.
+func Load(fsys fs.FS, setting func(name string) string) (App, error) {
+	p := &problems{}
+	x := expander{setting: setting, problems: p}
+	data, err := fs.ReadFile(fsys, "host.json")
+	if err != nil {
+		return App{}, fmt.Errorf("not the root of a function app: %w", err)
+	}
+	var a App
+	only := a.readHost(data, x, p)
+	files, err := fs.Glob(fsys, "*/function.json")
+	if err != nil {
+		return App{}, err
+	}
+	for _, file := range files { // sorted
+		data, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			p.addf("%s: %v", file, err)
+			continue
+		}
+		f, enabled := readFunction(path.Dir(file), data, x, p)
+		if enabled && (only == nil || slices.ContainsFunc(only, func(s string) bool { return strings.EqualFold(s, f.Name) })) {
+			a.Functions = append(a.Functions, f)
+		}
+	}
+	if len(files) == 0 {
+		p.addf("no folder has a function.json")
+	}
+	return a, errors.Join(p.errs...)
+}
+
+// LocalSettings reads the values of local.settings.json, none if the file is
+// absent.
+func LocalSettings(fsys fs.FS) (map[string]string, error) {
+	const file = "local.settings.json"
+	data, err := fs.ReadFile(fsys, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &problems{}
+	o := parseObject(file, data, p)
+	if o.flag("IsEncrypted", false) {
+		p.addf("%s is encrypted: run func settings decrypt", file)
+	}
+	var values map[string]string
+	o.take("Values", "an object whose values are strings", &values)
+	o.ignore("Host", "ConnectionStrings", "$schema")
+	o.done()
+	return maps.Clone(values), errors.Join(p.errs...)
+}
+
+// expander replaces %NAME% by the setting NAME.
+type expander struct {
+	setting  func(name string) string
+	problems *problems
+}
+
+var percent = regexp.MustCompile(`%([^%]+)%`)
+
+func (x expander) expand(place, s string) string {
+	return percent.ReplaceAllStringFunc(s, func(ref string) string {
+		v := x.setting(strings.Trim(ref, "%"))
+		if v == "" {
+			x.problems.addf("%s: setting %s is missing", place, strings.Trim(ref, "%"))
+		}
+		return v
+	})
+}

@@ -1,0 +1,125 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// problems gathers everything that is wrong with the app's files, so that one
+// run shows all of it.
+type problems struct{ errs []error }
+
+func (p *problems) addf(format string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf(format, args...))
+}
+
+// object reads a JSON object field by field. A field that has the wrong type,
+// and at the end a field that nobody asked for, becomes a problem with its place.
+// Names are matched without regard to case, as the host's configuration is.
+type object struct {
+	place    string // such as host.json: extensions.queues
+	fields   map[string]json.RawMessage
+	names    map[string]string // as written
+	problems *problems
+}
+
+func parseObject(place string, data []byte, p *problems) *object {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		p.addf("%s: not a JSON object: %v", place, err)
+	}
+	o := &object{place: place, fields: map[string]json.RawMessage{}, names: map[string]string{}, problems: p}
+	for name, v := range raw {
+		o.fields[strings.ToLower(name)] = v
+		o.names[strings.ToLower(name)] = name
+	}
+	return o
+}
+
+// take decodes a field into v and reports whether it was there and decodable.
+func (o *object) take(name, want string, v any) bool {
+	raw, ok := o.fields[strings.ToLower(name)]
+	delete(o.fields, strings.ToLower(name))
+	if !ok || string(raw) == "null" {
+		return false
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		o.problems.addf("%s must be %s, not %s", o.at(name), want, raw)
+		return false
+	}
+	return true
+}
+
+func (o *object) at(name string) string {
+	if strings.HasSuffix(o.place, ".json") {
+		return o.place + ": " + name
+	}
+	return o.place + "." + name
+}
+
+func (o *object) text(name, fallback string) string {
+	o.take(name, "a string", &fallback)
+	return fallback
+}
+
+func (o *object) texts(name string) (list []string) {
+	o.take(name, "a list of strings", &list)
+	return list
+}
+
+func (o *object) flag(name string, fallback bool) bool {
+	o.take(name, "true or false", &fallback)
+	return fallback
+}
+
+func (o *object) number(name string, fallback, low, high int) int {
+	n := fallback
+	if o.take(name, "a whole number", &n) && (n < low || n > high) {
+		o.problems.addf("%s must be %d to %d, not %d", o.at(name), low, high, n)
+		return fallback
+	}
+	return n
+}
+
+func (o *object) span(name string, fallback, low, high time.Duration) time.Duration {
+	var s string
+	if !o.take(name, `a time span such as "00:00:30"`, &s) {
+		return fallback
+	}
+	d, err := parseTimeSpan(s)
+	if err == nil && (d < low || d > high) {
+		err = fmt.Errorf("must be %s to %s, not %q", formatTimeSpan(low), formatTimeSpan(high), s)
+	}
+	if err != nil {
+		o.problems.addf("%s: %v", o.at(name), err)
+		return fallback
+	}
+	return d
+}
+
+// object returns the object in a field, empty if it is absent.
+func (o *object) object(name string) *object {
+	var raw json.RawMessage
+	if !o.take(name, "an object", &raw) {
+		raw = json.RawMessage("{}")
+	}
+	return parseObject(o.at(name), raw, o.problems)
+}
+
+// ignore marks fields that do not matter here.
+func (o *object) ignore(names ...string) {
+	for _, name := range names {
+		delete(o.fields, strings.ToLower(name))
+	}
+}
+
+// done reports the fields that are left: mistyped, or not played here.
+func (o *object) done() {
+	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
+		o.problems.addf("%s: unknown, or not supported by the local host", o.at(o.names[name]))
+	}
+}

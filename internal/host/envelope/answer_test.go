@@ -1,0 +1,95 @@
+package envelope_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/host/envelope"
+)
+
+func TestParseAnswer(t *testing.T) {
+	t.Parallel()
+	const kind = "application/json"
+	tests := []struct {
+		name   string
+		status int
+		kind   string
+		body   string
+		err    string // part of the error; "none" for ErrNoAnswer
+	}{
+		{"empty object", 200, kind, `{}`, ""},
+		{"with charset", 200, "application/json; charset=utf-8", `{}`, ""},
+		{"another success", 202, kind, `{}`, ""},
+		{"failure", 500, kind, `{"detail":"no"}`, `answered 500 Internal Server Error: {"detail":"no"}`},
+		{"redirect", 302, kind, `{}`, "answered 302"},
+		// InvalidMediaType_Throws of azure-functions-host
+		{"text", 200, "text/plain; charset=utf-8", `{}`, "Content-Type"},
+		{"no type", 200, "", `{}`, "Content-Type"},
+		{"no JSON", 200, kind, `{`, "not the JSON object"},
+		{"another shape", 200, kind, `{"Logs":"x"}`, "not the JSON object"},
+		{"a string", 200, kind, `"x"`, "not the JSON object"},
+		{"null", 200, kind, `null`, "none"},
+		{"empty", 200, kind, ``, "none"},
+		{"no content", 204, "", ``, "none"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := envelope.ParseAnswer(test.status, test.kind, []byte(test.body))
+			switch {
+			case test.err == "" && err != nil, test.err != "" && err == nil:
+				t.Errorf("error %v, want %q", err, test.err)
+			case (test.err == "none") != errors.Is(err, envelope.ErrNoAnswer):
+				t.Errorf("error %v, want ErrNoAnswer: %v", err, test.err == "none")
+			case err != nil && test.err != "none" && !strings.Contains(err.Error(), test.err):
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+		})
+	}
+}
+
+func TestParseAnswerLogs(t *testing.T) {
+	t.Parallel()
+	a, err := envelope.ParseAnswer(200, "application/json", []byte(`{"logs":["one","two"],"Outputs":{},"ReturnValue":null}`))
+	if diff := cmp.Diff([]string{"one", "two"}, a.Logs); err != nil || diff != "" {
+		t.Errorf("error %v, logs (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestResponse(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, answer, output string
+		status               int
+		kind, body           string
+		bad                  bool
+	}{
+		{"nothing", `{}`, "res", 200, "", "", false},
+		{"text", `{"Outputs":{"res":{"StatusCode":"404","Body":"gone","Headers":{"X-A":"b"}}}}`, "res", 404, "text/plain; charset=utf-8", "gone", false},
+		{"object", `{"Outputs":{"res":{"statusCode":201,"body":{"a":1}}}}`, "res", 201, "application/json; charset=utf-8", `{"a":1}`, false},
+		{"as a string", `{"Outputs":{"res":"{\"StatusCode\":202}"}}`, "res", 202, "", "", false},
+		{"own type", `{"Outputs":{"res":{"Body":"<p>","Headers":{"content-type":"text/html"}}}}`, "res", 200, "text/html", "<p>", false},
+		{"return value", `{"ReturnValue":{"StatusCode":"418"}}`, "$return", 418, "", "", false},
+		{"another output", `{"Outputs":{"other":{"StatusCode":"500"}}}`, "res", 200, "", "", false},
+		{"no object", `{"Outputs":{"res":"text"}}`, "res", 0, "", "", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a, err := envelope.ParseAnswer(200, "application/json", []byte(test.answer))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := a.Response(test.output)
+			if (err != nil) != test.bad {
+				t.Fatalf("error %v", err)
+			}
+			if got.Status != test.status || string(got.Body) != test.body || got.Header.Get("Content-Type") != test.kind {
+				t.Errorf("%d %q %s, want %d %q %s", got.Status, got.Header.Get("Content-Type"), got.Body, test.status, test.kind, test.body)
+			}
+		})
+	}
+}

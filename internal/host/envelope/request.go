@@ -1,0 +1,173 @@
+package envelope
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// HostVersion is the version that the host claims to be.
+const HostVersion = "4.0.0.0"
+
+// Headers of every invocation. (HttpWorkerConstants of azure-functions-host)
+const (
+	HeaderInvocation  = "X-Azure-Functions-InvocationId"
+	HeaderHostVersion = "X-Azure-Functions-HostVersion"
+	UserAgent         = "Azure-Functions-Host/" + HostVersion
+	ContentType       = "application/json; charset=utf-8"
+)
+
+// Invocation is what the host knows of one run of a function. Time and RandGuid
+// are those of the binding data "sys".
+type Invocation struct {
+	Function string
+	Binding  string // the trigger's name
+	Time     time.Time
+	RandGUID string
+}
+
+// Message is a queue message, with its text decoded.
+type Message struct {
+	Text         string
+	ID           string // "" and PopReceipt "" for a message made by hand
+	PopReceipt   string
+	DequeueCount int
+	Inserted     time.Time
+	Expires      time.Time
+	NextVisible  time.Time
+}
+
+// Queue returns the document for a queue message. Scalars and objects at the top
+// of a message that is a JSON object overwrite metadata of the same name.
+func Queue(inv Invocation, m Message) []byte {
+	var meta object
+	meta.set("DequeueCount", quote(strconv.Itoa(m.DequeueCount)))
+	meta.set("ExpirationTime", offset(m.Expires))
+	if m.ID != "" {
+		meta.set("Id", twice(m.ID))
+	}
+	meta.set("InsertionTime", offset(m.Inserted))
+	meta.set("NextVisibleTime", offset(m.NextVisible))
+	if m.PopReceipt != "" {
+		meta.set("PopReceipt", twice(m.PopReceipt))
+	}
+	meta.set("sys", inv.sys())
+	fields := scalars(m.Text)
+	for _, key := range fields.keys {
+		// The host keeps the trigger's own value under such a name and leaves it out.
+		if !strings.HasSuffix(strings.ToLower(key), "trigger") {
+			meta.set(key, fields.values[strings.ToLower(key)])
+		}
+	}
+	return inv.document(twice(m.Text), &meta)
+}
+
+// Status is what a timer's function is told of its schedule.
+type Status struct {
+	Last    time.Time // the zero time before the first run
+	Next    time.Time // as it was before this run
+	Updated time.Time
+}
+
+// Timer returns the document for a firing timer. interval tells a fixed interval
+// from an NCRONTAB expression; status is nil if the schedule is not monitored.
+func Timer(inv Invocation, interval bool, status *Status, pastDue bool) []byte {
+	var data, schedule object
+	schedule.set("AdjustForDST", boolean(!interval))
+	data.set("Schedule", schedule.String())
+	data.set("ScheduleStatus", "null")
+	if status != nil {
+		var s object
+		s.set("Last", clock(status.Last))
+		s.set("LastUpdated", clock(status.Updated))
+		s.set("Next", clock(status.Next))
+		data.set("ScheduleStatus", s.String())
+	}
+	data.set("IsPastDue", boolean(pastDue))
+	var meta object
+	meta.set("sys", inv.sys())
+	return inv.document(data.String(), &meta)
+}
+
+// clock writes a DateTime of the host's local time, which is UTC.
+func clock(t time.Time) string {
+	return quote(t.UTC().Format("2006-01-02T15:04:05.9999999") + "+00:00")
+}
+
+func boolean(b bool) string {
+	if b {
+		return "true"
+	}
+	return "false"
+}
+
+// HTTP returns the document for a request that is not handed over as it is. body
+// counts only when the request told its length: the host loses a chunked body.
+func HTTP(inv Invocation, r *http.Request, params map[string]string, body []byte) []byte {
+	var req, query, headers object
+	for _, name := range orderedKeys(r.URL.RawQuery) {
+		query.set(name, quote(strings.Join(r.URL.Query()[name], ",")))
+	}
+	all := r.Header.Clone()
+	all.Set("Host", r.Host)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		headers.set(name, list(all[name]))
+	}
+	var parameters object
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		parameters.set(name, quote(params[name]))
+	}
+	req.set("Url", quote("http://"+r.Host+r.URL.RequestURI()))
+	req.set("Method", quote(r.Method))
+	req.set("Query", query.String())
+	req.set("Headers", headers.String())
+	req.set("Params", parameters.String())
+	req.set("Identities", "[]")
+	if r.ContentLength > 0 {
+		req.set("Body", requestBody(r.Header.Get("Content-Type"), body))
+	}
+	meta := object{}
+	meta.set("sys", inv.sys())
+	return inv.document(req.String(), &meta)
+}
+
+// orderedKeys returns a query's names in the order in which they appear.
+func orderedKeys(rawQuery string) []string {
+	var names []string
+	for part := range strings.SplitSeq(rawQuery, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		if name, err := url.QueryUnescape(name); err == nil && part != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func list(values []string) string {
+	quoted := make([]string, len(values))
+	for i, v := range values {
+		quoted[i] = quote(v)
+	}
+	return "[" + strings.Join(quoted, ",") + "]"
+}
+
+// sys is the host's SystemBindingData.
+func (inv Invocation) sys() string {
+	var o object
+	o.set("MethodName", quote(inv.Function))
+	o.set("UtcNow", quote(inv.Time.UTC().Format("2006-01-02T15:04:05.9999999Z")))
+	o.set("RandGuid", quote(inv.RandGUID))
+	return o.String()
+}
+
+func (inv Invocation) document(value string, meta *object) []byte {
+	var data, doc object
+	data.set(inv.Binding, value)
+	doc.set("Data", data.String())
+	doc.set("Metadata", meta.String())
+	return []byte(doc.String())
+}

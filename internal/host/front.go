@@ -1,0 +1,221 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/host/app"
+	"tablesweep/internal/host/envelope"
+)
+
+// Limits of the front. The cloud's load balancer gives up after 230 s; the function
+// goes on. (Microsoft Learn, "Azure Functions scale and hosting", Timeout; "host.json",
+// maxRequestBodySize)
+const (
+	responseLimit = 230 * time.Second
+	maxBody       = 100 << 20
+)
+
+// Keys are the access keys of the app. The zero value asks for none, as Core Tools
+// does.
+type Keys struct {
+	Function string // opens functions of level function
+	Master   string // opens everything
+}
+
+// NewKeys returns random keys.
+func NewKeys() Keys { return Keys{Function: rand.Text(), Master: rand.Text()} }
+
+// allow reports whether a request brings a key that level asks for. The header
+// goes before the query.
+func (k Keys) allow(level app.AuthLevel, r *http.Request) bool {
+	if k == (Keys{}) || level == app.Anonymous {
+		return true
+	}
+	got := r.Header.Get("X-Functions-Key")
+	if got == "" {
+		got = r.URL.Query().Get("code")
+	}
+	same := func(key string) bool {
+		return key != "" && subtle.ConstantTimeCompare([]byte(got), []byte(key)) == 1
+	}
+	return same(k.Master) || level == app.FunctionLevel && same(k.Function)
+}
+
+// serve starts the HTTP server; it stops with ctx.
+func (h *Host) serve(ctx context.Context) {
+	s := &http.Server{Handler: h.front(ctx), ReadHeaderTimeout: 30 * time.Second}
+	h.running.Go(func() { _ = s.Serve(h.listener) }) // always ends with ErrServerClosed
+	h.running.Go(func() {
+		<-ctx.Done()
+		_ = s.Close()
+	})
+}
+
+// front handles every request. It is no [http.ServeMux], which would clean paths.
+func (h *Host) front(ctx context.Context) http.HandlerFunc {
+	rt := newRouter(h.app)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if name, ok := cutPrefixFold(r.URL.Path, "/admin/functions/"); ok && r.Method == http.MethodPost {
+			h.trigger(ctx, name, w, r)
+			return
+		}
+		f, params, ok := rt.find(r.Method, r.URL.EscapedPath())
+		switch {
+		case !ok:
+			w.WriteHeader(http.StatusNotFound)
+		case !h.options.Keys.allow(f.HTTP.AuthLevel, r):
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			h.request(ctx, f, params, w, r)
+		}
+	}
+}
+
+// router finds the function for a request.
+type router struct {
+	prefix    string         // with slashes around it
+	functions []app.Function // in the order in which they are tried
+}
+
+func newRouter(a app.App) router {
+	rt := router{prefix: "/"}
+	if a.RoutePrefix != "" {
+		rt.prefix = "/" + a.RoutePrefix + "/"
+	}
+	for _, f := range a.Functions {
+		if f.HTTP != nil {
+			rt.functions = append(rt.functions, f)
+		}
+	}
+	slices.SortStableFunc(rt.functions, func(a, b app.Function) int { return app.CompareRoutes(a.HTTP.Route, b.HTTP.Route) })
+	return rt
+}
+
+// find returns the function and its route's parameters. A path that matches with
+// another method is not found: the real host doesn't answer 405.
+func (rt router) find(method, escapedPath string) (app.Function, map[string]string, bool) {
+	path, ok := cutPrefixFold(escapedPath, rt.prefix)
+	if !ok {
+		return app.Function{}, nil, false
+	}
+	for _, f := range rt.functions {
+		params, ok := f.HTTP.Route.Match(path)
+		if ok && (len(f.HTTP.Methods) == 0 || slices.Contains(f.HTTP.Methods, method)) {
+			return f, params, true
+		}
+	}
+	return app.Function{}, nil, false
+}
+
+func cutPrefixFold(s, prefix string) (string, bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
+
+// request runs a function for an HTTP request. The function goes on when the client
+// leaves or is told to wait no longer: the real host doesn't cancel it.
+func (h *Host) request(ctx context.Context, f app.Function, params map[string]string, w http.ResponseWriter, r *http.Request) {
+	v := h.pick().newInvocation(f)
+	if f.Plain() && h.app.Handler.Proxy {
+		v.proxy(ctx, w, r)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		status := http.StatusBadRequest
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		w.WriteHeader(status)
+		return
+	}
+	type result struct {
+		resp envelope.Response
+		err  error
+	}
+	done := make(chan result, 1)
+	r = r.Clone(context.WithoutCancel(r.Context()))
+	go func() { // ends with the invocation
+		var res result
+		if f.Plain() && h.app.Handler.Forward {
+			res.resp, res.err = v.forward(ctx, r, body)
+		} else {
+			res.resp, res.err = v.answer(ctx, r, params, body)
+		}
+		done <- res
+	}()
+	limit := time.NewTimer(responseLimit)
+	defer limit.Stop()
+	select {
+	case res := <-done:
+		if res.err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		copyHeader(w.Header(), res.resp.Header)
+		w.WriteHeader(res.resp.Status)
+		_, _ = w.Write(res.resp.Body) // the client may be gone
+	case <-limit.C:
+		http.Error(w, "no response within 230 seconds, which is the limit in the cloud; the function goes on", http.StatusGatewayTimeout)
+	}
+}
+
+// answer runs an HTTP function by document.
+func (v invocation) answer(ctx context.Context, r *http.Request, params map[string]string, body []byte) (envelope.Response, error) {
+	a, err := v.invoke(ctx, envelope.HTTP(v.envelope(), r, params, body))
+	if err != nil {
+		return envelope.Response{}, err
+	}
+	resp, err := a.Response(v.function.HTTP.Output)
+	if err != nil {
+		v.in.log.Error().Err(err).Str("function", v.function.Name).Str("invocation", v.id).Msg("the answer makes no response")
+	}
+	return resp, err
+}
+
+// trigger runs a function that is not HTTP by hand: POST /admin/functions/NAME
+// {"input":"..."}. (Microsoft Learn, "Manually run a non HTTP-triggered function")
+func (h *Host) trigger(ctx context.Context, name string, w http.ResponseWriter, r *http.Request) {
+	if !h.options.Keys.allow(app.Admin, r) {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	i := slices.IndexFunc(h.app.Functions, func(f app.Function) bool { return strings.EqualFold(f.Name, name) })
+	if i < 0 {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	var body struct{ Input string }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&body); err != nil {
+		http.Error(w, fmt.Sprintf(`the body must be {"input":"..."}: %v`, err), http.StatusBadRequest)
+		return
+	}
+	f := h.app.Functions[i]
+	v := h.pick().newInvocation(f)
+	var document []byte
+	switch {
+	case f.Queue != nil:
+		// What QueueTriggerBinding makes of a text without a message around it.
+		never := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+		document = envelope.Queue(v.envelope(), envelope.Message{Text: body.Input, Inserted: time.Now(), Expires: never, NextVisible: never})
+	case f.Timer != nil:
+		document = envelope.Timer(v.envelope(), f.Timer.Schedule.Interval(), nil, false)
+	default:
+		http.Error(w, "an HTTP function is called by its route", http.StatusBadRequest)
+		return
+	}
+	go func() { _, _ = v.invoke(ctx, document) }() // logs its failure; ends with the invocation
+	w.WriteHeader(http.StatusAccepted)
+}

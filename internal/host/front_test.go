@@ -1,0 +1,223 @@
+package host_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/host"
+)
+
+// webFunction is the function.json of an HTTP function.
+func webFunction(route, level, methods string) string {
+	return fmt.Sprintf(`{"bindings":[{"type":"httpTrigger","direction":"in","name":"req","route":%q,"authLevel":%q,"methods":[%s]},
+		{"type":"http","direction":"out","name":"res"}]}`, route, level, methods)
+}
+
+// response is a response that was read.
+type response struct {
+	*http.Response
+	text string
+}
+
+func do(t *testing.T, r *http.Request) response {
+	t.Helper()
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response{resp, string(text)}
+}
+
+func request(t *testing.T, method, url string, body io.Reader) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func get(t *testing.T, url string) response {
+	t.Helper()
+	return do(t, request(t, "GET", url, nil))
+}
+
+// chunked hides a reader's length, so that the request is sent in chunks.
+func chunked(s string) io.Reader { return io.MultiReader(strings.NewReader(s)) }
+
+func TestForward(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(int, call) order {
+		return order{Status: 302, Header: map[string]string{"Location": "/elsewhere", "X-Own": "1"}, Body: "seen"}
+	})
+	files := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("things/{id?}", "anonymous", `"get","post"`)}
+	r := startRig(t, o, files, host.Options{})
+	req := request(t, "POST", r.URL()+"/API/Things/a%2Fb?x=1&y=%26", strings.NewReader("body"))
+	req.Header.Set("X-Mine", "2")
+	req.Header.Set("User-Agent", "curl/8")
+	resp := do(t, req)
+	if resp.StatusCode != 302 || resp.Header.Get("Location") != "/elsewhere" || resp.Header.Get("X-Own") != "1" || resp.text != "seen" {
+		t.Errorf("answer %d %v %q", resp.StatusCode, resp.Header, resp.text)
+	}
+	c := o.all()[0]
+	if c.Method != "POST" || c.URI != "/API/Things/a%2Fb?x=1&y=%26" || c.Body != "body" || c.Host != strings.TrimPrefix(r.URL(), "http://") {
+		t.Errorf("the handler got %+v", c)
+	}
+	if c.Header.Get("X-Mine") != "2" || c.Header.Get("User-Agent") != "curl/8 Azure-Functions-Host/4.0.0.0" ||
+		c.Header.Get("X-Azure-Functions-InvocationId") == "" || c.Header.Get("Accept-Encoding") != "gzip" {
+		t.Errorf("the handler got headers %v", c.Header)
+	}
+	for _, test := range []struct {
+		name, method, path string
+		status             int
+	}{
+		{"optional parameter", "GET", "/api/things", 302},
+		{"another method", "DELETE", "/api/things", 404},
+		{"another route", "GET", "/api/thing", 404},
+		{"without the prefix", "GET", "/things", 404},
+		{"root", "GET", "/", 404},
+	} {
+		if resp := do(t, request(t, test.method, r.URL()+test.path, nil)); resp.StatusCode != test.status {
+			t.Errorf("%s: status %d, want %d", test.name, resp.StatusCode, test.status)
+		}
+	}
+	do(t, request(t, "POST", r.URL()+"/api/things", chunked("body")))
+	if calls := o.all(); calls[len(calls)-1].Body != "" {
+		t.Error("a chunked body was forwarded: the real host loses it")
+	}
+}
+
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(_ int, c call) order { return order{Status: 201, Body: "got " + c.Body} })
+	files := map[string]string{
+		"host.json":         strings.Replace(hostJSON(""), `"enableForwarding`, `"enableProxyingHttpRequest":true,"enableForwarding`, 1),
+		"Web/function.json": webFunction("things/{*rest}", "anonymous", ""),
+	}
+	r := startRig(t, o, files, host.Options{})
+	resp := do(t, request(t, "PATCH", r.URL()+"/api/things/a/b?x=1", chunked("body")))
+	if resp.StatusCode != 201 || resp.text != "got body" {
+		t.Errorf("answer %d %q", resp.StatusCode, resp.text)
+	}
+	if c := o.all()[0]; c.Method != "PATCH" || c.URI != "/api/things/a/b?x=1" || c.Header.Get("X-Azure-Functions-InvocationId") == "" {
+		t.Errorf("the handler got %+v", c)
+	}
+}
+
+// TestHTTPByDocument: without forwarding, a request is told and answered in JSON.
+func TestHTTPByDocument(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(int, call) order {
+		return answer(`{"Outputs":{"res":{"StatusCode":"201","Body":{"a":1},"Headers":{"X-Own":"1"}}}}`)
+	})
+	files := map[string]string{
+		"host.json":         strings.Replace(hostJSON(""), `"enableForwardingHttpRequest":true`, `"enableForwardingHttpRequest":false`, 1),
+		"Web/function.json": webFunction("things/{id}", "anonymous", ""),
+	}
+	r := startRig(t, o, files, host.Options{})
+	resp := do(t, request(t, "POST", r.URL()+"/api/things/7?x=1", strings.NewReader("body")))
+	if resp.StatusCode != 201 || resp.text != `{"a":1}` || resp.Header.Get("X-Own") != "1" {
+		t.Errorf("answer %d %v %q", resp.StatusCode, resp.Header, resp.text)
+	}
+	var doc struct {
+		Data struct {
+			Req struct {
+				URL, Method, Body string
+				Params, Query     map[string]string
+			}
+		}
+	}
+	c := o.all()[0]
+	if err := json.Unmarshal([]byte(c.Body), &doc); err != nil || c.URI != "/Web" {
+		t.Fatalf("%s %s: %v", c.URI, c.Body, err)
+	}
+	req := doc.Data.Req
+	if req.URL != r.URL()+"/api/things/7?x=1" || req.Method != "POST" || req.Body != "body" || req.Params["id"] != "7" || req.Query["x"] != "1" {
+		t.Errorf("the handler was told %+v", req)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(int, call) order { return answer("{}") })
+	files := map[string]string{
+		"host.json":               hostJSON(""),
+		"Anonymous/function.json": webFunction("anonymous", "anonymous", ""),
+		"Function/function.json":  webFunction("function", "function", ""),
+		"Admin/function.json":     webFunction("admin", "admin", ""),
+		"Work/function.json":      queueFunction,
+	}
+	keys := host.NewKeys()
+	r := startRig(t, o, files, host.Options{Keys: keys})
+	tests := []struct {
+		name, method, path, key, code string
+		want                          int
+	}{
+		{"anonymous", "GET", "/api/anonymous", "", "", 200},
+		{"function without key", "GET", "/api/function", "", "", 401},
+		{"function with a wrong key", "GET", "/api/function", "x", "", 401},
+		{"function with its key", "GET", "/api/function", keys.Function, "", 200},
+		{"function with its key in the query", "GET", "/api/function", "", keys.Function, 200},
+		{"the header goes first", "GET", "/api/function", "x", keys.Function, 401},
+		{"function with the master key", "GET", "/api/function", keys.Master, "", 200},
+		{"admin with a function key", "GET", "/api/admin", keys.Function, "", 401},
+		{"admin with the master key", "GET", "/api/admin", "", keys.Master, 200},
+		{"by hand with a function key", "POST", "/admin/functions/Work", keys.Function, "", 401},
+		{"by hand with the master key", "POST", "/admin/functions/Work", keys.Master, "", 202},
+	}
+	for _, test := range tests {
+		req := request(t, test.method, r.URL()+test.path+"?code="+test.code, strings.NewReader(`{"input":"x"}`))
+		req.Header.Set("x-functions-key", test.key)
+		if resp := do(t, req); resp.StatusCode != test.want {
+			t.Errorf("%s: status %d, want %d", test.name, resp.StatusCode, test.want)
+		}
+	}
+}
+
+// TestTrigger runs functions by hand.
+func TestTrigger(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(int, call) order { return answer("{}") })
+	files := map[string]string{
+		"host.json":          hostJSON(""),
+		"Work/function.json": queueFunction,
+		"Tick/function.json": `{"bindings":[{"type":"timerTrigger","direction":"in","name":"timer","schedule":"0 0 0 1 1 *"}]}`,
+		"Web/function.json":  webFunction("web", "anonymous", ""),
+	}
+	r := startRig(t, o, files, host.Options{})
+	tests := []struct {
+		function, body string
+		status         int
+		document       string // its beginning
+	}{
+		{"Work", `{"input":"hello"}`, 202, `{"Data":{"item":"\"hello\""},"Metadata":{"DequeueCount":"0","ExpirationTime":"9999-12-31T23:59:59+00:00",`},
+		{"tick", `{"input":""}`, 202, `{"Data":{"timer":{"Schedule":{"AdjustForDST":true},"ScheduleStatus":null,"IsPastDue":false}},"Metadata":{"sys":{"MethodName":"Tick",`},
+		{"Web", `{"input":""}`, 400, ""},
+		{"Work", `hello`, 400, ""},
+		{"Nobody", `{"input":""}`, 404, ""},
+	}
+	n := 0
+	for _, test := range tests {
+		resp := do(t, request(t, "POST", r.URL()+"/admin/functions/"+test.function, strings.NewReader(test.body)))
+		if resp.StatusCode != test.status {
+			t.Errorf("%s %s: status %d, want %d", test.function, test.body, resp.StatusCode, test.status)
+		}
+		if test.document == "" {
+			continue
+		}
+		n++
+		if got := o.wait(t, n)[n-1].Body; !strings.HasPrefix(got, test.document) {
+			t.Errorf("%s: document %s, want %s…", test.function, got, test.document)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/host/app"
+	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/storage"
+)
+
+// Options say what to run and how.
+type Options struct {
+	// Root is the app's directory, the one with host.json. Default: the working
+	// directory.
+	Root string
+	// Executable, an absolute path, replaces host.json's defaultExecutablePath,
+	// and Args its arguments.
+	Executable string
+	Args       []string
+	// Settings are app settings. They win over the environment, which wins over
+	// local.settings.json.
+	Settings map[string]string
+	// Addr is where the app is served. Default 127.0.0.1:7071; port 0 takes a free one.
+	Addr string
+	// Instances is the number of handler processes. Default 1.
+	Instances int
+	// Keys, if set, are asked of requests, as they are in the cloud.
+	Keys Keys
+	// Lease is how long a message stays hidden when its instance is lost. Default
+	// 10 minutes, as in the real host.
+	Lease time.Duration
+	// Log gets what the host and its handlers have to say. Default: nowhere.
+	Log zerolog.Logger
+}
+
+// Host is a running app.
+type Host struct {
+	options   Options
+	app       app.App
+	command   command
+	client    *http.Client // to the handlers
+	instances []*instance
+	queues    map[string]boundQueue // by function
+	listener  net.Listener
+	next      atomic.Uint64 // round robin over instances
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// boundQueue is a function's queue, and its poison queue or nil.
+type boundQueue struct{ queue, poison queue }
+
+// Start runs the app in options.Root and returns when every instance is ready. It
+// ends with ctx or by [Host.Close].
+func Start(ctx context.Context, options Options) (*Host, error) {
+	h, err := load(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.openQueues(ctx); err != nil {
+		return nil, err
+	}
+	if h.listener, err = net.Listen("tcp", h.options.Addr); err != nil {
+		return nil, fmt.Errorf("serve the app: %w", err)
+	}
+	ctx, h.stop = context.WithCancel(ctx)
+	for i := range h.options.Instances {
+		in := newInstance(h, i)
+		h.instances = append(h.instances, in)
+		h.running.Go(func() { in.run(ctx) })
+	}
+	for _, in := range h.instances {
+		select {
+		case err = <-in.started:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			h.Close()
+			return nil, fmt.Errorf("instance %d: %w", in.id, err)
+		}
+	}
+	h.serve(ctx)
+	for _, f := range h.app.Functions {
+		if f.Timer != nil {
+			h.running.Go(func() { h.keepTimer(ctx, f) })
+		}
+	}
+	return h, nil
+}
+
+// load reads the app and resolves its settings.
+func load(o Options) (*Host, error) {
+	if o.Root == "" {
+		o.Root = "."
+	}
+	if o.Addr == "" {
+		o.Addr = "127.0.0.1:7071"
+	}
+	if o.Instances == 0 {
+		o.Instances = 1
+	}
+	if o.Lease == 0 {
+		o.Lease = defaultLease
+	}
+	root := os.DirFS(o.Root)
+	local, errLocal := app.LocalSettings(root)
+	settings := mergeSettings(local, os.Environ(), o.Settings)
+	a, err := app.Load(root, settings.get)
+	if err := errors.Join(errLocal, err); err != nil {
+		return nil, fmt.Errorf("function app in %s: %w", o.Root, err)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy, transport.DisableCompression = nil, true
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 1024
+	return &Host{
+		options: o, app: a, command: newCommand(o, a.Handler, settings), queues: map[string]boundQueue{},
+		client: &http.Client{
+			Transport:     transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		stop: func() {},
+	}, nil
+}
+
+// openQueues opens the queues that functions wait for, and creates them.
+func (h *Host) openQueues(ctx context.Context) error {
+	settings := settingsOf(h.command.env)
+	accounts := map[string]*storage.Account{}
+	for _, f := range h.app.Functions {
+		if f.Queue == nil {
+			continue
+		}
+		name := settings.connection(f.Queue.Connection)
+		if accounts[name] == nil {
+			c, err := storage.SettingConnection(name, settings.get)
+			if err != nil {
+				return fmt.Errorf("%s/function.json: connection: %w", f.Name, err)
+			}
+			if accounts[name], err = storage.Open(c, storage.Options{Impatient: true}); err != nil {
+				return fmt.Errorf("%s/function.json: connection: %w", f.Name, err)
+			}
+		}
+		b, err := bindQueue(accounts[name], f.Queue.Queue)
+		if err == nil {
+			err = b.queue.Create(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("function %s: %w", f.Name, err)
+		}
+		h.queues[f.Name] = b
+	}
+	return nil
+}
+
+// bindQueue opens a queue and its poison queue, which a poison queue has not, nor
+// one whose name leaves no room. (QueueListenerFactory of the queue extension)
+func bindQueue(a *storage.Account, name string) (b boundQueue, err error) {
+	const suffix, longest = "-poison", 63
+	if b.queue, err = a.Queue(name); err != nil {
+		return b, err
+	}
+	if !strings.HasSuffix(name, suffix) && len(name)+len(suffix) <= longest {
+		b.poison, err = a.Queue(name + suffix)
+	}
+	return b, err
+}
+
+// listeners returns an instance's listeners.
+func (h *Host) listeners(in *instance) []*listener {
+	var list []*listener
+	for _, f := range h.app.Functions {
+		if f.Queue == nil {
+			continue
+		}
+		list = append(list, &listener{
+			queue: h.queues[f.Name].queue, poison: h.queues[f.Name].poison,
+			options: h.app.Queues, lease: h.options.Lease,
+			log: in.log.With().Str("function", f.Name).Logger(),
+			invoke: func(ctx context.Context, m storage.Message, text string) error {
+				v := in.newInvocation(f)
+				_, err := v.invoke(ctx, envelope.Queue(v.envelope(), queueMessage(m, text)))
+				return err
+			},
+		})
+	}
+	return list
+}
+
+func queueMessage(m storage.Message, text string) envelope.Message {
+	return envelope.Message{
+		Text: text, ID: m.ID, PopReceipt: m.PopReceipt, DequeueCount: m.DequeueCount,
+		Inserted: m.Inserted, Expires: m.Expires, NextVisible: m.NextVisible,
+	}
+}
+
+// pick returns the next instance whose handler is ready, or the next one if none is.
+func (h *Host) pick() *instance {
+	n := uint64(len(h.instances))
+	start := h.next.Add(1)
+	for i := range n {
+		if in := h.instances[(start+i)%n]; in.current() != nil {
+			return in
+		}
+	}
+	return h.instances[start%n]
+}
+
+// URL returns where the app is served, such as http://127.0.0.1:7071.
+func (h *Host) URL() string { return "http://" + h.listener.Addr().String() }
+
+// PIDs returns the process ids of the handlers by instance, 0 for one that is
+// being restarted.
+func (h *Host) PIDs() []int {
+	pids := make([]int, len(h.instances))
+	for i, in := range h.instances {
+		if p := in.current(); p != nil {
+			pids[i] = p.cmd.Process.Pid
+		}
+	}
+	return pids
+}
+
+// Kill ends an instance's handler process with SIGKILL, as a crash would: what ran
+// in it fails and is retried, and the process is restarted. The third time within 30
+// minutes, another instance takes its place. It reports whether there was a process.
+func (h *Host) Kill(instance int) bool {
+	p := h.instances[instance].current()
+	if p != nil {
+		p.kill()
+	}
+	return p != nil
+}
+
+// Lose ends an instance as the loss of its machine would: nobody settles the
+// messages that it had taken, which stay hidden until their lease ends. Another
+// instance takes its place.
+func (h *Host) Lose(instance int) {
+	in := h.instances[instance]
+	in.mu.Lock()
+	lose := in.lose
+	in.mu.Unlock()
+	lose(errLost)
+}
+
+// Close stops the app: handler processes are killed, and messages they were
+// working on are handed back. It returns when nothing is left running.
+func (h *Host) Close() {
+	h.stop()
+	_ = h.listener.Close()
+	h.running.Wait()
+	h.client.CloseIdleConnections()
+}

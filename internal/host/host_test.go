@@ -1,0 +1,411 @@
+package host_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/host"
+	"tablesweep/internal/storage"
+)
+
+// hostJSON is host.json with the sections given.
+func hostJSON(sections string) string {
+	return `{"version":"2.0",` + sections + `"customHandler":{"description":{"defaultExecutablePath":"absent"},"enableForwardingHttpRequest":true}}`
+}
+
+const (
+	queueFunction = `{"bindings":[{"type":"queueTrigger","direction":"in","name":"item","queueName":"work"}]}`
+	fastQueues    = `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":3}},`
+)
+
+// rig is a running app with its storage.
+type rig struct {
+	*host.Host
+	log          *journal
+	work, poison *storage.Queue
+}
+
+// writeApp makes an app of files by path and returns its root.
+func writeApp(t testing.TB, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for path, text := range files {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// newStorage serves an empty storage account, and returns it and the settings that
+// lead there.
+func newStorage(t testing.TB) (*storage.Account, map[string]string) {
+	t.Helper()
+	e, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := e.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	c, err := storage.ParseConnection(server.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := storage.Open(c, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return account, map[string]string{"AzureWebJobsStorage": server.ConnectionString()}
+}
+
+// startRig starts an app whose handlers follow orders.
+func startRig(t *testing.T, o *orders, files map[string]string, options host.Options) *rig {
+	t.Helper()
+	account, settings := newStorage(t)
+	settings[roleVariable], settings[orderVariable] = "child", o.URL
+	r := &rig{log: &journal{}}
+	options.Root, options.Executable, options.Addr = writeApp(t, files), os.Args[0], "127.0.0.1:0"
+	options.Log = zerolog.New(r.log)
+	options.Settings = settings
+	var err error
+	r.Host, err = host.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	if r.work, err = account.Queue("work"); err != nil {
+		t.Fatal(err)
+	}
+	if r.poison, err = account.Queue("work-poison"); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func put(t *testing.T, q *storage.Queue, text string) {
+	t.Helper()
+	if err := q.Put(t.Context(), text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func encode(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+
+// settle waits until a queue holds n messages.
+func settle(t testing.TB, q *storage.Queue, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d messages in %s", n, q.Name()), func() bool {
+		got, err := q.Length(t.Context())
+		return err == nil && got == n || n == 0 && storage.NotFound(err)
+	})
+}
+
+// eventually waits for something that other processes do.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-late:
+			t.Fatalf("not within 20 s: %s", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func TestQueueInvocation(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(int, call) order {
+		out := answer(`{"Logs":["from the answer"],"Outputs":{},"ReturnValue":null}`)
+		out.Stdout, out.Stderr = "to stdout\n", "to stderr\nwith a Warning"
+		return out
+	})
+	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{})
+	put(t, r.work, encode(`{"a":"é"}`))
+	c := o.wait(t, 1)[0]
+	if c.Method != "POST" || c.URI != "/Work" || c.Length != -1 {
+		t.Errorf("%s %s with length %d, want POST /Work, chunked", c.Method, c.URI, c.Length)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/json; charset=utf-8", "User-Agent": "Azure-Functions-Host/4.0.0.0",
+		"X-Azure-Functions-Hostversion": "4.0.0.0", "Accept-Encoding": "",
+	} {
+		if got := c.Header.Get(name); got != want {
+			t.Errorf("header %s is %q, want %q", name, got, want)
+		}
+	}
+	id := c.Header.Get("X-Azure-Functions-InvocationId")
+	if len(id) != 36 {
+		t.Errorf("invocation id %q", id)
+	}
+	if want := `{"Data":{"item":"\"{\\\"a\\\":\\\"é\\\"}\""},"Metadata":{"DequeueCount":"1",`; !strings.HasPrefix(c.Body, want) {
+		t.Errorf("document %s, want it to begin with %s", c.Body, want)
+	}
+	settle(t, r.work, 0)
+	for _, want := range [][]string{
+		{`"info"`, `"from the answer"`, id},
+		{`"info"`, `"to stdout"`},
+		{`"error"`, `"to stderr"`},
+	} {
+		eventually(t, fmt.Sprint("log line ", want), func() bool { return len(r.log.lines(want...)) == 1 })
+	}
+	r.Close() // what the handler said last without an end of line is told when it ends
+	if len(r.log.lines(`"warn"`, `"with a Warning"`)) != 1 {
+		t.Error("no warning for a line on stderr that has one")
+	}
+}
+
+func TestQueueRetryAndPoison(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(n int, _ call) order {
+		switch n {
+		case 0:
+			return order{Status: 500}
+		case 1:
+			return order{Body: "{}"} // without Content-Type: application/json
+		}
+		return answer("[]")
+	})
+	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{})
+	text := encode("hopeless")
+	put(t, r.work, text)
+	settle(t, r.poison, 1)
+	settle(t, r.work, 0)
+	calls := o.all()
+	if len(calls) != 3 {
+		t.Fatalf("%d deliveries, want maxDequeueCount, 3", len(calls))
+	}
+	for i, c := range calls {
+		if want := fmt.Sprintf(`"DequeueCount":"%d"`, i+1); !strings.Contains(c.Body, want) {
+			t.Errorf("delivery %d without %s: %s", i+1, want, c.Body)
+		}
+	}
+	got, err := r.poison.Get(t.Context(), 1, time.Minute)
+	if err != nil || got[0].Text != text {
+		t.Errorf("poisoned %v, %v, want %q", got, err, text)
+	}
+}
+
+// TestCrash: a crash fails the invocations of its process, whose messages come
+// again, and the process is restarted; after the third, by another instance.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(n int, _ call) order {
+		if n < 3 {
+			return exit(9)
+		}
+		return answer("{}")
+	})
+	queues := `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":9}},`
+	r := startRig(t, o, map[string]string{"host.json": hostJSON(queues), "Work/function.json": queueFunction}, host.Options{})
+	put(t, r.work, encode("a"))
+	calls := o.wait(t, 4)
+	settle(t, r.work, 0)
+	seen := map[int]bool{}
+	for _, c := range calls {
+		seen[c.PID] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("deliveries in %d processes, want 4", len(seen))
+	}
+	if got := len(r.log.lines("exited with code 9")); got != 3 {
+		t.Errorf("%d crashes logged, want 3", got)
+	}
+	if len(r.log.lines("another takes its place")) != 1 {
+		t.Error("the instance did not give up after 3 failures")
+	}
+}
+
+// TestFunctionTimeout: a function that runs too long takes its process with it, and
+// what else runs there.
+func TestFunctionTimeout(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	o := newOrders(t, func(n int, c call) order {
+		if n < 2 {
+			<-release
+		}
+		return answer("{}")
+	})
+	t.Cleanup(func() { close(release) })
+	files := map[string]string{"host.json": hostJSON(`"functionTimeout":"00:00:01",` + fastQueues), "Work/function.json": queueFunction}
+	r := startRig(t, o, files, host.Options{})
+	put(t, r.work, encode("a"))
+	put(t, r.work, encode("b"))
+	calls := o.wait(t, 4)
+	settle(t, r.work, 0)
+	if calls[0].PID != calls[1].PID || calls[2].PID == calls[0].PID || calls[3].PID != calls[2].PID {
+		t.Errorf("processes %d %d %d %d, want one, and another for the retries", calls[0].PID, calls[1].PID, calls[2].PID, calls[3].PID)
+	}
+	if len(r.log.lines("exceeded functionTimeout")) == 0 || len(r.log.lines("exited with code")) != 0 {
+		t.Error("the log must tell of a time-out and not of a failure")
+	}
+}
+
+func TestExit(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(n int, _ call) order { return exit([]int{200, 200, 200, 0}[n]) })
+	files := map[string]string{
+		"host.json":           hostJSON(""),
+		"Web/function.json":   webFunction("web", "anonymous", ""),
+		"Other/function.json": queueFunction,
+	}
+	r := startRig(t, o, files, host.Options{})
+	pid := 0
+	for n := range 4 {
+		eventually(t, "another process", func() bool { return r.PIDs()[0] != pid && r.PIDs()[0] != 0 })
+		pid = r.PIDs()[0]
+		if resp := get(t, r.URL()+"/api/web"); resp.StatusCode != 500 {
+			t.Errorf("request %d: status %d", n, resp.StatusCode)
+		}
+	}
+	if len(o.all()) != 4 || len(r.log.lines("process is restarted")) != 3 || len(r.log.lines("another takes its place")) != 0 {
+		t.Error("exit code 200 must restart the handler, and never count as a failure")
+	}
+	eventually(t, "told of exit code 0", func() bool { return len(r.log.lines("exited with code 0")) == 1 })
+	if resp := get(t, r.URL()+"/api/web"); resp.StatusCode != 500 {
+		t.Errorf("after exit code 0: status %d", resp.StatusCode)
+	}
+}
+
+// TestKill: SIGKILL is a crash like any other.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	started := make(chan struct{}, 2)
+	o := newOrders(t, func(n int, _ call) order {
+		if n == 0 {
+			started <- struct{}{}
+			<-t.Context().Done()
+		}
+		return answer("{}")
+	})
+	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{Instances: 2})
+	put(t, r.work, encode("a"))
+	<-started
+	pids := r.PIDs()
+	for i, pid := range pids {
+		if pid == o.all()[0].PID && !r.Kill(i) {
+			t.Error("there was no process")
+		}
+	}
+	o.wait(t, 2)
+	settle(t, r.work, 0)
+	eventually(t, "two processes", func() bool { now := r.PIDs(); return now[0] != 0 && now[1] != 0 })
+	if cmp.Equal(pids, r.PIDs()) {
+		t.Error("the processes are the same as before")
+	}
+}
+
+// TestLose: nobody settles the messages of a lost instance; they come back when
+// their lease ends.
+func TestLose(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(n int, _ call) order {
+		if n == 0 {
+			<-t.Context().Done()
+		}
+		return answer("{}")
+	})
+	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{Lease: 2 * time.Second})
+	put(t, r.work, encode("a"))
+	o.wait(t, 1)
+	lost := time.Now()
+	r.Lose(0)
+	o.wait(t, 2)
+	if took := time.Since(lost); took < time.Second {
+		t.Errorf("the message came back after %v, before its lease ended", took)
+	}
+	settle(t, r.work, 0)
+}
+
+func TestStartFails(t *testing.T) {
+	t.Parallel()
+	good := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("web", "anonymous", "")}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	tests := []struct {
+		name    string
+		files   map[string]string
+		options host.Options
+		want    string
+	}{
+		{"no app", nil, host.Options{}, "not the root of a function app"},
+		{"bad app", map[string]string{"host.json": `{}`}, host.Options{}, "version must be"},
+		{"no executable", good, host.Options{}, "absent"},
+		{"handler exits", good, host.Options{Executable: os.Args[0], Settings: map[string]string{roleVariable: "child", "HOST_TEST_START": "no luck"}}, "with code 3"},
+		{"address taken", good, host.Options{Addr: taken.Addr().String()}, "address already in use"},
+		{
+			"no storage", map[string]string{"host.json": hostJSON(""), "Work/function.json": strings.Replace(queueFunction, `"name"`, `"connection":"Nowhere","name"`, 1)},
+			host.Options{}, "Work/function.json: connection: setting Nowhere is missing",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.options.Root = writeApp(t, test.files)
+			if test.options.Addr == "" {
+				test.options.Addr = "127.0.0.1:0"
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			h, err := host.Start(ctx, test.options)
+			if err == nil {
+				h.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// BenchmarkInvocation measures what the host and the storage cost: the function
+// does nothing.
+func BenchmarkInvocation(b *testing.B) {
+	account, settings := newStorage(b)
+	queue, err := account.Queue("work")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := queue.Create(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	text := encode(strings.Repeat("x", 500))
+	for range b.N {
+		if err := queue.Put(b.Context(), text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	settings[roleVariable] = "child"
+	files := map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}
+	b.ResetTimer()
+	h, err := host.Start(b.Context(), host.Options{
+		Root: writeApp(b, files), Executable: os.Args[0], Addr: "127.0.0.1:0", Instances: 2, Settings: settings,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Close()
+	settle(b, queue, 0)
+}

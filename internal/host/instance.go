@@ -1,0 +1,240 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Why an instance ends.
+var (
+	errGaveUp = errors.New("the handler process failed 3 times within 30 minutes")
+	errLost   = errors.New("the instance was lost")
+)
+
+// replaceDelay is how long the place of an instance that gave up stays empty. In
+// the cloud the platform takes its time, too.
+const replaceDelay = 2 * time.Second
+
+// instance is one machine of the app: a handler process that is kept alive, and
+// the listeners that feed it. When it is lost or gives up, another takes its place.
+type instance struct {
+	id   int
+	host *Host
+	log  zerolog.Logger
+
+	first     sync.Once  // guards started
+	started   chan error // gets the outcome of the first start
+	mu        sync.Mutex // guards the fields below
+	process   *process   // nil while there is none that is ready
+	published chan struct{}
+	lose      context.CancelCauseFunc // ends the present instance
+}
+
+func newInstance(h *Host, id int) *instance {
+	return &instance{
+		id: id, host: h, log: h.options.Log.With().Int("instance", id).Logger(),
+		started: make(chan error, 1), published: make(chan struct{}), lose: func(error) {},
+	}
+}
+
+// run keeps the place of the instance filled until ctx ends.
+func (in *instance) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		life, lose := context.WithCancelCause(ctx)
+		in.mu.Lock()
+		in.lose = lose
+		in.mu.Unlock()
+		var listeners sync.WaitGroup
+		for _, l := range in.host.listeners(in) {
+			listeners.Go(func() {
+				if _, err := in.ready(life); err == nil { // nothing is taken before it can be run
+					l.run(life)
+				}
+			})
+		}
+		err := in.supervise(life)
+		lose(err)
+		listeners.Wait()
+		if in.reportStart(err) {
+			return // it was never ready: Start fails
+		}
+		if ctx.Err() == nil && !errors.Is(err, errLost) {
+			in.log.Error().Msgf("%v: the real host would shut this instance down; another takes its place in %v", err, replaceDelay)
+			sleep(ctx, replaceDelay)
+		}
+	}
+}
+
+// reportStart tells Start how the first start went. It reports whether it was the
+// first call, which alone counts.
+func (in *instance) reportStart(err error) (first bool) {
+	in.first.Do(func() {
+		in.started <- err
+		first = true
+	})
+	return first
+}
+
+// supervise runs the handler process and restarts it as the host does, until ctx
+// ends or the process has failed too often.
+func (in *instance) supervise(ctx context.Context) error {
+	runtime.LockOSThread() // see contain
+	defer runtime.UnlockOSThread()
+	var failures failures
+	ever := false // it was ready
+	for {
+		p, err := in.start(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			in.log.Error().Err(err).Msg("the handler process does not start")
+			if !ever && !errors.Is(err, errExited) {
+				return err
+			}
+			if failures.add(time.Now()) {
+				return fmt.Errorf("%w: %w", errGaveUp, err)
+			}
+			continue
+		}
+		ever = true
+		in.reportStart(nil)
+		switch in.attend(ctx, p) {
+		case stopped:
+			return context.Cause(ctx)
+		case gone:
+			in.log.Error().Msg("the handler process exited with code 0: the host does not restart it, and every invocation fails until the app is restarted")
+			in.publish(p) // requests go to a port where nobody listens
+			<-ctx.Done()
+			in.publish(nil)
+			return context.Cause(ctx)
+		case failed:
+			in.log.Error().Msgf("the handler process exited with code %d", p.code)
+			if failures.add(time.Now()) {
+				return errGaveUp
+			}
+		case restart:
+			in.log.Info().Msg("the handler process is restarted")
+		}
+	}
+}
+
+// start starts a process and waits until it is ready.
+func (in *instance) start(ctx context.Context) (*process, error) {
+	p, err := startProcess(in.host.command, in.log)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.waitReady(ctx, in.host.client, in.host.app.Handler.InitTimeout); err != nil {
+		p.recycle()
+		if errors.Is(err, errExited) {
+			err = fmt.Errorf("%w, with code %d", err, p.code)
+		}
+		return nil, err
+	}
+	in.log.Info().Int("pid", p.cmd.Process.Pid).Str("url", p.url).Msg("the handler process is ready")
+	return p, nil
+}
+
+// attend lets invocations go to the process until it ends or ctx does.
+func (in *instance) attend(ctx context.Context, p *process) outcome {
+	in.publish(p)
+	defer in.publish(nil)
+	select {
+	case <-ctx.Done():
+		p.recycle()
+		return stopped
+	case <-p.done:
+		return afterExit(p.code, p.wanted.Load())
+	}
+}
+
+// publish makes p the process that invocations go to; nil makes them wait.
+func (in *instance) publish(p *process) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.process = p
+	if p != nil {
+		close(in.published)
+		in.published = make(chan struct{})
+	}
+}
+
+// ready returns the process, and waits for one if it is being started.
+func (in *instance) ready(ctx context.Context) (*process, error) {
+	for {
+		in.mu.Lock()
+		p, published := in.process, in.published
+		in.mu.Unlock()
+		if p != nil {
+			return p, nil
+		}
+		select {
+		case <-published:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// current returns the process that is ready, or nil.
+func (in *instance) current() *process {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.process
+}
+
+// outcome is what the host does when a process has ended.
+type outcome int
+
+const (
+	stopped outcome = iota
+	restart         // as intended
+	failed          // restart, and count
+	gone            // do nothing
+)
+
+// afterExit holds the host's rules for a handler that exits: 0 is the end, 200 asks
+// for a restart, and anything else is a failure. (WorkerProcess of azure-functions-host)
+func afterExit(code int, wanted bool) outcome {
+	switch {
+	case wanted, code == 200:
+		return restart
+	case code == 0:
+		return gone
+	}
+	return failed
+}
+
+// failures counts a handler's failures as the host does: the third that follows
+// the one before within 30 minutes ends the instance. (HttpFunctionInvocationDispatcher
+// of azure-functions-host)
+type failures struct {
+	count int
+	last  time.Time
+}
+
+// add counts a failure and reports whether there were too many.
+func (f *failures) add(now time.Time) bool {
+	if now.Sub(f.last) > 30*time.Minute {
+		f.count = 0
+	}
+	f.count, f.last = f.count+1, now
+	return f.count >= 3
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

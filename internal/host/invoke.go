@@ -1,0 +1,115 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"tablesweep/internal/host/app"
+	"tablesweep/internal/host/envelope"
+)
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 128 << 20
+
+// invocation is one run of a function on an instance.
+type invocation struct {
+	in       *instance
+	function app.Function
+	id       string
+}
+
+func (in *instance) newInvocation(f app.Function) invocation {
+	return invocation{in: in, function: f, id: uuid.NewString()}
+}
+
+// envelope returns what the host tells the handler of the run.
+func (v invocation) envelope() envelope.Invocation {
+	return envelope.Invocation{
+		Function: v.function.Name, Binding: v.function.Binding, Time: time.Now(), RandGUID: uuid.NewString(),
+	}
+}
+
+// within calls do with the handler's URL. The function's time runs from here, the
+// wait for a process that is being restarted included; when it is over, the process
+// is killed, and every other invocation in it fails, too.
+func (v invocation) within(ctx context.Context, do func(ctx context.Context, url string) error) (err error) {
+	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
+	start := time.Now()
+	log.Debug().Msg("executing")
+	defer func() {
+		log.Debug().Dur("ms", time.Since(start)).Bool("succeeded", err == nil).Msg("executed")
+	}()
+	var errTimeout error
+	if limit := v.in.host.app.FunctionTimeout; limit > 0 {
+		errTimeout = fmt.Errorf("function %s exceeded functionTimeout, %v: its handler process was killed with all that ran in it", v.function.Name, limit)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
+		defer cancel()
+	}
+	p, err := v.in.ready(ctx)
+	if err == nil {
+		err = do(ctx, p.url)
+	}
+	if errors.Is(err, envelope.ErrNoAnswer) {
+		log.Error().Err(err).Msg("the invocation hangs")
+		<-ctx.Done()
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil && cause == errTimeout {
+		if p != nil {
+			p.recycle()
+		}
+		err = cause
+	}
+	if err != nil && ctx.Err() == nil || errTimeout != nil && err == errTimeout {
+		log.Error().Err(err).Msg("the invocation failed")
+	}
+	return err
+}
+
+// invoke sends the document to the handler and returns its answer.
+func (v invocation) invoke(ctx context.Context, document []byte) (a envelope.Answer, err error) {
+	err = v.within(ctx, func(ctx context.Context, url string) error {
+		a, err = v.post(ctx, url, document)
+		return err
+	})
+	for _, line := range a.Logs {
+		v.in.log.Info().Str("function", v.function.Name).Str("invocation", v.id).Msg(line)
+	}
+	return a, err
+}
+
+func (v invocation) post(ctx context.Context, url string, document []byte) (envelope.Answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/"+v.function.Name, bytes.NewReader(document))
+	if err != nil {
+		return envelope.Answer{}, err
+	}
+	// The host writes the document as it goes (ObjectContent), so that the handler
+	// is not told its length.
+	req.ContentLength = -1
+	req.Header.Set("Content-Type", envelope.ContentType)
+	req.Header.Set("User-Agent", envelope.UserAgent)
+	v.mark(req)
+	resp, err := v.in.host.client.Do(req)
+	if err != nil {
+		return envelope.Answer{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return envelope.Answer{}, fmt.Errorf("read the handler's answer: %w", err)
+	}
+	return envelope.ParseAnswer(resp.StatusCode, resp.Header.Get("Content-Type"), body)
+}
+
+// mark sets the headers that every request of the host has.
+func (v invocation) mark(req *http.Request) {
+	req.Header.Set(envelope.HeaderInvocation, v.id)
+	req.Header.Set(envelope.HeaderHostVersion, envelope.HostVersion)
+}

@@ -1,0 +1,247 @@
+package host
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/host/app"
+	"tablesweep/internal/storage"
+)
+
+// queue is what a listener needs of a queue. [storage.Queue] is one.
+type queue interface {
+	Name() string
+	Create(ctx context.Context) error
+	Put(ctx context.Context, text string) error
+	Get(ctx context.Context, n int, hidden time.Duration) ([]storage.Message, error)
+	Update(ctx context.Context, m storage.Message, hidden time.Duration) (popReceipt string, err error)
+	Delete(ctx context.Context, m storage.Message) error
+}
+
+// The queue extension takes messages for 10 minutes and renews that at half time;
+// it waits at least 100 ms between polls and, on a developer's machine, 2 s at most.
+// (QueueListener and QueuePollingIntervals of the queue extension)
+const (
+	defaultLease = 10 * time.Minute
+	minPolling   = 100 * time.Millisecond
+	maxPolling   = 2 * time.Second
+	// settling bounds the last word about a message, which is said even while the
+	// host stops.
+	settling = 10 * time.Second
+)
+
+// listener polls one queue for one function of one instance.
+type listener struct {
+	queue   queue
+	poison  queue // nil if failed messages have nowhere to go
+	options app.Queues
+	lease   time.Duration
+	invoke  func(ctx context.Context, m storage.Message, text string) error
+	log     zerolog.Logger
+}
+
+// run polls until ctx ends, and returns when every message that it took is settled.
+// It gets batchSize messages as soon as no more than newBatchThreshold are running.
+func (l *listener) run(ctx context.Context) {
+	finished := make(chan struct{})
+	running := 0
+	defer func() {
+		for ; running > 0; running-- {
+			<-finished
+		}
+	}()
+	pause := backoff{most: min(l.options.MaxPolling, maxPolling)}
+	found := false // a message since the last pause
+	for ctx.Err() == nil {
+		for running > l.options.NewBatchThreshold {
+			<-finished
+			running--
+		}
+		messages, err := l.get(ctx)
+		if err != nil && ctx.Err() == nil {
+			l.log.Warn().Err(err).Msg("can't read the queue")
+		}
+		for _, m := range messages {
+			running++
+			go func() { // ends when the message is settled; run waits for it
+				l.process(ctx, m)
+				finished <- struct{}{}
+			}()
+		}
+		if len(messages) > 0 {
+			found = true
+			continue
+		}
+		timer := time.NewTimer(pause.next(found, rand.Float64()))
+		found = false
+		for waiting := true; waiting; {
+			select {
+			case <-finished:
+				running--
+			case <-timer.C:
+				waiting = false
+			case <-ctx.Done():
+				waiting = false
+			}
+		}
+		timer.Stop()
+	}
+}
+
+// get takes messages. It goes on for a moment when ctx ends: messages that were
+// taken by a request that is given up would be hidden for their whole lease.
+func (l *listener) get(ctx context.Context) ([]storage.Message, error) {
+	getting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		sleep(getting, settling)
+		cancel()
+	})()
+	return l.queue.Get(getting, l.options.BatchSize, l.lease)
+}
+
+// process runs the function for a message and settles the message.
+func (l *listener) process(ctx context.Context, m storage.Message) {
+	log := l.log.With().Str("message", m.ID).Int("delivery", m.DequeueCount).Logger()
+	text, err := decode(m.Text, l.options.Base64)
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case m.DequeueCount > l.options.MaxDequeue:
+		err = fmt.Errorf("delivered more than %d times", l.options.MaxDequeue)
+	case err != nil:
+		log.Error().Err(err).Msg("the function is not invoked for this message")
+	default:
+		err = l.invokeRenewing(ctx, &m, text)
+	}
+	if errors.Is(context.Cause(ctx), errLost) {
+		return // nobody is left to settle it: it comes back when its lease ends
+	}
+	ended := ctx.Err() != nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
+	defer cancel()
+	if err := l.settle(ctx, m, err, ended); err != nil {
+		log.Warn().Err(err).Msg("the message could not be settled, and comes back when its lease ends")
+	}
+}
+
+// settle deletes a message whose function succeeded. A failed one is made visible
+// again after visibilityTimeout or, the last time, moved to the poison queue. When
+// the host is stopping, a message is handed back at once.
+func (l *listener) settle(ctx context.Context, m storage.Message, failure error, stopping bool) error {
+	switch {
+	case failure == nil:
+		return taken(l.queue.Delete(ctx, m))
+	case stopping:
+		_, err := l.queue.Update(ctx, m, 0)
+		return taken(err)
+	case l.poison == nil:
+		return nil // stays hidden for its lease: no fast endless loop
+	case m.DequeueCount < l.options.MaxDequeue:
+		_, err := l.queue.Update(ctx, m, l.options.Visibility)
+		return taken(err)
+	}
+	l.log.Warn().Str("message", m.ID).Msgf("message has reached MaxDequeueCount of %d: moving it to queue %s", l.options.MaxDequeue, l.poison.Name())
+	err := l.poison.Put(ctx, m.Text)
+	if storage.NotFound(err) {
+		if err = l.poison.Create(ctx); err == nil {
+			err = l.poison.Put(ctx, m.Text)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return taken(l.queue.Delete(ctx, m))
+}
+
+// taken ignores that somebody else has the message by now, whose affair it then is.
+func taken(err error) error {
+	if storage.NotFound(err) || storage.HasCode(err, "PopReceiptMismatch") {
+		return nil
+	}
+	return err
+}
+
+// invokeRenewing invokes the function and keeps the message hidden meanwhile. m gets
+// the newest pop receipt.
+func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text string) error {
+	renewing, stop := context.WithCancel(ctx)
+	renewed := make(chan struct{})
+	receipt := m.PopReceipt
+	go func(m storage.Message) { // ends with stop
+		defer close(renewed)
+		every := time.NewTicker(l.lease / 2)
+		defer every.Stop()
+		for {
+			select {
+			case <-renewing.Done():
+				return
+			case <-every.C:
+			}
+			// Not with renewing: a renewal that is given up half-way may have
+			// changed the pop receipt.
+			next, err := l.queue.Update(ctx, m, l.lease)
+			if err == nil {
+				m.PopReceipt, receipt = next, next
+			} else if ctx.Err() == nil {
+				l.log.Warn().Err(err).Str("message", m.ID).Msg("the message could not be kept hidden")
+			}
+		}
+	}(*m)
+	err := l.invoke(ctx, *m, text)
+	stop()
+	<-renewed
+	m.PopReceipt = receipt
+	return err
+}
+
+// decode returns a message's text. The real host fails a message that it can't
+// decode without a word, and without invoking the function.
+func decode(text string, isBase64 bool) (string, error) {
+	if !isBase64 {
+		return text, nil
+	}
+	b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+	if err != nil {
+		return "", fmt.Errorf(`the message is not base64, which host.json's messageEncoding demands: encode it, or set "none": %w`, err)
+	}
+	if !utf8.Valid(b) {
+		return "", errors.New("the message is not UTF-8 text")
+	}
+	return string(b), nil
+}
+
+// backoff is the host's RandomizedExponentialBackoffStrategy: the least wait after
+// a message, then about twice as long each time.
+type backoff struct {
+	most     time.Duration
+	current  time.Duration
+	exponent int
+}
+
+// next returns the next wait. random is in [0, 1).
+func (b *backoff) next(found bool, random float64) time.Duration {
+	if found {
+		b.current, b.exponent = min(minPolling, b.most), 1
+		return b.current
+	}
+	if b.current == b.most {
+		return b.most
+	}
+	wait := minPolling
+	if b.exponent > 0 {
+		wait += time.Duration((0.8 + 0.4*random) * math.Pow(2, float64(b.exponent-1)) * float64(minPolling))
+	}
+	b.current = min(wait, b.most)
+	b.exponent++
+	return b.current
+}

@@ -1,0 +1,205 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/host/app"
+)
+
+// The real host asks a starting handler for / this often, and takes any HTTP
+// answer for a yes. (WorkerConstants of azure-functions-host)
+const readyPoll = 25 * time.Millisecond
+
+// command is what an instance starts.
+type command struct {
+	path string
+	args []string
+	dir  string
+	root string
+	env  []string
+}
+
+// newCommand resolves the handler's executable and its environment. A relative
+// path names a file of the app if there is one, else a program on the PATH.
+func newCommand(o Options, h app.Handler, settings settings) command {
+	root := o.Root
+	if abs, err := filepath.Abs(root); err == nil {
+		root = abs
+	}
+	c := command{path: o.Executable, args: o.Args, dir: filepath.Join(root, h.Directory), root: root}
+	if c.path == "" {
+		c.path, c.args = h.Executable, h.Arguments
+		if inRoot := filepath.Join(root, c.path); !filepath.IsAbs(c.path) && isFile(inRoot) {
+			c.path = inRoot
+		}
+	}
+	c.env = append(settings.environ(), "FUNCTIONS_WORKER_RUNTIME=custom")
+	return c
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// process is a running handler process.
+type process struct {
+	cmd    *exec.Cmd
+	url    string        // without a slash at its end
+	done   chan struct{} // closed when it has ended
+	code   int           // exit code, valid after done
+	wanted atomic.Bool   // the host itself ended it
+}
+
+// startProcess starts a handler process. The calling goroutine must be locked to
+// its thread until the process has ended: see [contain].
+func startProcess(c command, log zerolog.Logger) (*process, error) {
+	port, err := unusedPort()
+	if err != nil {
+		return nil, err
+	}
+	id := uuid.NewString()
+	cmd := exec.Command(c.path, c.args...)
+	cmd.Dir = c.dir
+	cmd.Env = append(c.env[:len(c.env):len(c.env)],
+		fmt.Sprintf("FUNCTIONS_CUSTOMHANDLER_PORT=%d", port), "FUNCTIONS_CUSTOMHANDLER_WORKER_ID="+id,
+		fmt.Sprintf("FUNCTIONS_HTTPWORKER_PORT=%d", port), "FUNCTIONS_HTTPWORKER_ID="+id,
+		"FUNCTIONS_APP_ROOT_PATH="+c.root)
+	stdout := &lineWriter{line: func(s string) { log.Info().Msg(s) }}
+	stderr := &lineWriter{line: func(s string) { log.WithLevel(stderrLevel(s)).Msg(s) }}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = 2 * time.Second // if a grandchild keeps the pipes open
+	contain(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start handler: %w", err)
+	}
+	p := &process{cmd: cmd, url: fmt.Sprintf("http://127.0.0.1:%d", port), done: make(chan struct{})}
+	go func() { // ends with the process
+		_ = cmd.Wait() // the exit code says it all
+		stdout.flush()
+		stderr.flush()
+		p.code = exitCode(cmd.ProcessState)
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// unusedPort asks the system for a free port, as the real host does. Another
+// program may take it first: the handler then exits, and is restarted on another.
+func unusedPort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// exitCode is a process's exit code, which for a process ended by a signal is -1
+// in Go and 128 and more elsewhere. Nothing here depends on which.
+func exitCode(s *os.ProcessState) int {
+	if s == nil {
+		return -1
+	}
+	return s.ExitCode()
+}
+
+// stderrLevel is the level of a line that the handler writes to stderr: Error, but
+// Warning if it says so. (WorkerProcess of azure-functions-host)
+func stderrLevel(line string) zerolog.Level {
+	if strings.Contains(strings.ToLower(line), "warn") {
+		return zerolog.WarnLevel
+	}
+	return zerolog.ErrorLevel
+}
+
+var errExited = errors.New("the handler process exited before it answered")
+
+// waitReady waits until the process answers HTTP requests.
+func (p *process) waitReady(ctx context.Context, client *http.Client, limit time.Duration) error {
+	tooLate := fmt.Errorf("the handler did not answer at %s within %v: it must listen on 127.0.0.1 and the port in FUNCTIONS_CUSTOMHANDLER_PORT", p.url, limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, tooLate)
+	defer cancel()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/", nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := client.Do(req); err == nil {
+			_ = resp.Body.Close()
+			return nil
+		}
+		select {
+		case <-p.done:
+			return errExited
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(readyPoll):
+		}
+	}
+}
+
+// recycle ends the process at once because the host wants it so. The real host
+// knows no other way: it sends no signal first.
+func (p *process) recycle() {
+	p.wanted.Store(true)
+	p.kill()
+}
+
+// kill ends the process with SIGKILL and waits for its end.
+func (p *process) kill() {
+	select {
+	case <-p.done: // its id may be another's by now
+	default:
+		killGroup(p.cmd)
+		<-p.done
+	}
+}
+
+// lineWriter hands on what is written to it line by line. A very long line is cut
+// into pieces.
+type lineWriter struct {
+	line func(string)
+	rest []byte
+}
+
+const maxLine = 64 << 10
+
+// Write implements [io.Writer].
+func (w *lineWriter) Write(b []byte) (int, error) {
+	w.rest = append(w.rest, b...)
+	for {
+		i := bytes.IndexByte(w.rest, '\n')
+		if i < 0 && len(w.rest) < maxLine {
+			return len(b), nil
+		}
+		if i < 0 {
+			i = len(w.rest) - 1
+		}
+		w.line(strings.TrimRight(string(w.rest[:i+1]), "\r\n"))
+		w.rest = w.rest[i+1:]
+	}
+}
+
+func (w *lineWriter) flush() {
+	if len(w.rest) > 0 {
+		w.line(string(w.rest))
+		w.rest = nil
+	}
+}
+
+var _ io.Writer = (*lineWriter)(nil)

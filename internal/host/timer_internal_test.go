@@ -1,0 +1,200 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/host/app"
+)
+
+// handlerFunc is a handler without a process: it answers invocations of an instance
+// in the test's own time.
+type handlerFunc func(*http.Request) (body string, err error)
+
+func (f handlerFunc) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := f(r)
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// newTestHost makes a host of n instances that f stands for.
+func newTestHost(a app.App, n int, f handlerFunc) *Host {
+	h := &Host{app: a, client: &http.Client{Transport: f}}
+	for i := range n {
+		in := newInstance(h, i)
+		in.publish(&process{url: fmt.Sprintf("http://instance%d", i)})
+		h.instances = append(h.instances, in)
+	}
+	return h
+}
+
+type tick struct {
+	Second       float64
+	Instance     string
+	Monitored    bool
+	Last, Next   float64 // seconds, -1 for never
+	PastDue      bool
+	AdjustForDST bool
+}
+
+// ticks runs a timer on two instances for a time, each run taking as long as
+// takes says, and returns what the function was told.
+func ticks(t *testing.T, trigger app.TimerTrigger, during time.Duration, takes func(i int) time.Duration) (list []tick) {
+	start := time.Now()
+	seconds := func(s string) float64 {
+		at, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			t.Errorf("bad time %q: %v", s, err)
+		}
+		if at.IsZero() {
+			return -1
+		}
+		return at.Sub(start).Seconds()
+	}
+	h := newTestHost(app.App{}, 2, func(r *http.Request) (string, error) {
+		var doc struct {
+			Data map[string]struct {
+				Schedule       struct{ AdjustForDST bool }
+				ScheduleStatus *struct{ Last, Next string }
+				IsPastDue      bool
+			}
+		}
+		if err := json.NewDecoder(r.Body).Decode(&doc); err != nil {
+			t.Error(err)
+		}
+		d := doc.Data["timer"]
+		k := tick{Second: time.Since(start).Seconds(), Instance: r.URL.Host, PastDue: d.IsPastDue, AdjustForDST: d.Schedule.AdjustForDST}
+		if s := d.ScheduleStatus; s != nil {
+			k.Monitored, k.Last, k.Next = true, seconds(s.Last), seconds(s.Next)
+		}
+		list = append(list, k)
+		time.Sleep(takes(len(list) - 1))
+		return "{}", nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), during)
+	defer cancel()
+	h.keepTimer(ctx, app.Function{Name: "Tick", Binding: "timer", Timer: &trigger})
+	return list
+}
+
+func mustSchedule(t *testing.T, s string) app.Schedule {
+	t.Helper()
+	schedule, err := app.ParseSchedule(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schedule
+}
+
+// TestTimer: a schedule fires once, whatever the number of instances, and takes
+// turns among them.
+func TestTimer(t *testing.T) {
+	t.Parallel()
+	noTime := func(int) time.Duration { return 0 }
+	tests := []struct {
+		name    string
+		trigger app.TimerTrigger
+		during  time.Duration
+		takes   func(int) time.Duration
+		want    []tick
+	}{
+		// Time starts at midnight UTC in a bubble.
+		{"every minute", app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *"), UseMonitor: true}, 130 * time.Second, noTime, []tick{
+			{60, "instance1", true, -1, 60, false, true},
+			{120, "instance0", true, 60, 120, false, true},
+		}},
+		{"on start-up", app.TimerTrigger{Schedule: mustSchedule(t, "00:00:30"), RunOnStartup: true}, 40 * time.Second, noTime, []tick{
+			{0, "instance1", false, 0, 0, false, false},
+			{30, "instance0", false, 0, 0, false, false},
+		}},
+		{
+			"a run that takes longer than the schedule", app.TimerTrigger{Schedule: mustSchedule(t, "*/10 * * * * *")}, 39 * time.Second,
+			func(i int) time.Duration { return []time.Duration{25 * time.Second, 0, 0}[i] }, []tick{
+				{10, "instance1", false, 0, 0, false, true},
+				{35, "instance0", false, 0, 0, false, true}, // once for 20 and 30
+			},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				if diff := cmp.Diff(test.want, ticks(t, test.trigger, test.during, test.takes)); diff != "" {
+					t.Errorf("ticks (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestTimerGoesOn: a failing run doesn't stop the schedule.
+func TestTimerGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		h := newTestHost(app.App{}, 1, func(*http.Request) (string, error) {
+			runs++
+			return "", errors.New("no")
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour+time.Second)
+		defer cancel()
+		h.keepTimer(ctx, app.Function{Name: "Tick", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *")}})
+		if runs != 60 {
+			t.Errorf("%d runs in an hour, want 60", runs)
+		}
+	})
+}
+
+// TestWaitsForRestart: an invocation waits for a process that is being restarted.
+func TestWaitsForRestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newTestHost(app.App{FunctionTimeout: time.Minute}, 1, func(*http.Request) (string, error) { return "{}", nil })
+		in := h.instances[0]
+		p := in.current()
+		in.publish(nil)
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			time.Sleep(10 * time.Second)
+			in.publish(p)
+		})
+		start := time.Now()
+		_, err := in.newInvocation(app.Function{Name: "Work"}).invoke(t.Context(), nil)
+		if took := time.Since(start); err != nil || took != 10*time.Second {
+			t.Errorf("error %v after %v, want success after 10 s", err, took)
+		}
+		wait.Wait()
+	})
+}
+
+// TestHangsWithoutAnswer: an empty answer or null keeps the invocation until
+// functionTimeout.
+func TestHangsWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"", "null"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newTestHost(app.App{FunctionTimeout: time.Minute}, 1, func(*http.Request) (string, error) { return body, nil })
+			h.instances[0].process.done = make(chan struct{})
+			close(h.instances[0].process.done) // nothing to kill
+			start := time.Now()
+			_, err := h.instances[0].newInvocation(app.Function{Name: "Work"}).invoke(t.Context(), nil)
+			if took := time.Since(start); took != time.Minute || err == nil || !strings.Contains(err.Error(), "exceeded functionTimeout") {
+				t.Errorf("answer %q: error %v after %v, want a time-out after 1m", body, err, took)
+			}
+		})
+	}
+}
