@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/engine"
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/storage"
+)
+
+// settling is how long messages may be left after the last scan's end: those that
+// a lost machine took come back when their lease ends, five times at most.
+const settling = (maxDequeueCount + 1) * (lease + time.Minute)
+
+// settle waits until nothing is left to do: no message in a queue, no scan listed as
+// open. It looks twice, for there may be late requests under way.
+func (w *world) settle() {
+	end, quiet := time.Now().Add(settling), false
+	for time.Now().Before(end) {
+		messages, open := w.left()
+		if messages == 0 && open == 0 && (quiet || w.plan.Late == 0) {
+			return
+		}
+		quiet = messages == 0 && open == 0
+		time.Sleep(maxLate + 5*time.Second)
+	}
+	messages, open := w.left()
+	w.violated("%d messages and %d open scans are left %v after the last scan's end", messages, open, settling)
+}
+
+// left counts what is left to do.
+func (w *world) left() (messages, open int) {
+	ctx := context.Background()
+	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
+		for _, name := range []string{name, name + "-poison"} {
+			if n, err := w.queue(name).Length(ctx); err == nil {
+				messages += n
+			} else if !storage.NotFound(err) {
+				w.violated("queue %s: %v", name, err)
+			}
+		}
+	}
+	scans, err := w.ledger().Open(ctx)
+	if err != nil {
+		w.violated("open scans: %v", err)
+	}
+	return messages, len(scans)
+}
+
+func (w *world) queue(name string) *storage.Queue {
+	q, err := w.account.Queue(name)
+	if err != nil {
+		panic("sim: internal error: " + err.Error())
+	}
+	return q
+}
+
+// clearQueues loses all messages.
+func (w *world) clearQueues() {
+	ctx := context.Background()
+	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
+		for {
+			messages, err := w.queue(name).Get(ctx, storage.MaxGetMessages, time.Hour)
+			if err != nil || len(messages) == 0 {
+				break
+			}
+			for _, m := range messages {
+				_ = w.queue(name).Delete(ctx, m) // one left over does no harm
+			}
+		}
+	}
+}
+
+// check checks what must hold at the end.
+func (w *world) check() {
+	if err := w.storage.SetFaults(""); err != nil {
+		w.violated("faults: %v", err)
+	}
+	for _, id := range w.listed() {
+		if s, ok := w.planned(id); ok {
+			w.checkScan(id, expect(s.Request.Action, w.plan.Source, s.Destination))
+		}
+	}
+	for _, s := range w.plan.Scans {
+		if s.Request.Action.Destination != nil {
+			w.checkTable(s.Request.Action.Destination.Table, expect(s.Request.Action, w.plan.Source, s.Destination).rows)
+		}
+	}
+	w.checkLedger()
+	w.checkTable("Source", w.plan.Source)
+	if w.plan.Calm && w.stats.Resent > 0 {
+		w.violated("Maintain took %d messages for lost although nothing failed", w.stats.Resent)
+	}
+	if messages, open := w.left(); messages > 0 || open > 0 {
+		w.violated("%d messages and %d open scans are left", messages, open)
+	}
+}
+
+// checkLedger checks that the ledger has nothing but what belongs to a scan that the
+// witness saw begin, and hints.
+func (w *world) checkLedger() {
+	scans := w.listed()
+	for _, row := range w.table(stateTable) {
+		kind, id, _ := strings.Cut(row.Key.Row, "|")
+		switch pk := row.Key.Partition; {
+		case pk == "hints":
+		case pk == "scans" && kind == "a" && slices.Contains(scans, id):
+		case slices.Contains(scans, pk) && (kind == "s" || kind == "h" || kind == "d"):
+		default:
+			w.violated("the ledger keeps a row %q %q", pk, row.Key.Row)
+		}
+	}
+}
+
+// checkScan checks a scan's record.
+func (w *world) checkScan(id string, want expected) {
+	ctx := context.Background()
+	e, err := engine.New(engine.Options{Own: w.account, Accounts: map[string]*storage.Account{ownConnection: w.account}, StateTable: stateTable})
+	if err != nil {
+		w.violated("engine.New: %v", err)
+	}
+	s, err := e.Status(ctx, id)
+	if err != nil {
+		w.violated("status of scan %s: %v", id, err)
+		return
+	}
+	totals, err := w.ledger().Totals(ctx, id)
+	if err != nil {
+		w.violated("done steps of scan %s: %v", id, err)
+	}
+	pending, err := w.ledger().CountPending(ctx, id)
+	if err != nil || pending > 0 {
+		w.violated("scan %s has %d pending steps, %v", id, pending, err)
+	}
+	state := ledger.Succeeded
+	if want.failed > 0 {
+		state = ledger.Failed
+	}
+	got := expected{scanned: s.Rows.Scanned, written: s.Rows.Written, failed: s.Rows.Failed}
+	if s.State != state || got.scanned != want.scanned || got.written != want.written || got.failed != want.failed || s.Steps.Done != totals.Steps || totals.Rows != want.scanned {
+		w.violated("scan %s: %+v, done steps %+v, want %s with %d rows scanned, %d written, %d failed", id, s, totals, state, want.scanned, want.written, want.failed)
+	}
+	if s.FinishedAt == nil || (s.Error != "") != (state == ledger.Failed) {
+		w.violated("scan %s: %+v lacks its end or the reason", id, s)
+	}
+}
+
+func (w *world) table(name string) []storage.Entity {
+	var rows []storage.Entity
+	err := w.account.Table(name).All(context.Background(), storage.Query{}, func(p storage.Page) error {
+		rows = append(rows, p.Entities...)
+		return nil
+	})
+	if err != nil {
+		w.violated("read table %s: %v", name, err)
+	}
+	return rows
+}
+
+func (w *world) checkTable(name string, want []storage.Entity) {
+	got := w.table(name)
+	if slices.EqualFunc(got, want, storage.Equal) {
+		return
+	}
+	w.violated("table %s has %d rows that are not the %d wanted", name, len(got), len(want))
+	for i := range min(len(got), len(want)) {
+		if !storage.Equal(got[i], want[i]) {
+			w.violated("row %d is %v, want %v", i, strings.TrimSpace(got[i].Key.Partition+" "+got[i].Key.Row), want[i].Key)
+			return
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"slices"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// maxProperties is the most that a row can have, beside its keys and its time.
+const maxProperties = 252
+
+// expected is what a scan must come to.
+type expected struct {
+	rows                     []storage.Entity // at the destination
+	scanned, written, failed int64
+}
+
+// expect works out what a scan must come to in the simplest way: row by row.
+func expect(a engine.Action, source, destination []storage.Entity) expected {
+	x := expected{scanned: int64(len(source))}
+	if a.Type != engine.Copy {
+		return x
+	}
+	there := map[key.Key]storage.Entity{}
+	for _, row := range destination {
+		there[row.Key] = row
+	}
+	for _, row := range source {
+		old, exists := there[row.Key]
+		switch {
+		case a.Mode == copier.Merge && exists:
+			row = merge(old, row)
+			if len(row.Properties) > maxProperties {
+				x.failed++
+				continue
+			}
+		case exists && a.Mode == copier.Fail && !storage.Equal(old, row):
+			x.failed++
+			continue
+		case exists && a.Mode == copier.Skip && !storage.Equal(old, row):
+			continue
+		}
+		there[row.Key] = row
+		x.written++
+	}
+	for _, row := range there {
+		x.rows = append(x.rows, row)
+	}
+	slices.SortFunc(x.rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+	return x
+}
+
+func merge(old, row storage.Entity) storage.Entity {
+	merged := storage.Entity{Key: row.Key, Properties: slices.Clone(row.Properties)}
+	for _, p := range old.Properties {
+		if !slices.ContainsFunc(row.Properties, func(q storage.Property) bool { return q.Name == p.Name }) {
+			merged.Properties = append(merged.Properties, p)
+		}
+	}
+	return merged
+}

@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tablesweep/internal/host/envelope"
+)
+
+// pick returns a machine that stands, or nil.
+func (w *world) pick(what ...string) *machine {
+	var standing []*machine
+	for _, p := range w.places {
+		p.mu.Lock()
+		if p.machine != nil {
+			standing = append(standing, p.machine)
+		}
+		p.mu.Unlock()
+	}
+	if len(standing) == 0 {
+		return nil
+	}
+	return standing[draw(w.plan.Seed, append(what, time.Since(w.start).String())...)%uint64(len(standing))]
+}
+
+// keepTime fires the timer of Maintain every minute, on one machine. As the host has
+// it, a run that goes on keeps the next from starting, unless its machine is lost;
+// where the plan lets runs overlap, it does not.
+func (w *world) keepTime() {
+	var last <-chan error
+	for minute := 1; sleep(w.running, time.Until(w.start.Add(time.Duration(minute)*time.Minute))); minute++ {
+		if last != nil && !w.plan.Overlap {
+			select {
+			case <-last:
+			default:
+				continue
+			}
+		}
+		last = nil
+		if m := w.pick("timer"); m != nil {
+			last = m.invoke("Maintain", envelope.Timer(m.invocation("Maintain", "timer"), false, nil, false), "timer "+strconv.Itoa(minute))
+		}
+	}
+}
+
+// blackout loses every machine at once, and has a single one start later.
+func (w *world) blackout() {
+	if w.plan.Blackout == 0 || !sleep(w.running, w.plan.Blackout) {
+		return
+	}
+	w.mu.Lock()
+	w.lights = make(chan struct{})
+	w.mu.Unlock()
+	w.log.Info().Msg("blackout")
+	for _, p := range w.places {
+		p.mu.Lock()
+		if p.machine != nil {
+			p.machine.lose()
+		}
+		p.mu.Unlock()
+	}
+	sleep(w.running, w.plan.Darkness)
+	if w.plan.Cleared {
+		w.clearQueues()
+	}
+	close(w.lights)
+}
+
+// dark reports whether a blackout has been.
+func (w *world) dark() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lights != nil
+}
+
+// wait waits for the end of the blackout. It reports whether the place shall have
+// a machine again: only the first does.
+func (p *place) wait() bool {
+	if p.number > 0 {
+		return false
+	}
+	select {
+	case <-p.lights:
+		return true
+	case <-p.running.Done():
+		return false
+	}
+}
+
+// outages adds each outage's rules to the faults for its time.
+func (w *world) outages() {
+	for i, o := range w.plan.Outages {
+		w.group.Go(func() {
+			<-w.started // a start needs the source, too
+			if !sleep(w.running, o.From) {
+				return
+			}
+			w.outage(i, true)
+			end := time.Now().Add(o.For)
+			for w.running.Err() == nil && (time.Now().Before(end) || o.UntilFailed && !w.hasFailed()) {
+				sleep(w.running, 10*time.Second)
+			}
+			w.outage(i, false)
+		})
+	}
+}
+
+// outage switches an outage's rules on or off. Rules come before the plan's own.
+func (w *world) outage(i int, on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.raging = slices.DeleteFunc(w.raging, func(j int) bool { return j == i }); on {
+		w.raging = append(w.raging, i)
+	}
+	var rules []string
+	for _, j := range w.raging {
+		rules = append(rules, w.plan.Outages[j].Rules)
+	}
+	w.log.Info().Strs("outages", rules).Msg("faults")
+	if err := w.storage.SetFaults(strings.Join(append(rules, w.plan.Faults), ";")); err != nil {
+		w.violations = append(w.violations, "outage "+strconv.Itoa(i)+": "+err.Error())
+	}
+}
+
+func (w *world) hasFailed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
+}

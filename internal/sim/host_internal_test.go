@@ -1,0 +1,24 @@
+package sim
+
+import (
+	"os"
+	"testing"
+
+	"tablesweep/internal/host/app"
+)
+
+// TestHostIsSetAsTheApp compares the model of the host with host.json.
+func TestHostIsSetAsTheApp(t *testing.T) {
+	a, err := app.Load(os.DirFS("../.."), func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := app.Queues{
+		BatchSize: batchSize, NewBatchThreshold: newBatchThreshold, Visibility: visibilityTimeout,
+		MaxDequeue: maxDequeueCount, Base64: true,
+		MaxPolling: a.Queues.MaxPolling, // plans differ in it
+	}
+	if a.Queues != want || a.FunctionTimeout != functionTimeout {
+		t.Errorf("host.json has %+v and %v, the simulation %+v and %v", a.Queues, a.FunctionTimeout, want, functionTimeout)
+	}
+}

@@ -1,0 +1,236 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"tablesweep/internal/engine"
+	"tablesweep/internal/function"
+	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/storage"
+)
+
+// place is where one machine after the other stands.
+type place struct {
+	Machine
+	*world
+	number int
+
+	mu      sync.Mutex // guards the fields below
+	left    []Accident
+	machine *machine // nil while there is none
+}
+
+// machine is an instance of the app: the host's listeners and a handler process.
+type machine struct {
+	*place
+	name    string
+	gone    context.Context // ends when the machine is lost
+	lose    context.CancelFunc
+	account *storage.Account // the host's
+	lives   int              // handler processes so far
+
+	mu      sync.Mutex // guards process
+	process *process   // nil while there is none that is ready
+}
+
+// process is a handler process. It ends when gone does.
+type process struct {
+	gone    context.Context
+	end     context.CancelFunc
+	handler http.Handler
+}
+
+// take returns the next accident of one side, in a list, and removes it.
+func (p *place) take(host bool) []Accident {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, a := range p.left {
+		if a.Host == host {
+			p.left = append(p.left[:i:i], p.left[i+1:]...)
+			return []Accident{a}
+		}
+	}
+	return nil
+}
+
+// keep has a machine stand in the place until the run ends.
+func (p *place) keep() {
+	for life := 1; p.running.Err() == nil; life++ {
+		m := &machine{place: p, name: fmt.Sprintf("m%d.%d", p.number, life)}
+		m.gone, m.lose = context.WithCancel(p.running)
+		m.account = p.open(&wire{
+			world: p.world, name: m.name + " host", gone: m.gone, die: func(Kind) { m.lose() },
+			host: true, seen: map[uint64]int{}, accidents: p.take(true),
+		})
+		p.stand(m)
+		m.run()
+		p.stand(nil)
+		p.log.Info().Str("machine", m.name).Msg("lost")
+		if !sleep(p.running, p.Replace) || p.dark() && !p.wait() {
+			return
+		}
+	}
+}
+
+func (p *place) stand(m *machine) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.machine = m
+}
+
+// run runs the machine until it is lost. What it was doing then ends by itself.
+func (m *machine) run() {
+	defer m.lose()
+	for _, f := range function.Functions(nil) {
+		if f.Trigger == function.Queue {
+			m.group.Go(func() { m.listen(f) })
+		}
+	}
+	for m.gone.Err() == nil {
+		p := m.start()
+		if p != nil {
+			m.publish(p)
+			<-p.gone.Done()
+			m.publish(nil)
+			m.log.Info().Str("machine", m.name).Msg("handler ended")
+		}
+		if !sleep(m.gone, m.Restart) {
+			return
+		}
+	}
+}
+
+// start starts a handler process as package main does. It returns nil if the
+// process ends before it is ready.
+func (m *machine) start() *process {
+	m.lives++
+	gone, end := context.WithCancel(m.gone)
+	l := &wire{
+		world: m.world, name: m.name + " handler " + strconv.Itoa(m.lives), gone: gone,
+		seen: map[uint64]int{}, accidents: m.take(false),
+	}
+	l.die = func(k Kind) {
+		end()
+		if k == Loss {
+			m.lose()
+		}
+	}
+	account := m.open(l)
+	e, err := engine.New(engine.Options{
+		Own: account, Accounts: map[string]*storage.Account{ownConnection: account}, StateTable: stateTable,
+		Now: func() time.Time { return time.Now().Add(m.Skew) },
+	})
+	if err != nil {
+		m.violated("engine.New: %v", err)
+	}
+	if err := e.Prepare(gone); err != nil {
+		end()
+		return nil
+	}
+	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(e), m.appLog)}
+}
+
+func (m *machine) publish(p *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.process = p
+}
+
+// ready returns the handler process, and waits for one if there is none. It returns
+// nil when the machine is lost.
+func (m *machine) ready() *process {
+	for {
+		m.mu.Lock()
+		p := m.process
+		m.mu.Unlock()
+		if p != nil || m.gone.Err() != nil {
+			return p
+		}
+		sleep(m.gone, 100*time.Millisecond)
+	}
+}
+
+// functionTimeout is host.json's: a handler that works longer on an invocation is
+// killed, with all else that it does.
+const functionTimeout = 10 * time.Minute
+
+// answer is a handler's answer to an HTTP request.
+type answer struct {
+	status      int
+	contentType string
+	body        []byte
+	err         error // the process ended first
+}
+
+// invocationKey is where a context has what tells an invocation from others.
+type invocationKey struct{}
+
+// call has the handler answer a request. The answer comes at once when the process
+// ends. caller tells the call from others at the same time.
+func (m *machine) call(method, path string, body []byte, caller string) <-chan answer {
+	answered := make(chan answer, 1)
+	m.group.Go(func() {
+		p := m.ready()
+		if p == nil {
+			answered <- answer{err: errDead}
+			return
+		}
+		req := httptest.NewRequest(method, path, bytes.NewReader(body)).WithContext(context.WithValue(p.gone, invocationKey{}, caller))
+		if len(body) > 0 && path[:5] != "/api/" {
+			req.ContentLength = -1 // the host writes its document as it goes
+			req.Header.Set("Content-Type", envelope.ContentType)
+		}
+		req.Header.Set(envelope.HeaderInvocation, uuid.NewString())
+		done := make(chan answer, 1)
+		m.group.Go(func() {
+			w := httptest.NewRecorder()
+			p.handler.ServeHTTP(w, req)
+			resp := w.Result()
+			b, _ := io.ReadAll(resp.Body) // from memory
+			done <- answer{status: resp.StatusCode, contentType: resp.Header.Get("Content-Type"), body: b}
+		})
+		limit := time.NewTimer(functionTimeout)
+		defer limit.Stop()
+		select {
+		case a := <-done:
+			if p.gone.Err() != nil {
+				a = answer{err: errDead}
+			}
+			answered <- a
+		case <-p.gone.Done():
+			answered <- answer{err: errDead}
+		case <-limit.C:
+			m.violated("%s: an invocation of %s took longer than %v", m.name, path, functionTimeout)
+			p.end()
+			answered <- answer{err: errDead}
+		}
+	})
+	return answered
+}
+
+// invoke calls a queue or timer function with the host's document.
+func (m *machine) invoke(name string, document []byte, caller string) <-chan error {
+	failed := make(chan error, 1)
+	m.group.Go(func() {
+		a := <-m.call(http.MethodPost, "/"+name, document, caller)
+		if a.err == nil {
+			_, a.err = envelope.ParseAnswer(a.status, a.contentType, a.body)
+		}
+		failed <- a.err
+	})
+	return failed
+}
+
+func (m *machine) invocation(name, binding string) envelope.Invocation {
+	return envelope.Invocation{Function: name, Binding: binding, Time: time.Now(), RandGUID: uuid.NewString()}
+}

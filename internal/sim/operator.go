@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tablesweep/internal/engine"
+	"tablesweep/internal/ledger"
+)
+
+const (
+	// patience is how long a scan may take in all. With its waits for leases, outages
+	// and retries a run takes a few hours at most; one that hangs takes forever.
+	patience = 12 * time.Hour
+	// maxRetries is how often the operator retries a scan.
+	maxRetries = 30
+	// callLimit is the cloud's: who calls gets no answer after it, and what was
+	// called goes on.
+	callLimit = 230 * time.Second
+)
+
+// operate starts the plan's scans and sees each to its end, as an operator would: what
+// fails for reasons that pass is retried.
+func (w *world) operate() {
+	var scans sync.WaitGroup
+	for _, s := range w.plan.Scans {
+		if s.Follows {
+			scans.Wait()
+		}
+		if id := w.startScan(s); id != "" {
+			scans.Go(func() { w.follow(id, s) })
+		}
+	}
+	close(w.started)
+	scans.Wait()
+	// Where an answer was lost, there may be a scan more than the operator knows.
+	for _, id := range w.listed() {
+		if s, ok := w.planned(id); ok {
+			w.follow(id, Scan{Request: s.Request, Destination: s.Destination})
+		}
+	}
+}
+
+// request sends a request of the operator to one of the machines.
+func (w *world) request(method, path string, body []byte) answer {
+	m := w.pick(method, path)
+	for ; m == nil; m = w.pick(method, path) {
+		time.Sleep(time.Second)
+	}
+	limit := time.NewTimer(callLimit)
+	defer limit.Stop()
+	select {
+	case a := <-m.call(method, path, body, "operator "+time.Since(w.start).String()):
+		w.log.Info().Str("request", method+" "+path).Int("status", a.status).Err(a.err).Bytes("answer", a.body).Msg("operator")
+		return a
+	case <-limit.C:
+		return answer{status: http.StatusGatewayTimeout}
+	}
+}
+
+// startScan starts a scan and returns its id. Without an answer it looks whether
+// the scan exists, when it is sure to be listed, before it starts another.
+func (w *world) startScan(s Scan) string {
+	body, err := json.Marshal(s.Request)
+	if err != nil {
+		w.violated("request: %v", err)
+	}
+	for range maxRetries {
+		a := w.request(http.MethodPost, "/api/scans", body)
+		var started struct{ ID string }
+		switch {
+		case a.status == http.StatusAccepted:
+			if err := json.Unmarshal(a.body, &started); err != nil {
+				w.violated("answer %s: %v", a.body, err)
+			}
+			return started.ID
+		case a.status >= 400 && a.status < 500:
+			w.violated("POST /api/scans %s: %d %s", body, a.status, a.body)
+			return ""
+		}
+		time.Sleep(15 * time.Minute)
+		for _, id := range w.listed() {
+			if other, ok := w.planned(id); ok && target(other.Request) == target(s.Request) {
+				return id
+			}
+		}
+	}
+	w.violated("the scan could not be started %d times", maxRetries)
+	return ""
+}
+
+// target is what tells the plan's scans apart.
+func target(r engine.Request) string {
+	if r.Action.Destination != nil {
+		return r.Action.Destination.Table
+	}
+	return r.Action.Type
+}
+
+// listed returns the ids of all scans that exist, in order.
+func (w *world) listed() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.witness.scans))
+}
+
+// planned returns the plan's scan for one that exists.
+func (w *world) planned(id string) (Scan, bool) {
+	s, err := w.ledger().Scan(context.Background(), id)
+	if err != nil {
+		w.violated("read scan %s: %v", id, err)
+		return Scan{}, false
+	}
+	var r engine.Request
+	if err := json.Unmarshal(s.Request, &r); err != nil {
+		w.violated("request of scan %s: %v", id, err)
+	}
+	for _, p := range w.plan.Scans {
+		if target(p.Request) == target(r) {
+			return p, true
+		}
+	}
+	w.violated("scan %s is not in the plan: %s", id, s.Request)
+	return Scan{}, false
+}
+
+// follow cancels a scan if it shall, retries it where that helps, and returns when it
+// has ended for good.
+func (w *world) follow(id string, s Scan) {
+	if s.Cancel > 0 {
+		time.Sleep(s.Cancel)
+		w.change(http.MethodDelete, "/api/scans/"+id)
+	}
+	for retries := 0; ; retries++ {
+		row, ok := w.waitForEnd(id)
+		switch {
+		case !ok:
+			w.violated("scan %s hangs: %+v", id, row)
+			return
+		case row.State == ledger.Succeeded:
+			return
+		case row.State == ledger.Failed:
+			w.failure(row)
+		case row.State == ledger.Canceled:
+			time.Sleep(s.Rest)
+		}
+		if retries == maxRetries {
+			w.violated("scan %s did not succeed in %d retries: %+v", id, retries, row)
+			return
+		}
+		a := w.change(http.MethodPost, "/api/scans/"+id+"/retry")
+		if a.status == http.StatusConflict && strings.Contains(string(a.body), "every step is done") {
+			return
+		}
+		w.count(&w.stats.Retries)
+	}
+}
+
+// failure checks that a failed scan says why, and that there can be a reason.
+func (w *world) failure(row scanRow) {
+	w.mu.Lock()
+	w.failed = true
+	w.stats.Failures++
+	w.mu.Unlock()
+	refused := strings.Contains(row.Error, "rows could not be written; the first: PartitionKey")
+	gaveUp := strings.Contains(row.Error, "a step failed 5 times, at last with: ") || strings.Contains(row.Error, "was delivered 5 times and never finished")
+	if !refused && !gaveUp || gaveUp && w.plan.Calm {
+		w.violated("a scan failed with %q", row.Error)
+	}
+}
+
+// waitForEnd waits until the scan has ended.
+func (w *world) waitForEnd(id string) (scanRow, bool) {
+	for {
+		w.mu.Lock()
+		row := w.witness.scans[id]
+		w.mu.Unlock()
+		if row.State != ledger.Running || time.Since(w.start) > patience {
+			return row, row.State != ledger.Running
+		}
+		time.Sleep(5 * time.Second)
+	}
+}
+
+// change sends a request until it is answered with success or conflict.
+func (w *world) change(method, path string) answer {
+	for {
+		a := w.request(method, path, nil)
+		switch {
+		case a.status == http.StatusAccepted || a.status == http.StatusConflict:
+			return a
+		case a.status >= 400 && a.status < 500 || time.Since(w.start) > patience:
+			w.violated("%s %s: %d %s", method, path, a.status, a.body)
+			return a
+		}
+		time.Sleep(30 * time.Second)
+	}
+}

@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/storage"
+)
+
+// Plan is everything that a run consists of.
+type Plan struct {
+	Seed   uint64
+	Source []storage.Entity
+	Scans  []Scan
+	// Faults is the emulator's spec. No rule may befall point reads, which are the
+	// witness's.
+	Faults string
+	// Late is how likely a request of the app is carried out only after it was
+	// reported as failed.
+	Late float64
+	// Calm plans let nothing die and nothing fail, so that nothing may need repair.
+	Calm bool
+
+	Machines   []Machine
+	MaxPolling time.Duration // between two looks into an empty queue
+	Overlap    bool          // Maintain may run while it runs
+
+	// Outages change the faults for a time.
+	Outages []Outage
+	// Blackout, unless zero, is when every machine is lost; after Darkness a single
+	// one starts. With Cleared, all messages are lost, too.
+	Blackout time.Duration
+	Darkness time.Duration
+	Cleared  bool
+}
+
+// Scan is one that the operator starts.
+type Scan struct {
+	Request     engine.Request
+	Destination []storage.Entity // what is there before
+	// Follows scans start when the one before has ended, and may learn from it.
+	Follows bool
+	// Cancel, unless zero, is when the operator cancels the scan; after Rest it
+	// is retried.
+	Cancel, Rest time.Duration
+}
+
+// Machine is the place of one instance: when one is lost, another takes its place.
+type Machine struct {
+	Skew      time.Duration // of its clock
+	Accidents []Accident    // of the processes in this place, in order
+	Restart   time.Duration // until a crashed handler runs again
+	Replace   time.Duration // until a lost machine is replaced
+}
+
+// Outage adds rules to the faults from a time on, for a while. With UntilFailed it
+// lasts until a scan has failed, or has ended.
+type Outage struct {
+	Rules       string
+	From, For   time.Duration
+	UntilFailed bool
+}
+
+// String tells the plan in a few lines.
+func (p Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %d rows, calm %v\nfaults: %s\nlate %.3f, polling up to %v, Maintain overlaps %v\n", p.Seed, len(p.Source), p.Calm, p.Faults, p.Late, p.MaxPolling, p.Overlap)
+	for _, s := range p.Scans {
+		fmt.Fprintf(&b, "scan %+v, %d rows at the destination, cancel at %v, retry %v later\n", s.Request, len(s.Destination), s.Cancel, s.Rest)
+	}
+	for i, m := range p.Machines {
+		fmt.Fprintf(&b, "machine %d: clock %+v, handler restarts in %v, machine is replaced in %v, accidents %v\n", i, m.Skew, m.Restart, m.Replace, m.Accidents)
+	}
+	for _, o := range p.Outages {
+		fmt.Fprintf(&b, "outage %+v\n", o)
+	}
+	if p.Blackout > 0 {
+		fmt.Fprintf(&b, "every machine is lost at %v for %v, messages too %v\n", p.Blackout, p.Darkness, p.Cleared)
+	}
+	return b.String()
+}
+
+// dice draws a plan.
+type dice struct{ *rand.Rand }
+
+func (d dice) chance(p float64) bool { return d.Float64() < p }
+
+// between draws a duration.
+func (d dice) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(d.Int64N(int64(high-low)+1))
+}
+
+// number draws from low to high, both included.
+func (d dice) number(low, high int) int { return low + d.IntN(high-low+1) }
+
+// Draw makes the plan of a seed.
+func Draw(seed uint64) Plan {
+	d := dice{rand.New(rand.NewPCG(seed, 0x7ab1e))}
+	p := Plan{Seed: seed, Source: d.rows(), Calm: d.chance(0.2), MaxPolling: time.Duration(d.number(2, 30)) * time.Second}
+	for i := range d.number(1, 4)/3 + 1 {
+		s := d.scan(i, p.Source)
+		s.Follows = d.chance(0.5)
+		p.Scans = append(p.Scans, s)
+	}
+	for range d.number(1, 4) {
+		p.Machines = append(p.Machines, Machine{
+			Skew:    d.between(-10*time.Minute, 10*time.Minute),
+			Restart: d.between(time.Second, 5*time.Second), Replace: d.between(2*time.Second, 2*time.Minute),
+		})
+	}
+	if p.Calm {
+		p.Faults = d.faults(true)
+		return p
+	}
+	p.Faults, p.Overlap = d.faults(false), d.chance(0.3)
+	if d.chance(0.5) {
+		p.Late = 0.03 * d.Float64()
+	}
+	for range d.number(0, 6) {
+		m := &p.Machines[d.IntN(len(p.Machines))]
+		m.Accidents = append(m.Accidents, d.accident())
+	}
+	for i := range p.Scans {
+		if d.chance(0.2) {
+			p.Scans[i].Cancel, p.Scans[i].Rest = d.between(time.Second, 30*time.Second), d.between(0, 20*time.Minute)
+		}
+	}
+	if d.chance(0.07) {
+		p.Outages = append(p.Outages, Outage{Rules: "busy p=1 retry-after=2s on=batch table=Target0", From: d.between(0, 10*time.Second), For: 10 * time.Minute})
+	}
+	if d.chance(0.07) {
+		p.Outages = append(p.Outages, Outage{Rules: "busy p=1 on=query table=Source", From: d.between(2*time.Second, 10*time.Second), UntilFailed: true})
+	}
+	if d.chance(0.15) {
+		p.Blackout, p.Darkness, p.Cleared = d.between(time.Second, 20*time.Second), d.between(time.Second, 15*time.Minute), d.chance(0.5)
+	}
+	return p
+}
+
+func (d dice) accident() Accident {
+	a := Accident{Kind: Crash, Host: d.chance(0.2), Request: d.number(5, 60), Applied: d.chance(0.5)}
+	switch {
+	case d.chance(0.4):
+		a.Kind = Loss
+	case d.chance(0.3):
+		a.Kind = Silence
+	}
+	if a.Host {
+		a.Request = d.number(1, 8)
+		if a.Kind == Crash {
+			a.Kind = Loss
+		}
+	}
+	return a
+}
+
+// scan draws what the operator asks for. Each scan has a destination of its own.
+func (d dice) scan(i int, source []storage.Entity) Scan {
+	s := Scan{Request: engine.Request{
+		Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count},
+		Strategy: engine.Strategies[d.IntN(len(engine.Strategies))], SegmentSize: d.number(2, 20),
+	}}
+	if n := len(source); n > 100 {
+		s.Request.SegmentSize = max(s.Request.SegmentSize, n/12)
+	}
+	if d.chance(0.3) {
+		s.Request.SegmentsPerInvocation = d.number(1, 5)
+	}
+	if d.chance(0.2) {
+		return s
+	}
+	s.Request.Action = engine.Action{
+		Type: engine.Copy, Mode: modes[d.IntN(len(modes))],
+		Destination: &engine.TableRef{Table: fmt.Sprintf("Target%d", i)},
+	}
+	if d.chance(0.3) {
+		s.Destination = d.taken(source)
+	}
+	return s
+}
+
+// faults draws a spec. Requests always take time, so that they come one after the other.
+func (d dice) faults(calm bool) string {
+	kinds := slices.DeleteFunc(fault.Kinds(), func(k fault.Kind) bool { return k == fault.Point })
+	on := " on=" + fmt.Sprint(kinds[0])
+	for _, k := range kinds[1:] {
+		on += "," + string(k)
+	}
+	rules := []string{fmt.Sprintf("seed=%d", d.Uint32()), fmt.Sprintf("latency=1ms..%dms", d.number(5, 50)) + on}
+	add := func(p float64, format string, args ...any) {
+		if d.chance(p) {
+			rules = append(rules, fmt.Sprintf(format, args...)+on)
+		}
+	}
+	add(0.5, "short-page p=%.2f", 0.4*d.Float64())
+	add(0.5, "empty-page p=%.2f", 0.3*d.Float64())
+	add(0.5, "duplicate p=%.2f", 0.3*d.Float64())
+	if !calm {
+		add(0.4, "busy p=%.3f", 0.1*d.Float64())
+		add(0.2, "busy p=%.3f retry-after=%ds", 0.1*d.Float64(), d.number(1, 5))
+		for _, name := range []fault.Name{fault.TimeoutBefore, fault.TimeoutAfter, fault.ResetBefore, fault.ResetAfter} {
+			add(0.4, "%s p=%.3f", name, 0.06*d.Float64())
+		}
+		add(0.4, "delay p=%.2f by=%ds", 0.2*d.Float64(), d.number(1, 60))
+		add(0.1, "account-rate=%d", d.number(30, 200))
+		add(0.1, "partition-rate=%d", d.number(50, 500))
+	}
+	return strings.Join(rules, "; ")
+}

@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/storage"
+)
+
+const (
+	stateTable    = "tablesweep"
+	ownConnection = "AzureWebJobsStorage"
+)
+
+// Stats count what happened in a run.
+type Stats struct {
+	Took       time.Duration // from the first scan's record to the last one's end
+	Requests   int           // of handlers and hosts
+	Transcript uint64        // a hash of them all, with their times and results
+	Rows       int
+	Accidents  int // of the plan's, those that befell
+	Resent     int // messages that Maintain took for lost
+	Poisoned   int // messages that the host gave up
+	Failures   int // scans that failed
+	Retries    int // by the operator
+}
+
+// world is a run under way.
+type world struct {
+	plan     Plan
+	emulator *emulator.Transport
+	storage  *emulator.Emulator
+	account  *storage.Account // of the test: past all machines, but not past the faults
+	witness  *witness
+	log      zerolog.Logger // of the run
+	appLog   zerolog.Logger // of the handlers
+
+	start   time.Time
+	running context.Context // ends with the run
+	group   sync.WaitGroup  // everything that runs
+	places  []*place
+	started chan struct{} // closed when the operator has started the scans
+
+	mu         sync.Mutex // guards the fields below
+	violations []string
+	stats      Stats
+	lights     chan struct{} // in a blackout: closed when it is over
+	failed     bool          // a scan has failed
+	raging     []int         // outages
+}
+
+// Run carries out the plan and returns what does not hold, if anything. It must be
+// called in a bubble of testing/synctest, since it takes hours. log gets what happens.
+func Run(p Plan, log zerolog.Logger) (Stats, []string) {
+	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{})}
+	w.stats.Rows = len(p.Source)
+	w.appLog = log
+	if log.GetLevel() == zerolog.Disabled {
+		w.appLog = zerolog.New(io.Discard).Level(zerolog.WarnLevel)
+	}
+	w.appLog = w.appLog.Hook(zerolog.HookFunc(w.hear))
+	var stop context.CancelFunc
+	w.running, stop = context.WithCancel(context.Background())
+	if err := w.prepare(); err != nil {
+		stop()
+		return w.stats, []string{"prepare: " + err.Error()}
+	}
+	for i, m := range p.Machines {
+		pl := &place{Machine: m, world: w, number: i, left: m.Accidents}
+		w.places = append(w.places, pl)
+		w.group.Go(pl.keep)
+	}
+	w.group.Go(w.keepTime)
+	w.group.Go(w.blackout)
+	w.group.Go(w.outages)
+	w.operate()
+	w.settle()
+	stop()
+	w.group.Wait()
+	w.check()
+	w.stats.Took = w.witness.last.Sub(w.witness.first)
+	return w.stats, w.violations
+}
+
+// hear counts what the app says about lost messages. Should it say so in other words,
+// TestBugsAreFound fails.
+func (w *world) hear(_ *zerolog.Event, _ zerolog.Level, message string) {
+	if message == "message lost; sent again" {
+		w.count(&w.stats.Resent)
+	}
+}
+
+func (w *world) count(n *int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*n++
+}
+
+func (w *world) violated(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations = append(w.violations, fmt.Sprintf(format, args...))
+}
+
+// note writes a request into the transcript.
+func (w *world) note(name string, req *http.Request, result string) {
+	now := time.Since(w.start)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.Requests++
+	h := fnv.New64a()
+	fmt.Fprintln(h, w.stats.Transcript, now, name, req.Method, req.URL.Path, req.URL.RawQuery, result)
+	w.stats.Transcript = h.Sum64()
+	if e := w.log.Trace(); e.Enabled() {
+		e.Str("at", now.String()).Str("wire", name).Str("request", req.Method+" "+req.URL.Path+" "+req.URL.RawQuery).Msg(result)
+	}
+}
+
+// prepare fills the tables while nothing goes wrong yet.
+func (w *world) prepare() error {
+	var err error
+	if w.storage, err = emulator.New(emulator.Options{OnRequest: w.observe}); err != nil {
+		return err
+	}
+	w.emulator = w.storage.Transport()
+	if w.witness, err = newWitness(w.storage); err != nil {
+		return err
+	}
+	w.account = w.open(w.emulator)
+	if err := w.fill("Source", w.plan.Source); err != nil {
+		return err
+	}
+	for _, s := range w.plan.Scans {
+		if d := s.Request.Action.Destination; d != nil {
+			if err := w.fill(d.Table, s.Destination); err != nil {
+				return err
+			}
+		}
+	}
+	return w.storage.SetFaults(w.plan.Faults)
+}
+
+func (w *world) open(transport policy.Transporter) *storage.Account {
+	c, err := storage.ParseConnection(w.storage.ConnectionString())
+	if err == nil {
+		var a *storage.Account
+		if a, err = storage.Open(c, storage.Options{Transport: transport}); err == nil {
+			return a
+		}
+	}
+	panic("sim: internal error: " + err.Error())
+}
+
+func (w *world) fill(table string, rows []storage.Entity) error {
+	ctx := context.Background()
+	t := w.account.Table(table)
+	if err := t.Create(ctx); err != nil {
+		return err
+	}
+	b := t.Batch()
+	for i, row := range rows {
+		op := storage.Op{Kind: storage.Insert, Entity: row}
+		if i > 0 && rows[i-1].Key.Partition != row.Key.Partition || !b.Add(op) {
+			if err := b.Do(ctx); err != nil {
+				return err
+			}
+			b = t.Batch()
+			b.Add(op)
+		}
+	}
+	return b.Do(ctx)
+}
+
+// ledger returns the ledger as the checks read it.
+func (w *world) ledger() *ledger.Ledger { return ledger.New(w.account.Table(stateTable)) }

@@ -1,0 +1,151 @@
+//go:debug randseednop=0
+package sim_test
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"math/rand"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/sim"
+)
+
+var (
+	oneSeed   = flag.Uint64("seed", 0, "repeat the run of this one seed, and tell what happens in it")
+	firstSeed = flag.Uint64("first", 1, "the first seed of many")
+	seeds     = flag.Uint64("seeds", defaultSeeds, "how many seeds")
+	stride    = flag.Uint64("stride", 0, "every how many seeds; 0 has processes of their own share the seeds")
+)
+
+// run carries out a plan. What its seed does not decide otherwise is decided here:
+// the SDK's back-off and all that comes from crypto/rand.
+func run(t *testing.T, p sim.Plan, log zerolog.Logger) (stats sim.Stats, violations []string) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	rand.Seed(int64(p.Seed)) //lint:ignore SA1019 the SDK draws from the global source
+	cryptotest.SetGlobalRandom(t, p.Seed)
+	synctest.Test(t, func(*testing.T) { stats, violations = sim.Run(p, log) })
+	return stats, violations
+}
+
+// TestSeeds runs many seeds. After a failure, -seed repeats one.
+func TestSeeds(t *testing.T) {
+	switch {
+	case *oneSeed != 0:
+		log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
+		if !testing.Verbose() {
+			log = zerolog.Nop()
+		}
+		p := sim.Draw(*oneSeed)
+		t.Logf("%v", p)
+		stats, violations := run(t, p, log)
+		report(t, p, violations)
+		t.Logf("%+v", stats)
+	case *stride != 0:
+		var sum summary
+		for i := uint64(0); i < *seeds; i += *stride {
+			p := sim.Draw(*firstSeed + i)
+			fmt.Println("running seed", p.Seed)
+			stats, violations := run(t, p, zerolog.Nop())
+			report(t, p, violations)
+			sum.add(stats)
+			if t.Failed() {
+				break
+			}
+		}
+		fmt.Println("sum", sum)
+	default:
+		share(t)
+	}
+}
+
+// report fails the test with what does not hold, and how to see it again.
+func report(t *testing.T, p sim.Plan, violations []string) {
+	t.Helper()
+	if len(violations) > 0 {
+		t.Errorf("%v\n%s\nrepeat it with: go test ./internal/sim -run 'TestSeeds$' -v -seed=%d", p, strings.Join(violations, "\n"), p.Seed)
+	}
+}
+
+// share runs the seeds in as many processes as there are processors. A process has
+// one goroutine run at a time: only so is a run exactly repeated.
+func share(t *testing.T) {
+	var workers sync.WaitGroup
+	n := min(uint64(runtime.NumCPU()), *seeds)
+	for i := range n {
+		workers.Go(func() {
+			worker(t, os.Args[0], "-first="+strconv.FormatUint(*firstSeed+i, 10), "-seeds="+strconv.FormatUint(*seeds-i, 10), "-stride="+strconv.FormatUint(n, 10))
+		})
+	}
+	workers.Wait()
+}
+
+// worker runs TestSeeds in a process of its own, and returns what it printed last: if
+// it fails, its report. It ends the test if the process fails.
+func worker(t *testing.T, executable string, args ...string) {
+	out, err := runWorker(t, executable, args...)
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+		return
+	}
+	t.Log(out)
+}
+
+func runWorker(t *testing.T, executable string, args ...string) (string, error) {
+	cmd := exec.CommandContext(t.Context(), executable, append([]string{"-test.run=^TestSeeds$", "-test.timeout=0"}, args...)...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	var last string // a panic doesn't tell the seed
+	var said []string
+	for lines := bufio.NewScanner(pipe); lines.Scan(); {
+		switch line := lines.Text(); {
+		case strings.HasPrefix(line, "running seed "):
+			last = line
+		case len(said) < 200 && line != "PASS":
+			said = append(said, line)
+		}
+	}
+	return last + "\n" + strings.Join(said, "\n"), cmd.Wait()
+}
+
+// summary adds up what happened in many runs.
+type summary struct {
+	runs, rows, requests, resent, poisoned, failures, retries int
+	took, longest                                             time.Duration
+}
+
+func (s *summary) add(r sim.Stats) {
+	s.runs++
+	s.rows += r.Rows
+	s.requests += r.Requests
+	s.resent += r.Resent
+	s.poisoned += r.Poisoned
+	s.failures += r.Failures
+	s.retries += r.Retries
+	s.took += r.Took
+	s.longest = max(s.longest, r.Took)
+}
+
+func (s summary) String() string {
+	return fmt.Sprintf("%d runs, %d rows, %d storage requests, %v of virtual time, the longest %v; %d messages sent again, %d poisoned, %d failures and %d retries of scans",
+		s.runs, s.rows, s.requests, s.took.Round(time.Second), s.longest.Round(time.Second), s.resent, s.poisoned, s.failures, s.retries)
+}

@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Accident befalls a machine with one of its storage requests.
+type Accident struct {
+	Kind Kind
+	// Host counts the requests with which the host settles messages; otherwise the
+	// handler's requests count.
+	Host bool
+	// Request is the number of the request, from 1, in the life of the process.
+	Request int
+	// Applied requests are carried out, and only their answers are lost.
+	Applied bool
+}
+
+// Kind says what an accident ends.
+type Kind string
+
+// The kinds of accidents.
+const (
+	Loss    Kind = "machine lost"    // with the leases that it holds
+	Crash   Kind = "handler crashed" // and is started again
+	Silence Kind = "no answer"       // the connection breaks; the process lives on
+)
+
+func (a Accident) String() string {
+	side, applied := "handler", "before it is applied"
+	if a.Host {
+		side = "host"
+	}
+	if a.Applied {
+		applied = "after it is applied"
+	}
+	return fmt.Sprintf("%s with request %d of the %s, %s", a.Kind, a.Request, side, applied)
+}
+
+var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+
+// errDead is what requests of the dead get. It counts as cancellation, so that the
+// SDK does not try again.
+var errDead = fmt.Errorf("the process is dead: %w", context.Canceled)
+
+// maxLate is how much later than its failure was reported a late request is
+// carried out at most. The service drops requests after 30 s.
+const maxLate = 30 * time.Second
+
+// wire carries the storage requests of one process. It gives each a moment of its
+// own and is where the process dies.
+type wire struct {
+	*world
+	name string
+	gone context.Context // ends with the process
+	die  func(Kind)      // ends the process or the machine
+	host bool            // it is the host's: only what changes something is counted
+
+	mu        sync.Mutex // guards the fields below
+	seen      map[uint64]int
+	requests  int
+	accidents []Accident // to come
+}
+
+// Do sends the request to the emulator.
+func (l *wire) Do(req *http.Request) (*http.Response, error) {
+	body, err := readBody(req)
+	if err != nil {
+		return nil, err
+	}
+	moment := l.moment(req, body)
+	if !sleep(req.Context(), time.Duration(moment%uint64(time.Millisecond))) || l.gone.Err() != nil {
+		return nil, l.ended(req)
+	}
+	detached := context.WithoutCancel(req.Context())
+	if a := l.next(req); a != nil {
+		l.note(l.name, req, a.String())
+		l.count(&l.stats.Accidents)
+		if a.Applied {
+			forget(l.send(detached, req, body))
+		}
+		if a.Kind == Silence {
+			return nil, errReset
+		}
+		l.die(a.Kind)
+		return nil, errDead
+	}
+	if req.Method != http.MethodGet && chance(l.plan.Late, draw(moment, "late")) {
+		l.note(l.name, req, "late")
+		l.group.Go(func() {
+			time.Sleep(time.Duration(draw(moment, "by") % uint64(maxLate)))
+			forget(l.send(detached, req, body))
+		})
+		return nil, errReset
+	}
+	// What is under way when the process dies may still be carried out.
+	ctx := req.Context()
+	if chance(0.5, draw(moment, "under way")) {
+		ctx = detached
+	}
+	resp, err := l.send(ctx, req, body)
+	if l.gone.Err() != nil {
+		forget(resp, err)
+		return nil, errDead
+	}
+	l.note(l.name, req, result(resp, err))
+	return resp, err
+}
+
+func result(resp *http.Response, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return resp.Status
+}
+
+func (l *wire) ended(req *http.Request) error {
+	if l.gone.Err() != nil {
+		return errDead
+	}
+	return req.Context().Err()
+}
+
+// next counts the request and returns the accident that comes with it, if any.
+func (l *wire) next(req *http.Request) *Accident {
+	if l.host && req.Method == http.MethodGet {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.requests++
+	for i, a := range l.accidents {
+		if a.Host == l.host && a.Request == l.requests {
+			l.accidents = append(l.accidents[:i:i], l.accidents[i+1:]...)
+			return &a
+		}
+	}
+	return nil
+}
+
+func (l *wire) send(ctx context.Context, req *http.Request, body []byte) (*http.Response, error) {
+	sent := req.WithContext(ctx)
+	sent.Body = io.NopCloser(bytes.NewReader(body))
+	return l.emulator.Do(sent)
+}
+
+func forget(resp *http.Response, err error) {
+	if err == nil {
+		resp.Body.Close()
+	}
+}
+
+// moment returns a number for the request that no other has in this run, and that the
+// same request has in every run of the seed.
+func (l *wire) moment(req *http.Request, body []byte) uint64 {
+	caller, _ := req.Context().Value(invocationKey{}).(string)
+	identity := draw(l.plan.Seed, l.name, caller, req.Method, req.URL.Path, req.URL.RawQuery, string(stable(body)))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.seen[identity]
+	l.seen[identity]++
+	return draw(identity, strconv.Itoa(n))
+}
+
+// stable leaves out of a body what is random in it: the boundaries of a batch.
+func stable(body []byte) []byte {
+	if !bytes.HasPrefix(body, []byte("--")) {
+		return body
+	}
+	var kept []byte
+	for line := range bytes.Lines(body) {
+		if !bytes.HasPrefix(line, []byte("--")) && !bytes.HasPrefix(line, []byte("Content-Type: multipart")) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
+}
+
+func readBody(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	b, err := io.ReadAll(req.Body)
+	return b, errors.Join(err, req.Body.Close())
+}
+
+// sleep waits for d and reports whether it did so to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

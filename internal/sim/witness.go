@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/ledger"
+)
+
+// witness watches the rows of the scans in the ledger. It reads them one by one,
+// which the app never does and no fault befalls, so that it takes no time and changes
+// nothing.
+type witness struct {
+	table *aztables.Client
+	scans map[string]scanRow // by id, as they were seen last
+	first time.Time          // when the first scan was recorded
+	last  time.Time          // when a scan's row was last written
+}
+
+// scanRow is a scan's row, as far as it matters here.
+type scanRow struct {
+	ETag    string `json:"odata.etag"`
+	State   ledger.State
+	Attempt int64 `json:",string"`
+	Error   string
+}
+
+func newWitness(e *emulator.Emulator) (*witness, error) {
+	cred, err := aztables.NewSharedKeyCredential(emulator.DefaultAccount, emulator.DefaultKey)
+	if err != nil {
+		return nil, err
+	}
+	service, err := aztables.NewServiceClientWithSharedKey("http://"+emulator.DefaultAccount+".table.emulator.invalid/"+emulator.DefaultAccount, cred,
+		&aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: e.Transport()}})
+	if err != nil {
+		return nil, err
+	}
+	return &witness{table: service.NewClient(stateTable), scans: map[string]scanRow{}}, nil
+}
+
+// read returns a scan's row; its State is "" if there is none.
+func (w *witness) read(id string) (scanRow, error) {
+	resp, err := w.table.GetEntity(context.Background(), id, "s", nil)
+	var status *azcore.ResponseError
+	if errors.As(err, &status) && status.StatusCode == http.StatusNotFound {
+		return scanRow{}, nil
+	}
+	if err != nil {
+		return scanRow{}, err
+	}
+	var row scanRow
+	return row, json.Unmarshal(resp.Value, &row)
+}
+
+// observe is called by the emulator when a request has been carried out. A scan's row
+// may only change from running to an end, and from there to the next attempt.
+func (w *world) observe(ev emulator.Event) {
+	if !ev.Applied || ev.Kind != fault.Batch || ev.Table != stateTable || ev.Partition == "scans" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	row, err := w.witness.read(ev.Partition)
+	if err != nil {
+		w.violations = append(w.violations, "witness: "+err.Error())
+	}
+	old := w.witness.scans[ev.Partition]
+	if row.ETag == old.ETag {
+		return
+	}
+	created := old.State == "" && row.State == ledger.Running && row.Attempt == 1
+	ended := old.State == ledger.Running && row.State != ledger.Running && row.Attempt == old.Attempt
+	restarted := (old.State == ledger.Failed || old.State == ledger.Canceled) && row.State == ledger.Running && row.Attempt == old.Attempt+1
+	if !created && !ended && !restarted {
+		w.violations = append(w.violations, fmt.Sprintf("the scan's row went from %+v to %+v", old, row))
+	}
+	w.witness.scans[ev.Partition] = row
+	w.witness.last = time.Now()
+	if w.witness.first.IsZero() {
+		w.witness.first = w.witness.last
+	}
+	w.log.Info().Str("scan", ev.Partition).Str("state", string(row.State)).Int64("attempt", row.Attempt).Str("error", row.Error).Msg("state")
+}
