@@ -1,0 +1,178 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// The program's exit codes.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitFailedRows  = 3
+	exitInterrupted = 130 // as shells report SIGINT
+)
+
+const exitHelp = `EXIT STATUS
+
+  0    the command did what it was asked to
+  1    it failed, or verify found a difference
+  2    it was called wrongly, and did nothing
+  3    it came to its end, but some rows failed; they are listed
+  130  it was interrupted; with a checkpoint, it can be resumed`
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// hinted is an error with advice.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h hinted) Unwrap() error { return h.error }
+
+// failedRows ends a command that is done but for some rows.
+type failedRows int64
+
+func (n failedRows) Error() string { return fmt.Sprintf("%d rows failed", int64(n)) }
+
+// exitCode returns what the program exits with for an error, which may be nil.
+func exitCode(err error) int {
+	var usage usageError
+	var rows failedRows
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &rows):
+		return exitFailedRows
+	case errors.Is(err, sweep.ErrInterrupted):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+// report tells an error, and what may be done about it.
+func report(w io.Writer, err error) {
+	fmt.Fprintf(w, "tablesweep: error: %v\n", err)
+	if hint := hintFor(err); hint != "" {
+		fmt.Fprintf(w, "tablesweep: hint: %s\n", hint)
+	}
+}
+
+func hintFor(err error) string {
+	var h hinted
+	var usage usageError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &h):
+		return h.hint
+	case errors.As(err, &usage):
+		return "--help shows the flags, with examples"
+	case storage.HasCode(err, "TableNotFound"):
+		return "the account has no such table; check its name and the connection"
+	case storage.HasCode(err, "AuthenticationFailed", "InvalidAuthenticationInfo"):
+		return "check the account's key, or the SAS and its expiry; a wrong clock on this machine has the same effect"
+	case storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure"):
+		return "reading takes the role Storage Table Data Reader, writing Storage Table Data Contributor, or a SAS with those permissions; the account's firewall may refuse this machine, too"
+	case errors.As(err, &dns):
+		return "check the account's name in the connection"
+	}
+	return ""
+}
+
+// noArgs refuses arguments as a usage error.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if c.HasSubCommands() {
+		return usagef("there is no command %q", args[0])
+	}
+	return usagef("%s takes no argument such as %q; all it needs are flags", c.Name(), args[0])
+}
+
+// defaultConnection is the setting that a connection is taken from if none is given.
+const defaultConnection = "AzureWebJobsStorage"
+
+const connectionHelp = `A connection is the name of a setting in the environment (AzureWebJobsStorage if
+the flag is left out) that holds a connection string; or a connection string,
+UseDevelopmentStorage=true for Azurite, or https://ACCOUNT.table.core.windows.net to
+sign in with Entra ID. Names keep keys out of shell histories and process lists.`
+
+// isSetting reports whether a connection is the name of a setting, and so no secret.
+func isSetting(connection string) bool { return !strings.ContainsAny(connection, "=:/") }
+
+// openAccount opens the account that a flag's connection leads to.
+func openAccount(flag, connection string) (*storage.Account, error) {
+	var c storage.Connection
+	var err error
+	if isSetting(connection) {
+		c, err = storage.SettingConnection(connection, os.Getenv)
+	} else {
+		c, err = storage.ParseConnection(connection)
+	}
+	if err != nil {
+		return nil, usagef("--%s: %w", flag, err)
+	}
+	return storage.Open(c, storage.Options{Impatient: true})
+}
+
+// openTable returns the table that a flag names.
+func openTable(a *storage.Account, flag, name string) (*storage.Table, error) {
+	if name == "" {
+		return nil, usagef("--%s is missing", flag)
+	}
+	if err := storage.CheckTableName(name); err != nil {
+		return nil, usagef("--%s: %w", flag, err)
+	}
+	return a.Table(name), nil
+}
+
+// tableFlags name one table.
+type tableFlags struct{ connection, table string }
+
+func (f *tableFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.connection, "connection", defaultConnection, "the table's account; see above")
+	c.Flags().StringVar(&f.table, "table", "", "the table")
+}
+
+func (f *tableFlags) open() (*storage.Account, *storage.Table, error) {
+	if f.table == "" {
+		return nil, nil, usagef("--table is missing")
+	}
+	a, err := openAccount("connection", f.connection)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := openTable(a, "table", f.table)
+	return a, t, err
+}
+
+// memoryLimit is what the garbage collector tries to stay below while rows pass
+// through. Far less of it is in use; without a limit the heap would grow to a
+// multiple of that before it is cleared.
+const memoryLimit = 112 << 20
+
+// limitMemory sets the limit, unless the environment does.
+func limitMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+}

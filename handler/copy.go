@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/progress"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/verify"
+)
+
+const copyHelp = `Copy the rows of a table to another, of any account in any cloud, exactly: every
+property with its type. The destination is created if it is missing. Timestamps are
+the service's own and can't be copied.
+
+--mode says what happens to a row that the destination already has: replace
+overwrites it, merge overwrites the properties that the source row has, skip leaves
+it, fail leaves it and reports the row as failed. A row that is there with the same
+content is as good as copied.
+
+` + jobHelp + `
+
+` + connectionHelp
+
+const copyExamples = `  handler copy --from orders --to orders --to-connection ARCHIVE
+  handler copy --from orders --to orders2024 --prefix 2024- --mode skip --verify
+  handler copy --from orders --to orders --to-connection ARCHIVE --dry-run
+  handler copy --from orders --to orders --to-connection ARCHIVE --checkpoint orders.ckpt --failed failed.jsonl
+  handler copy --resume orders.ckpt
+  handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl`
+
+// copyOptions are the flags of the command copy.
+type copyOptions struct {
+	rowFlags
+	pairFlags
+	jobFlags
+	mode           string
+	dryRun, verify bool
+	price          float64
+}
+
+// pairFlags name two tables.
+type pairFlags struct{ from, to, fromConnection, toConnection string }
+
+func (p *pairFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&p.from, "from", "", "the source table")
+	flags.StringVar(&p.to, "to", "", "the destination table")
+	flags.StringVar(&p.fromConnection, "from-connection", defaultConnection, "the source's account; see above")
+	flags.StringVar(&p.toConnection, "to-connection", "", "the destination's account (default the source's)")
+}
+
+// open opens both tables, which must differ.
+func (p *pairFlags) open() (from, to *storage.Table, err error) {
+	source, err := openAccount("from-connection", p.fromConnection)
+	if err != nil {
+		return nil, nil, err
+	}
+	destination := source
+	if p.toConnection != "" {
+		if destination, err = openAccount("to-connection", p.toConnection); err != nil {
+			return nil, nil, err
+		}
+	}
+	if from, err = openTable(source, "from", p.from); err != nil {
+		return nil, nil, err
+	}
+	if to, err = openTable(destination, "to", p.to); err != nil {
+		return nil, nil, err
+	}
+	if from.Same(to) {
+		return nil, nil, usagef("--from and --to are the same table of the same account")
+	}
+	return from, to, nil
+}
+
+func copyCommand() *cobra.Command {
+	var o copyOptions
+	c := &cobra.Command{
+		Use:     "copy",
+		Short:   "Copy a table, across accounts too",
+		Long:    copyHelp,
+		Example: copyExamples,
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return runCopy(c, o) },
+	}
+	o.pairFlags.add(c)
+	o.rowFlags.add(c)
+	o.addStrategy(c)
+	o.addSelect(c)
+	o.jobFlags.add(c)
+	flags := c.Flags()
+	flags.StringVar(&o.mode, "mode", string(copier.Replace), "for rows that the destination has: replace, merge, skip or fail")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "copy nothing; estimate rows, requests, time and cost by a few queries")
+	flags.BoolVar(&o.verify, "verify", false, "compare both tables afterwards")
+	flags.Float64Var(&o.price, "price", 0.00036, "dollars for 10,000 requests, for --dry-run")
+	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"replace", "merge", "skip", "fail"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func runCopy(c *cobra.Command, o copyOptions) error {
+	if !slices.Contains(copier.Modes, copier.Mode(o.mode)) {
+		return usagef("--mode is %q, want one of %v", o.mode, copier.Modes)
+	}
+	if o.rows != "" && (o.verify || o.dryRun) {
+		return usagef("--verify and --dry-run are about ranges, not about the rows of --rows")
+	}
+	from, to, err := o.open()
+	if err != nil {
+		return err
+	}
+	s, err := o.scan(from)
+	if err != nil {
+		return err
+	}
+	if s.Keys, err = o.keys(); err != nil {
+		return err
+	}
+	if o.dryRun {
+		return estimate(c, s, o)
+	}
+	if err := probe(c.Context(), s); err != nil {
+		return err
+	}
+	j, err := o.start(c, o.workers, from, to)
+	if err != nil {
+		return err
+	}
+	if err := to.Create(c.Context()); err != nil {
+		return err
+	}
+	_, err = j.run(s, copier.Copier{Destination: to, Mode: copier.Mode(o.mode)}, "copied")
+	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {
+		if err := verifyCopy(c, s, to, o, j.meter); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// probe asks the source for a row, so that a missing table or a bad filter is told
+// before anything is made.
+func probe(ctx context.Context, s sweep.Scan) error {
+	_, err := s.Table.Query(ctx, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: 1})
+	if s.Filter != "" && storage.HasCode(err, "InvalidInput") {
+		return hinted{usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes"}
+	}
+	if err != nil {
+		return fmt.Errorf("read the source: %w", err)
+	}
+	return nil
+}
+
+// verifyCopy compares what the copy's mode promises. Rows that the destination had
+// of its own are no matter.
+func verifyCopy(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions, m *progress.Meter) error {
+	depth := verify.Exact
+	switch copier.Mode(o.mode) {
+	case copier.Merge:
+		depth = verify.Contains
+	case copier.Skip, copier.Fail:
+		depth = verify.Keys
+	}
+	d := s
+	d.Table = to
+	r, err := verify.Tables(c.Context(), s, d, verify.Options{Depth: depth, AllowExtra: true, Workers: o.workers, Watch: m.Show}, printDifference(c, m, o.json))
+	m.Clear()
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	return tellComparison(c, r, o.json)
+}
+
+// sampleQueries is what a dry run may cost.
+const sampleQueries = 40
+
+// copyEstimate is what a copy is expected to take.
+type copyEstimate struct {
+	Rows     float64 `json:"rows"`
+	Exact    bool    `json:"exact"` // rows were counted, not estimated
+	Requests float64 `json:"requests"`
+	Seconds  float64 `json:"seconds"`
+	Dollars  float64 `json:"dollars"`
+	Sample   int     `json:"sampleQueries"`
+}
+
+// entitiesPerSecond is what a standard account takes of entities of 1 KiB. (Microsoft
+// Learn, "Scalability and performance targets for Table storage")
+const entitiesPerSecond = 20_000
+
+func estimate(c *cobra.Command, s sweep.Scan, o copyOptions) error {
+	sample, err := sweep.Sample(c.Context(), s, sampleQueries)
+	if err != nil {
+		return err
+	}
+	e := copyEstimate{Rows: math.Round(sample.Rows), Exact: sample.Exact, Sample: sample.Queries}
+	e.Requests = math.Ceil(e.Rows/float64(s.Segment)) + math.Ceil(sample.Batches)
+	e.Seconds = max(e.Requests*sample.Latency.Seconds()/float64(o.workers), e.Rows/entitiesPerSecond)
+	e.Dollars = e.Requests / 10_000 * o.price
+	if o.json {
+		return json.NewEncoder(c.OutOrStdout()).Encode(e)
+	}
+	about := "about "
+	if e.Exact {
+		about = ""
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), `would copy %s%.0f rows, judging by %d queries of %v each
+about %.0f requests
+at least %v, at %d requests at once and %d rows a second
+about $%.4f, at $%g for 10,000 requests
+`, about, e.Rows, e.Sample, sample.Latency.Round(time.Millisecond), e.Requests,
+		time.Duration(e.Seconds*float64(time.Second)).Round(time.Second), o.workers, entitiesPerSecond, e.Dollars, o.price)
+	return err
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/progress"
+	"tablesweep/internal/sweep"
+)
+
+const countHelp = `Count the rows of a table.
+
+The Table service can't count: every row is read, by its keys alone, a thousand a
+query, and by many queries at once.
+
+` + connectionHelp
+
+const countExamples = `  handler count --table orders
+  handler count --table orders --prefix 2024- --filter "Total gt 100.0"
+  handler count --connection https://ACCOUNT.table.core.windows.net --table orders --json`
+
+// countOptions are the flags of the command count.
+type countOptions struct {
+	tableFlags
+	rowFlags
+	progressFlag
+	json bool
+}
+
+func countCommand() *cobra.Command {
+	var o countOptions
+	c := &cobra.Command{
+		Use:     "count",
+		Short:   "Count the rows of a table",
+		Long:    countHelp,
+		Example: countExamples,
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return runCount(c, o) },
+	}
+	flags := c.Flags()
+	o.tableFlags.add(c)
+	o.rowFlags.add(c)
+	o.addStrategy(c)
+	o.progressFlag.add(c, progress.Auto)
+	flags.BoolVar(&o.json, "json", false, "print the count and what it took as JSON")
+	return c
+}
+
+func runCount(c *cobra.Command, o countOptions) error {
+	_, table, err := o.open()
+	if err != nil {
+		return err
+	}
+	s, err := o.scan(table)
+	if err != nil {
+		return err
+	}
+	meter, err := o.meter(c)
+	if err != nil {
+		return err
+	}
+	s.Select = []string{}
+	totals, err := sweep.Count(c.Context(), s, sweep.Options{Workers: o.workers, Watch: meter.Show})
+	meter.Clear()
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return json.NewEncoder(c.OutOrStdout()).Encode(statsOf(totals))
+	}
+	_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
+	return err
+}

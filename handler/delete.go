@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/copier"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+const deleteHelp = `Delete rows of a table, by range and filter. The table itself stays, even if nothing
+is left in it.
+
+--dry-run counts the rows that would be deleted. Without it the command asks before
+it starts, unless --yes is given. A row that matched when it was read is deleted, even
+if it has changed since.
+
+` + jobHelp + `
+
+` + connectionHelp
+
+const deleteExamples = `  handler delete --table logs --before 2023- --dry-run
+  handler delete --table logs --before 2023- --yes
+  handler delete --table orders --filter "State eq 'void'" --checkpoint void.ckpt`
+
+// deleteOptions are the flags of the command delete.
+type deleteOptions struct {
+	tableFlags
+	rowFlags
+	jobFlags
+	dryRun, yes bool
+}
+
+func deleteCommand() *cobra.Command {
+	var o deleteOptions
+	c := &cobra.Command{
+		Use:     "delete",
+		Short:   "Delete rows by range and filter",
+		Long:    deleteHelp,
+		Example: deleteExamples,
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return runDelete(c, o) },
+	}
+	flags := c.Flags()
+	o.tableFlags.add(c)
+	o.rowFlags.add(c)
+	o.addStrategy(c)
+	o.jobFlags.add(c)
+	flags.BoolVar(&o.dryRun, "dry-run", false, "delete nothing; count the rows and the requests it would take")
+	flags.BoolVar(&o.yes, "yes", false, "don't ask")
+	return c
+}
+
+func runDelete(c *cobra.Command, o deleteOptions) error {
+	_, table, err := o.open()
+	if err != nil {
+		return err
+	}
+	s, err := o.scan(table)
+	if err != nil {
+		return err
+	}
+	if s.Keys, err = o.keys(); err != nil {
+		return err
+	}
+	s.Select = []string{}
+	if err := probe(c.Context(), s); err != nil {
+		return err
+	}
+	if o.dryRun {
+		return countDeletes(c, s, o)
+	}
+	if err := o.confirm(c, table.String()); err != nil {
+		return err
+	}
+	j, err := o.start(c, o.workers, table)
+	if err != nil {
+		return err
+	}
+	_, err = j.run(s, action.Delete{Table: table}, "deleted")
+	return err
+}
+
+// countDeletes tells what would be deleted.
+func countDeletes(c *cobra.Command, s sweep.Scan, o deleteOptions) error {
+	meter, err := o.meter(c)
+	if err != nil {
+		return err
+	}
+	batches := 0
+	totals, err := sweep.Each(c.Context(), s, sweep.Options{Workers: o.workers, Watch: meter.Show}, func(rows []storage.Entity) error {
+		batches += copier.Chunks(rows)
+		return nil
+	})
+	meter.Clear()
+	if err != nil {
+		return err
+	}
+	requests := totals.Queries + int64(batches)
+	if o.json {
+		return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int64{"rows": totals.Rows, "requests": requests})
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "would delete %d rows of %s, by %d requests\n", totals.Rows, s.Table, requests)
+	return err
+}
+
+// confirm asks for the table's name.
+func (o *deleteOptions) confirm(c *cobra.Command, where string) error {
+	what := o.what()
+	if o.rows != "" {
+		what = "the rows listed in " + o.rows
+	}
+	switch in, ok := c.InOrStdin().(*os.File); {
+	case o.yes || o.resume != "": // what goes on has been asked about
+		return nil
+	case !ok || !isatty.IsTerminal(in.Fd()):
+		return hinted{usagef("nobody is there to ask whether to delete %s of %s", what, where), "--dry-run counts them first, --yes deletes them without asking"}
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "Delete %s of %s? This can't be undone. Type the table's name to go on: ", what, where)
+	answer, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+	if err != nil || strings.TrimSpace(answer) != o.table {
+		return fmt.Errorf("nothing deleted: the answer was not %q", o.table)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/storage"
+)
+
+const enqueueHelp = `Put one message into a queue for every row of a table. The queue is created if it is
+missing; messages never expire.
+
+The message comes from a template in the syntax of Go's text/template:
+{{.PartitionKey}}, {{.RowKey}} and {{.Name}} write a property's text, {{json .Name}}
+writes it as JSON, and {{json .}}, the default, the whole row. A row without a
+property that the template names fails.
+
+Every row gets its message at least once. It gets another if an answer of the service
+is lost, or if what was under way when the command was interrupted is done again.
+
+` + jobHelp + `
+
+` + connectionHelp
+
+const enqueueExamples = `  handler enqueue --table orders --queue orders-to-check
+  handler enqueue --table orders --filter "State eq 'open'" --queue work --message '{"id":{{json .RowKey}}}'
+  handler enqueue --table orders --queue work --queue-connection OTHER --checkpoint work.ckpt`
+
+// enqueueOptions are the flags of the command enqueue.
+type enqueueOptions struct {
+	tableFlags
+	rowFlags
+	jobFlags
+	queue, queueConnection string
+	message, encoding      string
+}
+
+func enqueueCommand() *cobra.Command {
+	var o enqueueOptions
+	c := &cobra.Command{
+		Use:     "enqueue",
+		Short:   "Put a message into a queue for every row",
+		Long:    enqueueHelp,
+		Example: enqueueExamples,
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return runEnqueue(c, o) },
+	}
+	flags := c.Flags()
+	o.tableFlags.add(c)
+	flags.StringVar(&o.queue, "queue", "", "the queue")
+	flags.StringVar(&o.queueConnection, "queue-connection", "", "the queue's account (default the table's)")
+	flags.StringVar(&o.message, "message", action.WholeRow, "template of a message; see above")
+	flags.StringVar(&o.encoding, "encoding", "base64", "base64, as the Functions host expects it, or none")
+	o.rowFlags.add(c)
+	o.addStrategy(c)
+	o.addSelect(c)
+	o.jobFlags.add(c)
+	_ = c.RegisterFlagCompletionFunc("encoding", cobra.FixedCompletions([]string{"base64", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func runEnqueue(c *cobra.Command, o enqueueOptions) error {
+	if o.encoding != "base64" && o.encoding != "none" {
+		return usagef("--encoding is %q, want base64 or none", o.encoding)
+	}
+	template, err := action.Template(o.message)
+	if err != nil {
+		return usagef("--message: %w", err)
+	}
+	account, table, err := o.open()
+	if err != nil {
+		return err
+	}
+	queue, err := o.openQueue(account)
+	if err != nil {
+		return err
+	}
+	s, err := o.scan(table)
+	if err != nil {
+		return err
+	}
+	if s.Keys, err = o.keys(); err != nil {
+		return err
+	}
+	if err := probe(c.Context(), s); err != nil {
+		return err
+	}
+	j, err := o.start(c, o.workers, table)
+	if err != nil {
+		return err
+	}
+	if err := queue.Create(c.Context()); err != nil {
+		return err
+	}
+	_, err = j.run(s, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"}, "enqueued")
+	return err
+}
+
+func (o *enqueueOptions) openQueue(account *storage.Account) (*storage.Queue, error) {
+	if o.queue == "" {
+		return nil, usagef("--queue is missing")
+	}
+	if o.queueConnection != "" {
+		var err error
+		if account, err = openAccount("queue-connection", o.queueConnection); err != nil {
+			return nil, err
+		}
+	}
+	queue, err := account.Queue(o.queue)
+	if err != nil {
+		return nil, usagef("--queue: %w", err)
+	}
+	return queue, nil
+}

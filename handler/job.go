@@ -1,0 +1,324 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/key"
+	"tablesweep/internal/progress"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+const jobHelp = `A row that fails stops no other: it is listed on stderr, or in the file that --failed
+names, with its keys and the reason. --rows takes such a file, and then only those
+rows are dealt with.
+
+With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
+or a reboot. --resume FILE goes on without reading again what was done; the other
+flags can be left out then, but for connections that were given as more than the
+name of a setting: the file has no secrets in it.`
+
+// maxListed is how many failed rows are listed where no file takes them.
+const maxListed = 100
+
+// progressFlag is the flag --progress.
+type progressFlag struct{ style string }
+
+func (p *progressFlag) add(c *cobra.Command, standard progress.Style) {
+	c.Flags().StringVar(&p.style, "progress", string(standard), "plain: one live line on a terminal; json: a line every 5 s; auto: plain on a terminal, else json; none")
+	_ = c.RegisterFlagCompletionFunc("progress", cobra.FixedCompletions([]string{"auto", "plain", "json", "none"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (p *progressFlag) meter(c *cobra.Command) (*progress.Meter, error) {
+	if !slices.Contains(progress.Styles, progress.Style(p.style)) {
+		return nil, usagef("--progress is %q, want one of %v", p.style, progress.Styles)
+	}
+	return progress.New(c.ErrOrStderr(), progress.Style(p.style)), nil
+}
+
+// jobFlags are the flags of commands that do something with every row.
+type jobFlags struct {
+	progressFlag
+	checkpoint, resume string
+	failed, rows       string
+	json               bool
+	point              *sweep.Checkpoint // set by restore
+	tables             []string          // that the checkpoint was made for
+}
+
+// oncePerRun are flags that a checkpoint does not keep.
+var oncePerRun = []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "help", "dry-run"}
+
+func (j *jobFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&j.checkpoint, "checkpoint", "", "file that keeps what is left to do; it must not exist, and is removed at the end")
+	flags.StringVar(&j.resume, "resume", "", "go on from this checkpoint")
+	flags.StringVar(&j.failed, "failed", "", "file that gets the rows that failed, a JSON object a line")
+	flags.StringVar(&j.rows, "rows", "", "only the rows whose keys this file lists, as --failed and scan write them")
+	flags.BoolVar(&j.json, "json", false, "print the result as JSON")
+	j.progressFlag.add(c, progress.Auto)
+	c.PreRunE = func(c *cobra.Command, _ []string) error { return j.restore(c) }
+}
+
+// jobRecord is what a checkpoint keeps of a command.
+type jobRecord struct {
+	Command string            `json:"command"`
+	Flags   map[string]string `json:"flags"`
+	Tables  []string          `json:"tables"` // with their accounts
+}
+
+// restore sets flags to what the checkpoint has.
+func (j *jobFlags) restore(c *cobra.Command) error {
+	switch {
+	case j.resume == "":
+		return nil
+	case j.checkpoint != "":
+		return usagef("--checkpoint starts and --resume goes on; give one of them")
+	}
+	var err error
+	if j.point, err = sweep.ReadCheckpoint(j.resume); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return hinted{usageError{err}, "a command that came to its end has removed its checkpoint"}
+		}
+		return usageError{err}
+	}
+	var record jobRecord
+	if err := json.Unmarshal(j.point.Job(), &record); err != nil || record.Command != c.Name() {
+		return usagef("--resume %s: the file belongs to the command %q", j.resume, record.Command)
+	}
+	j.tables = record.Tables
+	for _, name := range slices.Sorted(maps.Keys(record.Flags)) {
+		f := c.Flags().Lookup(name)
+		switch {
+		case f == nil:
+			return usagef("--resume %s: this program has no flag --%s", j.resume, name)
+		case f.Changed && flagText(f) != record.Flags[name]:
+			return usagef("--%s was %q when the checkpoint was made, and can't change; leave it out", name, record.Flags[name])
+		case !f.Changed:
+			if err := c.Flags().Set(name, record.Flags[name]); err != nil {
+				return usagef("--resume %s: %w", j.resume, err)
+			}
+		}
+	}
+	return nil
+}
+
+// flagText returns a flag's value as its Set method takes it.
+func flagText(f *pflag.Flag) string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return strings.Join(list.GetSlice(), ",")
+	}
+	return f.Value.String()
+}
+
+// job is a command that does something with every row, under way.
+type job struct {
+	flags   *jobFlags
+	cmd     *cobra.Command
+	meter   *progress.Meter
+	options sweep.Options
+	out     *os.File // gets failed rows; nil if none was asked for
+	listed  int
+	began   time.Time
+}
+
+// start prepares the job. tables are those it is about: a checkpoint is good for
+// them alone.
+func (j *jobFlags) start(c *cobra.Command, workers int, tables ...*storage.Table) (*job, error) {
+	limitMemory()
+	meter, err := j.meter(c)
+	if err != nil {
+		return nil, err
+	}
+	job := &job{flags: j, cmd: c, meter: meter, began: time.Now()}
+	job.options = sweep.Options{Workers: workers, Watch: meter.Show, Failed: job.rowFailed}
+	var names []string
+	for _, t := range tables {
+		names = append(names, t.String())
+	}
+	switch {
+	case j.point != nil && !slices.Equal(names, j.tables):
+		return nil, usagef("the checkpoint is about %s, not %s; check the connections", strings.Join(j.tables, " and "), strings.Join(names, " and "))
+	case j.checkpoint != "":
+		j.point, err = sweep.NewCheckpoint(j.checkpoint, recordOf(c, names))
+		if errors.Is(err, fs.ErrExist) {
+			return nil, hinted{usageError{err}, "--resume goes on from it; remove it to start anew"}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	job.options.Checkpoint = j.point
+	return job, job.openFailed()
+}
+
+func recordOf(c *cobra.Command, tables []string) json.RawMessage {
+	r := jobRecord{Command: c.Name(), Flags: map[string]string{}, Tables: tables}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		secret := strings.Contains(f.Name, "connection") && !isSetting(f.Value.String())
+		if !secret && !slices.Contains(oncePerRun, f.Name) {
+			r.Flags[f.Name] = flagText(f)
+		}
+	})
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic("handler: internal error: " + err.Error())
+	}
+	return b
+}
+
+// openFailed opens the file for failed rows, and goes on with it after a resume.
+func (j *job) openFailed() error {
+	if j.flags.failed == "" {
+		return nil
+	}
+	if j.flags.failed == j.flags.rows {
+		return usagef("--failed and --rows name the same file; write the rows that fail again to another")
+	}
+	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
+	if j.flags.resume != "" {
+		mode = os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	}
+	var err error
+	if j.out, err = os.OpenFile(j.flags.failed, mode, 0o600); err != nil {
+		return usagef("--failed: %w", err)
+	}
+	return nil
+}
+
+// failedRow is a line of the file of failed rows.
+type failedRow struct {
+	PartitionKey string
+	RowKey       string
+	Reason       string `json:"reason,omitempty"`
+}
+
+// rowFailed lists a failed row.
+func (j *job) rowFailed(f copier.Failure) error {
+	if j.out != nil {
+		b, err := json.Marshal(failedRow{f.Key.Partition, f.Key.Row, f.Reason})
+		if err == nil {
+			_, err = j.out.Write(append(b, '\n'))
+		}
+		return err
+	}
+	if j.listed++; j.listed > maxListed {
+		return nil
+	}
+	j.meter.Clear()
+	fmt.Fprintf(j.cmd.ErrOrStderr(), "tablesweep: failed: %s\n", f)
+	if j.listed == maxListed {
+		fmt.Fprintf(j.cmd.ErrOrStderr(), "tablesweep: warning: further failed rows are counted, not listed; --failed FILE takes all of them\n")
+	}
+	return nil
+}
+
+// keys reads the file of rows to deal with; nil means all rows.
+func (j *jobFlags) keys() ([]key.Key, error) {
+	if j.rows == "" || j.resume != "" { // a checkpoint has them
+		return nil, nil
+	}
+	f, err := os.Open(j.rows)
+	if err != nil {
+		return nil, usagef("--rows: %w", err)
+	}
+	defer f.Close()
+	keys := []key.Key{}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 4<<20) // more than a row can have
+	for lines.Scan() {
+		var row struct{ PartitionKey, RowKey *string }
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil || row.PartitionKey == nil || row.RowKey == nil {
+			return nil, usagef("--rows %s: line %d is not a JSON object with PartitionKey and RowKey", j.rows, len(keys)+1)
+		}
+		keys = append(keys, key.Key{Partition: *row.PartitionKey, Row: *row.RowKey})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, usagef("--rows: %w", err)
+	}
+	slices.SortFunc(keys, key.Key.Compare)
+	return slices.Compact(keys), nil
+}
+
+// run does the action with the rows and ends the job: what it returns is the
+// command's error.
+func (j *job) run(s sweep.Scan, a sweep.Action, verb string) (sweep.Totals, error) {
+	totals, err := sweep.Do(j.cmd.Context(), s, j.options, a)
+	j.meter.Clear()
+	if j.out != nil {
+		if closeErr := j.out.Close(); err == nil {
+			err = closeErr
+		}
+	}
+	switch {
+	case errors.Is(err, sweep.ErrInterrupted) && j.flags.point == nil:
+		return totals, hinted{err, "with --checkpoint FILE it could be resumed"}
+	case err != nil && j.flags.point != nil:
+		return totals, hinted{err, fmt.Sprintf("%s %s --resume %s goes on with what is left", j.cmd.Root().Name(), j.cmd.Name(), j.resumeFile())}
+	case err != nil:
+		return totals, err
+	}
+	if j.flags.point != nil {
+		if err := j.flags.point.Remove(); err != nil {
+			return totals, err
+		}
+	}
+	return totals, j.summary(totals, verb)
+}
+
+func (j *job) resumeFile() string {
+	if j.flags.resume != "" {
+		return j.flags.resume
+	}
+	return j.flags.checkpoint
+}
+
+// jobResult is what a job did.
+type jobResult struct {
+	Rows       int64   `json:"rows"`
+	Written    int64   `json:"written"`
+	Skipped    int64   `json:"skipped"`
+	Failed     int64   `json:"failed"`
+	Queries    int64   `json:"queries"`
+	Requests   int64   `json:"requests"`
+	Throttles  int64   `json:"throttles"`
+	Seconds    float64 `json:"seconds"` // of this run
+	RowsPerSec float64 `json:"rowsPerSecond"`
+}
+
+func (j *job) summary(t sweep.Totals, verb string) error {
+	took := time.Since(j.began).Round(time.Millisecond).Seconds()
+	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, t.Requests, t.Throttles, took, math.Round(float64(t.Rows) / max(took, 0.001))}
+	var err error
+	if j.flags.json {
+		err = json.NewEncoder(j.cmd.OutOrStdout()).Encode(r)
+	} else {
+		_, err = fmt.Fprintf(j.cmd.OutOrStdout(), "%s %d of %d rows in %.1f s: %.0f rows/s, %d requests, %d throttled, %d skipped, %d failed\n",
+			verb, r.Written, r.Rows, r.Seconds, r.RowsPerSec, r.Requests, r.Throttles, r.Skipped, r.Failed)
+	}
+	if err == nil && r.Failed > 0 {
+		return hinted{failedRows(r.Failed), j.failedHint()}
+	}
+	return err
+}
+
+func (j *job) failedHint() string {
+	if j.out == nil {
+		return "run it again with --failed FILE to get all of them in a form that --rows takes"
+	}
+	return fmt.Sprintf("%s lists them; once mended, --rows %s does just those", j.flags.failed, j.flags.failed)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/progress"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+const keysHelp = `List the distinct partition keys of a table, in order, one a line.
+
+Rows are not read for it where they can be stepped over: once a page has shown a
+partition's key, the next query starts behind the partition, however large it is.
+A partition without a row that matches --filter is not listed.
+
+` + connectionHelp
+
+const keysExamples = `  handler keys --table orders
+  handler keys --table orders --prefix 2024- --json
+  handler keys --table orders | wc -l`
+
+// keysOptions are the flags of the command keys.
+type keysOptions struct {
+	tableFlags
+	rowFlags
+	progressFlag
+	json, stats bool
+}
+
+func keysCommand() *cobra.Command {
+	var o keysOptions
+	c := &cobra.Command{
+		Use:     "keys",
+		Short:   "List the partition keys of a table",
+		Long:    keysHelp,
+		Example: keysExamples,
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return runKeys(c, o) },
+	}
+	flags := c.Flags()
+	o.tableFlags.add(c)
+	o.rowFlags.add(c)
+	o.strategy = "prefix" // the one that can step over rows
+	o.progressFlag.add(c, progress.None)
+	flags.BoolVar(&o.json, "json", false, "print each key as a JSON string")
+	flags.BoolVar(&o.stats, "stats", false, "print a JSON line of figures on stderr at the end")
+	return c
+}
+
+func runKeys(c *cobra.Command, o keysOptions) error {
+	_, table, err := o.open()
+	if err != nil {
+		return err
+	}
+	s, err := o.scan(table)
+	if err != nil {
+		return err
+	}
+	meter, err := o.meter(c)
+	if err != nil {
+		return err
+	}
+	s.Select = []string{}
+	s.Strategy = scan.Prefix{KeepPartitions: true}
+	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
+	last, any := "", false
+	totals, err := sweep.Each(c.Context(), s, sweep.Options{Workers: o.workers, Watch: meter.Show}, func(rows []storage.Entity) error {
+		for _, row := range rows {
+			if any && row.Key.Partition == last {
+				continue
+			}
+			last, any = row.Key.Partition, true
+			if err := printKey(out, last, o.json); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if flushErr := out.Flush(); err == nil {
+		err = flushErr
+	}
+	meter.Clear()
+	if err == nil && o.stats {
+		err = json.NewEncoder(c.ErrOrStderr()).Encode(statsOf(totals))
+	}
+	return err
+}
+
+func printKey(out *bufio.Writer, key string, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		return e.Encode(key)
+	}
+	_, err := out.WriteString(key + "\n")
+	return err
+}

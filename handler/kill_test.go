@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/verify"
+)
+
+// TestKilledCopy kills a copy ten times, at even distances, and resumes it. The copy
+// must be exact, and what is done twice must be little.
+func TestKilledCopy(t *testing.T) {
+	t.Parallel()
+	const kills = 10
+	em, a, connection := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond})
+	rows := manyRows(4000, 10)
+	source := a.Table("source")
+	if err := source.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (copier.Copier{Destination: source}).Copy(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	command := func(args ...string) *exec.Cmd {
+		c := exec.Command("handler", append([]string{"copy", "--progress", "none", "--json"}, args...)...)
+		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
+		return c
+	}
+	em.ResetCounts()
+	if out, err := command("--from", "source", "--to", "whole").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	whole := em.Counts().TableTransactions()
+	em.ResetCounts()
+	checkpoint := filepath.Join(t.TempDir(), "checkpoint")
+	args := []string{"--from", "source", "--to", "pieces", "--checkpoint", checkpoint}
+	for i := range kills {
+		c := command(args...)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for em.Counts().TableTransactions() < whole*int64(i+1)/(kills+1) {
+			time.Sleep(time.Millisecond) // the other process is no part of this one's time
+		}
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		args = []string{"--resume", checkpoint}
+	}
+	out, err := command(args...).Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var result jobResult
+	if err := json.Unmarshal(out, &result); err != nil || result.Rows != int64(len(rows)) || result.Written != result.Rows {
+		t.Errorf("it counted %s, %v; want %d rows", out, err, len(rows))
+	}
+	requests := em.Counts().TableTransactions()
+	t.Logf("%d requests uninterrupted, %d with %d kills: %.3f times", whole, requests, kills, float64(requests)/float64(whole))
+	if float64(requests) > 1.1*float64(whole) {
+		t.Errorf("%d requests, %d when it is not interrupted", requests, whole)
+	}
+	r, err := verify.Tables(t.Context(), sweep.Scan{Table: source}, sweep.Scan{Table: a.Table("pieces")}, verify.Options{},
+		func(d verify.Difference) error { t.Errorf("%+v", d); return nil })
+	if err != nil || r.Rows != int64(len(rows)) || !r.Same() {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// serveEmulator serves embedded storage over HTTP until the test ends.
+func serveEmulator(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account, string) {
+	t.Helper()
+	em, err := emulator.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	c, err := storage.ParseConnection(server.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := storage.Open(c, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return em, a, server.ConnectionString()
+}

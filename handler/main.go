@@ -1,0 +1,50 @@
+// Command handler is Tablesweep: without an argument an Azure Functions custom
+// handler, with one the command line tool of the same engine.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() { // a second Ctrl-C ends the program at once
+		time.Sleep(time.Second) // but not one that a wrapper forwards, which we have got already
+		stop()
+	})
+	err := rootCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		report(os.Stderr, err)
+	}
+	os.Exit(exitCode(err))
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "handler",
+		Short: "Work over every row of an Azure Storage table",
+		Long: `Tablesweep works over every row of a huge Azure Storage table.
+
+Without a command this is an Azure Functions custom handler, which the
+Functions host starts.
+
+` + exitHelp,
+		Args:          noArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), os.Getenv)
+		},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(scanCommand(), copyCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
+		localCommand(), emulatorCommand(), demoCommand(), benchCommand())
+	return root
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// BenchmarkCopyMemory copies 1 million rows of 1 KiB with the program, and fails if
+// the process takes more than 150 MB at its peak.
+func BenchmarkCopyMemory(b *testing.B) {
+	const partitions, each = 10_000, 100
+	_, a, connection := serveEmulator(b, emulator.Options{})
+	source := a.Table("source")
+	if err := source.Create(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	filler := storage.StringProperty("S", strings.Repeat("x", 1000))
+	for start := 0; start < partitions; start += 100 {
+		rows := manyRows(100, each)
+		for i := range rows {
+			rows[i].Key = key.Key{Partition: string(rune('a'+start/1000)) + rows[i].Key.Partition + string(rune('a'+start/100%10)), Row: rows[i].Key.Row}
+			rows[i].Properties = append(rows[i].Properties, filler)
+		}
+		if _, err := (copier.Copier{Destination: source}).Copy(b.Context(), rows); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		c := exec.Command("handler", "copy", "--from", "source", "--to", "destination", "--progress", "none", "--json")
+		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
+		var out bytes.Buffer
+		c.Stdout = &out
+		if err := c.Start(); err != nil {
+			b.Fatal(err)
+		}
+		peak := make(chan float64, 1)
+		go func() { peak <- watchPeak(c.Process.Pid) }() // ends with the process
+		err := c.Wait()
+		var result jobResult
+		if err == nil {
+			err = json.Unmarshal(out.Bytes(), &result)
+		}
+		if err != nil || result.Written != partitions*each {
+			b.Fatalf("%s, %v", out.String(), err)
+		}
+		megabytes := <-peak
+		b.ReportMetric(megabytes, "peak-MB")
+		b.ReportMetric(result.RowsPerSec, "rows/s")
+		if megabytes > 150 || megabytes == 0 {
+			b.Errorf("peak memory %.0f MB, want at most 150", megabytes)
+		}
+	}
+}
+
+// watchPeak returns a process's peak memory in megabytes, as of just before it ends.
+// What wait4 tells would include the memory of this process, at the time of the fork.
+func watchPeak(pid int) (megabytes float64) {
+	for {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, after, ok := strings.Cut(string(text), "VmHWM:")
+		if err != nil || !ok {
+			return megabytes
+		}
+		var kib float64
+		if _, err := fmt.Sscan(after, &kib); err != nil {
+			return megabytes
+		}
+		megabytes = kib * 1024 / 1e6
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// rowFlags are the flags that say which rows a command is about and how they are
+// read.
+type rowFlags struct {
+	bounds   scan.Bounds
+	filter   string
+	selected []string
+	strategy string
+	segment  int
+	workers  int
+}
+
+// add adds the flags that every command has.
+func (f *rowFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.bounds.Prefix, "prefix", "", "only partition keys that start with this, the one equal to it included")
+	flags.StringVar(&f.bounds.After, "after", "", "only partition keys behind this one")
+	flags.StringVar(&f.bounds.Before, "before", "", "only partition keys ahead of this one")
+	flags.StringVar(&f.filter, "filter", "", "OData filter, such as \"Size gt 10 and Color eq 'red'\"")
+	flags.IntVar(&f.segment, "segment-size", storage.PageRows, "rows a query, 1 to 1000")
+	flags.IntVar(&f.workers, "workers", sweep.DefaultWorkers, "most requests under way at once; fewer are, while more don't pay")
+}
+
+// addStrategy adds --strategy.
+func (f *rowFlags) addStrategy(c *cobra.Command) {
+	c.Flags().StringVar(&f.strategy, "strategy", engine.Strategies[0], "how the rows are split into ranges: "+strings.Join(engine.Strategies, ", "))
+	_ = c.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(engine.Strategies, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addSelect adds --select, for commands that need more than the keys.
+func (f *rowFlags) addSelect(c *cobra.Command) {
+	c.Flags().StringSliceVar(&f.selected, "select", nil, "only these properties, separated by commas; the keys always come")
+}
+
+// scan returns what the flags ask for, of the table.
+func (f *rowFlags) scan(t *storage.Table) (sweep.Scan, error) {
+	s := sweep.Scan{Table: t, Bounds: f.bounds, Filter: f.filter, Select: f.selected, Segment: f.segment}
+	if f.segment < 1 || f.segment > storage.PageRows {
+		return s, usagef("--segment-size is %d, want 1 to %d", f.segment, storage.PageRows)
+	}
+	if f.workers < 1 {
+		return s, usagef("--workers is %d, want at least 1", f.workers)
+	}
+	for _, name := range f.selected {
+		if name == "" {
+			return s, usagef("--select has an empty name in it")
+		}
+	}
+	if err := engine.CheckFilter(f.filter); err != nil {
+		return s, usagef("--%w", err) // it starts with the name
+	}
+	if f.bounds.Range().Empty() {
+		return s, usagef("--prefix, --after and --before leave no partition key between them")
+	}
+	var err error
+	s.Strategy, err = newStrategy(f.strategy)
+	return s, err
+}
+
+func newStrategy(name string) (scan.Strategy, error) {
+	switch name {
+	case "adaptive":
+		return adaptive.Strategy{}, nil
+	case "prefix":
+		return scan.Prefix{}, nil
+	case "serial":
+		return scan.Serial{}, nil
+	}
+	return nil, usagef("--strategy is %q; there are %s", name, strings.Join(engine.Strategies, ", "))
+}
+
+// what describes the rows for a question or a summary.
+func (f *rowFlags) what() string {
+	var limits []string
+	for _, l := range []struct{ name, value string }{
+		{"prefix", f.bounds.Prefix}, {"after", f.bounds.After}, {"before", f.bounds.Before}, {"filter", f.filter},
+	} {
+		if l.value != "" {
+			limits = append(limits, fmt.Sprintf("%s %q", l.name, l.value))
+		}
+	}
+	if limits == nil {
+		return "all rows"
+	}
+	return "the rows with " + strings.Join(limits, ", ")
+}

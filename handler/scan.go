@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+const scanHelp = `Print the rows of a table, one JSON object a line, in table order.
+
+Ranges are read at once, by several requests, and yet printed in order, in bounded
+memory. Every value keeps its type: a property that JSON can't tell comes with an
+annotation, as the Table service sends it. Timestamp and ETag are left out.
+
+` + connectionHelp
+
+const scanExamples = `  handler scan --table packages > packages.jsonl
+  handler scan --table packages --prefix lib --select Version,SizeBytes
+  handler scan --table packages --filter "SizeBytes gt 1000000L" --format count --stats
+  handler scan --connection UseDevelopmentStorage=true --table names --strategy prefix --segment-size 2 --workers 1 --explain`
+
+// scanOptions are the flags of the command scan.
+type scanOptions struct {
+	tableFlags
+	rowFlags
+	format                   string
+	keysOnly, stats, explain bool
+	first, next              int // of the prefix strategy
+}
+
+func scanCommand() *cobra.Command {
+	var o scanOptions
+	c := &cobra.Command{
+		Use:     "scan",
+		Short:   "Print the rows of a table in order",
+		Long:    scanHelp,
+		Example: scanExamples,
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return runScan(c, o) },
+	}
+	flags := c.Flags()
+	o.tableFlags.add(c)
+	o.rowFlags.add(c)
+	o.addStrategy(c)
+	o.addSelect(c)
+	flags.StringVar(&o.format, "format", "jsonl", "jsonl, or count for the number of rows alone")
+	flags.BoolVar(&o.keysOnly, "keys-only", false, "only PartitionKey and RowKey")
+	flags.BoolVar(&o.stats, "stats", false, "print a JSON line of figures on stderr at the end")
+	flags.BoolVar(&o.explain, "explain", false, "print a JSON line on stderr for every query")
+	flags.IntVar(&o.first, "segments-per-first-prefix", 1, "pages that the prefix strategy reads of a new prefix before it splits")
+	flags.IntVar(&o.next, "segments-per-subsequent-prefix", 1, "pages that it reads of each prefix after that")
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"jsonl", "count"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func runScan(c *cobra.Command, o scanOptions) error {
+	if o.format != "jsonl" && o.format != "count" {
+		return usagef("--format is %q, want jsonl or count", o.format)
+	}
+	if o.keysOnly && o.selected != nil {
+		return usagef("--keys-only and --select exclude each other")
+	}
+	if o.keysOnly || o.format == "count" {
+		o.selected = []string{}
+	}
+	limitMemory()
+	_, table, err := o.open()
+	if err != nil {
+		return err
+	}
+	s, err := o.scan(table)
+	if err != nil {
+		return err
+	}
+	if o.strategy == "prefix" {
+		s.Strategy = scan.Prefix{FirstSegments: o.first, NextSegments: o.next}
+	}
+	options := sweep.Options{Workers: o.workers}
+	if o.explain {
+		options.Trace = explain(c.ErrOrStderr())
+	}
+	totals, err := printRows(c, s, options, o.format)
+	if err != nil {
+		return err
+	}
+	if o.stats {
+		return json.NewEncoder(c.ErrOrStderr()).Encode(statsOf(totals))
+	}
+	return nil
+}
+
+// printRows prints the rows, or their number.
+func printRows(c *cobra.Command, s sweep.Scan, o sweep.Options, format string) (sweep.Totals, error) {
+	if format == "count" {
+		totals, err := sweep.Count(c.Context(), s, o)
+		if err == nil {
+			_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
+		}
+		return totals, err
+	}
+	out := bufio.NewWriterSize(c.OutOrStdout(), 256<<10)
+	var text []byte // of a page
+	totals, err := sweep.Each(c.Context(), s, o, func(rows []storage.Entity) error {
+		text = text[:0]
+		for _, row := range rows {
+			text = append(row.AppendJSON(text), '\n')
+		}
+		_, err := out.Write(text)
+		return err
+	})
+	if flushErr := out.Flush(); err == nil {
+		err = flushErr
+	}
+	return totals, err
+}
+
+// scanStats are a scan's figures, each named.
+type scanStats struct {
+	Rows             int64 `json:"rows"`
+	Queries          int64 `json:"queries"`
+	EmptyQueries     int64 `json:"emptyQueries"`
+	PartitionQueries int64 `json:"partitionQueries"`
+	Steps            int64 `json:"steps"`
+	CriticalPath     int64 `json:"criticalPath"`
+}
+
+func statsOf(t sweep.Totals) scanStats {
+	return scanStats{t.Rows, t.Queries, t.EmptyQueries, t.PartitionQueries, t.Steps, t.CriticalPath}
+}
+
+// explain returns a function that prints each query.
+func explain(w io.Writer) func(sweep.Query) {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return func(q sweep.Query) {
+		line := struct {
+			Filter    string   `json:"filter"`
+			Continues bool     `json:"continues,omitempty"` // it carries a continuation token
+			Rows      int      `json:"rows"`
+			First     []string `json:"first,omitempty"` // keys of the first row and the last
+			Last      []string `json:"last,omitempty"`
+			More      bool     `json:"more"` // the answer has a continuation token
+		}{Filter: storage.RangeFilter(q.Step.Range), Continues: q.Step.Token != nil, Rows: len(q.Page.Keys), More: q.Page.Next != nil}
+		if line.Rows > 0 {
+			first, last := q.Page.Keys[0], q.Page.Last()
+			line.First, line.Last = []string{first.Partition, first.Row}, []string{last.Partition, last.Row}
+		}
+		_ = e.Encode(line) // stderr; nothing else could be told of a failure
+	}
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts in testdata compare with; read the diff before committing it")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"handler": main})
+}
+
+// TestScripts runs the program as users do. Each script has two accounts to itself,
+// the settings AzureWebJobsStorage and OTHER, and may say:
+//
+//	table NAME FILE          make a table of the file's lines: PartitionKey|RowKey|name:type=value|…
+//	many NAME PARTITIONS N   make a table of that many partitions with N rows each
+//	messages QUEUE           take all messages of a queue, sorted, as stdout
+//	faults SPEC              what goes wrong from now on with AzureWebJobsStorage
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	scripts, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(scripts) < 5 {
+		t.Fatalf("%d scripts, %v", len(scripts), err)
+	}
+	testscript.Run(t, testscript.Params{
+		Files:               scripts,
+		UpdateScripts:       *rewrite,
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			for _, name := range []string{"AzureWebJobsStorage", "OTHER"} {
+				em, err := emulator.New(emulator.Options{})
+				if err != nil {
+					return err
+				}
+				server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+				if err != nil {
+					return err
+				}
+				e.Defer(func() { server.Close() })
+				e.Setenv(name, server.ConnectionString())
+				e.Values[name] = em
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"table": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(makeTable(ts, args[0], parseRows(ts, ts.ReadFile(args[1]))))
+			},
+			"many": func(ts *testscript.TestScript, _ bool, args []string) {
+				var partitions, each int
+				_, err := fmt.Sscan(args[1]+" "+args[2], &partitions, &each)
+				ts.Check(err)
+				ts.Check(makeTable(ts, args[0], manyRows(partitions, each)))
+			},
+			"messages": func(ts *testscript.TestScript, _ bool, args []string) {
+				texts, err := takeMessages(ts, args[0])
+				ts.Check(err)
+				_, err = ts.Stdout().Write([]byte(strings.Join(texts, "\n") + "\n"))
+				ts.Check(err)
+			},
+			"faults": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(ts.Value("AzureWebJobsStorage").(*emulator.Emulator).SetFaults(args[0]))
+			},
+		},
+	})
+}
+
+// manyRows returns rows in partitions of the given size, in table order.
+func manyRows(partitions, each int) []storage.Entity {
+	rows := make([]storage.Entity, partitions*each)
+	for i := range rows {
+		rows[i] = storage.Entity{
+			Key:        key.Key{Partition: fmt.Sprintf("p%05d", i/each), Row: fmt.Sprintf("r%04d", i%each)},
+			Properties: []storage.Property{storage.Int64Property("N", int64(i))},
+		}
+	}
+	return rows
+}
+
+// account opens the account of a setting of the script.
+func account(ts *testscript.TestScript, setting string) (*storage.Account, error) {
+	c, err := storage.ParseConnection(ts.Getenv(setting))
+	if err != nil {
+		return nil, err
+	}
+	return storage.Open(c, storage.Options{})
+}
+
+// makeTable makes a table in AzureWebJobsStorage, or in OTHER if the name starts
+// with "other:".
+func makeTable(ts *testscript.TestScript, name string, rows []storage.Entity) error {
+	setting := "AzureWebJobsStorage"
+	if rest, ok := strings.CutPrefix(name, "other:"); ok {
+		setting, name = "OTHER", rest
+	}
+	a, err := account(ts, setting)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if err := a.Table(name).Create(ctx); err != nil {
+		return err
+	}
+	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+	r, err := copier.Copier{Destination: a.Table(name)}.Copy(ctx, rows)
+	if err == nil && len(r.Failed) > 0 {
+		err = fmt.Errorf("%v", r.Failed[0])
+	}
+	return err
+}
+
+func takeMessages(ts *testscript.TestScript, name string) ([]string, error) {
+	a, err := account(ts, "AzureWebJobsStorage")
+	if err != nil {
+		return nil, err
+	}
+	q, err := a.Queue(name)
+	if err != nil {
+		return nil, err
+	}
+	var texts []string
+	for {
+		got, err := q.Get(context.Background(), storage.MaxGetMessages, time.Hour)
+		if err != nil || len(got) == 0 {
+			slices.Sort(texts)
+			return texts, err
+		}
+		for _, m := range got {
+			texts = append(texts, m.Text)
+		}
+	}
+}
+
+// parseRows reads lines PartitionKey|RowKey|name:type=value|…, the value as JSON.
+func parseRows(ts *testscript.TestScript, text string) []storage.Entity {
+	types := map[string]storage.Type{
+		"string": storage.String, "boolean": storage.Boolean, "int32": storage.Int32, "int64": storage.Int64,
+		"double": storage.Double, "datetime": storage.DateTime, "guid": storage.GUID, "binary": storage.Binary,
+	}
+	var rows []storage.Entity
+	for line := range strings.Lines(text) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "|")
+		row := storage.Entity{Key: key.Key{Partition: fields[0], Row: fields[1]}}
+		for _, f := range fields[2:] {
+			name, value, _ := strings.Cut(f, "=")
+			name, kind, _ := strings.Cut(name, ":")
+			of, ok := types[kind]
+			if !ok {
+				ts.Fatalf("%s: no type %q", line, kind)
+			}
+			row.Properties = append(row.Properties, storage.Property{Name: name, Type: of, Value: jsontext.Value(value)})
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func TestStrategyNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range engine.Strategies {
+		if _, err := newStrategy(name); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package sweep
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// Checkpoint is a file that knows what is left of a sweep. Its lines are JSON:
+// first a snapshot (a header, and a node for each step or page left), then what
+// happened since:
+//
+//	{"version":1,"job":…,"totals":{…}}             once, on top
+//	{"node":{"id":1,"step":{…}}}                   a step left, in table order
+//	{"read":1,"through":{…},"children":[{…}]}      a step was read; rows up to through are its own
+//	{"did":1,"span":{"a":{…},"b":{…}}}             these rows of it are done
+//	{"end":1}                                      all of its rows are done
+//
+// Each line is written when it has happened, so a process that dies loses what was
+// under way and no more. A machine that dies may lose the last second, too; what a
+// cut-off line and those behind it told is then done again. The snapshot is renewed
+// by a rename when much has been appended. Nothing in the file is secret but keys
+// of rows.
+//
+// A page of which some rows are left is read again after a resume, by the same
+// query and token, and only its own rows count: others may have come since.
+type Checkpoint struct {
+	path     string
+	job      json.RawMessage
+	restored *restored // nil for a new one
+
+	file     *os.File
+	pending  bytes.Buffer // lines not written yet
+	appended int          // bytes since the snapshot
+	unsynced bool
+}
+
+// checkpointVersion changes with the form of the file.
+const checkpointVersion = 1
+
+// compactBytes is how much is appended before the snapshot is renewed.
+const compactBytes = 4 << 20
+
+// restored is what a file holds.
+type restored struct {
+	job      json.RawMessage
+	totals   Totals
+	frontier *frontier
+}
+
+// line is any line of the file.
+type line struct {
+	Version int             `json:"version,omitempty"`
+	Job     json.RawMessage `json:"job,omitempty"`
+
+	Node     *saved   `json:"node,omitempty"`
+	Read     int64    `json:"read,omitempty"`
+	Through  *key.Key `json:"through,omitempty"`
+	Children []saved  `json:"children,omitempty"`
+	Did      int64    `json:"did,omitempty"`
+	Span     *span    `json:"span,omitempty"`
+	End      int64    `json:"end,omitempty"`
+
+	Totals Totals `json:"totals,omitzero"` // what it adds
+}
+
+// saved is a node.
+type saved struct {
+	ID      int64     `json:"id"`
+	Step    scan.Step `json:"step"`
+	Depth   int64     `json:"depth,omitempty"`
+	Through *key.Key  `json:"through,omitempty"`
+	Done    []span    `json:"done,omitempty"`
+}
+
+func save(n *node) saved {
+	return saved{ID: n.id, Step: n.step, Depth: n.depth, Through: n.through, Done: n.done}
+}
+
+func (s saved) node() *node {
+	return &node{id: s.ID, step: s.Step, depth: s.Depth, through: s.Through, done: s.Done}
+}
+
+// NewCheckpoint prepares a checkpoint in a file that must not exist; it is made
+// when the sweep starts. job is kept as it is.
+func NewCheckpoint(path string, job json.RawMessage) (*Checkpoint, error) {
+	if _, err := os.Stat(path); err == nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", path, os.ErrExist)
+	}
+	return &Checkpoint{path: path, job: job}, nil
+}
+
+// ReadCheckpoint reads a checkpoint to go on from. [Checkpoint.Job] tells what it
+// was made for.
+func ReadCheckpoint(path string) (*Checkpoint, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	r, err := restore(text)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+	}
+	return &Checkpoint{path: path, job: r.job, restored: r}, nil
+}
+
+// Job returns what the checkpoint was made with.
+func (c *Checkpoint) Job() json.RawMessage { return c.job }
+
+// Remove deletes the file, for a sweep that has come to its end.
+func (c *Checkpoint) Remove() error { return os.Remove(c.path) }
+
+// restore reads a file's text, up to a line that is cut off.
+func restore(text []byte) (*restored, error) {
+	first, rest, whole := bytes.Cut(text, []byte("\n"))
+	var head line
+	if err := json.Unmarshal(first, &head); err != nil || !whole {
+		return nil, errors.New("is not a checkpoint")
+	}
+	if head.Version != checkpointVersion {
+		return nil, fmt.Errorf("has version %d; this program knows %d", head.Version, checkpointVersion)
+	}
+	r := &restored{job: head.Job, totals: head.Totals, frontier: &frontier{next: 1}}
+	nodes := map[int64]*node{}
+	for {
+		var one []byte
+		one, rest, whole = bytes.Cut(rest, []byte("\n"))
+		var l line
+		if !whole || json.Unmarshal(one, &l) != nil || !r.apply(nodes, l) {
+			return r, nil
+		}
+	}
+}
+
+// apply does what a line tells. It reports false, having done nothing, if the line
+// can't be meant.
+func (r *restored) apply(nodes map[int64]*node, l line) bool {
+	n := nodes[l.Read+l.Did+l.End] // a line is of one kind
+	if (n == nil) != (l.Node != nil) || !l.newNodes(nodes) {
+		return false
+	}
+	switch f := r.frontier; {
+	case l.Node != nil:
+		n = l.Node.node()
+		f.push(n)
+		nodes[n.id] = n
+	case l.Read != 0:
+		at := n.element
+		for _, s := range l.Children {
+			child := s.node()
+			child.element = f.nodes.InsertAfter(child, at)
+			at = child.element
+			nodes[child.id] = child
+			f.next = max(f.next, child.id+1)
+		}
+		n.through = l.Through
+	case l.Did != 0 && l.Span != nil:
+		n.done = append(n.done, *l.Span)
+	case l.End != 0:
+		f.nodes.Remove(n.element)
+		delete(nodes, n.id)
+	}
+	r.totals.add(l.Totals)
+	return true
+}
+
+// newNodes reports whether the nodes that a line adds have ids that no other has.
+func (l line) newNodes(nodes map[int64]*node) bool {
+	seen := map[int64]bool{0: true}
+	for _, s := range l.Children {
+		if seen[s.ID] || nodes[s.ID] != nil {
+			return false
+		}
+		seen[s.ID] = true
+	}
+	return l.Node == nil || l.Node.ID != 0 && nodes[l.Node.ID] == nil
+}
+
+func (c *Checkpoint) append(l line) {
+	b, err := json.Marshal(l)
+	if err != nil {
+		panic("sweep: internal error: " + err.Error())
+	}
+	c.pending.Write(append(b, '\n'))
+}
+
+// read records that n was read: through is its last row, nil if it has none.
+func (c *Checkpoint) read(n *node, through *key.Key, children []*node, did Totals) {
+	l := line{Read: n.id, Through: through, Totals: did}
+	for _, child := range children {
+		l.Children = append(l.Children, save(child))
+	}
+	n.through = through
+	c.append(l)
+}
+
+func (c *Checkpoint) did(n *node, s span, did Totals) {
+	n.done = append(n.done, s)
+	c.append(line{Did: n.id, Span: &s, Totals: did})
+}
+
+func (c *Checkpoint) end(n *node) { c.append(line{End: n.id}) }
+
+// flush writes what was recorded since the last call.
+func (c *Checkpoint) flush(f *frontier, t Totals) error {
+	if c.pending.Len() == 0 {
+		return nil
+	}
+	if c.appended > compactBytes {
+		return c.rewrite(f, t) // which knows what is pending
+	}
+	n, err := c.file.Write(c.pending.Bytes())
+	c.appended += n
+	c.pending.Reset()
+	c.unsynced = true
+	if err != nil {
+		return fmt.Errorf("write the checkpoint: %w", err)
+	}
+	return nil
+}
+
+func (c *Checkpoint) sync() error {
+	if !c.unsynced {
+		return nil
+	}
+	c.unsynced = false
+	if err := c.file.Sync(); err != nil {
+		return fmt.Errorf("write the checkpoint: %w", err)
+	}
+	return nil
+}
+
+// rewrite replaces the file by a snapshot.
+func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
+	c.pending.Reset()
+	c.append(line{Version: checkpointVersion, Job: c.job, Totals: t})
+	for n := f.first(); n != nil; n = f.after(n) {
+		s := save(n)
+		c.append(line{Node: &s})
+	}
+	snapshot := bytes.Clone(c.pending.Bytes())
+	c.pending.Reset()
+	c.appended, c.unsynced = 0, false
+	if c.file != nil {
+		c.file.Close()
+	}
+	var err error
+	if err = replaceFile(c.path, snapshot); err == nil {
+		c.file, err = os.OpenFile(c.path, os.O_APPEND|os.O_WRONLY, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("write the checkpoint: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes a file so that its path always names the old text or the new
+// one, whole.
+func replaceFile(path string, text []byte) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".*") // readable by its owner alone
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it is renamed
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	if d, err := os.Open(dir); err == nil { // where a directory can be synced
+		_ = d.Sync()
+		d.Close()
+	}
+	return nil
+}
+
+func (c *Checkpoint) close() error {
+	if c.file == nil {
+		return nil
+	}
+	if err := errors.Join(c.sync(), c.file.Close()); err != nil {
+		return fmt.Errorf("write the checkpoint: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package sweep
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// record writes a checkpoint in which step 1 was read, one unit of it is done, and
+// its children are left, and returns its text.
+func record(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	c, err := NewCheckpoint(path, []byte(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &frontier{}
+	n := f.add(scan.Step{}, 1)
+	if err := c.rewrite(f, Totals{}); err != nil {
+		t.Fatal(err)
+	}
+	f.startRead(n)
+	children := f.read(n, 0, nil, 0, []scan.Step{{Page: 1}, {Page: 2}})
+	c.read(n, &key.Key{Partition: "p", Row: "z"}, children, Totals{Queries: 1})
+	c.did(n, span{key.Key{Partition: "p", Row: "a"}, key.Key{Partition: "p", Row: "c"}}, Totals{Rows: 3})
+	c.end(children[0])
+	if err := c.flush(f, Totals{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	r, err := restore([]byte(record(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := r.frontier.first()
+	if n.id != 1 || n.through == nil || n.through.Row != "z" || len(n.done) != 1 || !n.done[0].contains(key.Key{Partition: "p", Row: "b"}) {
+		t.Errorf("the page is %+v", n)
+	}
+	if c := r.frontier.after(n); c == nil || c.step.Page != 2 || c.depth != 2 || r.frontier.after(c) != nil {
+		t.Errorf("the child is %+v", c)
+	}
+	if r.totals != (Totals{Queries: 1, Rows: 3}) || string(r.job) != `{"a":1}` || r.frontier.next != 4 {
+		t.Errorf("totals %+v, job %s, next %d", r.totals, r.job, r.frontier.next)
+	}
+}
+
+// TestRestoreCutOff cuts the file at every byte: what remains is a state that was.
+func TestRestoreCutOff(t *testing.T) {
+	t.Parallel()
+	text := record(t)
+	head := strings.Index(text, "\n") + 1
+	for i := range text {
+		r, err := restore([]byte(text[:i]))
+		if (err != nil) != (i < head) {
+			t.Fatalf("%d bytes: %v", i, err)
+		}
+		if err == nil && r.frontier.nodes.Len() != []int{0, 1, 3, 3, 2}[strings.Count(text[head:i], "\n")] {
+			t.Errorf("%d bytes: %d nodes", i, r.frontier.nodes.Len())
+		}
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "\n", "{}\n", `{"version":2}` + "\n", "PK\x03\x04\n"} {
+		if _, err := restore([]byte(text)); err == nil {
+			t.Errorf("took %q", text)
+		}
+	}
+}
+
+// FuzzRestore feeds it anything. It must not panic, and what it takes must survive a
+// snapshot.
+func FuzzRestore(f *testing.F) {
+	f.Add([]byte(record(f)))
+	f.Add([]byte(`{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"id":1}]}` + "\n" + `{"end":1}` + "\n" + `{"end":1}` + "\n"))
+	f.Add([]byte(`{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"ud":2},{"id":3}]}` + "\n" + `{"end":3}` + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := restore(text)
+		if err != nil {
+			return
+		}
+		path := filepath.Join(t.TempDir(), "checkpoint")
+		c := &Checkpoint{path: path, job: r.job}
+		if err := c.rewrite(r.frontier, r.totals); err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		again, err := ReadCheckpoint(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := r.frontier.nodes.Len(), again.restored.frontier.nodes.Len(); a != b || r.totals != again.restored.totals {
+			t.Errorf("%d nodes turned %d, %+v turned %+v", a, b, r.totals, again.restored.totals)
+		}
+	})
+}

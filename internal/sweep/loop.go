@@ -1,0 +1,364 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+	"unsafe"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/key"
+	"tablesweep/internal/pace"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+const (
+	tickTime  = 100 * time.Millisecond // between two looks at the pace
+	watchTime = time.Second            // between two calls of Watch, and of the checkpoint's sync
+	graceTime = 30 * time.Second       // for what is under way when the sweep is interrupted
+	firstPage = 1 << 20                // bytes that a page is thought to have until one is seen
+)
+
+// run is a sweep under way. All of it belongs to the goroutine in loop, but for
+// what task functions get.
+type run struct {
+	scan    Scan
+	options Options
+	action  Action
+	inOrder bool
+
+	frontier *frontier
+	totals   Totals // earlier runs included
+	ours     Totals
+	began    time.Time
+
+	source, target side
+	partitions     pace.Partitions
+	underway       map[string]int  // units under way, by partition
+	hot            map[string]bool // partitions throttled since the last tick
+	units          int             // of the last page
+	page           int             // bytes that a page may have, going by the last ones
+
+	events    chan func() // what the loop is to do when something ended
+	throttles chan throttle
+	tasks     context.Context // of queries and units
+	cancel    context.CancelFunc
+	stopping  bool
+	err       error
+}
+
+func start(ctx context.Context, s Scan, o Options, a Action, inOrder bool) (Totals, error) {
+	s.Segment = cmp.Or(s.Segment, storage.PageRows)
+	if s.Strategy == nil {
+		s.Strategy = scan.Serial{}
+	}
+	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
+	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
+	r := &run{
+		scan: s, options: o, action: a, inOrder: inOrder,
+		frontier: &frontier{}, began: time.Now(), page: firstPage,
+		source: side{pace: pace.New(o.Workers)}, target: side{pace: pace.New(o.Workers)},
+		underway: map[string]int{}, hot: map[string]bool{}, events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers),
+	}
+	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	defer r.cancel()
+	if err := r.fill(); err != nil {
+		return r.totals, err
+	}
+	err := r.loop(ctx)
+	if c := o.Checkpoint; c != nil {
+		if closeErr := c.close(); err == nil {
+			err = closeErr
+		}
+	}
+	if o.Watch != nil {
+		p := r.progress()
+		p.Ended = err == nil
+		o.Watch(p)
+	}
+	return r.totals, err
+}
+
+// fill makes the frontier: that of the checkpoint, or the scan's first steps.
+func (r *run) fill() error {
+	c := r.options.Checkpoint
+	if c != nil && c.restored != nil {
+		r.frontier, r.totals = c.restored.frontier, c.restored.totals
+	} else if r.scan.Keys != nil {
+		for _, k := range r.scan.Keys {
+			at := &scan.Bound{Key: k.Row}
+			r.frontier.add(scan.Step{Range: scan.Range{Partition: &k.Partition, Low: at, High: at}}, 1).through = &k
+		}
+	} else if first := r.scan.Strategy.Start(r.scan.Bounds); !first.Range.Empty() {
+		r.frontier.add(first, 1)
+	}
+	if c == nil {
+		return nil
+	}
+	return c.rewrite(r.frontier, r.totals)
+}
+
+// loop runs until nothing is left, or until what was under way has ended after an
+// interrupt or an error.
+func (r *run) loop(ctx context.Context) error {
+	tick, watch := time.NewTicker(tickTime), time.NewTicker(watchTime)
+	defer tick.Stop()
+	defer watch.Stop()
+	interrupt := ctx.Done()
+	var grace <-chan time.Time
+	last := time.Now()
+	for {
+		r.dispatch()
+		if c := r.options.Checkpoint; c != nil {
+			r.fail(c.flush(r.frontier, r.totals))
+		}
+		if r.frontier.reads+r.frontier.works == 0 && (r.stopping || r.frontier.first() == nil) {
+			break
+		}
+		select {
+		case event := <-r.events:
+			event()
+		case t := <-r.throttles:
+			r.throttled(t)
+		case <-tick.C:
+			r.adjust(time.Since(last))
+			last = time.Now()
+		case <-watch.C:
+			r.watch()
+		case <-interrupt:
+			interrupt, r.stopping = nil, true
+			grace = time.After(graceTime)
+		case <-grace:
+			r.cancel()
+		}
+	}
+	if r.err == nil && r.frontier.first() != nil {
+		return ErrInterrupted
+	}
+	return r.err
+}
+
+func (r *run) watch() {
+	if c := r.options.Checkpoint; c != nil {
+		r.fail(c.sync())
+	}
+	if r.options.Watch != nil {
+		r.options.Watch(r.progress())
+	}
+}
+
+// fail stops the sweep for the first error.
+func (r *run) fail(err error) {
+	if err != nil && r.err == nil {
+		r.err, r.stopping = err, true
+		r.cancel()
+	}
+}
+
+// dispatch starts as much as is allowed: units first, since they free memory.
+func (r *run) dispatch() {
+	for !r.stopping && r.target.free(r.frontier.works) {
+		n, i := r.frontier.unit(r.inOrder, func(p string) bool { return r.partitions.Allow(p, r.underway[p]) })
+		if n == nil {
+			break
+		}
+		r.startUnit(n, r.frontier.take(n, i))
+	}
+	for !r.stopping && !r.ahead() && r.source.free(r.frontier.reads) {
+		n, ahead := r.frontier.waits()
+		room := r.frontier.bytes+(r.frontier.reads+1)*r.page <= r.options.Buffer
+		// One page may always be in memory, and the one that all others wait for.
+		if n == nil || !room && !ahead && r.frontier.bytes+r.frontier.reads > 0 {
+			break
+		}
+		r.startRead(n)
+	}
+}
+
+// ahead reports whether enough has been read to keep the target busy for as long as
+// two more pages take. What is read and not done when the process dies must be read
+// again.
+func (r *run) ahead() bool {
+	if r.inOrder || r.target.took == 0 { // in order, there is but one unit at a time
+		return false
+	}
+	coming := r.frontier.ready + r.frontier.reads*r.units
+	slots := float64(r.target.pace.Limit())
+	return float64(coming) >= 2*slots*max(1, r.source.took.Seconds()/r.target.took.Seconds())
+}
+
+func (r *run) startRead(n *node) {
+	r.frontier.startRead(n)
+	q := storage.Query{Range: n.step.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.Segment, Token: n.step.Token}
+	go func() { // ends with the query, whose event the loop awaits
+		began := time.Now()
+		counter := r.counter(throttle{})
+		page, err := r.scan.Table.Query(counter.In(r.tasks), q)
+		took := time.Since(began)
+		r.events <- func() { r.readEnded(n, page, took, counter.Requests(), err) }
+	}()
+}
+
+// counter returns a counter that reports throttling to the loop. If the loop can't
+// keep up, some of it goes unreported; the rest will do.
+func (r *run) counter(t throttle) *storage.Counter {
+	return &storage.Counter{OnThrottle: func() {
+		select {
+		case r.throttles <- t:
+		default:
+		}
+	}}
+}
+
+// readEnded takes in a page, or what is this node's of one read again.
+func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests int64, err error) {
+	r.source.ended(took)
+	did := Totals{Requests: requests}
+	if err != nil {
+		r.frontier.reads--
+		n.state = waiting
+		r.count(did)
+		if !r.stopping || r.err == nil && r.tasks.Err() == nil {
+			r.fail(fmt.Errorf("read the source: %w", err))
+		}
+		return
+	}
+	did.Queries, did.Steps, did.CriticalPath = 1, 1, n.depth
+	if len(p.Entities) == 0 {
+		did.EmptyQueries = 1
+	}
+	if n.step.Range.Partition != nil {
+		did.PartitionQueries = 1
+	}
+	page := scan.Page{Keys: p.Keys(), Next: p.Next}
+	if r.options.Trace != nil {
+		r.options.Trace(Query{Step: n.step, Page: page, Took: took})
+	}
+	yield, children, err := r.advance(n, page)
+	if err != nil {
+		r.fail(err)
+	}
+	rows := p.Entities[:yield]
+	if len(n.done) > 0 {
+		rows = slices.DeleteFunc(rows, func(e storage.Entity) bool {
+			return slices.ContainsFunc(n.done, func(s span) bool { return s.contains(e.Key) })
+		})
+	}
+	r.found(n, rows, weight(p), children, did)
+}
+
+// weight is about how many bytes of memory a page takes: its text, which the rows
+// refer to, and the rows.
+func weight(p storage.Page) int {
+	const entity, property = int(unsafe.Sizeof(storage.Entity{})), int(unsafe.Sizeof(storage.Property{}))
+	bytes := p.Bytes + len(p.Entities)*entity
+	for _, e := range p.Entities {
+		bytes += cap(e.Properties) * property
+	}
+	return bytes
+}
+
+// advance returns how many rows of a page are the node's, and what is left to read
+// besides.
+func (r *run) advance(n *node, p scan.Page) (yield int, children []scan.Step, err error) {
+	if n.through == nil {
+		o, err := r.scan.Strategy.Advance(n.step, p)
+		return o.Yield, o.Children, err
+	}
+	yield, beyond := slices.BinarySearchFunc(p.Keys, *n.through, key.Key.Compare)
+	if beyond {
+		yield++
+	}
+	if p.Next != nil && yield == len(p.Keys) && !beyond {
+		children = []scan.Step{n.step.Continue(*p.Next)}
+	}
+	return yield, children, nil
+}
+
+// found replaces a node's query by its rows and its children.
+func (r *run) found(n *node, rows []storage.Entity, bytes int, children []scan.Step, did Totals) {
+	var units [][]storage.Entity
+	if len(rows) > 0 {
+		units = r.action.Split(rows)
+	}
+	inUnits := 0
+	for _, u := range units {
+		inUnits += len(u)
+	}
+	r.page, r.units = max(bytes, r.page*7/8), len(units)
+	if inUnits == 0 {
+		bytes = 0
+	}
+	did.Rows = int64(len(rows) - inUnits)
+	added := r.frontier.read(n, bytes, units, int64(inUnits), children)
+	for _, c := range added {
+		c.through, c.done = n.through, slices.Clip(n.done) // each appends on its own
+	}
+	r.count(did)
+	if c := r.options.Checkpoint; c != nil {
+		var last *key.Key
+		if len(rows) > 0 {
+			last = &rows[len(rows)-1].Key
+		}
+		c.read(n, last, added, did)
+	}
+	r.drop(n)
+}
+
+func (r *run) drop(n *node) {
+	if r.frontier.drop(n) && r.options.Checkpoint != nil {
+		r.options.Checkpoint.end(n)
+	}
+}
+
+func (r *run) startUnit(n *node, u []storage.Entity) {
+	partition := u[0].Key.Partition
+	r.underway[partition]++
+	go func() { // ends with the unit, whose event the loop awaits
+		began := time.Now()
+		counter := r.counter(throttle{unit: true, partition: partition})
+		result, err := r.action.Do(counter.In(r.tasks), u)
+		took := time.Since(began)
+		r.events <- func() {
+			r.target.ended(took)
+			r.unitEnded(n, u, result, counter.Requests(), err)
+		}
+	}()
+}
+
+func (r *run) unitEnded(n *node, u []storage.Entity, result copier.Result, requests int64, err error) {
+	partition := u[0].Key.Partition
+	if r.underway[partition]--; r.underway[partition] == 0 {
+		delete(r.underway, partition)
+	}
+	r.partitions.Answered(partition)
+	did := Totals{Requests: requests}
+	if err != nil {
+		r.frontier.giveBack(n, u)
+		r.count(did)
+		if !r.stopping || r.err == nil && r.tasks.Err() == nil {
+			r.fail(err)
+		}
+		return
+	}
+	for _, f := range result.Failed {
+		if r.options.Failed != nil {
+			r.fail(r.options.Failed(f))
+		}
+	}
+	did.Rows, did.Written, did.Failed = int64(len(u)), result.Written, int64(len(result.Failed))
+	r.frontier.finish(n, did.Rows)
+	r.count(did)
+	if c := r.options.Checkpoint; c != nil {
+		c.did(n, span{u[0].Key, u[len(u)-1].Key}, did)
+	}
+	r.drop(n)
+}
+
+func (r *run) count(did Totals) {
+	r.totals.add(did)
+	r.ours.add(did)
+}

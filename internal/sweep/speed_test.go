@@ -1,0 +1,156 @@
+package sweep_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// latency is what every request takes in the comparisons.
+const latency = 10 * time.Millisecond
+
+// TestCopyAgainstLoops copies the same rows three ways, in virtual time, where only
+// waiting counts: by a sweep, by the loop that the SDK's documentation suggests, and
+// by that loop with transactions.
+func TestCopyAgainstLoops(t *testing.T) {
+	t.Parallel()
+	rows := someRows(1000, 10)
+	part := []int{1, slowdown, 1} // of the rows, that takes that part of the time
+	var took [3]time.Duration
+	for i, copyRows := range []func(testing.TB, *emulator.Emulator, *storage.Account, int){bySweep, byRow, byBatch} {
+		synctest.Test(t, func(t *testing.T) {
+			e, a := newAccount(t, emulator.Options{Latency: latency})
+			fill(t, a, "source", rows)
+			fill(t, a, "destination", nil)
+			start := time.Now()
+			n := len(rows) / part[i]
+			copyRows(t, e, a, n)
+			took[i] = time.Since(start) * time.Duration(part[i])
+			if got := all(t, a.Table("destination")); len(got) != n {
+				t.Errorf("way %d copied %d rows of %d", i, len(got), n)
+			}
+		})
+	}
+	loop, batches := took[1].Seconds()/took[0].Seconds(), took[2].Seconds()/took[0].Seconds()
+	t.Logf("sweep %v, row by row %v (%.0f times), serial transactions %v (%.0f times)", took[0], took[1], loop, took[2], batches)
+	if loop < 40 || batches < 10 {
+		t.Errorf("only %.1f times faster than row by row, want 40, and %.1f times than serial transactions, want 10", loop, batches)
+	}
+}
+
+func bySweep(t testing.TB, _ *emulator.Emulator, a *storage.Account, _ int) {
+	s := sweep.Scan{Table: a.Table("source"), Strategy: adaptive.Strategy{}}
+	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, copier.Copier{Destination: a.Table("destination")}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// byRow is the loop that the SDK's examples lead to: a pager, and an upsert a row.
+func byRow(t testing.TB, e *emulator.Emulator, _ *storage.Account, limit int) {
+	to := client(t, e, "destination")
+	eachEntity(t, e, limit, func(entity []byte) {
+		if _, err := to.UpsertEntity(t.Context(), entity, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// byBatch collects the rows of a partition, up to a hundred, into a transaction.
+func byBatch(t testing.TB, e *emulator.Emulator, _ *storage.Account, limit int) {
+	to := client(t, e, "destination")
+	var batch []aztables.TransactionAction
+	last := ""
+	send := func() {
+		if len(batch) > 0 {
+			if _, err := to.SubmitTransaction(t.Context(), batch, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		batch = nil
+	}
+	eachEntity(t, e, limit, func(entity []byte) {
+		var keys struct{ PartitionKey string }
+		if err := json.Unmarshal(entity, &keys); err != nil {
+			t.Fatal(err)
+		}
+		if keys.PartitionKey != last || len(batch) == storage.MaxBatchRows {
+			send()
+		}
+		last = keys.PartitionKey
+		batch = append(batch, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace, Entity: entity})
+	})
+	send()
+}
+
+// eachEntity calls fn for up to limit rows of the source, by the SDK's pager.
+func eachEntity(t testing.TB, e *emulator.Emulator, limit int, fn func([]byte)) {
+	pager := client(t, e, "source").NewListEntitiesPager(nil)
+	for pager.More() {
+		page, err := pager.NextPage(context.WithoutCancel(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entity := range page.Entities {
+			if limit--; limit < 0 {
+				return
+			}
+			fn(entity)
+		}
+	}
+}
+
+// client returns the SDK's own client of a table.
+func client(t testing.TB, e *emulator.Emulator, table string) *aztables.Client {
+	t.Helper()
+	s, err := aztables.NewServiceClientFromConnectionString(e.ConnectionString(), &aztables.ClientOptions{
+		ClientOptions: azcore.ClientOptions{Transport: e.Transport()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.NewClient(table)
+}
+
+// BenchmarkCopy copies 200,000 rows in 20,000 partitions in real time, and compares
+// with both loops, which it runs over a part of the rows.
+func BenchmarkCopy(b *testing.B) {
+	rows := someRows(20_000, 10)
+	for b.Loop() {
+		b.StopTimer()
+		e, a := newAccount(b, emulator.Options{})
+		fill(b, a, "source", rows)
+		fill(b, a, "destination", nil)
+		if err := e.SetFaults("latency=" + latency.String()); err != nil {
+			b.Fatal(err)
+		}
+		perRow := func(n int, copyRows func(testing.TB, *emulator.Emulator, *storage.Account, int)) float64 {
+			start := time.Now()
+			copyRows(b, e, a, n)
+			return time.Since(start).Seconds() / float64(n)
+		}
+		loop, batches := perRow(300, byRow), perRow(3000, byBatch)
+		e.ResetCounts()
+		b.StartTimer()
+		ours := perRow(len(rows), bySweep)
+		b.StopTimer()
+		b.ReportMetric(1/ours, "rows/s")
+		b.ReportMetric(loop/ours, "x-row-by-row")
+		b.ReportMetric(batches/ours, "x-serial-transactions")
+		b.ReportMetric(float64(e.Counts().TableTransactions())/float64(len(rows)), "requests/row")
+		if got := all(b, a.Table("destination")); !sameRows(got, rows) {
+			b.Fatalf("copied %d rows of %d", len(got), len(rows))
+		}
+		b.StartTimer()
+	}
+}

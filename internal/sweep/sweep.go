@@ -1,0 +1,118 @@
+// Package sweep runs a scan within one process, and an action over its rows. It
+// is to the command line what the engine is to the cloud: it runs the same steps,
+// with goroutines in the place of messages and a [Checkpoint] in the place of the
+// ledger.
+//
+// What is left of a sweep is its frontier: the steps not read yet, and the pages
+// read whose rows are not all done, in table order. One goroutine owns it (loop.go)
+// and starts queries and units of work in others, as many at once as pay (package
+// pace). It reads the first step that waits, so that the frontier stays short, and
+// reads none while the pages in memory exceed a budget.
+//
+// It knows neither strategies nor what an action does with the rows.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+// Scan says which rows are swept, and in which steps.
+type Scan struct {
+	Table    *storage.Table
+	Bounds   scan.Bounds
+	Filter   string        // OData, on top of the bounds; "" for all rows
+	Select   []string      // properties wanted, nil for all; the keys always come
+	Segment  int           // rows a query; 0 means storage.PageRows
+	Strategy scan.Strategy // nil means scan.Serial
+	// Keys, if set, are the rows to sweep, one query each; bounds and strategy do
+	// not matter then.
+	Keys []key.Key
+}
+
+// Action is what is done with the rows. Its methods are called concurrently.
+type Action interface {
+	// Split cuts the rows of a page, in table order, into units of work. Rows that
+	// it leaves out need none.
+	Split(rows []storage.Entity) [][]storage.Entity
+	// Do does a unit. A unit that was interrupted is done again after a resume, so
+	// repeating it must be harmless. An error stops the sweep; a row that can't be
+	// dealt with is no error but a failure in the result.
+	Do(ctx context.Context, unit []storage.Entity) (copier.Result, error)
+}
+
+// Options configure a sweep. The zero value is the default.
+type Options struct {
+	// Workers is the most requests that are under way at once to the source, and
+	// as many to wherever the action leads; 0 means DefaultWorkers.
+	Workers int
+	// Buffer is how many bytes of pages are kept in memory, about; 0 means
+	// DefaultBuffer. A page is kept until all of its rows are done.
+	Buffer int
+	// Checkpoint, if set, records what is done, and may hold what was done before.
+	Checkpoint *Checkpoint
+	// Failed, if set, gets every row that failed, one at a time.
+	Failed func(copier.Failure) error
+	// Watch, if set, is told now and then how far the sweep is, one at a time, and
+	// once at its end.
+	Watch func(Progress)
+	// Trace, if set, gets every query, one at a time.
+	Trace func(Query)
+}
+
+// Defaults of [Options].
+const (
+	DefaultWorkers = 128
+	DefaultBuffer  = 24 << 20
+)
+
+// Query is a query that was made.
+type Query struct {
+	Step scan.Step
+	Page scan.Page
+	Took time.Duration
+}
+
+// ErrInterrupted is the error of a sweep whose context was canceled. What was
+// under way has ended, and the checkpoint, if there is one, knows what is left.
+var ErrInterrupted = errors.New("interrupted")
+
+// Each calls fn with the rows in table order, page by page, whatever the order
+// in which they are read.
+func Each(ctx context.Context, s Scan, o Options, fn func([]storage.Entity) error) (Totals, error) {
+	return start(ctx, s, o, inOrder(fn), true)
+}
+
+// Do does the action with all rows, in any order. What the action sends is counted
+// in its context's [storage.Counter].
+func Do(ctx context.Context, s Scan, o Options, a Action) (Totals, error) {
+	return start(ctx, s, o, a, false)
+}
+
+// Count reads the rows and does nothing with them.
+func Count(ctx context.Context, s Scan, o Options) (Totals, error) {
+	return start(ctx, s, o, nothing{}, false)
+}
+
+// inOrder makes each page one unit.
+type inOrder func([]storage.Entity) error
+
+func (inOrder) Split(rows []storage.Entity) [][]storage.Entity { return [][]storage.Entity{rows} }
+
+func (fn inOrder) Do(_ context.Context, rows []storage.Entity) (copier.Result, error) {
+	return copier.Result{Written: int64(len(rows))}, fn(rows)
+}
+
+type nothing struct{}
+
+func (nothing) Split([]storage.Entity) [][]storage.Entity { return nil }
+
+func (nothing) Do(context.Context, []storage.Entity) (copier.Result, error) {
+	return copier.Result{}, nil
+}

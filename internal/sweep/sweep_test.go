@@ -1,0 +1,293 @@
+package sweep_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// strategies are all that a sweep may get.
+var strategies = map[string]scan.Strategy{
+	"adaptive": adaptive.Strategy{}, "prefix": scan.Prefix{}, "serial": scan.Serial{},
+}
+
+// newAccount returns an account in embedded storage.
+func newAccount(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account) {
+	t.Helper()
+	e, err := emulator.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := storage.ParseConnection(e.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := storage.Open(c, storage.Options{Transport: e.Transport()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, a
+}
+
+// someRows returns rows in partitions of the given size, in table order.
+func someRows(partitions, each int) []storage.Entity {
+	rows := make([]storage.Entity, 0, partitions*each)
+	for p := range partitions {
+		for r := range each {
+			rows = append(rows, storage.Entity{
+				Key:        key.Key{Partition: fmt.Sprintf("p%06d", p*7), Row: fmt.Sprintf("r%04d", r)},
+				Properties: []storage.Property{storage.Int64Property("N", int64(p*each+r))},
+			})
+		}
+	}
+	return rows
+}
+
+// fill makes a table of the rows.
+func fill(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
+	t.Helper()
+	table := a.Table(name)
+	if err := table.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (copier.Copier{Destination: table}).Copy(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// all reads a table page by page.
+func all(t testing.TB, table *storage.Table) []storage.Entity {
+	t.Helper()
+	var rows []storage.Entity
+	err := table.All(t.Context(), storage.Query{}, func(p storage.Page) error {
+		rows = append(rows, p.Entities...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func sameRows(a, b []storage.Entity) bool { return slices.EqualFunc(a, b, storage.Equal) }
+
+func TestEachYieldsTableOrder(t *testing.T) {
+	t.Parallel()
+	want := someRows(300, 7)
+	for name, strategy := range strategies {
+		for _, o := range []sweep.Options{{}, {Workers: 1}, {Workers: 3}, {Buffer: 1}} {
+			t.Run(fmt.Sprintf("%s/%d workers/buffer %d", name, o.Workers, o.Buffer), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					_, a := newAccount(t, emulator.Options{Faults: "seed=3; latency=1ms..30ms; short-page p=0.2; empty-page p=0.1; busy p=0.02"})
+					table := fill(t, a, "source", want)
+					var got []storage.Entity
+					totals, err := sweep.Each(t.Context(), sweep.Scan{Table: table, Strategy: strategy, Segment: 50}, o, func(rows []storage.Entity) error {
+						got = append(got, rows...)
+						return nil
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !sameRows(got, want) || totals.Rows != int64(len(want)) {
+						t.Errorf("got %d rows, counted %d, want the %d of the table in order", len(got), totals.Rows, len(want))
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestWorkersReadAtOnce(t *testing.T) {
+	t.Parallel()
+	rows := someRows(500, 2)
+	took := func(workers int) (d time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			_, a := newAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
+			table := fill(t, a, "source", rows)
+			start := time.Now()
+			if _, err := sweep.Count(t.Context(), sweep.Scan{Table: table, Strategy: scan.Prefix{}, Segment: 20}, sweep.Options{Workers: workers}); err != nil {
+				t.Fatal(err)
+			}
+			d = time.Since(start)
+		})
+		return d
+	}
+	if one, many := took(1), took(32); many*4 > one {
+		t.Errorf("32 workers took %v, one %v", many, one)
+	}
+}
+
+func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a := newAccount(t, emulator.Options{})
+		var rows []storage.Entity
+		for i := range 8_000 { // half of the rows are in one partition
+			k := key.Key{Partition: fmt.Sprintf("m%05d", i), Row: "r"}
+			if i%2 == 0 {
+				k = key.Key{Partition: "a", Row: fmt.Sprintf("%05d", i)}
+			}
+			rows = append(rows, storage.Entity{Key: k})
+		}
+		slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+		source := fill(t, a, "source", rows)
+		e, to := newAccount(t, emulator.Options{Faults: "latency=10ms; partition-rate=500"})
+		destination := fill(t, to, "destination", nil)
+		start := time.Now()
+		totals, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, copier.Copier{Destination: destination})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.FaultCounts()["partition-rate"] == 0 || totals.Throttles == 0 {
+			t.Fatalf("nothing was throttled: %v, %+v", e.FaultCounts(), totals)
+		}
+		// The big partition alone takes 8 s at its rate.
+		if took := time.Since(start); took > 15*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if got := all(t, destination); !sameRows(got, rows) {
+			t.Errorf("the copy has %d rows of %d", len(got), len(rows))
+		}
+	})
+}
+
+// TestResume interrupts a copy again and again, now and then as a crash would,
+// and goes on from the checkpoint.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	rows := someRows(700, 5)
+	for name, strategy := range strategies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "checkpoint")
+			synctest.Test(t, func(t *testing.T) { resume(t, path, rows, strategy) })
+		})
+	}
+}
+
+func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Strategy) {
+	r := rand.New(rand.NewPCG(1, 2))
+	e, a := newAccount(t, emulator.Options{Latency: 10 * time.Millisecond, Faults: "seed=9; short-page p=0.3; empty-page p=0.1; busy p=0.01; timeout-after p=0.01; reset-after p=0.01"})
+	source, destination := fill(t, a, "source", rows), fill(t, a, "destination", nil)
+	s := sweep.Scan{Table: source, Strategy: strategy, Segment: 100}
+	e.ResetCounts()
+	c, err := sweep.NewCheckpoint(path, json.RawMessage(`{"some":"job"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	for {
+		runs++
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+r.IntN(120))*time.Millisecond)
+		totals, err := sweep.Do(ctx, s, sweep.Options{Checkpoint: c, Workers: 8}, copier.Copier{Destination: destination})
+		cancel()
+		if err == nil {
+			if totals.Rows != int64(len(rows)) || totals.Written != int64(len(rows)) {
+				t.Errorf("counted %d rows, %d written, want %d", totals.Rows, totals.Written, len(rows))
+			}
+			break
+		}
+		if !errors.Is(err, sweep.ErrInterrupted) || runs > 100 {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.IntN(3) == 0 { // the last lines never made it
+			text = text[:len(text)-r.IntN(min(200, len(text)/10))]
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c, err = sweep.ReadCheckpoint(path); err != nil || string(c.Job()) != `{"some":"job"}` {
+			t.Fatalf("job %s, %v", c.Job(), err)
+		}
+	}
+	if runs < 5 {
+		t.Errorf("only %d runs: nothing was interrupted", runs)
+	}
+	if got := all(t, destination); !sameRows(got, rows) {
+		t.Errorf("the copy has %d rows of %d", len(got), len(rows))
+	}
+}
+
+func TestFailureStopsAndIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a := newAccount(t, emulator.Options{Latency: time.Millisecond})
+		source := fill(t, a, "source", someRows(100, 10))
+		_, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Segment: 10}, sweep.Options{}, copier.Copier{Destination: a.Table("nothere")})
+		if !storage.NotFound(err) {
+			t.Errorf("error %v, want that the destination is missing", err)
+		}
+		if _, err := sweep.Count(t.Context(), sweep.Scan{Table: a.Table("nothere")}, sweep.Options{}); !storage.NotFound(err) {
+			t.Errorf("error %v, want that the source is missing", err)
+		}
+	})
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	_, a := newAccount(t, emulator.Options{})
+	rows := someRows(10, 10)
+	source := fill(t, a, "source", rows)
+	keys := []key.Key{rows[3].Key, rows[77].Key, {Partition: "gone"}}
+	var mu sync.Mutex // guards got
+	var got []key.Key
+	totals, err := sweep.Each(t.Context(), sweep.Scan{Table: source, Keys: keys}, sweep.Options{}, func(rows []storage.Entity) error {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, r := range rows {
+			got = append(got, r.Key)
+		}
+		return nil
+	})
+	if err != nil || !slices.Equal(got, keys[:2]) || totals.Queries != 3 {
+		t.Errorf("got %v by %d queries, %v", got, totals.Queries, err)
+	}
+}
+
+// TestBusyAccount copies into an account that takes far less than is sent at full
+// speed. The sweep must find its pace: little is refused, and time is not wasted.
+func TestBusyAccount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a := newAccount(t, emulator.Options{})
+		rows := someRows(1200, 10)
+		source := fill(t, a, "source", rows)
+		_, to := newAccount(t, emulator.Options{Faults: "latency=10ms; account-rate=200"})
+		destination := fill(t, to, "destination", nil)
+		start := time.Now()
+		totals, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, copier.Copier{Destination: destination})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%v, %d requests, %d throttled", time.Since(start), totals.Requests, totals.Throttles)
+		if totals.Throttles == 0 || totals.Throttles > totals.Requests/5 {
+			t.Errorf("%d of %d requests were throttled", totals.Throttles, totals.Requests)
+		}
+		if took := time.Since(start); took > 10*time.Second { // twice what the rate allows
+			t.Errorf("took %v", took)
+		}
+	})
+}

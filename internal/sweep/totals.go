@@ -1,0 +1,84 @@
+package sweep
+
+import (
+	"time"
+
+	"tablesweep/internal/adaptive"
+)
+
+// Totals are what a sweep has done, earlier runs of a resumed one included.
+type Totals struct {
+	Rows    int64 `json:"rows,omitempty"`    // rows done, whatever became of them
+	Written int64 `json:"written,omitempty"` // of these, those that the action dealt with
+	Failed  int64 `json:"failed,omitempty"`  // and those that it could not
+
+	Queries          int64 `json:"queries,omitempty"`
+	EmptyQueries     int64 `json:"emptyQueries,omitempty"`     // queries that returned no row
+	PartitionQueries int64 `json:"partitionQueries,omitempty"` // queries within one partition
+	Steps            int64 `json:"steps,omitempty"`
+	CriticalPath     int64 `json:"criticalPath,omitempty"` // steps that had to wait for each other, at most
+	Requests         int64 `json:"requests,omitempty"`     // storage requests, retries included
+	Throttles        int64 `json:"throttles,omitempty"`    // answers that the service is too busy
+}
+
+// add adds what one more unit or query did.
+func (t *Totals) add(o Totals) {
+	t.Rows += o.Rows
+	t.Written += o.Written
+	t.Failed += o.Failed
+	t.Queries += o.Queries
+	t.EmptyQueries += o.EmptyQueries
+	t.PartitionQueries += o.PartitionQueries
+	t.Steps += o.Steps
+	t.CriticalPath = max(t.CriticalPath, o.CriticalPath)
+	t.Requests += o.Requests
+	t.Throttles += o.Throttles
+}
+
+// Progress is how far a sweep is.
+type Progress struct {
+	Totals
+	Run      Totals        // of these, what this run did
+	Elapsed  time.Duration // of this run
+	Ranges   int           // steps and pages left
+	Buffered int64         // rows read and not done
+	Reading  int           // queries under way
+	Working  int           // units under way
+	// Left is how many rows are believed unread; ok is false while nobody knows.
+	Left   float64
+	LeftOK bool
+	Ended  bool
+}
+
+// Share returns the share of the rows that is done, from 0 to 1; ok is false
+// while it can't be told.
+func (p Progress) Share() (share float64, ok bool) {
+	if p.Ended {
+		return 1, true
+	}
+	left := p.Left + float64(p.Buffered)
+	if !p.LeftOK || p.Rows == 0 {
+		return 0, false
+	}
+	return float64(p.Rows) / (float64(p.Rows) + left), true
+}
+
+// left estimates the rows that the steps of the frontier stand for. It knows only
+// what their strategy believes; steps that read on within a page's bounds and
+// those of other strategies make it unknown.
+func (f *frontier) left(segment int) (rows float64, ok bool) {
+	for n := f.first(); n != nil; n = f.after(n) {
+		if n.state == working {
+			continue
+		}
+		pages, known := adaptive.Left(n.step)
+		if !known {
+			return 0, false
+		}
+		if n.through != nil {
+			pages = 1
+		}
+		rows += pages * float64(segment)
+	}
+	return rows, true
+}
