@@ -1,0 +1,108 @@
+package demo
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/engine"
+)
+
+const root = "../.."
+
+// handler builds the program once for all tests that run it.
+func handler(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "handler")
+	if out, err := exec.Command("go", "build", "-o", binary, root+"/handler").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// TestDemoCommand runs the demonstration as its user does.
+func TestDemoCommand(t *testing.T) {
+	c := exec.Command(handler(t), "demo", "--json")
+	c.Dir, c.Stderr = root, testWriter{t}
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if !r.Verified || r.Rows != 63_666 || r.Partitions != 34_172 || r.Copy.Rows != 63_666 || len(r.Processes) < 2 {
+		t.Errorf("report %+v", r)
+	}
+	if len(r.Strategies) != len(engine.Strategies) {
+		t.Errorf("%d strategies compared, want %d", len(r.Strategies), len(engine.Strategies))
+	}
+	for _, s := range r.Strategies {
+		if s.Rows != 63_666 || s.Queries < 64 {
+			t.Errorf("strategy %+v", s)
+		}
+	}
+}
+
+// TestCopyOnAzurite copies the same rows on the other emulator.
+func TestCopyOnAzurite(t *testing.T) {
+	connection := os.Getenv("TABLESWEEP_AZURITE")
+	if connection == "" {
+		t.Skip("SKIPPED: TABLESWEEP_AZURITE has no connection string; scripts/test.sh starts Azurite and sets it")
+	}
+	d := &demo{
+		Options: Options{Root: root, Executable: handler(t), Instances: 2, Connection: connection, Progress: testWriter{t}, Log: zerolog.Nop()},
+		watch:   func(engine.Status) {},
+	}
+	stop, err := d.start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := d.copy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCopyWhileProcessesAreKilled kills handler processes with SIGKILL at random
+// moments of a copy, which must still be exact.
+func TestCopyWhileProcessesAreKilled(t *testing.T) {
+	const kills = 6
+	r := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	d := &demo{Options: Options{Root: root, Executable: handler(t), Instances: 3, Progress: testWriter{t}, Log: zerolog.Nop()}}
+	killed, next := 0, int64(1)
+	d.watch = func(s engine.Status) {
+		if killed < kills && s.Steps.Done >= next && s.State == "running" {
+			if instance := r.IntN(3); d.host.Kill(instance) {
+				t.Logf("killed process %d after %d steps", instance, s.Steps.Done)
+				killed++
+				next = s.Steps.Done + 1 + r.Int64N(25)
+			}
+		}
+	}
+	stop, err := d.start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := d.copy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if killed < kills/2 {
+		t.Errorf("only %d processes were killed", killed)
+	}
+}
+
+// testWriter shows what is written in the test's log.
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	w.t.Logf("%s", b)
+	return len(b), nil
+}

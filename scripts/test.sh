@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Every check there is: format, vet, staticcheck, tests under the race detector, against
+# embedded storage and Azurite, a short run of each fuzz test, and the benchmarks'
+# claims. Needs Go; with Node and npm, Azurite is installed into .azurite. What had to
+# be skipped is said at the end.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+azurite_version=3.35.0 # runs on Node 20; later ones want 22
+fuzz_time=${FUZZ_TIME:-5s}
+skipped=()
+
+say() { printf '\n== %s\n' "$*"; }
+
+start_azurite() {
+  if ! command -v npm >/dev/null; then
+    skipped+=("everything that compares with Azurite: npm is not installed")
+    return
+  fi
+  say "azurite $azurite_version"
+  local binary=.azurite/node_modules/.bin/azurite
+  if [ ! -x "$binary" ] || [ "$(cat .azurite/version 2>/dev/null)" != "$azurite_version" ]; then
+    mkdir -p .azurite
+    if ! npm install --no-audit --no-fund --loglevel=error --prefix .azurite "azurite@$azurite_version"; then
+      skipped+=("everything that compares with Azurite: npm could not install it")
+      return
+    fi
+    echo "$azurite_version" >.azurite/version
+  fi
+  local port=$((20000 + RANDOM % 20000))
+  "$binary" --inMemoryPersistence --skipApiVersionCheck --disableTelemetry --silent \
+    --blobPort "$port" --queuePort $((port + 1)) --tablePort $((port + 2)) >.azurite/log 2>&1 &
+  azurite_pid=$!
+  trap 'kill "$azurite_pid" 2>/dev/null || true' EXIT
+  for _ in $(seq 150); do
+    if (exec 3<>"/dev/tcp/127.0.0.1/$((port + 2))") 2>/dev/null; then
+      # The key that every storage emulator has; it protects nothing.
+      local key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
+      export TABLESWEEP_AZURITE="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=http://127.0.0.1:$((port + 2))/devstoreaccount1;QueueEndpoint=http://127.0.0.1:$((port + 1))/devstoreaccount1"
+      return
+    fi
+    sleep 0.2
+  done
+  echo "azurite does not answer; its log:" >&2
+  cat .azurite/log >&2
+  exit 1
+}
+
+say "gofmt"
+unformatted=$(gofmt -l handler internal)
+if [ -n "$unformatted" ]; then
+  echo "not formatted: $unformatted" >&2
+  exit 1
+fi
+
+say "go vet"
+go vet ./...
+
+say "staticcheck"
+go tool staticcheck ./...
+
+start_azurite
+
+say "go test -race"
+go test -race ./...
+
+say "simulation of crashes and faults: 2,000 seeds, every crash point, planted bugs"
+go test ./internal/sim -seeds=2000
+
+say "fuzz tests, $fuzz_time each"
+grep -rlE '^func Fuzz' --include='*_test.go' internal | xargs -n1 dirname | sort -u | while read -r dir; do
+  grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$dir"/*_test.go | sed 's/^func //' | while read -r target; do
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzz_time" -fuzzminimizetime 1x "./$dir"
+  done
+done
+
+say "benchmarks: they fail where a claim does not hold"
+go test -run '^$' -bench . -skip PageOfMillions -benchtime 1x ./...
+go test -run '^$' -bench PageOfMillions -benchtime 60x ./internal/emulator
+
+if [ ${#skipped[@]} -gt 0 ]; then
+  printf '\n!! SKIPPED: %s\n' "${skipped[@]}"
+else
+  printf '\nall checks passed, nothing skipped\n'
+fi
