@@ -22,7 +22,7 @@ func TestKilledCopy(t *testing.T) {
 	t.Parallel()
 	const kills = 10
 	em, a, connection := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond})
-	rows := manyRows(4000, 10)
+	rows := manyRows(8000, 10)
 	source := a.Table("source")
 	if err := source.Create(t.Context()); err != nil {
 		t.Fatal(err)
