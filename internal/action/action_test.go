@@ -75,7 +75,7 @@ func TestDeleteTwice(t *testing.T) {
 	table := fill(t, a, rows)
 	for _, some := range [][]storage.Entity{rows[10:60], rows, rows} {
 		e.ResetCounts()
-		r, err := action.All(t.Context(), action.Delete{Table: table}, some)
+		r, err := copier.All(t.Context(), action.Delete{Table: table}, some)
 		if err != nil || r.Written != int64(len(some)) || len(r.Failed) > 0 {
 			t.Fatalf("%+v, %v; want %d rows deleted", r, err, len(some))
 		}
@@ -97,7 +97,7 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 		if err := e.SetFaults("seed=1; timeout-after p=0.4 on=batch; latency=1ms"); err != nil {
 			t.Fatal(err)
 		}
-		r, err := action.All(t.Context(), action.Delete{Table: table}, rows)
+		r, err := copier.All(t.Context(), action.Delete{Table: table}, rows)
 		if err != nil || r.Written != int64(len(rows)) {
 			t.Errorf("%+v, %v; want %d rows deleted", r, err, len(rows))
 		}
@@ -113,7 +113,7 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 func TestDeleteFromNowhere(t *testing.T) {
 	t.Parallel()
 	_, a := newAccount(t, emulator.Options{})
-	if _, err := action.All(t.Context(), action.Delete{Table: a.Table("nothere")}, someRows(1, 3)); !storage.NotFound(err) {
+	if _, err := copier.All(t.Context(), action.Delete{Table: a.Table("nothere")}, someRows(1, 3)); !storage.NotFound(err) {
 		t.Errorf("error %v, want that the table is missing", err)
 	}
 }
@@ -152,7 +152,7 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := action.All(t.Context(), action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, []storage.Entity{row})
+			r, err := copier.All(t.Context(), action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, []storage.Entity{row})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ const (
 // Modes lists all modes.
 var Modes = []Mode{Replace, Merge, Skip, Fail}
 
-// Parallel is the number of transactions that one [Copier.Copy] has under way.
+// Parallel is the number of units that one [All] has under way.
 const Parallel = 32
 
 // maxResolves bounds how often a chunk is compared with what the destination
@@ -70,15 +70,30 @@ func (f Failure) String() string {
 // destination as a whole refused, or did not answer in time; some rows may then
 // have been written. [storage.Permanent] tells which.
 func (c Copier) Copy(ctx context.Context, rows []storage.Entity) (Result, error) {
+	return All(ctx, c, rows)
+}
+
+// Work is what can be done with rows a unit at a time: copying them, as a [Copier]
+// does, or what package action has.
+type Work interface {
+	// Split cuts rows in table order into units.
+	Split(rows []storage.Entity) [][]storage.Entity
+	// Do does the work of one unit. It may be called concurrently.
+	Do(ctx context.Context, unit []storage.Entity) (Result, error)
+}
+
+// All does the work of all rows, which must be in table order, several units at
+// once. On an error, some units may have been done.
+func All(ctx context.Context, w Work, rows []storage.Entity) (Result, error) {
 	var (
 		mu    sync.Mutex // guards total
 		total Result
 	)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(Parallel)
-	for _, chunk := range c.Split(rows) {
+	for _, unit := range w.Split(rows) {
 		g.Go(func() error {
-			r, err := c.Do(ctx, chunk)
+			r, err := w.Do(ctx, unit)
 			mu.Lock()
 			defer mu.Unlock()
 			total.Written += r.Written

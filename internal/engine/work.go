@@ -52,9 +52,9 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	return work{}, nil
 }
 
-func doing(a action.Action) func(context.Context, []storage.Entity) (copier.Result, error) {
+func doing(a copier.Work) func(context.Context, []storage.Entity) (copier.Result, error) {
 	return func(ctx context.Context, rows []storage.Entity) (copier.Result, error) {
-		return action.All(ctx, a, rows)
+		return copier.All(ctx, a, rows)
 	}
 }
 
