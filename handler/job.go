@@ -256,7 +256,7 @@ func (j *jobFlags) keys() ([]key.Key, error) {
 
 // run does the action with the rows and ends the job: what it returns is the
 // command's error.
-func (j *job) run(s sweep.Scan, a sweep.Action, verb string) (sweep.Totals, error) {
+func (j *job) run(s sweep.Scan, a copier.Work, verb string) (sweep.Totals, error) {
 	totals, err := sweep.Do(j.cmd.Context(), s, j.options, a)
 	j.meter.Clear()
 	if j.out != nil {

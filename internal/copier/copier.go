@@ -73,12 +73,15 @@ func (c Copier) Copy(ctx context.Context, rows []storage.Entity) (Result, error)
 	return All(ctx, c, rows)
 }
 
-// Work is what can be done with rows a unit at a time: copying them, as a [Copier]
-// does, or what package action has.
+// Work is what is done with rows, a unit at a time: copying them, as a [Copier] does,
+// or what package action has. Its methods are called concurrently.
 type Work interface {
-	// Split cuts rows in table order into units.
+	// Split cuts the rows of a page, in table order, into units. Rows that it
+	// leaves out need no work.
 	Split(rows []storage.Entity) [][]storage.Entity
-	// Do does the work of one unit. It may be called concurrently.
+	// Do does a unit. One that was interrupted is done again, so repeating it must
+	// be harmless. An error stops all work; a row that can't be dealt with is no
+	// error but a failure in the result.
 	Do(ctx context.Context, unit []storage.Entity) (Result, error)
 }
 

@@ -27,7 +27,7 @@ const (
 type run struct {
 	scan    Scan
 	options Options
-	action  Action
+	action  copier.Work
 	inOrder bool
 
 	frontier *frontier
@@ -50,7 +50,7 @@ type run struct {
 	err       error
 }
 
-func start(ctx context.Context, s Scan, o Options, a Action, inOrder bool) (Totals, error) {
+func start(ctx context.Context, s Scan, o Options, a copier.Work, inOrder bool) (Totals, error) {
 	s.Segment = cmp.Or(s.Segment, storage.PageRows)
 	if s.Strategy == nil {
 		s.Strategy = scan.Serial{}

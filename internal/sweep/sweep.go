@@ -36,17 +36,6 @@ type Scan struct {
 	Keys []key.Key
 }
 
-// Action is what is done with the rows. Its methods are called concurrently.
-type Action interface {
-	// Split cuts the rows of a page, in table order, into units of work. Rows that
-	// it leaves out need none.
-	Split(rows []storage.Entity) [][]storage.Entity
-	// Do does a unit. A unit that was interrupted is done again after a resume, so
-	// repeating it must be harmless. An error stops the sweep; a row that can't be
-	// dealt with is no error but a failure in the result.
-	Do(ctx context.Context, unit []storage.Entity) (copier.Result, error)
-}
-
 // Options configure a sweep. The zero value is the default.
 type Options struct {
 	// Workers is the most requests that are under way at once to the source, and
@@ -91,7 +80,7 @@ func Each(ctx context.Context, s Scan, o Options, fn func([]storage.Entity) erro
 
 // Do does the action with all rows, in any order. What the action sends is counted
 // in its context's [storage.Counter].
-func Do(ctx context.Context, s Scan, o Options, a Action) (Totals, error) {
+func Do(ctx context.Context, s Scan, o Options, a copier.Work) (Totals, error) {
 	return start(ctx, s, o, a, false)
 }
 
