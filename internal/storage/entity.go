@@ -370,6 +370,9 @@ func equalValues(t Type, a, b jsontext.Value) bool {
 		return true
 	}
 	x, y := text(a), text(b)
+	if x == "" || y == "" { // half a surrogate pair has no text: only the same JSON is the same
+		return false
+	}
 	switch t {
 	case Double: // 1e2 and 100.0 are the same Double
 		f, err1 := strconv.ParseFloat(x, 64)

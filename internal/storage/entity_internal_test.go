@@ -115,6 +115,8 @@ func TestEqual(t *testing.T) {
 		{"other name", `"A":1`, `"B":1`, false},
 		{"one more", `"A":1`, `"A":1,"B":1`, false},
 		{"other case", `"A":"x"`, `"A":"X"`, false},
+		{"half a surrogate pair", `"A":"\ud800x"`, `"A":"\ud800x"`, true},
+		{"another half", `"A":"\ud800x"`, `"A":"\ud801x"`, false},
 	} {
 		if got := Equal(entity(tt.a), entity(tt.b)); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
