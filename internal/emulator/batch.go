@@ -39,12 +39,11 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 	}
 	b := s.understand(parts)
 	op := operation{Request: fault.Request{Kind: fault.Batch, Table: b.table, Entities: len(parts)}}
-	var identity strings.Builder
-	identity.WriteString("batch " + b.table)
+	identity := []string{"batch " + b.table}
 	for _, w := range b.writes {
-		identity.WriteString("\x00" + string(w.kind) + "\x00" + w.Key.Partition + "\x00" + w.Key.Row)
+		identity = append(identity, string(w.kind), w.Key.Partition, w.Key.Row)
 	}
-	op.Identity = identity.String()
+	op.Identity = strings.Join(identity, "\x00")
 	if len(b.writes) > 0 {
 		op.Partition, op.Confined = b.writes[0].Key.Partition, true
 	}
@@ -54,7 +53,7 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 
 // understand reads the operations up to the first that is wrong.
 func (s tableService) understand(parts []batchPart) batch {
-	var b batch
+	b := batch{writes: make([]write, 0, len(parts))}
 	seen := make(map[key.Key]bool, len(parts))
 	var d entity.Decoder
 	for i, p := range parts {
@@ -104,7 +103,7 @@ func (b *batch) check(name string, w write, duplicate bool) error {
 // runBatch carries the batch out. A refused operation is not an error of the whole
 // request: the answer is 202, and its only part tells the error.
 func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error) {
-	out := newBatchAnswer(c, len(b.writes))
+	out := s.newBatchAnswer(c)
 	if b.refused != nil {
 		return out.refused(s, c, b.refused), nil
 	}
@@ -133,8 +132,8 @@ type batchAnswer struct {
 	b        []byte
 }
 
-func newBatchAnswer(c *call, parts int) *batchAnswer {
-	a := &batchAnswer{boundary: "response_" + c.id, b: make([]byte, 0, 512*(1+parts))}
+func (s tableService) newBatchAnswer(c *call) *batchAnswer {
+	a := &batchAnswer{boundary: "response_" + c.id, b: s.buffer()}
 	a.b = append(a.b, "--batch"+a.boundary+"\r\nContent-Type: multipart/mixed; boundary=changeset"+a.boundary+"\r\n\r\n"...)
 	return a
 }
@@ -177,5 +176,6 @@ func (a *batchAnswer) end() response {
 		status:      http.StatusAccepted,
 		contentType: "multipart/mixed; boundary=batch" + a.boundary,
 		body:        a.b,
+		pooled:      true,
 	}
 }

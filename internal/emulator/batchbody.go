@@ -32,8 +32,12 @@ func parseBatchBody(contentType string, body []byte) ([]batchPart, error) {
 	if len(sets) != 1 {
 		return nil, invalidInput("a batch has one change set and nothing else")
 	}
-	header, content := cutHeader(sets[0])
-	contentType = header.get("Content-Type")
+	contentType = ""
+	content := eachField(sets[0], func(name, value []byte) {
+		if bytes.EqualFold(name, []byte("Content-Type")) {
+			contentType = string(value)
+		}
+	})
 	if strings.EqualFold(contentType, "application/http") {
 		return nil, problem.New(problem.NotImplemented, "Queries inside a batch are not implemented.")
 	}
@@ -42,9 +46,10 @@ func parseBatchBody(contentType string, body []byte) ([]batchPart, error) {
 		return nil, err
 	}
 	parts := make([]batchPart, len(requests))
+	var urls urlParser
 	for i, request := range requests {
-		_, content := cutHeader(request)
-		if parts[i], err = parseBatchPart(content); err != nil {
+		content := eachField(request, func(_, _ []byte) {}) // nothing in it matters
+		if parts[i], err = parseBatchPart(content, &urls); err != nil {
 			return nil, err
 		}
 	}
@@ -104,46 +109,57 @@ func trimNewline(b []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r"))
 }
 
-// partHeader is the lines of a header.
-type partHeader []byte
-
-// get returns the value of a field, or "".
-func (h partHeader) get(name string) string {
-	for rest := []byte(h); len(rest) > 0; {
+// eachField calls fn with the fields of a header, and returns what follows the empty
+// line at its end.
+func eachField(b []byte, fn func(name, value []byte)) (body []byte) {
+	for len(b) > 0 {
 		var line []byte
-		line, rest = cutLine(rest)
-		field, value, ok := bytes.Cut(line, []byte(":"))
-		if ok && strings.EqualFold(string(field), name) {
-			return string(bytes.TrimSpace(value))
+		if line, b = cutLine(b); len(line) == 0 {
+			break
+		}
+		if name, value, ok := bytes.Cut(line, []byte(":")); ok {
+			fn(name, bytes.TrimSpace(value))
 		}
 	}
-	return ""
+	return b
 }
 
-// cutHeader cuts at the first empty line.
-func cutHeader(b []byte) (header partHeader, body []byte) {
-	for rest := b; len(rest) > 0; {
-		var line []byte
-		line, rest = cutLine(rest)
-		if len(line) == 0 {
-			return partHeader(b[:len(b)-len(rest)]), rest
-		}
+// urlParser parses URLs. It remembers the last one, because all inserts of a batch
+// have the same.
+type urlParser struct{ text, path string }
+
+// parse returns the URL's decoded path.
+func (p *urlParser) parse(text []byte) (path string, err error) {
+	if string(text) == p.text {
+		return p.path, nil
 	}
-	return partHeader(b), nil
+	u, err := url.Parse(string(text))
+	if err != nil {
+		return "", invalidInput("an operation's URL is malformed")
+	}
+	p.text, p.path = string(text), u.Path
+	return p.path, nil
 }
 
 // parseBatchPart reads a request in the form it has on the wire.
-func parseBatchPart(content []byte) (batchPart, error) {
+func parseBatchPart(content []byte, urls *urlParser) (p batchPart, err error) {
 	line, rest := cutLine(content)
-	method, target, ok := strings.Cut(string(line), " ")
-	target, isHTTP := strings.CutSuffix(target, " HTTP/1.1")
+	method, target, ok := bytes.Cut(line, []byte(" "))
+	target, isHTTP := bytes.CutSuffix(target, []byte(" HTTP/1.1"))
 	if !ok || !isHTTP {
-		return batchPart{}, invalidInput("an operation does not start with a request line")
+		return p, invalidInput("an operation does not start with a request line")
 	}
-	u, err := url.Parse(target)
-	if err != nil {
-		return batchPart{}, invalidInput("an operation's URL is malformed")
+	p.method = string(method)
+	if p.path, err = urls.parse(target); err != nil {
+		return p, err
 	}
-	header, body := cutHeader(rest)
-	return batchPart{method: method, path: u.Path, ifMatch: header.get("If-Match"), prefer: header.get("Prefer"), body: body}, nil
+	p.body = eachField(rest, func(name, value []byte) {
+		switch {
+		case bytes.EqualFold(name, []byte("If-Match")):
+			p.ifMatch = string(value)
+		case bytes.EqualFold(name, []byte("Prefer")):
+			p.prefer = string(value)
+		}
+	})
+	return p, nil
 }

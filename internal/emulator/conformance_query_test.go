@@ -48,16 +48,22 @@ func (b backend) fill(t testing.TB, table string, partitions, rows int) {
 	t.Helper()
 	for p := range partitions {
 		for start := 0; start < rows; start += 100 {
-			var ops []batchOp
-			for r := start; r < min(start+100, rows); r++ {
-				ops = append(ops, batchOp{"POST", "/" + table, map[string]string{"Prefer": "return-no-content"},
-					entityBody(fmt.Sprintf("p%d", p), fmt.Sprintf("%04d", r), fmt.Sprintf(`"N":%d,"S":"value %d","D":%d.5,"B":true,"L":"%d","L@odata.type":"Edm.Int64"`, r, r, r, r))})
-			}
+			ops := inserts(table, fmt.Sprintf("p%d", p), start, min(start+100, rows))
 			if got := b.batch(t, ops); got.status != 202 || slices.Max(got.statuses()) != 204 {
 				t.Fatalf("fill: %v", got)
 			}
 		}
 	}
+}
+
+// inserts returns the operations that insert rows of five properties.
+func inserts(table, partition string, start, end int) (ops []batchOp) {
+	for r := start; r < end; r++ {
+		properties := fmt.Sprintf(`"N":%d,"S":"value %d","D":%d.5,"B":true,"L":"%d","L@odata.type":"Edm.Int64"`, r, r, r, r)
+		body := entityBody(partition, fmt.Sprintf("%04d", r), properties)
+		ops = append(ops, batchOp{"POST", "/" + table, map[string]string{"Prefer": "return-no-content"}, body})
+	}
+	return ops
 }
 
 func pageSizes(t *testing.T, b backend) {

@@ -80,7 +80,7 @@ type Emulator struct {
 	counts   counter
 	injector atomic.Pointer[fault.Injector]
 	requests atomic.Uint64 // numbers the requests
-	buffers  sync.Pool     // of *[]byte, for the bodies of pages
+	buffers  sync.Pool     // of *[]byte; see buffer
 }
 
 // New returns an empty account. The error says which option is wrong.
@@ -124,6 +124,21 @@ func (e *Emulator) FaultCounts() map[string]int {
 		counts[string(name)] = n
 	}
 	return counts
+}
+
+// buffer returns an empty buffer for a request's or an answer's body.
+func (e *Emulator) buffer() []byte {
+	if b, ok := e.buffers.Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return nil
+}
+
+// recycle gives a buffer back that nobody uses any more.
+func (e *Emulator) recycle(b []byte) {
+	if cap(b) > 0 {
+		e.buffers.Put(&b)
+	}
 }
 
 // TableHandler serves the account's Table service, and the administration.

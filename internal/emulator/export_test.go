@@ -15,17 +15,21 @@ func Fill(e *Emulator, name string, rows int) error {
 	if err != nil {
 		return err
 	}
-	operations := make([]table.Operation, 0, 100)
 	var decoder entity.Decoder
-	for i := range rows {
+	var contents [1000]entity.Properties // decoding each row would take most of the time
+	for i := range contents {
 		body := fmt.Sprintf(`{"N":%d,"S":"value %d","D":%d.5,"B":true,"L":"%d","L@odata.type":"Edm.Int64"}`, i, i, i, i)
 		decoded, err := decoder.Decode([]byte(body))
 		if err != nil {
 			return err
 		}
+		contents[i] = decoded.Properties
+	}
+	operations := make([]table.Operation, 0, 100)
+	for i := range rows {
 		operations = append(operations, table.Operation{
 			Key:        key.Key{Partition: FillPartition(i), Row: fmt.Sprintf("%010d", i)},
-			Properties: decoded.Properties,
+			Properties: contents[i%len(contents)],
 		})
 		if len(operations) == cap(operations) || i == rows-1 {
 			if _, err := t.Apply(time.Now(), operations); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,10 +61,16 @@ type response struct {
 	pooled      bool // body is from Emulator.buffers
 }
 
-func (r *response) set(name, value string) { r.header = append(r.header, [2]string{name, value}) }
+func (r *response) set(name, value string) {
+	if r.header == nil {
+		r.header = make([][2]string, 0, 4) // enough for nearly all
+	}
+	r.header = append(r.header, [2]string{name, value})
+}
 
 func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, id: fmt.Sprintf("00000000-0000-0000-0000-%012x", p.requests.Add(1))}
+	defer func() { p.recycle(c.body) }() // parse and run keep nothing of it
 	op, err := p.prepare(c, w)
 	if err != nil {
 		p.fail(w, c, err)
@@ -116,7 +123,7 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 func (p pipeline) read(c *call, w http.ResponseWriter) error {
 	limit := p.service.maxBody()
 	if c.ContentLength > 0 && c.ContentLength <= limit {
-		c.body = make([]byte, c.ContentLength)
+		c.body = slices.Grow(p.buffer(), int(c.ContentLength))[:c.ContentLength]
 		_, err := io.ReadFull(c.Body, c.body)
 		return unreadable(err)
 	}
@@ -200,7 +207,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	w.WriteHeader(r.status)
 	_, _ = w.Write(r.body) // a client that went away is not our trouble
 	if r.pooled {
-		p.buffers.Put(&r.body)
+		p.recycle(r.body)
 	}
 }
 

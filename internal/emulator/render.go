@@ -59,9 +59,7 @@ func (s tableService) renderer(c *call, name string, columns map[string]bool) *r
 // page renders a query's answer.
 func (s tableService) page(c *call, name string, rows []table.Row, columns map[string]bool) response {
 	r := s.renderer(c, name, columns)
-	if buffer, ok := s.buffers.Get().(*[]byte); ok {
-		r.b = (*buffer)[:0]
-	}
+	r.b = s.buffer()
 	r.b = append(r.b, '{')
 	if r.level != noMetadata {
 		r.b = append(r.b, `"odata.metadata":"`+r.base+`/$metadata#`+name+`",`...)

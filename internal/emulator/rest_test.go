@@ -86,6 +86,12 @@ type request struct {
 // table sends a request to the Table service. The path starts after the account.
 func (a *account) table(t testing.TB, r request) answer {
 	t.Helper()
+	return a.send(t, a.tableRequest(t, r))
+}
+
+// tableRequest returns a signed request to the Table service.
+func (a *account) tableRequest(t testing.TB, r request) *http.Request {
+	t.Helper()
 	req := a.build(t, a.tableURL, r)
 	if req.Header.Get("Content-Type") == "" && r.body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -101,7 +107,7 @@ func (a *account) table(t testing.TB, r request) answer {
 		text = strings.Join([]string{r.method, "", req.Header.Get("Content-Type"), req.Header.Get("x-ms-date"), resource}, "\n")
 	}
 	a.sign(req, text)
-	return a.send(t, req)
+	return req
 }
 
 // queue sends a request to the Queue service.
@@ -194,11 +200,15 @@ type batchOp struct {
 // batch sends an entity group transaction.
 func (a *account) batch(t testing.TB, ops []batchOp) answer {
 	t.Helper()
-	return a.table(t, request{
+	return a.table(t, a.batchRequest(ops))
+}
+
+func (a *account) batchRequest(ops []batchOp) request {
+	return request{
 		method: "POST", path: "/$batch",
 		header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_b"},
 		body:   a.batchBody(ops),
-	})
+	}
 }
 
 func (a *account) batchBody(ops []batchOp) string {

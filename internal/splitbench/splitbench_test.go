@@ -2,9 +2,12 @@ package splitbench_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/splitbench"
@@ -87,17 +90,27 @@ func (x targets) check(t testing.TB, results []splitbench.Result, rows int) {
 	}
 }
 
+// compareAll runs every contender over every set, a set on each processor at a time.
 func compareAll(t testing.TB, rows int) []splitbench.Result {
 	t.Helper()
-	var all []splitbench.Result
-	for _, s := range allSets(t) {
-		results, err := splitbench.Compare(s, rows)
-		if err != nil {
-			t.Fatalf("%s: %v", s.Name, err)
-		}
-		all = append(all, results...)
+	sets := allSets(t)
+	results := make([][]splitbench.Result, len(sets))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, s := range sets {
+		g.Go(func() error {
+			got, err := splitbench.Compare(s, rows)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+			results[i] = got
+			return nil
+		})
 	}
-	return all
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(results...)
 }
 
 // The targets for 1 million rows are checked by the benchmark. These, for small

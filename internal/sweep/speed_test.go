@@ -25,7 +25,7 @@ const latency = 10 * time.Millisecond
 // by that loop with transactions.
 func TestCopyAgainstLoops(t *testing.T) {
 	t.Parallel()
-	rows := someRows(1000, 10)
+	rows := someRows(500, 10)
 	part := []int{1, slowdown, 1} // of the rows, that takes that part of the time
 	var took [3]time.Duration
 	for i, copyRows := range []func(testing.TB, *emulator.Emulator, *storage.Account, int){bySweep, byRow, byBatch} {

@@ -29,6 +29,7 @@ const typeSuffix = "@odata.type"
 // Decoder decodes one entity after the other. The zero value is ready to use.
 type Decoder struct {
 	json     jsontext.Decoder
+	source   bytes.Buffer // what json reads
 	raw      rawEntity
 	rendered []byte // scratch
 }
@@ -87,32 +88,36 @@ func (e *rawEntity) typeName(property string) string {
 
 type rawProperty struct {
 	name  string
-	value []byte // JSON text
+	value string // JSON text
 }
 
 func invalidInput(format string, args ...any) error {
 	return problem.New(problem.InvalidInput, "One of the request inputs is not valid: "+fmt.Sprintf(format, args...)+".")
 }
 
-// split fills d.raw.
+// split fills d.raw with pieces of one copy of the body.
 func (d *Decoder) split(body []byte) error {
 	d.raw.properties, d.raw.types = d.raw.properties[:0], d.raw.types[:0]
-	d.json.Reset(bytes.NewBuffer(body))
+	d.source = *bytes.NewBuffer(body)
+	d.json.Reset(&d.source)
+	text := string(body)
 	if t, err := d.json.ReadToken(); err != nil || t.Kind() != '{' {
 		return invalidInput("the body is not a JSON object")
 	}
 	for d.json.PeekKind() != '}' {
-		t, err := d.json.ReadToken()
+		quoted, err := d.readValue(text)
 		if err != nil {
-			return invalidInput("%v", err)
+			return err
 		}
-		name := t.String()
-		v, err := d.json.ReadValue()
+		name, err := unquote(quoted)
 		if err != nil {
-			return invalidInput("%v", err)
+			return err
 		}
-		end := int(d.json.InputOffset()) // v itself is only lent
-		if err := d.raw.add(name, body[end-len(v):end]); err != nil {
+		value, err := d.readValue(text)
+		if err != nil {
+			return err
+		}
+		if err := d.raw.add(name, value); err != nil {
 			return err
 		}
 	}
@@ -125,7 +130,18 @@ func (d *Decoder) split(body []byte) error {
 	return nil
 }
 
-func (e *rawEntity) add(name string, value []byte) error {
+// readValue reads the next name or value. The JSON text that it returns is a part of
+// the whole.
+func (d *Decoder) readValue(whole string) (string, error) {
+	v, err := d.json.ReadValue()
+	if err != nil {
+		return "", invalidInput("%v", err)
+	}
+	end := int(d.json.InputOffset())
+	return whole[end-len(v) : end], nil
+}
+
+func (e *rawEntity) add(name, value string) error {
 	if of, ok := strings.CutSuffix(name, typeSuffix); ok {
 		typeName, err := unquote(value)
 		e.types = append(e.types, annotation{of, typeName})
@@ -149,12 +165,12 @@ func keyValue(p rawProperty) (string, error) {
 }
 
 // unquote returns the string that a JSON value is; an error if it is none.
-func unquote(value []byte) (string, error) {
+func unquote(value string) (string, error) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", invalidInput("%.40s should be a string", value)
 	}
-	if bytes.IndexByte(value, '\\') < 0 {
-		return string(value[1 : len(value)-1]), nil
+	if strings.IndexByte(value, '\\') < 0 {
+		return value[1 : len(value)-1], nil
 	}
 	text, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
@@ -191,7 +207,7 @@ func appendProperty(b []byte, p rawProperty, typeName string) ([]byte, error) {
 }
 
 // needsAnnotation reports whether the type can't be told from the JSON text.
-func needsAnnotation(t odata.Type, text []byte) bool {
+func needsAnnotation(t odata.Type, text string) bool {
 	switch t {
 	case odata.String, odata.Int32, odata.Boolean:
 		return false
@@ -223,8 +239,11 @@ func typeOf(p rawProperty, typeName string) (odata.Type, error) {
 	return numberType(p.value), nil
 }
 
-func numberType(text []byte) odata.Type {
-	if _, err := strconv.ParseInt(string(text), 10, 32); err == nil {
+func numberType(text string) odata.Type {
+	if strings.ContainsAny(text, ".eE") { // spares the making of an error
+		return odata.Double
+	}
+	if _, err := strconv.ParseInt(text, 10, 32); err == nil {
 		return odata.Int32
 	}
 	return odata.Double
@@ -232,7 +251,7 @@ func numberType(text []byte) odata.Type {
 
 // normalize returns the value's stored JSON text. The text of a number is kept as
 // sent, except that a Double always gets a point or an exponent.
-func normalize(p rawProperty, t odata.Type) ([]byte, error) {
+func normalize(p rawProperty, t odata.Type) (string, error) {
 	text := p.value
 	switch t {
 	case odata.String:
@@ -246,7 +265,7 @@ func normalize(p rawProperty, t odata.Type) ([]byte, error) {
 			return text, nil
 		}
 	case odata.Int32:
-		if _, err := strconv.ParseInt(string(text), 10, 32); err == nil {
+		if _, err := strconv.ParseInt(text, 10, 32); err == nil {
 			return text, nil
 		}
 	case odata.Double:
@@ -254,45 +273,48 @@ func normalize(p rawProperty, t odata.Type) ([]byte, error) {
 			return d, nil
 		}
 	case odata.Int64:
-		digits := bytes.Trim(text, `"`)
-		if _, err := strconv.ParseInt(string(digits), 10, 64); err == nil {
-			return quote(string(digits)), nil
+		digits := strings.Trim(text, `"`)
+		if _, err := strconv.ParseInt(digits, 10, 64); err != nil {
+			break
 		}
+		if text[0] == '"' {
+			return text, nil
+		}
+		return quote(digits), nil
 	default:
 		return normalizeQuoted(p, t)
 	}
-	return nil, invalidInput("property %s: %.40s is not an %v", p.name, text, t)
+	return "", invalidInput("property %s: %.40s is not an %v", p.name, text, t)
 }
 
-func normalizeDouble(text []byte) ([]byte, bool) {
+func normalizeDouble(text string) (string, bool) {
 	if text[0] == '"' {
-		s := string(text)
-		return text, s == `"NaN"` || s == `"Infinity"` || s == `"-Infinity"`
+		return text, text == `"NaN"` || text == `"Infinity"` || text == `"-Infinity"`
 	}
-	f, err := strconv.ParseFloat(string(text), 64)
+	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(f, 0) {
-		return nil, false
+		return "", false
 	}
-	if bytes.ContainsAny(text, ".eE") {
+	if strings.ContainsAny(text, ".eE") {
 		return text, true
 	}
-	return append(bytes.Clone(text), ".0"...), true
+	return text + ".0", true
 }
 
 // normalizeQuoted handles the types that travel as annotated strings.
-func normalizeQuoted(p rawProperty, t odata.Type) ([]byte, error) {
+func normalizeQuoted(p rawProperty, t odata.Type) (string, error) {
 	s, err := unquote(p.value)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	switch t {
 	case odata.DateTime:
 		ticks, ok := odata.ParseDateTime(s)
 		if ok && ticks < minDateTimeTicks {
-			return nil, problem.New(problem.OutOfRangeInput, "The property "+p.name+" is before the year 1601.")
+			return "", problem.New(problem.OutOfRangeInput, "The property "+p.name+" is before the year 1601.")
 		}
 		if ok {
-			return append(odata.AppendDateTime([]byte{'"'}, ticks), '"'), nil
+			return quote(string(odata.AppendDateTime(nil, ticks))), nil
 		}
 	case odata.Guid:
 		if guid, ok := odata.ParseGuid(s); ok {
@@ -301,16 +323,16 @@ func normalizeQuoted(p rawProperty, t odata.Type) ([]byte, error) {
 	case odata.Binary:
 		if data, ok := odata.ParseBinary(s); ok {
 			if len(data) > maxPropertyBytes {
-				return nil, tooLarge(p.name)
+				return "", tooLarge(p.name)
 			}
 			return quote(s), nil
 		}
 	}
-	return nil, invalidInput("property %s: %.40q is not an %v", p.name, s, t)
+	return "", invalidInput("property %s: %.40q is not an %v", p.name, s, t)
 }
 
 // quote makes a JSON string of text that needs no escapes.
-func quote(s string) []byte { return []byte(`"` + s + `"`) }
+func quote(s string) string { return `"` + s + `"` }
 
 func tooLarge(name string) error {
 	return problem.New(problem.PropertyValueTooLarge, "The property value exceeds the maximum allowed size (64KB): "+name+".")

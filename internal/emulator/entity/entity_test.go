@@ -34,6 +34,7 @@ func TestStoredForm(t *testing.T) {
 		{`{"A":"5","A@odata.type":"Edm.Int64"}`, `"A@odata.type":"Edm.Int64","A":"5"`},
 		{`{"A@odata.type":"Edm.Int64","B":1,"A":5}`, `"B":1,"A@odata.type":"Edm.Int64","A":"5"`},
 		{`{"A":3.0}`, `"A":3.0`},
+		{`{"\u0041":1}`, `"A":1`},
 		{`{"A":3.10e2}`, `"A":3.10e2`},
 		{`{"A":3,"A@odata.type":"Edm.Double"}`, `"A":3.0`},
 		{`{"A":2147483648}`, `"A":2147483648.0`},
@@ -44,6 +45,18 @@ func TestStoredForm(t *testing.T) {
 	} {
 		if got := decode(t, c.sent).Properties; string(got) != c.stored {
 			t.Errorf("%s: stored as %s, want %s", c.sent, got, c.stored)
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		``, `[]`, `{`, `{"A"}`, `{"A":1,}`, `{1:2}`, `{"A":1,"A":2}`, `{"A":1,"\u0041":2}`, `{"A":1} x`, `{"A":[1]}`, `{"A":"\x"}`, "{\"A\":\"\xff\"}",
+		`{"A":1.5,"A@odata.type":"Edm.Int32"}`, `{"A":"1.0","A@odata.type":"Edm.Int64"}`, `{"A":"1","A@odata.type":7}`, `{"A":1e400}`,
+	} {
+		if e, err := new(entity.Decoder).Decode([]byte(body)); err == nil {
+			t.Errorf("%s is taken as %s", body, e.Properties)
 		}
 	}
 }

@@ -69,8 +69,8 @@ func (r Row) packed() Row {
 }
 
 func less(a, b Row) bool {
-	if c := key.Compare(a.PartitionKey, b.PartitionKey); c != 0 {
-		return c < 0
+	if a.PartitionKey != b.PartitionKey {
+		return key.Less(a.PartitionKey, b.PartitionKey)
 	}
 	return key.Less(a.RowKey, b.RowKey)
 }
@@ -154,8 +154,9 @@ func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	results := make([]Row, len(operations))
+	var near btree.PathHint // the operations of a batch are often neighbours
 	for i, op := range operations {
-		row, err := t.outcome(op)
+		row, err := t.outcome(op, &near)
 		if err != nil {
 			return nil, &OperationError{i, err}
 		}
@@ -163,20 +164,20 @@ func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	}
 	for i, op := range operations {
 		if op.Action == Delete {
-			t.rows.Delete(results[i])
+			t.rows.DeleteHint(results[i], &near)
 			continue
 		}
 		t.lastTicks = max(t.lastTicks+1, odata.Ticks(now))
 		results[i].Ticks = t.lastTicks
-		t.rows.Set(results[i])
+		t.rows.SetHint(results[i], &near)
 	}
 	return results, nil
 }
 
 // outcome returns the row that the operation would leave, and changes nothing. For
 // a Delete it is the key alone.
-func (t *Table) outcome(op Operation) (Row, error) {
-	old, exists := t.rows.Get(probe(op.Key))
+func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
+	old, exists := t.rows.GetHint(probe(op.Key), near)
 	row := probe(op.Key)
 	switch {
 	case op.Action == Insert && exists:

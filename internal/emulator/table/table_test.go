@@ -3,6 +3,7 @@ package table_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -88,6 +89,36 @@ func TestQueryAgainstNaiveTwin(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%s (-want +got)\n%s", text, diff)
 		}
+	}
+}
+
+// Batches of neighbours and of strangers leave the rows that a map would hold.
+func TestApplyAgainstNaiveTwin(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 8))
+	rows := newTable(t)
+	twin := make(map[key.Key]table.Row)
+	for range 2000 {
+		var operations []table.Operation
+		start, stride := r.IntN(5000), 1+r.IntN(40)
+		for i := range 1 + r.IntN(100) {
+			k := key.Key{Partition: "p", Row: fmt.Sprintf("%04d", (start+i*stride)%5000)}
+			op := table.Operation{Action: table.Replace, Key: k, Properties: entity.Properties(fmt.Sprintf(`"N":%d`, r.IntN(10)))}
+			if _, exists := twin[k]; exists && r.IntN(2) == 0 {
+				op = table.Operation{Action: table.Delete, Key: k, IfMatch: "*"}
+			}
+			operations = append(operations, op)
+		}
+		for i, row := range apply(t, rows, operations...) {
+			if twin[row.Key()] = row; operations[i].Action == table.Delete {
+				delete(twin, row.Key())
+			}
+		}
+	}
+	want := slices.SortedFunc(maps.Values(twin), func(a, b table.Row) int { return a.Key().Compare(b.Key()) })
+	got := rows.Query(table.Query{Top: len(twin) + 1}).Rows
+	if diff := cmp.Diff(want, got); diff != "" || len(got) < 1000 {
+		t.Errorf("%d rows (-want +got)\n%s", len(got), diff)
 	}
 }
 
