@@ -1,0 +1,95 @@
+package record
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Names of properties are C# identifiers of at most 255 characters, and three are
+// taken. (Microsoft Learn, "Understanding the Table service data model") A field whose
+// name is such an identifier, of ASCII characters alone, is a property of that name. Others have an
+// escaped name: a prefix, and then letters and digits as they are and every other
+// character, the underscore too, as _HEX_:
+//
+//	first name    tsw_x_first_20_name
+//	it's          tsw_x_it_27_s
+//	PartitionKey  tsw_x_PartitionKey
+//
+// A field with an object or array is always escaped, behind another prefix.
+const (
+	maxNameLength = 255
+	escapedPrefix = OwnPrefix + "x_"
+	nestedPrefix  = OwnPrefix + "j_"
+)
+
+var reservedNames = []string{"PartitionKey", "RowKey", "Timestamp"}
+
+// property returns the name of the property that holds the field.
+func (f Field) property() string {
+	switch {
+	case f.Nested:
+		return nestedPrefix + escape(f.Name)
+	case isPlain(f.Name):
+		return f.Name
+	}
+	return escapedPrefix + escape(f.Name)
+}
+
+// fieldName is the inverse of property. ok is false if the property is no field's.
+func fieldName(property string) (name string, nested, ok bool) {
+	if !strings.HasPrefix(property, OwnPrefix) {
+		return property, false, true
+	}
+	escaped, nested := strings.CutPrefix(property, nestedPrefix)
+	if !nested {
+		if escaped, ok = strings.CutPrefix(property, escapedPrefix); !ok {
+			return "", false, false
+		}
+	}
+	name = unescape(escaped)
+	f := Field{Name: name, Nested: nested}
+	return name, nested, name != "" && f.property() == property // not just alike
+}
+
+// isPlain reports whether the name is used as it is.
+func isPlain(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c != '_' && !isLetter(c) && (i == 0 || !isDigit(c)) {
+			return false
+		}
+	}
+	return name != "" && !slices.Contains(reservedNames, name) && !strings.HasPrefix(name, OwnPrefix)
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+
+func escape(name string) string {
+	var b []byte
+	for _, r := range name {
+		if r < 0x80 && (isLetter(byte(r)) || isDigit(byte(r))) {
+			b = append(b, byte(r))
+			continue
+		}
+		b = append(b, '_')
+		b = strconv.AppendInt(b, int64(r), 16)
+		b = append(b, '_')
+	}
+	return string(b)
+}
+
+// unescape undoes escape. Of a text that escape did not make it makes anything.
+func unescape(escaped string) string {
+	var b strings.Builder
+	for escaped != "" {
+		plain, rest, _ := strings.Cut(escaped, "_")
+		b.WriteString(plain)
+		digits, after, found := strings.Cut(rest, "_")
+		if r, err := strconv.ParseInt(digits, 16, 32); err == nil && found {
+			b.WriteRune(rune(r))
+		}
+		escaped = after
+	}
+	return b.String()
+}

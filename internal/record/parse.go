@@ -1,0 +1,231 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// Limits of a record. They leave room in a row for its keys and for columns of the
+// package that keeps it: a row holds 252 properties and 1 MiB.
+// (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
+const (
+	MaxFields = 240
+	MaxBytes  = 960 << 10 // as the service counts them: names and strings in UTF-16
+	maxValue  = 64 << 10  // bytes of a String, in UTF-16, or a Binary
+	maxDepth  = 64        // objects and arrays within each other
+)
+
+const typeSuffix = "@odata.type"
+
+// Parse reads a JSON object. An error is a [problem.Error] that names the field and says
+// what to change.
+func Parse(data []byte) (Record, error) {
+	if !utf8.Valid(data) {
+		return Record{}, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
+	}
+	members, err := split(data)
+	if err != nil {
+		return Record{}, err
+	}
+	types, err := annotations(members)
+	if err != nil {
+		return Record{}, err
+	}
+	r := Record{Fields: make([]Field, 0, len(members)-len(types))}
+	for _, m := range members {
+		if strings.HasSuffix(m.name, typeSuffix) || m.value.Kind() == 'n' {
+			continue
+		}
+		f, err := parseField(m, types)
+		if err != nil {
+			return Record{}, err
+		}
+		r.Fields = append(r.Fields, f)
+	}
+	r.sort()
+	return r, r.check()
+}
+
+type member struct {
+	name  string
+	value jsontext.Value // part of the data
+}
+
+// split cuts an object into its members.
+func split(data []byte) ([]member, error) {
+	// A string with half a surrogate pair, which other writers may have left in a row,
+	// is passed on as it is.
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true))
+	if dec.PeekKind() != '{' {
+		return nil, problem.Invalidf("", "must be a JSON object, such as {\"name\":\"value\"}")
+	}
+	_, err := dec.ReadToken()
+	var members []member
+	for err == nil && dec.PeekKind() == '"' {
+		var m member
+		if m, err = readMember(dec, data); err == nil {
+			members = append(members, m)
+		}
+	}
+	if err == nil {
+		_, err = dec.ReadToken() // the closing brace
+	}
+	if err == nil {
+		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
+			return members, nil
+		}
+		return nil, problem.Invalidf("", "something follows the JSON object; send one object")
+	}
+	return nil, syntaxError(err)
+}
+
+func readMember(dec *jsontext.Decoder, data []byte) (member, error) {
+	quoted, err := dec.ReadValue()
+	if err != nil {
+		return member{}, err
+	}
+	name, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		return member{}, problem.Invalidf("", "the field name %s is not valid Unicode", quoted)
+	}
+	value, err := dec.ReadValue()
+	if err != nil {
+		return member{}, err
+	}
+	end := dec.InputOffset() // value itself is only lent
+	return member{name: string(name), value: data[end-int64(len(value)) : end]}, nil
+}
+
+func syntaxError(err error) error {
+	var p *problem.Error
+	if errors.As(err, &p) {
+		return p
+	}
+	var s *jsontext.SyntacticError
+	if errors.As(err, &s) && errors.Is(err, jsontext.ErrDuplicateName) {
+		return problem.Invalidf(strings.TrimPrefix(string(s.JSONPointer), "/"), "is given twice; give each name once")
+	}
+	return &problem.Error{Kind: problem.Invalid, Detail: "is not valid JSON", Err: err}
+}
+
+// annotations returns the types given to fields.
+func annotations(members []member) (map[string]storage.Type, error) {
+	types := map[string]storage.Type{}
+	for _, m := range members {
+		of, ok := strings.CutSuffix(m.name, typeSuffix)
+		if !ok {
+			continue
+		}
+		t, ok := parseType(m.value)
+		if !ok {
+			return nil, problem.Invalidf(m.name, "must be one of Edm.String, Edm.Boolean, Edm.Int32, Edm.Int64, Edm.Double, Edm.DateTime, Edm.Guid, Edm.Binary")
+		}
+		types[of] = t
+	}
+	if len(types) == 0 {
+		return nil, nil
+	}
+	given := map[string]bool{}
+	for _, m := range members {
+		given[m.name] = true
+	}
+	for of := range types {
+		if !given[of] {
+			return nil, problem.Invalidf(of+typeSuffix, "gives a type to field %q, which is missing; names that end with %s are for this only", of, typeSuffix)
+		}
+	}
+	return types, nil
+}
+
+func parseType(v jsontext.Value) (storage.Type, bool) {
+	name := storage.Property{Value: v}.Text()
+	for t := storage.String; t <= storage.Binary; t++ {
+		if v.Kind() == '"' && t.String() == name {
+			return t, true
+		}
+	}
+	return 0, false
+}
+
+func parseField(m member, types map[string]storage.Type) (Field, error) {
+	f := Field{Name: m.name}
+	if f.Name == "" {
+		return f, problem.Invalidf("", "a field has the empty name; give it a name")
+	}
+	t, annotated := types[m.name]
+	kind := m.value.Kind()
+	if f.Nested = kind == '{' || kind == '['; f.Nested {
+		if annotated {
+			return f, problem.Invalidf(m.name, "is an object or array and can't be an %v; leave its annotation out", t)
+		}
+		var err error
+		if f.Value, err = nest(m); err != nil {
+			return f, err
+		}
+	} else {
+		if !annotated {
+			t = plainType(m.value)
+		}
+		f.Type = t
+		var err error
+		if f.Value, err = normalize(t, m.value); err != nil {
+			return f, problem.Invalidf(m.name, "%v", err)
+		}
+	}
+	if n := len(f.property()); n > maxNameLength {
+		return f, problem.Invalidf(m.name, "has a name that takes %d characters as a property's, at most %d are possible; choose a shorter one", n, maxNameLength)
+	}
+	if n := f.valueBytes(); (f.Type == storage.String || f.Type == storage.Binary) && n > maxValue {
+		return f, &problem.Error{Kind: problem.TooLarge, Field: m.name, Detail: tooLargeValue(f, n)}
+	}
+	return f, nil
+}
+
+// check holds the record as a whole to the limits.
+func (r Record) check() error {
+	if n := len(r.Fields); n > MaxFields {
+		return problemTooLarge("has %d fields, at most %d are possible; nest some of them in an object", n, MaxFields)
+	}
+	if n := r.bytes(); n > MaxBytes {
+		return problemTooLarge("takes %d bytes, at most %d are possible; leave fields out or shorten them", n, MaxBytes)
+	}
+	return nil
+}
+
+// bytes returns the record's share of a row's size, as the service's team
+// described it in "Understanding Windows Azure Storage Billing".
+func (r Record) bytes() int {
+	n := 0
+	for _, f := range r.Fields {
+		n += 8 + 2*len(f.property()) + f.valueBytes()
+		if f.Type == storage.String || f.Type == storage.Binary {
+			n += 4
+		}
+	}
+	return n
+}
+
+func (f Field) valueBytes() int {
+	switch f.Type {
+	case storage.String:
+		return 2 * key.Units(f.text())
+	case storage.Binary:
+		return len(f.text())/4*3 - strings.Count(f.text(), "=")
+	case storage.Boolean:
+		return 1
+	case storage.Int32:
+		return 4
+	case storage.GUID:
+		return 16
+	}
+	return 8
+}

@@ -1,0 +1,201 @@
+// Package record turns JSON objects into rows of typed properties and back, so
+// that nothing is lost either way. Catalogs and event streams keep what callers
+// send them with it.
+//
+// A [Record] is a set of fields. [Parse] reads one from JSON:
+//
+//	JSON                           property
+//	"text"                         String, at most 64 KiB in UTF-16
+//	true, false                    Boolean
+//	7, 5000000000                  Int32, or Int64 if it does not fit
+//	3.0, 1e5                       Double; the text is kept, so 3.0 stays 3.0
+//	null                           none: the field is absent
+//	{…}, […]                       String, the value's compact JSON under a marked name
+//	"f@odata.type": "Edm.Guid"     none: gives field f, beside it, its type
+//
+// The annotations name the service's own types. JSON has no text for some of them;
+// a record's JSON carries an annotation exactly where the type could not be told
+// without. So [Parse] of a record's JSON is that record again.
+//
+// A field may have any name. One that is a legal property name is the property's;
+// every other is escaped (see name.go) into names that start with [OwnPrefix].
+// Packages that keep records name their own columns so, too, but not tsw_x_ or tsw_j_.
+//
+// The package knows nothing of keys, tables or versions of a record.
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/storage"
+)
+
+// OwnPrefix starts the names of all properties that are no fields. [FromProperties]
+// skips them.
+const OwnPrefix = "tsw_"
+
+// Record is a set of fields.
+type Record struct {
+	Fields []Field // sorted by name, each name once
+}
+
+// Field is one named value.
+type Field struct {
+	Name   string
+	Type   storage.Type
+	Nested bool           // the value is a JSON object or array, its text kept as a String
+	Value  jsontext.Value // as in [storage.Property]
+}
+
+// Get returns a field's value as text: a string without its quotes, anything else as JSON
+// writes it. ok is false if the record has no such field.
+func (r Record) Get(name string) (text string, ok bool) {
+	i, ok := slices.BinarySearchFunc(r.Fields, name, func(f Field, name string) int { return cmp.Compare(f.Name, name) })
+	if !ok {
+		return "", false
+	}
+	return r.Fields[i].text(), true
+}
+
+func (f Field) text() string {
+	if f.Value.Kind() != '"' {
+		return string(f.Value)
+	}
+	// Half a surrogate pair becomes U+FFFD; nothing else can be wrong.
+	b, _ := jsontext.AppendUnquote(nil, f.Value)
+	return string(b)
+}
+
+// Properties returns the record as properties of a row, in the order of the fields.
+func (r Record) Properties() []storage.Property {
+	properties := make([]storage.Property, len(r.Fields))
+	for i, f := range r.Fields {
+		properties[i] = storage.Property{Name: f.property(), Type: f.Type, Value: f.Value}
+	}
+	return properties
+}
+
+// FromProperties is the inverse of [Record.Properties]. It takes the properties of
+// any writer; those with names that start with [OwnPrefix], and are no field's, are skipped.
+func FromProperties(properties []storage.Property) Record {
+	r := Record{Fields: make([]Field, 0, len(properties))}
+	for _, p := range properties {
+		if f, ok := fieldOf(p); ok {
+			r.Fields = append(r.Fields, f)
+		}
+	}
+	r.sort()
+	// Another writer may have left a field both as it is and nested.
+	r.Fields = slices.CompactFunc(r.Fields, func(a, b Field) bool { return a.Name == b.Name })
+	return r
+}
+
+func fieldOf(p storage.Property) (Field, bool) {
+	name, nested, ok := fieldName(p.Name)
+	if !ok {
+		return Field{}, false
+	}
+	f := Field{Name: name, Type: p.Type, Nested: nested, Value: p.Value}
+	if nested {
+		return f, p.Type == storage.String && isNested(p.Text())
+	}
+	if v, err := normalize(p.Type, p.Value); err == nil {
+		f.Value = v
+	} else if p.Type == storage.Double {
+		f.Value = shortest(p.Value) // more digits than a Double has
+	}
+	return f, true
+}
+
+func (r *Record) sort() {
+	slices.SortStableFunc(r.Fields, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// AppendJSON appends the record to b as a JSON object.
+func (r Record) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	for i, f := range r.Fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if f.annotated() {
+			b = appendString(b, f.Name+typeSuffix)
+			b = append(b, `:"`...)
+			b = append(b, f.Type.String()...)
+			b = append(b, `",`...)
+		}
+		b = appendString(b, f.Name)
+		b = append(b, ':')
+		b = f.appendValue(b)
+	}
+	return append(b, '}')
+}
+
+// MarshalJSON returns what AppendJSON appends.
+func (r Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
+
+// annotated reports whether the type can't be told from the value's JSON.
+func (f Field) annotated() bool {
+	switch f.Type {
+	case storage.String, storage.Boolean, storage.Int32:
+		return false
+	case storage.Int64:
+		return f.fitsInt32()
+	case storage.Double:
+		return f.Value.Kind() == '"' // NaN and the infinities
+	}
+	return true
+}
+
+func (f Field) fitsInt32() bool {
+	_, err := strconv.ParseInt(f.text(), 10, 32)
+	return err == nil
+}
+
+func (f Field) appendValue(b []byte) []byte {
+	if f.Nested || f.Type == storage.Int64 && !f.fitsInt32() {
+		return append(b, f.text()...)
+	}
+	return append(b, f.Value...)
+}
+
+func appendString(b []byte, s string) []byte {
+	// Names and texts are checked when they come in, so that this can't fail.
+	b, _ = jsontext.AppendQuote(b, s)
+	return b
+}
+
+// Equal reports whether both have the same fields with the same types and values.
+func Equal(a, b Record) bool { return bytes.Equal(a.canonical(), b.canonical()) }
+
+// Hash returns 32 hex digits of SHA-256 that equal records share.
+func (r Record) Hash() string {
+	sum := sha256.Sum256(r.canonical())
+	return hex.EncodeToString(sum[:16])
+}
+
+// canonical returns bytes that are the same for equal records only. Values are
+// normalised when they come in, except that a Double keeps its text.
+func (r Record) canonical() []byte {
+	var b []byte
+	for _, f := range r.Fields {
+		value := f.Value
+		if f.Type == storage.Double {
+			value = shortest(value)
+		}
+		b = binary.AppendUvarint(b, uint64(len(f.Name)))
+		b = append(b, f.Name...)
+		b = strconv.AppendBool(append(b, byte(f.Type)), f.Nested)
+		b = binary.AppendUvarint(b, uint64(len(value)))
+		b = append(b, value...)
+	}
+	return b
+}

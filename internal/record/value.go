@@ -1,0 +1,196 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/odata"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// minDateTime is the first moment that a DateTime can hold, 1601-01-01, in ticks.
+const minDateTime = 504_911_232_000_000_000
+
+// plainType is the type of a value that has no annotation.
+func plainType(v jsontext.Value) storage.Type {
+	switch v.Kind() {
+	case 't', 'f':
+		return storage.Boolean
+	case '0':
+		if bytes.ContainsAny(v, ".eE") {
+			return storage.Double
+		}
+		if _, err := strconv.ParseInt(string(v), 10, 32); err == nil {
+			return storage.Int32
+		}
+		return storage.Int64
+	}
+	return storage.String
+}
+
+// normalize checks a value against its type and returns it in the form in which a
+// property has it. The error says what the value must be.
+func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
+	switch t {
+	case storage.Boolean:
+		if v.Kind() == 't' || v.Kind() == 'f' {
+			return bytes.Clone(v), nil
+		}
+		return nil, errors.New("must be true or false")
+	case storage.Int32:
+		if n, err := strconv.ParseInt(string(v), 10, 32); err == nil {
+			return strconv.AppendInt(nil, n, 10), nil
+		}
+		return nil, fmt.Errorf("must be a whole number from %d to %d", math.MinInt32, math.MaxInt32)
+	case storage.Int64:
+		if n, err := strconv.ParseInt(strings.Trim(string(v), `"`), 10, 64); err == nil {
+			return storage.Int64Property("", n).Value, nil
+		}
+		return nil, errors.New("must be a whole number of 64 bits; send a longer one as a string")
+	case storage.Double:
+		return normalizeDouble(v)
+	}
+	return normalizeString(t, v)
+}
+
+// normalizeString handles the types that are strings in JSON.
+func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
+	if v.Kind() != '"' {
+		return nil, fmt.Errorf("must be a string, to be an %v", t)
+	}
+	text, err := jsontext.AppendUnquote(nil, v)
+	if err != nil {
+		if t == storage.String {
+			return bytes.Clone(v), nil // half a surrogate pair; see split
+		}
+		return nil, fmt.Errorf("is not valid Unicode, so no %v", t)
+	}
+	switch t {
+	case storage.DateTime:
+		ticks, ok := odata.ParseDateTime(string(text))
+		if !ok || ticks < minDateTime {
+			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, not before the year 1601")
+		}
+		text = odata.AppendDateTime(nil, ticks)
+	case storage.GUID:
+		guid, ok := odata.ParseGuid(string(text))
+		if !ok {
+			return nil, errors.New("must be 32 hex digits in groups of 8-4-4-4-12")
+		}
+		text = []byte(guid)
+	case storage.Binary:
+		data, ok := odata.ParseBinary(string(text))
+		if !ok {
+			return nil, errors.New("must be in base64, of the standard alphabet and padded")
+		}
+		return storage.BinaryProperty("", []byte(data)).Value, nil
+	}
+	return jsontext.AppendQuote(nil, text)
+}
+
+// normalizeDouble keeps the text of a number, with a point or an exponent in it.
+func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
+	switch string(v) {
+	case `"NaN"`, `"Infinity"`, `"-Infinity"`:
+		return bytes.Clone(v), nil
+	}
+	if v.Kind() != '0' {
+		return nil, errors.New(`must be a number, or one of "NaN", "Infinity" and "-Infinity"`)
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil {
+		return nil, errors.New("is beyond the range of a Double; send it as a string")
+	}
+	if !hasDigits(f, v) {
+		return nil, fmt.Errorf("has more digits than a Double keeps, which would make it %s; round it, or send it as a string", shortest(v))
+	}
+	if bytes.ContainsAny(v, ".eE") {
+		return bytes.Clone(v), nil
+	}
+	return append(bytes.Clone(v), ".0"...), nil
+}
+
+// hasDigits reports whether f, rounded to as many digits as v has, has v's digits.
+func hasDigits(f float64, v jsontext.Value) bool {
+	given := significant(string(v))
+	if given == "" {
+		return f == 0
+	}
+	return significant(strconv.FormatFloat(f, 'e', len(given)-1, 64)) == strings.TrimRight(given, "0")
+}
+
+// significant returns a number's digits without sign, point, exponent and
+// zeros at either end.
+func significant(number string) string {
+	if e := strings.IndexAny(number, "eE"); e >= 0 {
+		number = number[:e]
+	}
+	return strings.Trim(strings.Replace(strings.TrimPrefix(number, "-"), ".", "", 1), "0")
+}
+
+// shortest returns the shortest text of a Double, the same for all that are equal.
+func shortest(v jsontext.Value) jsontext.Value {
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil {
+		return v // NaN and the infinities, in quotes
+	}
+	b := strconv.AppendFloat(nil, f, 'g', -1, 64)
+	if bytes.ContainsAny(b, ".e") {
+		return b
+	}
+	return append(b, ".0"...)
+}
+
+// nest returns an object or array as the String that holds its text.
+func nest(m member) (jsontext.Value, error) {
+	if depth(m.value) > maxDepth {
+		return nil, problem.Invalidf(m.name, "has more than %d objects and arrays within each other", maxDepth)
+	}
+	compact := bytes.Clone(m.value)
+	if err := (*jsontext.Value)(&compact).Compact(jsontext.AllowInvalidUTF8(true)); err != nil {
+		return nil, problem.Invalidf(m.name, "is not valid JSON: %v", err)
+	}
+	return jsontext.AppendQuote(nil, compact)
+}
+
+// isNested reports whether the text is what nest puts into a String.
+func isNested(text string) bool {
+	m := member{value: jsontext.Value(text)}
+	kind := m.value.Kind()
+	if kind != '{' && kind != '[' || !m.value.IsValid(jsontext.AllowInvalidUTF8(true)) {
+		return false
+	}
+	again, err := nest(m)
+	return err == nil && storage.Property{Value: again}.Text() == text
+}
+
+// depth returns how many objects and arrays of a valid value lie within each other.
+func depth(v jsontext.Value) int {
+	open, deepest := 0, 0
+	dec := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowInvalidUTF8(true))
+	for {
+		if _, err := dec.ReadToken(); err != nil {
+			return deepest
+		}
+		open = dec.StackDepth()
+		deepest = max(deepest, open)
+	}
+}
+
+func problemTooLarge(format string, args ...any) error {
+	return &problem.Error{Kind: problem.TooLarge, Detail: "the object " + fmt.Sprintf(format, args...)}
+}
+
+func tooLargeValue(f Field, n int) string {
+	if f.Type == storage.Binary {
+		return fmt.Sprintf("has %d bytes, at most %d are possible; split it into several fields", n, maxValue)
+	}
+	return fmt.Sprintf("has %d characters of UTF-16, at most %d are possible; split it into several fields", n/2, maxValue/2)
+}
