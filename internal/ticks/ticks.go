@@ -3,7 +3,8 @@
 // A key is DateTime.MaxValue.Ticks minus the time's own ticks, in 19 digits: the
 // log-tail pattern of Microsoft's table design guide. A tick is 100 ns; ticks
 // count from the year 1. A table's first rows are then the newest, which is the
-// only order the Table service has to give.
+// only order the Table service has to give. What keeps entries of the same tick
+// apart, in their order, is for those who have such: for logs, package logtail.
 package ticks
 
 import (
@@ -27,10 +28,10 @@ func Inverted(t time.Time) string {
 
 // Time returns the time that the key was made of.
 func Time(inverted string) (time.Time, error) {
-	n, err := strconv.ParseInt(inverted, 10, 64)
-	if err != nil || len(inverted) != 19 || n < 0 || n > Max {
+	u, err := strconv.ParseUint(inverted, 10, 64) // which takes no sign
+	if err != nil || len(inverted) != 19 || u > Max {
 		return time.Time{}, fmt.Errorf("%q is not a time of 19 digits", inverted)
 	}
-	n = Max - n - unixEpoch
+	n := Max - int64(u) - unixEpoch
 	return time.Unix(n/1e7, n%1e7*100).UTC(), nil
 }

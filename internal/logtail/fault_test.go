@@ -1,0 +1,390 @@
+package logtail_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+// Whatever goes wrong between us and the service, an append that succeeds has added each
+// event once.
+func TestAppendsUnderFaults(t *testing.T) {
+	t.Parallel()
+	for _, faults := range []string{
+		"timeout-after p=1 times=1 on=batch,insert",
+		"reset-after p=1 times=2 on=batch,insert",
+		"busy p=0.5 times=5 retry-after=1s",
+		"timeout-before p=0.3; timeout-after p=0.3; reset-before p=0.1; reset-after p=0.1; busy p=0.1",
+	} {
+		t.Run(faults, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				if err := w.emulator.SetFaults("seed=3; " + faults); err != nil {
+					t.Fatal(err)
+				}
+				var g sync.WaitGroup
+				for writer := range 10 {
+					g.Go(func() {
+						s := w.streams(logtail.Options{})
+						w.append(s, "s", numbered(t, fmt.Sprintf("%d single", writer), 1)...)
+						w.append(s, "s", numbered(t, fmt.Sprintf("%d many", writer), 250)...)
+					})
+				}
+				g.Wait()
+				fired := 0
+				for _, n := range w.emulator.FaultCounts() {
+					fired += n
+				}
+				if fired < 10 {
+					t.Errorf("only %d faults fired", fired)
+				}
+				if err := w.emulator.SetFaults(""); err != nil {
+					t.Fatal(err)
+				}
+				got := w.all(w.streams(logtail.Options{}), "s", 1000)
+				seen := map[string]bool{}
+				for _, e := range got {
+					seen[text(e)] = true
+				}
+				if len(got) != 2510 || len(seen) != 2510 {
+					t.Errorf("%d events, %d different, want 2510", len(got), len(seen))
+				}
+			})
+		})
+	}
+}
+
+// A writer that dies between two of the transactions that an append takes leaves whole
+// transactions.
+func TestCrashBetweenTransactions(t *testing.T) {
+	t.Parallel()
+	for _, applied := range []bool{false, true} {
+		for requests := range int64(6) { // two for the list, then three transactions
+			w := newWorld(t, emulator.Options{})
+			var sent atomic.Int64
+			next := w.emulator.Transport()
+			dying := logtail.New(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
+				switch n := sent.Add(1); {
+				case n <= requests:
+					return next.Do(r)
+				case n == requests+1 && applied:
+					_, _ = next.Do(r)
+				}
+				return nil, context.Canceled
+			}))})
+			_, err := dying.Append(t.Context(), "s", numbered(t, "e", 250))
+			if (err == nil) != (requests >= 5) {
+				t.Errorf("%d requests: %v", requests, err)
+			}
+			got := w.all(w.streams(logtail.Options{}), "s", 1000)
+			sizes := map[string]int{}
+			for _, e := range got {
+				sizes[text(e)]++
+			}
+			if n := len(got); len(sizes) != n || n%100 != 0 && n%100 != 50 {
+				t.Errorf("%d requests: %d events, %d different", requests, n, len(sizes))
+			}
+			var partial *logtail.PartialError
+			if errors.As(err, &partial) {
+				for i, id := range partial.IDs {
+					if id != "" && !slices.ContainsFunc(got, func(e logtail.Event) bool { return e.ID == id && text(e) == fmt.Sprintf("e %d", i) }) {
+						t.Errorf("%d requests: event %d is said to be there and is not", requests, i)
+					}
+				}
+			} else if requests >= 2 && requests < 5 {
+				t.Errorf("%d requests: error %v does not tell what was appended", requests, err)
+			}
+		}
+	}
+}
+
+// One transaction that is refused does not keep the others from being written, and the
+// error tells which were.
+func TestPartialFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	next := w.emulator.Transport()
+	s := w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
+		if body := read(t, r); strings.Contains(body, `"e 150"`) {
+			return &http.Response{StatusCode: http.StatusForbidden, Request: r, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
+		}
+		return next.Do(r)
+	}))})
+	_, err := s.Append(t.Context(), "s", numbered(t, "e", 250))
+	var partial *logtail.PartialError
+	if !errors.As(err, &partial) || !strings.Contains(err.Error(), "150 of 250 events") {
+		t.Fatalf("got error %v", err)
+	}
+	for i, id := range partial.IDs {
+		if known := id != ""; known == (i >= 100 && i < 200) {
+			t.Errorf("event %d: id %q", i, id)
+		}
+	}
+	if got := len(w.all(s, "s", 1000)); got != 150 {
+		t.Errorf("%d events, want 150", got)
+	}
+}
+
+func read(t *testing.T, r *http.Request) string {
+	if r.Body == nil {
+		return ""
+	}
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(b))
+	return string(b)
+}
+
+// Large events go in as many transactions as their size needs.
+func TestLargeEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	s := w.streams(logtail.Options{})
+	var all []record.Record
+	for i := range 20 {
+		object := fmt.Sprintf(`{"text":"%d"`, i)
+		for f := range 10 {
+			object += fmt.Sprintf(`,"f%d":"%s"`, f, strings.Repeat("x", 30<<10))
+		}
+		r, err := record.Parse([]byte(object + "}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	w.emulator.ResetCounts()
+	w.append(s, "s", all...)
+	if c := w.emulator.Counts(); c.Batch != 2+1 {
+		t.Errorf("6 MiB took %d transactions", c.Batch)
+	}
+	if got := w.all(s, "s", 1000); len(got) != 20 || text(got[0]) != "19" {
+		t.Errorf("%d events", len(got))
+	}
+}
+
+// When the number of shards changes, readers that run on, whatever their settings, see
+// every event as soon as it is appended, and old events stay in sight.
+func TestShardsGrowAndShrink(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		readers := []*logtail.Streams{w.streams(logtail.Options{}), w.streams(logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: 9}}})}
+		n := 0
+		for _, shards := range []int{1, 4, 2, 8, 1} {
+			o := logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: shards}}}
+			writers := []*logtail.Streams{w.streams(o), w.streams(o)}
+			for range 16 {
+				for _, s := range writers {
+					w.append(s, "s", event(t, fmt.Sprint(n)))
+					n++
+					time.Sleep(time.Microsecond) // or else their order is by chance
+				}
+				for i, r := range readers {
+					got := w.read(r, "s", logtail.Query{Top: 1000}).Events
+					if len(got) != n || text(got[0]) != fmt.Sprint(n-1) {
+						t.Fatalf("%d shards, reader %d: %d events, want %d", shards, i, len(got), n)
+					}
+				}
+				time.Sleep(10 * time.Second)
+			}
+		}
+		table := w.table(w.emulator.Transport())
+		for shard, least := range map[string]int64{"s": 50, "s|01": 10, "s|03": 3, "s|07": 2} {
+			if got := w.count(table, shard); got < least {
+				t.Errorf("partition %s has %d events, want at least %d", shard, got, least)
+			}
+		}
+		if got := w.count(table, "s|08"); got > 0 {
+			t.Errorf("a shard that no writer was configured with has %d events", got)
+		}
+	})
+}
+
+// Maintain removes the events older than their stream's retention, and no others, also
+// with another at the same time and a service that fails now and then.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		hour := time.Hour
+		o := logtail.Options{Retention: 24 * time.Hour, Streams: map[string]logtail.Stream{
+			"short": {Shards: 3, Retention: &hour}, "kept": {Retention: forever()},
+		}}
+		s := w.streams(o)
+		names := []string{"short", "kept", "a/other"}
+		appendAll := func(n int) {
+			for _, name := range names {
+				w.append(s, name, numbered(t, name, n)...)
+			}
+		}
+		appendAll(1)
+		time.Sleep(2 * time.Minute)
+		appendAll(1250)
+		time.Sleep(time.Hour - 10*time.Second)
+		appendAll(7)
+		time.Sleep(12 * time.Second)
+
+		expect := func(short, kept, other int) {
+			t.Helper()
+			for i, want := range []int{short, kept, other} {
+				if got := w.all(w.streams(logtail.Options{}), names[i], 1000); len(got) != want || !isSorted(got) {
+					t.Errorf("stream %s has %d events, want %d", names[i], len(got), want)
+				}
+			}
+		}
+		maintain := func() {
+			t.Helper()
+			if err := w.emulator.SetFaults("seed=1; timeout-after p=0.3 on=batch; busy p=0.2"); err != nil {
+				t.Fatal(err)
+			}
+			var g sync.WaitGroup
+			for range 2 {
+				g.Go(func() {
+					if err := w.streams(o).Maintain(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			g.Wait()
+			if w.emulator.FaultCounts()["timeout-after"] == 0 {
+				t.Error("no fault fired")
+			}
+			if err := w.emulator.SetFaults(""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		maintain()
+		expect(7, 1258, 1258)
+		time.Sleep(24 * time.Hour)
+		maintain()
+		expect(0, 1258, 0)
+		w.append(s, "short", event(t, "again"))
+		expect(1, 1258, 0)
+	})
+}
+
+// Looking for old events is cheap: not every minute, and not at all without a retention.
+func TestMaintainIsCheap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		for _, tt := range []struct {
+			retention time.Duration
+			limit     int64
+		}{{0, 0}, {30 * 24 * time.Hour, 24*60 + 25}} {
+			s := w.streams(logtail.Options{Retention: tt.retention})
+			w.append(s, "s", event(t, "x"))
+			w.emulator.ResetCounts()
+			for range 24 * 60 {
+				if err := s.Maintain(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+			}
+			if got := w.emulator.Counts().TableTransactions(); got > tt.limit {
+				t.Errorf("retention %v: a day took %d requests, want at most %d", tt.retention, got, tt.limit)
+			}
+		}
+	})
+}
+
+// Maintain ends by itself and goes on next time; what it has removed stays removed.
+func TestMaintainIsTimeBoxed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		s := w.streams(logtail.Options{Retention: time.Hour})
+		for range 10 {
+			w.append(s, "s", numbered(t, "e", 1000)...)
+		}
+		time.Sleep(2 * time.Hour)
+		if err := w.emulator.SetFaults("latency=10s"); err != nil {
+			t.Fatal(err)
+		}
+		left := 10_000
+		for rounds := 0; left > 0; rounds++ {
+			start := time.Now()
+			if err := s.Maintain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took > 90*time.Second {
+				t.Fatalf("took %v", took)
+			}
+			now := int(w.count(w.table(w.emulator.Transport()), "s"))
+			if now >= left || rounds > 20 {
+				t.Fatalf("round %d: %d events left of %d", rounds, now, left)
+			}
+			left = now
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// The core trims by prefix: rows of others in the same partitions stay.
+func TestLogWithPrefixBesideOtherRows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	table := w.table(w.emulator.Transport())
+	l := logtail.Log{Table: table, Partitions: []string{"00", "01"}, Prefix: "c|"}
+	clock := logtail.NewClock()
+	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+	var keys []string
+	for i := range 2000 {
+		partition := l.Partitions[i%2]
+		var ops []storage.Op
+		key := clock.NextKey(at.Add(time.Duration(i) * time.Second))
+		keys = append(keys, key)
+		for _, row := range []string{l.Prefix + key, "b|" + key, "d|" + key} {
+			op := storage.Op{Kind: storage.Insert}
+			op.Entity.Key.Partition, op.Entity.Key.Row = partition, row
+			ops = append(ops, op)
+		}
+		if err := table.Write(t.Context(), ops...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Reverse(keys)
+	tail, err := l.Newest(t.Context(), logtail.Span{}, 10)
+	if err != nil || len(tail.Rows) != 10 || !tail.More || l.Key(tail.Rows[9]) != keys[9] {
+		t.Fatalf("%d rows, more %v, %v", len(tail.Rows), tail.More, err)
+	}
+	tail, err = l.Newest(t.Context(), logtail.Span{Newer: keys[5], Older: keys[1]}, 10)
+	if err != nil || len(tail.Rows) != 3 || tail.More || l.Key(tail.Rows[0]) != keys[2] {
+		t.Fatalf("%d rows between, more %v, %v", len(tail.Rows), tail.More, err)
+	}
+	removed, err := l.Trim(t.Context(), at.Add(1500*time.Second))
+	if err != nil || removed != 1500 {
+		t.Fatalf("removed %d, %v", removed, err)
+	}
+	var left []string
+	for e, err := range l.All(t.Context(), logtail.Span{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, l.Key(e))
+	}
+	if !slices.Equal(left, keys[:500]) {
+		t.Errorf("%d rows are left, want the newest 500", len(left))
+	}
+	if others := w.count(table, "00") + w.count(table, "01"); others != 4000+500 {
+		t.Errorf("%d rows in all, want 4500", others)
+	}
+}

@@ -1,0 +1,151 @@
+package logtail
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"tablesweep/internal/storage"
+)
+
+// maxBehind is the most events that Follow takes into memory.
+const maxBehind = 100_000
+
+// FollowOptions say what [Streams.Follow] starts with, and how it goes on.
+type FollowOptions struct {
+	Newest int    // of the events that are there, as many are shown at first; if Since is ""
+	Since  string // or all newer than this time (RFC 3339) or event's id, and never an older one
+	// Window is how long after the time in its key an event may become readable and
+	// still be shown. Each poll reads the stream's last Window again. Default: [Window].
+	Window time.Duration
+	// Poll is the pause between two polls, default 1 s. It doubles up to MaxPoll,
+	// default 10 s, while nothing happens.
+	Poll, MaxPoll time.Duration
+}
+
+func (o FollowOptions) withDefaults() FollowOptions {
+	for _, d := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{{&o.Window, Window}, {&o.Poll, time.Second}, {&o.MaxPoll, 10 * time.Second}} {
+		if *d.value == 0 {
+			*d.value = d.standard
+		}
+	}
+	return o
+}
+
+// Follow calls show with each event of a stream, and then with each that is appended, until
+// ctx ends or show fails. No event is shown twice, and none is missed that becomes
+// readable within the window. Events that are found together are shown oldest first. It
+// keeps in memory the ids of one window's events, and the events that it is about to show: at
+// most 100,000, or else it fails.
+func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, show func(Event) error) error {
+	f := follower{streams: s, stream: stream, options: o.withDefaults()}
+	var err error
+	if f.floor, err = bound(o.Since); err != nil {
+		return err
+	}
+	newest := -1
+	if f.floor == "" {
+		newest = o.Newest
+	}
+	found, err := f.poll(ctx, f.floor, newest)
+	pause := f.options.Poll
+	for {
+		if err != nil {
+			return fmt.Errorf("follow stream %q: %w", stream, err)
+		}
+		for _, e := range slices.Backward(found) {
+			if err := show(e); err != nil {
+				return err
+			}
+		}
+		if len(found) > 0 {
+			pause = f.options.Poll
+		}
+		if !sleep(ctx, pause) {
+			return ctx.Err()
+		}
+		pause = min(2*pause, f.options.MaxPoll)
+		found, err = f.poll(ctx, f.since(), -1)
+	}
+}
+
+// follower reads a stream again and again.
+type follower struct {
+	streams *Streams
+	stream  string
+	options FollowOptions
+	floor   string              // older events are not wanted
+	read    time.Time           // when the stream was read last, by the service's clock
+	seen    map[string]struct{} // ids of the window's events
+}
+
+// window returns the bound that admits what is younger than the window.
+func (f *follower) window() string { return Since(f.read.Add(-f.options.Window)) }
+
+// since returns the bound of the next poll. What was not readable at the last one, and
+// comes within its window, is newer.
+func (f *follower) since() string {
+	if f.floor != "" {
+		return min(f.window(), f.floor) // the smaller bound is the newer
+	}
+	return f.window()
+}
+
+// poll returns the events newer than the bound that have not been seen, newest first. If
+// newest is not negative, it looks for so many events, and further back than the
+// bound: it takes all others of the window for seen.
+func (f *follower) poll(ctx context.Context, since string, newest int) ([]Event, error) {
+	l, err := f.streams.log(ctx, f.stream)
+	if err != nil {
+		return nil, err
+	}
+	m, err := l.merge(ctx, Span{Newer: since}, storage.PageRows)
+	if err != nil {
+		return nil, err
+	}
+	if m.date.After(f.read) {
+		f.read = m.date
+	}
+	var found []Event
+	seen, window := map[string]struct{}{}, f.window()
+	for {
+		row, ok, err := m.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		enough := newest >= 0 && len(found) == newest
+		if !ok || enough && row.Key.Row > window {
+			f.seen = seen
+			return found, nil
+		}
+		e, err := eventOf(row)
+		if err != nil {
+			return nil, err
+		}
+		if _, known := f.seen[e.ID]; !known && !enough {
+			found = append(found, e)
+		}
+		if len(found) > maxBehind {
+			return nil, fmt.Errorf("more than %d events at once; read them first without following", maxBehind)
+		}
+		if e.ID < window {
+			seen[e.ID] = struct{}{}
+		}
+	}
+}
+
+// sleep waits, and reports false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

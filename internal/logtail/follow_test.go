@@ -1,0 +1,289 @@
+package logtail_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/storage"
+)
+
+// watch follows a stream in the background. The returned function ends that, and returns
+// the texts shown until then.
+func (w *world) watch(o logtail.FollowOptions) (stop func() []string) {
+	ctx, cancel := context.WithCancel(w.Context())
+	var mu sync.Mutex
+	var shown []string
+	ended := make(chan error, 1)
+	go func() {
+		ended <- w.streams(logtail.Options{}).Follow(ctx, "s", o, func(e logtail.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			shown = append(shown, text(e))
+			return nil
+		})
+	}()
+	return func() []string {
+		w.Helper()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			w.Error(err)
+		}
+		return shown
+	}
+}
+
+// late inserts an event as a writer does whose clock is off, or whose request took long.
+func (w *world) late(text string, by time.Duration) {
+	w.Helper()
+	e := event(w, text)
+	row := storage.Entity{Properties: e.Properties()}
+	row.Key.Partition, row.Key.Row = "s", logtail.NewClock().NextKey(time.Now().Add(-by))
+	if err := w.table(w.emulator.Transport()).Write(w.Context(), storage.Op{Entity: row}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// Writers whose clocks differ and whose requests are slow append while some follow: each
+// of those is shown every event once.
+func TestFollowersMissAndRepeatNothing(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 2))
+				w := newWorld(t, emulator.Options{})
+				// Latency and skew together stay within the window.
+				faults := fmt.Sprintf("seed=%d; latency=1ms..8s", seed)
+				if seed%2 == 1 {
+					faults += "; short-page p=0.3; empty-page p=0.2 times=1; timeout-after p=0.1 on=batch times=1; busy p=0.1"
+				}
+				if err := w.emulator.SetFaults(faults); err != nil {
+					t.Fatal(err)
+				}
+				shards := 1 + int(seed%4)
+				start := time.Now()
+				stops := []func() []string{
+					w.watch(logtail.FollowOptions{}),
+					w.watch(logtail.FollowOptions{Newest: 10, Poll: 3 * time.Second}),
+					w.watch(logtail.FollowOptions{Since: start.Add(-time.Minute).Format(time.RFC3339Nano)}),
+				}
+				time.Sleep(30 * time.Second) // until all have begun
+				var g sync.WaitGroup
+				var mu sync.Mutex
+				var want []string
+				for writer := range 5 {
+					skew := time.Duration(r.Int64N(int64(10*time.Second))) - 5*time.Second
+					s := w.streams(logtail.Options{
+						Streams: map[string]logtail.Stream{"s": {Shards: shards}},
+						Now:     func() time.Time { return time.Now().Add(skew) },
+					})
+					pauses := rand.New(rand.NewPCG(seed, uint64(writer)))
+					g.Go(func() {
+						for i := range 40 {
+							time.Sleep(time.Duration(pauses.Int64N(int64(10 * time.Second))))
+							records := numbered(t, fmt.Sprintf("%d.%d", writer, i), 1+pauses.IntN(3))
+							for _, e := range w.append(s, "s", records...) {
+								mu.Lock()
+								want = append(want, text(e))
+								mu.Unlock()
+							}
+						}
+					})
+				}
+				g.Wait()
+				time.Sleep(2 * time.Minute)
+				slices.Sort(want)
+				for i, stop := range stops {
+					got := stop()
+					slices.Sort(got)
+					if !slices.Equal(got, want) {
+						t.Errorf("follower %d was shown %d events, %d different; want %d", i, len(got), len(slices.Compact(slices.Clone(got))), len(want))
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestFollowShowsWhatIsThereFirst(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		o    logtail.FollowOptions
+		want []string
+	}{
+		{"the newest", logtail.FollowOptions{Newest: 3}, []string{"e 4", "n 0", "n 1", "late", "live"}},
+		{"more than there are", logtail.FollowOptions{Newest: 100}, []string{"e 0", "e 1", "e 2", "e 3", "e 4", "n 0", "n 1", "late", "live"}},
+		{"none", logtail.FollowOptions{}, []string{"late", "live"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				s := w.streams(logtail.Options{})
+				w.append(s, "s", numbered(t, "e", 5)...)
+				time.Sleep(2 * time.Minute)
+				w.append(s, "s", numbered(t, "n", 2)...)
+				time.Sleep(5 * time.Second)
+				stop := w.watch(tt.o)
+				time.Sleep(time.Second)
+				w.late("late", 30*time.Second)
+				time.Sleep(20 * time.Second)
+				w.append(s, "s", event(t, "live"))
+				time.Sleep(20 * time.Second)
+				if got := stop(); !slices.Equal(got, tt.want) {
+					t.Errorf("shown %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestFollowSince(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		s := w.streams(logtail.Options{})
+		events := w.append(s, "s", numbered(t, "e", 5)...)
+		stop := w.watch(logtail.FollowOptions{Since: events[2].ID})
+		time.Sleep(10 * time.Second)
+		w.late("before since", 20*time.Second)
+		w.append(s, "s", event(t, "live"))
+		time.Sleep(20 * time.Second)
+		if got, want := stop(), []string{"e 3", "e 4", "live"}; !slices.Equal(got, want) {
+			t.Errorf("shown %q, want %q", got, want)
+		}
+	})
+}
+
+// An event that comes 59 s late is shown within the window of a minute, also while the
+// stream is busy; so is what comes after an event from the future.
+func TestFollowLateAndEarlyEvents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		s := w.streams(logtail.Options{})
+		stop := w.watch(logtail.FollowOptions{})
+		time.Sleep(5 * time.Minute)
+		var want []string
+		w.late("future", -time.Hour)
+		want = append(want, "future")
+		for i := range 20 {
+			time.Sleep(20 * time.Second)
+			late, live := fmt.Sprintf("late %d", i), fmt.Sprintf("live %d", i)
+			w.late(late, 59*time.Second)
+			w.append(s, "s", event(t, live))
+			want = append(want, late, live)
+		}
+		time.Sleep(20 * time.Second)
+		if got := stop(); !slices.Equal(got, want) {
+			t.Errorf("shown %q, want %q", got, want)
+		}
+	})
+}
+
+// What is appended while the service does not answer the reader is shown afterwards.
+func TestFollowAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		s := w.streams(logtail.Options{})
+		w.append(s, "s", event(t, "before"))
+		stop := w.watch(logtail.FollowOptions{})
+		time.Sleep(10 * time.Second)
+		if err := w.emulator.SetFaults("busy p=1 on=query"); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for i := range 60 {
+			w.append(s, "s", event(t, fmt.Sprint(i)))
+			want = append(want, fmt.Sprint(i))
+			time.Sleep(10 * time.Second)
+		}
+		if err := w.emulator.SetFaults(""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := stop(); !slices.Equal(got, want) {
+			t.Errorf("shown %d events, want %d", len(got), len(want))
+		}
+	})
+}
+
+// Following an idle stream for an hour costs a query every ten seconds, and one a minute
+// for the number of shards.
+func TestFollowBacksOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		queries := w.queries(func() {
+			stop := w.watch(logtail.FollowOptions{})
+			time.Sleep(time.Hour)
+			stop()
+		})
+		if queries < 360 || queries > 370+61 {
+			t.Errorf("an hour took %d queries", queries)
+		}
+	})
+}
+
+func TestFollowEndsWithShow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	s := w.streams(logtail.Options{})
+	w.append(s, "s", event(t, "x"))
+	enough := errors.New("enough")
+	if err := s.Follow(t.Context(), "s", logtail.FollowOptions{Newest: 1}, func(logtail.Event) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Following over HTTP, by what Read returns, misses and repeats nothing either.
+func TestFollowByReading(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		r := rand.New(rand.NewPCG(1, 3))
+		writer, reader := w.streams(logtail.Options{}), w.streams(logtail.Options{})
+		w.append(writer, "s", event(t, "before"))
+		since, known := w.read(reader, "s", logtail.Query{Top: 1}).Since, map[string]bool{}
+		var want, got []string
+		for i := range 100 {
+			time.Sleep(time.Duration(r.Int64N(int64(30 * time.Second))))
+			if i%3 == 0 {
+				w.late(fmt.Sprint(i), time.Duration(r.Int64N(int64(59*time.Second))))
+			} else {
+				w.append(writer, "s", event(t, fmt.Sprint(i)))
+			}
+			want = append(want, fmt.Sprint(i))
+			q := logtail.Query{Top: 2, Since: since.Format(time.RFC3339Nano)}
+			for first := true; first || q.Cursor != ""; first = false {
+				p := w.read(reader, "s", q)
+				if first {
+					since = p.Since
+				}
+				for _, e := range p.Events {
+					if !known[e.ID] {
+						known[e.ID] = true
+						got = append(got, text(e))
+					}
+				}
+				q.Cursor = p.Cursor
+			}
+		}
+		got = slices.DeleteFunc(got, func(s string) bool { return s == "before" })
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q\nwant %q", got, want)
+		}
+	})
+}

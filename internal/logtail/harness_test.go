@@ -1,0 +1,153 @@
+package logtail_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+// world is embedded storage with a table for streams.
+type world struct {
+	testing.TB
+	emulator *emulator.Emulator
+}
+
+func newWorld(t testing.TB, o emulator.Options) *world {
+	t.Helper()
+	em, err := emulator.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t, em}
+	if err := w.table(em.Transport()).Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// table opens the table by way of a transport.
+func (w *world) table(transport policy.Transporter) *storage.Table {
+	w.Helper()
+	c, err := storage.ParseConnection(w.emulator.ConnectionString())
+	if err != nil {
+		w.Fatal(err)
+	}
+	a, err := storage.Open(c, storage.Options{Transport: transport})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return a.Table("log")
+}
+
+// streams opens the streams as a new process does.
+func (w *world) streams(o logtail.Options) *logtail.Streams {
+	w.Helper()
+	if o.Table == nil {
+		o.Table = w.table(w.emulator.Transport())
+	}
+	return logtail.New(o)
+}
+
+// queries returns the queries that fn makes.
+func (w *world) queries(fn func()) int64 {
+	before := w.emulator.Counts().Query
+	fn()
+	return w.emulator.Counts().Query - before
+}
+
+// requester is a transport made of a function.
+type requester func(*http.Request) (*http.Response, error)
+
+func (f requester) Do(r *http.Request) (*http.Response, error) { return f(r) }
+
+// event returns the record {"text": …}.
+func event(t testing.TB, text string) record.Record {
+	t.Helper()
+	r, err := record.Parse(fmt.Appendf(nil, `{"text":%q}`, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func numbered(t testing.TB, name string, n int) []record.Record {
+	t.Helper()
+	var all []record.Record
+	for i := range n {
+		all = append(all, event(t, fmt.Sprintf("%s %d", name, i)))
+	}
+	return all
+}
+
+func text(e logtail.Event) string {
+	s, _ := e.Record.Get("text")
+	return s
+}
+
+func texts(events []logtail.Event) []string {
+	var all []string
+	for _, e := range events {
+		all = append(all, text(e))
+	}
+	return all
+}
+
+func (w *world) append(s *logtail.Streams, stream string, records ...record.Record) []logtail.Event {
+	w.Helper()
+	events, err := s.Append(w.Context(), stream, records)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return events
+}
+
+func (w *world) read(s *logtail.Streams, stream string, q logtail.Query) logtail.Page {
+	w.Helper()
+	if q.Top == 0 {
+		q.Top = logtail.MaxTop
+	}
+	p, err := s.Read(w.Context(), stream, q)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return p
+}
+
+// all reads a whole stream by pages of the given size, newest first.
+func (w *world) all(s *logtail.Streams, stream string, top int) []logtail.Event {
+	w.Helper()
+	var events []logtail.Event
+	q := logtail.Query{Top: top}
+	for {
+		p := w.read(s, stream, q)
+		events = append(events, p.Events...)
+		if q.Cursor = p.Cursor; q.Cursor == "" {
+			return events
+		}
+	}
+}
+
+// isSorted reports whether the events are newest first, each once.
+func isSorted(events []logtail.Event) bool {
+	return slices.IsSortedFunc(events, func(a, b logtail.Event) int {
+		switch {
+		case a.ID < b.ID:
+			return -1
+		case a.ID > b.ID:
+			return 1
+		}
+		return 1 // twice the same
+	}) && slices.IsSortedFunc(events, func(a, b logtail.Event) int { return b.Time.Compare(a.Time) })
+}
+
+// forever is a retention for options that take a pointer.
+func forever() *time.Duration { return new(time.Duration) }

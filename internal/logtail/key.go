@@ -1,0 +1,64 @@
+package logtail
+
+import (
+	"crypto/rand"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"tablesweep/internal/ticks"
+)
+
+// maxSequence is the number of keys that a Clock makes within a tick.
+const maxSequence = 1 << 16
+
+// keyForm is what a Clock makes.
+var keyForm = regexp.MustCompile(`^[0-9]{19}-[0-9a-f]{4}-[a-z2-7]{12}$`)
+
+// Clock makes the row keys of one writer's entries. Each sorts before all that the
+// same clock has made earlier, even when time stands still or goes back, and equals none of
+// another clock. It is safe for concurrent use; make it with [NewClock].
+type Clock struct {
+	writer string
+
+	mu       sync.Mutex // guards the fields below
+	last     time.Time  // of the latest key, cut to a tick
+	sequence int        // of the latest key within its tick
+}
+
+// NewClock returns a clock for one writer, such as a process.
+func NewClock() *Clock { return &Clock{writer: strings.ToLower(rand.Text()[:12])} }
+
+// NextKey returns the key of an entry of this moment. While now is before a moment that a
+// key was made for, the key is of that moment.
+func (c *Clock) NextKey(now time.Time) string {
+	now = now.Truncate(tick)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case now.After(c.last):
+		c.last, c.sequence = now, 0
+	case c.sequence == maxSequence-1:
+		c.last, c.sequence = c.last.Add(tick), 0
+	default:
+		c.sequence++
+	}
+	return fmt.Sprintf("%s-%04x-%s", ticks.Inverted(c.last), maxSequence-1-c.sequence, c.writer)
+}
+
+// tick is the resolution of keys.
+const tick = 100 * time.Nanosecond
+
+// KeyTime returns the time of an entry, to the tick. The error says that no Clock made
+// the key.
+func KeyTime(key string) (time.Time, error) {
+	if !keyForm.MatchString(key) {
+		return time.Time{}, fmt.Errorf("%.60q is not the id of an event", key)
+	}
+	return ticks.Time(key[:19])
+}
+
+// Since returns the bound for [Span.Newer] that admits entries after t alone.
+func Since(t time.Time) string { return ticks.Inverted(t) }

@@ -1,0 +1,94 @@
+package logtail_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/logtail"
+)
+
+// Whatever the clock does, a writer's later key sorts before its earlier ones, and the
+// time in it is the latest that the clock has shown.
+func TestKeysKeepAWritersOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		clock := logtail.NewClock()
+		first := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+		now := first.Add(time.Duration(r.Int64())).AddDate(r.IntN(9000), 0, 0)
+		var latest time.Time
+		last := "~"
+		for range 300 {
+			switch r.IntN(4) {
+			case 0:
+				now = now.Add(time.Duration(r.Int64N(1e10)))
+			case 1:
+				now = now.Add(-time.Duration(r.Int64N(1e12)))
+			case 2:
+				now = now.Add(time.Duration(r.IntN(300))) // within a few ticks
+			}
+			if now.After(latest) {
+				latest = now
+			}
+			k := clock.NextKey(now)
+			if k >= last {
+				t.Fatalf("seed %d: %s after %s", seed, k, last)
+			}
+			last = k
+			got, err := logtail.KeyTime(k)
+			if want := latest.Truncate(100 * time.Nanosecond); err != nil || !got.Equal(want) {
+				t.Fatalf("seed %d: %s is of %v, %v, want %v", seed, k, got, err, want)
+			}
+		}
+	}
+}
+
+// A tick has room for 65,536 keys. What is more goes into the next.
+func TestMoreKeysThanATickHas(t *testing.T) {
+	t.Parallel()
+	clock := logtail.NewClock()
+	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+	last := "~"
+	var k string
+	for range 70_000 {
+		if k = clock.NextKey(now); k >= last {
+			t.Fatalf("%s after %s", k, last)
+		}
+		last = k
+	}
+	if got, err := logtail.KeyTime(k); err != nil || !got.Equal(now.Add(100*time.Nanosecond)) {
+		t.Errorf("the last key is of %v, %v", got, err)
+	}
+}
+
+func TestKeyForm(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	k := logtail.NewClock().NextKey(at)
+	if !strings.HasPrefix(k, "2524556159999999999-ffff-") || len(k) != 37 {
+		t.Errorf("the key of 2000-01-01 is %s", k)
+	}
+	if bound := logtail.Since(at); bound >= k || bound <= logtail.NewClock().NextKey(at.Add(100*time.Nanosecond)) {
+		t.Errorf("bound %s does not lie between the tick and the next", bound)
+	}
+	for _, bad := range []string{"", k[:36], k + "a", "x" + k[1:], strings.ToUpper(k), "9999999999999999999" + k[19:], k[:19]} {
+		if got, err := logtail.KeyTime(bad); err == nil {
+			t.Errorf("%q is taken for a key of %v", bad, got)
+		}
+	}
+}
+
+func TestClocksMakeDifferentKeys(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	seen := map[string]bool{}
+	for range 1000 {
+		k := logtail.NewClock().NextKey(now)
+		if seen[k] {
+			t.Fatalf("two clocks made %s", k)
+		}
+		seen[k] = true
+	}
+}

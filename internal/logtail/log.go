@@ -1,0 +1,202 @@
+package logtail
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/copier"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/ticks"
+)
+
+// Log is entries in partitions of a table: the rows whose keys are Prefix and then what
+// a [Clock] made. The same rows are one log, in whatever partitions they are.
+type Log struct {
+	Table      *storage.Table
+	Partitions []string
+	Prefix     string // may be empty
+}
+
+// Span is a part of a log. Empty bounds are none.
+type Span struct {
+	Newer string // only entries newer than this one's key, or what [Since] returns
+	Older string // only entries older than this one's key
+}
+
+// Key returns an entry's key: its row's without the prefix.
+func (l Log) Key(e storage.Entity) string { return strings.TrimPrefix(e.Key.Row, l.Prefix) }
+
+// Tail is the newest entries of a span.
+type Tail struct {
+	Rows []storage.Entity // newest first
+	More bool             // there may be older ones in the span
+	Date time.Time        // the service's clock before the rows were read, to the second
+}
+
+// Newest reads the n newest entries of a span. Up to n = 1,000 that is one query for each
+// partition, unless the service sends short pages.
+func (l Log) Newest(ctx context.Context, s Span, n int) (Tail, error) {
+	m, err := l.merge(ctx, s, n)
+	if err != nil {
+		return Tail{}, err
+	}
+	t := Tail{Date: m.date}
+	for len(t.Rows) < n {
+		e, ok, err := m.next(ctx)
+		if err != nil {
+			return Tail{}, err
+		}
+		if !ok {
+			break
+		}
+		t.Rows = append(t.Rows, e)
+	}
+	t.More = m.more()
+	return t, nil
+}
+
+// All yields the entries of a span, newest first, by one query for each 1,000 of a
+// partition. After an error it ends.
+func (l Log) All(ctx context.Context, s Span) iter.Seq2[storage.Entity, error] {
+	return func(yield func(storage.Entity, error) bool) {
+		m, err := l.merge(ctx, s, storage.PageRows)
+		if err != nil {
+			yield(storage.Entity{}, err)
+			return
+		}
+		for {
+			e, ok, err := m.next(ctx)
+			if err == nil && !ok || !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Trim removes the entries from before t, the latest of them first. It returns how many it
+// removed; with an error, those until then.
+func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
+	bound := scan.Bound{Key: l.Prefix + ticks.Inverted(t.Add(-tick))}
+	for _, p := range l.Partitions {
+		r := l.rows(p, Span{})
+		r.Low = &bound
+		err := l.Table.All(ctx, storage.Query{Range: r, Select: []string{}}, func(p storage.Page) error {
+			done, err := copier.All(ctx, action.Delete{Table: l.Table}, p.Entities)
+			removed += done.Written
+			if err == nil && len(done.Failed) > 0 {
+				err = fmt.Errorf("%d rows could not be removed; the first: %s", len(done.Failed), done.Failed[0])
+			}
+			return err
+		})
+		if err != nil {
+			return removed, fmt.Errorf("trim log in partition %q: %w", p, err)
+		}
+	}
+	return removed, nil
+}
+
+// rows returns the span's part of a partition.
+func (l Log) rows(partition string, s Span) scan.Range {
+	r := scan.Range{Partition: &partition}
+	switch {
+	case s.Older != "":
+		r.Low = &scan.Bound{Key: l.Prefix + s.Older, Open: true}
+	case l.Prefix != "":
+		r.Low = &scan.Bound{Key: l.Prefix}
+	}
+	if s.Newer != "" {
+		r.High = &scan.Bound{Key: l.Prefix + s.Newer, Open: true}
+	} else if next, ok := key.Successor(l.Prefix); ok {
+		r.High = &scan.Bound{Key: next, Open: true}
+	}
+	return r
+}
+
+// merge reads partitions page by page and merges their rows.
+type merge struct {
+	table *storage.Table
+	parts []part
+	date  time.Time // of the earliest of the first pages
+}
+
+// part is one partition's rows that have been read and not been taken, and how to go on.
+type part struct {
+	query storage.Query
+	rows  []storage.Entity
+	ended bool
+}
+
+// merge reads the first pages, of up to top rows each.
+func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
+	m := &merge{table: l.Table, parts: make([]part, len(l.Partitions))}
+	dates := make([]time.Time, len(l.Partitions))
+	g, reading := errgroup.WithContext(ctx)
+	for i, p := range l.Partitions {
+		m.parts[i].query = storage.Query{Range: l.rows(p, s), Top: min(top, storage.PageRows)}
+		g.Go(func() (err error) {
+			dates[i], err = m.parts[i].read(reading, m.table)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	for _, d := range dates {
+		if m.date.IsZero() || d.Before(m.date) {
+			m.date = d
+		}
+	}
+	return m, nil
+}
+
+// read reads the next page, and on while pages are empty.
+func (p *part) read(ctx context.Context, t *storage.Table) (date time.Time, err error) {
+	for len(p.rows) == 0 && !p.ended {
+		page, err := t.Query(ctx, p.query)
+		if err != nil {
+			return date, err
+		}
+		if date.IsZero() {
+			date = page.Date
+		}
+		p.rows, p.query.Token, p.ended = page.Entities, page.Next, page.Next == nil
+	}
+	return date, nil
+}
+
+// next takes the newest row that is left. ok is false if none is.
+func (m *merge) next(ctx context.Context) (e storage.Entity, ok bool, err error) {
+	var newest *part
+	for i := range m.parts {
+		p := &m.parts[i]
+		if _, err := p.read(ctx, m.table); err != nil {
+			return storage.Entity{}, false, fmt.Errorf("read log: %w", err)
+		}
+		if len(p.rows) > 0 && (newest == nil || key.Less(p.rows[0].Key.Row, newest.rows[0].Key.Row)) {
+			newest = p
+		}
+	}
+	if newest == nil {
+		return storage.Entity{}, false, nil
+	}
+	e, newest.rows = newest.rows[0], newest.rows[1:]
+	return e, true, nil
+}
+
+// more reports whether rows may be left.
+func (m *merge) more() bool {
+	for _, p := range m.parts {
+		if len(p.rows) > 0 || !p.ended {
+			return true
+		}
+	}
+	return false
+}

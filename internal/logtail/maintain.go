@@ -1,0 +1,127 @@
+package logtail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+const (
+	// maintainTime bounds one Maintain. What is left, the next one goes on with.
+	maintainTime = time.Minute
+	// A stream is trimmed at intervals of this share of its retention, between the two
+	// times: a look costs a query for each shard, even when nothing is to be done.
+	trimShare       = 50
+	minTrimInterval = time.Minute
+	maxTrimInterval = time.Hour
+)
+
+// Maintain removes the events that are older than their stream's retention. It may run at
+// any time, several times at once; an error of one stream doesn't keep it from the others.
+// It ends after a minute at most, to be called again.
+func (s *Streams) Maintain(ctx context.Context) error {
+	if !s.options.trims() {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, maintainTime)
+	defer cancel()
+	err := s.trimAll(limited)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		zerolog.Ctx(ctx).Info().Msg("log: more is to be trimmed than there was time for; going on with it next time")
+		return nil
+	}
+	return err
+}
+
+func (s *Streams) trimAll(ctx context.Context) error {
+	streams, date, err := s.listed(ctx)
+	if err != nil {
+		return fmt.Errorf("list streams: %w", err)
+	}
+	// In any order, so that a stream that takes all the time does not keep the
+	// same others from their turn again and again.
+	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
+	var errs error
+	for _, l := range streams {
+		if err := s.trim(ctx, l, date); err != nil {
+			errs = errors.Join(errs, fmt.Errorf("trim stream %q: %w", l.name, err))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errs
+}
+
+// listed returns all streams, and the service's time.
+func (s *Streams) listed(ctx context.Context) (streams []listing, date time.Time, err error) {
+	partition := streamsPartition
+	err = s.options.Table.All(ctx, storage.Query{Range: scan.Range{Partition: &partition}}, func(p storage.Page) error {
+		if date.IsZero() {
+			date = p.Date
+		}
+		for _, e := range p.Entities {
+			l, err := listingOf(e, p.Date)
+			if err != nil {
+				return err
+			}
+			streams = append(streams, l)
+		}
+		return nil
+	})
+	return streams, date, err
+}
+
+// trims reports whether any stream has a retention.
+func (o Options) trims() bool {
+	for _, stream := range o.Streams {
+		if stream.Retention != nil && *stream.Retention > 0 {
+			return true
+		}
+	}
+	return o.Retention > 0
+}
+
+// retention returns how long a stream's events are kept, 0 for ever.
+func (o Options) retention(stream string) time.Duration {
+	if r := o.Streams[stream].Retention; r != nil {
+		return *r
+	}
+	return o.Retention
+}
+
+// trim removes a stream's old events, if it is time to look for them again.
+func (s *Streams) trim(ctx context.Context, l listing, now time.Time) error {
+	keep := s.options.retention(l.name)
+	if keep == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	last := s.trimmed[l.name]
+	s.mu.Unlock()
+	if now.Sub(last) < min(max(minTrimInterval, keep/trimShare), maxTrimInterval) {
+		return nil
+	}
+	escaped, err := escapeName(l.name)
+	if err != nil {
+		return err
+	}
+	removed, err := Log{Table: s.options.Table, Partitions: partitions(escaped, l.shards)}.Trim(ctx, now.Add(-keep))
+	if removed > 0 {
+		zerolog.Ctx(ctx).Info().Str("stream", l.name).Int64("removed", removed).Msg("old events removed")
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trimmed[l.name] = now
+	return nil
+}

@@ -1,0 +1,53 @@
+package logtail
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+)
+
+const (
+	// streamsPartition lists the streams. No stream's partition starts like that.
+	streamsPartition = "|streams"
+	// maxNameUnits keeps a stream's keys well within the service's limits.
+	maxNameUnits = 256
+	// MaxShards is the most partitions that a stream can have. Ten at their target rate
+	// already take all that an account is good for.
+	MaxShards = 64
+)
+
+// escapeName returns a stream's name as a key: characters that keys must not have,
+// and those with a meaning here, become !HEX!. The error is a [problem.Error].
+func escapeName(stream string) (string, error) {
+	if stream == "" {
+		return "", problem.Invalidf("stream", "is missing; name the stream")
+	}
+	if !utf8.ValidString(stream) {
+		return "", problem.Invalidf("stream", "is not valid UTF-8")
+	}
+	var b strings.Builder
+	for _, r := range stream {
+		if r <= 0x1F || r >= 0x7F && r <= 0x9F || strings.ContainsRune(`/\#?|!%`, r) {
+			b.WriteString("!" + strconv.FormatInt(int64(r), 16) + "!")
+			continue
+		}
+		b.WriteRune(r)
+	}
+	if n := key.Units(b.String()); n > maxNameUnits {
+		return "", problem.Invalidf("stream", "has a name of %d characters as a key, at most %d are possible; a character other than letters and digits may take several", n, maxNameUnits)
+	}
+	return b.String(), nil
+}
+
+// partitions returns the partitions of a stream with that many shards.
+func partitions(escaped string, shards int) []string {
+	all := []string{escaped}
+	for i := 1; i < shards; i++ {
+		all = append(all, fmt.Sprintf("%s|%02d", escaped, i))
+	}
+	return all
+}

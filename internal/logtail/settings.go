@@ -1,0 +1,78 @@
+package logtail
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultTable is the name of the table of streams where no other is given.
+const DefaultTable = "tablesweeplog"
+
+// Forever is the retention that keeps all events.
+const Forever = "forever"
+
+// minRetention keeps those who follow a stream from missing events.
+const minRetention = 2 * Window
+
+// ParseRetention reads a time such as 30d, 12h or 90m, or [Forever], which is 0.
+func ParseRetention(text string) (time.Duration, error) {
+	if text == Forever {
+		return 0, nil
+	}
+	var d time.Duration
+	days, ok := strings.CutSuffix(text, "d")
+	n, err := strconv.Atoi(days)
+	if ok {
+		d = time.Duration(n) * 24 * time.Hour
+	} else {
+		d, err = time.ParseDuration(text)
+	}
+	if err != nil || d < minRetention || n > 36500 {
+		return 0, fmt.Errorf("%q must be a time such as 30d or 12h, at least %v and at most 36500d, or %s", text, minRetention, Forever)
+	}
+	return d, nil
+}
+
+// ParseStreams reads what is special about some streams from JSON, such as
+// {"orders":{"shards":4,"retention":"7d"}}. All that is wrong is reported together.
+func ParseStreams(text string) (map[string]Stream, error) {
+	var given map[string]struct {
+		Shards    *int    `json:"shards"`
+		Retention *string `json:"retention"`
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.DisallowUnknownFields()
+	err := d.Decode(&given)
+	if _, after := d.Token(); err != nil || !errors.Is(after, io.EOF) {
+		return nil, errors.New(`must be a JSON object such as {"orders":{"shards":4,"retention":"7d"}}`)
+	}
+	streams := map[string]Stream{}
+	var errs error
+	for name, g := range given {
+		wrong := func(err error) { errs = errors.Join(errs, fmt.Errorf("stream %q: %w", name, err)) }
+		if _, err := escapeName(name); err != nil {
+			wrong(err)
+		}
+		s := Stream{Shards: 1}
+		if g.Shards != nil {
+			if s.Shards = *g.Shards; s.Shards < 1 || s.Shards > MaxShards {
+				wrong(fmt.Errorf("shards must be 1 to %d", MaxShards))
+			}
+		}
+		if g.Retention != nil {
+			r, err := ParseRetention(*g.Retention)
+			if err != nil {
+				wrong(fmt.Errorf("retention %w", err))
+			}
+			s.Retention = &r
+		}
+		streams[name] = s
+	}
+	return streams, errs
+}

@@ -1,0 +1,249 @@
+package logtail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+const (
+	// MaxTop is the most events that [Streams.Read] returns.
+	MaxTop = storage.PageRows
+	// Window is how late an event may become readable, after the time in its
+	// key, and still be found by those who follow the stream.
+	Window = time.Minute
+
+	parallelBatches = 8 // transactions that one Append has under way
+)
+
+// Options configure [Streams].
+type Options struct {
+	Table *storage.Table
+	// Retention is how long events are kept; 0 means forever.
+	Retention time.Duration
+	// Streams holds what is special about some streams, by name.
+	Streams map[string]Stream
+	// Now is the app's own clock, which dates events; nil means time.Now.
+	Now func() time.Time
+}
+
+// Stream configures one stream. The zero value is what holds for all others.
+type Stream struct {
+	Shards    int            // partitions to spread events over; 0 means 1
+	Retention *time.Duration // nil means that of the options; 0 forever
+}
+
+// Streams is a table of streams. It is safe for concurrent use; make it with [New].
+type Streams struct {
+	options Options
+	clock   *Clock
+
+	mu      sync.Mutex         // guards the fields below
+	known   map[string]listing // streams as they were read from the list
+	spread  map[string]int     // shards that events of a stream may be written to
+	turn    int                // counts transactions, to take shards in turn
+	trimmed map[string]time.Time
+}
+
+// New returns access to the streams of a table.
+func New(o Options) *Streams {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Streams{
+		options: o, clock: NewClock(),
+		known: map[string]listing{}, spread: map[string]int{}, trimmed: map[string]time.Time{},
+	}
+}
+
+// Prepare creates the table if it is missing.
+func (s *Streams) Prepare(ctx context.Context) error { return s.options.Table.Create(ctx) }
+
+// Event is an entry of a stream.
+type Event struct {
+	ID     string        `json:"id"`   // its place in the stream
+	Time   time.Time     `json:"time"` // when it was appended, by its writer's clock
+	Record record.Record `json:"event"`
+}
+
+// PartialError tells that some events of an Append may be missing.
+type PartialError struct {
+	// IDs holds the ids of events that were appended. Where it has "", the event may
+	// or may not have been.
+	IDs []string
+	Err error
+}
+
+func (e *PartialError) Error() string {
+	n := 0
+	for _, id := range e.IDs {
+		if id != "" {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d of %d events are known to have been appended: %v", n, len(e.IDs), e.Err)
+}
+
+func (e *PartialError) Unwrap() error { return e.Err }
+
+// Append adds events to a stream, the later ones counting as newer. As many as fit
+// into an entity group transaction, up to 100, are added together or not at all; more
+// take several, side by side, and an error is then a [PartialError].
+func (s *Streams) Append(ctx context.Context, stream string, records []record.Record) ([]Event, error) {
+	escaped, err := escapeName(stream)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := s.shardsToWrite(ctx, stream, escaped)
+	if err != nil {
+		return nil, fmt.Errorf("append to stream %q: %w", stream, err)
+	}
+	now := s.options.Now()
+	events := make([]Event, len(records))
+	for i, r := range records {
+		events[i] = Event{ID: s.clock.NextKey(now), Record: r}
+		if events[i].Time, err = KeyTime(events[i].ID); err != nil {
+			return nil, fmt.Errorf("logtail: internal error: %w", err)
+		}
+	}
+	written, err := s.write(ctx, partitions(escaped, shards), events)
+	if err != nil {
+		return nil, fmt.Errorf("append to stream %q: %w", stream, &PartialError{IDs: written, Err: err})
+	}
+	return events, nil
+}
+
+// write inserts events. It returns the ids of those that were, "" for others.
+func (s *Streams) write(ctx context.Context, partitions []string, events []Event) ([]string, error) {
+	ids := make([]string, len(events))
+	errs := make([]error, len(events)) // at the first event of a transaction
+	var g errgroup.Group               // one failure does not keep others from being tried
+	g.SetLimit(parallelBatches)
+	for first := 0; first < len(events); {
+		partition := partitions[s.nextTurn()%len(partitions)]
+		b := s.options.Table.Batch()
+		for next := first; next < len(events) && b.Add(insert(partition, events[next])); next++ {
+		}
+		from, to := first, first+b.Rows()
+		first = to
+		g.Go(func() error {
+			// The keys are ours alone: a conflict is with a try whose answer was lost.
+			if err := b.Do(ctx); err != nil && !storage.Conflict(err) {
+				errs[from] = err
+				return nil
+			}
+			for i := from; i < to; i++ {
+				ids[i] = events[i].ID
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return ids, errors.Join(errs...)
+}
+
+func insert(partition string, e Event) storage.Op {
+	return storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+		Key: key.Key{Partition: partition, Row: e.ID}, Properties: e.Record.Properties(),
+	}}
+}
+
+func (s *Streams) nextTurn() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn++
+	return s.turn
+}
+
+// Query asks for the newest events of a part of a stream.
+type Query struct {
+	Top    int    // events at most, 1 to MaxTop
+	Since  string // only those newer than this time (RFC 3339) or event's id
+	Cursor string // only those older than this event's id
+}
+
+// Page is what Read returns.
+type Page struct {
+	Events []Event // newest first
+	// Cursor is the cursor that goes on with older events; "" if there are none.
+	Cursor string
+	// Since is where to start from next to follow the stream: a [Window] before these
+	// events were read. What is read twice then has an id that is known.
+	Since time.Time
+}
+
+// Read returns the newest events of a stream, none for a stream that nobody has written
+// to. That is one query for each shard, and sometimes one to look the stream up.
+func (s *Streams) Read(ctx context.Context, stream string, q Query) (Page, error) {
+	if q.Top < 1 || q.Top > MaxTop {
+		return Page{}, problem.Invalidf("top", "must be a number from 1 to %d", MaxTop)
+	}
+	newer, err := bound(q.Since)
+	if err != nil {
+		return Page{}, err
+	}
+	if q.Cursor != "" && !keyForm.MatchString(q.Cursor) {
+		return Page{}, problem.Invalidf("cursor", "must be the cursor of an answer, or an event's id")
+	}
+	l, err := s.log(ctx, stream)
+	if err != nil {
+		return Page{}, err
+	}
+	tail, err := l.Newest(ctx, Span{Newer: newer, Older: q.Cursor}, q.Top)
+	if err != nil {
+		return Page{}, fmt.Errorf("read stream %q: %w", stream, err)
+	}
+	page := Page{Events: make([]Event, len(tail.Rows)), Since: tail.Date.Add(-Window)}
+	for i, e := range tail.Rows {
+		if page.Events[i], err = eventOf(e); err != nil {
+			return Page{}, fmt.Errorf("read stream %q: %w", stream, err)
+		}
+		page.Cursor = page.Events[i].ID
+	}
+	if !tail.More {
+		page.Cursor = ""
+	}
+	return page, nil
+}
+
+// bound returns the bound for Span.Newer that a caller means.
+func bound(since string) (string, error) {
+	if since == "" || keyForm.MatchString(since) {
+		return since, nil
+	}
+	t, err := time.Parse(time.RFC3339, since)
+	if err != nil || t.Year() < 1 || t.Year() > 9998 { // whatever its zone
+		return "", problem.Invalidf("since", "must be a time such as 2026-02-03T04:05:06Z, or an event's id")
+	}
+	return Since(t), nil
+}
+
+func eventOf(e storage.Entity) (Event, error) {
+	t, err := KeyTime(e.Key.Row)
+	if err != nil {
+		return Event{}, fmt.Errorf("partition %q has a row that is no event: %w", e.Key.Partition, err)
+	}
+	return Event{ID: e.Key.Row, Time: t, Record: record.FromProperties(e.Properties)}, nil
+}
+
+// log returns the log that a stream is.
+func (s *Streams) log(ctx context.Context, stream string) (Log, error) {
+	escaped, err := escapeName(stream)
+	if err != nil {
+		return Log{}, err
+	}
+	shards, err := s.shardsToRead(ctx, escaped)
+	if err != nil {
+		return Log{}, fmt.Errorf("read stream %q: %w", stream, err)
+	}
+	return Log{Table: s.options.Table, Partitions: partitions(escaped, shards)}, nil
+}

@@ -1,0 +1,322 @@
+package logtail_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+// A hundred writers append a hundred events each while time stands still. All are read
+// back, each writer's in its order, by one query for each thousand of a shard.
+func TestWritersWithinOneTick(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				o := logtail.Options{Streams: map[string]logtail.Stream{"busy": {Shards: shards}}}
+				w.append(w.streams(o), "busy", event(t, "first"))
+				time.Sleep(2 * time.Minute) // until all shards may be used
+				start := time.Now()
+				var g sync.WaitGroup
+				for writer := range 100 {
+					g.Go(func() {
+						s := w.streams(o)
+						events := numbered(t, fmt.Sprint(writer), 100)
+						for some := range slices.Chunk(events, 1+writer%25) {
+							w.append(s, "busy", some...)
+						}
+					})
+				}
+				g.Wait()
+				if took := time.Since(start); took != 0 {
+					t.Fatalf("time went on by %v", took)
+				}
+				checkWriters(w, shards, start)
+			})
+		})
+	}
+}
+
+func checkWriters(w *world, shards int, start time.Time) {
+	w.Helper()
+	const want = 100 * 100
+	l := logtail.Log{Table: w.table(w.emulator.Transport())}
+	for shard := range shards {
+		l.Partitions = append(l.Partitions, []string{"busy", fmt.Sprintf("busy|%02d", shard)}[min(shard, 1)])
+	}
+	var ids []string
+	next := map[string]int{} // number of each writer's event that is to come
+	queries := w.queries(func() {
+		for e, err := range l.All(w.Context(), logtail.Span{Newer: logtail.Since(start.Add(-time.Second))}) {
+			if err != nil {
+				w.Fatal(err)
+			}
+			ids = append(ids, l.Key(e))
+			writer, number, _ := strings.Cut(e.Get("text"), " ")
+			if want := fmt.Sprint(99 - next[writer]); number != want {
+				w.Fatalf("writer %s: got event %s, want %s", writer, number, want)
+			}
+			next[writer]++
+		}
+	})
+	if len(ids) != want || len(next) != 100 || !slices.IsSorted(ids) {
+		w.Errorf("%d events of %d writers, sorted %v; want %d of 100", len(ids), len(next), slices.IsSorted(ids), want)
+	}
+	perShard := make([]int64, shards)
+	for i, p := range l.Partitions {
+		perShard[i] = w.count(l.Table, p)
+	}
+	limit := int64(0)
+	for i, n := range perShard {
+		if i > 0 && n == 0 {
+			w.Errorf("shard %d has no events: %v", i, perShard)
+		}
+		limit += (n + storage.PageRows - 1) / storage.PageRows
+	}
+	if queries > limit {
+		w.Errorf("%d queries for shards of %v events, want %d", queries, perShard, limit)
+	}
+	// Through the streams, page by page, the same.
+	s := w.streams(logtail.Options{})
+	w.read(s, "busy", logtail.Query{Top: 1}) // looks the stream up
+	queries = w.queries(func() {
+		if got := w.all(s, "busy", logtail.MaxTop); len(got) != want+1 || !isSorted(got) {
+			w.Errorf("%d events in pages, want %d, newest first", len(got), want+1)
+		}
+	})
+	if limit := int64(shards) * (want + 1 + logtail.MaxTop - 1) / logtail.MaxTop; queries > limit {
+		w.Errorf("%d queries by pages, want at most %d", queries, limit)
+	}
+}
+
+func (w *world) count(t *storage.Table, partition string) (n int64) {
+	w.Helper()
+	l := logtail.Log{Table: t, Partitions: []string{partition}}
+	for _, err := range l.All(w.Context(), logtail.Span{}) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// The newest N cost one query, whatever N up to 1,000, and however many there are.
+func TestNewestCostsOneQuery(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	s := w.streams(logtail.Options{})
+	w.append(s, "orders", numbered(t, "e", 2500)...)
+	w.read(s, "orders", logtail.Query{Top: 1})
+	for _, top := range []int{1, 50, 1000} {
+		queries := w.queries(func() {
+			p := w.read(s, "orders", logtail.Query{Top: top})
+			if len(p.Events) != top || text(p.Events[0]) != "e 2499" || p.Cursor != p.Events[top-1].ID || !isSorted(p.Events) {
+				t.Errorf("top %d: %d events, the first %v, cursor %q", top, len(p.Events), p.Events[0], p.Cursor)
+			}
+		})
+		if queries != 1 {
+			t.Errorf("top %d took %d queries", top, queries)
+		}
+	}
+}
+
+// Reads of parts of a stream are the same as those of a list in memory, whatever the
+// shards and pages.
+func TestReadsAgainstATwin(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			faults := ""
+			if seed%3 == 0 {
+				faults = "short-page p=0.3; empty-page p=0.2 times=1"
+			}
+			w := newWorld(t, emulator.Options{Faults: faults})
+			o := logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: 1 + r.IntN(5)}}}
+			writers := []*logtail.Streams{w.streams(o), w.streams(o), w.streams(o)}
+			var twin []logtail.Event
+			for range 30 {
+				time.Sleep(time.Duration(r.Int64N(int64(10 * time.Second))))
+				twin = append(twin, w.append(writers[r.IntN(3)], "s", numbered(t, "e", 1+r.IntN(20))...)...)
+				w.append(writers[0], "other", event(t, "not in s"))
+			}
+			slices.SortFunc(twin, func(a, b logtail.Event) int { return strings.Compare(a.ID, b.ID) })
+			reader := w.streams(logtail.Options{})
+			if got := w.all(reader, "s", 1+r.IntN(40)); !sameEvents(twin, got) {
+				t.Fatalf("seed %d: %d events, want %d: %v", seed, len(got), len(twin), texts(got))
+			}
+			for range 20 {
+				from, to := r.IntN(len(twin)), r.IntN(len(twin))
+				q := logtail.Query{Top: 1 + r.IntN(60), Cursor: twin[from].ID, Since: twin[to].ID}
+				want := twin[min(from+1, to):to]
+				if r.IntN(2) == 0 {
+					at := twin[to].Time.Add(time.Duration(r.IntN(3)-1) * 100)
+					q.Since = at.Format(time.RFC3339Nano)
+					want = slices.DeleteFunc(slices.Clone(twin[from+1:]), func(e logtail.Event) bool { return !e.Time.After(at) })
+				}
+				p := w.read(reader, "s", q)
+				if n := min(q.Top, len(want)); !sameEvents(want[:n], p.Events) || (p.Cursor == "" && n < len(want)) {
+					t.Fatalf("seed %d: %+v: got %d, want %d", seed, q, len(p.Events), n)
+				}
+			}
+		})
+	}
+}
+
+func sameEvents(a, b []logtail.Event) bool {
+	return slices.EqualFunc(a, b, func(a, b logtail.Event) bool {
+		return a.ID == b.ID && a.Time.Equal(b.Time) && record.Equal(a.Record, b.Record)
+	})
+}
+
+// Streams are apart, whatever their names.
+func TestStreamNamesAreApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	s := w.streams(logtail.Options{})
+	names := []string{"a", "A", "a|01", "a!7c!01", "|streams", "a/b", "a b'c", "é", "😀", "100%", "?#\\"}
+	for _, name := range names {
+		w.append(s, name, event(t, name))
+	}
+	for _, name := range names {
+		if got := texts(w.all(w.streams(logtail.Options{}), name, 10)); !slices.Equal(got, []string{name}) {
+			t.Errorf("stream %q has %q", name, got)
+		}
+	}
+	if got := w.all(s, "nobody wrote to it", 10); len(got) > 0 {
+		t.Errorf("a stream that was never written to has %v", got)
+	}
+}
+
+// Properties are typed.
+func TestEventsKeepTheirTypes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	s := w.streams(logtail.Options{})
+	const object = `{"PartitionKey":"mine","a/b":3.0,"at@odata.type":"Edm.DateTime","at":"2026-02-03T04:05:06.1234567Z","id":7,"n":{"x":[1]}}`
+	r, err := record.Parse([]byte(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.append(s, "s", r)
+	if got := string(w.all(s, "s", 1)[0].Record.AppendJSON(nil)); got != object {
+		t.Errorf("got %s, want %s", got, object)
+	}
+}
+
+func TestBadCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	s := w.streams(logtail.Options{})
+	e := []record.Record{event(t, "x")}
+	for _, tt := range []struct {
+		name, field string
+		call        func() error
+	}{
+		{"append to no name", "stream", func() error { _, err := s.Append(t.Context(), "", e); return err }},
+		{"read no name", "stream", func() error { _, err := s.Read(t.Context(), "", logtail.Query{Top: 1}); return err }},
+		{"long name", "stream", func() error { _, err := s.Append(t.Context(), strings.Repeat("x", 300), e); return err }},
+		{"top 0", "top", func() error { _, err := s.Read(t.Context(), "s", logtail.Query{}); return err }},
+		{"top 1001", "top", func() error { _, err := s.Read(t.Context(), "s", logtail.Query{Top: 1001}); return err }},
+		{"since", "since", func() error {
+			_, err := s.Read(t.Context(), "s", logtail.Query{Top: 1, Since: "yesterday"})
+			return err
+		}},
+		{"cursor", "cursor", func() error {
+			_, err := s.Read(t.Context(), "s", logtail.Query{Top: 1, Cursor: "2026-01-01T00:00:00Z"})
+			return err
+		}},
+		{"follow since", "since", func() error {
+			return s.Follow(t.Context(), "s", logtail.FollowOptions{Since: "yesterday"}, nil)
+		}},
+	} {
+		var p *problem.Error
+		if err := tt.call(); !errors.As(err, &p) || p.Kind != problem.Invalid || p.Field != tt.field {
+			t.Errorf("%s: got %v, want a problem with %s", tt.name, err, tt.field)
+		}
+	}
+	if n := w.count(w.table(w.emulator.Transport()), "|streams"); n > 0 {
+		t.Errorf("bad calls listed %d streams", n)
+	}
+}
+
+// What another program has put into a stream's partition is told, not left out.
+func TestForeignRowIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	s := w.streams(logtail.Options{})
+	w.append(s, "s", event(t, "x"))
+	row := storage.Entity{Properties: []storage.Property{storage.StringProperty("text", "y")}}
+	row.Key.Partition, row.Key.Row = "s", "0000"
+	if err := w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Entity: row}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(t.Context(), "s", logtail.Query{Top: 5}); err == nil || !strings.Contains(err.Error(), `"0000"`) {
+		t.Errorf("got error %v, want one that names the row", err)
+	}
+}
+
+// A stream of a later version of the format is refused.
+func TestOtherVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	row := storage.Entity{Properties: []storage.Property{storage.Int64Property("Version", 2), storage.StringProperty("Name", "s"), storage.Int64Property("Shards", 1)}}
+	row.Key.Partition, row.Key.Row = "|streams", "s"
+	if err := w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Entity: row}); err != nil {
+		t.Fatal(err)
+	}
+	s := w.streams(logtail.Options{Retention: time.Hour})
+	_, err1 := s.Append(t.Context(), "s", []record.Record{event(t, "x")})
+	_, err2 := s.Read(t.Context(), "s", logtail.Query{Top: 1})
+	for _, err := range []error{err1, err2, s.Maintain(t.Context())} {
+		if err == nil || !strings.Contains(err.Error(), "version 2") {
+			t.Errorf("got %v, want a refusal of version 2", err)
+		}
+	}
+}
+
+func TestParseSettings(t *testing.T) {
+	t.Parallel()
+	week := 7 * 24 * time.Hour
+	got, err := logtail.ParseStreams(`{"orders":{"shards":4,"retention":"7d"},"audit":{"retention":"forever"},"x":{}}`)
+	want := map[string]logtail.Stream{"orders": {Shards: 4, Retention: &week}, "audit": {Shards: 1, Retention: forever()}, "x": {Shards: 1}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+	for _, tt := range []struct{ text, want string }{
+		{`[]`, "JSON object"}, {``, "JSON object"}, {`{} x`, "JSON object"}, {`{"a":{"shard":1}}`, "JSON object"},
+		{`{"a":{"shards":65}}`, `"a": shards must be 1 to 64`}, {`{"a":{"shards":0}}`, "shards"}, {`{"":{}}`, "name the stream"},
+		{`{"a":{"retention":"soon"},"b":{"shards":-1}}`, `"a": retention "soon"`}, {`{"a":{"retention":"soon"},"b":{"shards":-1}}`, `"b": shards`},
+	} {
+		if _, err := logtail.ParseStreams(tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want …%s…", tt.text, err, tt.want)
+		}
+	}
+	for text, want := range map[string]time.Duration{"forever": 0, "30d": 30 * 24 * time.Hour, "12h": 12 * time.Hour, "2m": 2 * time.Minute} {
+		if got, err := logtail.ParseRetention(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", "d", "0d", "-1d", "1m", "0", "30", "36501d", "1w", "1.5d"} {
+		if got, err := logtail.ParseRetention(bad); err == nil {
+			t.Errorf("%q is taken for %v", bad, got)
+		}
+	}
+}
