@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 )
 
 // Kind classifies an error.
@@ -35,18 +34,19 @@ const (
 	Poison             // can't ever be handled; the host moves it to the poison queue
 )
 
-// outcomes is the one table from an error's kind to its consequences.
+// outcomes is the one table from an error's kind to its consequences. The statuses
+// are numbers so that packages which only decide can name errors without net/http.
 var outcomes = [...]struct {
-	status int
+	status int // of HTTP
 	fate   Fate
 }{
-	Failed:   {http.StatusInternalServerError, Retry},
-	Busy:     {http.StatusServiceUnavailable, Retry},
-	Invalid:  {http.StatusBadRequest, Poison},
-	NotFound: {http.StatusNotFound, Done},
-	Conflict: {http.StatusConflict, Done},
-	TooLarge: {http.StatusRequestEntityTooLarge, Poison},
-	Stale:    {http.StatusOK, Done},
+	Failed:   {500, Retry},
+	Busy:     {503, Retry},
+	Invalid:  {400, Poison},
+	NotFound: {404, Done},
+	Conflict: {409, Done},
+	TooLarge: {413, Poison},
+	Stale:    {200, Done},
 }
 
 // Error is an error with a kind, and the field of the request to change.
@@ -91,7 +91,7 @@ func Of(err error) *Error {
 // Status returns the HTTP status for the error, 200 for nil.
 func Status(err error) int {
 	if err == nil {
-		return http.StatusOK
+		return 200
 	}
 	return outcomes[Of(err).Kind].status
 }

@@ -1,0 +1,194 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/record"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+// person returns one of many records with three index keys.
+func person(t testing.TB, i int) record.Record {
+	return rec(t, fmt.Sprintf(`{"eid":"F%d","npi":%d,"ssn":"123-45-%04d","lastname":"Faux","city":"Bern","wage":41.5,"active":true}`, i, 1000000000+i, i))
+}
+
+// TestTransactions states what each operation costs, by counting.
+func TestTransactions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, people, "lastname")
+		c := w.catalog()
+		if _, err := c.Insert(t.Context(), person(t, 0), ""); err != nil { // looks at the schema
+			t.Fatal(err)
+		}
+		c.Close()
+		smith := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith"}`)
+		raised := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith","wage":2}`)
+		costs := []struct {
+			name string
+			want int64
+			do   func() error
+		}{
+			{"insert", 5, func() error { _, err := c.Insert(t.Context(), person(t, 1), ""); return err }},
+			{"query", 1, func() error { _, err := c.Find(t.Context(), by("ssn", "123450001")); return err }},
+			// Head; heads of the first key; head to be; the three rows to be; commit; a read
+			// and a write in each of three partitions; the change.
+			{"replace that moves the rows", 14, func() error { _, err := c.Replace(t.Context(), smith, nil); return err }},
+			{"replace of contents", 9, func() error { _, err := c.Replace(t.Context(), raised, nil); return err }},
+			{"delete", 10, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450000")); return err }},
+			// The query meets the row that tells where the record was before it moved, and
+			// looks whether that move is complete.
+			{"delete what has moved lately", 12, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450001")); return err }},
+			{"Maintain, with nothing to do", 3*shards + 1, func() error {
+				time.Sleep(time.Minute)
+				return c.Maintain(t.Context())
+			}},
+			// For each of three times that a record went: its head, a read and a
+			// deletion in each of three partitions, and a transaction in the log.
+			{"Maintain, a day later", 3*shards + 1 + 3*8, func() error {
+				time.Sleep(25 * time.Hour)
+				return c.Maintain(t.Context())
+			}},
+		}
+		for _, cost := range costs {
+			w.emulator.ResetCounts()
+			if err := cost.do(); err != nil {
+				t.Fatalf("%s: %v", cost.name, err)
+			}
+			c.Close()
+			if got := w.emulator.Counts().TableTransactions(); got != cost.want {
+				t.Errorf("%s: %d transactions, want %d: %+v", cost.name, got, cost.want, w.emulator.Counts())
+			}
+		}
+	})
+}
+
+const shards = 16
+
+// latency is what a request takes in the tests of speed.
+const latency = 10 * time.Millisecond
+
+// TestRoundTrips counts how many requests a caller waits for, one after the other,
+// in time that is nothing but requests.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
+		c := w.catalog()
+		if _, err := c.Insert(t.Context(), person(t, 0), ""); err != nil {
+			t.Fatal(err)
+		}
+		trips := func(do func() error) float64 {
+			start := time.Now()
+			if err := do(); err != nil {
+				t.Fatal(err)
+			}
+			return float64(time.Since(start)) / float64(latency)
+		}
+		smith := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith"}`)
+		raised := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith","wage":2}`)
+		for _, tt := range []struct {
+			name string
+			want float64
+			do   func() error
+		}{
+			{"insertion", 2, func() error { _, err := c.Insert(t.Context(), person(t, 1), ""); return err }},
+			{"query", 1, func() error { _, err := c.Find(t.Context(), by("npi", "1000000001")); return err }},
+			{"replacement that moves the rows", 7, func() error { _, err := c.Replace(t.Context(), smith, nil); return err }},
+			{"replacement of contents", 4, func() error { _, err := c.Replace(t.Context(), raised, nil); return err }},
+			{"deletion", 5, func() error { _, err := c.Delete(t.Context(), by("npi", "1000000000")); return err }},
+		} {
+			if n := trips(tt.do); n != tt.want {
+				t.Errorf("a %s waits for %v requests, want %v", tt.name, n, tt.want)
+			}
+		}
+	})
+}
+
+// BenchmarkRoundTrips measures insertions and queries in real time, in units of a
+// request's 10 ms, and beside them the published sequence: log entry, checkpoint
+// read, log query, three index rows, checkpoint, one after the other. Of several
+// rounds the fastest median counts, so that other work on the machine does not decide.
+func BenchmarkRoundTrips(b *testing.B) {
+	w := newWorld(b, emulator.Options{Latency: latency}, people, "lastname")
+	c := w.catalog()
+	p := w.publishedWriter()
+	n := 0
+	for b.Loop() {
+		trips := map[string]float64{}
+		for range 3 {
+			for name, do := range map[string]func(int) error{
+				"insert":    func(i int) error { _, err := c.Insert(b.Context(), person(b, i), ""); return err },
+				"query":     func(i int) error { _, err := c.Find(b.Context(), by("eid", fmt.Sprint("F", i))); return err },
+				"published": func(i int) error { return p(b.Context(), person(b, i)) },
+			} {
+				var times []time.Duration
+				for range 25 {
+					n++
+					start := time.Now()
+					if err := do(n); err != nil {
+						b.Fatal(err)
+					}
+					times = append(times, time.Since(start))
+				}
+				slices.Sort(times)
+				median := float64(times[len(times)/2]) / float64(latency)
+				if t, ok := trips[name]; !ok || median < t {
+					trips[name] = median
+				}
+			}
+		}
+		for name, most := range map[string]float64{"insert": 2.5, "query": 1.2, "published": 100} {
+			b.ReportMetric(trips[name], name+"-roundtrips")
+			if trips[name] > most {
+				b.Errorf("%s: %.2f round trips, want at most %.1f", name, trips[name], most)
+			}
+		}
+	}
+}
+
+// publishedWriter returns the published sequence, done by our storage package.
+func (w *world) publishedWriter() func(context.Context, record.Record) error {
+	index, log := w.account.Table("Published"), w.account.Table("PublishedWAL")
+	for _, t := range []*storage.Table{index, log} {
+		if err := t.Create(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+	}
+	checkpoint := storage.Entity{Key: key.Key{Partition: "checkpoint"}}
+	entries := "wal"
+	return func(ctx context.Context, r record.Record) error {
+		id, err := w.schema.Identity(func(f string) (string, bool) { return r.Get(f) })
+		if err != nil {
+			return err
+		}
+		entry := storage.Entity{Key: key.Key{Partition: entries, Row: fmt.Sprint(time.Now().UnixNano())}, Properties: r.Properties()}
+		if err := log.Write(ctx, storage.Op{Kind: storage.Insert, Entity: entry}); err != nil {
+			return err
+		}
+		before, _, err := log.Get(ctx, checkpoint.Key)
+		if err != nil {
+			return err
+		}
+		q := storage.Query{Range: scan.Range{Partition: &entries, Low: &scan.Bound{Key: before.Get("Last"), Open: true}}, Top: 100}
+		if _, err := log.Query(ctx, q); err != nil {
+			return err
+		}
+		for _, partition := range id.Partitions {
+			row := storage.Entity{Key: key.Key{Partition: partition, Row: id.Row}, Properties: r.Properties()}
+			if err := index.Write(ctx, storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
+				return err
+			}
+		}
+		checkpoint.Properties = []storage.Property{storage.StringProperty("Last", entry.Key.Row)}
+		return log.Write(ctx, storage.Op{Kind: storage.Replace, Entity: checkpoint})
+	}
+}

@@ -1,0 +1,271 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+// TestEveryCrashPoint lets a writer die at each of its requests: before the request
+// is carried out, or after, its answer lost. Then either the writer comes back and
+// tries again, and is answered only when every index agrees; or nobody does, and
+// Maintain leaves the record as it was or as it was to be.
+func TestEveryCrashPoint(t *testing.T) {
+	t.Parallel()
+	const old, moved = `{"eid":"1","npi":"7","lastname":"Faux"}`, `{"eid":"1","npi":"8","ssn":"9","lastname":"Smith"}`
+	tests := []struct {
+		name          string
+		before, after string
+		do            func(context.Context, *catalog.Catalog, record.Record) error
+	}{
+		{"insert", "", old, func(ctx context.Context, c *catalog.Catalog, r record.Record) error {
+			_, err := c.Insert(ctx, r, "")
+			return err
+		}},
+		{"insert with a key", "", old, func(ctx context.Context, c *catalog.Catalog, r record.Record) error {
+			_, err := c.Insert(ctx, r, "once")
+			return err
+		}},
+		{"replace", old, moved, func(ctx context.Context, c *catalog.Catalog, r record.Record) error {
+			_, err := c.Replace(ctx, r, nil)
+			return err
+		}},
+		{"delete", old, "", func(ctx context.Context, c *catalog.Catalog, _ record.Record) error {
+			_, err := c.Delete(ctx, by("eid", "1"))
+			return err
+		}},
+	}
+	for _, tt := range tests {
+		for _, applied := range []bool{false, true} {
+			for _, retried := range []bool{false, true} {
+				n, died := 0, true
+				for died {
+					n++
+					ok := t.Run(fmt.Sprintf("%s at request %d, applied %v, retried %v", tt.name, n, applied, retried), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { died = crashOnce(t, n, applied, retried, tt.before, tt.after, tt.do) })
+					})
+					if !ok {
+						return
+					}
+				}
+				if n < 6 {
+					t.Errorf("%s: only %d crash points were tried", tt.name, n-1)
+				}
+			}
+		}
+	}
+}
+
+// crashOnce lets the writer die once, and reports whether it did.
+func crashOnce(t *testing.T, n int, applied, retried bool, beforeText, afterText string, do func(context.Context, *catalog.Catalog, record.Record) error) bool {
+	w := newWorld(t, emulator.Options{}, people, "lastname")
+	c := w.catalog()
+	var before, after []record.Record
+	var r record.Record
+	if beforeText != "" {
+		before = append(before, rec(t, beforeText))
+		if _, err := c.Insert(t.Context(), before[0], ""); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	if afterText != "" {
+		r = rec(t, afterText)
+		after = append(after, r)
+	}
+	victim, process := w.mortal(n, applied, nil)
+	err := do(t.Context(), victim, r)
+	victim.Close()
+	if retried {
+		if err := do(t.Context(), c, r); err != nil {
+			t.Errorf("tried again: %v", err)
+		}
+	}
+	if retried || err == nil {
+		w.wantEverywhere(c, after, before)
+	}
+	time.Sleep(time.Minute)
+	w.maintain(c)
+	if retried || err == nil || same(w.find(c, by("eid", "1")), after) {
+		w.wantEverywhere(c, after, before)
+	} else {
+		w.wantEverywhere(c, before, after)
+	}
+	w.check(c)
+	time.Sleep(25 * time.Hour)
+	w.maintain(c)
+	w.check(c)
+	return process.dead.Load()
+}
+
+func same(texts []string, records []record.Record) bool {
+	return slices.EqualFunc(texts, records, func(s string, r record.Record) bool { return s == string(r.AppendJSON(nil)) })
+}
+
+// wantEverywhere checks that each index finds the records, and not the others.
+func (w *world) wantEverywhere(c *catalog.Catalog, want, others []record.Record) {
+	w.Helper()
+	for _, field := range []string{"eid", "npi", "ssn"} {
+		wanted := map[string][]record.Record{}
+		for _, r := range others {
+			if v, ok := r.Get(field); ok {
+				wanted[v] = nil
+			}
+		}
+		for _, r := range want {
+			if v, ok := r.Get(field); ok {
+				wanted[v] = append(wanted[v], r)
+			}
+		}
+		for v, records := range wanted {
+			w.wantFound(c, by(field, v), records...)
+		}
+	}
+}
+
+// TestOldEntryBringsNothingBack replays an insertion long after its record was
+// deleted, and all that told of the deletion was cleared away.
+func TestOldEntryBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, people, "lastname")
+		c := w.catalog()
+		victim, _ := w.mortal(2, true, nil) // checks the schema, commits
+		if _, err := victim.Insert(t.Context(), rec(t, faux), ""); err == nil {
+			t.Fatal("the writer lives")
+		}
+		entries := w.rows("PeopleWAL", "e|")
+		if len(entries) != 1 {
+			t.Fatalf("entries %v", entries)
+		}
+		old := entries[0]
+		replay := func() {
+			t.Helper()
+			if err := w.account.Table("PeopleWAL").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: old}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		replay()
+		w.wantFound(c, by("eid", "F314"), rec(t, faux))
+		if n, err := c.Delete(t.Context(), by("eid", "F314")); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		c.Close()
+		replay()
+		w.wantFound(c, by("eid", "F314"))
+		time.Sleep(25 * time.Hour)
+		w.maintain(c)
+		if left := w.rows("People", ""); len(left) > 0 {
+			t.Fatalf("not cleared: %v", left)
+		}
+		replay()
+		if left := w.rows("People", ""); len(left) > 0 {
+			t.Errorf("brought back: %v", left)
+		}
+		w.check(c)
+	})
+}
+
+// TestBadEntryStopsNothing puts entries into the log that can't be applied.
+func TestBadEntryStopsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, people, "lastname")
+		c := w.catalog()
+		for n := 2; n <= 4; n++ { // several records whose writers die
+			victim, _ := w.mortal(n, true, nil)
+			_, _ = victim.Insert(t.Context(), rec(t, `{"eid":"`+string(rune('0'+n))+`","lastname":"x"}`), "")
+		}
+		entries := w.rows("PeopleWAL", "e|")
+		log := w.account.Table("PeopleWAL")
+		later := entries[0]
+		later.Key.Row = "e|0000000000000000000-aaaa"
+		for i, p := range later.Properties {
+			if p.Name == "tsw_format" {
+				later.Properties[i] = storage.Int64Property("tsw_format", 9)
+			}
+		}
+		garbage := storage.Entity{Key: entries[0].Key, Properties: []storage.Property{storage.StringProperty("a", "b")}}
+		garbage.Key.Row = "e|zzz"
+		for _, e := range []storage.Entity{later, garbage} {
+			if err := log.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: e}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		for range 2 {
+			if err := c.Maintain(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		parked := w.rows("PeopleWAL", "e|")
+		if len(parked) != 2 {
+			t.Fatalf("left in the log: %v", parked)
+		}
+		for _, e := range parked { // a later version knows what to do with its own
+			if (e.Get("tsw_parked") == "") != (e.Get("tsw_format") == "9") {
+				t.Errorf("the reason of %v", e)
+			}
+		}
+		for _, eid := range []string{"2", "3", "4"} {
+			if len(w.find(c, by("eid", eid))) != 1 {
+				t.Errorf("record %s is not found", eid)
+			}
+		}
+		sum, err := c.Recover(t.Context(), time.Time{})
+		if err != nil || sum.Parked != 2 {
+			t.Errorf("recovered %+v, %v", sum, err)
+		}
+		var findings []catalog.Finding
+		if _, err := c.Check(t.Context(), false, func(f catalog.Finding) { findings = append(findings, f) }); err != nil || len(findings) != 1 {
+			t.Errorf("check finds %+v, %v", findings, err)
+		}
+	})
+}
+
+// TestRowKeysThatMeet inserts a record whose row key another one has by chance (here, by
+// the published hash's disregard for "|"), in the partition of a value that both have.
+// It is refused and leaves nothing, whether its writer lives or dies.
+func TestRowKeysThatMeet(t *testing.T) {
+	t.Parallel()
+	for n := 0; n <= 8; n++ { // the request at which the writer dies; 0 for never
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{}, "x,y,z", "sort")
+			c := w.catalog()
+			first := rec(t, `{"x":"a|b","y":"c","z":"s","sort":"1"}`)
+			if _, err := c.Insert(t.Context(), first, ""); err != nil {
+				t.Fatal(err)
+			}
+			second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
+			victim, _ := w.mortal(n, true, nil)
+			_, err := victim.Insert(t.Context(), second, "")
+			if err == nil {
+				t.Error("inserted")
+			} else if n == 0 {
+				wantKind(t, err, problem.Conflict)
+			}
+			victim.Close()
+			for range 2 {
+				time.Sleep(time.Minute)
+				_ = c.Maintain(t.Context()) // tells of the insertion that it undid
+			}
+			w.maintain(c)
+			w.wantFound(c, by("z", "s"), first)
+			w.wantFound(c, by("x", "a"))
+			w.wantFound(c, by("y", "b|c"))
+			w.check(c)
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package index
+
+import (
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/ticks"
+)
+
+// Identity is what tells records apart, and where their index rows stand.
+type Identity struct {
+	Values     []string // normalised values in the schema's order, "" for an absent key
+	Sort       string   // the normalised sort value; for newest first, inverted ticks
+	Partitions []string // a PartitionKey for each present key, the first key's first; no duplicates
+	Row        string   // the RowKey of all the rows
+	Schema     string   // text of the schema that all this follows
+}
+
+// Identity returns the record's identity. get returns the text of a field, which
+// it looks up without regard to case; ok is false where the field is absent or
+// null. Empty text counts as absent. Absent may be all index keys but the first;
+// they then have no row, and an empty value in the hash.
+//
+// The RowKey's hash is over the normalised values, which for Lower is the
+// published form. Values that are one identifier so give one RowKey, and F314 and
+// f314, which are two with Exact, don't meet in the partition of a third key. The
+// hash may still be the same for different identities: it has 32 bits, and no
+// regard for values that hold a "|". [Identity.Hash] tells such records apart.
+//
+// Keys can't hold '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. Where a
+// value does, the PartitionKey starts with "~" instead of a digit, and the RowKey
+// has "!" before its hash instead of ":"; no two values share an escaped form.
+//
+// Errors are [problem.Invalid], name the field, and are all joined.
+func (s Schema) Identity(get func(field string) (value string, ok bool)) (Identity, error) {
+	id := Identity{Values: make([]string, len(s.Keys)), Schema: s.String()}
+	var errs []error
+	for i, k := range s.Keys {
+		raw, ok := get(k.Field)
+		switch {
+		case ok && raw != "":
+			partition, value, err := k.partition(raw)
+			errs = append(errs, err)
+			id.Values[i] = value
+			id.Partitions = append(id.Partitions, partition)
+		case i == 0:
+			errs = append(errs, problem.Invalidf(k.Field, "is missing or empty; every record needs the first index key"))
+		}
+	}
+	var err error
+	if id.Sort, err = s.SortOf(get); err == nil {
+		id.Row, err = rowKey(s.Sort.Field, id.Sort, s.hash8(id.Values))
+	}
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return Identity{}, err
+	}
+	return id, nil
+}
+
+// SortOf returns the record's normalised sort value, for [Window.Contains]. get is
+// as in [Schema.Identity].
+func (s Schema) SortOf(get func(field string) (value string, ok bool)) (string, error) {
+	raw, ok := get(s.Sort.Field)
+	if !ok || raw == "" {
+		return "", problem.Invalidf(s.Sort.Field, "is missing or empty; every record needs the field that sorts it")
+	}
+	if err := checkText(s.Sort.Field, raw); err != nil {
+		return "", err
+	}
+	if !s.Sort.Newest {
+		return strings.ToLower(raw), nil
+	}
+	t, err := recordTime(raw)
+	if err != nil {
+		return "", &problem.Error{Kind: problem.Invalid, Field: s.Sort.Field, Detail: err.Error()}
+	}
+	return ticks.Inverted(t), nil
+}
+
+// Partition returns the PartitionKey under which an index key's value is found,
+// and the normalised value. The field is matched without regard to case. Errors
+// are [problem.Invalid]; for an unknown field the error names the index keys.
+func (s Schema) Partition(field, value string) (partition, normalised string, err error) {
+	i := s.Rank(field)
+	if i < 0 {
+		return "", "", s.unknown(field)
+	}
+	if value == "" {
+		return "", "", problem.Invalidf(field, "is empty; give the value to find")
+	}
+	return s.Keys[i].partition(value)
+}
+
+// Hash returns 32 hex digits that are different for different identities, be they
+// of different schemas.
+func (id Identity) Hash() string {
+	return digest(append(slices.Clip(id.Values), id.Sort, id.Schema)...)
+}
+
+// First returns the [FirstHash] of the identity.
+func (id Identity) First() string { return FirstHash(id.Values[0]) }
+
+// FirstHash returns 32 hex digits that are the same for all records with this
+// normalised value of the first index key, and different for others.
+func FirstHash(normalised string) string { return digest(normalised) }
+
+// Shard returns which of the shards, 0 to shards-1, a [FirstHash] belongs to. It
+// never changes for the same number of shards.
+func Shard(first string, shards int) int {
+	h := fnv.New64a()
+	h.Write([]byte(first))
+	return int(h.Sum64() % uint64(shards))
+}
+
+// partition returns the PartitionKey of a value that is not empty, and the
+// normalised value.
+func (k Key) partition(raw string) (partition, value string, err error) {
+	if err := checkText(k.Field, raw); err != nil {
+		return "", "", err
+	}
+	if value, err = k.normalise(raw); err != nil {
+		return "", "", err
+	}
+	partition, err = partitionKey(k.Field, value)
+	return partition, value, err
+}
+
+func (k Key) normalise(raw string) (string, error) {
+	switch k.normaliser() {
+	case Exact:
+		return raw, nil
+	case Digits:
+		return k.digits(raw)
+	}
+	return strings.ToLower(raw), nil
+}
+
+// hash8 returns the 8 hex digits that end a RowKey.
+func (s Schema) hash8(values []string) string {
+	type named struct{ name, value string }
+	all := make([]named, len(values))
+	for i, v := range values {
+		all[i] = named{strings.ToLower(s.Keys[i].Field), v}
+	}
+	slices.SortFunc(all, func(a, b named) int { return strings.Compare(a.name, b.name) })
+	joined := make([]string, len(all))
+	for i, n := range all {
+		joined[i] = n.value
+	}
+	sum := md5.Sum([]byte(strings.Join(joined, "|")))
+	return hex.EncodeToString(sum[:4])
+}
+
+// digest returns half a SHA-256 of the texts, each preceded by its length.
+func digest(texts ...string) string {
+	var b []byte
+	for _, t := range texts {
+		b = strconv.AppendInt(b, int64(len(t)), 10)
+		b = append(b, ':')
+		b = append(b, t...)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}

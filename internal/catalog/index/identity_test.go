@@ -1,0 +1,365 @@
+package index_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+)
+
+// fields is a record; its names are in lower case.
+type fields map[string]string
+
+func (f fields) get(field string) (string, bool) {
+	v, ok := f[strings.ToLower(field)]
+	return v, ok
+}
+
+func parse(t testing.TB, keys, sort string) index.Schema {
+	t.Helper()
+	s, err := index.Parse(keys, sort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	faux := fields{"eid": "F314", "npi": "1414213562", "ssn": "123-45-6789", "lastname": "Faux", "at": "2000-01-01"}
+	for _, tt := range []struct {
+		name, keys, sort string
+		record           fields
+		want             index.Identity
+	}{
+		{"the published vector", "eid,npi,ssn", "lastname", faux, index.Identity{
+			Values:     []string{"f314", "1414213562", "123-45-6789"},
+			Sort:       "faux",
+			Partitions: []string{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"},
+			Row:        "faux:56a9e459",
+		}},
+		{"another order and case of the settings", "SSN,Npi,eid", "LastName", faux, index.Identity{
+			Values:     []string{"123-45-6789", "1414213562", "f314"},
+			Sort:       "faux",
+			Partitions: []string{"3_ssn123-45-6789", "3_npi1414213562", "3_eidf314"},
+			Row:        "faux:56a9e459",
+		}},
+		{"normalisers", "eid:exact,ssn:digits", "lastname", faux, index.Identity{
+			Values:     []string{"F314", "123456789"},
+			Sort:       "faux",
+			Partitions: []string{"3_eidF314", "3_ssn123456789"},
+			Row:        "faux:74dfa3cf", // md5 of F314|123456789
+		}},
+		{"absent and empty keys", "eid,npi,ssn", "lastname", fields{"eid": "F314", "npi": "", "lastname": "Faux"}, index.Identity{
+			Values:     []string{"f314", "", ""},
+			Sort:       "faux",
+			Partitions: []string{"3_eidf314"},
+			Row:        "faux:084aaf4e", // md5 of f314||
+		}},
+		{"newest first", "eid", "at:newest", faux, index.Identity{
+			Values:     []string{"f314"},
+			Sort:       "2524556159999999999",
+			Partitions: []string{"3_eidf314"},
+			Row:        "2524556159999999999:ee3eab04",
+		}},
+		{"characters that keys can't hold", "eid,npi", "lastname",
+			fields{"eid": "a/~b\tc", "npi": "~", "lastname": "N/A ?\u0085\uFFFF"}, index.Identity{
+				Values:     []string{"a/~b\tc", "~"},
+				Sort:       "n/a ?\u0085\uFFFF",
+				Partitions: []string{"~3_eida~2f~7eb~09c", "3_npi~"},
+				Row:        "n.\uFFFD2fa >\uFFFD3f~\uFFFD85\uFFFC\uFFFDff!021109db",
+			}},
+		{"Unicode", "name", "name", fields{"name": "ÅSA 😀"}, index.Identity{
+			Values:     []string{"åsa 😀"},
+			Sort:       "åsa 😀",
+			Partitions: []string{"4_nameåsa 😀"},
+			Row:        "åsa 😀:1dc9205e",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := parse(t, tt.keys, tt.sort)
+			got, err := s.Identity(tt.record.get)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.want.Schema = s.String()
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("identity (-want +got):\n%s", diff)
+			}
+			if sort, err := s.SortOf(tt.record.get); sort != tt.want.Sort || err != nil {
+				t.Errorf("SortOf = %q, %v, want %q", sort, err, tt.want.Sort)
+			}
+		})
+	}
+}
+
+func TestPartition(t *testing.T) {
+	t.Parallel()
+	s := index.Schema{Keys: []index.Key{
+		{Field: "Eid"}, {Field: "a"}, {Field: "a:b"}, {"ssn", index.Digits}, {"code", index.Exact}, {Field: "größe"}, {Field: "p/q"},
+	}}
+	for _, tt := range []struct{ field, value, partition, normalised string }{
+		{"eID", "F314", "3_eidf314", "f314"},
+		{"a", "b:c", "1_ab:c", "b:c"},
+		{"a:b", "c", "3_a:bc", "c"},
+		{"SSN", "123-45-6789", "3_ssn123456789", "123456789"},
+		{"code", "F314", "4_codeF314", "F314"},
+		{"GRÖSSE", "", "", ""}, // no key: ß is not ss
+		{"GRÖßE", "XL", "5_größexl", "xl"},
+		{"p/q", "R", "~3_p~2fqr", "r"},
+		{"a", "o'brien", "1_ao'brien", "o'brien"},
+	} {
+		partition, normalised, err := s.Partition(tt.field, tt.value)
+		if partition != tt.partition || normalised != tt.normalised || (err == nil) == (tt.partition == "") {
+			t.Errorf("Partition(%q, %q) = %q, %q, %v, want %q, %q", tt.field, tt.value, partition, normalised, err, tt.partition, tt.normalised)
+		}
+	}
+}
+
+func TestErrorsNameTheField(t *testing.T) {
+	t.Parallel()
+	s := parse(t, "eid,ssn:digits", "lastname")
+	newest := parse(t, "eid", "lastname:newest")
+	with := func(field, value string) fields {
+		f := fields{"eid": "F314", "ssn": "1", "lastname": "Faux"}
+		f[field] = value
+		return f
+	}
+	for _, tt := range []struct {
+		name   string
+		schema index.Schema
+		record fields
+		field  string
+		want   string
+	}{
+		{"first key empty", s, with("eid", ""), "eid", "missing or empty"},
+		{"sort empty", s, with("lastname", ""), "lastname", "missing or empty"},
+		{"sort absent", s, fields{"eid": "F314"}, "lastname", "missing or empty"},
+		{"nothing left", s, with("ssn", "n/a"), "ssn", `"n/a" has no digits`},
+		{"other digits", s, with("ssn", "12٣"), "ssn", "digits other than 0 to 9"},
+		{"not text", s, with("eid", "a\xed\xa0\x80"), "eid", "not valid Unicode"},
+		{"sort not text", s, with("lastname", "a\xff"), "lastname", "not valid Unicode"},
+		{"long value", s, with("eid", strings.Repeat("x", 508)), "eid", "513 UTF-16 units, and 512"},
+		{"long sort", s, with("lastname", strings.Repeat("😀", 252)), "lastname", "513 UTF-16 units, and 512"},
+		{"long by its escapes", s, with("eid", strings.Repeat("/", 200)), "eid", "606 UTF-16 units"},
+		{"no time", newest, with("lastname", "2026-02"), "lastname", "neither a time"},
+		{"no zone", newest, with("lastname", "2026-02-15T10:00:00"), "lastname", "neither a time"},
+		{"no day", newest, with("lastname", "2026-02-30"), "lastname", "neither a time"},
+		{"before the year 1", newest, with("lastname", "0001-01-01T00:00:00+01:00"), "lastname", "years 1 to 9999"},
+		{"after the year 9999", newest, with("lastname", "9999-12-31T23:59:59-01:00"), "lastname", "years 1 to 9999"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			id, err := tt.schema.Identity(tt.record.get)
+			var p *problem.Error
+			if !errors.As(err, &p) || p.Kind != problem.Invalid || p.Field != tt.field || !strings.Contains(p.Detail, tt.want) {
+				t.Errorf("Identity = %+v, %v, want an error for %s with %q", id, err, tt.field, tt.want)
+			}
+		})
+	}
+	_, err := s.Identity(fields{"ssn": "n/a"}.get)
+	for _, field := range []string{"eid:", "ssn:", "lastname:"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("error %v doesn't tell of %s", err, field)
+		}
+	}
+	if _, _, err := s.Partition("npi", "1"); err == nil || !strings.Contains(err.Error(), "there are eid, ssn") {
+		t.Errorf("error for an unknown field: %v", err)
+	}
+	if _, err := s.Identity(with("eid", strings.Repeat("x", 507)).get); err != nil {
+		t.Errorf("a PartitionKey of 512 units: %v", err)
+	}
+	if _, err := s.Identity(with("lastname", strings.Repeat("x", 503)).get); err != nil {
+		t.Errorf("a RowKey of 512 units: %v", err)
+	}
+}
+
+func TestTimesAreOneInAnyZone(t *testing.T) {
+	t.Parallel()
+	s := parse(t, "eid", "at:newest")
+	for _, tt := range []struct{ text, want string }{
+		{"2000-01-01T00:00:00Z", "2524556159999999999"},
+		{"2000-01-01t01:00:00.0+01:00", "2524556159999999999"},
+		{"1999-12-31T23:00:00.000000000000-01:00", "2524556159999999999"},
+		{"2000-01-01T00:00:00.00000019Z", "2524556159999999998"},
+		{"0001-01-01", "3155378975999999999"},
+		{"9999-12-31T23:59:59.9999999Z", "0000000000000000000"},
+	} {
+		if got, err := s.SortOf(fields{"at": tt.text}.get); got != tt.want || err != nil {
+			t.Errorf("SortOf(%s) = %s, %v, want %s", tt.text, got, err, tt.want)
+		}
+	}
+}
+
+// The order in which index keys are configured is nothing that a RowKey tells.
+func TestRowIsTheSameInAnyOrderOfKeys(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 3))
+	names := []string{"eid", "NPI", "a", "a:b", "a b", "B", "Ä", "ssn", "z1", "Z10", "z2"}
+	record := fields{"sort": "x"}
+	for i, n := range names {
+		record[strings.ToLower(n)] = fmt.Sprint("V", i)
+	}
+	rows := map[string]bool{}
+	for range 200 {
+		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		s := index.Schema{Sort: index.Sort{Field: "sort"}}
+		for _, n := range names {
+			s.Keys = append(s.Keys, index.Key{Field: n})
+		}
+		id, err := s.Identity(record.get)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows[id.Row] = true
+	}
+	// By name: a, "a b", a:b, b, eid, npi, ssn, z1, z10, z2, ä.
+	if want := map[string]bool{"x:34f5f8b2": true}; !cmp.Equal(want, rows) {
+		t.Errorf("rows %v, want %v", rows, want)
+	}
+}
+
+func TestHashesTellIdentitiesApart(t *testing.T) {
+	t.Parallel()
+	ids := []index.Identity{
+		{Values: []string{"a|b", "c"}, Sort: "x"},
+		{Values: []string{"a", "b|c"}, Sort: "x"},
+		{Values: []string{"a", "b"}, Sort: "cx"},
+		{Values: []string{"a", "bc"}, Sort: "x"},
+		{Values: []string{"a1:b", ""}, Sort: "x"},
+		{Values: []string{"a", "1:b"}, Sort: "x"},
+		{Values: []string{"a", "1:b"}, Sort: "x", Schema: "b:lower,c:digits;d:text"},
+	}
+	seen := map[string]bool{}
+	for _, id := range ids {
+		h := id.Hash()
+		if len(h) != 32 || seen[h] {
+			t.Errorf("Hash of %v is %s, seen before: %v", id, h, seen[h])
+		}
+		seen[h] = true
+		if id.First() != index.FirstHash(id.Values[0]) || len(id.First()) != 32 {
+			t.Errorf("First of %v is %s", id, id.First())
+		}
+	}
+	if ids[1].First() != ids[2].First() || ids[0].First() == ids[1].First() {
+		t.Error("First depends on other things than the first value")
+	}
+}
+
+func TestShardsAreEvenAndStable(t *testing.T) {
+	t.Parallel()
+	const shards, n = 16, 16_000
+	count := make([]int, shards)
+	for i := range n {
+		count[index.Shard(index.FirstHash(fmt.Sprint(i)), shards)]++
+	}
+	for i, c := range count {
+		if c < n/shards*8/10 || c > n/shards*12/10 {
+			t.Errorf("shard %d has %d of %d", i, c, n)
+		}
+	}
+	// A change would lose what has been stored by shard.
+	if got := index.Shard(index.FirstHash("f314"), shards); got != 8 {
+		t.Errorf("shard of f314 is %d, want 8", got)
+	}
+}
+
+// checkKey fails unless the service would take the key.
+func checkKey(t *testing.T, k string) {
+	t.Helper()
+	bad := strings.ContainsFunc(k, func(r rune) bool {
+		return r < 0x20 || r >= 0x7F && r <= 0x9F || strings.ContainsRune(`/\#?`, r)
+	})
+	if bad || !utf8.ValidString(k) || key.Units(k) > 512 {
+		t.Fatalf("the key %q (%d units) is not possible", k, key.Units(k))
+	}
+}
+
+func FuzzPartitionsDontCollide(f *testing.F) {
+	f.Add("eid", "F314", "a", "b:c")
+	f.Add("a", "b:c", "a:b", "c")
+	f.Add("a", "1_b", "a1", "_b")
+	f.Add("e", "a/b", "e", "a~2fb")
+	f.Add("e", "~", "e", "/")
+	f.Add("e/", "~7e", "e/", "~")
+	f.Fuzz(func(t *testing.T, field1, value1, field2, value2 string) {
+		if !utf8.ValidString(field1 + field2) {
+			return
+		}
+		partition := func(field, value string) (string, string, bool) {
+			s := index.Schema{Keys: []index.Key{{Field: field}}}
+			p, normalised, err := s.Partition(field, value)
+			if err == nil {
+				checkKey(t, p)
+			}
+			return p, strings.ToLower(field) + "\xff" + normalised, err == nil
+		}
+		p1, is1, ok1 := partition(field1, value1)
+		p2, is2, ok2 := partition(field2, value2)
+		if ok1 && ok2 && (p1 == p2) != (is1 == is2) {
+			t.Fatalf("%q and %q have partitions %q and %q", is1, is2, p1, p2)
+		}
+	})
+}
+
+func FuzzRowsDontCollide(f *testing.F) {
+	f.Add("Faux", "faux")
+	f.Add("a/b", "a.\uFFFD2fb")
+	f.Add("a/\uFFFD", "a/\uFFFC\uFFFDfd")
+	f.Add("a/!", "a/!ee3eab04")
+	f.Add("x/\x00", "x/ \uFFFD00")
+	f.Add("2026/02", "2026:02")
+	f.Fuzz(func(t *testing.T, sort1, sort2 string) {
+		s := index.Schema{Keys: []index.Key{{Field: "eid"}}, Sort: index.Sort{Field: "sort"}}
+		id1, err1 := s.Identity(fields{"eid": "F314", "sort": sort1}.get)
+		id2, err2 := s.Identity(fields{"eid": "F314", "sort": sort2}.get)
+		if err1 != nil || err2 != nil {
+			return
+		}
+		checkKey(t, id1.Row)
+		checkKey(t, id2.Row)
+		if (id1.Row == id2.Row) != (id1.Sort == id2.Sort) {
+			t.Fatalf("%q and %q have rows %q and %q", id1.Sort, id2.Sort, id1.Row, id2.Row)
+		}
+	})
+}
+
+// All texts of up to five of the characters that escapes are made of.
+func TestEscapesCantBeForged(t *testing.T) {
+	t.Parallel()
+	s := index.Schema{Keys: []index.Key{{Field: "eid"}, {Field: "x"}}, Sort: index.Sort{Field: "sort"}}
+	partitions, rows := map[string]string{}, map[string]string{}
+	texts := []string{""}
+	for i := 0; i < len(texts); i++ {
+		text := texts[i]
+		if utf8.RuneCountInString(text) < 5 {
+			for _, r := range "/~.!2f\uFFFD" {
+				texts = append(texts, text+string(r))
+			}
+		}
+		if text == "" {
+			continue
+		}
+		id, err := s.Identity(fields{"eid": "F314", "x": text, "sort": text}.get)
+		if err != nil {
+			t.Fatal(err)
+		}
+		partition, row := id.Partitions[1], id.Row[:len(id.Row)-8] // without the hash
+		if other, taken := partitions[partition]; taken {
+			t.Fatalf("%q and %q have partition %q", other, text, partition)
+		}
+		if other, taken := rows[row]; taken {
+			t.Fatalf("%q and %q have row %q", other, text, row)
+		}
+		partitions[partition], rows[row] = text, text
+	}
+}

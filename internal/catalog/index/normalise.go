@@ -1,0 +1,90 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"tablesweep/internal/problem"
+)
+
+// tick is the precision of a sort value that is a time.
+const tick = 100 * time.Nanosecond
+
+// digits returns the value's digits 0 to 9.
+func (k Key) digits(raw string) (string, error) {
+	var b strings.Builder
+	for _, r := range raw {
+		switch {
+		case r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case unicode.IsDigit(r):
+			// Dropped, it would make one identifier of two.
+			return "", problem.Invalidf(k.Field, "%q has digits other than 0 to 9", raw)
+		}
+	}
+	if b.Len() == 0 {
+		return "", problem.Invalidf(k.Field, "%q has no digits, and nothing else counts in this index key", raw)
+	}
+	return b.String(), nil
+}
+
+// recordTime reads a record's time: RFC 3339, or a date, which is its midnight in
+// UTC.
+func recordTime(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
+	if err != nil {
+		t, err = time.Parse(time.DateOnly, text)
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is neither a time such as 2026-02-15T10:30:00Z nor a date such as 2026-02-15", text)
+	}
+	return t, checkYear(t)
+}
+
+// timeSpan returns the first and the last tick of what the text means: the tick of
+// an RFC 3339 time, or all the times that start with a text such as 2026-02 or
+// 2026-02-15T10, in UTC.
+func timeSpan(text string) (first, last time.Time, err error) {
+	text = strings.ToUpper(text)
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, t, checkYear(t)
+	}
+	head, fraction, _ := strings.Cut(text, ".")
+	second := time.Second
+	for range len(fraction) {
+		second /= 10
+	}
+	for _, p := range []struct {
+		layout              string
+		years, months, days int
+		rest                time.Duration
+	}{
+		{layout: "2006", years: 1},
+		{layout: "2006-01", months: 1},
+		{layout: "2006-01-02", days: 1},
+		{layout: "2006-01-02T15", rest: time.Hour},
+		{layout: "2006-01-02T15:04", rest: time.Minute},
+		{layout: "2006-01-02T15:04:05", rest: max(second, tick)},
+	} {
+		if len(head) != len(p.layout) {
+			continue
+		}
+		// Go takes a fraction behind the seconds, and nowhere else.
+		if first, err := time.Parse(p.layout, text); err == nil {
+			next := first.AddDate(p.years, p.months, p.days).Add(p.rest)
+			return first, next.Add(-tick), checkYear(first)
+		}
+	}
+	return first, last, fmt.Errorf("%q is neither a time such as 2026-02-15T10:30:00Z nor the start of one, such as 2026-02", text)
+}
+
+// checkYear checks that the time has a sort value.
+func checkYear(t time.Time) error {
+	if y := t.UTC().Year(); y < 1 || y > 9999 {
+		return errors.New("the time lies outside the years 1 to 9999")
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package index_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/catalog/index"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, keys, sort string
+		want             index.Schema
+		text             string
+	}{
+		{"the published settings", "eid,npi,ssn", "lastname",
+			index.Schema{
+				Keys: []index.Key{{"eid", index.Lower}, {"npi", index.Lower}, {"ssn", index.Lower}},
+				Sort: index.Sort{Field: "lastname"},
+			},
+			"eid:lower,npi:lower,ssn:lower;lastname:text"},
+		{"normalisers, spaces and case", " EID:exact , ssn : digits", "Timestamp:newest ",
+			index.Schema{
+				Keys: []index.Key{{"EID", index.Exact}, {"ssn", index.Digits}},
+				Sort: index.Sort{Field: "Timestamp", Newest: true},
+			},
+			"eid:exact,ssn:digits;timestamp:newest"},
+		{"names with colons", "a:b:lower,c:exact:digits", "x:newest:text",
+			index.Schema{
+				Keys: []index.Key{{"a:b", index.Lower}, {"c:exact", index.Digits}},
+				Sort: index.Sort{Field: "x:newest"},
+			},
+			"a:b:lower,c:exact:digits;x:newest:text"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := index.Parse(tt.keys, tt.sort)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("schema (-want +got):\n%s", diff)
+			}
+			if got.String() != tt.text {
+				t.Errorf("String() = %q, want %q", got, tt.text)
+			}
+			back, err := index.ParseString(tt.text)
+			if err != nil || back.String() != tt.text {
+				t.Errorf("ParseString(%q) = %q, %v", tt.text, back, err)
+			}
+		})
+	}
+}
+
+func TestParseTellsAllThatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, keys, sort string
+		want             []string // each in the error
+	}{
+		{"nothing", "", "", []string{`index key "": the field's name is missing`, `row key "": the field's name is missing`}},
+		{"empty item", "eid,,npi", "x", []string{`index key "": the field's name`}},
+		{"only a normaliser", ":digits", "x", []string{`index key ":digits": the field's name`}},
+		{"twice", "eid,npi,EID", "x", []string{`index key "EID" is named twice`}},
+		{"unknown normaliser", "ssn:digit", "x", []string{`"digit"`, "lower, digits, exact", `"ssn:digit:lower"`}},
+		{"unknown order", "eid", "t:oldest", []string{`"oldest"`, "text, newest"}},
+		{"query parameters", "top,Cursor,row_from,ROW_TO", "x",
+			[]string{`"top": queries`, `"Cursor": queries`, `"row_from": queries`, `"ROW_TO": queries`}},
+		{"too many", strings.Repeat("x,", 15) + "y", "x", []string{"16 index keys are too many", "at most 15"}},
+		{"too long", strings.Repeat("é", 256), "x", []string{"256 characters", "at most 255"}},
+		{"too long to sort by", "eid", strings.Repeat("é", 256), []string{"256 characters"}},
+		{"not text", "a\xff", "x", []string{"not valid UTF-8"}},
+		{"separator", "a;b", "x", []string{"';'"}},
+		{"several", "top,ssn:digit,top", "t:oldest",
+			[]string{`"top": queries`, `"digit"`, `"top" is named twice`, `"oldest"`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, err := index.Parse(tt.keys, tt.sort)
+			if err == nil {
+				t.Fatalf("Parse gave %q, want an error", s)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q lacks %q", err, want)
+				}
+			}
+		})
+	}
+	if _, err := index.Parse(strings.Repeat("é", 255), "x"); err != nil {
+		t.Errorf("a name of 255 characters: %v", err)
+	}
+}
+
+func TestParseStringRefusesOtherForms(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "eid;lastname", "eid:lower", "EID:lower;lastname:text", "eid:lower; lastname:text", "eid:lower;lastname:text;x"} {
+		if s, err := index.ParseString(text); err == nil {
+			t.Errorf("ParseString(%q) = %q, want an error", text, s)
+		}
+	}
+}
+
+// What Parse accepts is stored and read back as the same schema.
+func FuzzParse(f *testing.F) {
+	f.Add("eid,npi,ssn:digits", "timestamp:newest")
+	f.Add("a:b:lower, C :exact", "x:y:text")
+	f.Add("İ,K,ſ", "ς")
+	f.Fuzz(func(t *testing.T, keys, sort string) {
+		s, err := index.Parse(keys, sort)
+		if err != nil {
+			return
+		}
+		back, err := index.ParseString(s.String())
+		if err != nil {
+			t.Fatalf("Parse(%q, %q) wrote %q: %v", keys, sort, s, err)
+		}
+		if back.String() != s.String() || len(back.Keys) != len(s.Keys) {
+			t.Fatalf("Parse(%q, %q) wrote %q, read back as %q", keys, sort, s, back)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package index
+
+import (
+	"slices"
+	"strings"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/ticks"
+)
+
+// Window is the part of a partition that a query wants, by sort value. The zero
+// value is all of it.
+//
+// Rows stand in the order of their RowKeys, which is nearly that of the sort
+// values: "ann-marie:…" stands before "ann:…". So the rows of a window needn't
+// stand together, nor need others not stand among them. To read a window, read
+// pages from [Window.Span] and drop the rows that the window doesn't contain; to
+// go on, ask for the span after the last row read, and what stands between two
+// of the [Window.Ranges] is passed over, if it is more than a page.
+type Window struct {
+	from, to string // normalised; empty is no bound
+	// Of all rows the sort value has one length, so that none starts another.
+	oneLength bool
+}
+
+// RowRange is a range of RowKeys. A missing bound is no bound.
+type RowRange struct{ Low, High *scan.Bound }
+
+// In returns the range in a partition.
+func (r RowRange) In(partition string) scan.Range {
+	return scan.Range{Partition: &partition, Low: r.Low, High: r.High}
+}
+
+// Window returns the window of the sort values from rowFrom to rowTo, both
+// included. Empty is no bound. rowTo stands for all that starts with it: "2026-02"
+// is all of February. Where the newest come first, the two are times or starts of
+// times in UTC such as "2026" and "2026-02-15T10"; rowFrom is the start of the
+// older one and rowTo the end of the newer one, though rows come in the other
+// order. Errors are [problem.Invalid].
+func (s Schema) Window(rowFrom, rowTo string) (Window, error) {
+	if s.Sort.Newest {
+		return newestWindow(rowFrom, rowTo)
+	}
+	from, err := textBound("row_from", rowFrom)
+	if err != nil {
+		return Window{}, err
+	}
+	to, err := textBound("row_to", rowTo)
+	return Window{from: from, to: to}, err
+}
+
+func newestWindow(rowFrom, rowTo string) (Window, error) {
+	w := Window{oneLength: true}
+	if rowFrom != "" {
+		first, _, err := timeSpan(rowFrom)
+		if err != nil {
+			return Window{}, problem.Invalidf("row_from", "%v", err)
+		}
+		w.to = ticks.Inverted(first)
+	}
+	if rowTo != "" {
+		_, last, err := timeSpan(rowTo)
+		if err != nil {
+			return Window{}, problem.Invalidf("row_to", "%v", err)
+		}
+		w.from = ticks.Inverted(last)
+	}
+	return w, nil
+}
+
+func textBound(field, text string) (string, error) {
+	if err := checkText(field, text); err != nil {
+		return "", err
+	}
+	bound := strings.ToLower(text)
+	return bound, checkLength(field, "RowKey", rowStem(bound))
+}
+
+// Contains reports whether the window contains rows of this normalised sort
+// value. Values are compared as the service compares keys, save that U+0000 to
+// U+001F sort directly behind the space.
+func (w Window) Contains(sort string) bool {
+	return !before(sort, w.from) && (before(sort, w.to) || strings.HasPrefix(sort, w.to))
+}
+
+// before reports whether sort value a sorts before b.
+func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
+
+// Span returns the smallest range that holds all of the window's rows after the
+// RowKey after, "" for the start. Without any, ok is false.
+func (w Window) Span(after string) (span RowRange, ok bool) {
+	all := w.Ranges(after)
+	if len(all) == 0 {
+		return RowRange{}, false
+	}
+	return RowRange{Low: all[0].Low, High: all[len(all)-1].High}, true
+}
+
+// Ranges returns where the window's rows after the RowKey after, "" for the start,
+// can stand: disjoint ranges in ascending order. Few other rows stand there. There
+// is one range, and one more for each sort value that rowTo starts with and whose
+// rows stand behind those of rowTo.
+func (w Window) Ranges(after string) []RowRange {
+	var ranges []RowRange
+	for _, iv := range merge(w.intervals()) {
+		if after != "" && iv.high != "" && !key.Less(after, iv.high) {
+			continue
+		}
+		var r RowRange
+		switch {
+		case after != "" && !key.Less(after, iv.low):
+			r.Low = &scan.Bound{Key: after, Open: true}
+		case iv.low != "":
+			r.Low = &scan.Bound{Key: iv.low}
+		}
+		if iv.high != "" {
+			r.High = &scan.Bound{Key: iv.high, Open: true}
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges
+}
+
+// interval is the keys from low to below high; without a high, all from low on.
+type interval struct{ low, high string }
+
+// intervals returns where the window's rows can stand, in any order.
+func (w Window) intervals() []interval {
+	if w.from == "" && w.to == "" {
+		return []interval{{}}
+	}
+	// Rows that are not escaped, then those that are. Most windows give the same
+	// interval for both.
+	all := []interval{{low: ceil(w.from)}, {low: ordered(w.from)}}
+	if w.to != "" {
+		all[0].high = ceil(w.to)
+		if all[0].high == w.to {
+			all[0].high = behind(w.to)
+		}
+		all[1].high = behind(ordered(w.to))
+	}
+	if w.oneLength {
+		return all
+	}
+	for i := range w.to {
+		// A value that rowTo starts with sorts before it, but its rows go on with
+		// another character than rowTo does, and so may stand behind.
+		if start := w.to[:i]; i > 0 && !before(start, w.from) {
+			stem := rowStem(start)
+			all = append(all, interval{stem, behind(stem)})
+		}
+	}
+	return all
+}
+
+// behind returns the smallest possible key behind all that start with prefix, or
+// "" if there is none.
+func behind(prefix string) string {
+	next, _ := key.Successor(prefix)
+	return ceil(next)
+}
+
+// merge sorts the intervals, drops empty ones, and joins those that meet.
+func merge(all []interval) []interval {
+	all = slices.DeleteFunc(all, func(iv interval) bool { return iv.high != "" && !key.Less(iv.low, iv.high) })
+	slices.SortFunc(all, func(a, b interval) int { return key.Compare(a.low, b.low) })
+	var merged []interval
+	for _, iv := range all {
+		if n := len(merged); n > 0 && (merged[n-1].high == "" || !key.Less(merged[n-1].high, iv.low)) {
+			if last := &merged[n-1]; last.high != "" && (iv.high == "" || key.Less(last.high, iv.high)) {
+				last.high = iv.high
+			}
+			continue
+		}
+		merged = append(merged, iv)
+	}
+	return merged
+}

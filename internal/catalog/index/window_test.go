@@ -1,0 +1,346 @@
+package index_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/key"
+)
+
+// show writes ranges as "low..high" in UTF-16 order; "(" is an open low bound.
+func show(ranges ...index.RowRange) []string {
+	var all []string
+	for _, r := range ranges {
+		var low, high string
+		if r.Low != nil {
+			low = r.Low.Key
+			if r.Low.Open {
+				low = "(" + low
+			}
+		}
+		if r.High != nil {
+			high = r.High.Key
+		}
+		all = append(all, low+".."+high)
+	}
+	return all
+}
+
+func TestRanges(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, sort, from, to, after string
+		want                        []string
+	}{
+		{"everything", "s", "", "", "", []string{".."}},
+		{"everything after a row", "s", "", "", "b:1", []string{"(b:1.."}},
+		{"from", "s", "Ann", "", "", []string{"ann.."}},
+		{"a word", "s", "ann", "ann", "", []string{"ann..ano"}},
+		{"a word with a space", "s", "ann marie", "ann marie", "", []string{"ann marie..ann marif"}},
+		{"February", "s", "2026-02", "2026-02", "", []string{"2026-02..2026-03"}},
+		{"to the end of February", "s", "2026-01-01", "2026-02", "", []string{"2026-01-01..2026-03"}},
+		{"values that the end starts with", "s", "2026-01-01", "2026-02-15", "",
+			[]string{"2026-01-01..2026-02-16", "2026-02-1:..2026-02-1;", "2026-02-:..2026-02-;", "2026-02:..2026-02;"}},
+		{"from a row in the first range", "s", "2026-02-01", "2026-02-15", "2026-02-03:0", []string{"(2026-02-03:0..2026-02-16", "2026-02-1:..2026-02-1;"}},
+		{"from a row between the ranges", "s", "2026-02-01", "2026-02-15", "2026-02-17:0", []string{"2026-02-1:..2026-02-1;"}},
+		{"from a row behind the ranges", "s", "2026-02-01", "2026-02-15", "2026-02-1:f", []string{"(2026-02-1:f..2026-02-1;"}},
+		{"after all", "s", "2026-02-01", "2026-02-15", "2026-02-1;", nil},
+		{"backwards", "s", "b", "a", "", nil},
+		{"times of day", "s", "12", "12:30", "", []string{"12..12;"}},
+		{"escaped", "s", "2026/02", "2026/02", "", []string{"2026.\uFFFD2f02..2026.\uFFFD2f03"}},
+		{"a row before an illegal character", "s", "a.", "a.", "", []string{"a...a0"}},
+		{"one year, newest first", "s:newest", "1999", "1999", "", []string{"2524556160000000000..252487151999999999:"}},
+		{"newest first, since", "s:newest", "2000-01-01T00:00:00Z", "", "", []string{"..252455615999999999:"}},
+		{"newest first, until", "s:newest", "", "1999-12-31T23:59:59.9999999Z", "", []string{"2524556160000000000.."}},
+		{"newest first, backwards", "s:newest", "2001", "2000", "", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, err := parse(t, "eid", tt.sort).Window(tt.from, tt.to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, show(w.Ranges(tt.after)...)); diff != "" {
+				t.Errorf("ranges (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWindowErrors(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ sort, from, to, want string }{
+		{"s", "a\xff", "", "row_from: is not valid Unicode"},
+		{"s", "", "a\xff", "row_to: is not valid Unicode"},
+		{"s", "", strings.Repeat("x", 513), "row_to: is too long"},
+		{"s:newest", "202", "", "row_from: \"202\" is neither"},
+		{"s:newest", "", "2026-", "row_to: \"2026-\" is neither"},
+		{"s:newest", "2026-02-30", "", "row_from:"},
+		{"s:newest", "2026-02-15T", "", "row_from:"},
+		{"s:newest", "2026-02-15T1", "", "row_from:"},
+		{"s:newest", "2026-02-15T10:00:00.", "", "row_from:"},
+		{"s:newest", "2026.5", "", "row_from:"},
+		{"s:newest", "", "0000", "row_to: the time lies outside"},
+		{"s:newest", "faux", "", "row_from:"},
+	} {
+		if w, err := parse(t, "eid", tt.sort).Window(tt.from, tt.to); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("Window(%q, %q) = %v, %v, want %q", tt.from, tt.to, w, err, tt.want)
+		}
+	}
+}
+
+func TestNewestWindowContains(t *testing.T) {
+	t.Parallel()
+	s := parse(t, "eid", "at:newest")
+	for _, tt := range []struct {
+		from, to string
+		in, out  []string
+	}{
+		{"2026-02", "2026-02",
+			[]string{"2026-02-01", "2026-02-28T23:59:59.9999999Z", "2026-02-01T01:00:00+01:00"},
+			[]string{"2026-03-01", "2026-01-31T23:59:59.9999999Z", "2026-02-01T00:59:59+01:00"}},
+		{"2026-02-15T10", "2026-02-15T10:30",
+			[]string{"2026-02-15T10:00:00Z", "2026-02-15T10:30:59.9Z"},
+			[]string{"2026-02-15T09:59:59.9Z", "2026-02-15T10:31:00Z"}},
+		{"2026-02-15T10:00:00Z", "2026-02-15T10:00:00Z",
+			[]string{"2026-02-15T10:00:00Z", "2026-02-15T11:00:00.00000009+01:00"},
+			[]string{"2026-02-15T10:00:00.0000001Z", "2026-02-15T09:59:59.9999999Z"}},
+		{"2026-02-15t10:00:00", "2026-02-15t10:00:00",
+			[]string{"2026-02-15T10:00:00.9999999Z"}, []string{"2026-02-15T10:00:01Z"}},
+		{"2026-02-15T10:00:00.2", "2026-02-15T10:00:00.25",
+			[]string{"2026-02-15T10:00:00.2Z", "2026-02-15T10:00:00.2599999Z"},
+			[]string{"2026-02-15T10:00:00.1999999Z", "2026-02-15T10:00:00.26Z"}},
+		{"2026-02-15T10:00:00.123456789", "2026-02-15T10:00:00.123456789",
+			[]string{"2026-02-15T10:00:00.1234567Z"}, []string{"2026-02-15T10:00:00.1234568Z", "2026-02-15T10:00:00.1234566Z"}},
+		{"9999", "9999", []string{"9999-12-31T23:59:59.9999999Z"}, []string{"9998-12-31"}},
+		{"0001", "0001", []string{"0001-01-01"}, []string{"0002-01-01"}},
+	} {
+		w, err := s.Window(tt.from, tt.to)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for i, at := range slices.Concat(tt.in, tt.out) {
+			sort, err := s.SortOf(fields{"at": at}.get)
+			if err != nil {
+				t.Error(err)
+			}
+			if got, want := w.Contains(sort), i < len(tt.in); got != want {
+				t.Errorf("window %s to %s contains %s: %v, want %v", tt.from, tt.to, at, got, want)
+			}
+		}
+	}
+}
+
+// naive is a window by the definition, with none of the package's means.
+type naive struct{ from, to string }
+
+func (n naive) contains(sort string) bool {
+	from, to := strings.ToLower(n.from), strings.ToLower(n.to)
+	if slices.Compare(ranks(sort), ranks(from)) < 0 {
+		return false
+	}
+	return to == "" || strings.HasPrefix(sort, to) || slices.Compare(ranks(sort), ranks(to)) <= 0
+}
+
+// ranks are the UTF-16 units, with control characters between the space and '!'.
+func ranks(s string) []int {
+	var all []int
+	for _, u := range utf16.Encode([]rune(s)) {
+		rank := int(u) * 100
+		if u < ' ' {
+			rank = ' '*100 + 1 + int(u)
+		}
+		all = append(all, rank)
+	}
+	return all
+}
+
+// stored is a row as a query meets it.
+type stored struct{ row, sort string }
+
+// rowsFor returns the rows of the sort values in the service's order.
+func rowsFor(t *testing.T, s index.Schema, values []string) []stored {
+	t.Helper()
+	var rows []stored
+	for i, v := range values {
+		id, err := s.Identity(fields{"eid": fmt.Sprint(i % 3), s.Sort.Field: v}.get)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkKey(t, id.Row)
+		rows = append(rows, stored{id.Row, id.Sort})
+	}
+	slices.SortFunc(rows, func(a, b stored) int { return key.Compare(a.row, b.row) })
+	return slices.Compact(rows)
+}
+
+// read returns the rows after one that the ranges hold and the window contains,
+// in the order of reading, and how many of the rows read were not wanted.
+func read(t *testing.T, w index.Window, rows []stored, after string) (found []string, dropped int) {
+	t.Helper()
+	ranges := w.Ranges(after)
+	span, some := w.Span(after)
+	if some != (len(ranges) > 0) {
+		t.Fatalf("span %v of the ranges %q", show(span), show(ranges...))
+	}
+	for i, r := range ranges {
+		if i > 0 && !key.Less(ranges[i-1].High.Key, r.Low.Key) {
+			t.Fatalf("ranges %q aren't apart and in order", show(ranges...))
+		}
+		for _, row := range rows {
+			at := key.Key{Partition: "3_eid0", Row: row.row}
+			if !r.In("3_eid0").Contains(at) {
+				continue
+			}
+			if !span.In("3_eid0").Contains(at) {
+				t.Fatalf("span %q lacks a row of %q", show(span), show(ranges...))
+			}
+			if w.Contains(row.sort) {
+				found = append(found, row.row)
+			} else {
+				dropped++
+			}
+		}
+	}
+	return found, dropped
+}
+
+// nasty has what sorts around the ends of keys and their escapes, and few
+// characters, so that values start with each other.
+var nasty = []rune("019ab.-/!\":;~ \t\x00\x1f\\[#?>\u007f\u0085\u009f\u00a0\uFFFC\uFFFD\uFFFE\uFFFF\uD7FF\uE000😀AÅ")
+
+func randomText(r *rand.Rand, alphabet []rune, longest int) string {
+	text := make([]rune, r.IntN(longest+1))
+	for i := range text {
+		text[i] = alphabet[r.IntN(len(alphabet))]
+	}
+	return string(text)
+}
+
+func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 7))
+	s := parse(t, "eid", "s")
+	var found, dropped int
+	for range 500 {
+		// Few different characters a time make for many shared prefixes.
+		alphabet := make([]rune, 1+r.IntN(5))
+		for i := range alphabet {
+			alphabet[i] = nasty[r.IntN(len(nasty))]
+		}
+		values := make([]string, 40)
+		for i := range values {
+			values[i] = randomText(r, alphabet, 4) + string(alphabet[r.IntN(len(alphabet))])
+		}
+		rows := rowsFor(t, s, values)
+		for range 8 {
+			n := naive{randomText(r, alphabet, 4), randomText(r, alphabet, 4)}
+			w, err := s.Window(n.from, n.to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for _, row := range rows {
+				if got := w.Contains(row.sort); got != n.contains(row.sort) {
+					t.Fatalf("window %q contains %q: %v", n, row.sort, got)
+				}
+				if n.contains(row.sort) {
+					want = append(want, row.row)
+				}
+			}
+			got, extra := read(t, w, rows, "")
+			if !slices.Equal(got, want) {
+				t.Fatalf("window %q in ranges %q: read\n%q, want\n%q", n, show(w.Ranges("")...), got, want)
+			}
+			found, dropped = found+len(got), dropped+extra
+			for _, row := range rows {
+				rest := want
+				for len(rest) > 0 && !key.Less(row.row, rest[0]) {
+					rest = rest[1:]
+				}
+				if got, _ := read(t, w, rows, row.row); !slices.Equal(got, rest) {
+					t.Fatalf("window %q after %q: read\n%q, want\n%q", n, row.row, got, rest)
+				}
+			}
+		}
+	}
+	t.Logf("%d rows found, %d read for nothing", found, dropped)
+	if found < 10_000 || dropped > found/5 {
+		t.Errorf("%d rows found, %d read for nothing", found, dropped)
+	}
+}
+
+// A window of times is found the same, and its rows come newest first.
+func TestNewestWindows(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(8, 8))
+	s := parse(t, "eid", "at:newest")
+	start := time.Date(2025, 12, 1, 0, 0, 0, 0, time.UTC)
+	var times []string
+	for range 500 {
+		times = append(times, start.Add(time.Duration(r.Int64N(int64(90*24*time.Hour)))).Format(time.RFC3339Nano))
+	}
+	slices.Sort(times)
+	rows := rowsFor(t, s, times)
+	for range 300 {
+		from, to := times[r.IntN(len(times))], times[r.IntN(len(times))]
+		from, to = from[:[]int{4, 7, 10, 13, 16, 19}[r.IntN(6)]], to[:[]int{4, 7, 10, 13, 16, 19}[r.IntN(6)]]
+		w, err := s.Window(from, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		for _, at := range times { // all in UTC, so their texts compare as times
+			if at >= from && (at <= to || strings.HasPrefix(at, to)) {
+				want++
+			}
+		}
+		found, dropped := read(t, w, rows, "")
+		if len(found) != want || dropped > 0 || len(w.Ranges("")) > 1 {
+			t.Fatalf("window %s to %s: %d rows and %d others in %d ranges, want %d", from, to, len(found), dropped, len(w.Ranges("")), want)
+		}
+	}
+	newest, err := s.SortOf(fields{"at": times[len(times)-1]}.get)
+	if err != nil || rows[0].sort != newest {
+		t.Errorf("the first row is of %s, want %s (%v)", rows[0].sort, newest, err)
+	}
+}
+
+// Whatever the values, a window's ranges hold a row exactly if it contains it, or
+// some others besides.
+func FuzzWindow(f *testing.F) {
+	f.Add("ann-marie", "ann", "ann", "")
+	f.Add("2026-02", "2026-01-01", "2026-02-15", "2026-02-15:0")
+	f.Add("a b", "", "a\x1f", "")
+	f.Add("/", ".\uFFFF", "/", "")
+	f.Add("a \uFFFE", "", "a\x1f", "")
+	f.Add("a \uFFFE", "", "a\t", "")
+	f.Fuzz(func(t *testing.T, value, from, to, after string) {
+		s := index.Schema{Keys: []index.Key{{Field: "eid"}}, Sort: index.Sort{Field: "s"}}
+		id, err := s.Identity(fields{"eid": "1", "s": value}.get)
+		if err != nil {
+			return
+		}
+		w, err := s.Window(from, to)
+		if err != nil {
+			return
+		}
+		if got, want := w.Contains(id.Sort), (naive{from, to}).contains(id.Sort); got != want {
+			t.Fatalf("window %q to %q contains %q: %v", from, to, id.Sort, got)
+		}
+		found, _ := read(t, w, []stored{{id.Row, id.Sort}}, after)
+		want := w.Contains(id.Sort) && (after == "" || key.Less(after, id.Row))
+		if (len(found) == 1) != want {
+			t.Fatalf("window %q to %q after %q, ranges %q: row %q is found: %v", from, to, after, show(w.Ranges(after)...), id.Row, !want)
+		}
+	})
+}

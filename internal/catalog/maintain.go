@@ -1,0 +1,280 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/ticks"
+)
+
+const (
+	// inFlight is the age below which an entry is left to the writer that made it.
+	inFlight = 30 * time.Second
+	// parallel is how many shards or records are worked on at once.
+	parallel = 8
+)
+
+// Recovered is what recovery did.
+type Recovered struct {
+	Applied int `json:"applied"` // entries, or changes, whose rows were written or found in place
+	Parked  int `json:"parked"`  // entries that can't be applied; they stay in the log with their reason
+}
+
+func (r *Recovered) add(o Recovered) {
+	r.Applied += o.Applied
+	r.Parked += o.Parked
+}
+
+// Maintain completes what crashes have left, and clears away what is no longer
+// needed: rows that say "gone", used idempotency keys, old changes. It may run at any
+// time, several times at once.
+func (c *Catalog) Maintain(ctx context.Context) error {
+	if err := c.writable(ctx); err != nil {
+		return fmt.Errorf("maintain: %w", err)
+	}
+	err := c.eachShard(func(shard string) error {
+		_, err := c.recoverShard(ctx, shard, inFlight, false)
+		return errors.Join(err, c.clear(ctx, shard))
+	})
+	_, trimErr := c.changes(shardNames()...).Trim(ctx, c.Now().Add(-c.KeepChanges))
+	return errors.Join(err, trimErr)
+}
+
+// Recover applies all entries in the log, those of writers under way and those
+// that were parked among them. With a time, it then applies the changes since then
+// again: to repair an index table that was damaged or set back.
+func (c *Catalog) Recover(ctx context.Context, since time.Time) (Recovered, error) {
+	if err := c.writable(ctx); err != nil {
+		return Recovered{}, err
+	}
+	return c.recover(ctx, since)
+}
+
+func (c *Catalog) recover(ctx context.Context, since time.Time) (Recovered, error) {
+	var mu sync.Mutex
+	var all Recovered
+	err := c.eachShard(func(shard string) error {
+		r, err := c.recoverShard(ctx, shard, 0, true)
+		if err == nil && !since.IsZero() {
+			var again int
+			again, err = c.repeat(ctx, shard, since)
+			r.Applied += again
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all.add(r)
+		return err
+	})
+	return all, err
+}
+
+// eachShard calls fn for every shard. An error of one doesn't keep it from the others.
+func (c *Catalog) eachShard(fn func(shard string) error) error {
+	errs := make([]error, shards)
+	var g errgroup.Group
+	g.SetLimit(parallel)
+	for i := range shards {
+		g.Go(func() error {
+			errs[i] = fn(shardName(i))
+			return nil
+		})
+	}
+	_ = g.Wait() // fn's errors are in errs
+	return errors.Join(errs...)
+}
+
+func prefixQuery(partition, prefix string) storage.Query {
+	next, _ := key.Successor(prefix)
+	return rowsQuery(partition, prefix, next)
+}
+
+// recoverShard applies the shard's entries that are older than minAge. One that
+// the service refuses for good is parked, and then left alone unless parked ones are
+// to be tried again.
+func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Duration, again bool) (Recovered, error) {
+	var r Recovered
+	var errs error
+	err := c.Log.All(ctx, prefixQuery(shard, entryPrefix), func(p storage.Page) error {
+		for _, row := range p.Entities {
+			if parked := row.Get(parkedColumn) != ""; parked && !again {
+				r.Parked++
+				continue
+			}
+			if minAge > 0 && p.Date.Sub(row.Timestamp) < minAge {
+				continue
+			}
+			e, err := entryOf(row)
+			if errors.Is(err, errNewer) {
+				r.Parked++
+				zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("entry left alone")
+				continue
+			}
+			bad := err != nil
+			if !bad {
+				err = c.redo(ctx, e)
+				bad = hopeless(err)
+			}
+			switch {
+			case err == nil:
+				r.Applied++
+				zerolog.Ctx(ctx).Info().Str("catalog", c.Name).Str("entry", row.Key.Row).Msg("write completed")
+			case bad:
+				r.Parked++
+				errs = errors.Join(errs, c.park(ctx, row, err))
+			default:
+				errs = errors.Join(errs, err)
+			}
+		}
+		return nil
+	})
+	return r, errors.Join(errs, err)
+}
+
+// hopeless reports whether an entry's error stays, however often it is tried.
+func hopeless(err error) bool {
+	var refused *storage.Error
+	switch {
+	case errors.As(err, new(*problem.Error)):
+		return false
+	case errors.As(err, &refused):
+		return refused.Status == http.StatusBadRequest || refused.Status == http.StatusRequestEntityTooLarge
+	}
+	return errors.As(err, new(*collision))
+}
+
+// park marks an entry with the reason why it can't be applied.
+func (c *Catalog) park(ctx context.Context, row storage.Entity, reason error) error {
+	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", c.Name).Str("entry", row.Key.Row).Msg("entry parked")
+	err := c.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Entity: storage.Entity{
+		Key: row.Key, Properties: []storage.Property{storage.StringProperty(parkedColumn, reason.Error())},
+	}})
+	if overtaken(err) {
+		return nil
+	}
+	return err
+}
+
+// repeat applies the shard's changes since a time again, as far as they are the
+// newest of their identities.
+func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (int, error) {
+	n := 0
+	for row, err := range c.changes(shard).All(ctx, logtail.Span{Newer: logtail.Since(since.Add(-wal.Tick))}) {
+		if err != nil {
+			return n, err
+		}
+		e, err := entryOf(row)
+		if err != nil {
+			return n, err
+		}
+		writes, cleared, err := c.current(ctx, e)
+		if gone := goneOf(writes); err == nil && len(gone) > 0 {
+			// What was noted may be done with before the rows are there again.
+			err = c.Log.Write(ctx, c.clearLater(e, storage.StringProperty("Writes", encode(gone))))
+		}
+		if err == nil {
+			err = c.apply(ctx, e, writes)
+		}
+		for _, w := range cleared {
+			err = errors.Join(err, c.clearIndexRows(ctx, w))
+		}
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// clear removes what was noted for being cleared away and is due.
+func (c *Catalog) clear(ctx context.Context, shard string) error {
+	next, _ := key.Successor(clearPrefix)
+	due := rowsQuery(shard, clearPrefix+ticks.Inverted(c.Now()), next)
+	return c.Log.All(ctx, due, func(p storage.Page) error {
+		var g errgroup.Group
+		g.SetLimit(parallel)
+		for _, row := range p.Entities {
+			if p.Date.Sub(row.Timestamp) < clearAfter-time.Minute {
+				continue // our clock, or that of the writer, is wrong
+			}
+			g.Go(func() error {
+				if err := c.clearRow(ctx, row); !overtaken(err) {
+					return err
+				}
+				return nil
+			})
+		}
+		return g.Wait()
+	})
+}
+
+func (c *Catalog) clearRow(ctx context.Context, note storage.Entity) error {
+	ops := []storage.Op{{Kind: storage.Delete, Entity: storage.Entity{Key: note.Key}}}
+	if row := note.Get("Row"); row != "" {
+		err := c.Log.Write(ctx, append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: note.Key.Partition, Row: row}}})...)
+		if overtaken(err) { // the row is gone, or both are
+			err = c.Log.Write(ctx, ops...)
+		}
+		return err
+	}
+	var writes []wal.Write
+	if err := json.Unmarshal([]byte(note.Get("Writes")), &writes); err != nil {
+		return fmt.Errorf("catalog %s: row %s of the log: %w", c.Name, note.Key.Row, err)
+	}
+	for _, w := range writes {
+		h, err := c.readHead(ctx, w.First, w.Identity)
+		if err != nil {
+			return err
+		}
+		if h != nil && h.Version != w.Version {
+			continue // a newer write has its own rows and notes
+		}
+		if err := c.clearIndexRows(ctx, w); err != nil {
+			return err
+		}
+		if h == nil {
+			continue
+		}
+		// Last, since the head is what tells who redoes an older write that it is over.
+		ops = append(ops, storage.Op{Kind: storage.Delete, IfMatch: h.etag, Entity: storage.Entity{Key: headKey(note.Key.Partition, w.First, w.Identity)}})
+	}
+	return c.Log.Write(ctx, ops...)
+}
+
+// clearIndexRows deletes what the write, after which an identity is gone, and earlier
+// ones have left in the index.
+func (c *Catalog) clearIndexRows(ctx context.Context, w wal.Write) error {
+	for _, partition := range w.Partitions {
+		k := key.Key{Partition: partition, Row: w.Row}
+		row, found, err := c.Index.Get(ctx, k)
+		if err != nil {
+			return err
+		}
+		if s := c.slotOf(row); !found || s.Identity != w.Identity || s.Version > w.Version {
+			continue
+		}
+		err = c.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Entity: storage.Entity{Key: k}})
+		if err != nil && !overtaken(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsQuery asks for the rows of a partition from low on, and below high.
+func rowsQuery(partition, low, high string) storage.Query {
+	return storage.Query{Range: scan.Range{Partition: &partition, Low: &scan.Bound{Key: low}, High: &scan.Bound{Key: high, Open: true}}}
+}

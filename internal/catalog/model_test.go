@@ -1,0 +1,438 @@
+//go:debug randseednop=0
+package catalog_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand"
+	randv2 "math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+var (
+	oneSeed   = flag.Uint64("seed", 0, "repeat the run of this one seed, and tell what happens in it")
+	firstSeed = flag.Uint64("first", 1, "the first seed of many")
+	seeds     = flag.Uint64("seeds", defaultSeeds, "how many seeds")
+)
+
+// TestModel lets 8 writers whose clocks are up to 5 minutes off work on few records at
+// once, on storage that fails, while their processes and those that recover die at
+// any request. What was committed must then be explained by a plain map to which the
+// operations were done one after the other, and every index must agree with it.
+func TestModel(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the same seed is to be the same run
+	first, n := *firstSeed, *seeds
+	if *oneSeed != 0 {
+		first, n = *oneSeed, 1
+	}
+	for seed := first; seed < first+n; seed++ {
+		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { model(t, seed) }) {
+			t.Fatalf("repeat it with: go test ./internal/catalog -run TestModel -v -seed=%d", seed)
+		}
+	}
+}
+
+func model(t *testing.T, seed uint64) {
+	rand.Seed(int64(seed)) //lint:ignore SA1019 the SDK draws from the global source
+	cryptotest.SetGlobalRandom(t, seed)
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, seed)
+		m.work()
+		m.settle()
+		m.explain()
+		m.compare()
+		time.Sleep(25 * time.Hour)
+		m.settle()
+		m.compare()
+		m.tidy()
+	})
+}
+
+const (
+	writers    = 8
+	operations = 8 // of each
+)
+
+// operation is one call that a writer made, and what came of it.
+type operation struct {
+	n          int64 // in the field "note" of the record, if there is one
+	kind       wal.Kind
+	from, to   int64 // logical times of the call and the return
+	record     record.Record
+	query      catalog.Query
+	done       bool // acknowledged as done
+	same       bool // acknowledged as done before
+	deleted    int
+	refused    problem.Kind
+	unresolved bool // nobody knows
+}
+
+type modelRun struct {
+	*world
+	rnd *randv2.Rand // of the test's own goroutine
+
+	clock atomic.Int64 // logical time
+	notes atomic.Int64
+
+	mu   sync.Mutex
+	done []operation
+
+	records map[string]record.Record // by identity: the plain map
+}
+
+func newModel(t *testing.T, seed uint64) *modelRun {
+	rnd := randv2.New(randv2.NewPCG(seed, 0))
+	p := func() float64 { return 0.06 * rnd.Float64() }
+	faults := fmt.Sprintf("seed=%d; latency=1ms..20ms; timeout-before p=%.3f; timeout-after p=%.3f; reset-before p=%.3f; reset-after p=%.3f; busy p=%.3f; short-page p=0.1; empty-page p=0.1 on=query times=2",
+		seed, p(), p(), p(), p(), p())
+	m := &modelRun{world: newWorld(t, emulator.Options{Faults: faults}, "eid,npi,ssn:digits", "lastname"), rnd: rnd, records: map[string]record.Record{}}
+	t.Logf("seed %d: %s", seed, faults)
+	m.catalog()
+	return m
+}
+
+// work lets the writers work, and others recover what they leave, all mortal.
+func (m *modelRun) work() {
+	var g sync.WaitGroup
+	for range writers {
+		rnd := randv2.New(randv2.NewPCG(m.rnd.Uint64(), 1))
+		skew := time.Duration(rnd.Int64N(int64(10*time.Minute))) - 5*time.Minute
+		now := func() time.Time { return time.Now().Add(skew) }
+		g.Go(func() {
+			for range operations {
+				c, _ := m.life(rnd, now)
+				m.operate(c, rnd)
+				c.Close()
+				time.Sleep(time.Duration(rnd.Int64N(int64(40 * time.Millisecond))))
+			}
+		})
+	}
+	for range 2 {
+		rnd := randv2.New(randv2.NewPCG(m.rnd.Uint64(), 2))
+		g.Go(func() {
+			for range 2 {
+				time.Sleep(time.Duration(rnd.Int64N(int64(400 * time.Millisecond))))
+				c, _ := m.life(rnd, nil)
+				if rnd.IntN(2) == 0 {
+					_, _ = c.Recover(m.Context(), time.Now().Add(-time.Hour)) // it may die
+				} else {
+					_, _ = c.Check(m.Context(), true, func(catalog.Finding) {})
+				}
+			}
+		})
+	}
+	g.Wait()
+}
+
+// life starts a process, which most likely lives long enough.
+func (m *modelRun) life(rnd *randv2.Rand, now func() time.Time) (*catalog.Catalog, *process) {
+	n := 0
+	if rnd.IntN(3) == 0 {
+		n = 1 + rnd.IntN(16)
+	}
+	return m.mortal(n, rnd.IntN(2) == 0, now)
+}
+
+// draw returns a record. There are few keys, so that writers meet.
+func (m *modelRun) draw(rnd *randv2.Rand, note int64) record.Record {
+	fields := map[string]any{"eid": fmt.Sprint("E", rnd.IntN(3)), "lastname": []string{"Faux", "o'Neil/x"}[rnd.IntN(2)]}
+	if rnd.IntN(4) > 0 {
+		fields["npi"] = rnd.IntN(2)
+	}
+	if rnd.IntN(4) > 0 {
+		fields["SSN"] = fmt.Sprintf("12-%d", rnd.IntN(2))
+	}
+	if rnd.IntN(8) > 0 {
+		fields["note"] = note
+	} // else it is like another one
+	b, _ := json.Marshal(fields)
+	return rec(m, string(b))
+}
+
+func (m *modelRun) operate(c *catalog.Catalog, rnd *randv2.Rand) {
+	o := operation{n: m.notes.Add(1), from: m.clock.Add(1)}
+	o.record = m.draw(rnd, o.n)
+	eid, _ := o.record.Get("eid")
+	o.query = by("eid", eid)
+	if npi, ok := o.record.Get("npi"); ok && rnd.IntN(2) == 0 {
+		o.query = by("npi", npi)
+	}
+	var err error
+	switch rnd.IntN(8) {
+	case 0, 1, 2:
+		o.kind = wal.Insert
+		once := ""
+		if rnd.IntN(3) == 0 {
+			once = fmt.Sprint("once-", o.n)
+		}
+		o.done, err = c.Insert(m.Context(), o.record, once)
+		o.same = !o.done && err == nil
+	case 3, 4, 5:
+		o.kind = wal.Replace
+		selector := &o.query
+		if rnd.IntN(2) == 0 {
+			selector = nil
+		}
+		o.done, err = c.Replace(m.Context(), o.record, selector)
+		o.same = !o.done && err == nil
+	case 6:
+		o.kind = wal.Delete
+		o.deleted, err = c.Delete(m.Context(), o.query)
+		o.done = err == nil
+	case 7:
+		m.read(c, o.query)
+		return
+	}
+	o.to = m.clock.Add(1)
+	if err != nil {
+		o.refused = problem.Of(err).Kind
+		o.unresolved = o.refused == problem.Busy || o.refused == problem.Failed
+	}
+	m.mu.Lock()
+	m.done = append(m.done, o)
+	m.mu.Unlock()
+}
+
+// read checks what a query returns while others write.
+func (m *modelRun) read(c *catalog.Catalog, q catalog.Query) {
+	r, err := c.Find(m.Context(), q)
+	if err != nil {
+		return // it died, or the storage was busy
+	}
+	seen := map[string]bool{}
+	for _, r := range r.Records {
+		for field, want := range q.Keys {
+			if got, _ := r.Get(field); !strings.EqualFold(got, want) {
+				m.Errorf("%v finds %s", q, r.AppendJSON(nil))
+			}
+		}
+		id := m.identity(r)
+		if seen[id] {
+			m.Errorf("%v finds the identity of %s twice", q, r.AppendJSON(nil))
+		}
+		seen[id] = true
+	}
+}
+
+func (m *modelRun) identity(r record.Record) string {
+	m.Helper()
+	id, err := m.schema.Identity(func(field string) (string, bool) {
+		for _, f := range r.Fields {
+			if strings.EqualFold(f.Name, field) {
+				return r.Get(f.Name)
+			}
+		}
+		return "", false
+	})
+	if err != nil {
+		m.Fatal(err)
+	}
+	return id.Hash()
+}
+
+// settle recovers until nothing is left to do, by processes that die too.
+func (m *modelRun) settle() {
+	for range 60 {
+		time.Sleep(time.Minute)
+		c, _ := m.life(m.rnd, nil)
+		_ = c.Maintain(m.Context()) // it may die
+		if len(m.rows("PeopleWAL", "e|")) == 0 {
+			live, _ := m.mortal(0, false, nil)
+			var err error
+			for range 2 { // what several have noted for clearing away takes another round
+				err = errors.Join(err, live.Maintain(m.Context()))
+			}
+			if err == nil {
+				return
+			}
+		}
+	}
+	m.Fatal("the log is never empty")
+}
+
+// committed is a change as the log tells it.
+type committed struct {
+	id     string
+	kind   wal.Kind
+	writes []wal.Write
+	record record.Record
+}
+
+// explain replays the changes, one after the other, on a plain map, and checks that
+// each was legal when it was done and that they are those that writers were told of.
+func (m *modelRun) explain() {
+	var changes []committed
+	for _, row := range m.rows("PeopleWAL", "c|") {
+		c := committed{id: row.Key.Row[2:], kind: wal.Kind(row.Get("tsw_kind")), record: record.FromProperties(row.Properties)}
+		if err := json.Unmarshal([]byte(row.Get("tsw_writes")), &c.writes); err != nil {
+			m.Fatal(err)
+		}
+		changes = append(changes, c)
+	}
+	slices.SortFunc(changes, func(a, b committed) int { return strings.Compare(b.id, a.id) })
+	versions := map[string]int64{}
+	notes := map[int64]int{} // where an operation stands among the changes
+	deletions := 0
+	for i, c := range changes {
+		for _, w := range c.writes {
+			if before, ok := versions[w.Identity]; ok && w.Version != before+1 {
+				m.Errorf("change %s has version %d of %s, want %d", c.id, w.Version, w.Identity, before+1)
+			}
+			versions[w.Identity] = w.Version
+		}
+		first, last := c.writes[0].Identity, c.writes[len(c.writes)-1].Identity
+		_, there := m.records[first]
+		_, taken := m.records[last]
+		if there == (c.kind == wal.Insert) || taken && first != last {
+			m.Errorf("change %s (%s) was not legal: %s", c.id, c.kind, c.record.AppendJSON(nil))
+		}
+		delete(m.records, first)
+		if c.kind == wal.Delete {
+			deletions++
+			continue
+		}
+		m.records[last] = c.record
+		if note, ok := c.record.Get("note"); ok {
+			var n int64
+			fmt.Sscan(note, &n)
+			if _, twice := notes[n]; twice {
+				m.Errorf("operation %d was committed twice", n)
+			}
+			notes[n] = i
+		}
+	}
+	m.acknowledged(notes, deletions)
+}
+
+// acknowledged compares what writers were told with what was committed.
+func (m *modelRun) acknowledged(notes map[int64]int, deletions int) {
+	deleted, unsure := 0, false
+	order := map[int]operation{} // by place
+	for _, o := range m.done {
+		place, there := notes[o.n]
+		_, noted := o.record.Get("note")
+		switch {
+		case o.kind == wal.Delete:
+			deleted += o.deleted
+			unsure = unsure || o.unresolved
+		case o.done && noted && !there:
+			m.Errorf("operation %d was acknowledged, and is lost: %+v", o.n, o)
+		case !o.done && !o.unresolved && there:
+			m.Errorf("operation %d was refused (%v), and was committed", o.n, o.refused)
+		}
+		if there && noted {
+			order[place] = o
+		}
+	}
+	if deletions < deleted || deletions > deleted && !unsure {
+		m.Errorf("%d records were deleted, and %d deletions acknowledged", deletions, deleted)
+	}
+	m.inOrder(order)
+}
+
+// inOrder checks that an operation that had ended when another of the same record
+// began stands before it.
+func (m *modelRun) inOrder(order map[int]operation) {
+	places := slices.Sorted(maps.Keys(order))
+	for i, p := range places {
+		for _, q := range places[i+1:] {
+			a, b := order[p], order[q]
+			if b.to < a.from && m.identity(a.record) == m.identity(b.record) {
+				m.Errorf("operation %d stands behind %d, which began when it had ended", b.n, a.n)
+			}
+		}
+	}
+}
+
+// compare checks that every index finds exactly what the plain map holds.
+func (m *modelRun) compare() {
+	m.Helper()
+	c, _ := m.mortal(0, false, nil)
+	retry := func(do func() error) { // the storage still fails now and then
+		var err error
+		for range 20 {
+			if err = do(); err == nil || problem.Status(err) < 500 {
+				break
+			}
+		}
+		if err != nil {
+			m.Fatal(err)
+		}
+	}
+	values := map[string][]string{"eid": {"E0", "e1", "E2"}, "npi": {"0", "1"}, "ssn": {"12-0", "121"}}
+	for field, all := range values {
+		for _, value := range all {
+			var got []string
+			retry(func() error {
+				r, err := c.Find(m.Context(), by(field, value))
+				got = nil
+				for _, r := range r.Records {
+					got = append(got, string(r.AppendJSON(nil)))
+				}
+				return err
+			})
+			var want []string
+			_, wanted, _ := m.schema.Partition(field, value)
+			for _, r := range m.records {
+				for _, f := range r.Fields {
+					if v, _ := r.Get(f.Name); strings.EqualFold(f.Name, field) {
+						if _, have, _ := m.schema.Partition(field, v); have == wanted {
+							want = append(want, string(r.AppendJSON(nil)))
+						}
+					}
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				m.Errorf("%s %s finds\n%v, the map holds\n%v", field, value, got, want)
+			}
+		}
+	}
+	var findings []catalog.Finding
+	retry(func() error {
+		findings = nil
+		sum, err := c.Check(m.Context(), false, func(f catalog.Finding) { findings = append(findings, f) })
+		if err == nil && sum.Records != len(m.records) {
+			m.Errorf("the log knows %d records, the map %d", sum.Records, len(m.records))
+		}
+		return err
+	})
+	if len(findings) > 0 {
+		m.Errorf("check finds %+v", findings)
+	}
+}
+
+// tidy checks that nothing is left but records and changes.
+func (m *modelRun) tidy() {
+	m.Helper()
+	for table, prefixes := range map[string][]string{"PeopleWAL": {"e|", "t|", "i|"}, "People": {""}} {
+		for _, prefix := range prefixes {
+			left := slices.DeleteFunc(m.rows(table, prefix), func(e storage.Entity) bool { return table == "People" && e.Get("tsw_gone") == "" })
+			if len(left) > 0 {
+				m.Errorf("left in %s: %v", table, left)
+			}
+		}
+	}
+	if heads := m.rows("PeopleWAL", "h|"); len(heads) != len(m.records) {
+		m.Errorf("%d heads of %d records", len(heads), len(m.records))
+	}
+}

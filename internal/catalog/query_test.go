@@ -1,0 +1,213 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+)
+
+// insertAll inserts records made of maps.
+func (w *world) insertAll(c *catalog.Catalog, all ...map[string]any) []record.Record {
+	w.Helper()
+	var records []record.Record
+	for _, fields := range all {
+		b, err := json.Marshal(fields)
+		if err != nil {
+			w.Fatal(err)
+		}
+		r := rec(w, string(b))
+		if created, err := c.Insert(w.Context(), r, ""); err != nil || !created {
+			w.Fatalf("insert %s: %v, %v", b, created, err)
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+func TestQueryByWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "customer,order", "day")
+	c := w.catalog()
+	var all []map[string]any
+	for i, day := range []string{"2026-01-31", "2026-02-01", "2026-02-28", "2026-03-01"} {
+		all = append(all, map[string]any{"customer": "acme", "order": i, "day": day})
+	}
+	r := w.insertAll(c, all...)
+	tests := []struct {
+		from, to string
+		want     []record.Record
+	}{
+		{"", "", r},
+		{"2026-02", "2026-02", r[1:3]},
+		{"2026-02-01", "2026-02-28", r[1:3]},
+		{"2026-02-02", "", r[2:]},
+		{"", "2026-01", r[:1]},
+		{"2026-03", "2026-01", nil},
+	}
+	for _, tt := range tests {
+		w.wantFound(c, catalog.Query{Keys: map[string]string{"customer": "ACME"}, RowFrom: tt.from, RowTo: tt.to}, tt.want...)
+	}
+}
+
+func TestQueryNewestFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "device,reading", "at:newest")
+	c := w.catalog()
+	var all []map[string]any
+	for day := 1; day <= 5; day++ {
+		all = append(all, map[string]any{"device": "d1", "reading": day, "at": fmt.Sprintf("2026-02-%02dT08:00:00Z", day)})
+	}
+	r := w.insertAll(c, all...)
+	w.wantFound(c, by("device", "d1"), r[4], r[3], r[2], r[1], r[0])
+	w.wantFound(c, catalog.Query{Keys: map[string]string{"device": "d1"}, RowFrom: "2026-02-02", RowTo: "2026-02-03"}, r[2], r[1])
+	w.emulator.ResetCounts()
+	got, err := c.Find(t.Context(), catalog.Query{Keys: map[string]string{"device": "d1"}, Top: 2})
+	if err != nil || len(got.Records) != 2 || !record.Equal(got.Records[0], r[4]) {
+		t.Errorf("the newest two: %v, %v", got, err)
+	}
+	if n := w.emulator.Counts().TableTransactions(); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+	_, err = c.Insert(t.Context(), rec(t, `{"device":"d1","reading":9,"at":"yesterday"}`), "")
+	wantKind(t, err, problem.Invalid)
+}
+
+// TestQueryAll pages through a partition by cursor while rows come and go, and
+// filters it by further keys.
+func TestQueryAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "id,city,kind", "id")
+	c := w.catalog()
+	var all []map[string]any
+	for i := range 250 {
+		all = append(all, map[string]any{"id": fmt.Sprintf("%03d", i), "city": "Sankt O'Hara/Ost", "kind": []string{"Ä", "b"}[i%2]})
+	}
+	r := w.insertAll(c, all...)
+	var even []record.Record
+	for i := 0; i < 250; i += 2 {
+		even = append(even, r[i])
+	}
+	city := "SANKT O'HARA/OST"
+	w.wantFound(c, catalog.Query{Keys: map[string]string{"city": city}, Top: 7}, r...)
+	w.wantFound(c, catalog.Query{Keys: map[string]string{"city": city, "kind": "ä"}, Top: 7}, even...)
+	w.wantFound(c, catalog.Query{Keys: map[string]string{"city": city, "kind": "ä", "id": "007"}})
+	w.emulator.ResetCounts()
+	w.wantFound(c, catalog.Query{Keys: map[string]string{"city": city, "kind": "ä"}, Top: 1000}, even...)
+	if n := w.emulator.Counts().TableTransactions(); n != 1 {
+		t.Errorf("%d requests for two keys, want 1", n)
+	}
+
+	q := catalog.Query{Keys: map[string]string{"city": city}, Top: 100}
+	page, err := c.Find(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"000", "099", "100"} { // what was read, where the cursor stands, and what comes next
+		if n, err := c.Delete(t.Context(), by("id", id)); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	w.insertAll(c, map[string]any{"id": "099a", "city": city, "kind": "b"})
+	q.Cursor = page.Cursor
+	rest := w.find(c, q)
+	if len(rest) != 150 { // one is gone, one is new
+		t.Errorf("the rest has %d records", len(rest))
+	}
+
+	bad := []catalog.Query{
+		{},
+		{Keys: map[string]string{"town": "x"}},
+		{Keys: map[string]string{"city": ""}},
+		{Keys: map[string]string{"city": "x"}, Top: 1001},
+		{Keys: map[string]string{"city": "x"}, Top: -1},
+		{Keys: map[string]string{"city": "x"}, Cursor: "x"},
+		{Keys: map[string]string{"city": "x"}, Cursor: page.Cursor},
+	}
+	for _, q := range bad {
+		_, err := c.Find(t.Context(), q)
+		wantKind(t, err, problem.Invalid)
+	}
+}
+
+// TestDeleteMany deletes more records than a page holds.
+func TestDeleteMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "id,city", "id")
+	c := w.catalog()
+	const n = 1100
+	var g errgroup.Group
+	g.SetLimit(8)
+	for i := range n {
+		r := rec(t, fmt.Sprintf(`{"id":"%04d","city":"Bern"}`, i))
+		g.Go(func() error { _, err := c.Insert(t.Context(), r, ""); return err })
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if found := w.find(c, catalog.Query{Keys: map[string]string{"city": "bern"}, Top: 1000}); len(found) != n {
+		t.Errorf("%d records are found, want %d", len(found), n)
+	}
+	if deleted, err := c.Delete(t.Context(), by("city", "Bern")); deleted != n || err != nil {
+		t.Errorf("deleted %d, %v", deleted, err)
+	}
+	w.wantFound(c, by("city", "Bern"))
+}
+
+// TestNothingIsWrittenOfWhatIsWrong refuses records before anything is written.
+func TestNothingIsWrittenOfWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, people, "lastname")
+	c := w.catalog()
+	long := make([]byte, 600)
+	for i := range long {
+		long[i] = 'x'
+	}
+	for _, text := range []string{
+		`{"lastname":"x"}`,
+		`{"eid":"1"}`,
+		`{"eid":"","lastname":"x"}`,
+		`{"eid":"1","lastname":null}`,
+		`{"eid":{"a":1},"lastname":"x"}`,
+		`{"eid":"1","EID":"2","lastname":"x"}`,
+		`{"eid":"1","lastname":"x","ssn":"none"}`,
+		`{"eid":"` + string(long) + `","lastname":"x"}`,
+		`{"eid":"1","lastname":"` + string(long) + `"}`,
+	} {
+		_, err := c.Insert(t.Context(), rec(t, text), "")
+		wantKind(t, err, problem.Invalid)
+	}
+	for _, table := range []string{"People", "PeopleWAL"} {
+		for _, row := range w.rows(table, "") {
+			if row.Key.Partition != "schema" {
+				t.Errorf("%s has %v", table, row)
+			}
+		}
+	}
+}
+
+// TestAnyFieldAndValue keeps fields with names that mean something elsewhere, and
+// the types of values.
+func TestAnyFieldAndValue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, people, "lastname")
+	c := w.catalog()
+	r := rec(t, `{"eid":"a'b/c\\d#e?","lastname":"O'Neil / \"x\"","operation":"delete","PartitionKey":"p","RowKey":"r","Timestamp":"t",
+		"tsw_version":9,"etag":"e","first name":"x","deep":{"a":[1,2]},"n":3,"big":9007199254740993,"double":3.0,"yes":true,
+		"when":"2026-02-01T10:00:00.1234567Z","when@odata.type":"Edm.DateTime","id":"00000000-0000-0000-0000-000000000001","id@odata.type":"Edm.Guid"}`)
+	if _, err := c.Insert(t.Context(), r, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.wantFound(c, by("eid", "A'B/C\\D#E?"), r)
+	w.check(c)
+	c.Close()
+	if changes, next, err := c.Changes(t.Context(), 10, ""); err != nil || len(changes) != 1 || next != "" || !record.Equal(changes[0].Record, r) {
+		t.Errorf("changes %v, %q, %v", changes, next, err)
+	}
+}

@@ -1,0 +1,449 @@
+package catalog_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/problem"
+)
+
+// gate is a transport that can hold requests back before they are sent.
+type gate struct {
+	next policy.Transporter
+	mu   sync.Mutex
+	hold func(what string) chan struct{} // nil: let through
+}
+
+func (g *gate) Do(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	q, _ := url.QueryUnescape(r.URL.RawQuery)
+	what := r.Method + " " + r.URL.Path + "?" + q + "\n" + string(body)
+	g.mu.Lock()
+	var wait chan struct{}
+	if g.hold != nil {
+		wait = g.hold(what)
+	}
+	g.mu.Unlock()
+	if wait != nil {
+		<-wait
+	}
+	return g.next.Do(r)
+}
+
+// holdOnce returns a hold for the first request that has all the texts. reached is
+// closed when it is held.
+func holdOnce(texts ...string) (hold func(string) chan struct{}, reached, release chan struct{}) {
+	reached, release = make(chan struct{}), make(chan struct{})
+	done := false
+	return func(what string) chan struct{} {
+		if done {
+			return nil
+		}
+		for _, t := range texts {
+			if !strings.Contains(what, t) {
+				return nil
+			}
+		}
+		done = true
+		close(reached)
+		return release
+	}, reached, release
+}
+
+// gated returns the catalog in a process whose requests can be held back.
+func (w *world) gated(hold func(string) chan struct{}, now func() time.Time) *catalog.Catalog {
+	g := &gate{next: w.emulator.Transport(), hold: hold}
+	c := w.on(w.open(g), now)
+	w.Cleanup(c.Close)
+	return c
+}
+
+// TestRepairBesideAWriter: check --repair overwrites an acknowledged replacement with what was there before.
+func TestRepairBesideAWriter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+		c := w.catalog()
+		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x", "wage": 1})
+		c.Close()
+		// 1. A checker has recovered, and is about to list the heads.
+		atHeads, goHeads := make(chan struct{}, 16), make(chan struct{})
+		listHeads := func(what string) chan struct{} {
+			if strings.Contains(what, "RowKey ge 'h|'") {
+				atHeads <- struct{}{}
+				return goHeads
+			}
+			return nil
+		}
+		// 3. It reads the index rows, and is held up before it asks whether the entry is pending.
+		var second atomic.Bool
+		askPending, atPending, goPending := holdOnce("GET", "PeopleWAL", "RowKey eq 'e|")
+		checker := w.gated(func(what string) chan struct{} {
+			if x := listHeads(what); x != nil {
+				return x
+			}
+			if second.Load() {
+				return askPending(what)
+			}
+			return nil
+		}, nil)
+		var g sync.WaitGroup
+		g.Go(func() {
+			_, err := checker.Check(t.Context(), true, func(f catalog.Finding) { t.Logf("%+v", f) })
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		<-atHeads
+		// 2. A writer commits a replacement and is held up before its first index row.
+		atRow := make(chan struct{}, 8)
+		goRow := make(chan struct{})
+		writer := w.gated(func(what string) chan struct{} {
+			if strings.Contains(what, "POST") && strings.Contains(what, "/People(") {
+				atRow <- struct{}{}
+				return goRow
+			}
+			return nil
+		}, nil)
+		next := rec(t, `{"eid":"1","npi":"7","lastname":"x","wage":2}`)
+		g.Go(func() {
+			if changed, err := writer.Replace(t.Context(), next, nil); !changed || err != nil {
+				t.Error(changed, err)
+			}
+			writer.Close()
+		})
+		<-atRow
+		<-atRow
+		second.Store(true)
+		close(goHeads)
+		<-atPending
+		// 4. The writer writes its rows, is acknowledged, and finishes its entry.
+		close(goRow)
+		synctest.Wait()
+		w.wantFound(c, by("npi", "7"), next)
+		// 5. The checker goes on.
+		close(goPending)
+		g.Wait()
+		w.wantFound(c, by("npi", "7"), next)
+	})
+}
+
+// TestCheckBesideAWriter: check without repair reports a write that is under way.
+func TestCheckBesideAWriter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+		c := w.catalog()
+		atRow, goRow := make(chan struct{}, 8), make(chan struct{})
+		writer := w.gated(func(what string) chan struct{} {
+			if strings.Contains(what, "POST") && strings.Contains(what, "/People\r") || strings.Contains(what, "/People HTTP") {
+				atRow <- struct{}{}
+				return goRow
+			}
+			return nil
+		}, nil)
+		var g sync.WaitGroup
+		g.Go(func() {
+			if ok, err := writer.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), ""); !ok || err != nil {
+				t.Error(ok, err)
+			}
+			writer.Close()
+		})
+		<-atRow
+		<-atRow
+		hold, at, release := holdOnce("GET", "PeopleWAL", "RowKey eq 'e|")
+		checker := w.gated(hold, nil)
+		g.Go(func() { w.check(checker) })
+		<-at
+		close(goRow)
+		synctest.Wait()
+		w.wantFound(c, by("npi", "7"), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`))
+		close(release)
+		g.Wait()
+	})
+}
+
+// TestReplacementThatMeetsAnother: A replacement whose row key is taken leaves the record half there for good.
+func TestReplacementThatMeetsAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, "x,y,z", "sort")
+		c := w.catalog()
+		first := rec(t, `{"x":"a|b","y":"c","z":"s","sort":"1"}`)
+		w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"}, map[string]any{"x": "a", "y": "other", "z": "s", "sort": "1"})
+		old := rec(t, `{"x":"a","y":"other","z":"s","sort":"1"}`)
+		c.Close()
+		_, err := c.Replace(t.Context(), rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`), nil)
+		wantKind(t, err, problem.Conflict)
+		c.Close()
+		for range 3 {
+			time.Sleep(time.Minute)
+			if err := c.Maintain(t.Context()); err != nil {
+				t.Logf("Maintain: %v", err)
+			}
+		}
+		if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
+			t.Errorf("left in the log: %v", left[0].Get("tsw_parked"))
+		}
+		w.wantFound(c, by("x", "a"), old)
+		w.wantFound(c, by("y", "other"), old)
+		w.wantFound(c, by("y", "b|c"))
+		w.wantFound(c, by("z", "s"), first, old)
+		if _, err := c.Check(t.Context(), true, func(f catalog.Finding) { t.Logf("repair: %+v", f) }); err != nil {
+			t.Error(err)
+		}
+		t.Log("x=a", w.find(c, by("x", "a")), "y=b|c", w.find(c, by("y", "b|c")), "z=s", w.find(c, by("z", "s")))
+	})
+}
+
+// TestWithdrawnInsertionTriedAgain: The retry of an insertion that was refused and withdrawn is answered "created".
+func TestWithdrawnInsertionTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "x,y,z", "sort")
+	c := w.catalog()
+	w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"})
+	second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
+	_, err := c.Insert(t.Context(), second, "key")
+	wantKind(t, err, problem.Conflict)
+	created, err := c.Insert(t.Context(), second, "key")
+	if created || err == nil {
+		t.Errorf("tried again: created %v, %v; the catalog finds %v", created, err, w.find(c, by("x", "a")))
+	}
+}
+
+// TestWithdrawalSparesWhatOthersWrote: Withdrawing an insertion deletes what another writer was told is there.
+func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, "x,y,z", "sort")
+		c := w.catalog()
+		w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"})
+		if n, err := c.Delete(t.Context(), by("x", "a|b")); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		c.Close()
+		time.Sleep(24*time.Hour + time.Second) // its tombstones are about to be cleared
+		second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
+		// The writer meets the tombstone twice (in apply, and again in redo) and is held up
+		// before it reads the head that it then deletes.
+		heads := 0
+		at, release := make(chan struct{}), make(chan struct{})
+		writer := w.gated(func(what string) chan struct{} {
+			if strings.HasPrefix(what, "GET") && strings.Contains(what, "RowKey eq 'h|") {
+				if heads++; heads == 2 {
+					close(at)
+					return release
+				}
+			}
+			return nil
+		}, nil)
+		var g sync.WaitGroup
+		g.Go(func() {
+			ok, err := writer.Insert(t.Context(), second, "")
+			t.Log("first writer:", ok, err)
+			writer.Close()
+		})
+		<-at
+		if err := c.Maintain(t.Context()); err != nil { // clears
+			t.Log(err)
+		}
+		// Another writer finds the record there, and completes it: nothing is in its way.
+		if ok, err := c.Insert(t.Context(), second, ""); ok || err != nil {
+			t.Error(ok, err)
+		}
+		// A third one replaces its contents.
+		third := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1","wage":1}`)
+		if ok, err := c.Replace(t.Context(), third, nil); !ok || err != nil {
+			t.Error(ok, err)
+		}
+		w.wantFound(c, by("x", "a"), third)
+		close(release)
+		g.Wait()
+		w.wantFound(c, by("x", "a"), third)
+	})
+}
+
+// TestRecoverBesideClearing: recover --since writes a tombstone that has just been cleared; the identity's next
+// insertion is acknowledged and not found.
+func TestRecoverBesideClearing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+		c := w.catalog()
+		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x"})
+		if n, err := c.Delete(t.Context(), by("eid", "1")); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		c.Close()
+		time.Sleep(25 * time.Hour)
+		hold, at, release := holdOnce("GET", "/People(", "3_npi7")
+		hold2 := hold
+		recoverer := w.gated(hold2, nil)
+		var g sync.WaitGroup
+		g.Go(func() {
+			if _, err := recoverer.Recover(t.Context(), time.Now().Add(-48*time.Hour)); err != nil {
+				t.Error(err)
+			}
+		})
+		<-at // it has seen the head
+		w.maintain(c)
+		close(release)
+		g.Wait()
+		t.Logf("index rows: %v", len(w.rows("People", "")))
+		time.Sleep(25 * time.Hour)
+		w.maintain(c)
+		if left := w.rows("People", ""); len(left) > 0 {
+			t.Errorf("a tombstone that nothing clears: %v", left)
+		}
+		r := rec(t, `{"eid":"1","npi":"7","lastname":"x"}`)
+		if ok, err := c.Insert(t.Context(), r, ""); !ok || err != nil {
+			t.Error(ok, err)
+		}
+		w.wantFound(c, by("eid", "1"), r)
+		w.wantFound(c, by("npi", "7"), r)
+	})
+}
+
+// TestCommitDuringChangeOfSchema: A commit that the storage delays lands after the catalog was moved to another schema.
+func TestCommitDuringChangeOfSchema(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+		old := w.catalog()
+		w.insertAll(old, map[string]any{"eid": "1", "npi": "1", "lastname": "x", "phone": "555"})
+		old.Close()
+		at, release := make(chan struct{}, 64), make(chan struct{})
+		slow := w.gated(func(what string) chan struct{} {
+			if strings.HasPrefix(what, "POST") && strings.Contains(what, "e|") {
+				at <- struct{}{}
+				return release
+			}
+			return nil
+		}, nil)
+		r := rec(t, `{"eid":"2","npi":"2","lastname":"y","phone":"666"}`)
+		var g sync.WaitGroup
+		var acked bool
+		g.Go(func() {
+			var err error
+			acked, err = slow.Insert(t.Context(), r, "")
+			t.Log("the slow writer is told", acked, err)
+			slow.Close()
+		})
+		<-at
+		w.schema, _ = index.Parse("eid,npi,phone", "lastname")
+		c := w.on(w.account, nil)
+		w.repair(c)
+		close(release)
+		g.Wait()
+		if acked {
+			w.wantFound(c, by("phone", "666"), r)
+		}
+	})
+}
+
+// TestClockAheadDatesNobodyElse: One clock far ahead drags along every process that meets one of its records.
+func TestClockAheadDatesNobodyElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, "eid", "lastname")
+		c := w.catalog()
+		wrong := w.on(w.account, func() time.Time { return time.Now().AddDate(10, 0, 0) })
+		if _, err := wrong.Insert(t.Context(), rec(t, `{"eid":"1","lastname":"x"}`), ""); err != nil {
+			t.Fatal(err)
+		}
+		wrong.Close()
+		if _, err := c.Replace(t.Context(), rec(t, `{"eid":"1","lastname":"x","wage":1}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.insertAll(c, map[string]any{"eid": "2", "lastname": "x"})
+		c.Close()
+		changes, _, err := c.Changes(t.Context(), 1, "")
+		if err != nil || len(changes) == 0 {
+			t.Fatal(err)
+		}
+		for _, ch := range changes {
+			if v, _ := ch.Record.Get("eid"); v == "2" && ch.Time.After(time.Now().Add(time.Hour)) {
+				t.Errorf("a record that has nothing to do with the wrong clock is dated %v, now is %v", ch.Time, time.Now())
+			}
+		}
+	})
+}
+
+// TestReplaceBySelectorTwice: PUT by a selector, sent again after its answer was lost.
+func TestReplaceBySelectorTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+	c := w.catalog()
+	w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x"})
+	q := by("npi", "7")
+	r := rec(t, `{"eid":"1","npi":"8","lastname":"x"}`)
+	if ok, err := c.Replace(t.Context(), r, &q); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if _, err := c.Replace(t.Context(), r, &q); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// TestSelectorBehindTombstones: A selector is not followed beyond the first answer: tombstones in front hide the record.
+func TestSelectorBehindTombstones(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "eid,city", "lastname")
+	c := w.catalog()
+	for i := range 45 {
+		w.insertAll(c, map[string]any{"eid": fmt.Sprint("d", i), "city": "Bern", "lastname": fmt.Sprintf("a%02d", i)})
+	}
+	if n, err := c.Delete(t.Context(), by("city", "Bern")); n != 45 || err != nil {
+		t.Fatal(n, err)
+	}
+	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "z"})
+	q := by("city", "Bern")
+	if changed, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"z","wage":1}`), &q); !changed || err != nil {
+		t.Errorf("replace by a selector that finds the record: %v, %v", changed, err)
+	}
+	// And with one live record in front and another one behind, the selector is taken for unique.
+	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "A"})
+	changed, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"A","wage":9}`), &q)
+	if problem.Of(err).Kind != problem.Conflict || err == nil {
+		t.Errorf("an ambiguous selector: %v, %v, want Conflict", changed, err)
+	}
+}
+
+// TestTopOneBehindTombstones: Top 1 costs a request for each tombstone in front.
+func TestTopOneBehindTombstones(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "eid,city", "lastname")
+	c := w.catalog()
+	for i := range 25 {
+		w.insertAll(c, map[string]any{"eid": fmt.Sprint("d", i), "city": "Bern", "lastname": fmt.Sprintf("a%02d", i)})
+	}
+	if n, err := c.Delete(t.Context(), by("city", "Bern")); n != 25 || err != nil {
+		t.Fatal(n, err)
+	}
+	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "z"})
+	c.Close()
+	w.emulator.ResetCounts()
+	r, err := c.Find(t.Context(), catalog.Query{Keys: map[string]string{"city": "Bern"}, Top: 1})
+	n := w.emulator.Counts().TableTransactions()
+	if err != nil || n > 2 || len(r.Records) != 1 {
+		t.Errorf("%d requests for 26 rows; %d records, %v", n, len(r.Records), err)
+	}
+}

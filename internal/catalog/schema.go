@@ -1,0 +1,175 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// States of the schema's row.
+const (
+	ready  = "ready"
+	moving = "moving" // records are being moved to the schema
+)
+
+var schemaKey = key.Key{Partition: "schema"}
+
+// Prepare creates the tables unless they exist, and checks that the catalog has the
+// schema that the options give it. A catalog that was written by others has none:
+// it can be read, and changed when [Catalog.Check] has taken it over.
+func (c *Catalog) Prepare(ctx context.Context) error {
+	for _, t := range []*storage.Table{c.Index, c.Log} {
+		if err := t.Create(ctx); err != nil {
+			return fmt.Errorf("catalog %s: %w", c.Name, err)
+		}
+	}
+	found, err := c.checkSchema(ctx)
+	if err != nil || found {
+		return err
+	}
+	empty := true
+	err = c.Index.All(ctx, storage.Query{Top: 1}, func(p storage.Page) error {
+		if len(p.Entities) > 0 {
+			empty = false
+			return errEnough
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errEnough):
+		return nil
+	case err != nil || !empty:
+		return err
+	}
+	err = c.Log.Write(ctx, storage.Op{Kind: storage.Insert, Entity: c.schemaRow(ready)})
+	if storage.Conflict(err) {
+		_, err = c.checkSchema(ctx)
+	}
+	return err
+}
+
+// Fits checks that the catalog has the schema that the options give it, or none, as
+// Prepare does, and changes nothing: for those who only read.
+func (c *Catalog) Fits(ctx context.Context) error {
+	_, err := c.checkSchema(ctx)
+	if storage.HasCode(err, "TableNotFound") {
+		return nil // another program's catalog needn't have a log
+	}
+	return err
+}
+
+// Writable returns an error unless the catalog has the schema that the options
+// give it. All that write check it themselves.
+func (c *Catalog) Writable(ctx context.Context) error { return c.writable(ctx) }
+
+// errEnough ends a query early.
+var errEnough = errors.New("enough")
+
+func (c *Catalog) schemaRow(state string) storage.Entity {
+	return storage.Entity{Key: schemaKey, Properties: []storage.Property{
+		storage.Int64Property("Format", format),
+		storage.StringProperty("Schema", c.Schema.String()),
+		storage.StringProperty("State", state),
+	}}
+}
+
+// checkSchema compares the catalog's schema with ours. found is false if the
+// catalog has none.
+func (c *Catalog) checkSchema(ctx context.Context) (found bool, err error) {
+	row, found, err := c.Log.Get(ctx, schemaKey)
+	if err != nil || !found {
+		return found, err
+	}
+	if err := checkFormat(row.Int("Format")); err != nil {
+		return true, fmt.Errorf("catalog %s: its schema: %w", c.Name, err)
+	}
+	conflict := func(format string, args ...any) error {
+		return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s ", c.Name) + fmt.Sprintf(format, args...)}
+	}
+	switch stored := row.Get("Schema"); {
+	case stored != c.Schema.String():
+		return true, conflict("was written with the schema %s, and the settings say %s: set back the index keys and the row key, or move every record by: handler catalog check --repair", stored, c.Schema)
+	case row.Get("State") != ready:
+		return true, conflict("is being moved to the schema %s: let it be finished by: handler catalog check --repair", stored)
+	}
+	return true, nil
+}
+
+// writable returns an error unless the catalog can be written with our schema. It
+// asks the service again from time to time.
+func (c *Catalog) writable(ctx context.Context) error {
+	now := time.Now()
+	c.mu.Lock()
+	seen := !c.seen.IsZero() && now.Sub(c.seen) < schemaTrust
+	c.mu.Unlock()
+	if seen {
+		return nil
+	}
+	found, err := c.checkSchema(ctx)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s holds records that another program wrote: they can be read; before it is changed, let it be taken over by: handler catalog check --repair", c.Name)}
+	}
+	c.mu.Lock()
+	c.seen = now
+	c.mu.Unlock()
+	return nil
+}
+
+// stopWriters makes the schema ours. If it was another one, or none, writers are
+// stopped; stopped is then the schema's row, on condition of which they are let in again.
+func (c *Catalog) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
+	row, found, err := c.Log.Get(ctx, schemaKey)
+	if err != nil || found && row.Get("Schema") == c.Schema.String() && row.Get("State") == ready {
+		return nil, err
+	}
+	op := storage.Op{Kind: storage.Replace, Entity: c.schemaRow(moving), IfMatch: row.ETag}
+	if !found {
+		op = storage.Op{Kind: storage.Insert, Entity: c.schemaRow(moving)}
+	}
+	if err := c.Log.Write(ctx, op); overtaken(err) {
+		return c.stopWriters(ctx)
+	} else if err != nil {
+		return nil, err
+	}
+	if found { // else there are no writers yet
+		zerolog.Ctx(ctx).Info().Str("catalog", c.Name).Stringer("wait", schemaWait).Msg("waiting until all writers have noticed that the schema changes")
+		select {
+		case <-time.After(schemaWait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	row, found, err = c.Log.Get(ctx, schemaKey)
+	if err == nil && (!found || row.Get("Schema") != c.Schema.String()) {
+		err = c.anotherMove()
+	}
+	return &row, err
+}
+
+// letIn ends a change of schema.
+func (c *Catalog) letIn(ctx context.Context, stopped *storage.Entity) error {
+	err := c.Log.Write(ctx, storage.Op{Kind: storage.Replace, Entity: c.schemaRow(ready), IfMatch: stopped.ETag})
+	if !overtaken(err) {
+		return err
+	}
+	// By another check, or by a first try of this request.
+	row, found, err := c.Log.Get(ctx, schemaKey)
+	if err == nil && (!found || row.Get("Schema") != c.Schema.String()) {
+		err = c.anotherMove()
+	}
+	return err
+}
+
+func (c *Catalog) anotherMove() error {
+	return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s is being moved to another schema by another check: let one of the two end, then run it again", c.Name)}
+}

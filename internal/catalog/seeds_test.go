@@ -1,0 +1,6 @@
+//go:build !race
+
+package catalog_test
+
+// How many seeds are run unless a flag says otherwise.
+const defaultSeeds = 30

@@ -1,0 +1,191 @@
+// Package wal holds the rules by which a catalog's writes converge, whoever carries
+// them out, how often, and in whichever order. It reads and writes nothing.
+//
+// Each identity (see package tablesweep/internal/catalog/index) has a head, which
+// names its newest write by version. A write is committed by changing the head
+// from the version it was decided on, in the same transaction that records the
+// log's [Entry]; so the writes of one identity stand in one line, whatever the
+// clocks say, and two writers never both win. Index rows follow: each takes a
+// write only if its version is greater than the row's own ([Decide]). Deletion
+// leaves a row behind, which only says that the identity is gone and since which
+// version: it stops an older write that is still under way.
+package wal
+
+import "time"
+
+// Tick is the resolution of an entry's time.
+const Tick = 100 * time.Nanosecond
+
+// Kind is what an operation is called in the list of changes.
+type Kind string
+
+// The kinds of operations.
+const (
+	Insert  Kind = "insert"
+	Replace Kind = "replace"
+	Delete  Kind = "delete"
+	Undo    Kind = "undo" // of an insertion that can't be applied; it is no change
+)
+
+// Write is what an entry does to one identity: index rows in all its partitions
+// that hold the record or, if it is gone, say so.
+type Write struct {
+	First      string   `json:"first"`      // hash of the first index key's value; it selects the shard
+	Identity   string   `json:"identity"`   // hash of all index values and the sort value
+	Row        string   `json:"row"`        // RowKey of its index rows
+	Partitions []string `json:"partitions"` // their PartitionKeys, the first index key's first
+	Version    int64    `json:"version"`    // see [Insertion]; one more with each write to the identity
+	Gone       bool     `json:"gone,omitzero"`
+	Fresh      bool     `json:"fresh,omitzero"` // there was no head, and so most likely there are no rows
+	// Instead is the identity that the record had before, if it had another one. Where
+	// both have the same row, it changes hands.
+	Instead *Past `json:"instead,omitzero"`
+}
+
+// Past is an identity up to a version.
+type Past struct {
+	Identity string `json:"identity"`
+	Version  int64  `json:"version"`
+}
+
+// Entry is one operation in the log.
+type Entry struct {
+	Kind Kind
+	Time time.Time // later than that of every earlier entry of the same identities
+	// Writes holds one write, or two where a record takes another identity: the
+	// old one is gone, the new one is there. All are in the same shard.
+	Writes []Write
+}
+
+// Head is an identity's newest write.
+type Head struct {
+	Write
+	Entry   string    // the entry's id
+	Time    time.Time // the entry's time
+	Content string    // hash of the record; "" if it is gone
+}
+
+// Verdict is what may be done about an operation.
+type Verdict int
+
+// The verdicts.
+const (
+	Commit Verdict = iota // write it
+	Same                  // the record is there already, with the same contents
+	Taken                 // another record has the identity
+	Absent                // there is no such record
+)
+
+// Insertion decides what inserting a record does. head is that of its identity, nil
+// if there is none. Then the write's version is the time, in ticks: it must be greater
+// than those of an earlier life of the identity, of which nothing is known any more.
+func Insertion(head *Head, w Write, content string, now time.Time) (Write, Verdict) {
+	w = next(head, w, now)
+	switch {
+	case head == nil || head.Gone:
+		return w, Commit
+	case head.Content == content:
+		return w, Same
+	}
+	return w, Taken
+}
+
+// Removal decides what deleting a record does.
+func Removal(head *Head) (Write, Verdict) {
+	if head == nil || head.Gone {
+		return Write{}, Absent
+	}
+	w := next(head, head.Write, time.Time{})
+	w.Gone = true
+	return w, Commit
+}
+
+// Replacement decides what replacing the record of head old by one with the
+// identity w does, whose own head is target: nil if there is none, and the same
+// as old if the identity stays.
+func Replacement(old, target *Head, w Write, content string, now time.Time) ([]Write, Verdict) {
+	if old == nil || old.Gone {
+		return nil, Absent
+	}
+	if old.Identity == w.Identity {
+		if old.Content == content {
+			return nil, Same
+		}
+		return []Write{next(old, w, now)}, Commit
+	}
+	if target != nil && !target.Gone {
+		return nil, Taken
+	}
+	left, _ := Removal(old)
+	return []Write{left, Succeed(old, target, w, now)}, Commit
+}
+
+// Succeed returns the write that gives the record of head old the identity of w,
+// whose own head is target. Its old identity's removal follows, if it is not part
+// of the same entry.
+func Succeed(old, target *Head, w Write, now time.Time) Write {
+	w = next(target, w, now)
+	w.Instead = &Past{old.Identity, old.Version}
+	return w
+}
+
+func next(head *Head, w Write, now time.Time) Write {
+	w.Gone, w.Instead, w.Fresh = false, nil, head == nil
+	if head != nil {
+		w.Version = head.Version + 1
+	} else {
+		w.Version = now.UnixNano() / int64(Tick)
+	}
+	return w
+}
+
+// After returns the time of an entry that follows the heads: now, unless a clock
+// has run ahead of ours.
+func After(now time.Time, heads ...*Head) time.Time {
+	now = now.Truncate(Tick)
+	for _, h := range heads {
+		if h != nil && !h.Time.Before(now) {
+			now = h.Time.Add(Tick)
+		}
+	}
+	return now
+}
+
+// Row is the state of an index row.
+type Row struct {
+	Exists   bool
+	Identity string
+	Version  int64 // 0 for a row that was not written by this program
+	Gone     bool
+}
+
+// Action is what a write does to a row.
+type Action int
+
+// The actions.
+const (
+	Keep      Action = iota // the row has this write, or a newer one
+	Create                  // there must be no row meanwhile
+	Overwrite               // the row must not have changed meanwhile
+	Collide                 // another identity's record has the row's key
+)
+
+// Decide returns what the write does to a row in the state have.
+func Decide(have Row, w Write) Action {
+	switch {
+	case !have.Exists:
+		return Create
+	case have.Identity == w.Identity:
+		if have.Version >= w.Version {
+			return Keep
+		}
+		return Overwrite
+	case w.Gone:
+		return Keep
+	case w.Instead == nil || w.Instead.Identity != have.Identity:
+		return Collide
+	case have.Version > w.Instead.Version: // the record has gone back
+		return Keep
+	}
+	return Overwrite
+}

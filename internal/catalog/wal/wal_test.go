@@ -1,0 +1,152 @@
+package wal_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/catalog/wal"
+)
+
+// TestRowsConverge carries out the writes of one identity in any order, several
+// times each, stale decisions included: the row ends with the newest write.
+func TestRowsConverge(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2000) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		var head *wal.Head
+		var writes []wal.Write
+		for i := range 1 + rnd.IntN(8) {
+			var w wal.Write
+			verdict := wal.Absent
+			content := fmt.Sprint(i)
+			switch rnd.IntN(3) {
+			case 0:
+				w, verdict = wal.Insertion(head, wal.Write{Identity: "a"}, content, time.Unix(0, 100))
+			case 1:
+				w, verdict = wal.Removal(head)
+			case 2:
+				var all []wal.Write
+				if all, verdict = wal.Replacement(head, head, wal.Write{Identity: "a"}, content, time.Unix(0, 100)); verdict == wal.Commit {
+					w = all[0]
+				}
+			}
+			if verdict == wal.Commit {
+				head = &wal.Head{Write: w, Content: content}
+				writes = append(writes, w)
+			}
+		}
+		var row wal.Row
+		for _, i := range append(rnd.Perm(len(writes)), rnd.Perm(len(writes))...) {
+			if a := wal.Decide(row, writes[i]); a == wal.Create || a == wal.Overwrite {
+				row = wal.Row{Exists: true, Identity: "a", Version: writes[i].Version, Gone: writes[i].Gone}
+			}
+		}
+		if n := len(writes); n > 0 {
+			want := wal.Row{Exists: true, Identity: "a", Version: int64(n), Gone: writes[n-1].Gone}
+			if row != want {
+				t.Fatalf("seed %d: the row is %+v, want %+v", seed, row, want)
+			}
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	here := func(identity string, version int64, content string) *wal.Head {
+		return &wal.Head{Write: wal.Write{Identity: identity, Version: version}, Content: content}
+	}
+	gone := func(identity string, version int64) *wal.Head {
+		h := here(identity, version, "")
+		h.Gone = true
+		return h
+	}
+	a, b := wal.Write{Identity: "a"}, wal.Write{Identity: "b"}
+	tests := []struct {
+		name    string
+		decide  func() ([]wal.Write, wal.Verdict)
+		want    []wal.Write
+		verdict wal.Verdict
+	}{
+		{"insert", insertion(nil, a, "x"), []wal.Write{{Identity: "a", Version: 7, Fresh: true}}, wal.Commit},
+		{"insert again", insertion(here("a", 1, "x"), a, "x"), nil, wal.Same},
+		{"insert another", insertion(here("a", 1, "x"), a, "y"), nil, wal.Taken},
+		{"insert what was deleted", insertion(gone("a", 2), a, "x"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
+		{"replace nothing", replacement(nil, nil, a, "x"), nil, wal.Absent},
+		{"replace what was deleted", replacement(gone("a", 2), nil, a, "x"), nil, wal.Absent},
+		{"replace by the same", replacement(here("a", 2, "x"), nil, a, "x"), nil, wal.Same},
+		{"replace contents", replacement(here("a", 2, "x"), nil, a, "y"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
+		{"move", replacement(here("a", 2, "x"), nil, b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true}, {Identity: "b", Version: 7, Fresh: true, Instead: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
+		{"move where one was deleted", replacement(here("a", 2, "x"), gone("b", 4), b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true}, {Identity: "b", Version: 5, Instead: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
+		{"move where one is", replacement(here("a", 2, "x"), here("b", 4, "z"), b, "y"), nil, wal.Taken},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, verdict := tt.decide()
+			if verdict != tt.verdict {
+				t.Fatalf("verdict %v, want %v", verdict, tt.verdict)
+			}
+			if verdict == wal.Commit && !cmp.Equal(got, tt.want) {
+				t.Error(cmp.Diff(tt.want, got))
+			}
+		})
+	}
+}
+
+func insertion(head *wal.Head, w wal.Write, content string) func() ([]wal.Write, wal.Verdict) {
+	return func() ([]wal.Write, wal.Verdict) {
+		w, v := wal.Insertion(head, w, content, time.Unix(0, 700))
+		return []wal.Write{w}, v
+	}
+}
+
+func replacement(old, target *wal.Head, w wal.Write, content string) func() ([]wal.Write, wal.Verdict) {
+	return func() ([]wal.Write, wal.Verdict) { return wal.Replacement(old, target, w, content, time.Unix(0, 700)) }
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	w := wal.Write{Identity: "a", Version: 3}
+	gone := wal.Write{Identity: "a", Version: 3, Gone: true}
+	moved := wal.Write{Identity: "b", Version: 1, Instead: &wal.Past{Identity: "a", Version: 3}}
+	tests := []struct {
+		name string
+		have wal.Row
+		w    wal.Write
+		want wal.Action
+	}{
+		{"no row", wal.Row{}, w, wal.Create},
+		{"no row, gone", wal.Row{}, gone, wal.Create},
+		{"another program's row", wal.Row{Exists: true, Identity: "a"}, w, wal.Overwrite},
+		{"older", wal.Row{Exists: true, Identity: "a", Version: 2}, w, wal.Overwrite},
+		{"the same", wal.Row{Exists: true, Identity: "a", Version: 3}, w, wal.Keep},
+		{"newer", wal.Row{Exists: true, Identity: "a", Version: 4, Gone: true}, w, wal.Keep},
+		{"another record's", wal.Row{Exists: true, Identity: "b", Version: 1}, w, wal.Collide},
+		{"another record's, gone", wal.Row{Exists: true, Identity: "b", Version: 9}, gone, wal.Keep},
+		{"its own former row", wal.Row{Exists: true, Identity: "a", Version: 3}, moved, wal.Overwrite},
+		{"it has gone back", wal.Row{Exists: true, Identity: "a", Version: 4}, moved, wal.Keep},
+		{"a third one's", wal.Row{Exists: true, Identity: "c", Version: 1}, moved, wal.Collide},
+	}
+	for _, tt := range tests {
+		if got := wal.Decide(tt.have, tt.w); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestAfterIsLater checks the order of changes when clocks disagree.
+func TestAfterIsLater(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 123, time.UTC)
+	ahead := &wal.Head{Time: now.Add(5 * time.Minute)}
+	if got := wal.After(now, nil, &wal.Head{Time: now.Add(-time.Hour)}); !got.Equal(now.Truncate(wal.Tick)) {
+		t.Errorf("got %v", got)
+	}
+	if got := wal.After(now, ahead, nil); !got.After(ahead.Time) {
+		t.Errorf("got %v, not after %v", got, ahead.Time)
+	}
+}
