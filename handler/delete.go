@@ -112,22 +112,27 @@ func countDeletes(c *cobra.Command, s sweep.Scan, o deleteOptions) error {
 	return err
 }
 
-// confirm asks for the table's name.
+// confirm asks whether to delete, unless that is said already.
 func (o *deleteOptions) confirm(c *cobra.Command, where string) error {
 	what := o.what()
 	if o.rows != "" {
 		what = "the rows listed in " + o.rows
 	}
-	switch in, ok := c.InOrStdin().(*os.File); {
-	case o.yes || o.resume != "": // what goes on has been asked about
+	if o.yes || o.resume != "" { // what goes on has been asked about
 		return nil
-	case !ok || !isatty.IsTerminal(in.Fd()):
+	}
+	return confirmDelete(c, what, where, o.table)
+}
+
+// confirmDelete asks for the table's name.
+func confirmDelete(c *cobra.Command, what, where, table string) error {
+	if in, ok := c.InOrStdin().(*os.File); !ok || !isatty.IsTerminal(in.Fd()) {
 		return hinted{usagef("nobody is there to ask whether to delete %s of %s", what, where), "--dry-run counts them first, --yes deletes them without asking"}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "Delete %s of %s? This can't be undone. Type the table's name to go on: ", what, where)
 	answer, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
-	if err != nil || strings.TrimSpace(answer) != o.table {
-		return fmt.Errorf("nothing deleted: the answer was not %q", o.table)
+	if err != nil || strings.TrimSpace(answer) != table {
+		return fmt.Errorf("nothing deleted: the answer was not %q", table)
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ Functions host starts.
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(scanCommand(), copyCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
+		catalogCommand(), logCommand(),
 		localCommand(), emulatorCommand(), demoCommand(), benchCommand())
 	return root
 }

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine"
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 )
 
@@ -27,6 +29,15 @@ var Settings = []Setting{
 	{HostStorage, "", "The app's own storage: a connection string, or its identity form (`__accountName`, `__tableServiceUri`, `__queueServiceUri`, `__credential`, `__clientId`)"},
 	{"TABLESWEEP_CONNECTIONS", HostStorage, "Names of the settings that hold the connections scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", "tablesweep", "The table that keeps the ledger of scans"},
+	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table that keeps event streams"},
+	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d` or `12h`"},
+	{"TABLESWEEP_LOG_STREAMS", "", "What is special about some streams, as JSON: `{\"orders\":{\"shards\":4,\"retention\":\"7d\"}}`"},
+	{"TABLE_CATALOG_NAME", "", "The index table of the catalog at `/api/catalog/records`; without it there is none"},
+	{"TABLE_CATALOG_INDEX_KEYS", "", "The fields by which its records are found, such as `eid,npi,ssn:digits`"},
+	{"TABLE_CATALOG_ROW_KEY", "", "The field that sorts them, such as `lastname`, or `timestamp:newest`"},
+	{"TABLE_CATALOG_WAL_NAME", "", "The table of its log; NAME followed by `WAL` if not set"},
+	{catalogStorage, "", "The catalogs' account; `AzureWebJobsStorage`, in any form, if not set"},
+	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`, and optionally `wal`, `changes` (how long they are kept, `30d`), `connection` (a setting's name)"},
 	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "1", "Queries that one invocation may make, 1 to 24"},
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
 }
@@ -38,6 +49,10 @@ type Config struct {
 	// Connections holds the connections that scans may use, by setting name.
 	Connections           map[string]storage.Connection
 	StateTable            string
+	LogTable              string
+	LogRetention          time.Duration             // 0 means forever
+	LogStreams            map[string]logtail.Stream // by name
+	Catalogs              []Catalog
 	SegmentsPerInvocation int
 	LogLevel              zerolog.Level
 }
@@ -56,9 +71,17 @@ func Load(getenv func(string) string) (Config, error) {
 	c := Config{Connections: map[string]storage.Connection{}}
 	var errs []error
 	var err error
-	if c.Own, err = storage.SettingConnection(HostStorage, getenv); err != nil {
-		errs = append(errs, err)
+	read := map[string]storage.Connection{} // by setting; a bad one is reported once
+	connect := func(name string) storage.Connection {
+		if _, ok := read[name]; !ok {
+			var err error
+			if read[name], err = storage.SettingConnection(name, getenv); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		return read[name]
 	}
+	c.Own = connect(HostStorage)
 	for name := range strings.SplitSeq(value("TABLESWEEP_CONNECTIONS"), ",") {
 		name = strings.TrimSpace(name)
 		if !settingName.MatchString(name) {
@@ -66,17 +89,17 @@ func Load(getenv func(string) string) (Config, error) {
 			errs = append(errs, errors.New("setting TABLESWEEP_CONNECTIONS must list names of settings, separated by commas, not connections themselves"))
 			continue
 		}
-		c.Connections[name] = c.Own
-		if name == HostStorage {
-			continue
-		}
-		if c.Connections[name], err = storage.SettingConnection(name, getenv); err != nil {
-			errs = append(errs, err)
-		}
+		c.Connections[name] = connect(name)
 	}
 	c.StateTable = value("TABLESWEEP_STATE_TABLE")
 	if err := storage.CheckTableName(c.StateTable); err != nil {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_STATE_TABLE: %w", err))
+	}
+	if err := c.loadLog(value); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.loadCatalogs(getenv, connect); err != nil {
+		errs = append(errs, err)
 	}
 	if c.SegmentsPerInvocation, err = strconv.Atoi(value("TABLESWEEP_SEGMENTS_PER_INVOCATION")); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > engine.MaxSegments {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SEGMENTS_PER_INVOCATION must be a number from 1 to %d", engine.MaxSegments))
@@ -85,4 +108,25 @@ func Load(getenv func(string) string) (Config, error) {
 		errs = append(errs, errors.New("setting TABLESWEEP_LOG_LEVEL must be trace, debug, info, warn or error"))
 	}
 	return c, errors.Join(errs...)
+}
+
+// loadLog reads the settings of event streams.
+func (c *Config) loadLog(value func(name string) string) error {
+	var errs []error
+	var err error
+	c.LogTable = value("TABLESWEEP_LOG_TABLE")
+	if err := storage.CheckTableName(c.LogTable); err != nil {
+		errs = append(errs, fmt.Errorf("setting TABLESWEEP_LOG_TABLE: %w", err))
+	} else if strings.EqualFold(c.LogTable, c.StateTable) {
+		errs = append(errs, errors.New("setting TABLESWEEP_LOG_TABLE must name another table than TABLESWEEP_STATE_TABLE"))
+	}
+	if c.LogRetention, err = logtail.ParseRetention(value("TABLESWEEP_LOG_RETENTION")); err != nil {
+		errs = append(errs, fmt.Errorf("setting TABLESWEEP_LOG_RETENTION: %w", err))
+	}
+	if text := value("TABLESWEEP_LOG_STREAMS"); text != "" {
+		if c.LogStreams, err = logtail.ParseStreams(text); err != nil {
+			errs = append(errs, fmt.Errorf("setting TABLESWEEP_LOG_STREAMS: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -38,11 +38,14 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 		"TABLESWEEP_STATE_TABLE":             "my_state",
 		"TABLESWEEP_SEGMENTS_PER_INVOCATION": "25",
 		"TABLESWEEP_LOG_LEVEL":               "loud",
+		"TABLESWEEP_LOG_TABLE":               "my_log",
+		"TABLESWEEP_LOG_RETENTION":           "a while",
+		"TABLESWEEP_LOG_STREAMS":             `{"orders":{"shards":0}}`,
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, name := range []string{"AzureWebJobsStorage", "MISSING", "TABLESWEEP_CONNECTIONS", "TABLESWEEP_STATE_TABLE", "TABLESWEEP_SEGMENTS_PER_INVOCATION", "TABLESWEEP_LOG_LEVEL"} {
+	for _, name := range []string{"AzureWebJobsStorage", "MISSING", "TABLESWEEP_CONNECTIONS", "TABLESWEEP_STATE_TABLE", "TABLESWEEP_SEGMENTS_PER_INVOCATION", "TABLESWEEP_LOG_LEVEL", "TABLESWEEP_LOG_TABLE", "TABLESWEEP_LOG_RETENTION", "TABLESWEEP_LOG_STREAMS"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("the error does not name %s:\n%v", name, err)
 		}
@@ -67,7 +70,15 @@ func TestREADMEListsTheSettings(t *testing.T) {
 			t.Errorf("README.md lacks the row\n%s", row)
 		}
 	}
-	if got := strings.Count(string(readme), "| `TABLESWEEP_"); got != len(config.Settings)-1 {
-		t.Errorf("README.md lists %d settings named TABLESWEEP_…, want %d", got, len(config.Settings)-1)
+	for _, prefix := range []string{"TABLESWEEP_", "TABLE_CATALOG_"} {
+		want := 0
+		for _, s := range config.Settings {
+			if strings.HasPrefix(s.Name, prefix) {
+				want++
+			}
+		}
+		if got := strings.Count(string(readme), "\n| `"+prefix); got != want {
+			t.Errorf("README.md lists %d settings named %s…, want %d", got, prefix, want)
+		}
 	}
 }

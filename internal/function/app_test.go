@@ -38,7 +38,7 @@ func readJSON(t *testing.T, file string, v any) {
 
 // Each function of the list has its folder, and each folder its function.
 func TestFoldersAreTheFunctions(t *testing.T) {
-	functions := function.Functions(nil)
+	functions := function.Functions(function.App{})
 	var names []string
 	for _, f := range functions {
 		names = append(names, f.Name)
@@ -117,7 +117,7 @@ func TestPackage(t *testing.T) {
 	readJSON(t, "host.json", &host)
 	executable := host.CustomHandler.Description.DefaultExecutablePath
 	want := []string{"host.json", executable}
-	for _, f := range function.Functions(nil) {
+	for _, f := range function.Functions(function.App{}) {
 		want = append(want, f.Name+"/function.json")
 	}
 	slices.Sort(want)

@@ -8,16 +8,21 @@
 package function
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine"
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 )
 
@@ -42,23 +47,53 @@ type Function struct {
 
 	Route   string   // below /api, of an HTTP function
 	Methods []string // of an HTTP function
+	maxBody int64    // of a request to an HTTP function, in bytes; 0 means maxRequest
 
 	// invoke handles a queue message or a timer; http handles a request.
 	invoke func(context.Context, Invocation) error
 	http   http.Handler
 }
 
+// App is what the functions call.
+type App struct {
+	Engine   *engine.Engine
+	Log      *logtail.Streams
+	Catalogs Catalogs
+}
+
+// maintain completes and tidies up whatever there is. An error of one part does not keep
+// it from the others.
+func (a App) maintain(ctx context.Context, _ Invocation) error {
+	errs := []error{a.Engine.Maintain(ctx), a.Log.Maintain(ctx)}
+	for _, name := range slices.Sorted(maps.Keys(a.Catalogs)) {
+		errs = append(errs, a.Catalogs[name].Maintain(ctx))
+	}
+	// A part with nothing to do, such as a catalog that is being moved to another
+	// schema, must not speak for one that failed.
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
+	if len(failed) > 0 {
+		return errors.Join(failed...)
+	}
+	return errors.Join(errs...)
+}
+
 // Functions lists the app's functions. Routes are made of this list, and a test
 // compares it with the function folders.
-func Functions(e *engine.Engine) []Function {
-	step := func(ctx context.Context, i Invocation) error { return e.Run(ctx, i.Body, i.Delivery) }
-	maintain := func(ctx context.Context, _ Invocation) error { return e.Maintain(ctx) }
+func Functions(a App) []Function {
+	step := func(ctx context.Context, i Invocation) error { return a.Engine.Run(ctx, i.Body, i.Delivery) }
 	return []Function{
 		{Name: engine.ScanPrefix, Trigger: Queue, Queue: engine.Queues[engine.ScanPrefix], invoke: step},
 		{Name: engine.ScanPartition, Trigger: Queue, Queue: engine.Queues[engine.ScanPartition], invoke: step},
 		{Name: engine.CopyRows, Trigger: Queue, Queue: engine.Queues[engine.CopyRows], invoke: step},
-		{Name: "Maintain", Trigger: Timer, Schedule: "0 * * * * *", invoke: maintain},
-		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", Methods: []string{"GET", "POST", "DELETE"}, http: scansHandler(e)},
+		{Name: "Maintain", Trigger: Timer, Schedule: "0 * * * * *", invoke: a.maintain},
+		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", Methods: []string{"GET", "POST", "DELETE"}, http: scansHandler(a.Engine)},
+		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", Methods: []string{"GET", "POST"}, maxBody: maxEventBytes, http: logHandler(a.Log)},
+		{Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT"}, maxBody: maxRecord,
+			http: a.Catalogs.handler(served{"POST", "records", insertRecord}, served{"PUT", "records", replaceRecord})},
+		{Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET"},
+			http: a.Catalogs.handler(served{"GET", "records", findRecords}, served{"GET", "changes", listChanges})},
+		{Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
+			http: a.Catalogs.handler(served{"DELETE", "records", deleteRecords})},
 	}
 }
 
@@ -69,8 +104,10 @@ func Functions(e *engine.Engine) []Function {
 const (
 	// maxEnvelope admits a queue message of 64 KiB, escaped twice as a string
 	// in a string, and its top-level properties again as metadata.
-	maxEnvelope = 1 << 20
-	maxRequest  = 64 << 10
+	maxEnvelope   = 1 << 20
+	maxRequest    = 64 << 10
+	maxEventBytes = 4 << 20 // about what one transaction takes
+	maxRecord     = 2 << 20 // a row's 1 MiB of UTF-16 may take half as much again in UTF-8
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
@@ -86,14 +123,34 @@ func Handler(functions []Function, log zerolog.Logger) http.Handler {
 	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { // the host asks here whether we are up
 		w.WriteHeader(http.StatusNoContent)
 	})
+	mounted := map[string]byMethod{}
 	for _, f := range functions {
 		if f.Trigger == HTTP {
-			r.Mount("/api/"+routeBase(f.Route), limited(maxRequest, requestTime, f.http))
+			base := "/api/" + routeBase(f.Route)
+			if mounted[base] == nil {
+				mounted[base] = byMethod{}
+				r.Mount(base, mounted[base])
+			}
+			for _, m := range f.Methods {
+				mounted[base][m] = limited(cmp.Or(f.maxBody, maxRequest), requestTime, f.http)
+			}
 			continue
 		}
 		r.Post("/"+f.Name, limited(maxEnvelope, invocationTime, invocationHandler(f)).ServeHTTP)
 	}
 	return r
+}
+
+// byMethod serves a route that several functions share, each with methods of its own, as
+// the host does. (azure-functions-host, pull request 763)
+type byMethod map[string]http.Handler
+
+func (m byMethod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := m[r.Method]; h != nil {
+		h.ServeHTTP(w, r)
+		return
+	}
+	notFound(w, r)
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {

@@ -40,7 +40,7 @@ func newHandler(t *testing.T) http.Handler {
 	if err := e.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return function.Handler(function.Functions(e), zerolog.Nop())
+	return function.Handler(function.Functions(function.App{Engine: e}), zerolog.Nop())
 }
 
 func TestRetryOverHTTP(t *testing.T) {

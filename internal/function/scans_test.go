@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -15,6 +16,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/key"
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 )
 
@@ -24,6 +26,7 @@ type app struct {
 	http.Handler
 	log     bytes.Buffer
 	account *storage.Account
+	streams *logtail.Streams
 }
 
 func newApp(t *testing.T) *app {
@@ -61,7 +64,11 @@ func newApp(t *testing.T) *app {
 			t.Fatal(err)
 		}
 	}
-	a.Handler = function.Handler(function.Functions(e), zerolog.New(&a.log))
+	a.streams = logtail.New(logtail.Options{Table: a.account.Table("log"), Retention: 24 * time.Hour})
+	if err := a.streams.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.Handler = function.Handler(function.Functions(function.App{Engine: e, Log: a.streams}), zerolog.New(&a.log))
 	return a
 }
 
@@ -250,7 +257,7 @@ func TestBadMessages(t *testing.T) {
 }
 
 func TestPanicIsOneInvocationsFailure(t *testing.T) {
-	h := function.Handler(function.Functions(nil), zerolog.Nop()) // no engine: whatever is asked of it panics
+	h := function.Handler(function.Functions(function.App{}), zerolog.Nop()) // no engine: whatever is asked of it panics
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/api/scans/x", nil))
 	if w.Code != http.StatusInternalServerError || w.Header().Get("Content-Type") != "application/problem+json" {

@@ -26,7 +26,7 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "ticks", "scan", "adaptive", "debian", "odata", "splitbench"}
+var pure = []string{"key", "ticks", "scan", "adaptive", "debian", "odata", "splitbench", "catalog/index", "catalog/wal"}
 
 // forbidden says who must not import what, and why.
 var forbidden = []struct{ from, to, why string }{
@@ -36,6 +36,8 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/engine", "internal/host", "the engine does not know who calls it"},
 	{"internal/function", "internal/host", "what runs in the cloud has no local host in it"},
 	{"internal/function", "internal/emulator", "what runs in the cloud has no emulator in it"},
+	{"internal/logtail", "internal/engine", "logs know nothing of scans"},
+	{"internal/record", "internal/logtail", "a record does not know who keeps it"},
 	{"internal/host", "internal/engine", "the host runs any app, by its files alone"},
 	{"internal/emulator", "internal/storage", "the emulator must not share its client's mistakes"},
 }

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 )
 
@@ -91,7 +92,7 @@ func (p *place) stand(m *machine) {
 // run runs the machine until it is lost. What it was doing then ends by itself.
 func (m *machine) run() {
 	defer m.lose()
-	for _, f := range function.Functions(nil) {
+	for _, f := range function.Functions(function.App{}) {
 		if f.Trigger == function.Queue {
 			m.group.Go(func() { m.listen(f) })
 		}
@@ -137,7 +138,8 @@ func (m *machine) start() *process {
 		end()
 		return nil
 	}
-	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(e), m.appLog)}
+	app := function.App{Engine: e, Log: logtail.New(logtail.Options{Table: account.Table("log")})}
+	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(app), m.appLog)}
 }
 
 func (m *machine) publish(p *process) {

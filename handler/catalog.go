@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/config"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+const catalogHelp = `Keep records that are found by any of several identifiers, in a table.
+
+A catalog has a table with a row for each index key of each record, and one for its
+log. Which catalog a command is about is said by
+  --table, --index-keys, --row-key and --wal; what is left out is taken from the
+      settings TABLE_CATALOG_NAME, TABLE_CATALOG_INDEX_KEYS, TABLE_CATALOG_ROW_KEY and
+      TABLE_CATALOG_WAL_NAME (default the table's name and WAL), as in the app, or
+  --catalog NAME, one of those in the setting TABLESWEEP_CATALOGS.
+
+Index keys are field names, separated by commas, such as eid,npi,ssn:digits. Their
+case makes no difference in values, unless a name ends with :exact; with :digits the
+digits alone count. The row key is the field by which the records of one identifier are
+sorted; timestamp:newest puts the newest first.`
+
+const catalogConnectionHelp = `A connection is the name of a setting in the environment that holds a connection
+string; or a connection string, UseDevelopmentStorage=true for Azurite, or
+https://ACCOUNT.table.core.windows.net to sign in with Entra ID. If the flag is left
+out, it is AZURE_STORAGE_CONNECTION_STRING or, if that is not set, AzureWebJobsStorage.`
+
+// catalogFlags say which catalog a command is about.
+type catalogFlags struct {
+	connection, name, table, indexKeys, rowKey, wal string
+}
+
+func catalogCommand() *cobra.Command {
+	c := &cobra.Command{Use: "catalog", Short: "Keep records and find them by any of several identifiers", Long: catalogHelp, Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return usagef("say what to do with the catalog: insert, query, delete, changes, recover or check")
+		}}
+	var f catalogFlags
+	flags := c.PersistentFlags()
+	flags.StringVar(&f.connection, "connection", "", "the catalog's account; see above")
+	flags.StringVar(&f.name, "catalog", "", "name of a catalog in the setting TABLESWEEP_CATALOGS")
+	flags.StringVar(&f.table, "table", "", "the index table")
+	flags.StringVar(&f.indexKeys, "index-keys", "", "the index keys, such as eid,npi,ssn:digits")
+	flags.StringVar(&f.rowKey, "row-key", "", "the field that sorts records, such as lastname")
+	flags.StringVar(&f.wal, "wal", "", "the table of the log")
+	c.AddCommand(catalogInsertCommand(&f), catalogQueryCommand(&f), catalogDeleteCommand(&f), catalogChangesCommand(&f),
+		catalogRecoverCommand(&f), catalogCheckCommand(&f))
+	return c
+}
+
+// settings returns the settings of the catalog, flags going before the environment.
+func (f *catalogFlags) settings() (config.Catalog, error) {
+	given := map[string]string{
+		"TABLE_CATALOG_NAME":       cmp.Or(f.table, os.Getenv("TABLE_CATALOG_NAME")),
+		"TABLE_CATALOG_INDEX_KEYS": cmp.Or(f.indexKeys, os.Getenv("TABLE_CATALOG_INDEX_KEYS")),
+		"TABLE_CATALOG_ROW_KEY":    cmp.Or(f.rowKey, os.Getenv("TABLE_CATALOG_ROW_KEY")),
+		"TABLE_CATALOG_WAL_NAME":   cmp.Or(f.wal, os.Getenv("TABLE_CATALOG_WAL_NAME")),
+		"TABLESWEEP_CATALOGS":      "",
+	}
+	if f.table != "" {
+		given["TABLE_CATALOG_WAL_NAME"] = f.wal // the environment's is that of another table
+	}
+	if f.name != "" {
+		if f.table+f.indexKeys+f.rowKey+f.wal != "" {
+			return config.Catalog{}, usagef("--catalog names a catalog that has its own --table, --index-keys, --row-key and --wal; leave them out")
+		}
+		given = map[string]string{"TABLE_CATALOG_NAME": ""}
+	}
+	all, err := config.LoadCatalogs(func(setting string) string {
+		if v, ok := given[setting]; ok {
+			return v
+		}
+		return os.Getenv(setting)
+	})
+	for _, c := range all {
+		if c.Name == f.name {
+			return c, nil
+		}
+	}
+	switch {
+	case err != nil:
+		return config.Catalog{}, hinted{usageError{err}, "--table, --index-keys, --row-key and --wal go before the settings TABLE_CATALOG_…"}
+	case f.name != "":
+		return config.Catalog{}, usagef("--catalog %s: the setting TABLESWEEP_CATALOGS has no such catalog", f.name)
+	}
+	return config.Catalog{}, usagef("which catalog? Give --table, --index-keys and --row-key, or --catalog NAME")
+}
+
+// with calls fn with the catalog, and waits for what that leaves going on.
+func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
+	settings, err := f.settings()
+	if err != nil {
+		return err
+	}
+	account, err := openAccount("connection", cmp.Or(f.connection, settings.Setting))
+	if err != nil {
+		return err
+	}
+	cat := newCatalog(account, settings)
+	defer cat.Close()
+	err = fn(catalogLog(c).WithContext(c.Context()), cat)
+	if err != nil && c.Context().Err() != nil && !errors.Is(err, sweep.ErrInterrupted) {
+		return fmt.Errorf("%w: %w", sweep.ErrInterrupted, err)
+	}
+	return err
+}
+
+// catalogLog returns a logger that writes for people, on stderr.
+func catalogLog(c *cobra.Command) zerolog.Logger {
+	return zerolog.New(zerolog.ConsoleWriter{
+		Out: c.ErrOrStderr(), NoColor: true, PartsOrder: []string{zerolog.MessageFieldName},
+		FormatMessage: func(m any) string { return fmt.Sprintf("tablesweep: %v:", m) },
+	}).Level(zerolog.InfoLevel)
+}
+
+// exists returns an error unless the catalog's index table exists, so that a mistyped
+// name doesn't make one.
+func exists(ctx context.Context, cat *catalog.Catalog) error {
+	_, err := cat.Index.Query(ctx, storage.Query{Top: 1, Select: []string{}})
+	return err
+}
+
+// selection says which records a command is about.
+type selection struct {
+	rowFrom, rowTo string
+}
+
+func (s *selection) add(c *cobra.Command) {
+	c.Flags().StringVar(&s.rowFrom, "row-from", "", "only records whose sort value is this or behind it")
+	c.Flags().StringVar(&s.rowTo, "row-to", "", "only records whose sort value is this, starts with it, or is ahead of it")
+}
+
+// query reads arguments such as eid=F314.
+func (s *selection) query(args []string) (catalog.Query, error) {
+	q := catalog.Query{Keys: map[string]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if _, twice := q.Keys[key]; !ok || twice || value == "" {
+			return q, usagef("%q: say what to find by an index key and its value, such as eid=F314, each key once", arg)
+		}
+		q.Keys[key] = value
+	}
+	if len(args) == 0 {
+		return q, usagef("say what to find by an index key and its value, such as eid=F314")
+	}
+	return q, nil
+}
+
+// what describes the records for a question.
+func (s *selection) what(args []string) string {
+	text := "the records with " + strings.Join(args, " and ")
+	if s.rowFrom != "" {
+		text += fmt.Sprintf(", from %q", s.rowFrom)
+	}
+	if s.rowTo != "" {
+		text += fmt.Sprintf(", up to %q", s.rowTo)
+	}
+	return text
+}
+
+// asUsage makes an error that is the caller's a usage error.
+func asUsage(err error) error {
+	var p *problem.Error
+	if errors.As(err, &p) && p.Kind == problem.Invalid {
+		return usageError{err}
+	}
+	return err
+}

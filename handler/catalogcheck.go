@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/problem"
+)
+
+const catalogChangesHelp = `Print the changes of a catalog, the newest first, one JSON object a line. They are kept
+for 30 days, or as the setting TABLESWEEP_CATALOGS says.
+
+` + catalogConnectionHelp
+
+func catalogChangesCommand(f *catalogFlags) *cobra.Command {
+	var p page
+	c := &cobra.Command{
+		Use:     "changes",
+		Short:   "Print the newest changes",
+		Long:    catalogChangesHelp,
+		Example: "  handler catalog changes --top 10",
+		Args:    noArgs,
+	}
+	p.add(c, "changes")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := p.check(); err != nil {
+			return err
+		}
+		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+			if err := cat.Fits(ctx); err != nil {
+				return err
+			}
+			changes, next, err := cat.Changes(ctx, p.top, p.cursor)
+			if err != nil {
+				return asUsage(err)
+			}
+			items := make([]any, len(changes))
+			for i, ch := range changes {
+				items[i] = ch
+			}
+			return p.print(c, "changes", items, next)
+		})
+	}
+	return c
+}
+
+const catalogRecoverHelp = `Complete writes that a crash left unfinished. The app does it every minute, with those
+that are older than half a minute; this command does it with all, at once, and tries
+again those that could not be applied.
+
+With --since it also applies the changes since then again, to repair an index table
+that was damaged or set back.
+
+` + catalogConnectionHelp
+
+const catalogRecoverExamples = `  handler catalog recover
+  handler catalog recover --since 2h
+  handler catalog recover --since 2026-02-15T10:30:00Z`
+
+func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
+	var since string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "recover",
+		Short:   "Complete unfinished writes",
+		Long:    catalogRecoverHelp,
+		Example: catalogRecoverExamples,
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			from, err := parseSince(since, time.Now())
+			if err != nil {
+				return err
+			}
+			return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+				r, err := cat.Recover(ctx, from)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					err = json.NewEncoder(c.OutOrStdout()).Encode(r)
+				} else {
+					_, err = fmt.Fprintf(c.OutOrStdout(), "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
+				}
+				if err == nil && r.Parked > 0 {
+					err = hinted{fmt.Errorf("%d writes can't be applied", r.Parked), "catalog check lists them with their reasons"}
+				}
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&since, "since", "", "a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return c
+}
+
+// parseSince reads a time, a date, or a duration before now; empty is the zero time.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, usagef("--since is %q, want a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h", text)
+}
+
+const catalogCheckHelp = `Compare a catalog's index rows with each other and with its log. What is wrong is
+printed, a line for each, and a summary.
+
+--repair makes all rows of a record those of its newest write. It also takes over
+records that another program wrote, and moves all records if the index keys or the row
+key have changed; for this, writers are stopped, and the app has to be started again
+with the new settings. It may be interrupted, and run again.
+
+Exits with 1 if something stays wrong.
+
+` + catalogConnectionHelp
+
+const catalogCheckExamples = `  handler catalog check
+  handler catalog check --repair
+  handler catalog check --index-keys eid,npi,email --repair`
+
+// catalogCheckOptions are the flags of the command catalog check.
+type catalogCheckOptions struct {
+	*catalogFlags
+	repair, all, json bool
+}
+
+func catalogCheckCommand(f *catalogFlags) *cobra.Command {
+	o := catalogCheckOptions{catalogFlags: f}
+	c := &cobra.Command{
+		Use:     "check",
+		Short:   "Find what is wrong with a catalog, and repair it",
+		Long:    catalogCheckHelp,
+		Example: catalogCheckExamples,
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return runCatalogCheck(c, o) },
+	}
+	flags := c.Flags()
+	flags.BoolVar(&o.repair, "repair", false, "repair it")
+	flags.BoolVar(&o.all, "all", false, fmt.Sprintf("print all that is wrong, not just %d of it", maxListed))
+	flags.BoolVar(&o.json, "json", false, "print all that is wrong as JSON objects, and the summary as the last one")
+	return c
+}
+
+func runCatalogCheck(c *cobra.Command, o catalogCheckOptions) error {
+	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+		if err := exists(ctx, cat); err != nil {
+			return err
+		}
+		// It makes the log's table, if there is none. That the schema is another one
+		// is what is to be repaired, or told as records in the wrong places.
+		var p *problem.Error
+		if err := cat.Prepare(ctx); err != nil && (!errors.As(err, &p) || p.Kind != problem.Conflict) {
+			return err
+		} else if err != nil && !o.repair {
+			fmt.Fprintf(c.ErrOrStderr(), "tablesweep: warning: %v\n", err)
+		}
+		out := json.NewEncoder(c.OutOrStdout())
+		out.SetEscapeHTML(false)
+		var printing error
+		listed := 0
+		sum, err := cat.Check(ctx, o.repair, func(f catalog.Finding) {
+			switch listed++; {
+			case o.json:
+				printing = errors.Join(printing, out.Encode(f))
+			case o.all || listed <= maxListed:
+				_, err := fmt.Fprintln(c.OutOrStdout(), findingText(f))
+				printing = errors.Join(printing, err)
+			}
+		})
+		if err := errors.Join(err, printing); err != nil {
+			return err
+		}
+		return o.summary(c, out, sum, listed)
+	})
+}
+
+func findingText(f catalog.Finding) string {
+	text := fmt.Sprintf("PartitionKey %q RowKey %q: %s", f.Partition, f.Row, f.Problem)
+	if f.Repaired {
+		text += " (repaired)"
+	}
+	return text
+}
+
+// summary prints the sum of a check, and returns an error if something stays wrong.
+func (o *catalogCheckOptions) summary(c *cobra.Command, out *json.Encoder, sum catalog.Checked, listed int) error {
+	var err error
+	if o.json {
+		err = out.Encode(map[string]catalog.Checked{"summary": sum})
+	} else {
+		if listed > maxListed && !o.all {
+			fmt.Fprintf(c.ErrOrStderr(), "tablesweep: warning: %d of %d problems are listed; --all lists the others\n", maxListed, listed)
+		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "%d records in %d rows, %d writes pending: %d problems, %d repaired; %d rows of unknown records, %d records in places of another schema\n",
+			sum.Records, sum.Rows, sum.Pending, sum.Problems, sum.Repaired, sum.Untracked, sum.Moved)
+	}
+	if left := sum.Problems - sum.Repaired; err == nil && left > 0 {
+		err = fmt.Errorf("%d problems are left", left)
+		if !o.repair {
+			err = hinted{err, "--repair repairs what can be repaired"}
+		}
+	}
+	return err
+}

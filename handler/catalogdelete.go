@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/record"
+)
+
+const catalogDeleteHelp = `Delete the records that have the value of an index key; with several, all must match.
+
+--dry-run counts the records that would be deleted. Without it the command asks before
+it starts, unless --yes is given.
+
+` + catalogConnectionHelp
+
+const catalogDeleteExamples = `  handler catalog delete eid=F314 --dry-run
+  handler catalog delete email=faux@example.com --yes
+  handler catalog delete --catalog visits eid=F314 --row-to 2025 --yes`
+
+// catalogDeleteOptions are the flags of the command catalog delete.
+type catalogDeleteOptions struct {
+	*catalogFlags
+	selection
+	dryRun, yes, json bool
+}
+
+func catalogDeleteCommand(f *catalogFlags) *cobra.Command {
+	o := catalogDeleteOptions{catalogFlags: f}
+	c := &cobra.Command{
+		Use:     "delete KEY=VALUE…",
+		Short:   "Delete records by index keys",
+		Long:    catalogDeleteHelp,
+		Example: catalogDeleteExamples,
+		RunE:    func(c *cobra.Command, args []string) error { return runCatalogDelete(c, o, args) },
+	}
+	o.selection.add(c)
+	flags := c.Flags()
+	flags.BoolVar(&o.dryRun, "dry-run", false, "delete nothing; count the records")
+	flags.BoolVar(&o.yes, "yes", false, "don't ask")
+	flags.BoolVar(&o.json, "json", false, "print the number as JSON")
+	return c
+}
+
+func runCatalogDelete(c *cobra.Command, o catalogDeleteOptions, args []string) error {
+	q, err := o.query(args)
+	if err != nil {
+		return err
+	}
+	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+		if err := cat.Writable(ctx); err != nil {
+			return err
+		}
+		if o.dryRun {
+			return o.count(ctx, c, cat, q)
+		}
+		if !o.yes {
+			if err := confirmDelete(c, o.what(args), cat.Index.String(), cat.Index.Name()); err != nil {
+				return err
+			}
+		}
+		n, err := cat.Delete(ctx, q)
+		if err != nil {
+			return asUsage(err)
+		}
+		if o.json {
+			return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int{"deleted": n})
+		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "deleted %d records\n", n)
+		return err
+	})
+}
+
+// count tells what would be deleted.
+func (o *catalogDeleteOptions) count(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Query) error {
+	records := 0
+	err := eachRecord(ctx, cat, q, func(int, record.Record) error { records++; return nil })
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int{"records": records})
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "would delete %d records of %s\n", records, cat.Index)
+	return err
+}

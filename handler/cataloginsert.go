@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/sweep"
+)
+
+const catalogInsertHelp = `Insert records: JSON objects, given as arguments or, one a line, in a file or on stdin.
+
+Each record's line is printed with what became of it: inserted, unchanged if it was
+there already with the same contents, replaced with --replace, or refused. One that
+is refused is told on stderr with the reason, and stops no other: such as one that is
+there with other contents. Records are written several at once, those with the same first
+index key one after the other. What was interrupted can be run again.
+
+` + catalogConnectionHelp
+
+const catalogInsertExamples = `  handler catalog insert '{"eid":"F314","npi":1414213562,"lastname":"Faux"}'
+  handler catalog insert --file people.jsonl
+  handler catalog insert --replace --json < people.jsonl`
+
+// insertOptions are the flags of the command catalog insert.
+type insertOptions struct {
+	*catalogFlags
+	file, once    string
+	replace, json bool
+	workers       int
+}
+
+func catalogInsertCommand(f *catalogFlags) *cobra.Command {
+	o := insertOptions{catalogFlags: f}
+	c := &cobra.Command{
+		Use:     "insert [RECORD…]",
+		Short:   "Insert records, or replace them",
+		Long:    catalogInsertHelp,
+		Example: catalogInsertExamples,
+		RunE:    func(c *cobra.Command, args []string) error { return runCatalogInsert(c, o, args) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&o.file, "file", "", "file with a record a line; - is stdin, which is read if there are no records among the arguments")
+	flags.StringVar(&o.once, "idempotency-key", "", "of a single record: with the same key and record, nothing is done for a day")
+	flags.BoolVar(&o.replace, "replace", false, "put each record in the place of the one with the same first index key, which must be there")
+	flags.BoolVar(&o.json, "json", false, "print a JSON object for each record")
+	flags.IntVar(&o.workers, "workers", 16, "most records under way at once")
+	return c
+}
+
+func runCatalogInsert(c *cobra.Command, o insertOptions, args []string) error {
+	switch {
+	case o.workers < 1:
+		return usagef("--workers is %d, want at least 1", o.workers)
+	case o.once != "" && (len(args) != 1 || o.replace):
+		return usagef("--idempotency-key is for inserting one record, given as an argument")
+	case len(args) > 0 && o.file != "":
+		return usagef("records are arguments or in a --file, not both")
+	}
+	input, err := o.open(c, args)
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+		if err := cat.Prepare(ctx); err != nil {
+			return err
+		}
+		if err := cat.Writable(ctx); err != nil {
+			return err
+		}
+		in := inserter{Catalog: cat, options: o, out: json.NewEncoder(c.OutOrStdout()), cmd: c}
+		in.out.SetEscapeHTML(false)
+		return in.run(ctx, input)
+	})
+}
+
+// open returns what holds the records, one a line.
+func (o *insertOptions) open(c *cobra.Command, args []string) (io.ReadCloser, error) {
+	if len(args) > 0 {
+		for i, a := range args {
+			args[i] = strings.ReplaceAll(a, "\n", " ") // no JSON string has one
+		}
+		return io.NopCloser(strings.NewReader(strings.Join(args, "\n"))), nil
+	}
+	if o.file != "" && o.file != "-" {
+		f, err := os.Open(o.file)
+		if err != nil {
+			return nil, usagef("--file: %w", err)
+		}
+		return f, nil
+	}
+	if in, ok := c.InOrStdin().(*os.File); ok && o.file == "" && isatty.IsTerminal(in.Fd()) {
+		return nil, usagef("give records as arguments, or a --file")
+	}
+	return io.NopCloser(c.InOrStdin()), nil
+}
+
+// inserter writes records.
+type inserter struct {
+	*catalog.Catalog
+	options insertOptions
+	cmd     *cobra.Command
+	out     *json.Encoder
+	refused failedRows
+}
+
+// outcome is what became of a record.
+type outcome struct {
+	Line    int    `json:"line"`
+	Outcome string `json:"outcome"`
+	Reason  string `json:"reason,omitempty"`
+	err     error  // not about this record alone
+}
+
+// refusedRecords ends a command that is done but for some records.
+type refusedRecords struct{ failedRows }
+
+func (r refusedRecords) Error() string {
+	return fmt.Sprintf("%d records were refused", int64(r.failedRows))
+}
+
+func (r refusedRecords) Unwrap() error { return r.failedRows }
+
+// begun is a line whose record is being written.
+type begun struct {
+	line   int
+	record record.Record
+	done   chan outcome // gets one
+}
+
+// run writes the records of the input, and prints what becomes of them in the order
+// of the lines. Interrupted, it finishes what it has begun.
+func (in *inserter) run(ctx context.Context, input io.Reader) error {
+	most := 4 * in.options.workers // lines begun and not yet printed
+	workers, wait := in.start(context.WithoutCancel(ctx), most)
+	defer wait()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	lines := make(chan eventLine)
+	var unread error // set before lines is closed
+	go func() {      // ends with the input, or the process
+		defer close(lines)
+		unread = readLines(reading, input, lines)
+	}()
+	var queue []begun
+	var failed error
+	interrupted := ctx.Done()
+	for lines != nil || len(queue) > 0 {
+		next, oldest := lines, chan outcome(nil)
+		if len(queue) >= most {
+			next = nil
+		}
+		if len(queue) > 0 {
+			oldest = queue[0].done
+		}
+		select {
+		case l, ok := <-next:
+			switch {
+			case ok:
+				queue = append(queue, in.begin(l, workers))
+			case ctx.Err() == nil:
+				failed, lines = unread, nil
+			default: // it is no longer read
+				lines = nil
+			}
+		case o := <-oldest:
+			o.Line, queue = queue[0].line, queue[1:]
+			if err := in.print(o); err != nil && failed == nil {
+				failed, lines = err, nil
+			}
+		case <-interrupted:
+			failed, lines, interrupted = sweep.ErrInterrupted, nil, nil
+		}
+	}
+	switch {
+	case failed == nil && ctx.Err() != nil:
+		return sweep.ErrInterrupted
+	case failed == nil && in.refused > 0:
+		return refusedRecords{in.refused}
+	}
+	return failed
+}
+
+// start starts the workers, each of which takes up to most records without making
+// who sends them wait. wait ends them.
+func (in *inserter) start(ctx context.Context, most int) (workers []chan begun, wait func()) {
+	var group sync.WaitGroup
+	for range in.options.workers {
+		work := make(chan begun, most)
+		workers = append(workers, work)
+		group.Go(func() {
+			for b := range work {
+				b.done <- in.write(ctx, b.record)
+			}
+		})
+	}
+	return workers, func() {
+		for _, work := range workers {
+			close(work)
+		}
+		group.Wait()
+	}
+}
+
+// begin gives a line's record to a worker. Those with the same first index key go to
+// the same worker, and so keep their order.
+func (in *inserter) begin(l eventLine, workers []chan begun) begun {
+	r, err := record.Parse(l.text)
+	b := begun{line: l.number, record: r, done: make(chan outcome, 1)}
+	if err != nil {
+		b.done <- outcomeOf("", err)
+		return b
+	}
+	first := in.Schema.Keys[0].Field
+	value := ""
+	for _, f := range r.Fields {
+		if strings.EqualFold(f.Name, first) {
+			value, _ = r.Get(f.Name)
+		}
+	}
+	partition, _, _ := in.Schema.Partition(first, value) // a wrong one is refused by the catalog
+	workers[index.Shard(partition, len(workers))] <- b
+	return b
+}
+
+func (in *inserter) write(ctx context.Context, r record.Record) outcome {
+	write, verb := func() (bool, error) { return in.Insert(ctx, r, in.options.once) }, "inserted"
+	if in.options.replace {
+		write, verb = func() (bool, error) { return in.Replace(ctx, r, nil) }, "replaced"
+	}
+	changed, err := write()
+	if !changed {
+		verb = "unchanged"
+	}
+	return outcomeOf(verb, err)
+}
+
+// outcomeOf tells errors that are about one record from others.
+func outcomeOf(verb string, err error) outcome {
+	var p *problem.Error
+	switch {
+	case err == nil:
+		return outcome{Outcome: verb}
+	case errors.As(err, &p) && problem.Status(err) < 500:
+		return outcome{Outcome: "refused", Reason: err.Error()}
+	}
+	return outcome{err: err}
+}
+
+func (in *inserter) print(o outcome) error {
+	if o.err != nil {
+		return fmt.Errorf("line %d: %w", o.Line, o.err)
+	}
+	if o.Reason != "" {
+		in.refused++
+		fmt.Fprintf(in.cmd.ErrOrStderr(), "tablesweep: refused: line %d: %s\n", o.Line, o.Reason)
+	}
+	if in.options.json {
+		return in.out.Encode(o)
+	}
+	_, err := fmt.Fprintf(in.cmd.OutOrStdout(), "%d %s\n", o.Line, o.Outcome)
+	return err
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// printed is a stdout that hands over each line.
+type printed chan string
+
+func (p printed) Write(b []byte) (int, error) {
+	p <- string(b)
+	return len(b), nil
+}
+
+func newInserter(t *testing.T, workers int, stdout io.Writer) *inserter {
+	t.Helper()
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := storage.ParseConnection(em.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := storage.Open(c, storage.Options{Transport: em.Transport()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := index.Parse("eid", "at")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cat := catalog.New(catalog.Options{Name: "people", Index: a.Table("People"), Log: a.Table("PeopleWAL"), Schema: schema})
+	t.Cleanup(cat.Close)
+	if err := cat.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cmd := &cobra.Command{}
+	cmd.SetOut(stdout)
+	cmd.SetErr(io.Discard)
+	return &inserter{Catalog: cat, options: insertOptions{workers: workers}, cmd: cmd, out: json.NewEncoder(stdout)}
+}
+
+// The last line of a record counts, however many records are under way.
+func TestInsertKeepsTheOrderOfARecord(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	in := newInserter(t, 8, &out)
+	last := map[int]int{}
+	var input strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&input, "{\"eid\":\"Person%d\",\"at\":\"x\"}\n", i)
+	}
+	if err := in.run(t.Context(), strings.NewReader(input.String())); err != nil {
+		t.Fatal(err)
+	}
+	input.Reset()
+	for n := range 100 {
+		who := rand.IntN(5)
+		last[who] = n
+		fmt.Fprintf(&input, "{\"eid\":\"%s%d\",\"at\":\"x\",\"n\":%d}\n", []string{"person", "PERSON"}[n%2], who, n)
+	}
+	in.options.replace = true
+	if err := in.run(t.Context(), strings.NewReader(input.String())); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(out.String(), "replaced\n"); got != 100 {
+		t.Errorf("%d lines tell a replacement, want 100:\n%s", got, &out)
+	}
+	for who, n := range last {
+		r, err := in.Find(t.Context(), catalog.Query{Keys: map[string]string{"eid": fmt.Sprint("person", who)}})
+		if err != nil || len(r.Records) != 1 {
+			t.Fatalf("%v, %v", r.Records, err)
+		}
+		if got, _ := r.Records[0].Get("n"); got != fmt.Sprint(n) {
+			t.Errorf("person %d has n %s, and its last line %d", who, got, n)
+		}
+	}
+}
+
+// An interrupt ends the command though its input goes on, and what was begun is done
+// and told.
+func TestInsertInterrupted(t *testing.T) {
+	t.Parallel()
+	out := make(printed, 1000)
+	in := newInserter(t, 2, out)
+	ctx, interrupt := context.WithCancel(t.Context())
+	input, user := io.Pipe()
+	defer user.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- in.run(ctx, input) }()
+	for i := range 3 {
+		if _, err := fmt.Fprintf(user, "{\"eid\":\"%d\",\"at\":\"x\"}\n", i); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-out; got != fmt.Sprintf("%d inserted\n", i+1) {
+			t.Errorf("line %d: %q", i+1, got)
+		}
+	}
+	interrupt()
+	if err := <-ended; !errors.Is(err, sweep.ErrInterrupted) || exitCode(err) != exitInterrupted {
+		t.Errorf("got %v with exit code %d, want an interrupt", err, exitCode(err))
+	}
+}
+
+// What is not about one record ends the command.
+func TestInsertStopsAtFailures(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	in := newInserter(t, 2, &out)
+	if err := in.run(t.Context(), strings.NewReader(strings.Repeat(`{"eid":"1","at":"x"}`+"\n", 3)+strings.Repeat("x", maxLineBytes+1))); err == nil || !strings.Contains(err.Error(), "line 4 is longer") || exitCode(err) != exitFailed {
+		t.Errorf("got %v, want the line that is too long", err)
+	}
+	if got := out.String(); got != "1 inserted\n2 unchanged\n3 unchanged\n" {
+		t.Errorf("printed\n%s", got)
+	}
+	out.Reset()
+	if err := in.Log.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var input strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&input, "{\"eid\":\"%d\",\"at\":\"x\"}\n", i+2)
+	}
+	err := in.run(t.Context(), strings.NewReader(input.String()))
+	if !storage.HasCode(err, "TableNotFound") || !strings.HasPrefix(err.Error(), "line 1: ") || out.Len() > 0 {
+		t.Errorf("got %v, printed %s; want the first line's failure", err, &out)
+	}
+}

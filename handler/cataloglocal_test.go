@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/emulator"
+)
+
+// localApp is the app of this repository, run by the local host in processes of its own.
+type localApp struct {
+	url string
+	cmd *exec.Cmd
+	log strings.Builder
+}
+
+// startApp runs the app with settings; ok is false if it ended instead of being ready.
+func startApp(t *testing.T, exe string, settings map[string]string, args ...string) (a *localApp, ok bool) {
+	t.Helper()
+	a = &localApp{cmd: exec.CommandContext(t.Context(), exe, append([]string{"local", "--root", "..", "--addr", "127.0.0.1:0"}, args...)...)}
+	a.cmd.Env = os.Environ()
+	for name, value := range settings {
+		a.cmd.Env = append(a.cmd.Env, name+"="+value)
+	}
+	a.cmd.Stderr = &a.log
+	pipe, err := a.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(pipe).ReadString('\n')
+	if err != nil {
+		_ = a.cmd.Wait()
+		return a, false
+	}
+	a.url = strings.TrimPrefix(strings.TrimSpace(line), "ready ")
+	return a, true
+}
+
+func (a *localApp) stop(t *testing.T) {
+	t.Helper()
+	if err := a.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if err := a.cmd.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v; stderr:\n%s", err, &a.log)
+	}
+}
+
+// call sends a request with the function key in the query, and wants the status and
+// the body.
+func (a *localApp) call(t *testing.T, method, path string, query url.Values, body string, status int, want string) {
+	t.Helper()
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("code", "KEY")
+	r, err := http.NewRequestWithContext(t.Context(), method, a.url+path+"?"+query.Encode(), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v; stderr:\n%s", method, path, err, &a.log)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if got := strings.TrimSpace(string(b)); err != nil || resp.StatusCode != status || !strings.HasPrefix(got, want) {
+		t.Errorf("%s %s: %v, status %d, body %s\nwant %d and %s", method, r.URL, err, resp.StatusCode, got, status, want)
+	}
+	if kind := resp.Header.Get("Content-Type"); (kind == "application/problem+json") != (status >= 400) {
+		t.Errorf("%s %s: Content-Type %q with status %d", method, path, kind, resp.StatusCode)
+	}
+}
+
+// TestCatalogInTheApp uses the catalog through the host, by several handler processes.
+func TestCatalogInTheApp(t *testing.T) {
+	t.Parallel()
+	exe := filepath.Join(t.TempDir(), "handler.exe")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	settings := map[string]string{
+		"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid,npi,ssn:digits", "TABLE_CATALOG_ROW_KEY": "lastname",
+		"TABLESWEEP_CATALOGS": `{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at:newest"}}`,
+	}
+	args := []string{"--storage", server.ConnectionString(), "--instances", "2", "--keys=KEY,MASTER"}
+	a, ok := startApp(t, exe, settings, args...)
+	if !ok {
+		t.Fatalf("not ready; stderr:\n%s", &a.log)
+	}
+	const (
+		people = "/api/catalog/records"
+		faux   = `{"eid":"F314","lastname":"O'Hara/Łódź","npi":1414213562,"score":3.0,"ssn":"123-45-6789"}`
+		moved  = `{"eid":"F314","lastname":"O'Hara/Łódź","npi":7}`
+	)
+	all := func(records string) string { return `{"records":[` + records + `]}` }
+	a.call(t, "POST", people, nil, faux, 201, faux)
+	a.call(t, "POST", people, nil, faux, 200, faux)
+	for key, value := range map[string]string{"eid": "f314", "NPI": "1414213562", "ssn": "123 45 6789"} {
+		a.call(t, "GET", people, url.Values{key: {value}, "row_from": {"o'hara/ł"}}, "", 200, all(faux))
+	}
+	a.call(t, "PUT", people, nil, moved, 200, moved)
+	a.call(t, "GET", people, url.Values{"npi": {"7"}}, "", 200, all(moved))
+	a.call(t, "GET", people, url.Values{"ssn": {"123456789"}}, "", 200, all(""))
+	a.call(t, "POST", people, nil, strings.Replace(moved, "7}", `7,"x":1}`, 1), 409, `{"title":"Conflict","status":409,`)
+	a.call(t, "POST", people, nil, `{"lastname":"Faux"}`, 400, `{"title":"Bad Request","status":400,"field":"eid",`)
+	a.call(t, "GET", "/api/catalog/nobody/records", url.Values{"eid": {"1"}}, "", 404, `{"title":"Not Found"`)
+	a.call(t, "DELETE", people, url.Values{"eid": {"F314"}}, "", 200, `{"deleted":1}`)
+	a.call(t, "GET", people, url.Values{"eid": {"F314"}}, "", 200, all(""))
+	a.call(t, "POST", "/api/catalog/visits/records", nil, `{"at":"2026-02-03","eid":"F314"}`, 201, `{"at"`)
+	a.wantChanges(t, "delete replace insert")
+	a.stop(t)
+
+	// Another schema is refused at the start, and the old one is taken again.
+	settings["TABLE_CATALOG_INDEX_KEYS"] = "eid,npi"
+	if a, ok := startApp(t, exe, settings, args...); ok {
+		a.stop(t)
+		t.Error("the app starts with another schema")
+	} else if log := a.log.String(); !strings.Contains(log, "TABLE_CATALOG_INDEX_KEYS") || !strings.Contains(log, "handler catalog check --repair") || a.cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("exit code %d; stderr:\n%s", a.cmd.ProcessState.ExitCode(), log)
+	}
+	settings["TABLE_CATALOG_INDEX_KEYS"] = "EID,NPI:lower,ssn:digits"
+	if a, ok = startApp(t, exe, settings, args...); !ok {
+		t.Fatalf("not ready again; stderr:\n%s", &a.log)
+	}
+	a.call(t, "GET", "/api/catalog/visits/records", url.Values{"eid": {"f314"}}, "", 200, all(`{"at":"2026-02-03","eid":"F314"}`))
+	a.stop(t)
+}
+
+// wantChanges waits until the default catalog's changes, the newest first, are of these
+// kinds: they are listed a moment after a write is answered.
+func (a *localApp) wantChanges(t *testing.T, want string) {
+	t.Helper()
+	var kinds []string
+	for range 100 {
+		resp, err := http.Get(a.url + "/api/catalog/changes?top=5&code=KEY")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list struct{ Changes []struct{ Kind string } }
+		err = json.NewDecoder(resp.Body).Decode(&list)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds = nil
+		for _, c := range list.Changes {
+			kinds = append(kinds, c.Kind)
+		}
+		if strings.Join(kinds, " ") == want {
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // other processes' time
+	}
+	t.Errorf("changes %v, want %s", kinds, want)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/record"
+)
+
+const catalogQueryHelp = `Find records by the value of an index key; with several, all must match. They are
+printed one JSON object a line, sorted by the row key.
+
+If there are more than --top, the cursor that gets the following ones is told on
+stderr. --all gets all of them.
+
+` + catalogConnectionHelp
+
+const catalogQueryExamples = `  handler catalog query eid=F314
+  handler catalog query eid=F314 npi=1414213562 --json
+  handler catalog query --catalog visits eid=F314 --row-from 2026-01 --row-to 2026-02 --all`
+
+// catalogQueryOptions are the flags of the command catalog query.
+type catalogQueryOptions struct {
+	*catalogFlags
+	selection
+	page
+	all bool
+}
+
+// page says which of several records, or changes, are printed.
+type page struct {
+	top    int
+	cursor string
+	json   bool
+}
+
+func (p *page) add(c *cobra.Command, what string) {
+	c.Flags().IntVar(&p.top, "top", catalog.DefaultTop, fmt.Sprintf("most %s printed, 1 to %d", what, catalog.MaxTop))
+	c.Flags().StringVar(&p.cursor, "cursor", "", "go on where the command that told this cursor ended")
+	c.Flags().BoolVar(&p.json, "json", false, "print one JSON object with all of them and the cursor")
+}
+
+// check returns an error if top is not possible.
+func (p *page) check() error {
+	if p.top < 1 || p.top > catalog.MaxTop {
+		return usagef("--top is %d, want 1 to %d", p.top, catalog.MaxTop)
+	}
+	return nil
+}
+
+// print prints what was found, items under that name, and the cursor.
+func (p *page) print(c *cobra.Command, name string, items []any, cursor string) error {
+	out := json.NewEncoder(c.OutOrStdout())
+	out.SetEscapeHTML(false)
+	if p.json {
+		answer := map[string]any{name: append([]any{}, items...)}
+		if cursor != "" {
+			answer["cursor"] = cursor
+		}
+		return out.Encode(answer)
+	}
+	for _, item := range items {
+		if err := out.Encode(item); err != nil {
+			return err
+		}
+	}
+	if cursor != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "tablesweep: there are more %s: --cursor %s\n", name, cursor)
+	}
+	return nil
+}
+
+func catalogQueryCommand(f *catalogFlags) *cobra.Command {
+	o := catalogQueryOptions{catalogFlags: f}
+	c := &cobra.Command{
+		Use:     "query KEY=VALUE…",
+		Short:   "Find records by index keys",
+		Long:    catalogQueryHelp,
+		Example: catalogQueryExamples,
+		RunE:    func(c *cobra.Command, args []string) error { return runCatalogQuery(c, o, args) },
+	}
+	o.selection.add(c)
+	o.page.add(c, "records")
+	c.Flags().BoolVar(&o.all, "all", false, "print all of them")
+	return c
+}
+
+func runCatalogQuery(c *cobra.Command, o catalogQueryOptions, args []string) error {
+	q, err := o.query(args)
+	if err != nil {
+		return err
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	if o.all && c.Flags().Changed("top") {
+		return usagef("--top and --all exclude each other")
+	}
+	q.Top, q.Cursor = o.top, o.cursor
+	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+		if err := cat.Fits(ctx); err != nil {
+			return err
+		}
+		if o.all {
+			return o.printAll(ctx, c.OutOrStdout(), cat, q)
+		}
+		found, err := cat.Find(ctx, q)
+		if err != nil {
+			return asUsage(err)
+		}
+		items := make([]any, len(found.Records))
+		for i, r := range found.Records {
+			items[i] = r
+		}
+		return o.print(c, "records", items, found.Cursor)
+	})
+}
+
+// printAll prints all records, holding one page of them at a time.
+func (o *catalogQueryOptions) printAll(ctx context.Context, w io.Writer, cat *catalog.Catalog, q catalog.Query) error {
+	out := bufio.NewWriter(w) // its errors are told by Flush
+	if o.json {
+		out.WriteString(`{"records":[`)
+	}
+	err := eachRecord(ctx, cat, q, func(n int, r record.Record) error {
+		if o.json && n > 0 {
+			out.WriteByte(',')
+		}
+		out.Write(r.AppendJSON(nil))
+		if !o.json {
+			return out.WriteByte('\n')
+		}
+		return nil
+	})
+	if err == nil && o.json {
+		out.WriteString("]}\n")
+	}
+	return errors.Join(err, out.Flush())
+}
+
+// eachRecord calls fn with every record that the query finds, and its number.
+func eachRecord(ctx context.Context, cat *catalog.Catalog, q catalog.Query, fn func(n int, r record.Record) error) error {
+	q.Top = catalog.MaxTop
+	for n := 0; ; {
+		found, err := cat.Find(ctx, q)
+		if err != nil {
+			return asUsage(err)
+		}
+		for _, r := range found.Records {
+			if err := fn(n, r); err != nil {
+				return err
+			}
+			n++
+		}
+		if q.Cursor = found.Cursor; q.Cursor == "" {
+			return nil
+		}
+	}
+}

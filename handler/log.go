@@ -1,0 +1,178 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/storage"
+)
+
+const logHelp = `Append events to streams, and read them, the newest first.
+
+A stream is a named log in a table; it comes into being with its first event. An event
+is a JSON object, and gets an id, which is also its place in the stream.
+
+` + connectionHelp
+
+// logFlags name the table of streams, and how results are printed.
+type logFlags struct {
+	tableFlags
+	json bool
+}
+
+func (f *logFlags) add(c *cobra.Command) {
+	f.tableFlags.add(c)
+	table := c.Flags().Lookup("table")
+	table.Usage = "the table of streams"
+	table.DefValue, f.table = logtail.DefaultTable, logtail.DefaultTable
+}
+
+func (f *logFlags) open() (*storage.Table, *logtail.Streams, error) {
+	_, table, err := f.tableFlags.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	return table, logtail.New(logtail.Options{Table: table}), nil
+}
+
+func logCommand() *cobra.Command {
+	c := &cobra.Command{Use: "log", Short: "Append and read events, the newest first", Long: logHelp, Args: noArgs, RunE: func(c *cobra.Command, _ []string) error {
+		return usagef("log needs a command: append or tail")
+	}}
+	c.AddCommand(logAppendCommand(), logTailCommand())
+	return c
+}
+
+// streamArg takes the stream's name off the arguments.
+func streamArg(args []string) (stream string, rest []string, err error) {
+	if len(args) == 0 {
+		return "", nil, usagef("the stream's name is missing")
+	}
+	return args[0], args[1:], nil
+}
+
+// printEvent prints an event on a line.
+func printEvent(w io.Writer, e logtail.Event, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(e)
+	}
+	_, err := fmt.Fprintf(w, "%s %s\n", e.Time.Format("2006-01-02T15:04:05.0000000Z"), e.Record.AppendJSON(nil))
+	return err
+}
+
+const logTailHelp = `Read the newest events of a stream.
+
+The newest comes first. With --follow it comes last, and whatever is appended from then
+on follows below it, until the command is interrupted; no event is printed twice, and
+none is missed that can be read within --window of the time it has.
+
+An event's time is its writer's. --since takes a time (RFC 3339), how long ago that was,
+or an event's id, and then prints all events newer than that.
+
+` + connectionHelp
+
+const logTailExamples = `  handler log tail orders
+  handler log tail orders --follow
+  handler log tail orders --since 15m --json
+  handler log tail orders --since 2026-02-03T04:05:06Z --top 1000`
+
+// logTailOptions are the flags of the command log tail.
+type logTailOptions struct {
+	logFlags
+	top    int
+	since  string
+	follow bool
+	window time.Duration
+}
+
+func logTailCommand() *cobra.Command {
+	var o logTailOptions
+	c := &cobra.Command{
+		Use:     "tail STREAM",
+		Short:   "Read the newest events of a stream",
+		Long:    logTailHelp,
+		Example: logTailExamples,
+		RunE:    func(c *cobra.Command, args []string) error { return runLogTail(c, o, args) },
+	}
+	flags := c.Flags()
+	o.add(c)
+	flags.IntVar(&o.top, "top", 50, "events at most; with --since all, unless given")
+	flags.StringVar(&o.since, "since", "", "only events newer than this: a time, how long ago, or an id")
+	flags.BoolVar(&o.follow, "follow", false, "go on with events as they are appended")
+	flags.DurationVar(&o.window, "window", logtail.Window, "with --follow, how late an event may come to be still printed")
+	flags.BoolVar(&o.json, "json", false, "print each event as JSON with its id and time")
+	return c
+}
+
+func runLogTail(c *cobra.Command, o logTailOptions, args []string) error {
+	stream, rest, err := streamArg(args)
+	if err == nil {
+		err = noArgs(c, rest)
+	}
+	topGiven := c.Flags().Changed("top")
+	switch {
+	case err != nil:
+		return err
+	case o.top < 1:
+		return usagef("--top is %d, want at least 1", o.top)
+	case o.window <= 0:
+		return usagef("--window is %v, want a time above 0", o.window)
+	case o.follow && o.since != "" && topGiven:
+		return usagef("--follow begins with the --top newest or with all --since; give one of them")
+	case o.follow && o.top > logtail.MaxTop:
+		return usagef("--top is %d, want at most %d with --follow", o.top, logtail.MaxTop)
+	}
+	if ago, err := time.ParseDuration(o.since); err == nil {
+		o.since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
+	}
+	_, streams, err := o.open()
+	if err != nil {
+		return err
+	}
+	out := c.OutOrStdout()
+	show := func(e logtail.Event) error { return printEvent(out, e, o.json) }
+	if o.follow {
+		err := streams.Follow(c.Context(), stream, logtail.FollowOptions{Newest: o.top, Since: o.since, Window: o.window}, show)
+		if c.Context().Err() != nil {
+			return nil // that is how following ends
+		}
+		return err
+	}
+	if o.since != "" && !topGiven {
+		o.top = -1
+	}
+	return readNewest(c, streams, stream, logtail.Query{Since: o.since}, o.top, show)
+}
+
+// readNewest shows the newest n events, or all if n is negative, page by page.
+func readNewest(c *cobra.Command, s *logtail.Streams, stream string, q logtail.Query, n int, show func(logtail.Event) error) error {
+	for n != 0 {
+		q.Top = logtail.MaxTop
+		if n > 0 {
+			q.Top = min(n, logtail.MaxTop)
+		}
+		p, err := s.Read(c.Context(), stream, q)
+		if err != nil {
+			return err
+		}
+		for _, e := range p.Events {
+			if err := show(e); err != nil {
+				return err
+			}
+		}
+		if n > 0 {
+			n -= len(p.Events)
+		}
+		if q.Cursor = p.Cursor; q.Cursor == "" {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+const logAppendHelp = `Append events to a stream: those given as arguments, or else the lines of a
+file or of stdin, each a JSON object.
+
+The ids of the events are printed, in the order of the events. Lines are appended as they
+come, those that are waiting together; up to 100 of them are appended all or none. When
+the command fails, it tells how many were appended before, and which may be missing.
+
+` + connectionHelp
+
+const logAppendExamples = `  handler log append orders '{"order":17,"total":9.5}'
+  handler log append orders --file orders.jsonl --json
+  ./worker | handler log append worker`
+
+const maxLines = 1000 // appended by one call
+
+// logAppendOptions are the flags of the command log append.
+type logAppendOptions struct {
+	logFlags
+	file string
+}
+
+func logAppendCommand() *cobra.Command {
+	var o logAppendOptions
+	c := &cobra.Command{
+		Use:     "append STREAM [EVENT...]",
+		Short:   "Append events to a stream",
+		Long:    logAppendHelp,
+		Example: logAppendExamples,
+		RunE:    func(c *cobra.Command, args []string) error { return runLogAppend(c, o, args) },
+	}
+	o.add(c)
+	c.Flags().StringVar(&o.file, "file", "", "file with an event a line; - is stdin, which is read if there are no events among the arguments")
+	c.Flags().BoolVar(&o.json, "json", false, "print each event's id and time as JSON")
+	return c
+}
+
+func runLogAppend(c *cobra.Command, o logAppendOptions, args []string) error {
+	stream, events, err := streamArg(args)
+	if err != nil {
+		return err
+	}
+	table, streams, err := o.open()
+	if err != nil {
+		return err
+	}
+	a := &appender{cmd: c, table: table, streams: streams, stream: stream, json: o.json}
+	in := c.InOrStdin()
+	switch {
+	case len(events) > 0 && o.file != "":
+		return usagef("give events as arguments or by --file, not both")
+	case len(events) > 0:
+		for i, text := range events {
+			if err := a.add(eventLine{i + 1, []byte(text)}); err != nil {
+				return usageError{err}
+			}
+		}
+		return a.flush()
+	case o.file != "" && o.file != "-":
+		f, err := os.Open(o.file)
+		if err != nil {
+			return usagef("--file: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	return a.lines(in)
+}
+
+// appender appends lines.
+type appender struct {
+	cmd     *cobra.Command
+	table   *storage.Table
+	streams *logtail.Streams
+	stream  string
+	json    bool
+
+	waiting []record.Record
+	numbers []int // of the waiting events' lines
+	done    int   // events that were appended
+}
+
+// lines appends all lines of in, without waiting for more before it appends those that
+// are there.
+func (a *appender) lines(in io.Reader) error {
+	ctx, cancel := context.WithCancel(a.cmd.Context())
+	defer cancel()
+	lines := make(chan eventLine, maxLines)
+	var failed error // set before lines is closed
+	go func() {      // ends with the input, or the process
+		defer close(lines)
+		failed = readLines(ctx, in, lines)
+	}()
+	for {
+		select {
+		case l, ok := <-lines:
+			if !ok {
+				return errors.Join(a.flush(), failed)
+			}
+			if err := a.add(l); err != nil { // the lines ahead of it are none the worse
+				return a.failed(errors.Join(a.flush(), err))
+			}
+		case <-ctx.Done():
+			return a.failed(sweep.ErrInterrupted)
+		}
+		if len(lines) == 0 || len(a.waiting) == maxLines {
+			if err := a.flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (a *appender) add(l eventLine) error {
+	r, err := record.Parse(l.text)
+	if err != nil {
+		return fmt.Errorf("event %d: %w", l.number, err)
+	}
+	a.waiting = append(a.waiting, r)
+	a.numbers = append(a.numbers, l.number)
+	return nil
+}
+
+// flush appends the events that are waiting, and prints their ids.
+func (a *appender) flush() error {
+	if len(a.waiting) == 0 {
+		return nil
+	}
+	ctx := a.cmd.Context()
+	events, err := a.streams.Append(ctx, a.stream, a.waiting)
+	if storage.HasCode(err, "TableNotFound") { // before anything was written
+		if err = a.streams.Prepare(ctx); err == nil {
+			events, err = a.streams.Append(ctx, a.stream, a.waiting)
+		}
+	}
+	var partial *logtail.PartialError
+	if errors.As(err, &partial) {
+		for i, id := range partial.IDs {
+			if id == "" {
+				fmt.Fprintf(a.cmd.ErrOrStderr(), "tablesweep: failed: event %d may be missing\n", a.numbers[i])
+				continue
+			}
+			a.done++
+			if err := a.print(id); err != nil {
+				return err
+			}
+		}
+	}
+	if err != nil {
+		return a.failed(err)
+	}
+	a.done += len(events)
+	a.waiting, a.numbers = a.waiting[:0], a.numbers[:0]
+	for _, e := range events {
+		if err := a.print(e.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *appender) print(id string) error {
+	if !a.json {
+		_, err := fmt.Fprintln(a.cmd.OutOrStdout(), id)
+		return err
+	}
+	at, err := logtail.KeyTime(id)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(a.cmd.OutOrStdout()).Encode(struct {
+		ID   string    `json:"id"`
+		Time time.Time `json:"time"`
+	}{id, at})
+}
+
+// failed adds to an error how far the command got.
+func (a *appender) failed(err error) error {
+	if a.done == 0 {
+		return err
+	}
+	return hinted{err, fmt.Sprintf("%d events were appended; leave them out when you try again", a.done)}
+}

@@ -1,0 +1,243 @@
+package function
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+)
+
+// catalogRoute is the route of three functions, which differ by their methods.
+const catalogRoute = "catalog/{*path}"
+
+// Catalogs holds the app's catalogs by their names in addresses: /api/catalog/people/records
+// has those of people. The one called "" has its own at /api/catalog/records.
+type Catalogs map[string]*catalog.Catalog
+
+// served is a resource of a catalog, such as records, and what a method does there.
+type served struct {
+	method, resource string
+	serve            func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
+}
+
+// handler serves resources of every catalog.
+//
+// caller: whoever keeps records and looks them up.
+func (c Catalogs) handler(resources ...served) http.Handler {
+	r := chi.NewRouter()
+	r.NotFound(notFound)
+	r.MethodNotAllowed(notFound)
+	for _, s := range resources {
+		h := failing(func(w http.ResponseWriter, r *http.Request) error {
+			found, err := c.named(chi.URLParam(r, "name"))
+			if err != nil {
+				return err
+			}
+			return s.serve(found, w, r)
+		})
+		r.Method(s.method, "/"+s.resource, h)
+		r.Method(s.method, "/{name}/"+s.resource, h)
+	}
+	return r
+}
+
+func (c Catalogs) named(name string) (*catalog.Catalog, error) {
+	if found := c[name]; found != nil {
+		return found, nil
+	}
+	p := &problem.Error{Kind: problem.NotFound, Detail: "this app has no catalog without a name: setting TABLE_CATALOG_NAME makes one"}
+	if name != "" {
+		p.Detail = fmt.Sprintf("there is no catalog %q: setting TABLESWEEP_CATALOGS makes one", name)
+	}
+	if len(c) > 0 {
+		p.Detail += fmt.Sprintf("; there are %q", slices.Sorted(maps.Keys(c)))
+	}
+	return nil, p
+}
+
+func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	once, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	sent, err := readRecord(r)
+	if err != nil {
+		return err
+	}
+	created, err := c.Insert(r.Context(), sent, once)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	writeJSON(w, r, status, "application/json", sent)
+	return nil
+}
+
+func replaceRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
+	q, err := readQuery(c.Schema, r, "row_from", "row_to")
+	if err != nil {
+		return err
+	}
+	selector := &q
+	if len(q.Keys) == 0 && q.RowFrom == "" && q.RowTo == "" {
+		selector = nil
+	}
+	sent, err := readRecord(r)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Replace(r.Context(), sent, selector); err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", sent)
+	return nil
+}
+
+func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
+	q, err := readQuery(c.Schema, r, "row_from", "row_to", "top", "cursor")
+	if err != nil {
+		return err
+	}
+	found, err := c.Find(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", struct {
+		Records []record.Record `json:"records"`
+		Cursor  string          `json:"cursor,omitempty"`
+	}{found.Records, found.Cursor})
+	return nil
+}
+
+func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
+	q, err := readQuery(c.Schema, r, "row_from", "row_to")
+	if err != nil {
+		return err
+	}
+	deleted, err := c.Delete(r.Context(), q)
+	if err != nil && deleted > 0 {
+		p := *problem.Of(err)
+		p.Detail = fmt.Sprintf("%d records were deleted; of the others: %s", deleted, p.Detail)
+		return &p
+	}
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", map[string]int{"deleted": deleted})
+	return nil
+}
+
+func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
+	given, err := parameters(r, "top", "cursor")
+	if err != nil {
+		return err
+	}
+	top, err := readTop(given.Get("top"))
+	if err != nil {
+		return err
+	}
+	changes, next, err := c.Changes(r.Context(), top, given.Get("cursor"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", struct {
+		Changes []catalog.Change `json:"changes"`
+		Cursor  string           `json:"cursor,omitempty"`
+	}{append([]catalog.Change{}, changes...), next})
+	return nil
+}
+
+// idempotencyKey returns the request's Idempotency-Key, "" for none.
+func idempotencyKey(r *http.Request) (string, error) {
+	const name, maxLength = "Idempotency-Key", 255
+	given := r.Header.Values(name)
+	if len(given) == 0 {
+		return "", nil
+	}
+	visible := func(c rune) bool { return c > ' ' && c <= '~' }
+	if len(given) > 1 || given[0] == "" || len(given[0]) > maxLength || strings.ContainsFunc(given[0], func(c rune) bool { return !visible(c) }) {
+		return "", problem.Invalidf(name, "must be one header of 1 to %d visible ASCII characters", maxLength)
+	}
+	return given[0], nil
+}
+
+func readRecord(r *http.Request) (record.Record, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return record.Record{}, err
+	}
+	return record.Parse(body)
+}
+
+// readQuery reads the query string: values of index keys, whatever the case of
+// their names, and the allowed ones of row_from, row_to, top and cursor. The host's own
+// parameters pass, unless an index key has the name; callers then send their function
+// key as a header.
+func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Query, error) {
+	q := catalog.Query{Keys: map[string]string{}}
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		// What can't be read must not be passed over: it may be what narrows a deletion.
+		return q, &problem.Error{Kind: problem.Invalid, Detail: "the query string can't be read; escape & as %26, ; as %3B and % as %25", Err: err}
+	}
+	var keys []string
+	for _, k := range s.Keys {
+		keys = append(keys, k.Field)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		value := given.Get(name)
+		isKey := slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, name) })
+		switch {
+		case !isKey && (name == "code" || name == "clientId"):
+			continue
+		case !isKey && !slices.Contains(allowed, name):
+			return q, problem.Invalidf(name, "is not a parameter of this call; there are the index keys %s, and %s", strings.Join(keys, ", "), strings.Join(allowed, ", "))
+		case len(given[name]) > 1:
+			return q, problem.Invalidf(name, "is given %d times; give it once", len(given[name]))
+		case value == "" && name != "cursor":
+			return q, problem.Invalidf(name, "is empty; give it a value or leave it out")
+		}
+		switch {
+		case isKey:
+			q.Keys[name] = value
+		case name == "row_from":
+			q.RowFrom = value
+		case name == "row_to":
+			q.RowTo = value
+		case name == "cursor":
+			q.Cursor = value
+		default:
+			if q.Top, err = readTop(value); err != nil {
+				return q, err
+			}
+		}
+	}
+	return q, nil
+}
+
+func readTop(value string) (int, error) {
+	if value == "" {
+		return catalog.DefaultTop, nil
+	}
+	top, err := strconv.Atoi(value)
+	if err != nil || top < 1 || top > catalog.MaxTop {
+		return 0, problem.Invalidf("top", "must be a number from 1 to %d", catalog.MaxTop)
+	}
+	return top, nil
+}

@@ -1,0 +1,355 @@
+package function_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/function"
+	"tablesweep/internal/key"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/storage"
+)
+
+// records is the custom handler with two catalogs on embedded storage: a default one,
+// and visits, the newest first.
+type records struct {
+	http.Handler
+	app     function.App
+	account *storage.Account
+	asked   sync.Map // the names of the tables that requests were about
+}
+
+// watched is a transport that notes which tables are asked.
+type watched struct {
+	policy.Transporter
+	asked *sync.Map
+}
+
+func (w watched) Do(r *http.Request) (*http.Response, error) {
+	table, _, _ := strings.Cut(path.Base(r.URL.Path), "(")
+	w.asked.Store(table, true)
+	return w.Transporter.Do(r)
+}
+
+func newRecords(t *testing.T) *records {
+	t.Helper()
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := storage.ParseConnection(em.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &records{}
+	if a.account, err = storage.Open(c, storage.Options{Transport: watched{em.Transport(), &a.asked}}); err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Options{Own: a.account, StateTable: "tablesweep"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.app = function.App{Engine: e, Log: logtail.New(logtail.Options{Table: a.account.Table("log")}), Catalogs: function.Catalogs{
+		"":       a.catalog(t, "People", "eid,npi,ssn:digits", "lastname"),
+		"visits": a.catalog(t, "Visits", "eid", "at:newest"),
+	}}
+	if err := e.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.app.Log.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.Handler = function.Handler(function.Functions(a.app), zerolog.Nop())
+	return a
+}
+
+func (a *records) catalog(t *testing.T, table, keys, row string) *catalog.Catalog {
+	t.Helper()
+	schema, err := index.Parse(keys, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := catalog.New(catalog.Options{Name: table, Index: a.account.Table(table), Log: a.account.Table(table + "WAL"), Schema: schema})
+	if err := c.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// call sends a request and compares the status and the body's beginning.
+func (a *records) call(t *testing.T, method, path, body string, status int, want string, header ...string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	a.ServeHTTP(w, r)
+	got := strings.TrimSpace(w.Body.String())
+	if w.Code != status || !strings.HasPrefix(got, want) {
+		t.Errorf("%s %s: status %d, body %.300s\nwant %d and %.300s", method, path, w.Code, got, status, want)
+	}
+	if kind := w.Header().Get("Content-Type"); (kind == "application/problem+json") != (status >= 400) {
+		t.Errorf("%s %s: Content-Type %q with status %d", method, path, kind, w.Code)
+	}
+	return got
+}
+
+const (
+	people = "/api/catalog/records"
+	visits = "/api/catalog/visits/records"
+
+	faux     = `{"active":true,"eid":"F314","joined@odata.type":"Edm.DateTime","joined":"2020-02-03T00:00:00Z","lastname":"Faux","npi":1414213562,"score":3.0,"ssn":"123-45-6789","tags":["a","b"]}`
+	marriage = `{"eid":"F314","lastname":"O'Neil/Faux","npi":1414213562}`
+)
+
+func TestRecordsOverHTTP(t *testing.T) {
+	a := newRecords(t)
+	a.call(t, "POST", people, faux, 201, faux)
+	a.call(t, "POST", people, faux, 200, faux)
+	a.call(t, "POST", people, strings.Replace(faux, "3.0", "4.0", 1), 409, `{"title":"Conflict","status":409,"detail":"a record with the same index values`)
+	for _, query := range []string{"eid=f314", "NPI=1414213562", "ssn=123456789", "ssn=123+45+6789&eid=F314", "eid=F314&row_from=fau&row_to=f", "eid=F314&code=KEY"} {
+		a.call(t, "GET", people+"?"+query, "", 200, `{"records":[`+faux+`]}`)
+	}
+	a.call(t, "GET", people+"?eid=F314&npi=1", "", 200, `{"records":[]}`)
+	a.call(t, "GET", people+"?eid=F314&row_from=g", "", 200, `{"records":[]}`)
+
+	// The record takes another place, and loses an index key.
+	a.call(t, "PUT", people, marriage, 200, marriage)
+	a.call(t, "GET", people+"?npi=1414213562", "", 200, `{"records":[`+marriage+`]}`)
+	a.call(t, "GET", people+"?ssn=123456789", "", 200, `{"records":[]}`)
+	a.call(t, "PUT", people, `{"eid":"X","lastname":"Y"}`, 404, `{"title":"Not Found"`)
+
+	// With two of a person, the query string says which one is meant.
+	const second = `{"eid":"F314","lastname":"Zeta","npi":7}`
+	const third = `{"eid":"F314","lastname":"Eta","npi":7}`
+	a.call(t, "POST", people, second, 201, second)
+	a.call(t, "PUT", people, third, 409, `{"title":"Conflict"`)
+	a.call(t, "PUT", people+"?eid=F314&row_from=z", third, 200, third)
+	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+third+`,`+marriage+`]}`)
+	a.call(t, "PUT", people+"?"+url.Values{"eid": {"F314"}, "row_from": {"O'NEIL/"}}.Encode(), second, 200, second)
+	a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":2}`)
+	a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":0}`)
+	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[]}`)
+}
+
+func TestRecordValues(t *testing.T) {
+	a := newRecords(t)
+	for i, value := range []string{"O'Hara", "a/b\\c#d?e", "50% + x&y=z;", "Łódź 東京 🦀", " ", "a\u0001b"} {
+		r, err := json.Marshal(map[string]any{"eid": value, "lastname": value, "n": i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.call(t, "POST", people, string(r), 201, "{")
+		q := url.Values{"eid": {value}, "row_from": {value}, "row_to": {value}}.Encode()
+		if got := a.call(t, "GET", people+"?"+q, "", 200, `{"records":[{`); !strings.Contains(got, fmt.Sprintf(`"n":%d}]}`, i)) {
+			t.Errorf("%q: %s", value, got)
+		}
+		a.call(t, "DELETE", people+"?"+q, "", 200, `{"deleted":1}`)
+	}
+}
+
+func TestPagesOfRecords(t *testing.T) {
+	a := newRecords(t)
+	for day := range 5 {
+		a.call(t, "POST", visits, fmt.Sprintf(`{"at":"2026-02-0%dT10:00:00Z","eid":"F314"}`, day+1), 201, "")
+	}
+	var days []string
+	for cursor := ""; ; {
+		var page struct {
+			Records []struct{ At string }
+			Cursor  string
+		}
+		got := a.call(t, "GET", visits+"?eid=F314&top=2&row_to=2026-02-04&cursor="+cursor, "", 200, `{"records":[`)
+		if err := json.Unmarshal([]byte(got), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.Records {
+			days = append(days, r.At[8:10])
+		}
+		if cursor = page.Cursor; cursor == "" {
+			break
+		}
+	}
+	if got := strings.Join(days, " "); got != "04 03 02 01" {
+		t.Errorf("days %s, want the newest first, and none twice", got)
+	}
+	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[]}`) // another catalog
+}
+
+func TestChanges(t *testing.T) {
+	a := newRecords(t)
+	const list = "/api/catalog/visits/changes"
+	const one, two = `{"at":"2026-02-01","eid":"1"}`, `{"at":"2026-02-01","eid":"1","note":"x"}`
+	a.call(t, "GET", list, "", 200, `{"changes":[]}`)
+	a.call(t, "POST", visits, one, 201, one)
+	a.call(t, "PUT", visits, two, 200, two)
+	a.call(t, "DELETE", visits+"?eid=1", "", 200, `{"deleted":1}`)
+	a.app.Catalogs["visits"].Close()
+	var kinds []string
+	for cursor := ""; ; {
+		var page struct {
+			Changes []struct {
+				ID, Time, Kind string
+				Record         json.RawMessage
+			}
+			Cursor string
+		}
+		if err := json.Unmarshal([]byte(a.call(t, "GET", list+"?top=1&cursor="+cursor, "", 200, "{")), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range page.Changes {
+			kinds = append(kinds, c.Kind+" "+string(c.Record))
+			if c.ID == "" || c.Time == "" {
+				t.Errorf("change %+v lacks its id or time", c)
+			}
+		}
+		if cursor = page.Cursor; cursor == "" {
+			break
+		}
+	}
+	want := "delete " + two + "\nreplace " + two + "\ninsert " + one
+	if got := strings.Join(kinds, "\n"); got != want {
+		t.Errorf("changes\n%s\nwant\n%s", got, want)
+	}
+	a.call(t, "GET", "/api/catalog/changes", "", 200, `{"changes":[]}`)
+	a.call(t, "GET", list+"?top=0", "", 400, "")
+	a.call(t, "GET", list+"?eid=1", "", 400, "")
+	a.call(t, "GET", list+"?cursor=x", "", 400, "")
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	a := newRecords(t)
+	const r, key = `{"eid":"1","lastname":"A"}`, "Idempotency-Key"
+	a.call(t, "POST", people, r, 201, r, key, "k-1")
+	a.call(t, "DELETE", people+"?eid=1", "", 200, `{"deleted":1}`)
+	a.call(t, "POST", people, r, 201, r, key, "k-1") // the first answer again
+	a.call(t, "GET", people+"?eid=1", "", 200, `{"records":[]}`)
+	for _, bad := range [][]string{{key, ""}, {key, "a b"}, {key, "é"}, {key, strings.Repeat("x", 256)}, {key, "a", key, "b"}} {
+		a.call(t, "POST", people, r, 400, `{"title":"Bad Request","status":400,"field":"Idempotency-Key"`, bad...)
+	}
+	a.call(t, "POST", people, r, 201, r, key, strings.Repeat("~", 255))
+}
+
+func TestBadRecordRequests(t *testing.T) {
+	a := newRecords(t)
+	a.call(t, "POST", people, faux, 201, "")
+	for _, tt := range []struct {
+		name, method, path, body string
+		status                   int
+		field, detail            string
+	}{
+		{"no keys", "GET", people, "", 400, "", "eid, npi, ssn"},
+		{"unknown key", "GET", people + "?name=x", "", 400, "name", "the index keys eid, npi, ssn, and row_from"},
+		{"twice", "GET", people + "?eid=1&eid=2", "", 400, "eid", "2 times"},
+		{"twice in other case", "GET", people + "?eid=1&EID=2", "", 400, "eid", "twice"},
+		{"empty value", "GET", people + "?eid=", "", 400, "eid", "is empty"},
+		{"empty bound", "DELETE", people + "?eid=F314&row_from=", "", 400, "row_from", "is empty"},
+		{"unreadable", "DELETE", people + "?eid=F314&row_from=%zz", "", 400, "", "can't be read"},
+		{"semicolon", "DELETE", people + "?eid=F314&row_from=a;b", "", 400, "", "can't be read"},
+		{"top", "GET", people + "?eid=1&top=0", "", 400, "top", "1 to 1000"},
+		{"top of a deletion", "DELETE", people + "?eid=F314&top=1", "", 400, "top", "and row_from, row_to"},
+		{"cursor of a deletion", "DELETE", people + "?eid=F314&cursor=x", "", 400, "cursor", "not a parameter"},
+		{"cursor", "GET", people + "?eid=1&cursor=x", "", 400, "cursor", "is not one that this query returned"},
+		{"deletion of all", "DELETE", people, "", 400, "", "eid, npi, ssn"},
+		{"deletion by a range", "DELETE", people + "?row_from=a", "", 400, "", "eid, npi, ssn"},
+		{"selector by a range", "PUT", people + "?row_from=a", marriage, 400, "", "eid, npi, ssn"},
+		{"no digits", "GET", people + "?ssn=x", "", 400, "ssn", "has no digits"},
+		{"query with a record", "POST", people + "?eid=1", faux, 400, "eid", "not a parameter"},
+		{"no body", "POST", people, "", 400, "", "must be a JSON object"},
+		{"not JSON", "POST", people, "{", 400, "", "not valid JSON"},
+		{"array", "PUT", people, "[]", 400, "", "must be a JSON object"},
+		{"no first key", "POST", people, `{"npi":1,"lastname":"A"}`, 400, "eid", "is missing"},
+		{"no row key", "POST", people, `{"eid":1}`, 400, "lastname", "is missing"},
+		{"nested key", "POST", people, `{"eid":{},"lastname":"A"}`, 400, "eid", "must be text"},
+		{"bad time", "POST", visits, `{"eid":"1","at":"today"}`, 400, "at", "neither a time"},
+		{"long value", "POST", people, `{"eid":"1","lastname":"A","note":"` + strings.Repeat("x", 40<<10) + `"}`, 413, "note", "split it"},
+		{"large body", "POST", people, faux + strings.Repeat(" ", 2<<20), 413, "", "larger than 2097152 bytes"},
+		{"unknown catalog", "GET", "/api/catalog/nobody/records?eid=1", "", 404, "", `there is no catalog "nobody": setting TABLESWEEP_CATALOGS makes one; there are ["" "visits"]`},
+		{"unknown path", "GET", "/api/catalog", "", 404, "", "there is no GET"},
+		{"other method", "PATCH", people, "", 404, "", "there is no PATCH"},
+		{"changes are read only", "POST", "/api/catalog/changes", "{}", 404, "", "there is no POST"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var p struct {
+				Status        int
+				Field, Detail string
+			}
+			got := a.call(t, tt.method, tt.path, tt.body, tt.status, "{")
+			if err := json.Unmarshal([]byte(got), &p); err != nil {
+				t.Fatal(err)
+			}
+			if p.Status != tt.status || !strings.EqualFold(p.Field, tt.field) || !strings.Contains(p.Detail, tt.detail) {
+				t.Errorf("%+v, want field %q and %q", p, tt.field, tt.detail)
+			}
+		})
+	}
+	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+faux+`]}`) // nothing was changed
+	none := function.Handler(function.Functions(function.App{}), zerolog.Nop())
+	w := httptest.NewRecorder()
+	none.ServeHTTP(w, httptest.NewRequest("GET", people, nil))
+	if w.Code != 404 || !strings.Contains(w.Body.String(), "TABLE_CATALOG_NAME") {
+		t.Errorf("without a catalog: %d %s, want 404 and the setting to set", w.Code, w.Body)
+	}
+}
+
+// A record that is as large as a row can be gets through, whatever its letters.
+func TestLargeRecord(t *testing.T) {
+	a := newRecords(t)
+	fields := map[string]string{"eid": "1", "lastname": "A"}
+	for i := range 14 {
+		fields[fmt.Sprint("note", i)] = strings.Repeat("東", 32<<10)
+	}
+	body, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.call(t, "POST", people, string(body), 201, string(body))
+}
+
+// Maintain goes on with the other parts when one fails, and tells what failed.
+func TestMaintainAllParts(t *testing.T) {
+	a := newRecords(t)
+	maintain := func(status int, want string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, httptest.NewRequest("POST", "/Maintain", strings.NewReader(`{"Data":{"timer":"{}"},"Metadata":{}}`)))
+		if w.Code != status || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("Maintain: %d %s, want %d and %s", w.Code, w.Body, status, want)
+		}
+	}
+	maintain(200, `"Logs":[]`)
+	// Another program's records are left alone: a state of things, no failure.
+	foreign := a.account.Table("Foreign")
+	if err := errors.Join(foreign.Create(t.Context()), a.account.Table("ForeignWAL").Create(t.Context()),
+		foreign.Write(t.Context(), storage.Op{Entity: storage.Entity{Key: key.Key{Partition: "3_eid1", Row: "a:12345678"}}})); err != nil {
+		t.Fatal(err)
+	}
+	a.app.Catalogs["foreign"] = a.catalog(t, "Foreign", "eid", "lastname")
+	maintain(200, "nothing to do: ")
+	// A lost table is a failure, and the catalog of visits has its turn all the same.
+	if err := a.account.Table("PeopleWAL").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.asked.Clear()
+	maintain(500, "TableNotFound")
+	if _, ok := a.asked.Load("VisitsWAL"); !ok {
+		t.Error("the other catalog was not maintained")
+	}
+}

@@ -1,0 +1,198 @@
+package function
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+)
+
+const (
+	logPath       = "/api/log/"
+	defaultEvents = 50
+	maxEventCount = 1000
+)
+
+// logHandler serves /api/log/{stream}.
+//
+// caller: whoever writes or reads events.
+func logHandler(s *logtail.Streams) http.Handler {
+	return failing(func(w http.ResponseWriter, r *http.Request) error {
+		stream := strings.TrimPrefix(r.URL.Path, logPath)
+		if stream == strings.TrimSuffix(logPath, "/") {
+			stream = "" // which is refused for what it is
+		}
+		if strings.HasPrefix(stream, "/") || strings.HasSuffix(stream, "/") {
+			return problem.Invalidf("stream", "must not begin or end with a slash")
+		}
+		switch r.Method {
+		case http.MethodPost:
+			return appendEvents(s, stream, w, r)
+		case http.MethodGet:
+			return readEvents(s, stream, w, r)
+		}
+		notFound(w, r)
+		return nil
+	})
+}
+
+// appended is what the caller learns of a new event.
+type appended struct {
+	ID   string    `json:"id"`
+	Time time.Time `json:"time"`
+}
+
+func appendEvents(s *logtail.Streams, stream string, w http.ResponseWriter, r *http.Request) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	body, err := readBody(r)
+	var p *problem.Error
+	if errors.As(err, &p) && p.Kind == problem.TooLarge {
+		p.Detail += "; send the events in several requests"
+	}
+	if err != nil {
+		return err
+	}
+	records, err := parseEvents(body)
+	if err != nil {
+		return err
+	}
+	events, err := s.Append(r.Context(), stream, records)
+	var partial *logtail.PartialError
+	if errors.As(err, &partial) && len(records) > 1 {
+		writePartial(w, r, partial, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	answer := make([]appended, len(events))
+	for i, e := range events {
+		answer[i] = appended{e.ID, e.Time}
+	}
+	writeJSON(w, r, http.StatusCreated, "application/json", map[string]any{"events": answer})
+	return nil
+}
+
+// writePartial answers when some of several events may be missing.
+func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error) {
+	zerolog.Ctx(r.Context()).Error().Err(err).Msg("events not appended")
+	ids := make([]*string, len(partial.IDs))
+	known := 0
+	for i := range partial.IDs {
+		if partial.IDs[i] != "" {
+			ids[i] = &partial.IDs[i]
+			known++
+		}
+	}
+	status := problem.Status(partial.Err)
+	writeJSON(w, r, status, "application/problem+json", struct {
+		Title  string    `json:"title"`
+		Status int       `json:"status"`
+		Detail string    `json:"detail"`
+		IDs    []*string `json:"ids"`
+	}{http.StatusText(status), status, fmt.Sprintf(
+		"%d of %d events were appended: those that have an id in ids; of the others it is not known, and sending them again may append them twice", known, len(ids)), ids})
+}
+
+// parseEvents reads an event, or an array of them.
+func parseEvents(body []byte) ([]record.Record, error) {
+	// What is wrong with an event itself, record.Parse tells best.
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if dec.PeekKind() != '[' {
+		r, err := record.Parse(body)
+		return []record.Record{r}, err
+	}
+	var records []record.Record
+	_, err := dec.ReadToken()
+	for err == nil && dec.PeekKind() != ']' {
+		var value jsontext.Value
+		if value, err = dec.ReadValue(); err != nil {
+			break
+		}
+		r, err := record.Parse(value)
+		var p *problem.Error
+		if errors.As(err, &p) {
+			p.Field = strings.TrimSuffix(fmt.Sprintf("[%d].%s", len(records), p.Field), ".")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if records = append(records, r); len(records) > maxEventCount {
+			return nil, &problem.Error{Kind: problem.TooLarge, Detail: fmt.Sprintf("the body has more than %d events; send them in several requests", maxEventCount)}
+		}
+	}
+	if err == nil {
+		_, err = dec.ReadToken() // the closing bracket
+	}
+	if err == nil {
+		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
+			err = nil
+		} else if err == nil {
+			err = errors.New("something follows the array")
+		}
+	}
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Invalid, Detail: "the body is not a JSON array of events", Err: err}
+	}
+	if len(records) == 0 {
+		return nil, problem.Invalidf("", "the array is empty; send at least one event")
+	}
+	return records, nil
+}
+
+func readEvents(s *logtail.Streams, stream string, w http.ResponseWriter, r *http.Request) error {
+	given, err := parameters(r, "top", "since", "cursor")
+	if err != nil {
+		return err
+	}
+	q := logtail.Query{Top: defaultEvents, Since: given.Get("since"), Cursor: given.Get("cursor")}
+	if v := given.Get("top"); v != "" {
+		if q.Top, err = strconv.Atoi(v); err != nil {
+			q.Top = 0 // which is refused
+		}
+	}
+	page, err := s.Read(r.Context(), stream, q)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", struct {
+		Events []logtail.Event `json:"events"`
+		Cursor string          `json:"cursor,omitempty"`
+		Since  time.Time       `json:"since"`
+	}{page.Events, page.Cursor, page.Since})
+	return nil
+}
+
+// parameters returns the query's parameters, none but the allowed ones, each once. The
+// host's own pass: the function's key and its name.
+func parameters(r *http.Request, allowed ...string) (url.Values, error) {
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Invalid, Detail: "the query string can't be read; escape + as %2B and % as %25", Err: err}
+	}
+	for name, values := range given {
+		switch {
+		case name == "code" || name == "clientId":
+		case !slices.Contains(allowed, name):
+			return nil, problem.Invalidf(name, "is not a parameter of this call; there are: %s", strings.Join(append(allowed, "no others"), ", "))
+		case len(values) > 1:
+			return nil, problem.Invalidf(name, "is given %d times; give it once", len(values))
+		}
+	}
+	return given, nil
+}

@@ -1,0 +1,239 @@
+package function_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/function"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/storage"
+)
+
+// logPage is an answer of GET /api/log/{stream}.
+type logPage struct {
+	Events []struct {
+		ID, Time string
+		Event    json.RawMessage
+	}
+	Cursor, Since string
+}
+
+func (p logPage) texts() string {
+	var all []string
+	for _, e := range p.Events {
+		all = append(all, string(e.Event))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestEventsOverHTTP(t *testing.T) {
+	a := newApp(t)
+	var first, more logPage
+	if w := a.call(t, "POST", "/api/log/orders", `{"n":1,"id":"mine","PartitionKey":3.0}`, &first); w.Code != http.StatusCreated || len(first.Events) != 1 {
+		t.Fatalf("status %d %s", w.Code, w.Body)
+	}
+	if w := a.call(t, "POST", "/api/log/orders?code=the-functions-key", `[{"n":2},{"n":3} , {"at":"2026-02-03T04:05:06Z","at@odata.type":"Edm.DateTime"}]`, &more); w.Code != http.StatusCreated || len(more.Events) != 3 {
+		t.Fatalf("status %d %s", w.Code, w.Body)
+	}
+	read := func(query string) logPage {
+		t.Helper()
+		var p logPage
+		w := a.call(t, "GET", "/api/log/orders"+query, "", &p)
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" || p.Since == "" {
+			t.Fatalf("%s: status %d %s", query, w.Code, w.Body)
+		}
+		return p
+	}
+	const last = `{"at@odata.type":"Edm.DateTime","at":"2026-02-03T04:05:06Z"}`
+	all := last + ` {"n":3} {"n":2} {"PartitionKey":3.0,"id":"mine","n":1}`
+	for _, tt := range []struct{ query, want string }{
+		{"", all},
+		{"?top=1000&code=x&clientId=default", all},
+		{"?top=1", last},
+		{"?top=2&cursor=" + more.Events[2].ID, `{"n":3} {"n":2}`},
+		{"?since=" + more.Events[0].ID, last + ` {"n":3}`},
+		{"?since=" + first.Events[0].Time + "&cursor=" + more.Events[1].ID, `{"n":2}`},
+		{"?since=2020-01-01T00:00:00%2B02:00", all},
+		{"?since=2100-01-01T00:00:00Z", ""},
+	} {
+		if got := read(tt.query).texts(); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.query, got, tt.want)
+		}
+	}
+	if p := read("?top=4"); p.Cursor != "" || p.Events[3].ID != first.Events[0].ID || p.Events[3].Time != first.Events[0].Time {
+		t.Errorf("%+v, want the first event last, and no cursor", p)
+	}
+	p, pages := read("?top=3"), 1
+	for ; p.Cursor != ""; pages++ {
+		p = read("?top=3&cursor=" + p.Cursor)
+	}
+	if pages != 2 || p.texts() != `{"PartitionKey":3.0,"id":"mine","n":1}` {
+		t.Errorf("%d pages, the last %s", pages, p.texts())
+	}
+	if w := a.call(t, "GET", "/api/log/nothing", "", nil); w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), `{"events":[],"since":"`) {
+		t.Errorf("a stream without events: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestStreamNamesOverHTTP(t *testing.T) {
+	a := newApp(t)
+	for _, name := range []string{"a/b", "a b", "50%", "é?#", "%2F", "..x", "a//b"} {
+		path := "/api/log/" + url.PathEscape(name)
+		var p logPage
+		if w := a.call(t, "POST", path, fmt.Sprintf(`{"of":%q}`, name), nil); w.Code != http.StatusCreated {
+			t.Errorf("%q: %d %s", name, w.Code, w.Body)
+		}
+		if a.call(t, "GET", path, "", &p); p.texts() != fmt.Sprintf(`{"of":%q}`, name) {
+			t.Errorf("%q: %s", name, p.texts())
+		}
+	}
+	var p logPage
+	if a.call(t, "GET", "/api/log/a/b", "", &p); len(p.Events) != 1 {
+		t.Errorf("a/b, not escaped: %v", p)
+	}
+}
+
+func TestBadEventRequests(t *testing.T) {
+	a := newApp(t)
+	many := "[" + strings.Repeat("{},", 1000) + "{}]"
+	for _, tt := range []struct {
+		name, method, path, body string
+		status                   int
+		field, detail            string
+	}{
+		{"empty", "POST", "/api/log/s", "", 400, "", "must be a JSON object"},
+		{"not JSON", "POST", "/api/log/s", "{", 400, "", "not valid JSON"},
+		{"a number", "POST", "/api/log/s", "7", 400, "", "must be a JSON object"},
+		{"empty array", "POST", "/api/log/s", "[]", 400, "", "is empty"},
+		{"array cut off", "POST", "/api/log/s", `[{"a":1}`, 400, "", "not a JSON array"},
+		{"something behind the array", "POST", "/api/log/s", `[{"a":1}]{}`, 400, "", "follows the array"},
+		{"bad field", "POST", "/api/log/s", `{"a":1e400}`, 400, "a", "range"},
+		{"bad field in an array", "POST", "/api/log/s", `[{},{"a":1,"a":2}]`, 400, "[1].a", "twice"},
+		{"number in an array", "POST", "/api/log/s", `[{},7]`, 400, "[1]", "JSON object"},
+		{"string too long", "POST", "/api/log/s", `{"a":"` + strings.Repeat("x", 33000) + `"}`, 413, "a", "32768"},
+		{"too many", "POST", "/api/log/s", many, 413, "", "several requests"},
+		{"too large", "POST", "/api/log/s", `{"a":"` + strings.Repeat("x", 5<<20) + `"}`, 413, "", "several requests"},
+		{"no stream", "POST", "/api/log", "{}", 400, "stream", "name the stream"},
+		{"no stream, but a slash", "GET", "/api/log/", "", 400, "stream", "name the stream"},
+		{"slash at the end", "GET", "/api/log/s/", "", 400, "stream", "slash"},
+		{"long stream", "GET", "/api/log/" + strings.Repeat("x", 300), "", 400, "stream", "256"},
+		{"unknown parameter", "GET", "/api/log/s?limit=5", "", 400, "limit", "top, since, cursor"},
+		{"parameter of a POST", "POST", "/api/log/s?top=5", "{}", 400, "top", "not a parameter"},
+		{"parameter twice", "GET", "/api/log/s?top=5&top=6", "", 400, "top", "once"},
+		{"query cut off", "GET", "/api/log/s?top=%", "", 400, "", "query string"},
+		{"top", "GET", "/api/log/s?top=1001", "", 400, "top", "1 to 1000"},
+		{"top is no number", "GET", "/api/log/s?top=many", "", 400, "top", "1 to 1000"},
+		{"since", "GET", "/api/log/s?since=yesterday", "", 400, "since", "2026-02-03T04:05:06Z"},
+		{"cursor", "GET", "/api/log/s?cursor=1", "", 400, "cursor", "cursor"},
+		{"method", "DELETE", "/api/log/s", "", 404, "", "there is no DELETE"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var p struct {
+				Status        int
+				Field, Detail string
+			}
+			w := a.call(t, tt.method, tt.path, tt.body, &p)
+			if w.Code != tt.status || p.Status != tt.status || w.Header().Get("Content-Type") != "application/problem+json" {
+				t.Errorf("status %d (in body %d), Content-Type %q, want %d", w.Code, p.Status, w.Header().Get("Content-Type"), tt.status)
+			}
+			if p.Field != tt.field || !strings.Contains(p.Detail, tt.detail) {
+				t.Errorf("field %q, detail %q; want %q and %q", p.Field, p.Detail, tt.field, tt.detail)
+			}
+		})
+	}
+	var p logPage
+	if a.call(t, "GET", "/api/log/s", "", &p); len(p.Events) > 0 {
+		t.Errorf("a bad request appended %s", p.texts())
+	}
+}
+
+// breaking is a transport that has the account refuse the transaction with an event.
+type breaking struct {
+	next *emulator.Transport
+	with string
+}
+
+func (b breaking) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(string(body), b.with) {
+			return &http.Response{StatusCode: http.StatusForbidden, Request: r, Header: http.Header{}, Body: http.NoBody}, nil
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return b.next.Do(r)
+}
+
+// A caller whose array was appended in part learns which part.
+func TestPartOfAnArrayIsAppended(t *testing.T) {
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := storage.ParseConnection(em.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := storage.Open(c, storage.Options{Transport: breaking{em.Transport(), `"n":150}`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams := logtail.New(logtail.Options{Table: account.Table("log")})
+	if err := streams.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{Handler: function.Handler(function.Functions(function.App{Log: streams}), zerolog.Nop())}
+	var events []string
+	for i := range 250 {
+		events = append(events, fmt.Sprintf(`{"n":%d}`, i))
+	}
+	var p struct {
+		Status int
+		Detail string
+		IDs    []*string
+	}
+	w := a.call(t, "POST", "/api/log/s", "["+strings.Join(events, ",")+"]", &p)
+	if w.Code != http.StatusInternalServerError || p.Status != w.Code || len(p.IDs) != 250 || !strings.HasPrefix(p.Detail, "150 of 250 events were appended") {
+		t.Fatalf("status %d, %d ids, %s", w.Code, len(p.IDs), p.Detail)
+	}
+	var page logPage
+	a.call(t, "GET", "/api/log/s?top=1000", "", &page)
+	there := map[string]string{}
+	for _, e := range page.Events {
+		there[e.ID] = string(e.Event)
+	}
+	for i, id := range p.IDs {
+		missing := i >= 100 && i < 200
+		if (id == nil) != missing || id != nil && there[*id] != events[i] {
+			t.Errorf("event %d: id %v", i, id)
+		}
+	}
+}
+
+// The timer maintains all parts, also when one of them fails.
+func TestMaintainGoesOnAfterAFailure(t *testing.T) {
+	a := newApp(t)
+	for _, table := range []string{"tablesweep", "log"} {
+		if err := a.account.Table(table).Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, httptest.NewRequest("POST", "/Maintain", strings.NewReader(`{"Data":{"timer":"{}"},"Metadata":{}}`)))
+	if body := w.Body.String(); w.Code < 500 || !strings.Contains(body, "list open scans") || !strings.Contains(body, "list streams") {
+		t.Errorf("status %d %s, want both failures", w.Code, body)
+	}
+}
