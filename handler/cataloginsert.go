@@ -149,7 +149,7 @@ func (in *inserter) run(ctx context.Context, input io.Reader) error {
 	defer wait()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	lines := make(chan eventLine)
+	lines := make(chan inputLine)
 	var unread error // set before lines is closed
 	go func() {      // ends with the input, or the process
 		defer close(lines)
@@ -217,7 +217,7 @@ func (in *inserter) start(ctx context.Context, most int) (workers []chan begun, 
 
 // begin gives a line's record to a worker. Those with the same first index key go to
 // the same worker, and so keep their order.
-func (in *inserter) begin(l eventLine, workers []chan begun) begun {
+func (in *inserter) begin(l inputLine, workers []chan begun) begun {
 	r, err := record.Parse(l.text)
 	b := begun{line: l.number, record: r, done: make(chan outcome, 1)}
 	if err != nil {

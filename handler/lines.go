@@ -12,14 +12,14 @@ import (
 // maxLineBytes is more than a record can have.
 const maxLineBytes = 4 << 20
 
-// eventLine is a line of an input, without white space around it.
-type eventLine struct {
+// inputLine is a line of an input, without white space around it.
+type inputLine struct {
 	number int
 	text   []byte
 }
 
 // readLines sends the lines that are not blank, until ctx ends.
-func readLines(ctx context.Context, in io.Reader, to chan<- eventLine) error {
+func readLines(ctx context.Context, in io.Reader, to chan<- inputLine) error {
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, maxLineBytes)
 	number := 0
@@ -27,7 +27,7 @@ func readLines(ctx context.Context, in io.Reader, to chan<- eventLine) error {
 		number++
 		if text := bytes.TrimSpace(s.Bytes()); len(text) > 0 {
 			select {
-			case to <- eventLine{number, bytes.Clone(text)}:
+			case to <- inputLine{number, bytes.Clone(text)}:
 			case <-ctx.Done():
 				return nil
 			}

@@ -69,7 +69,7 @@ func runLogAppend(c *cobra.Command, o logAppendOptions, args []string) error {
 		return usagef("give events as arguments or by --file, not both")
 	case len(events) > 0:
 		for i, text := range events {
-			if err := a.add(eventLine{i + 1, []byte(text)}); err != nil {
+			if err := a.add(inputLine{i + 1, []byte(text)}); err != nil {
 				return usageError{err}
 			}
 		}
@@ -103,7 +103,7 @@ type appender struct {
 func (a *appender) lines(in io.Reader) error {
 	ctx, cancel := context.WithCancel(a.cmd.Context())
 	defer cancel()
-	lines := make(chan eventLine, maxLines)
+	lines := make(chan inputLine, maxLines)
 	var failed error // set before lines is closed
 	go func() {      // ends with the input, or the process
 		defer close(lines)
@@ -129,7 +129,7 @@ func (a *appender) lines(in io.Reader) error {
 	}
 }
 
-func (a *appender) add(l eventLine) error {
+func (a *appender) add(l inputLine) error {
 	r, err := record.Parse(l.text)
 	if err != nil {
 		return fmt.Errorf("event %d: %w", l.number, err)

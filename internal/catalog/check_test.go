@@ -207,7 +207,11 @@ func TestAnotherSchema(t *testing.T) {
 				}
 				c := w.on(w.account, nil)
 				wantKind(t, c.Prepare(t.Context()), problem.Conflict)
-				sum, _ := w.repair(c)
+				sum, err := c.Check(t.Context(), false, func(catalog.Finding) {})
+				if err != nil || sum.Moved != 5 || sum.Problems != 5 {
+					t.Errorf("%+v, %v", sum, err)
+				}
+				sum, _ = w.repair(c)
 				if sum.Moved != 5 {
 					t.Errorf("%+v", sum)
 				}

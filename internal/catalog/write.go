@@ -153,7 +153,7 @@ func (c *Catalog) replace(ctx context.Context, old *head, first string, w wal.Wr
 	case wal.Same:
 		return false, false, c.complete(ctx, shardOf(first), old.Entry)
 	case wal.Absent:
-		return false, false, &problem.Error{Kind: problem.NotFound, Detail: "there is no such record to replace: insert it with POST"}
+		return false, false, &problem.Error{Kind: problem.NotFound, Detail: "there is no such record to replace: insert it"}
 	case wal.Taken:
 		return false, false, c.taken(w.Row)
 	}
@@ -221,7 +221,7 @@ func (c *Catalog) remove(ctx context.Context, first, identity string, r record.R
 }
 
 func (c *Catalog) taken(row string) error {
-	return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("a record with the same index values and row key (%s) is there with other contents: replace it with PUT", row)}
+	return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("a record with the same index values and row key (%s) is there with other contents: replace it instead of inserting it", row)}
 }
 
 func (c *Catalog) busy() error {

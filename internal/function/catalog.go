@@ -196,18 +196,14 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Quer
 		// What can't be read must not be passed over: it may be what narrows a deletion.
 		return q, &problem.Error{Kind: problem.Invalid, Detail: "the query string can't be read; escape & as %26, ; as %3B and % as %25", Err: err}
 	}
-	var keys []string
-	for _, k := range s.Keys {
-		keys = append(keys, k.Field)
-	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		value := given.Get(name)
-		isKey := slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, name) })
+		isKey := s.Rank(name) >= 0
 		switch {
 		case !isKey && (name == "code" || name == "clientId"):
 			continue
 		case !isKey && !slices.Contains(allowed, name):
-			return q, problem.Invalidf(name, "is not a parameter of this call; there are the index keys %s, and %s", strings.Join(keys, ", "), strings.Join(allowed, ", "))
+			return q, problem.Invalidf(name, "is not a parameter of this call; there are the index keys %s, and %s", s.Fields(), strings.Join(allowed, ", "))
 		case len(given[name]) > 1:
 			return q, problem.Invalidf(name, "is given %d times; give it once", len(given[name]))
 		case value == "" && name != "cursor":

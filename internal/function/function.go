@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -61,13 +62,19 @@ type App struct {
 	Catalogs Catalogs
 }
 
-// maintain completes and tidies up whatever there is. An error of one part does not keep
-// it from the others.
+// maintain completes and tidies up whatever there is, all parts at once: none is kept
+// from its turn by another's errors, or by the time that another takes.
 func (a App) maintain(ctx context.Context, _ Invocation) error {
-	errs := []error{a.Engine.Maintain(ctx), a.Log.Maintain(ctx)}
+	parts := []func(context.Context) error{a.Engine.Maintain, a.Log.Maintain}
 	for _, name := range slices.Sorted(maps.Keys(a.Catalogs)) {
-		errs = append(errs, a.Catalogs[name].Maintain(ctx))
+		parts = append(parts, a.Catalogs[name].Maintain)
 	}
+	errs := make([]error, len(parts))
+	var g sync.WaitGroup
+	for i, part := range parts {
+		g.Go(func() { errs[i] = part(ctx) })
+	}
+	g.Wait()
 	// A part with nothing to do, such as a catalog that is being moved to another
 	// schema, must not speak for one that failed.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
