@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -30,18 +31,7 @@ func (p printed) Write(b []byte) (int, error) {
 
 func newInserter(t *testing.T, workers int, stdout io.Writer) *inserter {
 	t.Helper()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: em.Transport()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	schema, err := index.Parse("eid", "at")
 	if err != nil {
 		t.Fatal(err)

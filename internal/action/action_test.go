@@ -13,26 +13,10 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/copier"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
-
-func newAccount(t *testing.T, o emulator.Options) (*emulator.Emulator, *storage.Account) {
-	t.Helper()
-	e, err := emulator.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := storage.ParseConnection(e.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: e.Transport()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e, a
-}
 
 func someRows(partitions, each int) []storage.Entity {
 	var rows []storage.Entity
@@ -70,7 +54,7 @@ func count(t *testing.T, table *storage.Table) (n int) {
 // request each.
 func TestDeleteTwice(t *testing.T) {
 	t.Parallel()
-	e, a := newAccount(t, emulator.Options{})
+	e, a := emulatortest.NewAccount(t, emulator.Options{})
 	rows := someRows(3, 250)
 	table := fill(t, a, rows)
 	for _, some := range [][]storage.Entity{rows[10:60], rows, rows} {
@@ -91,7 +75,7 @@ func TestDeleteTwice(t *testing.T) {
 func TestDeleteAfterLostAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, a := newAccount(t, emulator.Options{})
+		e, a := emulatortest.NewAccount(t, emulator.Options{})
 		rows := someRows(20, 30)
 		table := fill(t, a, rows)
 		if err := e.SetFaults("seed=1; timeout-after p=0.4 on=batch; latency=1ms"); err != nil {
@@ -112,7 +96,7 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 
 func TestDeleteFromNowhere(t *testing.T) {
 	t.Parallel()
-	_, a := newAccount(t, emulator.Options{})
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	if _, err := copier.All(t.Context(), action.Delete{Table: a.Table("nothere")}, someRows(1, 3)); !storage.NotFound(err) {
 		t.Errorf("error %v, want that the table is missing", err)
 	}
@@ -140,7 +124,7 @@ func TestMessages(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, a := newAccount(t, emulator.Options{})
+			_, a := emulatortest.NewAccount(t, emulator.Options{})
 			q, err := a.Queue("work")
 			if err != nil {
 				t.Fatal(err)

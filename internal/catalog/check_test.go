@@ -260,7 +260,7 @@ func TestMovingIsGoneOnWith(t *testing.T) {
 			victim, p := w.mortal(n, n%20 < 10, nil)
 			_, _ = victim.Check(t.Context(), true, func(catalog.Finding) {}) // it most likely dies
 			victim.Close()
-			if died = p.dead.Load(); died {
+			if died = p.Dead(); died {
 				c := w.on(w.account, nil)
 				if c.Prepare(t.Context()) == nil && old.Prepare(t.Context()) == nil {
 					t.Error("both schemas are let in")

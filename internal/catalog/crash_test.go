@@ -104,7 +104,7 @@ func crashOnce(t *testing.T, n int, applied, retried bool, beforeText, afterText
 	time.Sleep(25 * time.Hour)
 	w.maintain(c)
 	w.check(c)
-	return process.dead.Load()
+	return process.Dead()
 }
 
 func same(texts []string, records []record.Record) bool {

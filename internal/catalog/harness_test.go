@@ -1,18 +1,14 @@
 package catalog_test
 
 import (
-	"errors"
-	"net/http"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -27,61 +23,16 @@ type world struct {
 	suffix   string // of the tables' names
 }
 
-// process is the transport of one process. It can die.
-type process struct {
-	next policy.Transporter
-	left atomic.Int64 // requests until it dies; negative for never
-	dead atomic.Bool
-	// applied says whether the last request is carried out before it dies.
-	applied bool
-}
-
-var errDead = errors.New("the process is dead")
-
-func (p *process) Do(r *http.Request) (*http.Response, error) {
-	if p.dead.Load() {
-		return nil, errDead
-	}
-	if p.left.Load() >= 0 && p.left.Add(-1) < 0 {
-		p.dead.Store(true)
-		if p.applied {
-			if resp, err := p.next.Do(r); err == nil {
-				resp.Body.Close()
-			}
-		}
-		return nil, errDead
-	}
-	return p.next.Do(r)
-}
-
 const people = "eid,npi,ssn:digits"
 
 func newWorld(t testing.TB, o emulator.Options, indexKeys, rowKey string) *world {
 	t.Helper()
-	em, err := emulator.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	em := emulatortest.New(t, o)
 	s, err := index.Parse(indexKeys, rowKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, emulator: em, schema: s}
-	w.account = w.open(em.Transport())
-	return w
-}
-
-func (w *world) open(transport policy.Transporter) *storage.Account {
-	w.Helper()
-	c, err := storage.ParseConnection(w.emulator.ConnectionString())
-	if err != nil {
-		w.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: transport})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return a
+	return &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil), schema: s}
 }
 
 func (w *world) on(a *storage.Account, now func() time.Time) *catalog.Catalog {
@@ -101,11 +52,11 @@ func (w *world) catalog() *catalog.Catalog {
 
 // mortal returns the catalog in a process that dies with its n-th request, which is
 // carried out or not, nobody seeing the answer. n 0 means never.
-func (w *world) mortal(n int, applied bool, now func() time.Time) (*catalog.Catalog, *process) {
+func (w *world) mortal(n int, applied bool, now func() time.Time) (*catalog.Catalog, *emulatortest.Process) {
 	w.Helper()
-	p := &process{next: w.emulator.Transport(), applied: applied}
-	p.left.Store(int64(n - 1))
-	c := w.on(w.open(p), now)
+	p := &emulatortest.Process{Next: w.emulator.Transport()}
+	p.DieWith(n, applied)
+	c := w.on(emulatortest.Open(w, w.emulator, p), now)
 	w.Cleanup(c.Close)
 	return c, p
 }

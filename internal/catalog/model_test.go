@@ -22,6 +22,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -143,7 +144,7 @@ func (m *modelRun) work() {
 }
 
 // life starts a process, which most likely lives long enough.
-func (m *modelRun) life(rnd *randv2.Rand, now func() time.Time) (*catalog.Catalog, *process) {
+func (m *modelRun) life(rnd *randv2.Rand, now func() time.Time) (*catalog.Catalog, *emulatortest.Process) {
 	n := 0
 	if rnd.IntN(3) == 0 {
 		n = 1 + rnd.IntN(16)

@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
 )
 
@@ -71,7 +72,7 @@ func holdOnce(texts ...string) (hold func(string) chan struct{}, reached, releas
 // gated returns the catalog in a process whose requests can be held back.
 func (w *world) gated(hold func(string) chan struct{}, now func() time.Time) *catalog.Catalog {
 	g := &gate{next: w.emulator.Transport(), hold: hold}
-	c := w.on(w.open(g), now)
+	c := w.on(emulatortest.Open(w, w.emulator, g), now)
 	w.Cleanup(c.Close)
 	return c
 }

@@ -15,6 +15,7 @@ import (
 
 	"tablesweep/internal/copier"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
@@ -71,20 +72,9 @@ func answer(r *http.Request, status int, contentType, body string) *http.Respons
 
 func open(t *testing.T, p *picky) *storage.Table {
 	t.Helper()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	em := emulatortest.New(t, emulator.Options{})
 	p.next = em.Transport()
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := a.Table("Target")
+	table := emulatortest.Open(t, em, p).Table("Target")
 	if err := table.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -32,10 +32,10 @@ func (w *world) settle(id string) time.Duration {
 			w.Fatalf("the scan hangs: %+v", w.status(id))
 		}
 		time.Sleep(time.Minute)
-		if err := w.engine.Maintain(w.Context()); err != nil && !w.process.dead.Load() {
+		if err := w.engine.Maintain(w.Context()); err != nil && !w.process.Dead() {
 			w.Errorf("Maintain: %v", err)
 		}
-		if w.process.dead.Load() {
+		if w.process.Dead() {
 			w.restart()
 		}
 	}
@@ -93,9 +93,10 @@ func TestEveryCrashPoint(t *testing.T) {
 				r := copyRequest("Source", "Target")
 				r.SegmentSize, r.Strategy = 5, "prefix"
 				id := w.start(r)
-				w.dieAfter(n, applied)
+				w.process.DieWith(n, applied)
+				victim := w.process
 				took := w.settle(id)
-				finished = w.process.left.Load() >= 0 // it outlived the scan
+				finished = !victim.Dead() // it outlived the scan
 				w.restart()
 				w.tidy()
 				slowest = max(slowest, took)
@@ -131,7 +132,7 @@ func TestCrashWhileStarting(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, emulator.Options{})
 				w.fill("Source", plainRows(5, 1))
-				w.dieAfter(n, applied)
+				w.process.DieWith(n, applied)
 				_, started = w.engine.Start(t.Context(), copyRequest("Source", "Target"))
 				w.restart()
 				for range 20 {

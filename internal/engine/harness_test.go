@@ -4,16 +4,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
@@ -26,45 +23,14 @@ type world struct {
 	emulator *emulator.Emulator
 	account  *storage.Account // of the test, not of the app
 	engine   *engine.Engine
-	process  *process
+	process  *emulatortest.Process
 	observer *engine.Engine // of the test: asks for states, and never dies
-}
-
-// process is the transport of one of the app's processes. It can die.
-type process struct {
-	next policy.Transporter
-	left atomic.Int64 // requests until it dies; negative for never
-	dead atomic.Bool
-	// applied says whether the last request is carried out before it dies.
-	applied bool
-}
-
-var errDead = errors.New("the process is dead")
-
-func (p *process) Do(r *http.Request) (*http.Response, error) {
-	if p.dead.Load() {
-		return nil, errDead
-	}
-	if p.left.Load() >= 0 && p.left.Add(-1) < 0 {
-		p.dead.Store(true)
-		if p.applied {
-			if resp, err := p.next.Do(r); err == nil {
-				resp.Body.Close()
-			}
-		}
-		return nil, errDead
-	}
-	return p.next.Do(r)
 }
 
 func newWorld(t testing.TB, o emulator.Options) *world {
 	t.Helper()
-	em, err := emulator.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{TB: t, emulator: em}
-	w.account = w.open(em.Transport())
+	em := emulatortest.New(t, o)
+	w := &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil)}
 	w.observer = w.newEngine(w.account)
 	w.restart()
 	if err := w.engine.Prepare(t.Context()); err != nil {
@@ -73,25 +39,11 @@ func newWorld(t testing.TB, o emulator.Options) *world {
 	return w
 }
 
-func (w *world) open(transport policy.Transporter) *storage.Account {
-	w.Helper()
-	c, err := storage.ParseConnection(w.emulator.ConnectionString())
-	if err != nil {
-		w.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: transport})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return a
-}
-
 // restart replaces the app's process by a new one.
 func (w *world) restart() {
 	w.Helper()
-	w.process = &process{next: w.emulator.Transport()}
-	w.process.left.Store(-1)
-	w.engine = w.newEngine(w.open(w.process))
+	w.process = &emulatortest.Process{Next: w.emulator.Transport()}
+	w.engine = w.newEngine(emulatortest.Open(w, w.emulator, w.process))
 }
 
 func (w *world) newEngine(a *storage.Account) *engine.Engine {
@@ -101,13 +53,6 @@ func (w *world) newEngine(a *storage.Account) *engine.Engine {
 		w.Fatal(err)
 	}
 	return e
-}
-
-// dieAfter lets the process die with its n-th next request, which is carried out
-// or not, nobody seeing the answer.
-func (w *world) dieAfter(n int, applied bool) {
-	w.process.applied = applied
-	w.process.left.Store(int64(n - 1))
 }
 
 // fill creates a table with the rows.
@@ -176,7 +121,7 @@ func (w *world) deliver() int {
 			}
 			err = w.engine.Run(w.Context(), body, m.DequeueCount)
 			switch {
-			case w.process.dead.Load():
+			case w.process.Dead():
 				w.restart() // the message stays hidden, as when an instance is lost
 			case problem.FateOf(err) == problem.Done:
 				if err := q.Delete(w.Context(), m); err != nil {

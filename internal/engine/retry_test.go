@@ -86,9 +86,9 @@ func TestRetryCrashPoints(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, emulator.Options{})
 				id := w.canceled()
-				w.dieAfter(n, applied)
+				w.process.DieWith(n, applied)
 				err := w.engine.Retry(t.Context(), id)
-				survived = !w.process.dead.Load()
+				survived = !w.process.Dead()
 				w.restart()
 				if w.status(id).State == ledger.Canceled {
 					if err == nil {
@@ -116,7 +116,7 @@ func TestAbandonedRetryIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		id := w.canceled()
-		w.dieAfter(2, true)
+		w.process.DieWith(2, true)
 		if err := w.engine.Retry(t.Context(), id); err == nil {
 			t.Fatal("the process did not die")
 		}

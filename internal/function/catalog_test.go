@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/key"
@@ -48,18 +49,9 @@ func (w watched) Do(r *http.Request) (*http.Response, error) {
 
 func newRecords(t *testing.T) *records {
 	t.Helper()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	em := emulatortest.New(t, emulator.Options{})
 	a := &records{}
-	if a.account, err = storage.Open(c, storage.Options{Transport: watched{em.Transport(), &a.asked}}); err != nil {
-		t.Fatal(err)
-	}
+	a.account = emulatortest.Open(t, em, watched{em.Transport(), &a.asked})
 	e, err := engine.New(engine.Options{Own: a.account, StateTable: "tablesweep"})
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/function"
 	"tablesweep/internal/logtail"
-	"tablesweep/internal/storage"
 )
 
 // logPage is an answer of GET /api/log/{stream}.
@@ -179,18 +179,8 @@ func (b breaking) Do(r *http.Request) (*http.Response, error) {
 
 // A caller whose array was appended in part learns which part.
 func TestPartOfAnArrayIsAppended(t *testing.T) {
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := storage.Open(c, storage.Options{Transport: breaking{em.Transport(), `"n":150}`}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	em := emulatortest.New(t, emulator.Options{})
+	account := emulatortest.Open(t, em, breaking{em.Transport(), `"n":150}`})
 	streams := logtail.New(logtail.Options{Table: account.Table("log")})
 	if err := streams.Prepare(t.Context()); err != nil {
 		t.Fatal(err)

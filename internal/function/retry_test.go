@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/storage"
@@ -18,18 +19,7 @@ import (
 // newHandler returns the handler on embedded storage with an empty table Source.
 func newHandler(t *testing.T) http.Handler {
 	t.Helper()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: em.Transport()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	if err := a.Table("Source").Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}

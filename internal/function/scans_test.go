@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/key"
@@ -31,18 +32,8 @@ type app struct {
 
 func newApp(t *testing.T) *app {
 	t.Helper()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
 	a := &app{}
-	if a.account, err = storage.Open(c, storage.Options{Transport: em.Transport()}); err != nil {
-		t.Fatal(err)
-	}
+	_, a.account = emulatortest.NewAccount(t, emulator.Options{})
 	e, err := engine.New(engine.Options{
 		Own:        a.account,
 		Accounts:   map[string]*storage.Account{"AzureWebJobsStorage": a.account, "OTHER": a.account},

@@ -5,24 +5,13 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/ledger"
-	"tablesweep/internal/storage"
 )
 
 func newLedger(t *testing.T) *ledger.Ledger {
 	t.Helper()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: em.Transport()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	table := a.Table("ledger")
 	if err := table.Create(t.Context()); err != nil {
 		t.Fatal(err)

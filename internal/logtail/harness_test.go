@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -23,12 +24,8 @@ type world struct {
 
 func newWorld(t testing.TB, o emulator.Options) *world {
 	t.Helper()
-	em, err := emulator.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t, em}
-	if err := w.table(em.Transport()).Create(t.Context()); err != nil {
+	w := &world{t, emulatortest.New(t, o)}
+	if err := w.table(nil).Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -37,22 +34,14 @@ func newWorld(t testing.TB, o emulator.Options) *world {
 // table opens the table by way of a transport.
 func (w *world) table(transport policy.Transporter) *storage.Table {
 	w.Helper()
-	c, err := storage.ParseConnection(w.emulator.ConnectionString())
-	if err != nil {
-		w.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: transport})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return a.Table("log")
+	return emulatortest.Open(w, w.emulator, transport).Table("log")
 }
 
 // streams opens the streams as a new process does.
 func (w *world) streams(o logtail.Options) *logtail.Streams {
 	w.Helper()
 	if o.Table == nil {
-		o.Table = w.table(w.emulator.Transport())
+		o.Table = w.table(nil)
 	}
 	return logtail.New(o)
 }

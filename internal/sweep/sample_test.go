@@ -7,6 +7,7 @@ import (
 	"tablesweep/internal/copier"
 	"tablesweep/internal/debian"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -22,7 +23,7 @@ func TestSample(t *testing.T) {
 	for i := range rows {
 		rows[i] = storage.Entity{Key: packages[i*slowdown].Key()}
 	}
-	_, a := newAccount(t, emulator.Options{})
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	s := sweep.Scan{Table: fill(t, a, "packages", rows), Segment: storage.PageRows / slowdown}
 	// Never off by more than a factor of three, and exact if the sample sees all.
 	for _, queries := range []int{5, 20, 40} {

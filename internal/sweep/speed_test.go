@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/adaptive"
 	"tablesweep/internal/copier"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -30,7 +31,7 @@ func TestCopyAgainstLoops(t *testing.T) {
 	var took [3]time.Duration
 	for i, copyRows := range []func(testing.TB, *emulator.Emulator, *storage.Account, int){bySweep, byRow, byBatch} {
 		synctest.Test(t, func(t *testing.T) {
-			e, a := newAccount(t, emulator.Options{Latency: latency})
+			e, a := emulatortest.NewAccount(t, emulator.Options{Latency: latency})
 			fill(t, a, "source", rows)
 			fill(t, a, "destination", nil)
 			start := time.Now()
@@ -128,7 +129,7 @@ func BenchmarkCopy(b *testing.B) {
 	rows := someRows(20_000, 10)
 	for b.Loop() {
 		b.StopTimer()
-		e, a := newAccount(b, emulator.Options{})
+		e, a := emulatortest.NewAccount(b, emulator.Options{})
 		fill(b, a, "source", rows)
 		fill(b, a, "destination", nil)
 		if err := e.SetFaults("latency=" + latency.String()); err != nil {

@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/adaptive"
 	"tablesweep/internal/copier"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
@@ -26,24 +27,6 @@ import (
 // strategies are all that a sweep may get.
 var strategies = map[string]scan.Strategy{
 	"adaptive": adaptive.Strategy{}, "prefix": scan.Prefix{}, "serial": scan.Serial{},
-}
-
-// newAccount returns an account in embedded storage.
-func newAccount(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account) {
-	t.Helper()
-	e, err := emulator.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := storage.ParseConnection(e.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: e.Transport()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e, a
 }
 
 // someRows returns rows in partitions of the given size, in table order.
@@ -97,7 +80,7 @@ func TestEachYieldsTableOrder(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d workers/buffer %d", name, o.Workers, o.Buffer), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					_, a := newAccount(t, emulator.Options{Faults: "seed=3; latency=1ms..30ms; short-page p=0.2; empty-page p=0.1; busy p=0.02"})
+					_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=3; latency=1ms..30ms; short-page p=0.2; empty-page p=0.1; busy p=0.02"})
 					table := fill(t, a, "source", want)
 					var got []storage.Entity
 					totals, err := sweep.Each(t.Context(), sweep.Scan{Table: table, Strategy: strategy, Segment: 50}, o, func(rows []storage.Entity) error {
@@ -121,7 +104,7 @@ func TestWorkersReadAtOnce(t *testing.T) {
 	rows := someRows(500, 2)
 	took := func(workers int) (d time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
-			_, a := newAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
+			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
 			table := fill(t, a, "source", rows)
 			start := time.Now()
 			if _, err := sweep.Count(t.Context(), sweep.Scan{Table: table, Strategy: scan.Prefix{}, Segment: 20}, sweep.Options{Workers: workers}); err != nil {
@@ -139,7 +122,7 @@ func TestWorkersReadAtOnce(t *testing.T) {
 func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, a := newAccount(t, emulator.Options{})
+		_, a := emulatortest.NewAccount(t, emulator.Options{})
 		var rows []storage.Entity
 		for i := range 8_000 { // half of the rows are in one partition
 			k := key.Key{Partition: fmt.Sprintf("m%05d", i), Row: "r"}
@@ -150,7 +133,7 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 		}
 		slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
 		source := fill(t, a, "source", rows)
-		e, to := newAccount(t, emulator.Options{Faults: "latency=10ms; partition-rate=500"})
+		e, to := emulatortest.NewAccount(t, emulator.Options{Faults: "latency=10ms; partition-rate=500"})
 		destination := fill(t, to, "destination", nil)
 		start := time.Now()
 		totals, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, copier.Copier{Destination: destination})
@@ -186,7 +169,7 @@ func TestResume(t *testing.T) {
 
 func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Strategy) {
 	r := rand.New(rand.NewPCG(1, 2))
-	e, a := newAccount(t, emulator.Options{Latency: 10 * time.Millisecond, Faults: "seed=9; short-page p=0.3; empty-page p=0.1; busy p=0.01; timeout-after p=0.01; reset-after p=0.01"})
+	e, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond, Faults: "seed=9; short-page p=0.3; empty-page p=0.1; busy p=0.01; timeout-after p=0.01; reset-after p=0.01"})
 	source, destination := fill(t, a, "source", rows), fill(t, a, "destination", nil)
 	s := sweep.Scan{Table: source, Strategy: strategy, Segment: 100}
 	e.ResetCounts()
@@ -234,7 +217,7 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 func TestFailureStopsAndIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, a := newAccount(t, emulator.Options{Latency: time.Millisecond})
+		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})
 		source := fill(t, a, "source", someRows(100, 10))
 		_, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Segment: 10}, sweep.Options{}, copier.Copier{Destination: a.Table("nothere")})
 		if !storage.NotFound(err) {
@@ -248,7 +231,7 @@ func TestFailureStopsAndIsTold(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	_, a := newAccount(t, emulator.Options{})
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	rows := someRows(10, 10)
 	source := fill(t, a, "source", rows)
 	keys := []key.Key{rows[3].Key, rows[77].Key, {Partition: "gone"}}
@@ -272,10 +255,10 @@ func TestKeys(t *testing.T) {
 func TestBusyAccount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, a := newAccount(t, emulator.Options{})
+		_, a := emulatortest.NewAccount(t, emulator.Options{})
 		rows := someRows(1200, 10)
 		source := fill(t, a, "source", rows)
-		_, to := newAccount(t, emulator.Options{Faults: "latency=10ms; account-rate=200"})
+		_, to := emulatortest.NewAccount(t, emulator.Options{Faults: "latency=10ms; account-rate=200"})
 		destination := fill(t, to, "destination", nil)
 		start := time.Now()
 		totals, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, copier.Copier{Destination: destination})

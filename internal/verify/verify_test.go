@@ -14,28 +14,12 @@ import (
 	"tablesweep/internal/adaptive"
 	"tablesweep/internal/copier"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/verify"
 )
-
-func newAccount(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account) {
-	t.Helper()
-	e, err := emulator.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := storage.ParseConnection(e.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: e.Transport()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e, a
-}
 
 func fill(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
 	t.Helper()
@@ -75,7 +59,7 @@ func TestFindsEachDifference(t *testing.T) {
 	t.Parallel()
 	const n, i = 100_000 / slowdown, 61_803 / slowdown
 	rows := someRows(n)
-	e, a := newAccount(t, emulator.Options{})
+	e, a := emulatortest.NewAccount(t, emulator.Options{})
 	source, destination := fill(t, a, "source", rows), fill(t, a, "destination", rows)
 	row := rows[i]
 	extra := storage.Entity{Key: key.Key{Partition: row.Key.Partition, Row: row.Key.Row + "x"}}
@@ -156,7 +140,7 @@ func againstTwin(t *testing.T, seed uint64) {
 			want[k] = verify.Extra
 		}
 	}
-	_, a := newAccount(t, emulator.Options{Faults: fmt.Sprintf("seed=%d; latency=0s..20ms; short-page p=0.3; empty-page p=0.2; busy p=0.05", seed+1)})
+	_, a := emulatortest.NewAccount(t, emulator.Options{Faults: fmt.Sprintf("seed=%d; latency=0s..20ms; short-page p=0.3; empty-page p=0.2; busy p=0.05", seed+1)})
 	var scans [2]sweep.Scan
 	for i, rows := range tables {
 		var entities []storage.Entity
@@ -203,7 +187,7 @@ func TestDepths(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, a := newAccount(t, emulator.Options{})
+			_, a := emulatortest.NewAccount(t, emulator.Options{})
 			source, destination := fill(t, a, "source", tt.source), fill(t, a, "destination", tt.destination)
 			for depth, want := range map[verify.Depth]int64{verify.Exact: tt.exact, verify.Contains: tt.contains, verify.Keys: 0} {
 				r, err := verify.Tables(t.Context(), sweep.Scan{Table: source}, sweep.Scan{Table: destination}, verify.Options{Depth: depth},
@@ -221,7 +205,7 @@ func TestDepths(t *testing.T) {
 func TestErrorsAreNoDifferences(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, a := newAccount(t, emulator.Options{Latency: time.Millisecond})
+		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})
 		source := fill(t, a, "source", someRows(100))
 		r, err := verify.Tables(t.Context(), sweep.Scan{Table: source}, sweep.Scan{Table: a.Table("nothere")}, verify.Options{},
 			func(d verify.Difference) error { t.Errorf("%+v", d); return nil })

@@ -1,0 +1,88 @@
+// Package emulatortest opens embedded storage in tests, for processes that live and
+// for some that die.
+package emulatortest
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/storage"
+)
+
+// NewAccount returns an emulator, and its account opened by the emulator's own transport.
+func NewAccount(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account) {
+	t.Helper()
+	em := New(t, o)
+	return em, Open(t, em, nil)
+}
+
+// New returns an emulator.
+func New(t testing.TB, o emulator.Options) *emulator.Emulator {
+	t.Helper()
+	em, err := emulator.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return em
+}
+
+// Open opens the emulator's account by way of a transport, nil meaning the emulator's own.
+func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.Account {
+	t.Helper()
+	if via == nil {
+		via = em.Transport()
+	}
+	c, err := storage.ParseConnection(em.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := storage.Open(c, storage.Options{Transport: via})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// ErrDead is what requests of a dead process get.
+var ErrDead = errors.New("the process is dead")
+
+// Process is the transport of a process that dies with one of its requests. The zero
+// value, but for Next, lives forever.
+type Process struct {
+	Next    policy.Transporter
+	applied atomic.Bool
+	left    atomic.Int64 // the request that it dies with, counted from the next; 0 for none
+	dead    atomic.Bool
+}
+
+// DieWith lets the process die with its n-th next request, 1 being the next, which is
+// carried out or not, nobody seeing the answer.
+func (p *Process) DieWith(n int, applied bool) {
+	p.applied.Store(applied)
+	p.left.Store(int64(n))
+}
+
+// Dead reports whether the process is dead.
+func (p *Process) Dead() bool { return p.dead.Load() }
+
+// Do is that of [policy.Transporter].
+func (p *Process) Do(r *http.Request) (*http.Response, error) {
+	if p.dead.Load() {
+		return nil, ErrDead
+	}
+	if p.left.Load() > 0 && p.left.Add(-1) <= 0 {
+		p.dead.Store(true)
+		if p.applied.Load() {
+			if resp, err := p.Next.Do(r); err == nil {
+				resp.Body.Close()
+			}
+		}
+		return nil, ErrDead
+	}
+	return p.Next.Do(r)
+}
