@@ -4,6 +4,7 @@
 # claims. Needs Go; with Node and npm, Azurite is installed into .azurite. What had to
 # be skipped is said at the end.
 set -euo pipefail
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 cd "$(dirname "$0")/.."
 
 azurite_version=3.35.0 # runs on Node 20; later ones want 22
@@ -30,8 +31,6 @@ start_azurite() {
   local port=$((20000 + RANDOM % 20000))
   "$binary" --inMemoryPersistence --skipApiVersionCheck --disableTelemetry --silent \
     --blobPort "$port" --queuePort $((port + 1)) --tablePort $((port + 2)) >.azurite/log 2>&1 &
-  azurite_pid=$!
-  trap 'kill "$azurite_pid" 2>/dev/null || true' EXIT
   for _ in $(seq 150); do
     if (exec 3<>"/dev/tcp/127.0.0.1/$((port + 2))") 2>/dev/null; then
       # The key that every storage emulator has; it protects nothing.
@@ -65,6 +64,11 @@ start_azurite
 say "go test -race"
 go test -vet=off -race ./...
 
+# The demonstration's tests mostly wait for what was killed to be found missing.
+demo_log=$(mktemp)
+go test -vet=off ./internal/demo >"$demo_log" 2>&1 &
+demo=$!
+
 say "simulation of crashes and faults: 2,000 seeds, every crash point, planted bugs"
 go test -vet=off ./internal/sim -seeds=2000
 
@@ -73,6 +77,13 @@ model=$(mktemp)
 go test -vet=off -c -o "$model" ./internal/catalog
 seq 1 250 751 | xargs -P "$(getconf _NPROCESSORS_ONLN)" -I{} "$model" -test.run '^TestModel$' -first={} -seeds=250
 rm "$model"
+
+say "the demonstration; the same on Azurite; processes killed (ran beside the above)"
+demo_failed=0
+wait "$demo" || demo_failed=1
+cat "$demo_log"
+rm "$demo_log"
+[ "$demo_failed" = 0 ]
 
 # Lines of "directory function" for the tests whose names start with the prefix.
 functions() {

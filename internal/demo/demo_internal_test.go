@@ -2,6 +2,7 @@ package demo
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -15,19 +16,37 @@ import (
 
 const root = "../.."
 
-// handler builds the program once for all tests that run it.
-func handler(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "handler")
-	if out, err := exec.Command("go", "build", "-o", binary, root+"/handler").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+// handler is the program, built once for all tests.
+var handler string
+
+func TestMain(m *testing.M) {
+	if race {
+		// The storage and the host are in this process and would take ten times as long,
+		// while the handler's processes would not be watched at all. Their packages have
+		// tests of their own.
+		fmt.Println("SKIPPED under the race detector; scripts/test.sh runs this package without")
+		return
 	}
-	return binary
+	dir, err := os.MkdirTemp("", "demo")
+	if err == nil {
+		handler = filepath.Join(dir, "handler")
+		c := exec.Command("go", "build", "-o", handler, root+"/handler")
+		c.Stderr = os.Stderr
+		err = c.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build the handler:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 // TestDemoCommand runs the demonstration as its user does.
 func TestDemoCommand(t *testing.T) {
-	c := exec.Command(handler(t), "demo", "--json")
+	t.Parallel()
+	c := exec.Command(handler, "demo", "--json")
 	c.Dir, c.Stderr = root, testWriter{t}
 	out, err := c.Output()
 	if err != nil {
@@ -52,12 +71,13 @@ func TestDemoCommand(t *testing.T) {
 
 // TestCopyOnAzurite copies the same rows on the other emulator.
 func TestCopyOnAzurite(t *testing.T) {
+	t.Parallel()
 	connection := os.Getenv("TABLESWEEP_AZURITE")
 	if connection == "" {
 		t.Skip("SKIPPED: TABLESWEEP_AZURITE has no connection string; scripts/test.sh starts Azurite and sets it")
 	}
 	d := &demo{
-		Options: Options{Root: root, Executable: handler(t), Instances: 2, Connection: connection, Progress: testWriter{t}, Log: zerolog.Nop()},
+		Options: Options{Root: root, Executable: handler, Instances: 2, Connection: connection, Progress: testWriter{t}, Log: zerolog.Nop()},
 		watch:   func(engine.Status) {},
 	}
 	stop, err := d.start(t.Context())
@@ -73,9 +93,10 @@ func TestCopyOnAzurite(t *testing.T) {
 // TestCopyWhileProcessesAreKilled kills handler processes with SIGKILL at random
 // moments of a copy, which must still be exact.
 func TestCopyWhileProcessesAreKilled(t *testing.T) {
+	t.Parallel()
 	const kills = 6
 	r := rand.New(rand.NewPCG(rand.Uint64(), 1))
-	d := &demo{Options: Options{Root: root, Executable: handler(t), Instances: 3, Progress: testWriter{t}, Log: zerolog.Nop()}}
+	d := &demo{Options: Options{Root: root, Executable: handler, Instances: 3, Progress: testWriter{t}, Log: zerolog.Nop()}}
 	killed, next := 0, int64(1)
 	d.watch = func(s engine.Status) {
 		if killed < kills && s.Steps.Done >= next && s.State == "running" {
