@@ -43,7 +43,7 @@ func (r *Recovered) add(o Recovered) {
 // needed: rows that say "gone", used idempotency keys, old changes. It may run at any
 // time, several times at once.
 func (c *Catalog) Maintain(ctx context.Context) error {
-	if err := c.writable(ctx); err != nil {
+	if err := c.Writable(ctx); err != nil {
 		return fmt.Errorf("maintain: %w", err)
 	}
 	err := c.eachShard(func(shard string) error {
@@ -58,7 +58,7 @@ func (c *Catalog) Maintain(ctx context.Context) error {
 // that were parked among them. With a time, it then applies the changes since then
 // again: to repair an index table that was damaged or set back.
 func (c *Catalog) Recover(ctx context.Context, since time.Time) (Recovered, error) {
-	if err := c.writable(ctx); err != nil {
+	if err := c.Writable(ctx); err != nil {
 		return Recovered{}, err
 	}
 	return c.recover(ctx, since)

@@ -242,7 +242,7 @@ func (c *Catalog) selectOne(ctx context.Context, q Query) (*wal.Write, error) {
 // were. It also completes deletions that a crash has left half done. If the time that ctx gives is over first, the error says so; asking again goes on.
 // The query's Top and Cursor must not be set.
 func (c *Catalog) Delete(ctx context.Context, q Query) (int, error) {
-	if err := c.writable(ctx); err != nil {
+	if err := c.Writable(ctx); err != nil {
 		return 0, err
 	}
 	var deleted atomic.Int64

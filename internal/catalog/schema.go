@@ -65,10 +65,6 @@ func (c *Catalog) Fits(ctx context.Context) error {
 	return err
 }
 
-// Writable returns an error unless the catalog has the schema that the options
-// give it. All that write check it themselves.
-func (c *Catalog) Writable(ctx context.Context) error { return c.writable(ctx) }
-
 // errEnough ends a query early.
 var errEnough = errors.New("enough")
 
@@ -102,9 +98,9 @@ func (c *Catalog) checkSchema(ctx context.Context) (found bool, err error) {
 	return true, nil
 }
 
-// writable returns an error unless the catalog can be written with our schema. It
-// asks the service again from time to time.
-func (c *Catalog) writable(ctx context.Context) error {
+// Writable returns an error unless the catalog has the schema that the options
+// give it. All that write ask it themselves; it asks the service from time to time.
+func (c *Catalog) Writable(ctx context.Context) error {
 	now := time.Now()
 	c.mu.Lock()
 	seen := !c.seen.IsZero() && now.Sub(c.seen) < schemaTrust
