@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
 )
 
 // catalogRoute is the route of three functions, which differ by their methods.
@@ -59,7 +60,7 @@ func (c Catalogs) named(name string) (*catalog.Catalog, error) {
 	if name != "" {
 		p.Detail = fmt.Sprintf("there is no catalog %q: setting TABLESWEEP_CATALOGS makes one", name)
 	}
-	if len(c) > 0 {
+	if name != "" && len(c) > 0 {
 		p.Detail += fmt.Sprintf("; there are %q", slices.Sorted(maps.Keys(c)))
 	}
 	return nil, p
@@ -148,7 +149,7 @@ func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	top, err := readTop(given.Get("top"))
+	top, err := readTop(given.Get("top"), catalog.DefaultTop)
 	if err != nil {
 		return err
 	}
@@ -219,7 +220,7 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Quer
 		case name == "cursor":
 			q.Cursor = value
 		default:
-			if q.Top, err = readTop(value); err != nil {
+			if q.Top, err = readTop(value, catalog.DefaultTop); err != nil {
 				return q, err
 			}
 		}
@@ -227,13 +228,15 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Quer
 	return q, nil
 }
 
-func readTop(value string) (int, error) {
+// readTop reads how many records or events are wanted, standard if nothing is said. Both
+// come from one page of the service at most.
+func readTop(value string, standard int) (int, error) {
 	if value == "" {
-		return catalog.DefaultTop, nil
+		return standard, nil
 	}
 	top, err := strconv.Atoi(value)
-	if err != nil || top < 1 || top > catalog.MaxTop {
-		return 0, problem.Invalidf("top", "must be a number from 1 to %d", catalog.MaxTop)
+	if err != nil || top < 1 || top > storage.PageRows {
+		return 0, problem.Invalidf("top", "must be a number from 1 to %d", storage.PageRows)
 	}
 	return top, nil
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -160,12 +159,11 @@ func readEvents(s *logtail.Streams, stream string, w http.ResponseWriter, r *htt
 	if err != nil {
 		return err
 	}
-	q := logtail.Query{Top: defaultEvents, Since: given.Get("since"), Cursor: given.Get("cursor")}
-	if v := given.Get("top"); v != "" {
-		if q.Top, err = strconv.Atoi(v); err != nil {
-			q.Top = 0 // which is refused
-		}
+	top, err := readTop(given.Get("top"), defaultEvents)
+	if err != nil {
+		return err
 	}
+	q := logtail.Query{Top: top, Since: given.Get("since"), Cursor: given.Get("cursor")}
 	page, err := s.Read(r.Context(), stream, q)
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ const (
 	maxEnvelope   = 1 << 20
 	maxRequest    = 64 << 10
 	maxEventBytes = 4 << 20 // about what one transaction takes
-	maxRecord     = 2 << 20 // a row's 1 MiB of UTF-16 may take half as much again in UTF-8
+	maxRecord     = 4 << 20 // a row's 1 MiB of UTF-16 is three times as long if every character is escaped
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second

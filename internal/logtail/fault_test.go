@@ -29,7 +29,7 @@ func TestAppendsUnderFaults(t *testing.T) {
 		"timeout-after p=1 times=1 on=batch,insert",
 		"reset-after p=1 times=2 on=batch,insert",
 		"busy p=0.5 times=5 retry-after=1s",
-		"timeout-before p=0.3; timeout-after p=0.3; reset-before p=0.1; reset-after p=0.1; busy p=0.1",
+		"timeout-before p=0.4 times=1; timeout-after p=0.4 times=1; reset-after p=0.4 times=1; busy p=0.4 times=1",
 	} {
 		t.Run(faults, func(t *testing.T) {
 			t.Parallel()

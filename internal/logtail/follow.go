@@ -99,11 +99,11 @@ func (f *follower) since() string {
 // newest is not negative, it looks for so many events, and further back than the
 // bound: it takes all others of the window for seen.
 func (f *follower) poll(ctx context.Context, since string, newest int) ([]Event, error) {
-	l, err := f.streams.log(ctx, f.stream)
-	if err != nil {
-		return nil, err
-	}
-	m, err := l.merge(ctx, Span{Newer: since}, storage.PageRows)
+	var m *merge
+	err := f.streams.reading(ctx, f.stream, func(l Log) (err error) {
+		m, err = l.merge(ctx, Span{Newer: since}, storage.PageRows)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -53,15 +53,15 @@ func listingOf(e storage.Entity, date time.Time) (listing, error) {
 	return listing{name: e.Get("Name"), shards: int(e.Int("Shards")), age: date.Sub(e.Timestamp), etag: e.ETag}, nil
 }
 
-// shardsToRead returns the number of shards that events may be in.
-func (s *Streams) shardsToRead(ctx context.Context, escaped string) (int, error) {
+// toRead returns the listing of a stream, which is fresh.
+func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 	s.mu.Lock()
 	l, ok := s.known[escaped]
 	s.mu.Unlock()
 	if !ok || !fresh(l.asked) {
 		var err error
 		if l, err = s.lookUp(ctx, escaped); err != nil {
-			return 0, err
+			return listing{}, err
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *Streams) shardsToRead(ctx context.Context, escaped string) (int, error)
 		}
 		s.known[escaped] = l
 	}
-	return min(max(1, l.shards), MaxShards), nil
+	return l, nil
 }
 
 // fresh reports whether less than knownTime has passed, whether this machine slept, which

@@ -1,14 +1,13 @@
 package logtail
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // DefaultTable is the name of the table of streams where no other is given.
@@ -46,11 +45,8 @@ func ParseStreams(text string) (map[string]Stream, error) {
 		Shards    *int    `json:"shards"`
 		Retention *string `json:"retention"`
 	}
-	d := json.NewDecoder(bytes.NewReader([]byte(text)))
-	d.DisallowUnknownFields()
-	err := d.Decode(&given)
-	if _, after := d.Token(); err != nil || !errors.Is(after, io.EOF) {
-		return nil, errors.New(`must be a JSON object such as {"orders":{"shards":4,"retention":"7d"}}`)
+	if err := json.Unmarshal([]byte(text), &given, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf(`must be a JSON object such as {"orders":{"shards":4,"retention":"7d"}}: %w`, err)
 	}
 	streams := map[string]Stream{}
 	var errs error

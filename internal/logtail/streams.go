@@ -21,6 +21,8 @@ const (
 	// Window is how late an event may become readable, after the time in its
 	// key, and still be found by those who follow the stream.
 	Window = time.Minute
+	// appendTime is how long an append may take; a late one fails, rather than be missed.
+	appendTime = Window - 10*time.Second
 
 	parallelBatches = 8 // transactions that one Append has under way
 )
@@ -103,6 +105,9 @@ func (s *Streams) Append(ctx context.Context, stream string, records []record.Re
 	if err != nil {
 		return nil, err
 	}
+	// Events that take longer than the window, followers don't find.
+	ctx, cancel := context.WithTimeout(ctx, appendTime)
+	defer cancel()
 	shards, err := s.shardsToWrite(ctx, stream, escaped)
 	if err != nil {
 		return nil, fmt.Errorf("append to stream %q: %w", stream, err)
@@ -116,10 +121,21 @@ func (s *Streams) Append(ctx context.Context, stream string, records []record.Re
 		}
 	}
 	written, err := s.write(ctx, partitions(escaped, shards), events)
+	if storage.HasCode(err, "TableNotFound") { // with it went the list of streams
+		s.forget(escaped)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("append to stream %q: %w", stream, &PartialError{IDs: written, Err: err})
 	}
 	return events, nil
+}
+
+// forget makes the next call look a stream up again.
+func (s *Streams) forget(escaped string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, escaped)
+	delete(s.spread, escaped)
 }
 
 // write inserts events. It returns the ids of those that were, "" for others.
@@ -194,11 +210,11 @@ func (s *Streams) Read(ctx context.Context, stream string, q Query) (Page, error
 	if q.Cursor != "" && !keyForm.MatchString(q.Cursor) {
 		return Page{}, problem.Invalidf("cursor", "must be the cursor of an answer, or an event's id")
 	}
-	l, err := s.log(ctx, stream)
-	if err != nil {
-		return Page{}, err
-	}
-	tail, err := l.Newest(ctx, Span{Newer: newer, Older: q.Cursor}, q.Top)
+	var tail Tail
+	err = s.reading(ctx, stream, func(l Log) (err error) {
+		tail, err = l.Newest(ctx, Span{Newer: newer, Older: q.Cursor}, q.Top)
+		return err
+	})
 	if err != nil {
 		return Page{}, fmt.Errorf("read stream %q: %w", stream, err)
 	}
@@ -222,7 +238,7 @@ func bound(since string) (string, error) {
 	}
 	t, err := time.Parse(time.RFC3339, since)
 	if err != nil || t.Year() < 1 || t.Year() > 9998 { // whatever its zone
-		return "", problem.Invalidf("since", "must be a time such as 2026-02-03T04:05:06Z, or an event's id")
+		return "", problem.Invalidf("since", "must be a time such as 2026-02-03T04:05:06Z, or an event's id; escape the + of a time zone as %%2B")
 	}
 	return Since(t), nil
 }
@@ -235,15 +251,21 @@ func eventOf(e storage.Entity) (Event, error) {
 	return Event{ID: e.Key.Row, Time: t, Record: record.FromProperties(e.Properties)}, nil
 }
 
-// log returns the log that a stream is.
-func (s *Streams) log(ctx context.Context, stream string) (Log, error) {
+// reading calls read with the log that a stream is; and again, if that took so long that
+// the stream may have been given more shards before read saw the service's time.
+func (s *Streams) reading(ctx context.Context, stream string, read func(Log) error) error {
 	escaped, err := escapeName(stream)
 	if err != nil {
-		return Log{}, err
+		return err
 	}
-	shards, err := s.shardsToRead(ctx, escaped)
-	if err != nil {
-		return Log{}, fmt.Errorf("read stream %q: %w", stream, err)
+	for {
+		l, err := s.toRead(ctx, escaped)
+		if err != nil {
+			return err
+		}
+		shards := min(max(1, l.shards), MaxShards)
+		if err := read(Log{Table: s.options.Table, Partitions: partitions(escaped, shards)}); err != nil || fresh(l.asked) {
+			return err
+		}
 	}
-	return Log{Table: s.options.Table, Partitions: partitions(escaped, shards)}, nil
 }

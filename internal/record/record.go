@@ -7,7 +7,8 @@
 //	JSON                           property
 //	"text"                         String, at most 64 KiB in UTF-16
 //	true, false                    Boolean
-//	7, 5000000000                  Int32, or Int64 if it does not fit
+//	7, 5000000000                  Int32, or Int64 if it does not fit. One beyond 2^53 is given
+//	                               back as text with its type, since many readers would round it
 //	3.0, 1e5                       Double; the text is kept, so 3.0 stays 3.0
 //	null                           none: the field is absent
 //	{…}, […]                       String, the value's compact JSON under a marked name
@@ -148,20 +149,23 @@ func (f Field) annotated() bool {
 	case storage.String, storage.Boolean, storage.Int32:
 		return false
 	case storage.Int64:
-		return f.fitsInt32()
+		return !f.plainInt64()
 	case storage.Double:
 		return f.Value.Kind() == '"' // NaN and the infinities
 	}
 	return true
 }
 
-func (f Field) fitsInt32() bool {
-	_, err := strconv.ParseInt(f.text(), 10, 32)
-	return err == nil
+// plainInt64 reports whether an Int64 is written as a number: it would not be taken for
+// an Int32, nor lose digits in a reader whose numbers are all Doubles, such as JavaScript's.
+func (f Field) plainInt64() bool {
+	const exact = 1 << 53
+	n, err := strconv.ParseInt(f.text(), 10, 64)
+	return err == nil && int64(int32(n)) != n && -exact <= n && n <= exact
 }
 
 func (f Field) appendValue(b []byte) []byte {
-	if f.Nested || f.Type == storage.Int64 && !f.fitsInt32() {
+	if f.Nested || f.Type == storage.Int64 && f.plainInt64() {
 		return append(b, f.text()...)
 	}
 	return append(b, f.Value...)

@@ -42,7 +42,7 @@ func TestJSONBecomesProperties(t *testing.T) {
 		{"escapes", `{"a":"\u0041\/\n"}`, []storage.Property{property("a", storage.String, `"A/\n"`)}, `{"a":"A/\n"}`},
 		{"boolean", `{"a":true,"b":false}`, []storage.Property{property("a", storage.Boolean, "true"), property("b", storage.Boolean, "false")}, ""},
 		{"whole numbers", `{"a":-2147483648,"b":2147483648}`, []storage.Property{property("a", storage.Int32, "-2147483648"), property("b", storage.Int64, `"2147483648"`)}, ""},
-		{"the longest whole number", `{"a":-9223372036854775808}`, []storage.Property{property("a", storage.Int64, `"-9223372036854775808"`)}, ""},
+		{"the longest whole number", `{"a":-9223372036854775808}`, []storage.Property{property("a", storage.Int64, `"-9223372036854775808"`)}, `{"a@odata.type":"Edm.Int64","a":"-9223372036854775808"}`},
 		{"doubles keep their text", `{"a":3.0,"b":1e5,"c":-0.0,"d":0.30000000000000004}`, []storage.Property{property("a", storage.Double, "3.0"), property("b", storage.Double, "1e5"), property("c", storage.Double, "-0.0"), property("d", storage.Double, "0.30000000000000004")}, ""},
 		{"null", `{"a":null,"b":1}`, []storage.Property{property("b", storage.Int32, "1")}, `{"b":1}`},
 		{"nothing", `{}`, []storage.Property{}, ""},
@@ -399,4 +399,30 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%s became %s", object, again.AppendJSON(nil))
 		}
 	})
+}
+
+// TestLimitsOfTypes refuses times that the service can't hold, and writes numbers so that
+// no reader loses digits.
+func TestLimitsOfTypes(t *testing.T) {
+	t.Parallel()
+	for _, v := range []string{"9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59.9999999-00:01", "1601-01-01T00:00:00+00:01"} {
+		if r, err := record.Parse([]byte(`{"d@odata.type":"Edm.DateTime","d":"` + v + `"}`)); err == nil {
+			t.Errorf("%s became %s", v, r.AppendJSON(nil))
+		}
+	}
+	for in, want := range map[string]string{
+		`{"n":9007199254740992}`:  `{"n":9007199254740992}`,
+		`{"n":9007199254740993}`:  `{"n@odata.type":"Edm.Int64","n":"9007199254740993"}`,
+		`{"n":-9007199254740993}`: `{"n@odata.type":"Edm.Int64","n":"-9007199254740993"}`,
+	} {
+		r, err := record.Parse([]byte(in))
+		if got := string(r.AppendJSON(nil)); err != nil || got != want {
+			t.Errorf("%s became %s, %v", in, got, err)
+		}
+	}
+	plus, err1 := record.Parse([]byte(`{"n":0.0}`))
+	minus, err2 := record.Parse([]byte(`{"n":-0.0}`))
+	if err1 != nil || err2 != nil || !record.Equal(plus, minus) {
+		t.Error("the two zeros differ")
+	}
 }

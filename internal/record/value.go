@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/odata"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/ticks"
 )
 
 // minDateTime is the first moment that a DateTime can hold, 1601-01-01, in ticks.
@@ -74,11 +75,11 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	}
 	switch t {
 	case storage.DateTime:
-		ticks, ok := odata.ParseDateTime(string(text))
-		if !ok || ticks < minDateTime {
-			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, not before the year 1601")
+		at, ok := odata.ParseDateTime(string(text))
+		if !ok || at < minDateTime || at > ticks.Max {
+			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, in UTC not before the year 1601 nor after 9999")
 		}
-		text = odata.AppendDateTime(nil, ticks)
+		text = odata.AppendDateTime(nil, at)
 	case storage.GUID:
 		guid, ok := odata.ParseGuid(string(text))
 		if !ok {
@@ -140,6 +141,9 @@ func shortest(v jsontext.Value) jsontext.Value {
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil {
 		return v // NaN and the infinities, in quotes
+	}
+	if f == 0 {
+		f = 0 // of either sign
 	}
 	b := strconv.AppendFloat(nil, f, 'g', -1, 64)
 	if bytes.ContainsAny(b, ".e") {

@@ -1,0 +1,137 @@
+package logtail_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/storage"
+)
+
+// TestFollowThroughAnOutage: A follower that the service does not answer while shards are raised.
+func TestFollowThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.append(w.streams(logtail.Options{}), "s", event(t, "before"))
+		time.Sleep(2 * time.Minute)
+		var down atomic.Bool
+		next := w.emulator.Transport()
+		reader := w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
+			if down.Load() {
+				return nil, fmt.Errorf("connection reset")
+			}
+			return next.Do(r)
+		}))})
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		var got []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = reader.Follow(ctx, "s", logtail.FollowOptions{}, func(e logtail.Event) error {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, text(e))
+				return nil
+			})
+		}()
+		time.Sleep(20 * time.Second)
+		down.Store(true)
+		s := w.streams(logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: 4}}})
+		var want []string
+		for i := range 60 {
+			w.append(s, "s", event(t, fmt.Sprint(i)))
+			want = append(want, fmt.Sprint(i))
+			time.Sleep(5 * time.Second)
+		}
+		down.Store(false)
+		time.Sleep(3 * time.Minute)
+		cancel()
+		<-done
+		if !slices.Equal(got, want) {
+			t.Errorf("shown %d events, want %d: %v", len(got), len(want), got)
+		}
+	})
+}
+
+// TestSlowAppend: An append that succeeds after a busy service let it wait is shown to followers.
+func TestSlowAppend(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		s := w.streams(logtail.Options{})
+		w.append(s, "s", event(t, "before"))
+		stop := w.watch(logtail.FollowOptions{})
+		time.Sleep(5 * time.Second)
+		if err := w.emulator.SetFaults("busy p=1 on=batch"); err != nil {
+			t.Fatal(err)
+		}
+		go func() { time.Sleep(100 * time.Second); _ = w.emulator.SetFaults("") }()
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Second)
+		defer cancel()
+		_, err := s.Append(ctx, "s", numbered(t, "slow", 1))
+		t.Log(err, time.Since(start))
+		time.Sleep(3 * time.Minute)
+		if got := stop(); err == nil || len(got) != 0 {
+			t.Errorf("append: %v; the follower was shown %q", err, got)
+		}
+	})
+}
+
+// TestTableMadeAgain: A table that is deleted and made again.
+func TestTableMadeAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		s := w.streams(logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: 4}}})
+		w.append(s, "s", event(t, "a"))
+		time.Sleep(2 * time.Minute)
+		w.append(s, "s", event(t, "b"))
+		tab := w.table(nil)
+		if err := tab.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Append(t.Context(), "s", numbered(t, "x", 1))
+		t.Log(err, storage.HasCode(err, "TableNotFound"))
+		time.Sleep(2 * time.Minute)
+		if err := s.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 8 {
+			w.append(s, "s", event(t, "again"))
+		}
+		if got := w.all(w.streams(logtail.Options{}), "s", 1000); len(got) != 8 {
+			t.Errorf("%d of 8 are readable", len(got))
+		}
+	})
+}
+
+// TestMaintainDuringAnOutage: A service that never answers is not "more to be trimmed than there was time for".
+func TestMaintainDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		s := w.streams(logtail.Options{Retention: time.Hour, Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
+			return nil, fmt.Errorf("connection reset")
+		}))})
+		var log bytes.Buffer
+		err := s.Maintain(zerolog.New(&log).WithContext(t.Context()))
+		if err == nil || strings.Contains(log.String(), "more is to be trimmed") {
+			t.Errorf("error %v, log %s", err, log.String())
+		}
+	})
+}
