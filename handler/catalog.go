@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,9 +12,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/config"
-	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 )
 
 const catalogHelp = `Keep records that are found by any of several identifiers, in a table.
@@ -110,11 +107,7 @@ func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *
 	}
 	cat := newCatalog(account, settings)
 	defer cat.Close()
-	err = fn(catalogLog(c).WithContext(c.Context()), cat)
-	if err != nil && c.Context().Err() != nil && !errors.Is(err, sweep.ErrInterrupted) {
-		return fmt.Errorf("%w: %w", sweep.ErrInterrupted, err)
-	}
-	return err
+	return fn(catalogLog(c).WithContext(c.Context()), cat)
 }
 
 // catalogLog returns a logger that writes for people, on stderr.
@@ -168,13 +161,4 @@ func (s *selection) what(args []string) string {
 		text += fmt.Sprintf(", up to %q", s.rowTo)
 	}
 	return text
-}
-
-// asUsage makes an error that is the caller's a usage error.
-func asUsage(err error) error {
-	var p *problem.Error
-	if errors.As(err, &p) && p.Kind == problem.Invalid {
-		return usageError{err}
-	}
-	return err
 }

@@ -99,22 +99,6 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-// parseSince reads a time, a date, or a duration before now; empty is the zero time.
-func parseSince(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return now.Add(-d), nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, usagef("--since is %q, want a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h", text)
-}
-
 const catalogCheckHelp = `Compare a catalog's index rows with each other and with its log. What is wrong is
 printed, a line for each, and a summary.
 

@@ -17,7 +17,6 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
-	"tablesweep/internal/sweep"
 )
 
 const catalogInsertHelp = `Insert records: JSON objects, given as arguments or, one a line, in a file or on stdin.
@@ -91,6 +90,9 @@ func runCatalogInsert(c *cobra.Command, o insertOptions, args []string) error {
 func (o *insertOptions) open(c *cobra.Command, args []string) (io.ReadCloser, error) {
 	if len(args) > 0 {
 		for i, a := range args {
+			if strings.TrimSpace(a) == "" {
+				return nil, usagef("argument %d is empty; a record is a JSON object", i+1)
+			}
 			args[i] = strings.ReplaceAll(a, "\n", " ") // no JSON string has one
 		}
 		return io.NopCloser(strings.NewReader(strings.Join(args, "\n"))), nil
@@ -144,54 +146,35 @@ type begun struct {
 // run writes the records of the input, and prints what becomes of them in the order
 // of the lines. Interrupted, it finishes what it has begun.
 func (in *inserter) run(ctx context.Context, input io.Reader) error {
-	most := 4 * in.options.workers // lines begun and not yet printed
+	most := 4 * in.options.workers // lines begun and not yet printed, about
 	workers, wait := in.start(context.WithoutCancel(ctx), most)
 	defer wait()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	lines := make(chan inputLine)
-	var unread error // set before lines is closed
-	go func() {      // ends with the input, or the process
-		defer close(lines)
-		unread = readLines(reading, input, lines)
+	queue := make(chan begun, most) // in the order of the lines
+	var unread error                // set before queue is closed
+	go func() {                     // ends with reading, and when the queue was emptied
+		defer close(queue)
+		unread = eachLine(reading, input, func(l inputLine) { queue <- in.begin(l, workers) })
 	}()
-	var queue []begun
 	var failed error
-	interrupted := ctx.Done()
-	for lines != nil || len(queue) > 0 {
-		next, oldest := lines, chan outcome(nil)
-		if len(queue) >= most {
-			next = nil
-		}
-		if len(queue) > 0 {
-			oldest = queue[0].done
-		}
-		select {
-		case l, ok := <-next:
-			switch {
-			case ok:
-				queue = append(queue, in.begin(l, workers))
-			case ctx.Err() == nil:
-				failed, lines = unread, nil
-			default: // it is no longer read
-				lines = nil
-			}
-		case o := <-oldest:
-			o.Line, queue = queue[0].line, queue[1:]
-			if err := in.print(o); err != nil && failed == nil {
-				failed, lines = err, nil
-			}
-		case <-interrupted:
-			failed, lines, interrupted = sweep.ErrInterrupted, nil, nil
+	for b := range queue {
+		o := <-b.done
+		o.Line = b.line
+		if err := in.print(o); err != nil && failed == nil {
+			failed = err
+			stop() // what has been begun is still told
 		}
 	}
 	switch {
-	case failed == nil && ctx.Err() != nil:
-		return sweep.ErrInterrupted
-	case failed == nil && in.refused > 0:
+	case failed != nil:
+		return failed
+	case unread != nil:
+		return unread
+	case in.refused > 0:
 		return refusedRecords{in.refused}
 	}
-	return failed
+	return nil
 }
 
 // start starts the workers, each of which takes up to most records without making

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -130,9 +133,33 @@ func confirmDelete(c *cobra.Command, what, where, table string) error {
 		return hinted{usagef("nobody is there to ask whether to delete %s of %s", what, where), "--dry-run counts them first, --yes deletes them without asking"}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "Delete %s of %s? This can't be undone. Type the table's name to go on: ", what, where)
-	answer, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
-	if err != nil || strings.TrimSpace(answer) != table {
+	answer, err := readAnswer(c.Context(), c.InOrStdin())
+	switch {
+	case errors.Is(err, sweep.ErrInterrupted):
+		fmt.Fprintln(c.ErrOrStderr()) // ends the question's line
+		return err
+	case err != nil || answer != table:
 		return fmt.Errorf("nothing deleted: the answer was not %q", table)
 	}
 	return nil
+}
+
+// readAnswer reads a line, without white space around it, unless ctx ends before there
+// is one.
+func readAnswer(ctx context.Context, in io.Reader) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() { // ends with the line, or the process
+		text, err := bufio.NewReader(in).ReadString('\n')
+		answers <- answer{strings.TrimSpace(text), err}
+	}()
+	select {
+	case a := <-answers:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", sweep.ErrInterrupted
+	}
 }

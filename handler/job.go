@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -241,8 +242,12 @@ func (j *jobFlags) keys() ([]key.Key, error) {
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 4<<20) // more than a row can have
 	for lines.Scan() {
+		line := lines.Bytes()
+		if len(keys) == 0 {
+			line = bytes.TrimPrefix(line, []byte(byteOrderMark))
+		}
 		var row struct{ PartitionKey, RowKey *string }
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil || row.PartitionKey == nil || row.RowKey == nil {
+		if err := json.Unmarshal(line, &row); err != nil || row.PartitionKey == nil || row.RowKey == nil {
 			return nil, usagef("--rows %s: line %d is not a JSON object with PartitionKey and RowKey", j.rows, len(keys)+1)
 		}
 		keys = append(keys, key.Key{Partition: *row.PartitionKey, Row: *row.RowKey})

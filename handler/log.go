@@ -1,15 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/logtail"
-	"tablesweep/internal/storage"
 )
 
 const logHelp = `Append events to streams, and read them, the newest first.
@@ -27,17 +28,16 @@ type logFlags struct {
 
 func (f *logFlags) add(c *cobra.Command) {
 	f.tableFlags.add(c)
-	table := c.Flags().Lookup("table")
-	table.Usage = "the table of streams"
-	table.DefValue, f.table = logtail.DefaultTable, logtail.DefaultTable
+	c.Flags().Lookup("table").Usage = "the table of streams (default that of the setting TABLESWEEP_LOG_TABLE, or " + logtail.DefaultTable + ")"
 }
 
-func (f *logFlags) open() (*storage.Table, *logtail.Streams, error) {
+func (f *logFlags) open() (*logtail.Streams, error) {
+	f.table = cmp.Or(f.table, os.Getenv("TABLESWEEP_LOG_TABLE"), logtail.DefaultTable)
 	_, table, err := f.tableFlags.open()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return table, logtail.New(logtail.Options{Table: table}), nil
+	return logtail.New(logtail.Options{Table: table}), nil
 }
 
 func logCommand() *cobra.Command {
@@ -50,7 +50,7 @@ func logCommand() *cobra.Command {
 
 // streamArg takes the stream's name off the arguments.
 func streamArg(args []string) (stream string, rest []string, err error) {
-	if len(args) == 0 {
+	if len(args) == 0 || args[0] == "" {
 		return "", nil, usagef("the stream's name is missing")
 	}
 	return args[0], args[1:], nil
@@ -73,8 +73,8 @@ The newest comes first. With --follow it comes last, and whatever is appended fr
 on follows below it, until the command is interrupted; no event is printed twice, and
 none is missed that can be read within --window of the time it has.
 
-An event's time is its writer's. --since takes a time (RFC 3339), how long ago that was,
-or an event's id, and then prints all events newer than that.
+An event's time is its writer's. --since takes a time (RFC 3339), a date, how long ago
+that was, or an event's id, and then prints all events newer than that.
 
 ` + connectionHelp
 
@@ -104,7 +104,7 @@ func logTailCommand() *cobra.Command {
 	flags := c.Flags()
 	o.add(c)
 	flags.IntVar(&o.top, "top", 50, "events at most; with --since all, unless given")
-	flags.StringVar(&o.since, "since", "", "only events newer than this: a time, how long ago, or an id")
+	flags.StringVar(&o.since, "since", "", "only events newer than this: a time, a date, how long ago, or an id")
 	flags.BoolVar(&o.follow, "follow", false, "go on with events as they are appended")
 	flags.DurationVar(&o.window, "window", logtail.Window, "with --follow, how late an event may come to be still printed")
 	flags.BoolVar(&o.json, "json", false, "print each event as JSON with its id and time")
@@ -129,10 +129,10 @@ func runLogTail(c *cobra.Command, o logTailOptions, args []string) error {
 	case o.follow && o.top > logtail.MaxTop:
 		return usagef("--top is %d, want at most %d with --follow", o.top, logtail.MaxTop)
 	}
-	if ago, err := time.ParseDuration(o.since); err == nil {
-		o.since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
+	if o.since, err = sinceOf(o.since, time.Now()); err != nil {
+		return err
 	}
-	_, streams, err := o.open()
+	streams, err := o.open()
 	if err != nil {
 		return err
 	}
@@ -143,12 +143,24 @@ func runLogTail(c *cobra.Command, o logTailOptions, args []string) error {
 		if c.Context().Err() != nil {
 			return nil // that is how following ends
 		}
-		return err
+		return asUsage(err)
 	}
 	if o.since != "" && !topGiven {
 		o.top = -1
 	}
-	return readNewest(c, streams, stream, logtail.Query{Since: o.since}, o.top, show)
+	return asUsage(readNewest(c, streams, stream, logtail.Query{Since: o.since}, o.top, show))
+}
+
+// sinceOf returns what --since says in the form of [logtail.Query].
+func sinceOf(text string, now time.Time) (string, error) {
+	if _, err := logtail.KeyTime(text); text == "" || err == nil {
+		return text, nil
+	}
+	t, err := parseSince(text, now)
+	if err != nil {
+		return "", usagef("%w, or an event's id", err)
+	}
+	return t.UTC().Format(time.RFC3339Nano), nil
 }
 
 // readNewest shows the newest n events, or all if n is negative, page by page.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/semaphore"
 
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/record"
@@ -22,7 +23,8 @@ file or of stdin, each a JSON object.
 
 The ids of the events are printed, in the order of the events. Lines are appended as they
 come, those that are waiting together; up to 100 of them are appended all or none. When
-the command fails, it tells how many were appended before, and which may be missing.
+the command fails or is interrupted, it tells how many were appended before, and which may
+be missing.
 
 ` + connectionHelp
 
@@ -30,7 +32,12 @@ const logAppendExamples = `  handler log append orders '{"order":17,"total":9.5}
   handler log append orders --file orders.jsonl --json
   ./worker | handler log append worker`
 
-const maxLines = 1000 // appended by one call
+// What is appended by one call has at most maxLines lines, and ends with the one that
+// reaches maxBytes. As much is read ahead of it.
+const (
+	maxLines = 1000
+	maxBytes = maxLineBytes
+)
 
 // logAppendOptions are the flags of the command log append.
 type logAppendOptions struct {
@@ -58,11 +65,12 @@ func runLogAppend(c *cobra.Command, o logAppendOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	table, streams, err := o.open()
+	limitMemory()
+	streams, err := o.open()
 	if err != nil {
 		return err
 	}
-	a := &appender{cmd: c, table: table, streams: streams, stream: stream, json: o.json}
+	a := &appender{cmd: c, streams: streams, stream: stream, json: o.json}
 	in := c.InOrStdin()
 	switch {
 	case len(events) > 0 && o.file != "":
@@ -88,42 +96,51 @@ func runLogAppend(c *cobra.Command, o logAppendOptions, args []string) error {
 // appender appends lines.
 type appender struct {
 	cmd     *cobra.Command
-	table   *storage.Table
 	streams *logtail.Streams
 	stream  string
 	json    bool
 
 	waiting []record.Record
 	numbers []int // of the waiting events' lines
+	bytes   int   // in those lines
 	done    int   // events that were appended
 }
 
 // lines appends all lines of in, without waiting for more before it appends those that
-// are there.
+// are there. Interrupted, it appends those that were read.
 func (a *appender) lines(in io.Reader) error {
 	ctx, cancel := context.WithCancel(a.cmd.Context())
 	defer cancel()
 	lines := make(chan inputLine, maxLines)
-	var failed error // set before lines is closed
-	go func() {      // ends with the input, or the process
+	room := semaphore.NewWeighted(maxBytes) // for the text of these lines
+	var unread error                        // set before lines is closed
+	go func() {                             // ends with the input, or the process
 		defer close(lines)
-		failed = readLines(ctx, in, lines)
+		unread = readLines(in, func(l inputLine) error {
+			if room.Acquire(ctx, int64(len(l.text))) != nil {
+				return sweep.ErrInterrupted
+			}
+			return sendLine(ctx, lines, l)
+		})
 	}()
 	for {
+		if len(lines) == 0 || len(a.waiting) == maxLines || a.bytes >= maxBytes {
+			if err := a.flush(); err != nil {
+				return err
+			}
+		}
 		select {
 		case l, ok := <-lines:
 			if !ok {
-				return errors.Join(a.flush(), failed)
+				return a.failed(errors.Join(a.flush(), unread))
 			}
+			room.Release(int64(len(l.text)))
 			if err := a.add(l); err != nil { // the lines ahead of it are none the worse
 				return a.failed(errors.Join(a.flush(), err))
 			}
 		case <-ctx.Done():
-			return a.failed(sweep.ErrInterrupted)
-		}
-		if len(lines) == 0 || len(a.waiting) == maxLines {
-			if err := a.flush(); err != nil {
-				return err
+			if len(lines) == 0 {
+				return a.failed(sweep.ErrInterrupted)
 			}
 		}
 	}
@@ -136,15 +153,17 @@ func (a *appender) add(l inputLine) error {
 	}
 	a.waiting = append(a.waiting, r)
 	a.numbers = append(a.numbers, l.number)
+	a.bytes += len(l.text)
 	return nil
 }
 
-// flush appends the events that are waiting, and prints their ids.
+// flush appends the events that are waiting, and prints their ids. It does so even after
+// an interrupt: of events whose request is broken off nobody knows if they are there.
 func (a *appender) flush() error {
 	if len(a.waiting) == 0 {
 		return nil
 	}
-	ctx := a.cmd.Context()
+	ctx := context.WithoutCancel(a.cmd.Context())
 	events, err := a.streams.Append(ctx, a.stream, a.waiting)
 	if storage.HasCode(err, "TableNotFound") { // before anything was written
 		if err = a.streams.Prepare(ctx); err == nil {
@@ -165,10 +184,11 @@ func (a *appender) flush() error {
 		}
 	}
 	if err != nil {
-		return a.failed(err)
+		return a.failed(asUsage(err))
 	}
 	a.done += len(events)
-	a.waiting, a.numbers = a.waiting[:0], a.numbers[:0]
+	clear(a.waiting)
+	a.waiting, a.numbers, a.bytes = a.waiting[:0], a.numbers[:0], 0
 	for _, e := range events {
 		if err := a.print(e.ID); err != nil {
 			return err
@@ -192,9 +212,9 @@ func (a *appender) print(id string) error {
 	}{id, at})
 }
 
-// failed adds to an error how far the command got.
+// failed adds to an error, which may be nil, how far the command got.
 func (a *appender) failed(err error) error {
-	if a.done == 0 {
+	if err == nil || a.done == 0 {
 		return err
 	}
 	return hinted{err, fmt.Sprintf("%d events were appended; leave them out when you try again", a.done)}

@@ -4,12 +4,16 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"tablesweep/internal/sweep"
 )
 
 func main() {
@@ -18,12 +22,21 @@ func main() {
 		time.Sleep(time.Second) // but not one that a wrapper forwards, which we have got already
 		stop()
 	})
-	err := rootCommand().ExecuteContext(ctx)
+	err := execute(ctx, rootCommand())
 	stop()
 	if err != nil {
 		report(os.Stderr, err)
 	}
 	os.Exit(exitCode(err))
+}
+
+// execute runs the command. An error after ctx has ended is an interrupt.
+func execute(ctx context.Context, c *cobra.Command) error {
+	err := c.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, sweep.ErrInterrupted) {
+		return fmt.Errorf("%w: %w", sweep.ErrInterrupted, err)
+	}
+	return err
 }
 
 func rootCommand() *cobra.Command {

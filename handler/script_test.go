@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *rewrite,
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // or else each program waits a second, with -race
 			for _, name := range []string{"AzureWebJobsStorage", "OTHER"} {
 				em, err := emulator.New(emulator.Options{})
 				if err != nil {

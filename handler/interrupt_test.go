@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/sweep"
+)
+
+// An interrupt is told as one, whatever request it breaks off.
+func TestInterruptedCommands(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args  string
+		at    []fault.Kind // it comes with the first request of these kinds
+		table string       // to this table
+		want  string       // of the error
+	}{
+		{"log tail orders", []fault.Kind{fault.Point, fault.Query}, logtail.DefaultTable, "^interrupted: "},
+		{"catalog query eid=1", []fault.Kind{fault.Query}, "People", "^interrupted: "},
+		{"catalog delete eid=1 --yes", []fault.Kind{fault.Update, fault.Merge, fault.Batch}, "People", `^interrupted: after [1-9]\d* records were deleted: `},
+		{"keys --table People", []fault.Kind{fault.Query}, "People", "^interrupted"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			ready := make(chan struct{})
+			_, _, connection := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) {
+				select {
+				case <-ready:
+					if e.Table == test.table && slices.Contains(test.at, e.Kind) {
+						interrupt()
+						<-ctx.Done()
+					}
+				default:
+				}
+			}})
+			run := func(ctx context.Context, args ...string) error {
+				if args[0] == "catalog" {
+					args = append(args, "--table", "People", "--index-keys", "eid", "--row-key", "at")
+				}
+				c := rootCommand()
+				c.SetArgs(append(args, "--connection", connection))
+				c.SetOut(io.Discard)
+				c.SetErr(io.Discard)
+				return execute(ctx, c)
+			}
+			if err := run(t.Context(), "catalog", "insert", `{"eid":"1","at":"a"}`, `{"eid":"1","at":"b"}`); err != nil {
+				t.Fatal(err)
+			}
+			close(ready)
+			err := run(ctx, strings.Fields(test.args)...)
+			if exitCode(err) != exitInterrupted || !regexp.MustCompile(test.want).MatchString(fmt.Sprint(err)) {
+				t.Errorf("got %v with exit code %d, want %s with %d", err, exitCode(err), test.want, exitInterrupted)
+			}
+		})
+	}
+}
+
+// Events whose request is under way, and those that were read, are appended, each once,
+// in spite of an interrupt.
+func TestAppendInterrupted(t *testing.T) {
+	t.Parallel()
+	began, goOn := make(chan struct{}, 100), make(chan struct{})
+	_, a := emulatortest.NewAccount(t, emulator.Options{OnRequest: func(e emulator.Event) {
+		if e.Kind == fault.Batch || e.Kind == fault.Insert {
+			began <- struct{}{}
+			<-goOn
+		}
+	}})
+	streams := logtail.New(logtail.Options{Table: a.Table("log")})
+	if err := streams.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var out strings.Builder
+	cmd := &cobra.Command{}
+	cmd.SetContext(ctx)
+	cmd.SetOut(&out)
+	input, user := io.Pipe()
+	defer user.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- (&appender{cmd: cmd, streams: streams, stream: "s"}).lines(input) }()
+	write := func(text string) {
+		if _, err := io.WriteString(user, text); err != nil {
+			t.Error(err)
+		}
+	}
+	write("{\"n\":1}\n")
+	<-began
+	write("{\"n\":2}\n{\"n\":3}\n")
+	write("\n") // when it is taken, the others have been read
+	interrupt()
+	close(goOn)
+	err := <-ended
+	if exitCode(err) != exitInterrupted || hintFor(err) != "3 events were appended; leave them out when you try again" {
+		t.Errorf("got %v with exit code %d and hint %q, want an interrupt after 3 events", err, exitCode(err), hintFor(err))
+	}
+	page, err := streams.Read(t.Context(), "s", logtail.Query{Top: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids strings.Builder
+	for _, e := range slices.Backward(page.Events) {
+		fmt.Fprintln(&ids, e.ID)
+	}
+	if len(page.Events) != 3 || out.String() != ids.String() {
+		t.Errorf("it printed\n%sand the stream has\n%s", &out, &ids)
+	}
+}
+
+// The question whether to delete ends with an interrupt.
+func TestReadAnswer(t *testing.T) {
+	t.Parallel()
+	answer, err := readAnswer(t.Context(), strings.NewReader(" People\r\nmore"))
+	if err != nil || answer != "People" {
+		t.Errorf("got %q, %v", answer, err)
+	}
+	if _, err := readAnswer(t.Context(), strings.NewReader("People")); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v for a line that has no end", err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	nobody, user := io.Pipe()
+	defer user.Close()
+	interrupt()
+	if _, err := readAnswer(ctx, nobody); !errors.Is(err, sweep.ErrInterrupted) {
+		t.Errorf("got %v, want an interrupt", err)
+	}
+}
