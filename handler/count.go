@@ -23,8 +23,7 @@ const countExamples = `  handler count --table orders
 
 // countOptions are the flags of the command count.
 type countOptions struct {
-	tableFlags
-	rowFlags
+	sourceFlags
 	progressFlag
 	json bool
 }
@@ -40,8 +39,7 @@ func countCommand() *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return runCount(c, o) },
 	}
 	flags := c.Flags()
-	o.tableFlags.add(c)
-	o.rowFlags.add(c)
+	o.sourceFlags.add(c)
 	o.addStrategy(c)
 	o.progressFlag.add(c, progress.Auto)
 	flags.BoolVar(&o.json, "json", false, "print the count and what it took as JSON")
@@ -49,11 +47,7 @@ func countCommand() *cobra.Command {
 }
 
 func runCount(c *cobra.Command, o countOptions) error {
-	_, table, err := o.open()
-	if err != nil {
-		return err
-	}
-	s, err := o.scan(table)
+	_, s, err := o.source()
 	if err != nil {
 		return err
 	}

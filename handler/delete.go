@@ -36,8 +36,7 @@ const deleteExamples = `  handler delete --table logs --before 2023- --dry-run
 
 // deleteOptions are the flags of the command delete.
 type deleteOptions struct {
-	tableFlags
-	rowFlags
+	sourceFlags
 	jobFlags
 	dryRun, yes bool
 }
@@ -53,8 +52,7 @@ func deleteCommand() *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return runDelete(c, o) },
 	}
 	flags := c.Flags()
-	o.tableFlags.add(c)
-	o.rowFlags.add(c)
+	o.sourceFlags.add(c)
 	o.addStrategy(c)
 	o.jobFlags.add(c)
 	flags.BoolVar(&o.dryRun, "dry-run", false, "delete nothing; count the rows and the requests it would take")
@@ -63,11 +61,7 @@ func deleteCommand() *cobra.Command {
 }
 
 func runDelete(c *cobra.Command, o deleteOptions) error {
-	_, table, err := o.open()
-	if err != nil {
-		return err
-	}
-	s, err := o.scan(table)
+	_, s, err := o.source()
 	if err != nil {
 		return err
 	}
@@ -81,14 +75,14 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 	if o.dryRun {
 		return countDeletes(c, s, o)
 	}
-	if err := o.confirm(c, table.String()); err != nil {
+	if err := o.confirm(c, s.Table.String()); err != nil {
 		return err
 	}
-	j, err := o.start(c, o.workers, table)
+	j, err := o.start(c, o.workers, s.Table)
 	if err != nil {
 		return err
 	}
-	_, err = j.run(s, action.Delete{Table: table}, "deleted")
+	_, err = j.run(s, action.Delete{Table: s.Table}, "deleted")
 	return err
 }
 

@@ -28,8 +28,7 @@ const enqueueExamples = `  handler enqueue --table orders --queue orders-to-chec
 
 // enqueueOptions are the flags of the command enqueue.
 type enqueueOptions struct {
-	tableFlags
-	rowFlags
+	sourceFlags
 	jobFlags
 	queue, queueConnection string
 	message, encoding      string
@@ -67,15 +66,11 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err != nil {
 		return usagef("--message: %w", err)
 	}
-	account, table, err := o.open()
+	account, s, err := o.source()
 	if err != nil {
 		return err
 	}
 	queue, err := o.openQueue(account)
-	if err != nil {
-		return err
-	}
-	s, err := o.scan(table)
 	if err != nil {
 		return err
 	}
@@ -85,7 +80,7 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err := probe(c.Context(), s); err != nil {
 		return err
 	}
-	j, err := o.start(c, o.workers, table)
+	j, err := o.start(c, o.workers, s.Table)
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,7 @@ const keysExamples = `  handler keys --table orders
 
 // keysOptions are the flags of the command keys.
 type keysOptions struct {
-	tableFlags
-	rowFlags
+	sourceFlags
 	progressFlag
 	json, stats bool
 }
@@ -43,8 +42,7 @@ func keysCommand() *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return runKeys(c, o) },
 	}
 	flags := c.Flags()
-	o.tableFlags.add(c)
-	o.rowFlags.add(c)
+	o.sourceFlags.add(c)
 	o.strategy = "prefix" // the one that can step over rows
 	o.progressFlag.add(c, progress.None)
 	flags.BoolVar(&o.json, "json", false, "print each key as a JSON string")
@@ -53,11 +51,7 @@ func keysCommand() *cobra.Command {
 }
 
 func runKeys(c *cobra.Command, o keysOptions) error {
-	_, table, err := o.open()
-	if err != nil {
-		return err
-	}
-	s, err := o.scan(table)
+	_, s, err := o.source()
 	if err != nil {
 		return err
 	}

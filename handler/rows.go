@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/adaptive"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
@@ -22,6 +22,27 @@ type rowFlags struct {
 	strategy string
 	segment  int
 	workers  int
+}
+
+// sourceFlags are the flags of commands that are about the rows of one table.
+type sourceFlags struct {
+	tableFlags
+	rowFlags
+}
+
+func (f *sourceFlags) add(c *cobra.Command) {
+	f.tableFlags.add(c)
+	f.rowFlags.add(c)
+}
+
+// source opens the table, and returns the scan that the flags ask for.
+func (f *sourceFlags) source() (*storage.Account, sweep.Scan, error) {
+	account, table, err := f.open()
+	if err != nil {
+		return nil, sweep.Scan{}, err
+	}
+	s, err := f.scan(table)
+	return account, s, err
 }
 
 // add adds the flags that every command has.
@@ -66,21 +87,11 @@ func (f *rowFlags) scan(t *storage.Table) (sweep.Scan, error) {
 	if f.bounds.Range().Empty() {
 		return s, usagef("--prefix, --after and --before leave no partition key between them")
 	}
-	var err error
-	s.Strategy, err = newStrategy(f.strategy)
-	return s, err
-}
-
-func newStrategy(name string) (scan.Strategy, error) {
-	switch name {
-	case "adaptive":
-		return adaptive.Strategy{}, nil
-	case "prefix":
-		return scan.Prefix{}, nil
-	case "serial":
-		return scan.Serial{}, nil
+	if !slices.Contains(engine.Strategies, f.strategy) {
+		return s, usagef("--strategy is %q; there are %s", f.strategy, strings.Join(engine.Strategies, ", "))
 	}
-	return nil, usagef("--strategy is %q; there are %s", name, strings.Join(engine.Strategies, ", "))
+	s.Strategy = engine.StrategyFor(engine.Request{Strategy: f.strategy}, nil)
+	return s, nil
 }
 
 // what describes the rows for a question or a summary.

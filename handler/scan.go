@@ -28,8 +28,7 @@ const scanExamples = `  handler scan --table packages > packages.jsonl
 
 // scanOptions are the flags of the command scan.
 type scanOptions struct {
-	tableFlags
-	rowFlags
+	sourceFlags
 	format                   string
 	keysOnly, stats, explain bool
 	first, next              int // of the prefix strategy
@@ -46,8 +45,7 @@ func scanCommand() *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return runScan(c, o) },
 	}
 	flags := c.Flags()
-	o.tableFlags.add(c)
-	o.rowFlags.add(c)
+	o.sourceFlags.add(c)
 	o.addStrategy(c)
 	o.addSelect(c)
 	flags.StringVar(&o.format, "format", "jsonl", "jsonl, or count for the number of rows alone")
@@ -71,11 +69,7 @@ func runScan(c *cobra.Command, o scanOptions) error {
 		o.selected = []string{}
 	}
 	limitMemory()
-	_, table, err := o.open()
-	if err != nil {
-		return err
-	}
-	s, err := o.scan(table)
+	_, s, err := o.source()
 	if err != nil {
 		return err
 	}

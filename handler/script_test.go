@@ -175,9 +175,18 @@ func parseRows(ts *testscript.TestScript, text string) []storage.Entity {
 
 func TestStrategyNames(t *testing.T) {
 	t.Parallel()
-	for _, name := range engine.Strategies {
-		if _, err := newStrategy(name); err != nil {
-			t.Error(err)
+	types := map[string]string{}
+	for _, name := range append([]string{"quick"}, engine.Strategies...) {
+		f := rowFlags{strategy: name, segment: 1, workers: 1}
+		s, err := f.scan(nil)
+		if known := name != "quick"; known != (err == nil) {
+			t.Errorf("strategy %s: %v", name, err)
+		} else if known {
+			kind := fmt.Sprintf("%T", s.Strategy)
+			if other, twice := types[kind]; twice {
+				t.Errorf("strategies %s and %s are the same", name, other)
+			}
+			types[kind] = name
 		}
 	}
 }

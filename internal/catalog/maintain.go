@@ -98,8 +98,7 @@ func (c *Catalog) eachShard(fn func(shard string) error) error {
 }
 
 func prefixQuery(partition, prefix string) storage.Query {
-	next, _ := key.Successor(prefix)
-	return rowsQuery(partition, prefix, next)
+	return storage.Query{Range: scan.WithPrefix(partition, prefix)}
 }
 
 // recoverShard applies the shard's entries that are older than minAge. One that
@@ -201,8 +200,8 @@ func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (in
 
 // clear removes what was noted for being cleared away and is due.
 func (c *Catalog) clear(ctx context.Context, shard string) error {
-	next, _ := key.Successor(clearPrefix)
-	due := rowsQuery(shard, clearPrefix+ticks.Inverted(c.Now()), next)
+	due := prefixQuery(shard, clearPrefix)
+	due.Range.Low = &scan.Bound{Key: clearPrefix + ticks.Inverted(c.Now())} // what is due later stands ahead
 	return c.Log.All(ctx, due, func(p storage.Page) error {
 		var g errgroup.Group
 		g.SetLimit(parallel)
@@ -272,9 +271,4 @@ func (c *Catalog) clearIndexRows(ctx context.Context, w wal.Write) error {
 		}
 	}
 	return nil
-}
-
-// rowsQuery asks for the rows of a partition from low on, and below high.
-func rowsQuery(partition, low, high string) storage.Query {
-	return storage.Query{Range: scan.Range{Partition: &partition, Low: &scan.Bound{Key: low}, High: &scan.Bound{Key: high, Open: true}}}
 }

@@ -132,9 +132,9 @@ func (e *Engine) account(field, connection string) (*storage.Account, error) {
 	return a, nil
 }
 
-// strategy returns the strategy that the request asks for. Only adaptive takes
+// StrategyFor returns the strategy that the request asks for. Only adaptive takes
 // hints.
-func strategy(r Request, hints *adaptive.Hints) scan.Strategy {
+func StrategyFor(r Request, hints *adaptive.Hints) scan.Strategy {
 	if r.Action.Type == Keys { // only this one can step over rows
 		return scan.Prefix{KeepPartitions: true}
 	}

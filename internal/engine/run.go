@@ -33,7 +33,7 @@ type running struct {
 // [problem.Invalid].
 func (e *Engine) open(r Request, hints *adaptive.Hints) (*running, error) {
 	run := &running{
-		state: ledger.Running, request: r, hints: hints, strategy: strategy(r, hints),
+		state: ledger.Running, request: r, hints: hints, strategy: StrategyFor(r, hints),
 		segments: e.options.SegmentsPerInvocation,
 	}
 	if r.SegmentsPerInvocation > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -69,7 +70,7 @@ func (l *Ledger) hints(ctx context.Context, k key.Key) ([]byte, error) {
 
 // Notes calls fn with the note of each of the scan's done steps that left one.
 func (l *Ledger) Notes(ctx context.Context, id string, fn func(note []byte)) error {
-	q := storage.Query{Range: rowsWith(id, donePrefix), Select: []string{"Note"}}
+	q := storage.Query{Range: scan.WithPrefix(id, donePrefix), Select: []string{"Note"}}
 	err := l.table.All(ctx, q, func(p storage.Page) error {
 		for _, e := range p.Entities {
 			if note := e.Bytes("Note"); note != nil {

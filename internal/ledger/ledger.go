@@ -274,7 +274,7 @@ func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, d
 
 // Pending reads up to one page of a scan's pending steps.
 func (l *Ledger) Pending(ctx context.Context, id string) ([]Pending, error) {
-	p, err := l.table.Query(ctx, storage.Query{Range: rowsWith(id, pendingPrefix)})
+	p, err := l.table.Query(ctx, storage.Query{Range: scan.WithPrefix(id, pendingPrefix)})
 	if err != nil {
 		return nil, fmt.Errorf("read pending steps of scan %s: %w", id, err)
 	}
@@ -283,7 +283,7 @@ func (l *Ledger) Pending(ctx context.Context, id string) ([]Pending, error) {
 
 // EachPending calls fn with every page of a scan's pending steps.
 func (l *Ledger) EachPending(ctx context.Context, id string, fn func([]Pending) error) error {
-	err := l.table.All(ctx, storage.Query{Range: rowsWith(id, pendingPrefix)}, func(p storage.Page) error { return fn(pendingOf(p)) })
+	err := l.table.All(ctx, storage.Query{Range: scan.WithPrefix(id, pendingPrefix)}, func(p storage.Page) error { return fn(pendingOf(p)) })
 	if err != nil {
 		return fmt.Errorf("read pending steps of scan %s: %w", id, err)
 	}
@@ -318,10 +318,4 @@ func (l *Ledger) Resending(ctx context.Context, id string, p Pending, sends int)
 		return false, fmt.Errorf("record step %s of scan %s as sent again: %w", p.ID, id, err)
 	}
 	return true, nil
-}
-
-// rowsWith returns the range of a partition's rows whose keys start with prefix.
-func rowsWith(partition, prefix string) scan.Range {
-	next, _ := key.Successor(prefix)
-	return scan.Range{Partition: &partition, Low: &scan.Bound{Key: prefix}, High: &scan.Bound{Key: next, Open: true}}
 }

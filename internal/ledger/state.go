@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -46,7 +47,7 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time) (bool, er
 // ahead of it, and both pages be empty.
 func (l *Ledger) nothingPending(ctx context.Context, id string) (bool, error) {
 	for range emptyTries {
-		p, err := l.table.Query(ctx, storage.Query{Range: rowsWith(id, pendingPrefix), Select: []string{}, Top: 1})
+		p, err := l.table.Query(ctx, storage.Query{Range: scan.WithPrefix(id, pendingPrefix), Select: []string{}, Top: 1})
 		if err != nil {
 			return false, fmt.Errorf("look for pending steps of scan %s: %w", id, err)
 		}
@@ -162,7 +163,7 @@ type OpenScan struct {
 // Open lists the scans that have not been closed, the newest first.
 func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	var open []OpenScan
-	err := l.table.All(ctx, storage.Query{Range: rowsWith(scansPartition, openPrefix)}, func(p storage.Page) error {
+	err := l.table.All(ctx, storage.Query{Range: scan.WithPrefix(scansPartition, openPrefix)}, func(p storage.Page) error {
 		for _, e := range p.Entities {
 			id, attempt, _ := strings.Cut(strings.TrimPrefix(e.Key.Row, openPrefix), "|")
 			n, err := strconv.ParseInt(attempt, 10, 64)
@@ -185,7 +186,7 @@ var errEnough = errors.New("enough")
 // Recent returns the newest scans' ids, n at most.
 func (l *Ledger) Recent(ctx context.Context, n int) ([]string, error) {
 	var ids []string
-	q := storage.Query{Range: rowsWith(scansPartition, allPrefix), Select: []string{}, Top: min(n, storage.PageRows)}
+	q := storage.Query{Range: scan.WithPrefix(scansPartition, allPrefix), Select: []string{}, Top: min(n, storage.PageRows)}
 	err := l.table.All(ctx, q, func(p storage.Page) error {
 		for _, e := range p.Entities {
 			if len(ids) < n {
@@ -207,7 +208,7 @@ func (l *Ledger) Recent(ctx context.Context, n int) ([]string, error) {
 func (l *Ledger) Totals(ctx context.Context, id string) (Totals, error) {
 	var t Totals
 	sums := []string{"Steps", "Rows", "Written", "Failed", "Queries", "Transactions", "FirstFailed"}
-	err := l.table.All(ctx, storage.Query{Range: rowsWith(id, donePrefix), Select: sums}, func(p storage.Page) error {
+	err := l.table.All(ctx, storage.Query{Range: scan.WithPrefix(id, donePrefix), Select: sums}, func(p storage.Page) error {
 		for _, e := range p.Entities {
 			t.add(totalsOf(e))
 		}
@@ -222,7 +223,7 @@ func (l *Ledger) Totals(ctx context.Context, id string) (Totals, error) {
 // CountPending counts the scan's pending steps, one query a thousand.
 func (l *Ledger) CountPending(ctx context.Context, id string) (int64, error) {
 	var n int64
-	err := l.table.All(ctx, storage.Query{Range: rowsWith(id, pendingPrefix), Select: []string{}}, func(p storage.Page) error {
+	err := l.table.All(ctx, storage.Query{Range: scan.WithPrefix(id, pendingPrefix), Select: []string{}}, func(p storage.Page) error {
 		n += int64(len(p.Entities))
 		return nil
 	})

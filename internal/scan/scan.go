@@ -191,6 +191,11 @@ func upper(prefix string) *Bound {
 	return nil
 }
 
+// WithPrefix returns the range of a partition's rows whose keys start with prefix.
+func WithPrefix(partition, prefix string) Range {
+	return Range{Partition: &partition, Low: &Bound{Key: prefix}, High: upper(prefix)}
+}
+
 // Serial is the strategy that reads the range page after page, one child a
 // step. It makes the fewest queries and knows no parallelism.
 type Serial struct{}
