@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,6 +108,7 @@ func (j *jobFlags) restore(c *cobra.Command) error {
 		switch {
 		case f == nil:
 			return usagef("--resume %s: this program has no flag --%s", j.resume, name)
+		case f.Changed && name == "failed": // its file may be what stopped the job
 		case f.Changed && flagText(f) != record.Flags[name]:
 			return usagef("--%s was %q when the checkpoint was made, and can't change; leave it out", name, record.Flags[name])
 		case !f.Changed:
@@ -146,7 +148,7 @@ func (j *jobFlags) start(c *cobra.Command, workers int, tables ...*storage.Table
 		return nil, err
 	}
 	job := &job{flags: j, cmd: c, meter: meter, began: time.Now()}
-	job.options = sweep.Options{Workers: workers, Watch: meter.Show, Failed: job.rowFailed}
+	job.options = sweep.Options{Workers: workers, Watch: meter.Show, Failed: job.rowsFailed}
 	var names []string
 	for _, t := range tables {
 		names = append(names, t.String())
@@ -190,15 +192,37 @@ func (j *job) openFailed() error {
 	if j.flags.failed == j.flags.rows {
 		return usagef("--failed and --rows name the same file; write the rows that fail again to another")
 	}
+	resumed := j.flags.resume != ""
 	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
-	if j.flags.resume != "" {
-		mode = os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if resumed {
+		mode = os.O_CREATE | os.O_RDWR | os.O_APPEND
 	}
 	var err error
 	if j.out, err = os.OpenFile(j.flags.failed, mode, 0o600); err != nil {
 		return usagef("--failed: %w", err)
 	}
+	if resumed {
+		err = dropCutLine(j.out)
+	}
+	if err != nil {
+		return fmt.Errorf("--failed: %w", err)
+	}
 	return nil
+}
+
+// dropCutLine removes a last line that has no end, which a process leaves that died
+// while it wrote.
+func dropCutLine(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	start := max(0, info.Size()-maxLineBytes)
+	tail := make([]byte, info.Size()-start)
+	if _, err := f.ReadAt(tail, start); err != nil {
+		return err
+	}
+	return f.Truncate(start + int64(bytes.LastIndexByte(tail, '\n')) + 1)
 }
 
 // failedRow is a line of the file of failed rows.
@@ -208,22 +232,42 @@ type failedRow struct {
 	Reason       string `json:"reason,omitempty"`
 }
 
-// rowFailed lists a failed row.
-func (j *job) rowFailed(f copier.Failure) error {
+// rowsFailed lists failed rows.
+func (j *job) rowsFailed(rows []copier.Failure) error {
 	if j.out != nil {
-		b, err := json.Marshal(failedRow{f.Key.Partition, f.Key.Row, f.Reason})
-		if err == nil {
-			_, err = j.out.Write(append(b, '\n'))
+		if err := j.storeFailed(rows); err != nil {
+			return fmt.Errorf("--failed: %w", err)
 		}
-		return err
-	}
-	if j.listed++; j.listed > maxListed {
 		return nil
 	}
-	j.meter.Clear()
-	fmt.Fprintf(j.cmd.ErrOrStderr(), "tablesweep: failed: %s\n", f)
-	if j.listed == maxListed {
-		fmt.Fprintf(j.cmd.ErrOrStderr(), "tablesweep: warning: further failed rows are counted, not listed; --failed FILE takes all of them\n")
+	for _, f := range rows {
+		if j.listed++; j.listed > maxListed {
+			return nil
+		}
+		j.meter.Clear()
+		fmt.Fprintf(j.cmd.ErrOrStderr(), "tablesweep: failed: %s\n", f)
+		if j.listed == maxListed {
+			fmt.Fprintf(j.cmd.ErrOrStderr(), "tablesweep: warning: further failed rows are counted, not listed; --failed FILE takes all of them\n")
+		}
+	}
+	return nil
+}
+
+// storeFailed appends rows to the file for them. With a checkpoint, the rows reach the
+// disk before the checkpoint counts them as done.
+func (j *job) storeFailed(rows []copier.Failure) error {
+	var lines bytes.Buffer
+	e := json.NewEncoder(&lines)
+	for _, f := range rows {
+		if err := e.Encode(failedRow{f.Key.Partition, f.Key.Row, f.Reason}); err != nil {
+			return err
+		}
+	}
+	if _, err := j.out.Write(lines.Bytes()); err != nil || j.options.Checkpoint == nil {
+		return err
+	}
+	if err := j.out.Sync(); !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) { // a pipe has no disk
+		return err
 	}
 	return nil
 }

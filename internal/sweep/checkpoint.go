@@ -133,9 +133,13 @@ func restore(text []byte) (*restored, error) {
 		one, rest, whole = bytes.Cut(rest, []byte("\n"))
 		var l line
 		if !whole || json.Unmarshal(one, &l) != nil || !r.apply(nodes, l) {
-			return r, nil
+			break
 		}
 	}
+	for _, n := range nodes {
+		r.frontier.drop(n)
+	}
+	return r, nil
 }
 
 // apply does what a line tells. It reports false, having done nothing, if the line
@@ -160,6 +164,9 @@ func (r *restored) apply(nodes map[int64]*node, l line) bool {
 			f.next = max(f.next, child.id+1)
 		}
 		n.through = l.Through
+		if n.through == nil { // no rows: all of it is done, even if the line that ends it is cut off
+			n.state = working
+		}
 	case l.Did != 0 && l.Span != nil:
 		n.done = append(n.done, *l.Span)
 	case l.End != 0:

@@ -76,6 +76,22 @@ func TestRestoreCutOff(t *testing.T) {
 	}
 }
 
+// TestRestoreReadWithoutRows cuts the file between the two lines that tell that a page
+// had no row: its step must not be read again, for its children are there already.
+func TestRestoreReadWithoutRows(t *testing.T) {
+	t.Parallel()
+	text := `{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"id":2,"step":{"page":1}}],"totals":{"queries":1}}` + "\n"
+	for _, text := range []string{text, text + `{"end":1}` + "\n"} {
+		r, err := restore([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := r.frontier.first(); n == nil || n.id != 2 || r.frontier.after(n) != nil || n.state != waiting || r.totals.Queries != 1 {
+			t.Errorf("from %q: the first node is %+v, totals %+v; want the child alone", text, n, r.totals)
+		}
+	}
+}
+
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "\n", "{}\n", `{"version":2}` + "\n", "PK\x03\x04\n"} {

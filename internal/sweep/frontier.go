@@ -94,6 +94,12 @@ func (f *frontier) startRead(n *node) {
 	f.reads++
 }
 
+// unread ends a query that brought nothing.
+func (f *frontier) unread(n *node) {
+	n.state = waiting
+	f.reads--
+}
+
 // read puts a page's rows and children in the place of the node's step. rows are
 // all rows that its units will do.
 func (f *frontier) read(n *node, bytes int, units [][]storage.Entity, rows int64, children []scan.Step) []*node {

@@ -218,9 +218,7 @@ func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests in
 	r.source.ended(took)
 	did := Totals{Requests: requests}
 	if err != nil {
-		r.frontier.reads--
-		n.state = waiting
-		r.count(did)
+		r.unread(n, did)
 		if !r.stopping || r.err == nil && r.tasks.Err() == nil {
 			r.fail(fmt.Errorf("read the source: %w", err))
 		}
@@ -239,7 +237,9 @@ func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests in
 	}
 	yield, children, err := r.advance(n, page)
 	if err != nil {
+		r.unread(n, did)
 		r.fail(err)
+		return
 	}
 	rows := p.Entities[:yield]
 	if len(n.done) > 0 {
@@ -248,6 +248,13 @@ func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests in
 		})
 	}
 	r.found(n, rows, weight(p), children, did)
+}
+
+// unread lets a node wait again whose query failed or can't be used. The checkpoint
+// still has its step.
+func (r *run) unread(n *node, did Totals) {
+	r.frontier.unread(n)
+	r.count(did)
 }
 
 // weight is about how many bytes of memory a page takes: its text, which the rows
@@ -336,6 +343,9 @@ func (r *run) unitEnded(n *node, u []storage.Entity, result copier.Result, reque
 	}
 	r.partitions.Answered(partition)
 	did := Totals{Requests: requests}
+	if err == nil {
+		err = r.report(result.Failed)
+	}
 	if err != nil {
 		r.frontier.giveBack(n, u)
 		r.count(did)
@@ -344,11 +354,6 @@ func (r *run) unitEnded(n *node, u []storage.Entity, result copier.Result, reque
 		}
 		return
 	}
-	for _, f := range result.Failed {
-		if r.options.Failed != nil {
-			r.fail(r.options.Failed(f))
-		}
-	}
 	did.Rows, did.Written, did.Failed = int64(len(u)), result.Written, int64(len(result.Failed))
 	r.frontier.finish(n, did.Rows)
 	r.count(did)
@@ -356,6 +361,16 @@ func (r *run) unitEnded(n *node, u []storage.Entity, result copier.Result, reque
 		c.did(n, span{u[0].Key, u[len(u)-1].Key}, did)
 	}
 	r.drop(n)
+}
+
+// report hands failed rows on. Its error stops the sweep.
+func (r *run) report(failed []copier.Failure) error {
+	if r.options.Failed == nil || len(failed) == 0 {
+		return nil
+	}
+	err := r.options.Failed(failed)
+	r.fail(err)
+	return err
 }
 
 func (r *run) count(did Totals) {

@@ -46,8 +46,11 @@ type Options struct {
 	Buffer int
 	// Checkpoint, if set, records what is done, and may hold what was done before.
 	Checkpoint *Checkpoint
-	// Failed, if set, gets every row that failed, one at a time.
-	Failed func(copier.Failure) error
+	// Failed, if set, is called with the rows of each unit that failed, never
+	// concurrently. What it returned nil for is not reported again after a resume,
+	// so it must have stored them. An error stops the sweep and leaves the unit to
+	// be done again.
+	Failed func([]copier.Failure) error
 	// Watch, if set, is told now and then how far the sweep is, one at a time, and
 	// once at its end.
 	Watch func(Progress)
