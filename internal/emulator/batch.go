@@ -22,7 +22,8 @@ const maxOperations = 100
 // refused says why.
 type batch struct {
 	table   string
-	writes  []write
+	parts   []batchPart
+	writes  []write // of the parts before the refused one
 	refused *table.OperationError
 }
 
@@ -53,7 +54,7 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 
 // understand reads the operations up to the first that is wrong.
 func (s tableService) understand(parts []batchPart) batch {
-	b := batch{writes: make([]write, 0, len(parts))}
+	b := batch{parts: parts, writes: make([]write, 0, len(parts))}
 	seen := make(map[key.Key]bool, len(parts))
 	var d entity.Decoder
 	for i, p := range parts {
@@ -105,11 +106,11 @@ func (b *batch) check(name string, w write, duplicate bool) error {
 func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error) {
 	out := s.newBatchAnswer(c)
 	if b.refused != nil {
-		return out.refused(s, c, b.refused), nil
+		return out.refused(s, c, b.parts, b.refused), nil
 	}
 	stored, err := s.tables.Get(b.table, now)
 	if err != nil {
-		return out.refused(s, c, &table.OperationError{Index: 0, Err: err}), nil
+		return out.refused(s, c, b.parts, &table.OperationError{Index: 0, Err: err}), nil
 	}
 	operations := make([]table.Operation, len(b.writes))
 	for i, w := range b.writes {
@@ -118,10 +119,10 @@ func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error
 	rows, err := stored.Apply(now, operations)
 	var refused *table.OperationError
 	if errors.As(err, &refused) {
-		return out.refused(s, c, refused), nil
+		return out.refused(s, c, b.parts, refused), nil
 	}
 	for i, w := range b.writes {
-		out.part(s.written(c, stored.Name(), w, rows[i]))
+		out.part(s.written(c, stored.Name(), w, rows[i]), b.parts[i].contentID)
 	}
 	return out.end(), nil
 }
@@ -138,8 +139,8 @@ func (s tableService) newBatchAnswer(c *call) *batchAnswer {
 	return a
 }
 
-// part appends the answer to one operation.
-func (a *batchAnswer) part(r response) {
+// part appends the answer to one operation, under the id that the client gave it.
+func (a *batchAnswer) part(r response, contentID string) {
 	a.b = append(a.b, "--changeset"...)
 	a.b = append(a.b, a.boundary...)
 	a.b = append(a.b, "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 "...)
@@ -147,6 +148,9 @@ func (a *batchAnswer) part(r response) {
 	a.b = append(a.b, ' ')
 	a.b = append(a.b, http.StatusText(r.status)...)
 	a.b = append(a.b, "\r\nDataServiceVersion: 3.0;\r\n"...)
+	if contentID != "" {
+		r.set("Content-ID", contentID)
+	}
 	if r.contentType != "" {
 		r.set("Content-Type", r.contentType)
 	}
@@ -161,12 +165,12 @@ func (a *batchAnswer) part(r response) {
 	a.b = append(a.b, "\r\n"...)
 }
 
-func (a *batchAnswer) refused(s tableService, c *call, e *table.OperationError) response {
+func (a *batchAnswer) refused(s tableService, c *call, parts []batchPart, e *table.OperationError) response {
 	var p *problem.Error
 	if !errors.As(e.Err, &p) {
 		panic("emulator: internal error: " + e.Error())
 	}
-	a.part(s.failure(c, problem.New(p.Code, strconv.Itoa(e.Index)+":"+p.Message)))
+	a.part(s.failure(c, problem.New(p.Code, strconv.Itoa(e.Index)+":"+p.Message)), parts[e.Index].contentID)
 	return a.end()
 }
 

@@ -16,11 +16,12 @@ import (
 
 // batchPart is one request inside a batch.
 type batchPart struct {
-	method  string
-	path    string // decoded; with the account
-	ifMatch string
-	prefer  string
-	body    []byte
+	method    string
+	path      string // decoded; with the account
+	ifMatch   string
+	prefer    string
+	contentID string // the client's name for it, if it has one
+	body      []byte
 }
 
 // parseBatchBody cuts a batch into its requests. It takes exactly one change set.
@@ -48,8 +49,13 @@ func parseBatchBody(contentType string, body []byte) ([]batchPart, error) {
 	parts := make([]batchPart, len(requests))
 	var urls urlParser
 	for i, request := range requests {
-		content := eachField(request, func(_, _ []byte) {}) // nothing in it matters
-		if parts[i], err = parseBatchPart(content, &urls); err != nil {
+		contentID := ""
+		content := eachField(request, func(name, value []byte) {
+			if bytes.EqualFold(name, []byte("Content-ID")) {
+				contentID = string(value)
+			}
+		})
+		if parts[i], err = parseBatchPart(content, contentID, &urls); err != nil {
 			return nil, err
 		}
 	}
@@ -141,15 +147,16 @@ func (p *urlParser) parse(text []byte) (path string, err error) {
 	return p.path, nil
 }
 
-// parseBatchPart reads a request in the form it has on the wire.
-func parseBatchPart(content []byte, urls *urlParser) (p batchPart, err error) {
+// parseBatchPart reads a request in the form it has on the wire. Clients put its
+// Content-ID before the request, or into its header.
+func parseBatchPart(content []byte, contentID string, urls *urlParser) (p batchPart, err error) {
 	line, rest := cutLine(content)
 	method, target, ok := bytes.Cut(line, []byte(" "))
 	target, isHTTP := bytes.CutSuffix(target, []byte(" HTTP/1.1"))
 	if !ok || !isHTTP {
 		return p, invalidInput("an operation does not start with a request line")
 	}
-	p.method = string(method)
+	p.method, p.contentID = string(method), contentID
 	if p.path, err = urls.parse(target); err != nil {
 		return p, err
 	}
@@ -159,6 +166,8 @@ func parseBatchPart(content []byte, urls *urlParser) (p batchPart, err error) {
 			p.ifMatch = string(value)
 		case bytes.EqualFold(name, []byte("Prefer")):
 			p.prefer = string(value)
+		case bytes.EqualFold(name, []byte("Content-ID")):
+			p.contentID = string(value)
 		}
 	})
 	return p, nil

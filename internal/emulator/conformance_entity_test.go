@@ -193,11 +193,21 @@ func insertAnswers(t *testing.T, b backend) {
 	if !strings.Contains(string(full.body), `"A":1`) {
 		t.Errorf("the answer is %s", full.body)
 	}
-	for _, got := range []answer{quiet, full} {
+	same(t, "Preference-Applied", quiet.header.Get("Preference-Applied"), "return-no-content")
+	for row, got := range map[string]answer{"1": quiet, "2": full} {
 		if !strings.HasPrefix(got.header.Get("ETag"), `W/"datetime'`) {
 			t.Errorf("ETag is %q", got.header.Get("ETag"))
 		}
+		same(t, "Location", got.header.Get("Location"), either(t, b, b.entityURL(table, "p", row), "", "Azurite sends none"))
 	}
+	same(t, "DataServiceId", quiet.header.Get("DataServiceId"), either(t, b, b.entityURL(table, "p", "1"), "", "Azurite sends none"))
+	update := b.write(t, "PUT", table, "1", "", `"A":2`)
+	same(t, "Location of an update", update.header.Get("Location"), "")
+}
+
+// entityURL is the whole URL of one entity.
+func (b backend) entityURL(table, partition, row string) string {
+	return b.tableURL + "/" + b.name + entityPath(table, partition, row)
 }
 
 func insertOnce(t *testing.T, b backend) {

@@ -14,6 +14,7 @@ func queueProperties() []property {
 		{"queues have metadata", queueMetadata},
 		{"a message is put, got and deleted", messageLifecycle},
 		{"any text that XML can hold is kept", messageTexts},
+		{"answers escape only what XML must", messageEscapes},
 		{"messages come oldest first", messageOrder},
 		{"a got message is hidden, and has one valid receipt", messageReceipts},
 		{"an update changes the text and the receipt", messageUpdate},
@@ -164,6 +165,23 @@ func messageTexts(t *testing.T, b backend) {
 	}
 	control := b.queue(t, request{method: "POST", path: "/" + queue + "/messages", body: "<QueueMessage><MessageText>\u0001</MessageText></QueueMessage>"})
 	same(t, "control character", control.status, either(t, b, 400, 201, "Azurite takes characters that XML has no place for"))
+}
+
+// Microsoft's JavaScript SDK hands numeric references to its user undecoded.
+func messageEscapes(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	const text = "<a href=\"it's\">&amp;</a>\ttab\nline ü日本😀 &#39;"
+	same(t, "put", b.put(t, queue, text, "").status, 201)
+	const want = "<MessageText>&lt;a href=\"it's\"&gt;&amp;amp;&lt;/a&gt;\ttab\nline ü日本😀 &amp;#39;</MessageText>"
+	for _, query := range []string{"peekonly=true", "visibilitytimeout=1"} {
+		if got := string(b.receive(t, queue, query).body); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", query, got, want)
+		}
+	}
+	list := b.queue(t, request{method: "GET", path: "/", query: "comp=list&prefix=" + urlQuery(`it's "<&>"`)})
+	if got := string(list.body); !strings.Contains(got, `<Prefix>it's "&lt;&amp;&gt;"</Prefix>`) {
+		t.Errorf("list: got %s", got)
+	}
 }
 
 func messageOrder(t *testing.T, b backend) {

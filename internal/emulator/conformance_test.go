@@ -158,6 +158,20 @@ func tableProperties() []property {
 		{"tables are listed in pages", tableList},
 		{"requests are authenticated", tableAuthentication},
 		{"every answer is dated and numbered", answerHeaders},
+		{"a header repeats the error code", errorHeader},
+	}
+}
+
+// errorHeader checks that the header has the body's error code.
+func errorHeader(t *testing.T, b backend) {
+	for what, got := range map[string]answer{
+		"table": b.get(t, "nothing", "p", "r"),
+		"queue": b.receive(t, "nothing", ""),
+	} {
+		if got.code() == "" {
+			t.Errorf("%s: %v", what, got)
+		}
+		same(t, what, got.header.Get("x-ms-error-code"), got.code())
 	}
 }
 

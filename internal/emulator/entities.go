@@ -274,7 +274,7 @@ func (s tableService) written(c *call, name string, w write, row table.Row) resp
 	case table.Delete:
 		return response{status: http.StatusNoContent}
 	case table.Insert:
-		r = s.preferred(c, w.prefer, func(level metadata) []byte {
+		r = s.preferred(c, w.prefer, s.base(c)+"/"+entityLink(name, row), func(level metadata) []byte {
 			return s.row(c, name, row, nil, http.StatusCreated).body
 		})
 	default:

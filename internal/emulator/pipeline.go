@@ -32,7 +32,7 @@ type service interface {
 	stringToSign(r *http.Request, scheme string) (string, error)
 	// maxBody is the largest body in bytes.
 	maxBody() int64
-	// failure is the answer to a request that failed.
+	// failure is the answer to a request that failed, without the error code's header.
 	failure(c *call, p *problem.Error) response
 }
 
@@ -149,7 +149,7 @@ func (p pipeline) breakDown(w http.ResponseWriter, c *call, plan fault.Plan) {
 	case fault.ResetBefore, fault.ResetAfter:
 		reset(w)
 	case fault.Busy:
-		answer := p.service.failure(c, problem.New(problem.ServerBusy, "The server is currently unable to receive requests. Please retry your request."))
+		answer := p.failure(c, problem.New(problem.ServerBusy, "The server is currently unable to receive requests. Please retry your request."))
 		if plan.RetryAfter > 0 {
 			seconds := (plan.RetryAfter + time.Second - 1) / time.Second
 			answer.set("Retry-After", strconv.Itoa(int(seconds)))
@@ -181,7 +181,13 @@ func (p pipeline) fail(w http.ResponseWriter, c *call, err error) {
 	if !errors.As(err, &known) {
 		panic("emulator: internal error: " + err.Error())
 	}
-	p.write(w, c, p.service.failure(c, known))
+	p.write(w, c, p.failure(c, known))
+}
+
+func (p pipeline) failure(c *call, e *problem.Error) response {
+	r := p.service.failure(c, e)
+	r.set("X-Ms-Error-Code", string(e.Code))
+	return r
 }
 
 func (p pipeline) write(w http.ResponseWriter, c *call, r response) {

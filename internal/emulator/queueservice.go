@@ -30,13 +30,11 @@ const (
 func (s queueService) maxBody() int64 { return 8 * maxMessageBytes }
 
 func (s queueService) failure(_ *call, p *problem.Error) response {
-	r := xmlResponse(p.Code.Status(), struct {
+	return xmlResponse(p.Code.Status(), struct {
 		XMLName xml.Name `xml:"Error"`
 		Code    string
 		Message string
 	}{Code: string(p.Code), Message: p.Message})
-	r.set("X-Ms-Error-Code", string(p.Code))
-	return r
 }
 
 func xmlResponse(status int, v any) response {
@@ -44,8 +42,12 @@ func xmlResponse(status int, v any) response {
 	if err != nil {
 		panic("emulator: internal error: " + err.Error())
 	}
-	return response{status: status, contentType: "application/xml", body: append([]byte(xml.Header), b...)}
+	return response{status: status, contentType: "application/xml", body: append([]byte(xml.Header), unreferenced.Replace(string(b))...)}
 }
+
+// unreferenced undoes what encoding/xml escapes beyond the service, which escapes &, <, >
+// and carriage returns. Microsoft's JavaScript SDK does not decode numeric references.
+var unreferenced = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&#x9;", "\t", "&#xA;", "\n")
 
 // parse understands /, /queue, /queue/messages and /queue/messages/id.
 func (s queueService) parse(c *call) (operation, error) {

@@ -95,7 +95,7 @@ func (s tableService) row(c *call, name string, row table.Row, columns map[strin
 func (r *renderer) row(row table.Row) {
 	r.stamp = odata.AppendDateTime(r.stamp[:0], row.Ticks)
 	if r.level == fullMetadata {
-		link := r.table + "(PartitionKey='" + pathKey(row.PartitionKey) + "',RowKey='" + pathKey(row.RowKey) + "')"
+		link := entityLink(r.table, row)
 		r.text("odata.type", r.account+"."+r.table)
 		r.text("odata.id", r.base+"/"+link)
 		r.text("odata.editLink", link)
@@ -171,6 +171,11 @@ func (r *renderer) etag() {
 		}
 	}
 	r.b = append(r.b, `'\"",`...)
+}
+
+// entityLink returns the row's URL, relative to the account's.
+func entityLink(name string, row table.Row) string {
+	return name + "(PartitionKey='" + pathKey(row.PartitionKey) + "',RowKey='" + pathKey(row.RowKey) + "')"
 }
 
 // pathKey writes a key as it stands in a URL's path.

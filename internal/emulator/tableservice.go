@@ -153,7 +153,8 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 			if err != nil {
 				return response{}, err
 			}
-			return s.preferred(c, c.Header.Get("Prefer"), func(level metadata) []byte {
+			location := s.base(c) + "/Tables('" + created.Name() + "')"
+			return s.preferred(c, c.Header.Get("Prefer"), location, func(level metadata) []byte {
 				return s.tableEntry(c, created.Name(), level, true)
 			}), nil
 		}
@@ -176,15 +177,18 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 }
 
 // preferred answers a creation with the new resource, or without if the client
-// prefers that.
-func (s tableService) preferred(c *call, prefer string, render func(metadata) []byte) response {
+// prefers that. location is the resource's URL.
+func (s tableService) preferred(c *call, prefer, location string, render func(metadata) []byte) response {
 	if prefer == "return-no-content" {
 		r := response{status: http.StatusNoContent}
 		r.set("Preference-Applied", prefer)
+		r.set("Location", location)
+		r.set("DataServiceId", location)
 		return r
 	}
 	level := metadataLevel(c)
 	r := response{status: http.StatusCreated, contentType: level.contentType(), body: render(level)}
+	r.set("Location", location)
 	if prefer != "" {
 		r.set("Preference-Applied", prefer)
 	}
