@@ -25,6 +25,9 @@ const retrySends = 32
 // Messages of the scan that are still in a queue do no harm: a step is committed
 // once, whichever message leads to it. A step that had failed before may fail the
 // scan again by such a message, with fewer deliveries than a new one has.
+//
+// A retry of a scan that runs, or has succeeded by a retry, changes nothing and is no
+// error: a proxying Functions host may send one request several times.
 func (e *Engine) Retry(ctx context.Context, id string) error {
 	s, err := e.ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -32,6 +35,9 @@ func (e *Engine) Retry(ctx context.Context, id string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if s.State == ledger.Running || s.State == ledger.Succeeded && s.Attempt > 1 {
+		return nil
 	}
 	if err := e.retriable(ctx, s); err != nil {
 		return err
@@ -50,7 +56,7 @@ func (e *Engine) Retry(ctx context.Context, id string) error {
 
 // retriable returns why a retry is refused, if it is.
 func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
-	if s.State == ledger.Running || s.State == ledger.Succeeded {
+	if s.State == ledger.Succeeded {
 		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: fmt.Sprintf("the scan's state is %s; only one that is canceled or failed can be retried", s.State)}
 	}
 	if s.State == ledger.Canceled {

@@ -154,14 +154,12 @@ func TestRetryRefuses(t *testing.T) {
 		t.Fatalf("status %+v, want one row refused", failed)
 	}
 	succeeded := w.run(copyRequest("Source", "Target"))
-	running := w.start(copyRequest("Source", "Other"))
 	for _, tt := range []struct {
 		name, id string
 		kind     problem.Kind
 		detail   string
 	}{
 		{"unknown", "0-none", problem.NotFound, "there is no scan"},
-		{"running", running, problem.Conflict, "state is running"},
 		{"succeeded", succeeded.ID, problem.Conflict, "state is succeeded"},
 		{"nothing but refused rows", failed.ID, problem.Conflict, "1 rows were refused"},
 	} {
@@ -174,4 +172,30 @@ func TestRetryRefuses(t *testing.T) {
 	if s := w.status(failed.ID); s.State != ledger.Failed || s.Error != failed.Error {
 		t.Errorf("the refused retry left %+v", s)
 	}
+}
+
+// A proxying host may send a request several times.
+func TestRepeatedRetryAndCancel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id := w.canceled()
+		if err := w.engine.Cancel(t.Context(), id); err != nil {
+			t.Errorf("a second cancel: %v", err)
+		}
+		for range 2 {
+			if err := w.engine.Retry(t.Context(), id); err != nil {
+				t.Errorf("retry: %v", err)
+			}
+		}
+		w.settle(id)
+		if err := w.engine.Retry(t.Context(), id); err != nil {
+			t.Errorf("a retry after its end: %v", err)
+		}
+		w.tidy()
+		w.checkEnd(id, 50)
+		if err := w.engine.Cancel(t.Context(), id); err == nil {
+			t.Error("a scan that has succeeded was canceled")
+		}
+	})
 }

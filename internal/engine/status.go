@@ -146,6 +146,9 @@ func (e *Engine) Cancel(ctx context.Context, id string) error {
 	case errors.Is(err, ledger.ErrNotFound):
 		return &problem.Error{Kind: problem.NotFound, Field: "id", Detail: fmt.Sprintf("there is no scan %q", id)}
 	case errors.Is(err, ledger.ErrNotRunning):
+		if s, err := e.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
+			return err // canceled before, perhaps by this very request, which a host may repeat
+		}
 		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: "the scan has already ended"}
 	}
 	return err

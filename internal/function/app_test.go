@@ -86,6 +86,7 @@ type hostJSON struct {
 	CustomHandler struct {
 		Description                 struct{ DefaultExecutablePath string }
 		EnableForwardingHTTPRequest bool
+		EnableProxyingHTTPRequest   bool // unknown to older hosts, which forward
 	}
 }
 
@@ -101,7 +102,7 @@ func TestHostJSONFitsTheHandler(t *testing.T) {
 	if host.Extensions.Queues.MessageEncoding != "base64" {
 		t.Error("messages are sent as base64")
 	}
-	if !host.CustomHandler.EnableForwardingHTTPRequest {
+	if !host.CustomHandler.EnableForwardingHTTPRequest || !host.CustomHandler.EnableProxyingHTTPRequest {
 		t.Error("the handler expects HTTP requests as they are")
 	}
 }

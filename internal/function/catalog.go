@@ -31,25 +31,23 @@ type served struct {
 	serve            func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
-// handler serves resources of every catalog.
+// routes serves resources of every catalog.
 //
 // caller: whoever keeps records and looks them up.
-func (c Catalogs) handler(resources ...served) http.Handler {
-	r := chi.NewRouter()
-	r.NotFound(notFound)
-	r.MethodNotAllowed(notFound)
-	for _, s := range resources {
-		h := failing(func(w http.ResponseWriter, r *http.Request) error {
-			found, err := c.named(chi.URLParam(r, "name"))
-			if err != nil {
-				return err
-			}
-			return s.serve(found, w, r)
-		})
-		r.Method(s.method, "/"+s.resource, h)
-		r.Method(s.method, "/{name}/"+s.resource, h)
+func (c Catalogs) routes(resources ...served) func(chi.Router) {
+	return func(r chi.Router) {
+		for _, s := range resources {
+			h := failing(func(w http.ResponseWriter, r *http.Request) error {
+				found, err := c.named(parameter(r, "name"))
+				if err != nil {
+					return err
+				}
+				return s.serve(found, w, r)
+			})
+			r.Method(s.method, "/api/catalog/"+s.resource, h)
+			r.Method(s.method, "/api/catalog/{name}/"+s.resource, h)
+		}
 	}
-	return r
 }
 
 func (c Catalogs) named(name string) (*catalog.Catalog, error) {

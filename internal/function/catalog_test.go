@@ -50,9 +50,15 @@ func (w watched) Do(r *http.Request) (*http.Response, error) {
 func newRecords(t *testing.T) *records {
 	t.Helper()
 	em := emulatortest.New(t, emulator.Options{})
+	return newRecordsVia(t, em, em.Transport())
+}
+
+// newRecordsVia is newRecords with a transport to the embedded storage.
+func newRecordsVia(t *testing.T, em *emulator.Emulator, via policy.Transporter) *records {
+	t.Helper()
 	a := &records{}
-	a.account = emulatortest.Open(t, em, watched{em.Transport(), &a.asked})
-	e, err := engine.New(engine.Options{Own: a.account, StateTable: "tablesweep"})
+	a.account = emulatortest.Open(t, em, watched{via, &a.asked})
+	e, err := engine.New(engine.Options{Own: a.account, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a.account}, StateTable: "tablesweep"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,8 +281,7 @@ func TestBadRecordRequests(t *testing.T) {
 		{"large body", "POST", people, faux + strings.Repeat(" ", 4<<20), 413, "", "larger than 4194304 bytes"},
 		{"unknown catalog", "GET", "/api/catalog/nobody/records?eid=1", "", 404, "", `there is no catalog "nobody": setting TABLESWEEP_CATALOGS makes one; there are ["" "visits"]`},
 		{"unknown path", "GET", "/api/catalog", "", 404, "", "there is no GET"},
-		{"other method", "PATCH", people, "", 404, "", "there is no PATCH"},
-		{"changes are read only", "POST", "/api/catalog/changes", "{}", 404, "", "there is no POST"},
+		{"changes are read only", "POST", "/api/catalog/changes", "{}", 405, "", "does not take POST"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p struct {

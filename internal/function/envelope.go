@@ -2,9 +2,6 @@ package function
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -107,14 +104,4 @@ func invocationHandler(f Function) http.Handler {
 		}
 		writeJSON(w, r, status, "application/json", answer)
 	})
-}
-
-// readBody reads a request's body, which is limited.
-func readBody(r *http.Request) ([]byte, error) {
-	b, err := io.ReadAll(r.Body)
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, &problem.Error{Kind: problem.TooLarge, Detail: fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit)}
-	}
-	return b, err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
@@ -20,32 +21,36 @@ import (
 )
 
 const (
-	logPath       = "/api/log/"
 	defaultEvents = 50
 	maxEventCount = 1000
 )
 
-// logHandler serves /api/log/{stream}.
+// logRoutes serves /api/log/{stream}, and /api/log?stream=NAME for every name.
 //
 // caller: whoever writes or reads events.
-func logHandler(s *logtail.Streams) http.Handler {
-	return failing(func(w http.ResponseWriter, r *http.Request) error {
-		stream := strings.TrimPrefix(r.URL.Path, logPath)
-		if stream == strings.TrimSuffix(logPath, "/") {
-			stream = "" // which is refused for what it is
+func logRoutes(s *logtail.Streams) func(chi.Router) {
+	return func(r chi.Router) {
+		for _, path := range []string{"/api/log", "/api/log/*"} {
+			r.Post(path, failing(func(w http.ResponseWriter, r *http.Request) error { return appendEvents(s, w, r) }))
+			r.Get(path, failing(func(w http.ResponseWriter, r *http.Request) error { return readEvents(s, w, r) }))
 		}
-		if strings.HasPrefix(stream, "/") || strings.HasSuffix(stream, "/") {
-			return problem.Invalidf("stream", "must not begin or end with a slash")
-		}
-		switch r.Method {
-		case http.MethodPost:
-			return appendEvents(s, stream, w, r)
-		case http.MethodGet:
-			return readEvents(s, stream, w, r)
-		}
-		notFound(w, r)
-		return nil
-	})
+	}
+}
+
+// streamOf returns the name of a request's stream, from its path or else its query.
+func streamOf(r *http.Request, query url.Values) (string, error) {
+	stream := parameter(r, "*")
+	switch {
+	case stream == "":
+		return query.Get("stream"), nil
+	case query.Has("stream"):
+		return "", problem.Invalidf("stream", "stands in the path and in the query; name it once")
+	case strings.ContainsAny(stream, `%/\`):
+		// The Functions host changes how these are escaped, by its version and settings:
+		// the event would go to another stream.
+		return "", problem.Invalidf("stream", `must not have %%, / or \ in a path; send it as /api/log?stream=%s`, url.QueryEscape(stream))
+	}
+	return stream, nil
 }
 
 // appended is what the caller learns of a new event.
@@ -54,8 +59,13 @@ type appended struct {
 	Time time.Time `json:"time"`
 }
 
-func appendEvents(s *logtail.Streams, stream string, w http.ResponseWriter, r *http.Request) error {
-	if _, err := parameters(r); err != nil {
+func appendEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
+	given, err := parameters(r, "stream")
+	if err != nil {
+		return err
+	}
+	stream, err := streamOf(r, given)
+	if err != nil {
 		return err
 	}
 	body, err := readBody(r)
@@ -154,8 +164,12 @@ func parseEvents(body []byte) ([]record.Record, error) {
 	return records, nil
 }
 
-func readEvents(s *logtail.Streams, stream string, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "top", "since", "cursor")
+func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
+	given, err := parameters(r, "stream", "top", "since", "cursor")
+	if err != nil {
+		return err
+	}
+	stream, err := streamOf(r, given)
 	if err != nil {
 		return err
 	}

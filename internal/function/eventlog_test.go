@@ -88,7 +88,7 @@ func TestEventsOverHTTP(t *testing.T) {
 func TestStreamNamesOverHTTP(t *testing.T) {
 	a := newApp(t)
 	for _, name := range []string{"a/b", "a b", "50%", "é?#", "%2F", "..x", "a//b"} {
-		path := "/api/log/" + url.PathEscape(name)
+		path := "/api/log?stream=" + url.QueryEscape(name)
 		var p logPage
 		if w := a.call(t, "POST", path, fmt.Sprintf(`{"of":%q}`, name), nil); w.Code != http.StatusCreated {
 			t.Errorf("%q: %d %s", name, w.Code, w.Body)
@@ -97,9 +97,20 @@ func TestStreamNamesOverHTTP(t *testing.T) {
 			t.Errorf("%q: %s", name, p.texts())
 		}
 	}
-	var p logPage
-	if a.call(t, "GET", "/api/log/a/b", "", &p); len(p.Events) != 1 {
-		t.Errorf("a/b, not escaped: %v", p)
+	// The host changes what these are in a path, so that they would write to another stream.
+	for _, path := range []string{"a/b", "a%2Fb", "a%5Cb", "a%252Fb", "50%25", "a//b", "/a"} {
+		w := a.call(t, "POST", "/api/log/"+path, "{}", nil)
+		name, _ := url.PathUnescape(path)
+		if want := "/api/log?stream=" + url.QueryEscape(name); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want a hint at %s", path, w.Code, w.Body, want)
+		}
+	}
+	for path, name := range map[string]string{"é%3F%23": "é?#", "a%20b/": "a b", "..x": "..x", "A+b": "A+b"} {
+		var p logPage
+		a.call(t, "POST", "/API/Log/"+path+"?code=x", fmt.Sprintf(`{"by":%q}`, path), nil)
+		if a.call(t, "GET", "/api/log?top=1&stream="+url.QueryEscape(name), "", &p); p.texts() != fmt.Sprintf(`{"by":%q}`, path) {
+			t.Errorf("%s: %s", path, p.texts())
+		}
 	}
 }
 
@@ -125,9 +136,9 @@ func TestBadEventRequests(t *testing.T) {
 		{"too large", "POST", "/api/log/s", `{"a":"` + strings.Repeat("x", 5<<20) + `"}`, 413, "", "several requests"},
 		{"no stream", "POST", "/api/log", "{}", 400, "stream", "name the stream"},
 		{"no stream, but a slash", "GET", "/api/log/", "", 400, "stream", "name the stream"},
-		{"slash at the end", "GET", "/api/log/s/", "", 400, "stream", "slash"},
+		{"two names", "GET", "/api/log/s?stream=s", "", 400, "stream", "once"},
 		{"long stream", "GET", "/api/log/" + strings.Repeat("x", 300), "", 400, "stream", "256"},
-		{"unknown parameter", "GET", "/api/log/s?limit=5", "", 400, "limit", "top, since, cursor"},
+		{"unknown parameter", "GET", "/api/log/s?limit=5", "", 400, "limit", "stream, top, since, cursor"},
 		{"parameter of a POST", "POST", "/api/log/s?top=5", "{}", 400, "top", "not a parameter"},
 		{"parameter twice", "GET", "/api/log/s?top=5&top=6", "", 400, "top", "once"},
 		{"query cut off", "GET", "/api/log/s?top=%", "", 400, "", "query string"},
@@ -135,7 +146,7 @@ func TestBadEventRequests(t *testing.T) {
 		{"top is no number", "GET", "/api/log/s?top=many", "", 400, "top", "1 to 1000"},
 		{"since", "GET", "/api/log/s?since=yesterday", "", 400, "since", "2026-02-03T04:05:06Z"},
 		{"cursor", "GET", "/api/log/s?cursor=1", "", 400, "cursor", "cursor"},
-		{"method", "DELETE", "/api/log/s", "", 404, "", "there is no DELETE"},
+		{"method", "DELETE", "/api/log/s", "", 405, "", "does not take DELETE"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p struct {

@@ -51,11 +51,13 @@ func TestRetryOverHTTP(t *testing.T) {
 		status             int
 		want               string
 	}{
-		{"a running scan", "POST", path + "/retry", http.StatusConflict, `"field":"id"`},
+		{"a running scan", "POST", path + "/retry", http.StatusAccepted, scan.StatusURL},
 		{"an unknown scan", "POST", "/api/scans/0-none/retry", http.StatusNotFound, "there is no scan"},
 		{"cancel", "DELETE", path, http.StatusAccepted, scan.StatusURL},
+		{"cancel again", "DELETE", path, http.StatusAccepted, scan.StatusURL},
 		{"is canceled", "GET", path, http.StatusOK, `"state":"canceled"`},
 		{"a canceled scan", "POST", path + "/retry", http.StatusAccepted, scan.StatusURL},
+		{"a second retry", "POST", path + "/retry", http.StatusAccepted, scan.StatusURL},
 		{"runs again", "GET", path, http.StatusOK, `"state":"running"`},
 	} {
 		w := call(step.method, step.path, "")

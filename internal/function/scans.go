@@ -3,12 +3,10 @@ package function
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"strconv"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/problem"
@@ -19,32 +17,30 @@ const (
 	maxTop     = 100
 )
 
-// scansHandler serves /api/scans.
+// scanRoutes serves /api/scans.
 //
 // caller: whoever starts and watches scans.
-func scansHandler(e *engine.Engine) http.Handler {
-	r := chi.NewRouter()
-	r.NotFound(notFound)
-	r.MethodNotAllowed(notFound)
-	r.Post("/", failing(func(w http.ResponseWriter, r *http.Request) error { return startScan(e, w, r) }))
-	r.Get("/", failing(func(w http.ResponseWriter, r *http.Request) error { return listScans(e, w, r) }))
-	r.Get("/{id}", failing(func(w http.ResponseWriter, r *http.Request) error {
-		s, err := e.Status(r.Context(), chi.URLParam(r, "id"))
-		if err != nil {
-			return err
-		}
-		writeJSON(w, r, http.StatusOK, "application/json", s)
-		return nil
-	}))
-	r.Delete("/{id}", failing(changeScan(e.Cancel)))
-	r.Post("/{id}/retry", failing(changeScan(e.Retry)))
-	return r
+func scanRoutes(e *engine.Engine) func(chi.Router) {
+	return func(r chi.Router) {
+		r.Post("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return startScan(e, w, r) }))
+		r.Get("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return listScans(e, w, r) }))
+		r.Get("/api/scans/{id}", failing(func(w http.ResponseWriter, r *http.Request) error {
+			s, err := e.Status(r.Context(), parameter(r, "id"))
+			if err != nil {
+				return err
+			}
+			writeJSON(w, r, http.StatusOK, "application/json", s)
+			return nil
+		}))
+		r.Delete("/api/scans/{id}", failing(changeScan(e.Cancel)))
+		r.Post("/api/scans/{id}/retry", failing(changeScan(e.Retry)))
+	}
 }
 
 // changeScan handles a request that changes the state of the scan in its path.
 func changeScan(change func(ctx context.Context, id string) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id := chi.URLParam(r, "id")
+		id := parameter(r, "id")
 		if err := change(r.Context(), id); err != nil {
 			return err
 		}
@@ -104,44 +100,4 @@ func statusURL(r *http.Request, id string) string {
 		host = v
 	}
 	return scheme + "://" + host + "/api/scans/" + id
-}
-
-// failing makes a handler of a function that may fail.
-func failing(fn func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if err := fn(w, r); err != nil {
-			writeProblem(w, r, err)
-		}
-	}
-}
-
-// writeProblem answers with the error as RFC 9457 has it.
-func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
-	p, status := problem.Of(err), problem.Status(err)
-	detail := p.Detail
-	if status >= http.StatusInternalServerError {
-		zerolog.Ctx(r.Context()).Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
-	} else if p.Err != nil {
-		detail = p.Detail + ": " + p.Err.Error()
-	}
-	writeJSON(w, r, status, "application/problem+json", struct {
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Field  string `json:"field,omitempty"`
-		Detail string `json:"detail"`
-	}{http.StatusText(status), status, p.Field, detail})
-}
-
-func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic("function: internal error: " + err.Error())
-	}
-	w.Header().Set("Content-Type", contentType)
-	w.WriteHeader(status)
-	if _, err := w.Write(b.Bytes()); err != nil {
-		zerolog.Ctx(r.Context()).Debug().Err(err).Msg("answer not taken")
-	}
 }

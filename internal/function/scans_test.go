@@ -209,8 +209,8 @@ func TestBadPaths(t *testing.T) {
 		{"GET", "/api/scans?top=many", 400},
 		{"GET", "/api/nothing", 404},
 		{"GET", "/api/scans/a/b", 404},
-		{"PUT", "/api/scans", 404},
-		{"GET", "/ScanPrefix", 404},
+		{"PUT", "/api/scans", 405},
+		{"GET", "/ScanPrefix", 405},
 	} {
 		w := a.call(t, tt.method, tt.path, "", nil)
 		if w.Code != tt.status || w.Header().Get("Content-Type") != "application/problem+json" {

@@ -15,13 +15,15 @@ type Kind int
 
 // The kinds of errors.
 const (
-	Failed   Kind = iota // something broke on our side or the service's; may pass
-	Busy                 // the storage did not answer in time
-	Invalid              // the request or message is wrong, and stays wrong
-	NotFound             // what the request names does not exist
-	Conflict             // the request does not fit the present state
-	TooLarge             // the request or message is larger than we take
-	Stale                // the message's work has been done, or is no longer wanted
+	Failed        Kind = iota // something broke on our side or the service's; may pass
+	Busy                      // the storage did not answer in time
+	Invalid                   // the request or message is wrong, and stays wrong
+	NotFound                  // what the request names does not exist
+	Conflict                  // the request does not fit the present state
+	TooLarge                  // the request or message is larger than we take
+	Stale                     // the message's work has been done, or is no longer wanted
+	WrongMethod               // the address takes other HTTP methods
+	WrongEncoding             // the request's body has a Content-Encoding that we don't take
 )
 
 // Fate is what becomes of a queue message whose handling ended with an error.
@@ -40,13 +42,15 @@ var outcomes = [...]struct {
 	status int // of HTTP
 	fate   Fate
 }{
-	Failed:   {500, Retry},
-	Busy:     {503, Retry},
-	Invalid:  {400, Poison},
-	NotFound: {404, Done},
-	Conflict: {409, Done},
-	TooLarge: {413, Poison},
-	Stale:    {200, Done},
+	Failed:        {500, Retry},
+	Busy:          {503, Retry},
+	Invalid:       {400, Poison},
+	NotFound:      {404, Done},
+	Conflict:      {409, Done},
+	TooLarge:      {413, Poison},
+	Stale:         {200, Done},
+	WrongMethod:   {405, Poison},
+	WrongEncoding: {415, Poison},
 }
 
 // Error is an error with a kind, and the field of the request to change.

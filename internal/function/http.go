@@ -1,0 +1,308 @@
+package function
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+)
+
+// Limits on what a caller may send, and on the time that answering may take: the
+// host kills the process, with all that it has under way, when functionTimeout is
+// over, and gives up waiting for an HTTP answer after 230 s. (Microsoft Learn, "Azure
+// Functions scale and hosting")
+const (
+	// maxEnvelope admits a queue message of 64 KiB, escaped twice as a string
+	// in a string, and its top-level properties again as metadata.
+	maxEnvelope   = 1 << 20
+	maxRequest    = 64 << 10
+	maxEventBytes = 4 << 20 // about what one transaction takes
+	maxRecord     = 4 << 20 // a row's 1 MiB of UTF-16 is three times as long if every character is escaped
+
+	invocationTime = 9 * time.Minute
+	requestTime    = 200 * time.Second
+	// bodyTime bounds the arrival of a body, and answerTime the whole exchange beyond
+	// the time for handling: a proxying host passes on a slow client's pace.
+	bodyTime   = 150 * time.Second
+	answerTime = 20 * time.Second
+)
+
+// routes finds the route of a path whose fixed parts may be written in any case.
+type routes [][]string // the patterns' segments, fixed parts before parameters
+
+// routesOf lists the patterns of a router.
+func routesOf(router chi.Routes) routes {
+	var all routes
+	// The callback never fails.
+	_ = chi.Walk(router, func(_, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		all = append(all, strings.Split(pattern, "/"))
+		return nil
+	})
+	slices.SortFunc(all, func(a, b []string) int {
+		return slices.CompareFunc(a, b, func(a, b string) int { return cmp.Compare(looseness(a), looseness(b)) })
+	})
+	return all
+}
+
+// looseness is 0 for a fixed segment, 1 for a parameter, 2 for the rest of the path.
+func looseness(segment string) int {
+	switch {
+	case segment == "*":
+		return 2
+	case strings.HasPrefix(segment, "{"):
+		return 1
+	}
+	return 0
+}
+
+// fold returns an escaped path in the form of the first pattern that it matches: fixed
+// parts as they stand there, no slash at the end. The Functions host matches routes
+// whatever their case and with a slash at the end, and hands on what was sent. (ASP.NET
+// Core routing) Parameters keep their case.
+func (all routes) fold(path string) string {
+	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
+next:
+	for _, pattern := range all {
+		rest := pattern[len(pattern)-1] == "*"
+		if len(segments) < len(pattern) || len(segments) > len(pattern) && !rest {
+			continue
+		}
+		folded := slices.Clone(segments)
+		for i, part := range pattern {
+			if looseness(part) > 0 {
+				continue
+			}
+			if !strings.EqualFold(part, segments[i]) {
+				continue next
+			}
+			folded[i] = part
+		}
+		return strings.Join(folded, "/")
+	}
+	return cmp.Or(strings.Join(segments, "/"), "/")
+}
+
+// parameter returns a part of the path, unescaped.
+func parameter(r *http.Request, name string) string {
+	escaped := chi.URLParam(r, name)
+	if v, err := url.PathUnescape(escaped); err == nil {
+		return v
+	}
+	return escaped // never: the server has refused such a path
+}
+
+// folded routes by the folded path.
+func folded(all *routes) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			chi.RouteContext(r.Context()).RoutePath = all.fold(r.URL.EscapedPath())
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// otherMethod answers a method that a route lacks: 405, or 204 to OPTIONS.
+func otherMethod(router chi.Routes, all *routes) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		path := all.fold(r.URL.EscapedPath())
+		var allowed []string
+		for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			if router.Match(chi.NewRouteContext(), m, path) {
+				allowed = append(allowed, m)
+			}
+		}
+		if len(allowed) == 0 {
+			notFound(w, r)
+			return
+		}
+		if allowed[0] == "GET" {
+			allowed = append(allowed, "HEAD")
+		}
+		allow := strings.Join(append(allowed, "OPTIONS"), ", ")
+		w.Header().Set("Allow", allow)
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		writeProblem(w, r, &problem.Error{Kind: problem.WrongMethod, Detail: fmt.Sprintf("%s does not take %s; allowed: %s", r.URL.Path, r.Method, allow)})
+	}
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	writeProblem(w, r, &problem.Error{Kind: problem.NotFound, Detail: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)})
+}
+
+// limited bounds the size of a request's body and the time of its handling. A request
+// that may write goes on when its client leaves, which a proxying host tells: half of
+// a write would be left to recovery.
+func limited(bytes int64, t time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx := r.Context()
+			if r.Method != http.MethodGet && r.Method != http.MethodHead {
+				ctx = context.WithoutCancel(ctx)
+			}
+			ctx, cancel := context.WithTimeout(ctx, t)
+			defer cancel()
+			// Errors: the connection of a test has no deadlines.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(t + answerTime))
+			body, err := unpacked(w, r, bytes)
+			if err != nil {
+				w.Header().Set("Accept-Encoding", "gzip")
+				writeProblem(w, r, err)
+				return
+			}
+			r = r.WithContext(ctx)
+			r.Body = body
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// unpacked returns the request's body, of which no more than limit bytes can be read,
+// packed or unpacked.
+func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadCloser, error) {
+	var body io.ReadCloser = &timedBody{ReadCloser: r.Body, connection: http.NewResponseController(w)}
+	body = http.MaxBytesReader(w, body, limit)
+	switch encoding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); encoding {
+	case "", "identity":
+		return body, nil
+	case "gzip", "x-gzip":
+		return http.MaxBytesReader(w, &gzipBody{packed: body}, limit), nil
+	default:
+		return nil, &problem.Error{Kind: problem.WrongEncoding, Field: "Content-Encoding", Detail: fmt.Sprintf("is %q; send the body as it is or with gzip", encoding)}
+	}
+}
+
+// gzipBody unpacks a body. Nothing is read before the first Read.
+type gzipBody struct {
+	packed io.ReadCloser
+	reader *gzip.Reader
+}
+
+func (b *gzipBody) Read(p []byte) (n int, err error) {
+	if b.reader == nil {
+		if b.reader, err = gzip.NewReader(b.packed); err != nil {
+			return 0, err
+		}
+	}
+	return b.reader.Read(p)
+}
+
+func (b *gzipBody) Close() error { return b.packed.Close() }
+
+// timedBody gives a body bodyTime to arrive.
+type timedBody struct {
+	io.ReadCloser
+	connection *http.ResponseController
+	begun      bool
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	if !b.begun {
+		b.begun = true
+		_ = b.connection.SetReadDeadline(time.Now().Add(bodyTime))
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err != nil { // such as its end: the connection is read on, to notice that the client leaves
+		_ = b.connection.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// readBody reads a request's body, which is limited.
+func readBody(r *http.Request) ([]byte, error) {
+	b, err := io.ReadAll(r.Body)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, &problem.Error{Kind: problem.TooLarge, Detail: fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &problem.Error{Kind: problem.Invalid, Detail: fmt.Sprintf("the body did not arrive within %v", bodyTime)}
+	case err != nil:
+		return nil, &problem.Error{Kind: problem.Invalid, Detail: "the body can't be read", Err: err}
+	}
+	return b, nil
+}
+
+// withLogger gives each request a logger that names its invocation.
+func withLogger(log zerolog.Logger) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			l := log
+			if id := r.Header.Get("X-Azure-Functions-InvocationId"); id != "" {
+				l = log.With().Str("invocation", id).Logger()
+			}
+			next.ServeHTTP(w, r.WithContext(l.WithContext(r.Context())))
+		})
+	}
+}
+
+// recovered turns a panic into an error of that one invocation: the process has
+// others under way.
+func recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if v := recover(); v != nil {
+				writeProblem(w, r, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// failing makes a handler of a function that may fail.
+func failing(fn func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := fn(w, r); err != nil {
+			writeProblem(w, r, err)
+		}
+	}
+}
+
+// writeProblem answers with the error as RFC 9457 has it.
+func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
+	p, status := problem.Of(err), problem.Status(err)
+	detail := p.Detail
+	if status >= http.StatusInternalServerError {
+		zerolog.Ctx(r.Context()).Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
+	} else if p.Err != nil {
+		detail = p.Detail + ": " + p.Err.Error()
+	}
+	writeJSON(w, r, status, "application/problem+json", struct {
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Field  string `json:"field,omitempty"`
+		Detail string `json:"detail"`
+	}{http.StatusText(status), status, p.Field, detail})
+}
+
+func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic("function: internal error: " + err.Error())
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(status)
+	if _, err := w.Write(b.Bytes()); err != nil {
+		zerolog.Ctx(r.Context()).Debug().Err(err).Msg("answer not taken")
+	}
+}

@@ -1,0 +1,290 @@
+package function_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/function"
+)
+
+// TestMethods: every route answers methods that it lacks with those that it has.
+func TestMethods(t *testing.T) {
+	a := newRecords(t)
+	for _, tt := range []struct{ path, lacks, allow string }{
+		{"/api/scans", "DELETE", "GET, POST, HEAD, OPTIONS"},
+		{"/api/scans/x", "POST", "GET, DELETE, HEAD, OPTIONS"},
+		{"/api/scans/x/retry", "GET", "POST, OPTIONS"},
+		{"/api/log", "PUT", "GET, POST, HEAD, OPTIONS"},
+		{"/api/log/s", "PROPFIND", "GET, POST, HEAD, OPTIONS"},
+		{"/api/catalog/records", "PROPFIND", "GET, POST, PUT, DELETE, HEAD, OPTIONS"},
+		{"/API/Catalog/visits/Changes/", "POST", "GET, HEAD, OPTIONS"},
+	} {
+		for method, want := range map[string]int{tt.lacks: http.StatusMethodNotAllowed, "OPTIONS": http.StatusNoContent} {
+			w := httptest.NewRecorder()
+			a.ServeHTTP(w, httptest.NewRequest(method, tt.path, nil))
+			if got := w.Header().Get("Allow"); w.Code != want || got != tt.allow {
+				t.Errorf("%s %s: status %d, Allow %q; want %d, %q", method, tt.path, w.Code, got, want, tt.allow)
+			}
+			if want == http.StatusNoContent && w.Body.Len() > 0 {
+				t.Errorf("OPTIONS %s has a body", tt.path)
+			}
+		}
+	}
+	for path, want := range map[string]int{"/api/scans": 200, "/api/scans/none": 404, "/api/catalog/changes": 200, "/api/nothing": 404} {
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, httptest.NewRequest("HEAD", path, nil))
+		if w.Code != want {
+			t.Errorf("HEAD %s: status %d, want that of GET, %d", path, w.Code, want)
+		}
+	}
+	for _, method := range []string{"OPTIONS", "GET", "PROPFIND"} {
+		a.call(t, method, "/api/nothing", "", 404, `{"title":"Not Found"`)
+	}
+}
+
+// TestRoutesInAnyCase: the host matches the fixed parts whatever their case, and hands
+// on what was sent. Names keep theirs.
+func TestRoutesInAnyCase(t *testing.T) {
+	a := newRecords(t)
+	a.call(t, "GET", "/API/Scans/", "", 200, `{"scans":[]}`)
+	a.call(t, "POST", "/api/SCANS/x/Retry/", "", 404, `{"title":"Not Found","status":404,"field":"id","detail":"there is no scan \"x\""`)
+	a.call(t, "POST", "/Api/Catalog/RECORDS/", faux, 201, faux)
+	a.call(t, "GET", "/api/catalog/visits/Records?eid=1", "", 200, `{"records":[]}`)
+	a.call(t, "GET", "/api/catalog/Visits/records?eid=1", "", 404, `{"title":"Not Found","status":404,"detail":"there is no catalog \"Visits\"`)
+	a.call(t, "GET", "/api/catalog/records/records?eid=1", "", 404, `{"title":"Not Found","status":404,"detail":"there is no catalog \"records\"`)
+}
+
+func gzipped(s string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, s)
+	_ = w.Close()
+	return b.String()
+}
+
+// TestEncodings: gzip is unpacked, within the limit of a body.
+func TestEncodings(t *testing.T) {
+	a := newRecords(t)
+	if err := a.account.Table("Source").Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, path, encoding, body string
+		status                     int
+		want                       string
+	}{
+		{"gzip", people, "gzip", gzipped(faux), 201, faux},
+		{"gzip by its other name", people, "X-Gzip", gzipped(faux), 200, faux},
+		{"none", people, "identity", faux, 200, faux},
+		{"a scan", "/api/scans", "gzip", gzipped(countBody), 202, `{"id":`},
+		{"events", "/api/log/s", "gzip", gzipped(`[{"a":1},{"a":2}]`), 201, `{"events":[{"id":`},
+		{"too large when unpacked", "/api/scans", "gzip", gzipped(strings.Repeat(" ", 64<<10) + countBody), 413, `{"title":"Request Entity Too Large","status":413,"detail":"the body is larger than 65536 bytes"`},
+		{"a gigabyte", "/api/scans", "gzip", strings.Repeat(gzipped(strings.Repeat(" ", 1<<20)), 40), 413, `{"title":"Request Entity Too Large"`},
+		{"too large when packed", "/api/scans", "gzip", strings.Repeat(gzipped(""), 4000), 413, `{"title":"Request Entity Too Large"`},
+		{"not gzip", people, "gzip", faux, 400, `{"title":"Bad Request","status":400,"detail":"the body can't be read: gzip`},
+		{"cut off", people, "gzip", gzipped(faux)[:50], 400, `{"title":"Bad Request","status":400,"detail":"the body can't be read: unexpected EOF"`},
+		{"something behind it", people, "gzip", gzipped(faux) + "more", 400, `{"title":"Bad Request"`},
+		{"nothing", people, "gzip", "", 400, `{"title":"Bad Request"`},
+		{"another encoding", people, "br", faux, 415, `{"title":"Unsupported Media Type","status":415,"field":"Content-Encoding"`},
+		{"two encodings", people, "gzip, gzip", gzipped(gzipped(faux)), 415, `{"title":"Unsupported Media Type"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a.call(t, "POST", tt.path, tt.body, tt.status, tt.want, "Content-Encoding", tt.encoding)
+		})
+	}
+}
+
+// TestKeysAreNeverLogged: the host hands on the keys that callers send.
+func TestKeysAreNeverLogged(t *testing.T) {
+	const secret = "c2VjcmV0"
+	var log bytes.Buffer
+	h := function.Handler(function.Functions(newRecords(t).app), zerolog.New(&log).Level(zerolog.TraceLevel))
+	broken := function.Handler(function.Functions(function.App{}), zerolog.New(&log)) // panics
+	for _, path := range []string{"/api/scans", "/api/scans/x", "/api/nothing", "/api/log/s", people, "/api/log?stream=a%2Fb", "/api/log/a%2Fb"} {
+		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"} {
+			for _, query := range []string{"code=" + secret, "code=" + secret + "&code=" + secret, "code=" + secret + "%zz", "code=" + secret + "&top=0&eid=%"} {
+				for _, handler := range []http.Handler{h, broken} {
+					join := "?"
+					if strings.Contains(path, "?") {
+						join = "&"
+					}
+					r := httptest.NewRequest(method, path+join+query, strings.NewReader("{"))
+					r.Header.Set("X-Functions-Key", secret)
+					r.Header.Set("Authorization", "Bearer "+secret)
+					w := httptest.NewRecorder()
+					handler.ServeHTTP(w, r)
+					if strings.Contains(w.Body.String(), secret) {
+						t.Errorf("%s %s answers with the key: %s", method, path, w.Body)
+					}
+				}
+			}
+		}
+	}
+	if log.Len() == 0 || strings.Contains(log.String(), secret) {
+		t.Errorf("%d bytes of log, which must not have the key", log.Len())
+	}
+}
+
+// leaving is a transport of which one request meets a client that leaves.
+type leaving struct {
+	next  policy.Transporter
+	left  atomic.Int64 // the request, counted from the next; 0 for none
+	leave func()
+}
+
+func (l *leaving) Do(r *http.Request) (*http.Response, error) {
+	if l.left.Load() > 0 && l.left.Add(-1) == 0 {
+		l.leave()
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return l.next.Do(r)
+}
+
+const countBody = `{"source":{"table":"Source"},"action":{"type":"count"}}`
+
+// scan returns the one scan that there is, and the number of messages for it.
+func (a *records) scan(t *testing.T) (id, state string, messages int) {
+	t.Helper()
+	var list struct{ Scans []struct{ ID, State string } }
+	if err := json.Unmarshal([]byte(a.call(t, "GET", "/api/scans", "", 200, "{")), &list); err != nil || len(list.Scans) != 1 {
+		t.Fatalf("%v %v", err, list)
+	}
+	q, err := a.account.Queue(engine.Queues[engine.ScanPrefix])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if messages, err = q.Length(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return list.Scans[0].ID, list.Scans[0].State, messages
+}
+
+// expectScan compares the one scan's state and its number of messages.
+func (a *records) expectScan(t *testing.T, state string, messages int) {
+	t.Helper()
+	if _, gotState, got := a.scan(t); gotState != state || got != messages {
+		t.Errorf("the scan is %s with %d messages, want %s with %d", gotState, got, state, messages)
+	}
+}
+
+// expectRecords compares what the default catalog finds by each of some queries.
+func (a *records) expectRecords(t *testing.T, want string, queries ...string) {
+	t.Helper()
+	for _, query := range queries {
+		a.call(t, "GET", people+"?"+query, "", 200, `{"records":[`+want+`]`)
+	}
+}
+
+// TestClientLeaves: a write goes on when its client leaves at any of its requests to the
+// storage, which a proxying host tells.
+func TestClientLeaves(t *testing.T) {
+	const moved = `{"eid":"F314","lastname":"Faux","npi":7}`
+	inserted := func(t *testing.T, a *records) { a.call(t, "POST", people, faux, 201, faux) }
+	for _, tt := range []struct {
+		name               string
+		before             func(t *testing.T, a *records)
+		method, path, body string
+		check              func(t *testing.T, a *records)
+	}{
+		{"start", nil, "POST", "/api/scans", countBody, func(t *testing.T, a *records) { a.expectScan(t, "running", 1) }},
+		{"cancel", func(t *testing.T, a *records) {
+			a.call(t, "POST", "/api/scans", countBody, 202, "{")
+		}, "DELETE", "/api/scans/ID", "", func(t *testing.T, a *records) { a.expectScan(t, "canceled", 1) }},
+		{"retry", func(t *testing.T, a *records) {
+			a.call(t, "POST", "/api/scans", countBody, 202, "{")
+			id, _, _ := a.scan(t)
+			a.call(t, "DELETE", "/api/scans/"+id, "", 202, "{")
+		}, "POST", "/api/scans/ID/retry", "", func(t *testing.T, a *records) { a.expectScan(t, "running", 2) }},
+		{"append", nil, "POST", "/api/log/s", `{"a":1}`, func(t *testing.T, a *records) {
+			if got := a.call(t, "GET", "/api/log/s", "", 200, `{"events":[{"id":`); !strings.Contains(got, `"event":{"a":1}`) {
+				t.Errorf("the log has %s", got)
+			}
+		}},
+		{"insert", nil, "POST", people, faux, func(t *testing.T, a *records) {
+			a.expectRecords(t, faux, "eid=F314", "npi=1414213562", "ssn=123456789")
+		}},
+		{"replace", inserted, "PUT", people + "?eid=F314", moved, func(t *testing.T, a *records) {
+			a.expectRecords(t, moved, "eid=F314", "npi=7")
+			a.expectRecords(t, "", "ssn=123456789", "npi=1414213562")
+		}},
+		{"delete", inserted, "DELETE", people + "?eid=F314", "", func(t *testing.T, a *records) {
+			a.expectRecords(t, "", "eid=F314", "npi=1414213562", "ssn=123456789")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for n := int64(1); ; n++ {
+				em := emulatortest.New(t, emulator.Options{})
+				via := &leaving{next: em.Transport()}
+				a := newRecordsVia(t, em, via)
+				if err := a.account.Table("Source").Create(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				path := tt.path
+				if tt.before != nil {
+					tt.before(t, a)
+				}
+				if strings.Contains(path, "ID") {
+					id, _, _ := a.scan(t)
+					path = strings.Replace(path, "ID", id, 1)
+				}
+				if !leaveAt(t, a, via, n, tt.method, path, tt.body) {
+					if n == 1 {
+						t.Error("no request was made")
+					}
+					return
+				}
+				tt.check(t, a)
+			}
+		})
+	}
+}
+
+// leaveAt sends a request whose client leaves at the n-th request to the storage, and
+// waits until it is handled. It reports whether there were that many.
+func leaveAt(t *testing.T, h http.Handler, via *leaving, n int64, method, path, body string) bool {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	handled := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(handled)
+		via.leave = func() {
+			cancel()
+			select {
+			case <-r.Context().Done(): // the server has noticed
+			case <-time.After(10 * time.Second):
+				t.Error("the server does not notice that the client leaves")
+			}
+		}
+		via.left.Store(n)
+		h.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	r, err := http.NewRequestWithContext(ctx, method, server.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := server.Client().Do(r); err == nil {
+		resp.Body.Close()
+	}
+	<-handled
+	return via.left.Swap(0) <= 0
+}
