@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 func isAdmin(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/_emulator/") }
@@ -26,6 +27,7 @@ func (e *Emulator) serveFaults(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPut:
 		var body []byte
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(e.patience))
 		if body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10)); err == nil {
 			spec = string(body)
 			err = e.SetFaults(spec)

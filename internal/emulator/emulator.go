@@ -73,6 +73,7 @@ type Emulator struct {
 	keyText   string
 	key       []byte
 	latency   time.Duration
+	patience  time.Duration // how long a client may take to send a body or to read an answer
 	onRequest func(Event)
 
 	tables   *table.Store
@@ -83,12 +84,17 @@ type Emulator struct {
 	buffers  sync.Pool     // of *[]byte; see buffer
 }
 
+// defaultPatience is the services' own limit on a request.
+// https://learn.microsoft.com/rest/api/storageservices/setting-timeouts-for-table-service-operations
+const defaultPatience = 30 * time.Second
+
 // New returns an empty account. The error says which option is wrong.
 func New(o Options) (*Emulator, error) {
 	e := &Emulator{
 		account:   o.Account,
 		keyText:   o.Key,
 		latency:   o.Latency,
+		patience:  defaultPatience,
 		onRequest: o.OnRequest,
 		tables:    table.NewStore(),
 		queues:    queue.NewStore(),

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,6 +107,9 @@ func (p pipeline) event(op operation, applied bool) {
 
 // prepare checks and reads the request.
 func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
+	// In process there is no connection that could have a deadline. Refused bodies need
+	// it too: net/http reads what is left of them.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.patience))
 	if err := p.authenticate(c.Request, p.service); err != nil {
 		return operation{}, err
 	}
@@ -121,27 +125,32 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 }
 
 func (p pipeline) read(c *call, w http.ResponseWriter) error {
-	limit := p.service.maxBody()
-	if c.ContentLength > 0 && c.ContentLength <= limit {
-		c.body = slices.Grow(p.buffer(), int(c.ContentLength))[:c.ContentLength]
-		_, err := io.ReadFull(c.Body, c.body)
-		return unreadable(err)
+	body := http.MaxBytesReader(w, c.Body, p.service.maxBody())
+	c.body = p.buffer()
+	for {
+		// The buffer grows with what has arrived, never with what was announced.
+		c.body = slices.Grow(c.body, minRead)
+		n, err := body.Read(c.body[len(c.body):cap(c.body)])
+		c.body = c.body[:len(c.body)+n]
+		var tooLarge *http.MaxBytesError
+		switch {
+		case err == nil:
+		case err == io.EOF:
+			// net/http goes on reading during the answer, to notice that the client leaves.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+			return nil
+		case errors.As(err, &tooLarge):
+			return problem.New(problem.RequestBodyTooLarge, "The request body is too large and exceeds the maximum permissible limit.")
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return problem.New(problem.OperationTimedOut, "The request body did not arrive in time.")
+		default:
+			return problem.New(problem.InvalidInput, "The request body can't be read: "+err.Error())
+		}
 	}
-	var err error
-	c.body, err = io.ReadAll(http.MaxBytesReader(w, c.Body, limit))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return problem.New(problem.RequestBodyTooLarge, "The request body is too large and exceeds the maximum permissible limit.")
-	}
-	return unreadable(err)
 }
 
-func unreadable(err error) error {
-	if err == nil {
-		return nil
-	}
-	return problem.New(problem.InvalidInput, "The request body can't be read: "+err.Error())
-}
+// minRead is the least space that a read gets, in bytes.
+const minRead = 512
 
 // breakDown carries out a plan to fail.
 func (p pipeline) breakDown(w http.ResponseWriter, c *call, plan fault.Plan) {
@@ -210,6 +219,8 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	if r.status != http.StatusNoContent {
 		h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	}
+	// Counted from here: latency and faults are not the client's fault.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.patience))
 	w.WriteHeader(r.status)
 	_, _ = w.Write(r.body) // a client that went away is not our trouble
 	if r.pooled {

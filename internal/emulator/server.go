@@ -29,15 +29,16 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr string) (*Ser
 		return nil, fmt.Errorf("queue service: %w", err)
 	}
 	s := &Server{connection: e.connectionString("http://"+tables.Addr().String(), "http://"+queues.Addr().String())}
-	s.start(tables, e.TableHandler())
-	s.start(queues, e.QueueHandler())
+	s.start(tables, e.TableHandler(), e.patience)
+	s.start(queues, e.QueueHandler(), e.patience)
 	context.AfterFunc(ctx, func() { _ = s.Close() })
 	return s, nil
 }
 
-// start serves in a goroutine that ends with Close.
-func (s *Server) start(l net.Listener, h http.Handler) {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 30 * time.Second}
+// start serves in a goroutine that ends with Close. A ReadTimeout would cancel requests
+// that take longer than that, so the handler limits the reading of bodies.
+func (s *Server) start(l net.Listener, h http.Handler, patience time.Duration) {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: patience, WriteTimeout: patience}
 	s.servers = append(s.servers, server)
 	go func() { _ = server.Serve(l) }()
 }
