@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -110,21 +111,16 @@ func noArgs(c *cobra.Command, args []string) error {
 	return usagef("%s takes no argument such as %q; all it needs are flags", c.Name(), args[0])
 }
 
-// parseSince reads a --since: a time, a date in UTC, or a duration before now; empty is
-// the zero time.
+// parseSince reads a --since as [logtail.ParseTime] does; empty is the zero time.
 func parseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(-d), nil
+	t, err := logtail.ParseTime(text, now)
+	if err != nil {
+		return t, usagef("--since %w", err)
 	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, usagef("--since is %q, want a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h", text)
+	return t, nil
 }
 
 // asUsage makes an error that is the caller's a usage error.

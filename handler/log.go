@@ -42,9 +42,9 @@ func (f *logFlags) open() (*logtail.Streams, error) {
 
 func logCommand() *cobra.Command {
 	c := &cobra.Command{Use: "log", Short: "Append and read events, the newest first", Long: logHelp, Args: noArgs, RunE: func(c *cobra.Command, _ []string) error {
-		return usagef("log needs a command: append or tail")
+		return usagef("log needs a command: append, tail, list or delete")
 	}}
-	c.AddCommand(logAppendCommand(), logTailCommand())
+	c.AddCommand(logAppendCommand(), logTailCommand(), logListCommand(), logDeleteCommand())
 	return c
 }
 

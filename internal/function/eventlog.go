@@ -25,7 +25,8 @@ const (
 	maxEventCount = 1000
 )
 
-// logRoutes serves /api/log/{stream}, and /api/log?stream=NAME for every name.
+// logRoutes serves /api/log/{stream}, /api/log?stream=NAME for every name, and the list
+// of streams at /api/log.
 //
 // caller: whoever writes or reads events.
 func logRoutes(s *logtail.Streams) func(chi.Router) {
@@ -33,6 +34,7 @@ func logRoutes(s *logtail.Streams) func(chi.Router) {
 		for _, path := range []string{"/api/log", "/api/log/*"} {
 			r.Post(path, failing(func(w http.ResponseWriter, r *http.Request) error { return appendEvents(s, w, r) }))
 			r.Get(path, failing(func(w http.ResponseWriter, r *http.Request) error { return readEvents(s, w, r) }))
+			r.Delete(path, failing(func(w http.ResponseWriter, r *http.Request) error { return deleteStream(s, w, r) }))
 		}
 	}
 }
@@ -127,6 +129,7 @@ func parseEvents(body []byte) ([]record.Record, error) {
 		return []record.Record{r}, err
 	}
 	var records []record.Record
+	var wrong []error // about single events
 	_, err := dec.ReadToken()
 	for err == nil && dec.PeekKind() != ']' {
 		var value jsontext.Value
@@ -134,13 +137,10 @@ func parseEvents(body []byte) ([]record.Record, error) {
 			break
 		}
 		r, err := record.Parse(value)
-		var p *problem.Error
-		if errors.As(err, &p) {
+		for _, p := range problem.All(err) {
 			p.Field = strings.TrimSuffix(fmt.Sprintf("[%d].%s", len(records), p.Field), ".")
 		}
-		if err != nil {
-			return nil, err
-		}
+		wrong = append(wrong, err)
 		if records = append(records, r); len(records) > maxEventCount {
 			return nil, &problem.Error{Kind: problem.TooLarge, Detail: fmt.Sprintf("the body has more than %d events; send them in several requests", maxEventCount)}
 		}
@@ -161,11 +161,11 @@ func parseEvents(body []byte) ([]record.Record, error) {
 	if len(records) == 0 {
 		return nil, problem.Invalidf("", "the array is empty; send at least one event")
 	}
-	return records, nil
+	return records, errors.Join(wrong...)
 }
 
 func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "stream", "top", "since", "cursor")
+	given, err := parameters(r, "stream", "top", "since", "cursor", "after")
 	if err != nil {
 		return err
 	}
@@ -173,9 +173,15 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
+	if stream == "" && !given.Has("stream") {
+		return listStreams(s, w, r)
+	}
 	top, err := readTop(given.Get("top"), defaultEvents)
 	if err != nil {
 		return err
+	}
+	if given.Has("after") {
+		return followEvents(s, stream, given, top, w, r)
 	}
 	q := logtail.Query{Top: top, Since: given.Get("since"), Cursor: given.Get("cursor")}
 	page, err := s.Read(r.Context(), stream, q)
@@ -185,8 +191,63 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 	writeJSON(w, r, http.StatusOK, "application/json", struct {
 		Events []logtail.Event `json:"events"`
 		Cursor string          `json:"cursor,omitempty"`
-		Since  time.Time       `json:"since"`
-	}{page.Events, page.Cursor, page.Since})
+	}{page.Events, page.Cursor})
+	return nil
+}
+
+// followEvents answers with the events that follow a place in the stream.
+func followEvents(s *logtail.Streams, stream string, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
+	for _, other := range []string{"since", "cursor"} {
+		if given.Has(other) {
+			return problem.Invalidf(other, "goes with reading the newest first, and after with following: leave one of the two out")
+		}
+	}
+	next, err := s.After(r.Context(), stream, given.Get("after"), top)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", struct {
+		Events []logtail.Event `json:"events"`
+		Next   string          `json:"next"`
+		More   bool            `json:"more"`
+	}{next.Events, next.After, next.More})
+	return nil
+}
+
+func listStreams(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
+	given, err := parameters(r, "top", "cursor")
+	if err != nil {
+		return err
+	}
+	top, err := readTop(given.Get("top"), maxEventCount)
+	if err != nil {
+		return err
+	}
+	streams, next, err := s.List(r.Context(), top, given.Get("cursor"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", struct {
+		Streams []logtail.StreamInfo `json:"streams"`
+		Cursor  string               `json:"cursor,omitempty"`
+	}{append([]logtail.StreamInfo{}, streams...), next})
+	return nil
+}
+
+func deleteStream(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
+	given, err := parameters(r, "stream")
+	if err != nil {
+		return err
+	}
+	stream, err := streamOf(r, given)
+	if err != nil {
+		return err
+	}
+	deleted, err := s.Delete(r.Context(), stream)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", map[string]int64{"deleted": deleted})
 	return nil
 }
 

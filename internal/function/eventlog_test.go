@@ -25,7 +25,8 @@ type logPage struct {
 		ID, Time string
 		Event    json.RawMessage
 	}
-	Cursor, Since string
+	Cursor, Next string
+	More         bool
 }
 
 func (p logPage) texts() string {
@@ -49,7 +50,7 @@ func TestEventsOverHTTP(t *testing.T) {
 		t.Helper()
 		var p logPage
 		w := a.call(t, "GET", "/api/log/orders"+query, "", &p)
-		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" || p.Since == "" {
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
 			t.Fatalf("%s: status %d %s", query, w.Code, w.Body)
 		}
 		return p
@@ -64,6 +65,9 @@ func TestEventsOverHTTP(t *testing.T) {
 		{"?since=" + more.Events[0].ID, last + ` {"n":3}`},
 		{"?since=" + first.Events[0].Time + "&cursor=" + more.Events[1].ID, `{"n":2}`},
 		{"?since=2020-01-01T00:00:00%2B02:00", all},
+		{"?since=2020-01-01", all},
+		{"?since=15m", all},
+		{"?since=0s", ""},
 		{"?since=2100-01-01T00:00:00Z", ""},
 	} {
 		if got := read(tt.query).texts(); got != tt.want {
@@ -80,8 +84,105 @@ func TestEventsOverHTTP(t *testing.T) {
 	if pages != 2 || p.texts() != `{"PartitionKey":3.0,"id":"mine","n":1}` {
 		t.Errorf("%d pages, the last %s", pages, p.texts())
 	}
-	if w := a.call(t, "GET", "/api/log/nothing", "", nil); w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), `{"events":[],"since":"`) {
+	if w := a.call(t, "GET", "/api/log/nothing", "", nil); w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), `{"events":[]}`) {
 		t.Errorf("a stream without events: %d %s", w.Code, w.Body)
+	}
+}
+
+// Someone who follows a stream is sent each event once, in order, by way of Next alone.
+func TestFollowingOverHTTP(t *testing.T) {
+	a := newApp(t)
+	a.call(t, "POST", "/api/log/orders", `[{"n":1},{"n":2}]`, nil)
+	get := func(after string) logPage {
+		t.Helper()
+		var p logPage
+		if w := a.call(t, "GET", "/api/log/orders?top=2&after="+after, "", &p); w.Code != http.StatusOK || p.Next == "" {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		return p
+	}
+	if p := get("15m"); p.texts() != `{"n":1} {"n":2}` || p.More {
+		t.Errorf("after 15m: %+v", p)
+	}
+	p := get("now")
+	if p.texts() != "" {
+		t.Errorf("after now: %s", p.texts())
+	}
+	a.call(t, "POST", "/api/log/orders", `[{"n":3},{"n":4},{"n":5}]`, nil)
+	for _, want := range []struct {
+		texts string
+		more  bool
+	}{{`{"n":3} {"n":4}`, true}, {`{"n":5}`, false}, {"", false}} {
+		if p = get(p.Next); p.texts() != want.texts || p.More != want.more {
+			t.Errorf("got %s, more %v, want %+v", p.texts(), p.More, want)
+		}
+	}
+}
+
+// All that is wrong with an array of events is named at once.
+func TestAllWrongFieldsAreNamed(t *testing.T) {
+	a := newApp(t)
+	var p struct {
+		Field  string
+		Errors []struct{ Field, Detail string }
+	}
+	a.call(t, "POST", "/api/log/s", `[{"a":1e400,"b":1},{"a":1,"c":"\ud800","d@odata.type":"Edm.Byte","d":1}, {"d":"\udc00"}]`, &p)
+	var fields []string
+	for _, e := range p.Errors {
+		if e.Detail == "" {
+			t.Errorf("%s has no detail", e.Field)
+		}
+		fields = append(fields, e.Field)
+	}
+	if got := strings.Join(fields, " "); got != "[0].a [1].d@odata.type [1].c [2].d" || p.Field != "[0].a" {
+		t.Errorf("field %s, errors about %s", p.Field, got)
+	}
+}
+
+func TestStreamsAreListedAndDeleted(t *testing.T) {
+	a := newApp(t)
+	names := func(path string) (string, string) {
+		t.Helper()
+		var p struct {
+			Streams []struct{ Name string }
+			Cursor  string
+		}
+		if w := a.call(t, "GET", path, "", &p); w.Code != http.StatusOK {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		var all []string
+		for _, s := range p.Streams {
+			all = append(all, s.Name)
+		}
+		return strings.Join(all, " "), p.Cursor
+	}
+	if got, _ := names("/api/log"); got != "" {
+		t.Errorf("at first: %s", got)
+	}
+	for _, s := range []string{"b", "a", "c%20d"} {
+		a.call(t, "POST", "/api/log/"+s, `[{"n":1},{"n":2}]`, nil)
+	}
+	got, cursor := names("/api/log/?top=2")
+	rest, end := names("/api/log?top=2&cursor=" + url.QueryEscape(cursor))
+	if got != "a b" || rest != "c d" || end != "" {
+		t.Errorf("got %s, then %s and %q", got, rest, end)
+	}
+	var deleted struct{ Deleted int }
+	for _, want := range []int{2, 0} { // once more does no harm
+		if w := a.call(t, "DELETE", "/api/log/b", "", &deleted); w.Code != http.StatusOK || deleted.Deleted != want {
+			t.Fatalf("%d %s, want %d", w.Code, w.Body, want)
+		}
+	}
+	var p logPage
+	if a.call(t, "GET", "/api/log/b", "", &p); len(p.Events) > 0 {
+		t.Errorf("left: %s", p.texts())
+	}
+	if got, _ := names("/api/log"); got != "a c d" {
+		t.Errorf("after the deletion: %s", got)
+	}
+	a.call(t, "POST", "/api/log/b", `{"n":3}`, nil)
+	if got, _ := names("/api/log"); got != "a b c d" {
+		t.Errorf("written to again: %s", got)
 	}
 }
 
@@ -135,10 +236,16 @@ func TestBadEventRequests(t *testing.T) {
 		{"too many", "POST", "/api/log/s", many, 413, "", "several requests"},
 		{"too large", "POST", "/api/log/s", `{"a":"` + strings.Repeat("x", 5<<20) + `"}`, 413, "", "several requests"},
 		{"no stream", "POST", "/api/log", "{}", 400, "stream", "name the stream"},
-		{"no stream, but a slash", "GET", "/api/log/", "", 400, "stream", "name the stream"},
+		{"no stream, but a slash", "POST", "/api/log/", "{}", 400, "stream", "name the stream"},
+		{"deleting no stream", "DELETE", "/api/log", "", 400, "stream", "name the stream"},
+		{"deleting another stream", "DELETE", "/api/log/none", "", 404, "", "no stream"},
 		{"two names", "GET", "/api/log/s?stream=s", "", 400, "stream", "once"},
 		{"long stream", "GET", "/api/log/" + strings.Repeat("x", 300), "", 400, "stream", "256"},
+		{"half a surrogate pair in an array", "POST", "/api/log/s", `[{"a":1},{"a":"\ud800"}]`, 400, "[1].a", "surrogate"},
 		{"unknown parameter", "GET", "/api/log/s?limit=5", "", 400, "limit", "stream, top, since, cursor"},
+		{"after", "GET", "/api/log/s?after=yesterday", "", 400, "after", "now"},
+		{"after nothing", "GET", "/api/log/s?after=", "", 400, "after", "now"},
+		{"after with since", "GET", "/api/log/s?after=now&since=15m", "", 400, "since", "leave one"},
 		{"parameter of a POST", "POST", "/api/log/s?top=5", "{}", 400, "top", "not a parameter"},
 		{"parameter twice", "GET", "/api/log/s?top=5&top=6", "", 400, "top", "once"},
 		{"query cut off", "GET", "/api/log/s?top=%", "", 400, "", "query string"},
@@ -146,7 +253,7 @@ func TestBadEventRequests(t *testing.T) {
 		{"top is no number", "GET", "/api/log/s?top=many", "", 400, "top", "1 to 1000"},
 		{"since", "GET", "/api/log/s?since=yesterday", "", 400, "since", "2026-02-03T04:05:06Z"},
 		{"cursor", "GET", "/api/log/s?cursor=1", "", 400, "cursor", "cursor"},
-		{"method", "DELETE", "/api/log/s", "", 405, "", "does not take DELETE"},
+		{"method", "PUT", "/api/log/s", "", 405, "", "does not take PUT"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p struct {

@@ -286,11 +286,31 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 		detail = p.Detail + ": " + p.Err.Error()
 	}
 	writeJSON(w, r, status, "application/problem+json", struct {
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Field  string `json:"field,omitempty"`
-		Detail string `json:"detail"`
-	}{http.StatusText(status), status, p.Field, detail})
+		Title  string       `json:"title"`
+		Status int          `json:"status"`
+		Field  string       `json:"field,omitempty"`
+		Detail string       `json:"detail"`
+		Errors []fieldError `json:"errors,omitempty"`
+	}{http.StatusText(status), status, p.Field, detail, fieldErrors(err)})
+}
+
+// fieldError is one of several things that are wrong with a request.
+type fieldError struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+// fieldErrors lists all that is wrong, nil if that is one thing only.
+func fieldErrors(err error) []fieldError {
+	all := problem.All(err)
+	if len(all) < 2 {
+		return nil
+	}
+	list := make([]fieldError, len(all))
+	for i, p := range all {
+		list[i] = fieldError{p.Field, p.Detail}
+	}
+	return list
 }
 
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) {

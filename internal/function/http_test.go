@@ -29,8 +29,8 @@ func TestMethods(t *testing.T) {
 		{"/api/scans", "DELETE", "GET, POST, HEAD, OPTIONS"},
 		{"/api/scans/x", "POST", "GET, DELETE, HEAD, OPTIONS"},
 		{"/api/scans/x/retry", "GET", "POST, OPTIONS"},
-		{"/api/log", "PUT", "GET, POST, HEAD, OPTIONS"},
-		{"/api/log/s", "PROPFIND", "GET, POST, HEAD, OPTIONS"},
+		{"/api/log", "PUT", "GET, POST, DELETE, HEAD, OPTIONS"},
+		{"/api/log/s", "PROPFIND", "GET, POST, DELETE, HEAD, OPTIONS"},
 		{"/api/catalog/records", "PROPFIND", "GET, POST, PUT, DELETE, HEAD, OPTIONS"},
 		{"/API/Catalog/visits/Changes/", "POST", "GET, HEAD, OPTIONS"},
 	} {

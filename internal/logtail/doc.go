@@ -11,7 +11,7 @@
 //	PartitionKey   RowKey            row
 //	STREAM         TICKS-SEQ-WRITER  an event: a property for each field, see package record
 //	STREAM|NN      TICKS-SEQ-WRITER  an event in shard NN, 01 to 63, of a stream that has several
-//	|streams       STREAM            a stream that was written to: Version, Name, Shards
+//	|streams       STREAM            a stream that was written to: Version, Name, Shards, and Empty if it was deleted
 //
 // STREAM is the stream's name, escaped (see name.go). TICKS are the 19 digits of package
 // ticks; SEQ is four hex digits that count down from ffff within a tick; WRITER is 12

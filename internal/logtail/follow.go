@@ -15,7 +15,7 @@ const maxBehind = 100_000
 // FollowOptions say what [Streams.Follow] starts with, and how it goes on.
 type FollowOptions struct {
 	Newest int    // of the events that are there, as many are shown at first; if Since is ""
-	Since  string // or all newer than this time (RFC 3339) or event's id, and never an older one
+	Since  string // or all newer than this time or event's id, as in [Query], and never an older one
 	// Window is how long after the time in its key an event may become readable and
 	// still be shown. Each poll reads the stream's last Window again. Default: [Window].
 	Window time.Duration
@@ -44,7 +44,7 @@ func (o FollowOptions) withDefaults() FollowOptions {
 func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, show func(Event) error) error {
 	f := follower{streams: s, stream: stream, options: o.withDefaults()}
 	var err error
-	if f.floor, err = bound(o.Since); err != nil {
+	if f.floor, err = s.bound("since", o.Since); err != nil {
 		return err
 	}
 	newest := -1

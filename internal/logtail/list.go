@@ -28,6 +28,7 @@ type listing struct {
 	shards int // largest number that a writer was configured with; 0 if there is no row
 	age    time.Duration
 	etag   string
+	empty  bool      // it was deleted, and nobody who noticed has written since
 	asked  time.Time // by our clock, before it was read
 }
 
@@ -50,7 +51,7 @@ func listingOf(e storage.Entity, date time.Time) (listing, error) {
 	if v := e.Int("Version"); v != version {
 		return listing{}, fmt.Errorf("stream %q has version %d of the log's format, and this program knows version %d: use the program that made it", e.Get("Name"), v, version)
 	}
-	return listing{name: e.Get("Name"), shards: int(e.Int("Shards")), age: date.Sub(e.Timestamp), etag: e.ETag}, nil
+	return listing{name: e.Get("Name"), shards: int(e.Int("Shards")), empty: e.Get(emptyColumn) == "true", age: date.Sub(e.Timestamp), etag: e.ETag}, nil
 }
 
 // toRead returns the listing of a stream, which is fresh.
@@ -95,7 +96,8 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 	if err != nil {
 		return 0, err
 	}
-	if l.shards < want {
+	if l.shards < want || l.empty {
+		want := max(want, l.shards)
 		if err := s.list(ctx, stream, escaped, want, l); err != nil {
 			return 0, err
 		}

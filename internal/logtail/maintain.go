@@ -121,7 +121,7 @@ func (s *Streams) trim(ctx context.Context, l listing, now time.Time) (removed i
 	if err != nil {
 		return 0, err
 	}
-	removed, err = Log{Table: s.options.Table, Partitions: partitions(escaped, l.shards)}.Trim(ctx, now.Add(-keep))
+	removed, err = s.logOf(escaped, l).Trim(ctx, now.Add(-keep))
 	if removed > 0 {
 		zerolog.Ctx(ctx).Info().Str("stream", l.name).Int64("removed", removed).Msg("old events removed")
 	}

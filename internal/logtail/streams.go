@@ -183,7 +183,7 @@ func (s *Streams) nextTurn() int {
 // Query asks for the newest events of a part of a stream.
 type Query struct {
 	Top    int    // events at most, 1 to MaxTop
-	Since  string // only those newer than this time (RFC 3339) or event's id
+	Since  string // only those newer than this time, as in [ParseTime], or event's id
 	Cursor string // only those older than this event's id
 }
 
@@ -192,9 +192,6 @@ type Page struct {
 	Events []Event // newest first
 	// Cursor is the cursor that goes on with older events; "" if there are none.
 	Cursor string
-	// Since is where to start from next to follow the stream: a [Window] before these
-	// events were read. What is read twice then has an id that is known.
-	Since time.Time
 }
 
 // Read returns the newest events of a stream, none for a stream that nobody has written
@@ -203,7 +200,7 @@ func (s *Streams) Read(ctx context.Context, stream string, q Query) (Page, error
 	if q.Top < 1 || q.Top > MaxTop {
 		return Page{}, problem.Invalidf("top", "must be a number from 1 to %d", MaxTop)
 	}
-	newer, err := bound(q.Since)
+	newer, err := s.bound("since", q.Since)
 	if err != nil {
 		return Page{}, err
 	}
@@ -218,7 +215,7 @@ func (s *Streams) Read(ctx context.Context, stream string, q Query) (Page, error
 	if err != nil {
 		return Page{}, fmt.Errorf("read stream %q: %w", stream, err)
 	}
-	page := Page{Events: make([]Event, len(tail.Rows)), Since: tail.Date.Add(-Window)}
+	page := Page{Events: make([]Event, len(tail.Rows))}
 	for i, e := range tail.Rows {
 		if page.Events[i], err = eventOf(e); err != nil {
 			return Page{}, fmt.Errorf("read stream %q: %w", stream, err)
@@ -231,16 +228,30 @@ func (s *Streams) Read(ctx context.Context, stream string, q Query) (Page, error
 	return page, nil
 }
 
-// bound returns the bound for Span.Newer that a caller means.
-func bound(since string) (string, error) {
+// bound returns the bound for Span.Newer that a caller means by the parameter.
+func (s *Streams) bound(parameter, since string) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
 	}
-	t, err := time.Parse(time.RFC3339, since)
-	if err != nil || t.Year() < 1 || t.Year() > 9998 { // whatever its zone
-		return "", problem.Invalidf("since", "must be a time such as 2026-02-03T04:05:06Z, or an event's id; escape the + of a time zone as %%2B")
+	t, err := ParseTime(since, s.options.Now())
+	if err != nil {
+		return "", problem.Invalidf(parameter, "%v, or an event's id; escape the + of a time zone as %%2B", err)
 	}
 	return Since(t), nil
+}
+
+// ParseTime reads a time (RFC 3339), a date in UTC, or how long ago that was, such as
+// 15m. The error says what is possible.
+func ParseTime(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1 && t.Year() <= 9998 { // whatever its zone
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("is %q, want a time such as 2026-02-03T04:05:06Z, a date, or how long ago, such as 15m", text)
 }
 
 func eventOf(e storage.Entity) (Event, error) {
@@ -263,8 +274,7 @@ func (s *Streams) reading(ctx context.Context, stream string, read func(Log) err
 		if err != nil {
 			return err
 		}
-		shards := min(max(1, l.shards), MaxShards)
-		if err := read(Log{Table: s.options.Table, Partitions: partitions(escaped, shards)}); err != nil || fresh(l.asked) {
+		if err := read(s.logOf(escaped, l)); err != nil || fresh(l.asked) {
 			return err
 		}
 	}

@@ -92,6 +92,23 @@ func Of(err error) *Error {
 	return &Error{Kind: Failed, Detail: "something went wrong; the app's log tells what", Err: err}
 }
 
+// All returns the [Error]s among those that are joined in err, in their order: what
+// is wrong with each field, where [Of] returns the first.
+func All(err error) []*Error {
+	var all []*Error
+	switch e := err.(type) {
+	case *Error:
+		return []*Error{e}
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			all = append(all, All(one)...)
+		}
+	case interface{ Unwrap() error }:
+		return All(e.Unwrap())
+	}
+	return all
+}
+
 // Status returns the HTTP status for the error, 200 for nil.
 func Status(err error) int {
 	if err == nil {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -26,8 +28,8 @@ const (
 
 const typeSuffix = "@odata.type"
 
-// Parse reads a JSON object. An error is a [problem.Error] that names the field and says
-// what to change.
+// Parse reads a JSON object. Its errors are [problem.Error]s that name the field and say
+// what to change; several are joined.
 func Parse(data []byte) (Record, error) {
 	if !utf8.Valid(data) {
 		return Record{}, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
@@ -37,9 +39,7 @@ func Parse(data []byte) (Record, error) {
 		return Record{}, err
 	}
 	types, err := annotations(members)
-	if err != nil {
-		return Record{}, err
-	}
+	errs := []error{err}
 	r := Record{Fields: make([]Field, 0, len(members)-len(types))}
 	for _, m := range members {
 		if strings.HasSuffix(m.name, typeSuffix) || m.value.Kind() == 'n' {
@@ -47,9 +47,12 @@ func Parse(data []byte) (Record, error) {
 		}
 		f, err := parseField(m, types)
 		if err != nil {
-			return Record{}, err
+			errs = append(errs, err)
 		}
 		r.Fields = append(r.Fields, f)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Record{}, err
 	}
 	r.sort()
 	return r, r.check()
@@ -62,8 +65,7 @@ type member struct {
 
 // split cuts an object into its members.
 func split(data []byte) ([]member, error) {
-	// A string with half a surrogate pair, which other writers may have left in a row,
-	// is passed on as it is.
+	// A string with half a surrogate pair is refused later, by its field's name.
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true))
 	if dec.PeekKind() != '{' {
 		return nil, problem.Invalidf("", "must be a JSON object, such as {\"name\":\"value\"}")
@@ -120,6 +122,7 @@ func syntaxError(err error) error {
 // annotations returns the types given to fields.
 func annotations(members []member) (map[string]storage.Type, error) {
 	types := map[string]storage.Type{}
+	var errs []error
 	for _, m := range members {
 		of, ok := strings.CutSuffix(m.name, typeSuffix)
 		if !ok {
@@ -127,23 +130,21 @@ func annotations(members []member) (map[string]storage.Type, error) {
 		}
 		t, ok := parseType(m.value)
 		if !ok {
-			return nil, problem.Invalidf(m.name, "must be one of Edm.String, Edm.Boolean, Edm.Int32, Edm.Int64, Edm.Double, Edm.DateTime, Edm.Guid, Edm.Binary")
+			errs = append(errs, problem.Invalidf(m.name, "must be one of Edm.String, Edm.Boolean, Edm.Int32, Edm.Int64, Edm.Double, Edm.DateTime, Edm.Guid, Edm.Binary"))
+			continue
 		}
 		types[of] = t
-	}
-	if len(types) == 0 {
-		return nil, nil
 	}
 	given := map[string]bool{}
 	for _, m := range members {
 		given[m.name] = true
 	}
-	for of := range types {
+	for _, of := range slices.Sorted(maps.Keys(types)) {
 		if !given[of] {
-			return nil, problem.Invalidf(of+typeSuffix, "gives a type to field %q, which is missing; names that end with %s are for this only", of, typeSuffix)
+			errs = append(errs, problem.Invalidf(of+typeSuffix, "gives a type to field %q, which is missing; names that end with %s are for this only", of, typeSuffix))
 		}
 	}
-	return types, nil
+	return types, errors.Join(errs...)
 }
 
 func parseType(v jsontext.Value) (storage.Type, bool) {
@@ -163,6 +164,9 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 	}
 	t, annotated := types[m.name]
 	kind := m.value.Kind()
+	if !m.value.IsValid() { // its syntax was checked, so that only its text can be wrong
+		return f, problem.Invalidf(m.name, "has half a surrogate pair, which is no character: send whole characters")
+	}
 	if f.Nested = kind == '{' || kind == '['; f.Nested {
 		if annotated {
 			return f, problem.Invalidf(m.name, "is an object or array and can't be an %v; leave its annotation out", t)

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/logtail"
+)
+
+func logListCommand() *cobra.Command {
+	var f logFlags
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the streams",
+		Long:    "List the streams, one name a line.\n\n" + connectionHelp,
+		Example: "  handler log list",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			streams, err := f.open()
+			if err != nil {
+				return err
+			}
+			out := json.NewEncoder(c.OutOrStdout())
+			out.SetEscapeHTML(false)
+			for cursor, first := "", true; first || cursor != ""; first = false {
+				var page []logtail.StreamInfo
+				if page, cursor, err = streams.List(c.Context(), logtail.MaxTop, cursor); err != nil {
+					return err
+				}
+				for _, s := range page {
+					if f.json {
+						err = out.Encode(s)
+					} else {
+						_, err = fmt.Fprintln(c.OutOrStdout(), s.Name)
+					}
+					if err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&f.json, "json", false, "print each stream as JSON, with its number of shards")
+	return c
+}
+
+func logDeleteCommand() *cobra.Command {
+	var f logFlags
+	var yes bool
+	c := &cobra.Command{
+		Use:     "delete STREAM",
+		Short:   "Delete a stream with all its events",
+		Long:    "Delete a stream with all its events. The command asks before it starts, unless --yes is\ngiven. Events that are appended meanwhile may stay.\n\n" + connectionHelp,
+		Example: "  handler log delete orders",
+		RunE: func(c *cobra.Command, args []string) error {
+			stream, rest, err := streamArg(args)
+			if err == nil {
+				err = noArgs(c, rest)
+			}
+			if err != nil {
+				return err
+			}
+			streams, err := f.open()
+			if err != nil {
+				return err
+			}
+			if !yes {
+				if err := confirmDelete(c, fmt.Sprintf("all events of stream %q", stream), "table "+f.table, f.table); err != nil {
+					return err
+				}
+			}
+			n, err := streams.Delete(c.Context(), stream)
+			if err != nil {
+				return asUsage(err)
+			}
+			if f.json {
+				return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int64{"deleted": n})
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "deleted %d events\n", n)
+			return err
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	c.Flags().BoolVar(&f.json, "json", false, "print the number as JSON")
+	return c
+}

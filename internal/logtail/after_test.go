@@ -1,0 +1,180 @@
+package logtail_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/logtail"
+)
+
+// Someone who keeps nothing but the place misses no event, also of those that come late,
+// and is sent few twice.
+func TestFollowByPlace(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		shards  int
+		pause   time.Duration // at most, between two appends
+		burst   int           // events at most in one append
+		late    int           // every so many events come late; 0 is never
+		by      time.Duration // at most
+		top     int
+		repeats float64 // sent ÷ events, at most
+	}{
+		{"a quiet stream", 1, 30 * time.Second, 1, 0, 0, 50, 1},
+		{"a busy stream", 1, 40 * time.Millisecond, 3, 0, 0, 50, 1},
+		{"a third come late", 1, 30 * time.Second, 1, 3, 59 * time.Second, 2, 1},
+		{"a busy stream of which some come late", 3, 100 * time.Millisecond, 10, 10, 2 * time.Second, 100, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				r := rand.New(rand.NewPCG(1, 3))
+				options := logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: tt.shards}}}
+				writer, reader := w.streams(options), w.streams(logtail.Options{})
+				w.append(writer, "s", event(t, "before"))
+				time.Sleep(2 * time.Minute) // until shards are used
+				next, err := reader.After(t.Context(), "s", logtail.Now, tt.top)
+				if err != nil || len(next.Events) > 0 {
+					t.Fatal(next, err)
+				}
+				sent, longest, want := map[string]int{}, 0, 0
+				read := func() {
+					for first := true; first || next.More; first = false {
+						if next, err = reader.After(t.Context(), "s", next.After, tt.top); err != nil {
+							t.Fatal(err)
+						}
+						longest = max(longest, len(next.After))
+						for _, e := range next.Events {
+							sent[text(e)]++
+						}
+					}
+				}
+				for i := range 150 {
+					time.Sleep(time.Duration(r.Int64N(int64(tt.pause))))
+					if tt.late > 0 && i%tt.late == 0 {
+						w.late(fmt.Sprint(i), time.Duration(r.Int64N(int64(tt.by))))
+						want++
+					} else {
+						n := 1 + r.IntN(tt.burst)
+						w.append(writer, "s", numbered(t, fmt.Sprint(i), n)...)
+						want += n
+					}
+					if r.IntN(3) > 0 {
+						read()
+					}
+				}
+				read()
+				total := 0
+				for _, n := range sent {
+					total += n
+				}
+				if len(sent) != want || sent["before"] > 0 {
+					t.Errorf("%d events were sent of %d", len(sent), want)
+				}
+				t.Logf("%d events, %d sent", want, total)
+				if got := float64(total) / float64(want); got > tt.repeats {
+					t.Errorf("%.2f times the events were sent", got)
+				}
+				if longest > 3000 {
+					t.Errorf("a place of %d characters", longest)
+				}
+			})
+		})
+	}
+}
+
+// What many events of one tick leave to be sent is sent, though other places of the
+// stream change meanwhile.
+func TestAfterEndsWithinATick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		s := w.streams(logtail.Options{})
+		next, err := s.After(t.Context(), "s", logtail.Now, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.append(s, "s", numbered(t, "x", 100)...)
+		var got []string
+		for i := range 15 {
+			w.late(fmt.Sprint("late ", i), time.Second)
+			if next, err = s.After(t.Context(), "s", next.After, 7); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range next.Events {
+				got = append(got, text(e))
+			}
+		}
+		for next.More {
+			if next, err = s.After(t.Context(), "s", next.After, 7); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range next.Events {
+				got = append(got, text(e))
+			}
+		}
+		slices.Sort(got)
+		if got = slices.Compact(got); len(got) != 115 {
+			t.Errorf("%d events, want 115", len(got))
+		}
+	})
+}
+
+func TestBadPlaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	s := w.streams(logtail.Options{})
+	for _, place := range []string{"", "x", "f1", "f1.", "f1.25.a", "f1.25.a.!", "f1.25.b.AAAAAAAA.a.AAAAAAAA", "f2.25"} {
+		if _, err := s.After(t.Context(), "s", place, 1); err == nil || !strings.Contains(err.Error(), "after: must be now") {
+			t.Errorf("%q: %v", place, err)
+		}
+	}
+}
+
+// After a stream was deleted, what a writer appends that has not noticed is read and
+// listed, in every shard.
+func TestDeletedStreamIsWrittenToAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		options := logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: 3}}}
+		writer, other := w.streams(options), w.streams(logtail.Options{})
+		w.append(writer, "s", event(t, "first"))
+		time.Sleep(2 * time.Minute)
+		for i := range 5 {
+			w.append(writer, "s", event(t, fmt.Sprint(i)))
+		}
+		w.late("of a clock that is ahead", -time.Hour)
+		if n, err := other.Delete(t.Context(), "s"); n != 7 || err != nil {
+			t.Fatalf("%d events removed, %v", n, err)
+		}
+		list := func() int {
+			streams, _, err := other.List(t.Context(), 10, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(streams)
+		}
+		if left := w.all(other, "s", 10); len(left) > 0 || list() > 0 {
+			t.Errorf("left: %q, %d streams listed", texts(left), list())
+		}
+		for i := range 5 {
+			w.append(writer, "s", event(t, fmt.Sprint(i)))
+		}
+		if again := w.all(w.streams(logtail.Options{}), "s", 10); len(again) != 5 || list() != 1 {
+			t.Errorf("read: %q, %d streams listed", texts(again), list())
+		}
+		w.append(w.streams(logtail.Options{}), "s", event(t, "new"))
+		if again := w.all(w.streams(logtail.Options{}), "s", 10); len(again) != 6 || list() != 1 {
+			t.Errorf("read: %q, %d streams listed", texts(again), list())
+		}
+	})
+}

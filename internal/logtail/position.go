@@ -1,0 +1,176 @@
+package logtail
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"tablesweep/internal/problem"
+)
+
+// position says which events a follower has been given, in a text that is short however
+// many these are. Events older than floor are settled. The younger ones that were
+// given are in groups, which are disjoint ranges of keys: an event that comes late
+// changes the sum of its group, and that group alone is given again.
+type position struct {
+	floor  string  // bound as in Span.Newer
+	groups []group // newest first; each ends where the next one starts, the last one at floor
+}
+
+// group is a range of keys, and a sum over the ids of the events in it that were given.
+type group struct {
+	start string // no key in the group sorts before it
+	sum   uint64
+}
+
+const (
+	positionForm = "f1" // starts the text, and is its version
+	sumBits      = 48   // a late event is missed once in 2^48
+)
+
+// String returns the text that parsePosition reads. It needs no escaping in an address.
+func (p position) String() string {
+	var b strings.Builder
+	b.WriteString(positionForm + "." + p.floor)
+	for _, g := range p.groups {
+		sum := binary.BigEndian.AppendUint64(nil, g.sum)
+		b.WriteString("." + g.start + "." + base64.RawURLEncoding.EncodeToString(sum[2:]))
+	}
+	return b.String()
+}
+
+func isPosition(text string) bool { return strings.HasPrefix(text, positionForm+".") }
+
+func parsePosition(text string) (position, error) {
+	parts := strings.Split(text, ".")
+	if len(parts)%2 != 0 || parts[0] != positionForm || parts[1] == "" {
+		return position{}, errNoPosition
+	}
+	p := position{floor: parts[1]}
+	for pair := range slices.Chunk(parts[2:], 2) {
+		sum, err := base64.RawURLEncoding.DecodeString(pair[1])
+		if err != nil || len(sum) != sumBits/8 {
+			return position{}, errNoPosition
+		}
+		p.groups = append(p.groups, group{pair[0], binary.BigEndian.Uint64(append([]byte{0, 0}, sum...))})
+	}
+	if !slices.IsSortedFunc(p.groups, func(a, b group) int { return strings.Compare(a.start, b.start) }) {
+		return position{}, errNoPosition
+	}
+	return p, nil
+}
+
+var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, how long ago, such as 15m, an event's id, or what an answer has as next")
+
+// placed is the id of an event, and whether the follower has been given it.
+type placed struct {
+	id    string
+	given bool
+}
+
+// positionAfter returns the position of a follower that has been given some of these
+// events, which are newest first, and all that are older than floor. The groups are the
+// larger, the older their events are: late ones are mostly nearly new. Events that
+// were given and others are in different groups.
+func positionAfter(events []placed, floor string) position {
+	p := position{floor: floor}
+	for n := 0; n < len(events); {
+		g := group{start: events[n].id}
+		given, size := events[n].given, max(1, n/6)
+		if n > 0 && (size > 1 || !given) {
+			g.start = separator(events[n-1].id, g.start)
+		}
+		end := n + size
+		for ; n < len(events) && events[n].given == given && (n < end || !given); n++ {
+			if given {
+				g.sum = add(g.sum, events[n].id)
+			}
+		}
+		if given || len(p.groups) > 0 { // what is newer than all groups wasn't given anyway
+			p.groups = append(p.groups, g)
+		}
+		if given && size == 1 {
+			p.groups = append(p.groups, group{start: events[n-1].id + "~"}) // so that nothing comes into the event's group
+		}
+	}
+	return p
+}
+
+// separator returns the shortest start of b that sorts behind a, which sorts before b.
+func separator(a, b string) string {
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	return b[:i+1]
+}
+
+func add(sum uint64, id string) uint64 {
+	h := sha256.Sum256([]byte(id))
+	return (sum + binary.BigEndian.Uint64(h[:8])) % (1 << sumBits)
+}
+
+// sorter tells the events that a follower was given from those it wasn't.
+type sorter struct {
+	position position
+	top      int // events wanted at most
+
+	at      int // of the group that pending belongs to; -1 for what is newer than all groups
+	sum     uint64
+	pending []Event
+	events  []placed // newest first
+	unseen  []Event  // newest first; the oldest of them alone, top at most
+	more    bool     // there are unseen events that are newer
+}
+
+// take takes the stream's events, newest first.
+func (s *sorter) take(e Event) {
+	group := s.at
+	for group+1 < len(s.position.groups) && s.position.groups[group+1].start <= e.ID {
+		group++
+	}
+	if group != s.at || s.at < 0 {
+		s.settle()
+		s.at = group
+	}
+	s.pending = append(s.pending, e)
+	s.sum = add(s.sum, e.ID)
+}
+
+// settle decides about the events of a group.
+func (s *sorter) settle() {
+	given := s.at >= 0 && s.position.groups[s.at].sum == s.sum
+	for _, e := range s.pending {
+		s.events = append(s.events, placed{e.ID, given})
+	}
+	if !given {
+		if s.unseen = append(s.unseen, s.pending...); len(s.unseen) > s.top {
+			s.more = true
+			s.unseen = slices.Delete(s.unseen, 0, len(s.unseen)-s.top)
+		}
+	}
+	clear(s.pending)
+	s.pending, s.sum = s.pending[:0], 0
+}
+
+// next returns the unseen events, oldest first, and the follower's position after them.
+// Events older than the bound settled can't come any more.
+func (s *sorter) next(settled string) ([]Event, position) {
+	s.settle()
+	floor := min(s.position.floor, settled) // the smaller bound is the newer
+	if len(s.unseen) > 0 {
+		newest := s.unseen[0].ID
+		for i, e := range s.events {
+			s.events[i].given = e.given || e.id >= newest
+		}
+		if s.more && newest > floor {
+			floor = newest // what was not given is newer
+		}
+	}
+	end, _ := slices.BinarySearchFunc(s.events, floor, func(e placed, floor string) int { return strings.Compare(e.id, floor) })
+	events := slices.Clone(s.unseen)
+	slices.Reverse(events)
+	return events, positionAfter(s.events[:end], floor)
+}
