@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tablesweep/internal/copier"
+	"tablesweep/internal/input"
 	"tablesweep/internal/key"
 	"tablesweep/internal/progress"
 	"tablesweep/internal/storage"
@@ -283,21 +283,20 @@ func (j *jobFlags) keys() ([]key.Key, error) {
 	}
 	defer f.Close()
 	keys := []key.Key{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 4<<20) // more than a row can have
-	for lines.Scan() {
-		line := lines.Bytes()
-		if len(keys) == 0 {
-			line = bytes.TrimPrefix(line, []byte(byteOrderMark))
-		}
+	err = readLines(f, func(l inputLine) error {
 		var row struct{ PartitionKey, RowKey *string }
-		if err := json.Unmarshal(line, &row); err != nil || row.PartitionKey == nil || row.RowKey == nil {
-			return nil, usagef("--rows %s: line %d is not a JSON object with PartitionKey and RowKey", j.rows, len(keys)+1)
+		err := input.Part(l.text, &row) // scan writes whole rows
+		if err == nil && (row.PartitionKey == nil || row.RowKey == nil) {
+			err = errors.New("PartitionKey or RowKey is missing")
+		}
+		if err != nil {
+			return fmt.Errorf("line %d must be a JSON object with PartitionKey and RowKey: %w", l.number, err)
 		}
 		keys = append(keys, key.Key{Partition: *row.PartitionKey, Row: *row.RowKey})
-	}
-	if err := lines.Err(); err != nil {
-		return nil, usagef("--rows: %w", err)
+		return nil
+	})
+	if err != nil {
+		return nil, usagef("--rows %s: %w", j.rows, err)
 	}
 	slices.SortFunc(keys, key.Key.Compare)
 	return slices.Compact(keys), nil

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/input"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 )
@@ -99,7 +98,7 @@ func LoadCatalogs(getenv func(string) string) ([]Catalog, error) {
 	}
 	named := map[string]catalogSettings{}
 	if text := getenv("TABLESWEEP_CATALOGS"); text != "" {
-		if err := json.Unmarshal([]byte(text), &named, json.RejectUnknownMembers(true)); err != nil {
+		if err := input.JSON([]byte(text), &named); err != nil {
 			errs = append(errs, fmt.Errorf(`setting TABLESWEEP_CATALOGS must be JSON such as {"people":{"table":"People","indexKeys":"eid,npi","rowKey":"lastname"}}: %w`, err))
 			named = nil
 		}

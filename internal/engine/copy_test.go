@@ -199,7 +199,7 @@ func TestEmptySelectCopiesKeysAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(3, 2))
-	r, err := engine.ParseRequest(strings.NewReader(`{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"}},"select":[]}`))
+	r, err := engine.ParseRequest([]byte(`{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"}},"select":[]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,9 @@ import (
 )
 
 // Strategies lists the names of the strategies, the default first.
-var Strategies = []string{"adaptive", "prefix", "serial"}
+var Strategies = []string{"adaptive", prefixStrategy, "serial"}
+
+const prefixStrategy = "prefix"
 
 // MaxDeliveries is how often the host delivers a message before it gives up:
 // maxDequeueCount in host.json, which a test compares.
@@ -141,7 +143,7 @@ func StrategyFor(r Request, hints *adaptive.Hints) scan.Strategy {
 	switch r.Strategy {
 	case "serial":
 		return scan.Serial{}
-	case "prefix":
+	case prefixStrategy:
 		return scan.Prefix{FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix}
 	}
 	return adaptive.Strategy{Hints: hints}

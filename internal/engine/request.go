@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 
 	"tablesweep/internal/copier"
+	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
@@ -78,37 +77,14 @@ const MaxSegments = 24
 // "Querying tables and entities"), less those that a step's range needs.
 const maxComparisons = 15 - 3
 
-// ParseRequest reads a request strictly: unknown fields are refused. Its
-// errors are [problem.Invalid] and name the field.
-func ParseRequest(body io.Reader) (Request, error) {
+// ParseRequest reads a request, strictly as [input.JSON] does. Its errors are
+// [problem.Invalid] and name the field.
+func ParseRequest(body []byte) (Request, error) {
 	var r Request
-	d := json.NewDecoder(body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
-		return r, bodyError(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return r, problem.Invalidf("", "the body goes on after its JSON object; send just one")
+	if err := input.JSON(body, &r); err != nil {
+		return r, err
 	}
 	return r, r.check()
-}
-
-func bodyError(err error) error {
-	var wrongType *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrongType):
-		return problem.Invalidf(wrongType.Field, "must be a JSON %s, not a %s", wrongType.Type, wrongType.Value)
-	case strings.HasPrefix(err.Error(), "json: unknown field "):
-		name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
-		return problem.Invalidf(name, "is not a field of a scan request; check its spelling and place")
-	case errors.Is(err, io.EOF):
-		return problem.Invalidf("", "the body is empty; send a scan request as JSON")
-	}
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &problem.Error{Kind: problem.Invalid, Detail: "the body is not valid JSON", Err: err}
-	}
-	return err
 }
 
 // check finds what is wrong with a request without asking any service, and
@@ -117,19 +93,20 @@ func (r Request) check() error {
 	if err := storage.CheckTableName(r.Source.Table); err != nil {
 		return problem.Invalidf("source.table", "%v", err)
 	}
+	if err := r.Action.check(); err != nil {
+		return err
+	}
 	if r.SegmentSize < 0 || r.SegmentSize > storage.PageRows {
 		return problem.Invalidf("segmentSize", "must be 1 to %d", storage.PageRows)
 	}
 	if r.SegmentsPerInvocation < 0 || r.SegmentsPerInvocation > MaxSegments {
 		return problem.Invalidf("segmentsPerInvocation", "must be 1 to %d", MaxSegments)
 	}
-	for field, n := range map[string]int{"segmentsPerFirstPrefix": r.SegmentsPerFirstPrefix, "segmentsPerSubsequentPrefix": r.SegmentsPerSubsequentPrefix} {
-		if n < 0 {
-			return problem.Invalidf(field, "must be at least 1")
-		}
+	if err := r.checkStrategy(); err != nil {
+		return err
 	}
-	if r.Strategy != "" && !slices.Contains(Strategies, r.Strategy) {
-		return problem.Invalidf("strategy", "%q is unknown; use one of %s", r.Strategy, strings.Join(Strategies, ", "))
+	if len(r.Select) > 0 && !slices.Contains([]string{Copy, Enqueue}, r.Action.Type) {
+		return problem.Invalidf("select", "has no effect on %s, which reads the keys alone; leave it out", r.Action.Type)
 	}
 	for _, name := range r.Select {
 		if !propertyName.MatchString(name) {
@@ -142,7 +119,31 @@ func (r Request) check() error {
 	if r.Range.Range().Empty() {
 		return problem.Invalidf("range", "prefix, after and before leave no partition key between them")
 	}
-	return r.Action.check()
+	return nil
+}
+
+// checkStrategy refuses options that the strategy would ignore.
+func (r Request) checkStrategy() error {
+	if r.Strategy != "" && !slices.Contains(Strategies, r.Strategy) {
+		return problem.Invalidf("strategy", "%q is unknown; use one of %s", r.Strategy, strings.Join(Strategies, ", "))
+	}
+	if r.Action.Type == Keys && r.Strategy != "" && r.Strategy != prefixStrategy {
+		return problem.Invalidf("strategy", "keys always uses %s, which can step over rows; leave it out", prefixStrategy)
+	}
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"segmentsPerFirstPrefix", r.SegmentsPerFirstPrefix}, {"segmentsPerSubsequentPrefix", r.SegmentsPerSubsequentPrefix}} {
+		switch {
+		case f.n < 0:
+			return problem.Invalidf(f.name, "must be at least 1")
+		case f.n > 0 && r.Strategy != prefixStrategy:
+			return problem.Invalidf(f.name, "is an option of the strategy %s; leave it out or choose that one", prefixStrategy)
+		case f.n > 0 && r.Action.Type == Keys:
+			return problem.Invalidf(f.name, "is not an option of keys, which steps over rows instead; leave it out")
+		}
+	}
+	return nil
 }
 
 func (a Action) check() error {

@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -147,7 +146,7 @@ func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	top, err := readTop(given.Get("top"), catalog.DefaultTop)
+	top, err := readTop(given, catalog.DefaultTop, storage.PageRows)
 	if err != nil {
 		return err
 	}
@@ -185,56 +184,29 @@ func readRecord(r *http.Request) (record.Record, error) {
 }
 
 // readQuery reads the query string: values of index keys, whatever the case of
-// their names, and the allowed ones of row_from, row_to, top and cursor. The host's own
-// parameters pass, unless an index key has the name; callers then send their function
-// key as a header.
+// their names, and the allowed ones of row_from, row_to, top and cursor. An index key
+// named like a parameter of the host's takes its place; callers then send their
+// function key as a header.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Query, error) {
-	q := catalog.Query{Keys: map[string]string{}}
-	given, err := url.ParseQuery(r.URL.RawQuery)
+	var takes []input.Parameter
+	for _, k := range s.Keys {
+		takes = append(takes, input.Parameter{Name: k.Field, AnyCase: true})
+	}
+	given, err := input.Query(r.URL.RawQuery, append(takes, input.Once(allowed...)...))
 	if err != nil {
-		// What can't be read must not be passed over: it may be what narrows a deletion.
-		return q, &problem.Error{Kind: problem.Invalid, Detail: "the query string can't be read; escape & as %26, ; as %3B and % as %25", Err: err}
+		return catalog.Query{}, err
+	}
+	q := catalog.Query{Keys: map[string]string{}, RowFrom: given.Get("row_from"), RowTo: given.Get("row_to"), Cursor: given.Get("cursor")}
+	for _, k := range s.Keys {
+		if given.Has(k.Field) {
+			q.Keys[k.Field] = given.Get(k.Field)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		value := given.Get(name)
-		isKey := s.Rank(name) >= 0
-		switch {
-		case !isKey && (name == "code" || name == "clientId"):
-			continue
-		case !isKey && !slices.Contains(allowed, name):
-			return q, problem.Invalidf(name, "is not a parameter of this call; there are the index keys %s, and %s", s.Fields(), strings.Join(allowed, ", "))
-		case len(given[name]) > 1:
-			return q, problem.Invalidf(name, "is given %d times; give it once", len(given[name]))
-		case value == "" && name != "cursor":
+		if given.Get(name) == "" && name != "cursor" {
 			return q, problem.Invalidf(name, "is empty; give it a value or leave it out")
 		}
-		switch {
-		case isKey:
-			q.Keys[name] = value
-		case name == "row_from":
-			q.RowFrom = value
-		case name == "row_to":
-			q.RowTo = value
-		case name == "cursor":
-			q.Cursor = value
-		default:
-			if q.Top, err = readTop(value, catalog.DefaultTop); err != nil {
-				return q, err
-			}
-		}
 	}
-	return q, nil
-}
-
-// readTop reads how many records or events are wanted, standard if nothing is said. Both
-// come from one page of the service at most.
-func readTop(value string, standard int) (int, error) {
-	if value == "" {
-		return standard, nil
-	}
-	top, err := strconv.Atoi(value)
-	if err != nil || top < 1 || top > storage.PageRows {
-		return 0, problem.Invalidf("top", "must be a number from 1 to %d", storage.PageRows)
-	}
-	return top, nil
+	q.Top, err = readTop(given, 0, storage.PageRows)
+	return q, err
 }

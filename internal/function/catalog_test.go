@@ -254,15 +254,15 @@ func TestBadRecordRequests(t *testing.T) {
 		field, detail            string
 	}{
 		{"no keys", "GET", people, "", 400, "", "eid, npi, ssn"},
-		{"unknown key", "GET", people + "?name=x", "", 400, "name", "the index keys eid, npi, ssn, and row_from"},
+		{"unknown key", "GET", people + "?name=x", "", 400, "name", "it takes eid, npi, ssn, row_from"},
 		{"twice", "GET", people + "?eid=1&eid=2", "", 400, "eid", "2 times"},
-		{"twice in other case", "GET", people + "?eid=1&EID=2", "", 400, "eid", "twice"},
+		{"twice in other case", "GET", people + "?eid=1&EID=2", "", 400, "eid", "2 times"},
 		{"empty value", "GET", people + "?eid=", "", 400, "eid", "is empty"},
 		{"empty bound", "DELETE", people + "?eid=F314&row_from=", "", 400, "row_from", "is empty"},
 		{"unreadable", "DELETE", people + "?eid=F314&row_from=%zz", "", 400, "", "can't be read"},
 		{"semicolon", "DELETE", people + "?eid=F314&row_from=a;b", "", 400, "", "can't be read"},
 		{"top", "GET", people + "?eid=1&top=0", "", 400, "top", "1 to 1000"},
-		{"top of a deletion", "DELETE", people + "?eid=F314&top=1", "", 400, "top", "and row_from, row_to"},
+		{"top of a deletion", "DELETE", people + "?eid=F314&top=1", "", 400, "top", "it takes eid, npi, ssn, row_from, row_to"},
 		{"cursor of a deletion", "DELETE", people + "?eid=F314&cursor=x", "", 400, "cursor", "not a parameter"},
 		{"cursor", "GET", people + "?eid=1&cursor=x", "", 400, "cursor", "is not one that this query returned"},
 		{"deletion of all", "DELETE", people, "", 400, "", "eid, npi, ssn"},

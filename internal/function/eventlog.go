@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
 )
 
 const (
@@ -176,7 +176,7 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 	if stream == "" && !given.Has("stream") {
 		return listStreams(s, w, r)
 	}
-	top, err := readTop(given.Get("top"), defaultEvents)
+	top, err := readTop(given, defaultEvents, storage.PageRows)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func listStreams(s *logtail.Streams, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	top, err := readTop(given.Get("top"), maxEventCount)
+	top, err := readTop(given, maxEventCount, storage.PageRows)
 	if err != nil {
 		return err
 	}
@@ -249,23 +249,4 @@ func deleteStream(s *logtail.Streams, w http.ResponseWriter, r *http.Request) er
 	}
 	writeJSON(w, r, http.StatusOK, "application/json", map[string]int64{"deleted": deleted})
 	return nil
-}
-
-// parameters returns the query's parameters, none but the allowed ones, each once. The
-// host's own pass: the function's key and its name.
-func parameters(r *http.Request, allowed ...string) (url.Values, error) {
-	given, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, &problem.Error{Kind: problem.Invalid, Detail: "the query string can't be read; escape + as %2B and % as %25", Err: err}
-	}
-	for name, values := range given {
-		switch {
-		case name == "code" || name == "clientId":
-		case !slices.Contains(allowed, name):
-			return nil, problem.Invalidf(name, "is not a parameter of this call; there are: %s", strings.Join(append(allowed, "no others"), ", "))
-		case len(values) > 1:
-			return nil, problem.Invalidf(name, "is given %d times; give it once", len(values))
-		}
-	}
-	return given, nil
 }

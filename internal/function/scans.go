@@ -1,15 +1,13 @@
 package function
 
 import (
-	"bytes"
 	"context"
+	"net"
 	"net/http"
-	"strconv"
 
 	"github.com/go-chi/chi/v5"
 
 	"tablesweep/internal/engine"
-	"tablesweep/internal/problem"
 )
 
 const (
@@ -25,6 +23,9 @@ func scanRoutes(e *engine.Engine) func(chi.Router) {
 		r.Post("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return startScan(e, w, r) }))
 		r.Get("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return listScans(e, w, r) }))
 		r.Get("/api/scans/{id}", failing(func(w http.ResponseWriter, r *http.Request) error {
+			if _, err := parameters(r); err != nil {
+				return err
+			}
 			s, err := e.Status(r.Context(), parameter(r, "id"))
 			if err != nil {
 				return err
@@ -40,6 +41,9 @@ func scanRoutes(e *engine.Engine) func(chi.Router) {
 // changeScan handles a request that changes the state of the scan in its path.
 func changeScan(change func(ctx context.Context, id string) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := parameters(r); err != nil {
+			return err
+		}
 		id := parameter(r, "id")
 		if err := change(r.Context(), id); err != nil {
 			return err
@@ -56,11 +60,14 @@ type started struct {
 }
 
 func startScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
 	body, err := readBody(r)
 	if err != nil {
 		return err
 	}
-	req, err := engine.ParseRequest(bytes.NewReader(body))
+	req, err := engine.ParseRequest(body)
 	if err != nil {
 		return err
 	}
@@ -74,12 +81,13 @@ func startScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 }
 
 func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
-	top := defaultTop
-	if v := r.URL.Query().Get("top"); v != "" {
-		var err error
-		if top, err = strconv.Atoi(v); err != nil || top < 1 || top > maxTop {
-			return problem.Invalidf("top", "must be a number from 1 to %d", maxTop)
-		}
+	given, err := parameters(r, "top")
+	if err != nil {
+		return err
+	}
+	top, err := readTop(given, defaultTop, maxTop)
+	if err != nil {
+		return err
 	}
 	list, err := e.List(r.Context(), top)
 	if err != nil {
@@ -90,13 +98,16 @@ func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 }
 
 // statusURL returns the address at which the caller can ask for the scan's
-// status: where it sent this request, as the host's forwarding shows it.
+// status: where it sent this request. The host forwards the caller's Host header, or
+// it puts this process's address there and the caller's into X-Forwarded-Host. In the
+// first case, that one is the caller's own word and does not count.
 func statusURL(r *http.Request, id string) string {
 	scheme, host := "http", r.Host
 	if v := r.Header.Get("X-Forwarded-Proto"); v != "" {
 		scheme = v
 	}
-	if v := r.Header.Get("X-Forwarded-Host"); v != "" {
+	own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if v := r.Header.Get("X-Forwarded-Host"); v != "" && own != nil && r.Host == own.String() {
 		host = v
 	}
 	return scheme + "://" + host + "/api/scans/" + id

@@ -150,6 +150,9 @@ func TestBadRequests(t *testing.T) {
 		{"empty", "", 400, "", "empty"},
 		{"not JSON", "{", 400, "", "not valid JSON"},
 		{"unknown field", with(`"action"`, `"colour":1,"action"`), 400, "colour", "not a field"},
+		{"field in another case", with(`"type":"copy"`, `"type":"copy","Type":"delete"`), 400, "action.Type", "not a field"},
+		{"field in another case alone", strings.Replace(countBody, "type", "TYPE", 1), 400, "action.TYPE", "not a field"},
+		{"field given twice", with(`"type":"copy"`, `"type":"copy","type":"copy"`), 400, "action.type", "given twice"},
 		{"wrong type", with(`"Source"`, `1`), 400, "source.table", "must be a JSON string"},
 		{"two objects", copyBody + copyBody, 400, "", "goes on after"},
 		{"too large", copyBody + strings.Repeat(" ", 70<<10), 413, "", "larger than"},
@@ -167,6 +170,11 @@ func TestBadRequests(t *testing.T) {
 		{"bad filter", with(`"action"`, `"filter":"Name is x","action"`), 400, "filter", "refuses it"},
 		{"filter of 13 comparisons", with(`"action"`, `"filter":"`+strings.Repeat("A eq 1 or ", 12)+`A eq 1","action"`), 400, "filter", "13 comparisons"},
 		{"bad strategy", with(`"action"`, `"strategy":"magic","action"`), 400, "strategy", "use one of"},
+		{"option of another strategy", with(`"action"`, `"segmentsPerFirstPrefix":2,"action"`), 400, "segmentsPerFirstPrefix", "strategy prefix"},
+		{"option of another strategy, named", with(`"action"`, `"strategy":"serial","segmentsPerSubsequentPrefix":2,"action"`), 400, "segmentsPerSubsequentPrefix", "strategy prefix"},
+		{"keys with a strategy", strings.Replace(with(`"action"`, `"strategy":"serial","action"`), "copy", "keys", 1), 400, "strategy", "keys always uses prefix"},
+		{"keys with an option", strings.Replace(with(`"action"`, `"strategy":"prefix","segmentsPerFirstPrefix":2,"action"`), "copy", "keys", 1), 400, "segmentsPerFirstPrefix", "not an option of keys"},
+		{"count with select", strings.Replace(countBody, `"action"`, `"select":["A"],"action"`, 1), 400, "select", "no effect on count"},
 		{"segment size", with(`"action"`, `"segmentSize":1001,"action"`), 400, "segmentSize", "1 to 1000"},
 		{"segments", with(`"action"`, `"segmentsPerInvocation":25,"action"`), 400, "segmentsPerInvocation", "1 to 24"},
 		{"empty range", with(`"action"`, `"range":{"after":"b","before":"a"},"action"`), 400, "range", "leave no partition key"},
@@ -207,6 +215,12 @@ func TestBadPaths(t *testing.T) {
 		{"DELETE", "/api/scans/none", 404},
 		{"GET", "/api/scans?top=0", 400},
 		{"GET", "/api/scans?top=many", 400},
+		{"GET", "/api/scans?topp=3", 400},
+		{"GET", "/api/scans?top=3&top=4", 400},
+		{"POST", "/api/scans?dryRun=true", 400},
+		{"GET", "/api/scans/none?detail=all", 400},
+		{"DELETE", "/api/scans/none?force=true", 400},
+		{"POST", "/api/scans/none/retry?all", 400},
 		{"GET", "/api/nothing", 404},
 		{"GET", "/api/scans/a/b", 404},
 		{"PUT", "/api/scans", 405},
@@ -258,5 +272,42 @@ func TestPanicIsOneInvocationsFailure(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	if w.Code != http.StatusNoContent {
 		t.Errorf("the handler does not go on: status %d", w.Code)
+	}
+}
+
+// TestStatusURL starts scans with headers as the host and others send them. A caller
+// must not choose what the answer leads to.
+func TestStatusURL(t *testing.T) {
+	a := newApp(t)
+	server := httptest.NewServer(a)
+	defer server.Close()
+	own := strings.TrimPrefix(server.URL, "http://")
+	for _, tt := range []struct{ name, host, forwardedHost, proto, want string }{
+		{"directly", "", "", "", "http://" + own},
+		{"by the host's forwarding", "app.example", "", "https", "https://app.example"},
+		{"by the host's proxy", own, "app.example", "https", "https://app.example"},
+		{"by a caller who names another host", "app.example", "evil.example", "https", "https://app.example"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/api/scans", strings.NewReader(countBody))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = tt.host
+			for name, value := range map[string]string{"X-Forwarded-Host": tt.forwardedHost, "X-Forwarded-Proto": tt.proto} {
+				if value != "" {
+					r.Header.Set(name, value)
+				}
+			}
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			var started struct{ StatusURL string }
+			if err := json.NewDecoder(resp.Body).Decode(&started); err != nil || !strings.HasPrefix(started.StatusURL, tt.want+"/api/scans/") {
+				t.Errorf("statusUrl %q, %v; want one at %s", started.StatusURL, err, tt.want)
+			}
+		})
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
+	"tablesweep/internal/input"
 )
 
 // DefaultTable is the name of the table of streams where no other is given.
@@ -45,7 +45,7 @@ func ParseStreams(text string) (map[string]Stream, error) {
 		Shards    *int    `json:"shards"`
 		Retention *string `json:"retention"`
 	}
-	if err := json.Unmarshal([]byte(text), &given, json.RejectUnknownMembers(true)); err != nil {
+	if err := input.JSON([]byte(text), &given); err != nil {
 		return nil, fmt.Errorf(`must be a JSON object such as {"orders":{"shards":4,"retention":"7d"}}: %w`, err)
 	}
 	streams := map[string]Stream{}

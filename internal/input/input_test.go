@@ -1,0 +1,125 @@
+package input_test
+
+import (
+	"errors"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/input"
+	"tablesweep/internal/problem"
+)
+
+type request struct {
+	Action string   `json:"action"`
+	Size   int      `json:"size"`
+	Part   *part    `json:"part"`
+	Names  []string `json:"names"`
+	Dry    bool     `json:"dry"`
+}
+
+type part struct {
+	Key string `json:"key"`
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, text, field, detail string }{
+		{"as it should be", `{"action":"count","size":3,"part":{"key":"k"},"names":["a"],"dry":true}`, "", ""},
+		{"white space around it", " \n{}\n", "", ""},
+		{"null is not given", `{"part":null,"size":null}`, "", ""},
+		{"another case", `{"Action":"delete"}`, "Action", "upper and lower case"},
+		{"another case beside it", `{"action":"count","Action":"delete"}`, "Action", "is not a field"},
+		{"another case within", `{"part":{"Key":"k"}}`, "part.Key", "is not a field"},
+		{"unknown", `{"part":{"colour":1}}`, "part.colour", "is not a field"},
+		{"given twice", `{"action":"count","action":"delete"}`, "action", "given twice"},
+		{"given twice, escaped", `{"action":"count","\u0061ction":"delete"}`, "action", "given twice"},
+		{"given twice within", `{"part":{"key":"a","key":"b"}}`, "part.key", "given twice"},
+		{"a number for a text", `{"action":1}`, "action", "must be a JSON string"},
+		{"a text for a number", `{"size":"1"}`, "size", "must be a whole number"},
+		{"half a number", `{"size":1.5}`, "size", "must be a whole number"},
+		{"a number too large", `{"size":123456789012345678901}`, "size", "must be a whole number"},
+		{"a text for an object", `{"part":"k"}`, "part", "must be a JSON object"},
+		{"a text for an array", `{"names":"a"}`, "names", "must be a JSON array"},
+		{"within an array", `{"names":["a",1]}`, "names.1", "must be a JSON string"},
+		{"a text for a truth", `{"dry":"no"}`, "dry", "must be true or false"},
+		{"an array for all", `[]`, "", "must be a JSON object"},
+		{"empty", "", "", "is empty"},
+		{"white space alone", "  ", "", "is empty"},
+		{"cut off", `{"action":`, "", "not valid JSON"},
+		{"two values", `{}{}`, "", "goes on after"},
+		{"not UTF-8", "{\"action\":\"\xff\"}", "", "not valid JSON"},
+		{"single quotes", `{'action':'count'}`, "", "not valid JSON"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var r request
+			check(t, input.JSON([]byte(tt.text), &r), tt.field, tt.detail)
+		})
+	}
+}
+
+func TestPart(t *testing.T) {
+	t.Parallel()
+	var p part
+	if err := input.Part([]byte(`{"Key":"other","key":"k","more":1}`), &p); err != nil || p.Key != "k" {
+		t.Errorf("read %+v, %v", p, err)
+	}
+	check(t, input.Part([]byte(`{"key":"k","key":"k"}`), &p), "key", "given twice")
+}
+
+func TestQuery(t *testing.T) {
+	t.Parallel()
+	takes := append(input.Once("top", "cursor"), input.Parameter{Name: "eid", AnyCase: true}, input.Parameter{Name: "Email", AnyCase: true, Many: true})
+	for _, tt := range []struct {
+		name, raw     string
+		want          url.Values
+		field, detail string
+	}{
+		{"none", "", url.Values{}, "", ""},
+		{"some", "top=3&EID=a%26b&email=x&EMAIL=y", url.Values{"top": {"3"}, "eid": {"a&b"}, "Email": {"x", "y"}}, "", ""},
+		{"the host's own", "code=secret&clientId=default&top=1", url.Values{"top": {"1"}}, "", ""},
+		{"empty", "cursor=", url.Values{"cursor": {""}}, "", ""},
+		{"unknown", "topp=3", nil, "topp", "it takes top, cursor, eid, Email"},
+		{"another case", "Top=3", nil, "Top", "is not a parameter"},
+		{"without a name", "=3", nil, "", "is not a parameter"},
+		{"twice", "top=3&top=4", nil, "top", "2 times"},
+		{"twice the same", "top=3&top=3", nil, "top", "2 times"},
+		{"twice in two cases", "eid=a&EID=b", nil, "eid", "2 times"},
+		{"a semicolon", "top=3;cursor=x", nil, "", "can't be read"},
+		{"half an escape", "top=%2", nil, "", "can't be read"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := input.Query(tt.raw, takes)
+			if len(got["Email"]) == 2 && got["Email"][0] == "y" { // spellings come in any order
+				got["Email"][0], got["Email"][1] = "x", "y"
+			}
+			check(t, err, tt.field, tt.detail)
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("read %v, want %v", got, tt.want)
+			}
+		})
+	}
+	_, err := input.Query("top=1&code=x", nil)
+	check(t, err, "top", "it takes none")
+	if got, err := input.Query("code=x", input.Once("code")); err != nil || got.Get("code") != "x" {
+		t.Errorf("a parameter of the host's name: %v, %v", got, err)
+	}
+}
+
+// check compares an error with the one that is wanted; no detail means none.
+func check(t *testing.T, err error, field, detail string) {
+	t.Helper()
+	if detail == "" {
+		if err != nil {
+			t.Errorf("error %v", err)
+		}
+		return
+	}
+	var p *problem.Error
+	if !errors.As(err, &p) || p.Kind != problem.Invalid || p.Field != field || !strings.Contains(p.Detail, detail) {
+		t.Errorf("error %v, want one about %q: %q", err, field, detail)
+	}
+}
