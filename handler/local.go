@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,9 +45,9 @@ EXIT STATUS
 
 // localOptions are the flags of the command local.
 type localOptions struct {
-	storage, addr, root, keys string
-	instances                 int
-	built, verbose            bool
+	storage, addr, root, keys, http string
+	instances                       int
+	built, verbose                  bool
 }
 
 // localCommand runs the app below a directory.
@@ -64,6 +65,7 @@ func localCommand() *cobra.Command {
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:7071", "where to serve the app; port 0 takes a free one")
 	flags.IntVar(&o.instances, "instances", 1, "number of handler processes")
 	flags.StringVar(&o.root, "root", ".", "the app's directory, which has host.json")
+	flags.StringVar(&o.http, "http", "", "how requests reach the handlers: forwarding or proxying (default: as host.json has it)")
 	flags.StringVar(&o.keys, "keys", "", "ask callers for keys; see above")
 	flags.Lookup("keys").NoOptDefVal = "new"
 	flags.BoolVar(&o.built, "built", false, "run host.json's executable instead of this program")
@@ -75,8 +77,11 @@ func runLocal(c *cobra.Command, o localOptions) error {
 	if o.instances < 1 {
 		return usageError{fmt.Errorf("--instances must be at least 1")}
 	}
+	if !slices.Contains([]host.HTTPMode{"", host.Forwarding, host.Proxying}, host.HTTPMode(o.http)) {
+		return usageError{fmt.Errorf("--http must be %s or %s, not %q", host.Forwarding, host.Proxying, o.http)}
+	}
 	ctx, log := c.Context(), localLog(c.ErrOrStderr(), o.verbose)
-	options := host.Options{Root: o.root, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), Log: log}
+	options := host.Options{Root: o.root, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), HTTP: host.HTTPMode(o.http), Log: log}
 	if !o.built {
 		self, err := os.Executable()
 		if err != nil {

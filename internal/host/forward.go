@@ -7,28 +7,57 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"mime"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"tablesweep/internal/host/envelope"
 )
 
-// forward hands a request to the handler as it is, and returns the answer as it is:
-// path, query, status and headers pass unchanged. A body without Content-Length is
-// lost, as in the real host. (HttpRequestExtensions.ToHttpRequestMessage of azure-functions-host)
-func (v invocation) forward(ctx context.Context, r *http.Request, body []byte) (resp envelope.Response, err error) {
-	err = v.within(ctx, func(ctx context.Context, base string) error {
-		if r.ContentLength <= 0 {
-			body = nil
+// Why a request can't be forwarded. (HttpRequestExtensions.ToHttpRequestMessage of
+// azure-functions-host)
+var (
+	errChunked     = errors.New("'Transfer-Encoding: chunked' header can not be used when content object is not specified")
+	errContentType = errors.New("the Content-Type does not parse")
+)
+
+// forwardable reports what keeps a request from being forwarded.
+func forwardable(r *http.Request) error {
+	if r.ContentLength < 0 {
+		return errChunked
+	}
+	if kind := r.Header.Get("Content-Type"); kind != "" {
+		if media, _, err := mime.ParseMediaType(kind); err != nil || !strings.Contains(media, "/") {
+			return fmt.Errorf("%w: %q", errContentType, kind)
 		}
-		out, err := http.NewRequestWithContext(ctx, r.Method, base+r.URL.RequestURI(), bytes.NewReader(body))
+	}
+	return nil
+}
+
+// forward makes a request of its own for the handler and returns the whole answer. What
+// is lost and changed on the way is lost and changed in the real host.
+func (v invocation) forward(ctx context.Context, r *http.Request, path string, body []byte) (resp envelope.Response, err error) {
+	err = v.within(ctx, func(ctx context.Context, base string) error {
+		if err := forwardable(r); err != nil {
+			return err
+		}
+		target := base + forwardedPath(path, r.URL.RawQuery != "")
+		if query := forwardedQuery(r.URL.RawQuery); query != "" {
+			target += "?" + query
+		}
+		out, err := http.NewRequestWithContext(ctx, r.Method, target, bytes.NewReader(body))
 		if err != nil {
 			return err
 		}
 		out.Header, out.Host = r.Header.Clone(), r.Host
 		dropHop(out.Header)
+		for _, name := range []string{"Content-Encoding", "Content-Language"} {
+			out.Header.Del(name)
+		}
 		out.Header.Set("User-Agent", strings.TrimSpace(r.UserAgent()+" "+envelope.UserAgent))
 		v.mark(out)
 		answer, err := v.in.host.client.Do(out)
@@ -40,6 +69,9 @@ func (v invocation) forward(ctx context.Context, r *http.Request, body []byte) (
 		if resp.Body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer)); err != nil {
 			return fmt.Errorf("read the handler's answer: %w", err)
 		}
+		if resp.Status == http.StatusNoContent || resp.Status == http.StatusNotModified {
+			v.in.log.Error().Str("invocation", v.id).Int("status", resp.Status).Msg("writing to the response body is invalid for responses with this status code")
+		}
 		dropHop(resp.Header)
 		resp.Header.Del("Content-Length") // known again when it is written, also to HEAD
 		return nil
@@ -47,8 +79,9 @@ func (v invocation) forward(ctx context.Context, r *http.Request, body []byte) (
 	return resp, err
 }
 
-// proxy streams a request to the handler and its answer back.
-func (v invocation) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+// proxy streams a request to the handler and its answer back. The invocation ends when
+// the client leaves.
+func (v invocation) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request, path string) {
 	client, stop := context.WithTimeout(r.Context(), responseLimit)
 	defer stop()
 	var aborted any                                                            // what the proxy panics with when the answer breaks off
@@ -63,10 +96,13 @@ func (v invocation) proxy(ctx context.Context, w http.ResponseWriter, r *http.Re
 		}
 		p := &httputil.ReverseProxy{
 			Rewrite: func(pr *httputil.ProxyRequest) {
-				pr.SetURL(target)
+				pr.SetURL(target) // and with it the Host
+				setPath(pr.Out.URL, proxiedPath(path))
+				pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+				pr.SetXForwarded()
 				v.mark(pr.Out)
 			},
-			Transport:     v.in.host.client.Transport,
+			Transport:     repeating{v.in},
 			FlushInterval: -1,
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 				failure = err
@@ -89,6 +125,59 @@ func (v invocation) proxy(ctx context.Context, w http.ResponseWriter, r *http.Re
 		panic(aborted) // tells the server to break off the client's answer, too
 	}
 }
+
+// repeating is the transport of proxied requests. It sends a request again when no
+// answer came, as long as nothing of its body was read: without a body, whatever the
+// method. (RetryProxyHandler of azure-functions-host)
+type repeating struct{ in *instance }
+
+const (
+	proxyAttempts = 10
+	firstPause    = 50 * time.Millisecond
+	longestPause  = 250 * time.Millisecond
+)
+
+// RoundTrip implements [http.RoundTripper].
+func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body *notedBody
+	if r.Body != nil {
+		body = &notedBody{Reader: r.Body}
+		defer r.Body.Close()
+	}
+	pause := firstPause
+	for attempt := 1; ; attempt++ {
+		out := r.Clone(r.Context())
+		if body != nil {
+			out.Body = body
+		}
+		if p := t.in.current(); p != nil { // it may be another than the one before
+			out.URL.Host = strings.TrimPrefix(p.url, "http://")
+		}
+		resp, err := t.in.host.client.Transport.RoundTrip(out)
+		if err == nil || attempt == proxyAttempts || body != nil && body.begun.Load() || r.Context().Err() != nil {
+			return resp, err
+		}
+		t.in.log.Warn().Err(err).Int("attempt", attempt).Msg("failed to proxy a request to the handler; trying again")
+		sleep(r.Context(), pause)
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// notedBody is a body that knows whether anything of it was asked for, and that several
+// attempts share.
+type notedBody struct {
+	io.Reader
+	begun atomic.Bool
+}
+
+// Read implements [io.Reader].
+func (b *notedBody) Read(p []byte) (int, error) {
+	b.begun.Store(true)
+	return b.Reader.Read(p)
+}
+
+// Close implements [io.Closer]. Another attempt may follow.
+func (b *notedBody) Close() error { return nil }
 
 // dropHop removes the headers that concern one connection only. (RFC 9110, 7.6.1)
 func dropHop(h http.Header) {

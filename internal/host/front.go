@@ -69,14 +69,17 @@ func (h *Host) front(ctx context.Context) http.HandlerFunc {
 			h.trigger(ctx, name, w, r)
 			return
 		}
-		f, params, ok := rt.find(r.Method, r.URL.EscapedPath())
+		path, err := decodedPath(r.URL.EscapedPath())
+		f, params, ok := rt.find(r.Method, proxiedPath(path))
 		switch {
+		case err != nil:
+			w.WriteHeader(http.StatusBadRequest)
 		case !ok:
 			w.WriteHeader(http.StatusNotFound)
 		case !h.options.Keys.allow(f.HTTP.AuthLevel, r):
 			w.WriteHeader(http.StatusUnauthorized)
 		default:
-			h.request(ctx, f, params, w, r)
+			h.request(ctx, f, params, path, w, r)
 		}
 	}
 }
@@ -124,19 +127,24 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// request runs a function for an HTTP request. The function goes on when the client
-// leaves or is told to wait no longer: the real host doesn't cancel it.
-func (h *Host) request(ctx context.Context, f app.Function, params map[string]string, w http.ResponseWriter, r *http.Request) {
+// request runs a function for an HTTP request, path being the decoded one. Unless it is
+// proxied, the function goes on when the client leaves or is told to wait no longer.
+func (h *Host) request(ctx context.Context, f app.Function, params map[string]string, path string, w http.ResponseWriter, r *http.Request) {
 	v := h.pick().newInvocation(f)
-	if f.Plain() && h.app.Handler.Proxy {
-		v.proxy(ctx, w, r)
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if r.ContentLength > maxBody {
+		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if f.Plain() && h.app.Handler.Proxy {
+		v.proxy(ctx, w, r, path)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		status := http.StatusBadRequest
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-			status = http.StatusRequestEntityTooLarge
+			status = http.StatusInternalServerError
 		}
 		w.WriteHeader(status)
 		return
@@ -150,7 +158,7 @@ func (h *Host) request(ctx context.Context, f app.Function, params map[string]st
 	go func() { // ends with the invocation
 		var res result
 		if f.Plain() && h.app.Handler.Forward {
-			res.resp, res.err = v.forward(ctx, r, body)
+			res.resp, res.err = v.forward(ctx, r, path, body)
 		} else {
 			res.resp, res.err = v.answer(ctx, r, params, body)
 		}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -62,5 +63,30 @@ func TestPick(t *testing.T) {
 	h.instances[2].publish(nil)
 	if h.pick() == nil {
 		t.Error("without a ready instance, none was picked")
+	}
+}
+
+// TestClientLeaves: a proxied invocation ends when its client leaves, a forwarded one
+// goes on.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	for _, proxy := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var took atomic.Int64
+			a := app.App{Handler: app.Handler{Forward: true, Proxy: proxy}, Functions: []app.Function{webFunction(t)}}
+			h := newTestHost(a, 1, func(r *http.Request) (string, error) {
+				start := time.Now()
+				sleep(r.Context(), time.Minute)
+				took.Store(int64(time.Since(start)))
+				return "{}", r.Context().Err()
+			})
+			ctx, leave := context.WithTimeout(t.Context(), time.Second)
+			defer leave()
+			go h.front(t.Context())(httptest.NewRecorder(), httptest.NewRequest("POST", "/web", nil).WithContext(ctx))
+			time.Sleep(2 * time.Minute)
+			if want := map[bool]time.Duration{true: time.Second, false: time.Minute}[proxy]; time.Duration(took.Load()) != want {
+				t.Errorf("proxied %v: the handler's request ended after %v, want %v", proxy, time.Duration(took.Load()), want)
+			}
+		})
 	}
 }

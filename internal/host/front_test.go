@@ -91,9 +91,51 @@ func TestForward(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", test.name, resp.StatusCode, test.status)
 		}
 	}
-	do(t, request(t, "POST", r.URL()+"/api/things", chunked("body")))
-	if calls := o.all(); calls[len(calls)-1].Body != "" {
-		t.Error("a chunked body was forwarded: the real host loses it")
+	before := len(o.all())
+	for name, req := range map[string]*http.Request{
+		"chunked body":     request(t, "POST", r.URL()+"/api/things", chunked("body")),
+		"bad Content-Type": withHeader(request(t, "POST", r.URL()+"/api/things", strings.NewReader("body")), "Content-Type", "foo bar"),
+	} {
+		if resp := do(t, req); resp.StatusCode != 500 {
+			t.Errorf("%s: status %d, want 500", name, resp.StatusCode)
+		}
+	}
+	if len(o.all()) != before {
+		t.Error("a request that can't be forwarded reached the handler")
+	}
+	req = withHeader(request(t, "POST", r.URL()+"/api/things/a%23b?e=1&E=2", strings.NewReader("body")), "Content-Encoding", "gzip")
+	do(t, withHeader(req, "Content-Language", "de"))
+	c = o.all()[before]
+	if c.URI != "/api/things/a?e=1%2C2" || c.Header.Get("Content-Encoding") != "" || c.Header.Get("Content-Language") != "" {
+		t.Errorf("the handler got %+v", c)
+	}
+}
+
+func withHeader(r *http.Request, name, value string) *http.Request {
+	r.Header.Set(name, value)
+	return r
+}
+
+// zeros is a body that nobody keeps in memory.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// TestLargeBodies: more than 100 MB is refused, and doesn't reach the handler.
+func TestLargeBodies(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(int, call) order { return order{} })
+	files := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("web", "anonymous", "")}
+	for _, mode := range []host.HTTPMode{host.Forwarding, host.Proxying} {
+		r := startRig(t, o, files, host.Options{HTTP: mode})
+		req := request(t, "POST", r.URL()+"/api/web", zeros{})
+		req.ContentLength = 100<<20 + 1
+		if resp := do(t, withHeader(req, "Expect", "100-continue")); resp.StatusCode != 500 || len(o.all()) > 0 {
+			t.Errorf("%s: status %d, %d calls of the handler", mode, resp.StatusCode, len(o.all()))
+		}
 	}
 }
 
@@ -111,6 +153,37 @@ func TestProxy(t *testing.T) {
 	}
 	if c := o.all()[0]; c.Method != "PATCH" || c.URI != "/api/things/a/b?x=1" || c.Header.Get("X-Azure-Functions-InvocationId") == "" {
 		t.Errorf("the handler got %+v", c)
+	}
+	req := withHeader(request(t, "POST", r.URL()+"/api/things/a%23b%2Fc?e=1&e=2&f", strings.NewReader("body")), "Content-Encoding", "gzip")
+	withHeader(withHeader(req, "X-Forwarded-For", "7.7.7.7"), "Content-Type", "foo bar")
+	do(t, req)
+	c := o.all()[1]
+	if c.URI != "/api/things/a%23b%252Fc?e=1&e=2&f" || c.Header.Get("Content-Encoding") != "gzip" || c.Header.Get("Content-Type") != "foo bar" {
+		t.Errorf("the handler got %+v", c)
+	}
+	if !strings.HasPrefix(c.Host, "127.0.0.1:") || "http://"+c.Host == r.URL() || "http://"+c.Header.Get("X-Forwarded-Host") != r.URL() ||
+		c.Header.Get("X-Forwarded-Proto") != "http" || c.Header.Get("X-Forwarded-For") != "127.0.0.1" {
+		t.Errorf("the handler got host %s and headers %v", c.Host, c.Header)
+	}
+}
+
+// TestProxyRepeats: a request without a body comes again when no answer came, whatever
+// its method; one with a body doesn't.
+func TestProxyRepeats(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(n int, c call) order {
+		if n == 0 || c.Body != "" {
+			return exit(200)
+		}
+		return order{Status: 201}
+	})
+	files := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("web", "anonymous", "")}
+	r := startRig(t, o, files, host.Options{HTTP: host.Proxying})
+	if resp := do(t, request(t, "POST", r.URL()+"/api/web", nil)); resp.StatusCode != 201 || len(o.all()) != 2 {
+		t.Errorf("status %d after %d calls, want 201 after 2", resp.StatusCode, len(o.all()))
+	}
+	if resp := do(t, request(t, "POST", r.URL()+"/api/web", strings.NewReader("body"))); resp.StatusCode != 500 || len(o.all()) != 3 {
+		t.Errorf("with a body: status %d after %d calls, want 500 after 1 more", resp.StatusCode, len(o.all()))
 	}
 }
 

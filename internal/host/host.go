@@ -35,6 +35,8 @@ type Options struct {
 	Addr string
 	// Instances is the number of handler processes. Default 1.
 	Instances int
+	// HTTP says how requests reach the handler. Default: as host.json has it.
+	HTTP HTTPMode
 	// Keys, if set, are asked of requests, as they are in the cloud.
 	Keys Keys
 	// Lease is how long a message stays hidden when its instance is lost. Default
@@ -43,6 +45,15 @@ type Options struct {
 	// Log gets what the host and its handlers have to say. Default: nowhere.
 	Log zerolog.Logger
 }
+
+// HTTPMode is a way of handing on HTTP requests to the handler.
+type HTTPMode string
+
+// The ways of handing on HTTP requests. A host that knows proxying prefers it.
+const (
+	Forwarding HTTPMode = "forwarding" // enableForwardingHttpRequest alone, or an older host
+	Proxying   HTTPMode = "proxying"   // enableProxyingHttpRequest
+)
 
 // Host is a running app.
 type Host struct {
@@ -121,6 +132,13 @@ func load(o Options) (*Host, error) {
 	a, err := app.Load(root, settings.get)
 	if err := errors.Join(errLocal, err); err != nil {
 		return nil, fmt.Errorf("function app in %s: %w", o.Root, err)
+	}
+	switch o.HTTP {
+	case "":
+	case Forwarding, Proxying:
+		a.Handler.Forward, a.Handler.Proxy = true, o.HTTP == Proxying
+	default:
+		return nil, fmt.Errorf("HTTP mode %q: there are %s and %s", o.HTTP, Forwarding, Proxying)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy, transport.DisableCompression = nil, true

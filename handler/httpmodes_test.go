@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/emulator"
+)
+
+// TestHTTPModes sends the app what callers send, in both ways in which the Functions
+// host hands on requests.
+func TestHTTPModes(t *testing.T) {
+	t.Parallel()
+	exe := filepath.Join(t.TempDir(), "handler.exe")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	for _, mode := range []string{"forwarding", "proxying", ""} { // the default is host.json's: proxying
+		t.Run("mode "+mode, func(t *testing.T) {
+			t.Parallel()
+			// Each request to the storage takes so long that a client can leave meanwhile.
+			em, err := emulator.New(emulator.Options{Latency: 20 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { server.Close() })
+			settings := map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"}
+			args := []string{"--storage", server.ConnectionString(), "--keys=KEY,MASTER"}
+			if mode != "" {
+				args = append(args, "--http", mode)
+			}
+			a, ok := startApp(t, exe, settings, args...)
+			if !ok {
+				t.Fatalf("not ready; stderr:\n%s", &a.log)
+			}
+			tryHTTP(t, a, mode == "forwarding")
+			a.stop(t)
+			if strings.Contains(a.log.String(), "KEY") {
+				t.Errorf("the log has the function key:\n%s", &a.log)
+			}
+		})
+	}
+}
+
+func tryHTTP(t *testing.T, a *localApp, forwarding bool) {
+	t.Helper()
+	const event, record = `{"n":1}`, `{"eid":"1","name":"A"}`
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(w, record)
+	_ = w.Close()
+	chunked := func(s string) io.Reader { return io.MultiReader(strings.NewReader(s)) }
+	in := func(forwarded, proxied int) int {
+		if forwarding {
+			return forwarded
+		}
+		return proxied
+	}
+	for _, tt := range []struct {
+		name, method, path string
+		body               io.Reader
+		header             string // NAME: VALUE
+		status             int
+		want               string // in the body or the header Allow
+	}{
+		{"append", "POST", "/api/log/a", strings.NewReader(event), "", 201, `"id"`},
+		{"append in chunks", "POST", "/api/log/a", chunked(event), "", in(500, 201), ""},
+		{"a name with #", "POST", "/api/log/a%23b", strings.NewReader(event), "", 201, ""},
+		{"a name with / in the query", "POST", "/api/log?stream=x%2Fy%5Cz%25", strings.NewReader(event), "", 201, ""},
+		{"a name with /", "POST", "/api/log/a%2Fb", strings.NewReader(event), "", 400, "/api/log?stream="},
+		{"a name with an escaped %2F", "POST", "/api/log/a%252Fb", strings.NewReader(event), "", 400, "/api/log?stream="},
+		{"a name with a backslash", "POST", "/api/log/a%5Cb", strings.NewReader(event), "", 400, "/api/log?stream="},
+		{"a name with %", "POST", "/api/log/50%25", strings.NewReader(event), "", 400, "/api/log?stream=50%25"},
+		{"a null character", "GET", "/api/log/%00", nil, "", 400, ""},
+		{"insert", "POST", "/api/catalog/records", strings.NewReader(record), "", 201, record},
+		{"insert packed", "POST", "/api/catalog/records", bytes.NewReader(packed.Bytes()), "Content-Encoding: gzip", in(400, 200), ""},
+		{"insert otherwise packed", "POST", "/api/catalog/records", strings.NewReader(record), "Content-Encoding: br", in(200, 415), ""},
+		{"bad type", "POST", "/api/catalog/records", strings.NewReader(record), "Content-Type: foo bar", in(500, 200), ""},
+		{"find in any case", "GET", "/API/Catalog/RECORDS/?eid=1", nil, "", 200, record},
+		{"method", "PUT", "/api/scans", strings.NewReader("{}"), "", 405, "GET, POST, HEAD, OPTIONS"},
+		{"options", "OPTIONS", "/api/scans", nil, "", 204, "GET, POST, HEAD, OPTIONS"},
+		{"options of the catalog", "OPTIONS", "/api/catalog/changes", nil, "", 204, "GET, HEAD, OPTIONS"},
+		{"head", "HEAD", "/api/scans", nil, "", 200, ""},
+		{"a method that the catalog's functions lack", "PROPFIND", "/api/catalog/records", nil, "", 404, ""},
+		{"a method that the log lacks", "PROPFIND", "/api/log/a", nil, "", 405, "POST"},
+		{"delete", "DELETE", "/api/catalog/records?eid=1", nil, "", 200, `{"deleted":1}`},
+		{"delete again", "DELETE", "/api/catalog/records?eid=1", nil, "", 200, `{"deleted":0}`},
+	} {
+		resp, body := a.send(t, tt.method, tt.path, tt.body, tt.header)
+		if resp.StatusCode != tt.status || !strings.Contains(body+resp.Header.Get("Allow"), tt.want) {
+			t.Errorf("%s: status %d, Allow %q, %s; want %d and %s", tt.name, resp.StatusCode, resp.Header.Get("Allow"), body, tt.status, tt.want)
+		}
+	}
+	// The # and what follows it is lost in one mode, and stands in the name in the other.
+	for stream, want := range map[string]int{"a": in(2, 2), "a#b": in(0, 1), `x/y\z%`: 1} {
+		if _, body := a.send(t, "GET", "/api/log?stream="+url.QueryEscape(stream), nil, ""); strings.Count(body, `"event"`) != want {
+			t.Errorf("stream %s: %s, want %d events", stream, body, want)
+		}
+	}
+	// A client that leaves: its event is appended all the same.
+	ctx, leave := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, "POST", a.url+"/api/log/left?code=KEY", strings.NewReader(event))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.DefaultClient.Do(r); err == nil {
+		resp.Body.Close()
+		t.Error("the client did not leave")
+	}
+	late := time.Now().Add(10 * time.Second)
+	for {
+		if _, body := a.send(t, "GET", "/api/log/left", nil, ""); strings.Contains(body, event) {
+			return
+		} else if time.Now().After(late) {
+			t.Fatalf("the event of a client that left is not there: %s", body)
+		}
+	}
+}
+
+// send sends a request with the function key as a header, and reads the answer.
+func (a *localApp) send(t *testing.T, method, path string, body io.Reader, header string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, a.url+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("x-functions-key", "KEY")
+	if name, value, ok := strings.Cut(header, ": "); ok {
+		r.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(fmt.Errorf("%w; stderr:\n%s", err, &a.log))
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(text)
+}

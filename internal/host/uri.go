@@ -1,0 +1,182 @@
+package host
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+// What the host's web server makes of a path, and what the two ways of handing on a
+// request make of that. (ASP.NET Core, Kestrel's UrlDecoder and PathString; System.Uri;
+// YARP's RequestUtilities; HttpRequestExtensions of azure-functions-host)
+
+var errNullInPath = errors.New("the path has a %00")
+
+const (
+	upperHex   = "0123456789ABCDEF"
+	unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+	inPath     = unreserved + "/:@!$&'()*+,;="
+)
+
+// decodedPath decodes a path once. A %2F and what is no UTF-8 stay as they are.
+func decodedPath(raw string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(raw); {
+		var found [utf8.UTFMax]byte
+		n := 0
+		for n < len(found) && i+3*n < len(raw) {
+			c, ok := escapedByte(raw[i+3*n:])
+			if !ok {
+				break
+			}
+			found[n] = c
+			n++
+		}
+		r, size := utf8.DecodeRune(found[:n])
+		switch {
+		case n == 0:
+			b.WriteByte(raw[i])
+			i++
+		case r == 0:
+			return "", errNullInPath
+		case r == '/' || r == utf8.RuneError && size == 1:
+			b.WriteString(raw[i : i+3])
+			i += 3
+		default:
+			b.WriteRune(r)
+			i += 3 * size
+		}
+	}
+	return withoutDots(b.String()), nil
+}
+
+// escapedByte decodes the escape that s begins with.
+func escapedByte(s string) (byte, bool) {
+	if len(s) < 3 || s[0] != '%' {
+		return 0, false
+	}
+	high, low := strings.IndexByte(upperHex, upper(s[1])), strings.IndexByte(upperHex, upper(s[2]))
+	return byte(high<<4 | low), high >= 0 && low >= 0
+}
+
+func upper(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		return c - 'a' + 'A'
+	}
+	return c
+}
+
+// withoutDots resolves the segments . and .. and nothing else.
+func withoutDots(p string) string {
+	if !strings.Contains(p, "/.") {
+		return p
+	}
+	var kept []string
+	segments := strings.Split(p, "/")
+	for i, s := range segments {
+		last := i == len(segments)-1
+		switch {
+		case s == ".." && len(kept) > 1:
+			kept = kept[:len(kept)-1]
+		case s != "." && s != "..":
+			kept = append(kept, s)
+			continue
+		}
+		if last {
+			kept = append(kept, "")
+		}
+	}
+	return strings.Join(kept, "/")
+}
+
+// proxiedPath is the path that a proxied request has, made of the decoded one.
+func proxiedPath(decoded string) string { return escape(decoded, inPath) }
+
+// forwardedPath is the path that a forwarded request has: the decoded one as part of a
+// URL, which is parsed. hasQuery tells whether something follows it there.
+func forwardedPath(decoded string, hasQuery bool) string {
+	p := decoded
+	if i := strings.IndexAny(p, "?#"); i >= 0 {
+		p = p[:i]
+	} else if !hasQuery {
+		p = strings.TrimRight(p, " \t\r\n")
+	}
+	p = strings.ReplaceAll(p, `\`, "/")
+	var b strings.Builder
+	for i := 0; i < len(p); {
+		c, ok := escapedByte(p[i:])
+		switch {
+		case ok && strings.IndexByte(unreserved, c) >= 0:
+			b.WriteByte(c)
+			i += 3
+		case ok:
+			b.WriteString(p[i : i+3])
+			i += 3
+		default:
+			b.WriteString(escape(p[i:i+1], inPath+"[]"))
+			i++
+		}
+	}
+	return withoutDots(b.String())
+}
+
+// escape writes every byte that is not allowed as an escape.
+func escape(s, allowed string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; strings.IndexByte(allowed, c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			b.WriteString("%" + string(upperHex[c>>4]) + string(upperHex[c&15]))
+		}
+	}
+	return b.String()
+}
+
+// forwardedQuery is the query that a forwarded request has: names whatever their case
+// have one value, all values joined by commas.
+func forwardedQuery(raw string) string {
+	var names []string
+	values := map[string]string{}
+	for pair := range strings.SplitSeq(raw, "&") {
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		name, value = queryText(name), queryText(value)
+		folded := strings.ToLower(name)
+		if before, ok := values[folded]; ok {
+			values[folded] = before + "," + value
+			continue
+		}
+		names = append(names, name)
+		values[folded] = value
+	}
+	for i, name := range names {
+		names[i] = escape(name, unreserved) + "=" + escape(values[strings.ToLower(name)], unreserved)
+	}
+	return strings.Join(names, "&")
+}
+
+// queryText decodes a name or value of a query, and what is no escape stays.
+func queryText(s string) string {
+	s = strings.ReplaceAll(s, "+", " ")
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		if c, ok := escapedByte(s[i:]); ok {
+			b.WriteByte(c)
+			i += 3
+			continue
+		}
+		b.WriteByte(s[i])
+		i++
+	}
+	return strings.ToValidUTF8(b.String(), "\uFFFD")
+}
+
+// setPath sets a URL's path to an escaped one.
+func setPath(u *url.URL, escaped string) {
+	u.RawPath = escaped
+	u.Path, _ = url.PathUnescape(escaped) // escaped by us
+}
