@@ -24,6 +24,7 @@ const (
 	exitUsage       = 2
 	exitFailedRows  = 3
 	exitInterrupted = 130 // as shells report SIGINT
+	exitRestart     = 200 // the Functions host starts the handler again
 )
 
 const exitHelp = `EXIT STATUS
@@ -58,9 +59,12 @@ func (n failedRows) Error() string { return fmt.Sprintf("%d rows failed", int64(
 func exitCode(err error) int {
 	var usage usageError
 	var rows failedRows
+	var again restart
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &again):
+		return exitRestart
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &rows):

@@ -24,7 +24,8 @@ func main() {
 	})
 	err := execute(ctx, rootCommand())
 	stop()
-	if err != nil {
+	var again restart
+	if err != nil && !(errors.As(err, &again) && again.cause == nil) {
 		report(os.Stderr, err)
 	}
 	os.Exit(exitCode(err))

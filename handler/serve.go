@@ -7,7 +7,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -16,6 +17,7 @@ import (
 	"tablesweep/internal/config"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
+	"tablesweep/internal/gate"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -29,15 +31,33 @@ var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORK
 var errNoHost = errors.New("FUNCTIONS_CUSTOMHANDLER_PORT is not set: without an argument this program is started by the Azure Functions host; run \"handler demo\" or \"handler --help\"")
 
 const (
-	// prepareTime ends before the host gives up a handler that does not answer,
-	// after 30 s, so that the reason gets into the log.
-	prepareTime  = 25 * time.Second
 	shutdownTime = 5 * time.Second
+	// orphanTime is what an orphan gives its invocations to end, which they do earlier
+	// by themselves.
+	orphanTime = 10 * time.Minute
+	// startPause follows a failure at the start, before the exit: the host restarts
+	// the handler at once.
+	startPause = 2 * time.Second
 )
 
-// serve runs the custom handler until ctx ends. It listens only when it is ready
-// to work, since the host takes any answer as a sign of that.
+// restart ends the handler with the exit code that makes the host start another,
+// without counting it as a crash. (azure-functions-host, WorkerProcess.cs)
+type restart struct{ cause error }
+
+func (r restart) Error() string {
+	if r.cause == nil {
+		return "the handler has ended"
+	}
+	return r.cause.Error()
+}
+
+func (r restart) Unwrap() error { return r.cause }
+
+// serve runs the custom handler until ctx ends, or the host that started it. It listens
+// at once; what needs storage is prepared in the background. Its errors are of type
+// restart, unless no host has started it.
 func serve(ctx context.Context, getenv func(string) string) error {
+	host := parent()
 	var port string
 	for _, name := range portVariables {
 		if port == "" {
@@ -47,77 +67,102 @@ func serve(ctx context.Context, getenv func(string) string) error {
 	if port == "" {
 		return errNoHost
 	}
-	c, err := config.Load(getenv)
-	if err != nil {
-		return err
-	}
-	log := zerolog.New(os.Stdout).Level(c.LogLevel).With().Timestamp().Logger()
-	app, err := newApp(c)
-	if err != nil {
-		return err
-	}
-	if err := prepare(log.WithContext(ctx), app, c.Catalogs); err != nil {
-		return err
-	}
-	server := &http.Server{Handler: function.Handler(function.Functions(app), log), ReadHeaderTimeout: 30 * time.Second}
+	signal.Ignore(syscall.SIGPIPE) // an orphan's log has no reader, and must not end it
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
-		return fmt.Errorf("listen for the Functions host: %w", err)
+		time.Sleep(startPause)
+		return restart{fmt.Errorf("listen for the Functions host: %w", err)}
 	}
-	log.Info().Str("port", port).Msg("ready")
+	c, settingsErr := config.Load(getenv)
+	log := newLog(os.Stdout, os.Stderr, c.LogLevel)
+	ctx, stop := context.WithCancel(log.WithContext(ctx))
+	defer stop()
+	app := function.App{}
+	if settingsErr == nil {
+		app, settingsErr = newApp(c)
+	}
+	prepare(ctx, &app, c.Catalogs, settingsErr)
+	server := &http.Server{Handler: function.Handler(function.Functions(app), log), ReadHeaderTimeout: 30 * time.Second}
+	log.Info().Str("port", port).Msg("listening")
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }() // ends with Shutdown below
+	grace := shutdownTime
 	select {
 	case err := <-ended:
-		return fmt.Errorf("serve: %w", err)
+		return restart{fmt.Errorf("serve: %w", err)}
 	case <-ctx.Done():
+	case <-host.gone(ctx):
+		log.Warn().Msg("the Functions host is gone; finishing what is under way")
+		grace = orphanTime
 	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	return restart{end(ctx, server, app.Catalogs, grace)}
+}
+
+// end waits for what is under way, for the given time at most. What is not done then,
+// is repeated or completed by others.
+func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	err = server.Shutdown(stop)
+	err := server.Shutdown(ctx)
 	closed := make(chan struct{})
 	go func() { // ends with the last write that was answered, or the process
 		defer close(closed)
-		for _, cat := range app.Catalogs {
+		for _, cat := range catalogs {
 			cat.Close()
 		}
 	}()
 	select {
 	case <-closed:
-	case <-stop.Done(): // Maintain will complete what is left
+	case <-ctx.Done():
 	}
 	return err
 }
 
-// prepare makes the app's parts ready, all at once.
-func prepare(ctx context.Context, app function.App, catalogs []config.Catalog) error {
-	ctx, cancel := context.WithTimeout(ctx, prepareTime)
-	defer cancel()
-	errs := make([]error, 2+len(catalogs))
-	var g sync.WaitGroup
-	g.Go(func() { errs[0] = storageError(config.HostStorage, app.Engine.Prepare(ctx)) })
-	g.Go(func() { errs[1] = storageError(config.HostStorage, app.Log.Prepare(ctx)) })
-	for i, cat := range catalogs {
-		g.Go(func() {
-			err := app.Catalogs[cat.Name].Prepare(ctx)
+// prepare makes the app's parts ready in the background, each behind a gate of its
+// own. With wrong settings there is nothing but a gate that stays closed.
+func prepare(ctx context.Context, app *function.App, catalogs []config.Catalog, settingsErr error) {
+	behind := func(what string, prepare func(context.Context) error) *gate.Gate {
+		g := gate.New()
+		go g.Prepare(ctx, prepare, func(err error) { // ends when it is done, or with ctx
+			zerolog.Ctx(ctx).Error().Err(err).Msg(what + " not ready; trying again")
+		})
+		return g
+	}
+	if settingsErr != nil {
+		app.Gates.Settings = behind("settings", func(context.Context) error {
+			return &problem.Error{Kind: problem.NotReady, Detail: settingsErr.Error()}
+		})
+		return
+	}
+	app.Gates.Own = behind("scans and the event log", func(ctx context.Context) error {
+		ctx = storage.Once(ctx)
+		return storageError(config.HostStorage, errors.Join(app.Engine.Prepare(ctx), app.Log.Prepare(ctx)))
+	})
+	app.Gates.Catalogs = map[string]*gate.Gate{}
+	for _, cat := range catalogs {
+		c := app.Catalogs[cat.Name]
+		app.Gates.Catalogs[cat.Name] = behind(c.Name, func(ctx context.Context) error {
+			err := c.Prepare(storage.Once(ctx))
 			var p *problem.Error
 			if errors.As(err, &p) && p.Kind == problem.Conflict {
-				errs[2+i] = fmt.Errorf("%s: %w", cat.SchemaSettings(), err)
-				return
+				return &problem.Error{Kind: p.Kind, Detail: cat.SchemaSettings() + ": " + p.Detail, Err: p.Err}
 			}
-			errs[2+i] = storageError(cat.Setting, err)
+			return storageError(cat.Setting, err)
 		})
 	}
-	g.Wait()
-	return errors.Join(errs...)
 }
 
-// storageError says which setting leads to the storage that failed.
+// storageError says which setting leads to the storage that failed. What the service
+// refuses for good is for somebody to mend, and callers are told at once.
 func storageError(setting string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("prepare the storage that setting %s names: %w", setting, err)
+	err = fmt.Errorf("prepare the storage that setting %s names: %w", setting, err)
+	if storage.Permanent(err) {
+		return &problem.Error{Kind: problem.NotReady, Detail: err.Error()}
+	}
+	return err
 }
 
 // newApp opens every account that the settings name, each once.

@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
 )
@@ -43,60 +47,174 @@ func freePort(t *testing.T) string {
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
 
-func TestServeListensOnLoopbackAlone(t *testing.T) {
+// started is a handler that serves in this process.
+type started struct {
+	url   string
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// startServe starts serve with the settings and waits until it answers.
+func startServe(t *testing.T, settings map[string]string) started {
+	t.Helper()
 	port := freePort(t)
+	if settings[portVariables[1]] == "" {
+		settings[portVariables[0]] = port
+	} else {
+		settings[portVariables[1]] = port
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s := started{url: "http://127.0.0.1:" + port, stop: stop, ended: make(chan error, 1)}
+	go func() { s.ended <- serve(ctx, environment(t, settings)) }()
+	for {
+		resp, err := http.Get(s.url + "/")
+		if err == nil {
+			resp.Body.Close()
+			return s
+		}
+		select {
+		case err := <-s.ended:
+			t.Fatal(err)
+		case <-time.After(25 * time.Millisecond): // as the host asks
+		}
+	}
+}
+
+// end stops the handler, which must end as the host wants it.
+func (s started) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if err := <-s.ended; exitCode(err) != exitRestart {
+		t.Errorf("it ended with %v, exit code %d, want %d", err, exitCode(err), exitRestart)
+	}
+}
+
+func (s started) get(t *testing.T, path string) (int, http.Header, string) {
+	t.Helper()
+	resp, err := http.Get(s.url + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(body)
+}
+
+func TestServeListensOnLoopbackAlone(t *testing.T) {
 	for _, name := range portVariables {
 		t.Run(name, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- serve(ctx, environment(t, map[string]string{name: port})) }()
-			for {
-				resp, err := http.Get("http://127.0.0.1:" + port + "/")
-				if err == nil {
-					resp.Body.Close()
-					break
-				}
-				select {
-				case err := <-ended:
-					t.Fatal(err)
-				case <-time.After(25 * time.Millisecond): // as the host asks
-				}
-			}
+			s := startServe(t, map[string]string{name: "to be set"})
 			// Another address of this machine must not answer: the port is free there.
-			l, err := net.Listen("tcp", "127.0.0.2:"+port)
+			l, err := net.Listen("tcp", strings.Replace(strings.TrimPrefix(s.url, "http://"), "127.0.0.1", "127.0.0.2", 1))
 			if err != nil {
 				t.Errorf("the handler listens on other addresses, too: %v", err)
 			} else {
 				l.Close()
 			}
-			stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			s.end(t)
 		})
 	}
 }
 
-func TestServeSaysWhatIsMissing(t *testing.T) {
+// TestServeWithoutStorage starts the handler while its storage is away: it listens, and
+// a call that has waited is answered when the storage is there.
+func TestServeWithoutStorage(t *testing.T) {
+	table, queue := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := fmt.Sprintf("AccountName=%[1]s;AccountKey=%[2]s;TableEndpoint=http://%[3]s/%[1]s;QueueEndpoint=http://%[4]s/%[1]s", emulator.DefaultAccount, emulator.DefaultKey, table, queue)
+	s := startServe(t, map[string]string{"AzureWebJobsStorage": connection})
+	answered := make(chan int, 1)
+	go func() {
+		status, _, _ := s.get(t, "/api/scans")
+		answered <- status
+	}()
+	select {
+	case status := <-answered:
+		t.Fatalf("status %d before there was any storage", status)
+	case <-time.After(200 * time.Millisecond):
+	}
+	server, err := em.Serve(t.Context(), table, queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("status %d when the storage was there", status)
+	}
+	s.end(t)
+}
+
+// TestServeSaysWhatIsWrong: what somebody must mend is told to every caller at once, and
+// without secrets.
+func TestServeSaysWhatIsWrong(t *testing.T) {
+	catalog := map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"}
 	for _, tt := range []struct {
 		name     string
 		settings map[string]string
 		want     string
+		others   int // status of what isn't concerned
 	}{
-		{"no host", map[string]string{}, "FUNCTIONS_CUSTOMHANDLER_PORT"},
-		{"bad setting", map[string]string{portVariables[0]: "1", "TABLESWEEP_STATE_TABLE": "a_b"}, "TABLESWEEP_STATE_TABLE"},
-		{"wrong key", map[string]string{portVariables[0]: freePort(t), "AzureWebJobsStorage": "AccountName=devstoreaccount1;AccountKey=c2VjcmV0;TableEndpoint=ENDPOINT"}, "AzureWebJobsStorage"},
+		{"bad settings", map[string]string{"TABLESWEEP_STATE_TABLE": "a_b", "TABLESWEEP_LOG_LEVEL": "loud"}, "TABLESWEEP_STATE_TABLE", 503},
+		{"wrong key", map[string]string{"AzureWebJobsStorage": "AccountName=devstoreaccount1;AccountKey=c2VjcmV0;TableEndpoint=ENDPOINT"}, "AzureWebJobsStorage", 503},
+		{"a catalog's wrong key", map[string]string{"AZURE_STORAGE_CONNECTION_STRING": "AccountName=devstoreaccount1;AccountKey=c2VjcmV0;TableEndpoint=ENDPOINT"}, "AZURE_STORAGE_CONNECTION_STRING", 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			good := environment(t, nil)("AzureWebJobsStorage")
 			_, endpoint, _ := strings.Cut(good, "TableEndpoint=")
-			if v, ok := tt.settings["AzureWebJobsStorage"]; ok {
-				tt.settings["AzureWebJobsStorage"] = strings.Replace(v, "ENDPOINT", endpoint, 1)
+			for name, v := range tt.settings {
+				tt.settings[name] = strings.Replace(v, "ENDPOINT", endpoint, 1)
 			}
-			err := serve(t.Context(), environment(t, tt.settings))
-			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "c2VjcmV0") {
-				t.Errorf("got %v, want an error with %s", err, tt.want)
+			maps.Copy(tt.settings, catalog)
+			s := startServe(t, tt.settings)
+			path := "/api/scans"
+			if tt.others == 200 {
+				path = "/api/catalog/records?eid=1"
 			}
+			status, header, body := s.get(t, path)
+			if status != 503 || header.Get("Retry-After") == "" || !strings.Contains(body, tt.want) || strings.Contains(body, "c2VjcmV0") {
+				t.Errorf("%d, %v, %s; want a 503 with %s", status, header, body, tt.want)
+			}
+			if tt.others == 200 {
+				if status, _, body := s.get(t, "/api/scans"); status != 200 {
+					t.Errorf("what isn't concerned answers %d %s", status, body)
+				}
+			}
+			s.end(t)
 		})
+	}
+}
+
+func TestServeEnds(t *testing.T) {
+	if err := serve(t.Context(), environment(t, nil)); exitCode(err) != exitFailed || !strings.Contains(fmt.Sprint(err), portVariables[0]) {
+		t.Errorf("by hand: %v, exit code %d; want a failure that says what is missing", err, exitCode(err))
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := strings.Cut(taken.Addr().String(), ":")
+	start := time.Now()
+	err = serve(t.Context(), environment(t, map[string]string{portVariables[0]: port}))
+	if exitCode(err) != exitRestart || time.Since(start) < startPause {
+		t.Errorf("a port that is taken: %v, exit code %d after %v; want %d after a pause", err, exitCode(err), time.Since(start), exitRestart)
+	}
+}
+
+func TestLogByLevel(t *testing.T) {
+	var stdout, stderr strings.Builder
+	log := newLog(&stdout, &stderr, zerolog.InfoLevel)
+	log.Debug().Msg("d")
+	log.Info().Msg("i")
+	log.Warn().Msg("w")
+	log.Error().Msg("e")
+	if n, m := strings.Count(stdout.String(), "\n"), strings.Count(stderr.String(), "\n"); n != 1 || m != 2 || !strings.Contains(stdout.String(), `"i"`) || !strings.Contains(stderr.String(), `"level":"warn"`) {
+		t.Errorf("stdout %s, stderr %s", stdout.String(), stderr.String())
 	}
 }

@@ -106,6 +106,7 @@ func Load(getenv func(string) string) (Config, error) {
 	}
 	if c.LogLevel, err = zerolog.ParseLevel(value("TABLESWEEP_LOG_LEVEL")); err != nil {
 		errs = append(errs, errors.New("setting TABLESWEEP_LOG_LEVEL must be trace, debug, info, warn or error"))
+		c.LogLevel = zerolog.InfoLevel // so that this very error is logged
 	}
 	return c, errors.Join(errs...)
 }

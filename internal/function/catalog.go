@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/gate"
 	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -30,15 +31,19 @@ type served struct {
 	serve            func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
-// routes serves resources of every catalog.
+// routes serves resources of every catalog, each when its gate is open.
 //
 // caller: whoever keeps records and looks them up.
-func (c Catalogs) routes(resources ...served) func(chi.Router) {
+func (c Catalogs) routes(gates map[string]*gate.Gate, resources ...served) func(chi.Router) {
 	return func(r chi.Router) {
 		for _, s := range resources {
 			h := failing(func(w http.ResponseWriter, r *http.Request) error {
-				found, err := c.named(parameter(r, "name"))
+				name := parameter(r, "name")
+				found, err := c.named(name)
 				if err != nil {
+					return err
+				}
+				if err := gates[name].Pass(r.Context(), patience); err != nil {
 					return err
 				}
 				return s.serve(found, w, r)

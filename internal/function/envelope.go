@@ -1,6 +1,7 @@
 package function
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -86,7 +87,7 @@ func invocationHandler(f Function) http.Handler {
 		if err == nil {
 			var i Invocation
 			if i, err = ParseEnvelope(body); err == nil {
-				err = f.invoke(ctx, i)
+				err = f.call(ctx, i)
 			}
 		}
 		answer := response{Logs: []string{}}
@@ -104,4 +105,15 @@ func invocationHandler(f Function) http.Handler {
 		}
 		writeJSON(w, r, status, "application/json", answer)
 	})
+}
+
+// call waits until the app is ready, as long as the invocation may take, and invokes
+// the function.
+func (f Function) call(ctx context.Context, i Invocation) error {
+	for _, g := range f.gates {
+		if err := g.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return f.invoke(ctx, i)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine"
+	"tablesweep/internal/gate"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 )
@@ -48,6 +49,8 @@ type Function struct {
 	Methods []string // of an HTTP function; none means all, so that the app answers what it does not take
 	maxBody int64    // of a request to an HTTP function, in bytes; 0 means maxRequest
 
+	// gates hold calls back until the app is ready for them.
+	gates []*gate.Gate
 	// invoke handles a queue message or a timer; routes adds an HTTP function's routes.
 	invoke func(context.Context, Invocation) error
 	routes func(chi.Router)
@@ -58,14 +61,30 @@ type App struct {
 	Engine   *engine.Engine
 	Log      *logtail.Streams
 	Catalogs Catalogs
+	Gates    Gates
+}
+
+// Gates hold calls back until what they need is ready. A nil gate is open.
+type Gates struct {
+	Settings *gate.Gate            // closed for good if the app's settings are wrong
+	Own      *gate.Gate            // the app's own storage, of scans and the event log
+	Catalogs map[string]*gate.Gate // the storage of each catalog
 }
 
 // maintain completes and tidies up whatever there is, all parts at once: none is kept
 // from its turn by another's errors, or by the time that another takes.
 func (a App) maintain(ctx context.Context, _ Invocation) error {
-	parts := []func(context.Context) error{a.Engine.Maintain, a.Log.Maintain}
+	behind := func(g *gate.Gate, part func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if err := g.Pass(ctx, patience); err != nil {
+				return err
+			}
+			return part(ctx)
+		}
+	}
+	parts := []func(context.Context) error{behind(a.Gates.Own, a.Engine.Maintain), behind(a.Gates.Own, a.Log.Maintain)}
 	for _, name := range slices.Sorted(maps.Keys(a.Catalogs)) {
-		parts = append(parts, a.Catalogs[name].Maintain)
+		parts = append(parts, behind(a.Gates.Catalogs[name], a.Catalogs[name].Maintain))
 	}
 	errs := make([]error, len(parts))
 	var g sync.WaitGroup
@@ -86,20 +105,21 @@ func (a App) maintain(ctx context.Context, _ Invocation) error {
 // compares it with the function folders.
 func Functions(a App) []Function {
 	step := func(ctx context.Context, i Invocation) error { return a.Engine.Run(ctx, i.Body, i.Delivery) }
+	settings, own := []*gate.Gate{a.Gates.Settings}, []*gate.Gate{a.Gates.Settings, a.Gates.Own}
 	return []Function{
-		{Name: engine.ScanPrefix, Trigger: Queue, Queue: engine.Queues[engine.ScanPrefix], invoke: step},
-		{Name: engine.ScanPartition, Trigger: Queue, Queue: engine.Queues[engine.ScanPartition], invoke: step},
-		{Name: engine.CopyRows, Trigger: Queue, Queue: engine.Queues[engine.CopyRows], invoke: step},
-		{Name: "Maintain", Trigger: Timer, Schedule: "0 * * * * *", invoke: a.maintain},
-		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", routes: scanRoutes(a.Engine)},
-		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, routes: logRoutes(a.Log)},
+		{Name: engine.ScanPrefix, Trigger: Queue, Queue: engine.Queues[engine.ScanPrefix], gates: own, invoke: step},
+		{Name: engine.ScanPartition, Trigger: Queue, Queue: engine.Queues[engine.ScanPartition], gates: own, invoke: step},
+		{Name: engine.CopyRows, Trigger: Queue, Queue: engine.Queues[engine.CopyRows], gates: own, invoke: step},
+		{Name: "Maintain", Trigger: Timer, Schedule: "0 * * * * *", gates: settings, invoke: a.maintain},
+		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", gates: own, routes: scanRoutes(a.Engine)},
+		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, routes: logRoutes(a.Log)},
 		// These share a route, and have function keys of their own.
 		{Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"}, maxBody: maxRecord,
-			routes: a.Catalogs.routes(served{"POST", "records", insertRecord}, served{"PUT", "records", replaceRecord})},
+			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"POST", "records", insertRecord}, served{"PUT", "records", replaceRecord})},
 		{Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
-			routes: a.Catalogs.routes(served{"GET", "records", findRecords}, served{"GET", "changes", listChanges})},
+			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"GET", "records", findRecords}, served{"GET", "changes", listChanges})},
 		{Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
-			routes: a.Catalogs.routes(served{"DELETE", "records", deleteRecords})},
+			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"DELETE", "records", deleteRecords})},
 	}
 }
 
@@ -116,7 +136,7 @@ func Handler(functions []Function, log zerolog.Logger) http.Handler {
 	})
 	for _, f := range functions {
 		if f.Trigger == HTTP {
-			f.routes(r.With(limited(cmp.Or(f.maxBody, maxRequest), requestTime)))
+			f.routes(r.With(limited(cmp.Or(f.maxBody, maxRequest), requestTime), gated(f.gates)))
 			continue
 		}
 		r.With(limited(maxEnvelope, invocationTime)).Method(http.MethodPost, "/"+f.Name, invocationHandler(f))

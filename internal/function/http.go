@@ -20,6 +20,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/gate"
 	"tablesweep/internal/problem"
 )
 
@@ -37,6 +38,9 @@ const (
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
+	// patience is how long a request waits for an app that isn't ready yet.
+	patience   = 20 * time.Second
+	retryAfter = "10" // seconds, when the storage is away
 	// bodyTime bounds the arrival of a body, and answerTime the whole exchange beyond
 	// the time for handling: a proxying host passes on a slow client's pace.
 	bodyTime   = 150 * time.Second
@@ -146,6 +150,21 @@ func otherMethod(router chi.Routes, all *routes) http.HandlerFunc {
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, r, &problem.Error{Kind: problem.NotFound, Detail: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)})
+}
+
+// gated lets requests pass when the app is ready for them.
+func gated(gates []*gate.Gate) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return failing(func(w http.ResponseWriter, r *http.Request) error {
+			for _, g := range gates {
+				if err := g.Pass(r.Context(), patience); err != nil {
+					return err
+				}
+			}
+			next.ServeHTTP(w, r)
+			return nil
+		})
+	}
 }
 
 // limited bounds the size of a request's body and the time of its handling. A request
@@ -280,9 +299,14 @@ func failing(fn func(http.ResponseWriter, *http.Request) error) http.HandlerFunc
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p, status := problem.Of(err), problem.Status(err)
 	detail := p.Detail
-	if status >= http.StatusInternalServerError {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	switch {
+	case p.Kind == problem.NotReady: // the log has it, once a minute
+	case status >= http.StatusInternalServerError:
 		zerolog.Ctx(r.Context()).Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
-	} else if p.Err != nil {
+	case p.Err != nil:
 		detail = p.Detail + ": " + p.Err.Error()
 	}
 	writeJSON(w, r, status, "application/problem+json", struct {

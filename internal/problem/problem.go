@@ -23,6 +23,7 @@ const (
 	TooLarge                  // the request or message is larger than we take
 	Stale                     // the message's work has been done, or is no longer wanted
 	WrongMethod               // the address takes other HTTP methods
+	NotReady                  // the app can't work yet; its log tells why, apart from any call
 	WrongEncoding             // the request's body has a Content-Encoding that we don't take
 )
 
@@ -51,6 +52,7 @@ var outcomes = [...]struct {
 	Stale:         {200, Done},
 	WrongMethod:   {405, Poison},
 	WrongEncoding: {415, Poison},
+	NotReady:      {503, Retry},
 }
 
 // Error is an error with a kind, and the field of the request to change.

@@ -94,6 +94,12 @@ func clientOptions(o Options) azcore.ClientOptions {
 	}
 }
 
+// Once returns a context whose requests are sent once each: for those who try again by
+// themselves, and must notice soon that the service is back.
+func Once(ctx context.Context) context.Context {
+	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1, TryTimeout: tryTimeout})
+}
+
 // shouldRetry repeats what may pass: a busy service, a time-out, a broken
 // connection. A host that does not exist is a mistake in the connection, and is told
 // at once.

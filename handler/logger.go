@@ -1,0 +1,27 @@
+package main
+
+import (
+	"io"
+
+	"github.com/rs/zerolog"
+)
+
+// newLog returns the handler's log: warnings and errors go to stderr, which the host
+// logs as such, and all else to stdout.
+func newLog(stdout, stderr io.Writer, level zerolog.Level) zerolog.Logger {
+	return zerolog.New(byLevel{stdout, stderr}).Level(level).With().Timestamp().Logger()
+}
+
+// byLevel writes lines of a level from warning on to other than the rest.
+type byLevel struct{ low, high io.Writer }
+
+// Write implements [io.Writer], for lines without a level.
+func (b byLevel) Write(p []byte) (int, error) { return b.low.Write(p) }
+
+// WriteLevel implements [zerolog.LevelWriter].
+func (b byLevel) WriteLevel(l zerolog.Level, p []byte) (int, error) {
+	if l >= zerolog.WarnLevel && l < zerolog.NoLevel {
+		return b.high.Write(p)
+	}
+	return b.low.Write(p)
+}

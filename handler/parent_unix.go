@@ -1,0 +1,34 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+)
+
+// parentLook is how often the parent's id is looked at.
+const parentLook = time.Second
+
+// parentProcess is the process that started this one.
+type parentProcess int
+
+func parent() parentProcess { return parentProcess(os.Getppid()) }
+
+// gone returns a channel that is closed when the parent has ended: an orphan has
+// another parent then. It stays open if ctx ends first.
+func (p parentProcess) gone(ctx context.Context) <-chan struct{} {
+	gone := make(chan struct{})
+	go func() { // ends with the parent, or with ctx
+		for os.Getppid() == int(p) {
+			select {
+			case <-time.After(parentLook):
+			case <-ctx.Done():
+				return
+			}
+		}
+		close(gone)
+	}()
+	return gone
+}

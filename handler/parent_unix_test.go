@@ -1,0 +1,77 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/emulator"
+)
+
+// TestOrphan kills the process that started the handler while a call is under way: the
+// call is answered, and the handler ends by itself.
+func TestOrphan(t *testing.T) {
+	t.Parallel()
+	em, _, connection := serveEmulator(t, emulator.Options{})
+	port := freePort(t)
+	host := exec.Command("sh", "-c", "handler & echo started; exec sleep 60")
+	host.Env = append(os.Environ(), portVariables[0]+"="+port, "AzureWebJobsStorage="+connection)
+	pipe, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	output := bufio.NewScanner(pipe)
+	output.Scan()
+	url := "http://127.0.0.1:" + port
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get(url + "/api/scans")
+		if err == nil {
+			resp.Body.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	if err := em.SetFaults("latency=3s on=batch,insert"); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan int, 1)
+	go func() {
+		resp, err := http.Post(url+"/api/log/orders", "application/json", strings.NewReader(`{"n":1}`))
+		if err != nil {
+			answered <- 0
+			return
+		}
+		resp.Body.Close()
+		answered <- resp.StatusCode
+	}()
+	time.Sleep(200 * time.Millisecond)
+	pipe.Close() // as the dead host's end of the pipe
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = host.Wait()
+	if status := <-answered; status != http.StatusCreated {
+		t.Errorf("the call under way was answered %d, want 201", status)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		resp, err := http.Get(url + "/")
+		if err != nil {
+			return // nobody listens any more
+		}
+		resp.Body.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("the orphan still answers")
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"os"
+	"syscall"
+)
+
+// parentProcess holds a handle of the process that started this one: Windows never
+// changes an orphan's parent id, and gives the id to others.
+type parentProcess struct{ handle syscall.Handle }
+
+func parent() parentProcess {
+	h, err := syscall.OpenProcess(syscall.SYNCHRONIZE, false, uint32(os.Getppid()))
+	if err != nil {
+		return parentProcess{syscall.InvalidHandle} // gone already, or not ours to watch
+	}
+	return parentProcess{h}
+}
+
+// gone returns a channel that is closed when the parent has ended. It stays open
+// if the parent can't be watched.
+func (p parentProcess) gone(context.Context) <-chan struct{} {
+	gone := make(chan struct{})
+	if p.handle == syscall.InvalidHandle {
+		return gone
+	}
+	go func() { // ends with the parent, or the process
+		if event, err := syscall.WaitForSingleObject(p.handle, syscall.INFINITE); err == nil && event == syscall.WAIT_OBJECT_0 {
+			close(gone)
+		}
+	}()
+	return gone
+}

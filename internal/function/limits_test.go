@@ -1,0 +1,129 @@
+package function_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/function"
+	"tablesweep/internal/gate"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/storage"
+)
+
+// silent is a transport that never answers.
+type silent struct{}
+
+// Do implements the SDK's transporter.
+func (silent) Do(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// calls has requests for each function: what it does at its longest.
+var calls = map[string][]struct{ method, path, body string }{
+	engine.ScanPrefix:    {{"POST", "/ScanPrefix", `{"v":1,"scan":"x","step":{"range":{}}}`}},
+	engine.ScanPartition: {{"POST", "/ScanPartition", `{"v":1,"scan":"x","step":{"range":{"p":"p"}}}`}},
+	engine.CopyRows:      {{"POST", "/CopyRows", `{"v":1,"scan":"x","rows":true,"step":{"range":{}}}`}},
+	"Maintain":           {{"POST", "/Maintain", "{}"}},
+	"Scans": {
+		{"POST", "/api/scans", `{"source":{"table":"Source"},"action":{"type":"count"}}`},
+		{"GET", "/api/scans", ""}, {"GET", "/api/scans/x", ""}, {"DELETE", "/api/scans/x", ""}, {"POST", "/api/scans/x/retry", ""},
+	},
+	"EventLog":      {{"POST", "/api/log/orders", `{"n":1}`}, {"GET", "/api/log/orders", ""}},
+	"CatalogInsert": {{"POST", people, `{"eid":"1","lastname":"A"}`}, {"PUT", people, `{"eid":"1","lastname":"A"}`}},
+	"CatalogQuery":  {{"GET", people + "?eid=1", ""}, {"GET", "/api/catalog/changes", ""}},
+	"CatalogDelete": {{"DELETE", people + "?eid=1", ""}},
+}
+
+// limitOf is when the host, or the cloud in front of it, gives a function's call up.
+func limitOf(f function.Function) time.Duration {
+	if f.Trigger == function.HTTP {
+		return 225 * time.Second
+	}
+	return 9*time.Minute + 30*time.Second // functionTimeout, well before it
+}
+
+// eachCall makes every call of every function to an app, in virtual time, and checks
+// that it ends with a failure ahead of its limit.
+func eachCall(t *testing.T, newApp func(t *testing.T) function.App) {
+	for _, f := range function.Functions(function.App{}) {
+		if len(calls[f.Name]) == 0 {
+			t.Errorf("%s has no call here", f.Name)
+		}
+		for _, c := range calls[f.Name] {
+			t.Run(f.Name+" "+c.method+" "+c.path, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := function.Handler(function.Functions(newApp(t)), zerolog.Nop())
+					body := c.body
+					if f.Trigger != function.HTTP {
+						body = fmt.Sprintf(`{"Data":{"item":%q}}`, body)
+					}
+					start := time.Now()
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, httptest.NewRequest(c.method, c.path, strings.NewReader(body)))
+					took := time.Since(start)
+					if took > limitOf(f) || w.Code < 500 {
+						t.Errorf("%d after %v, want a failure within %v", w.Code, took, limitOf(f))
+					}
+				})
+			})
+		}
+	}
+}
+
+// appOn returns an app on storage that need not be prepared.
+func appOn(t *testing.T, a *storage.Account) function.App {
+	t.Helper()
+	e, err := engine.New(engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := index.Parse("eid", "lastname")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := catalog.New(catalog.Options{Name: "People", Index: a.Table("People"), Log: a.Table("PeopleWAL"), Schema: schema})
+	return function.App{Engine: e, Log: logtail.New(logtail.Options{Table: a.Table("log")}), Catalogs: function.Catalogs{"": c}}
+}
+
+func TestSilentStorage(t *testing.T) {
+	eachCall(t, func(t *testing.T) function.App {
+		return appOn(t, emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), silent{}))
+	})
+}
+
+// TestNeverReady: HTTP functions tell their callers soon, and steps wait.
+func TestNeverReady(t *testing.T) {
+	eachCall(t, func(t *testing.T) function.App {
+		a := appOn(t, emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), silent{}))
+		a.Gates = function.Gates{Own: gate.New(), Catalogs: map[string]*gate.Gate{"": gate.New()}}
+		return a
+	})
+	for path, want := range map[string]time.Duration{"/api/scans": 20 * time.Second, "/api/catalog/changes": 20 * time.Second, "/ScanPrefix": 9 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			h := function.Handler(function.Functions(function.App{Gates: function.Gates{Settings: gate.New()}}), zerolog.Nop())
+			method, body := "GET", ""
+			if !strings.HasPrefix(path, "/api/") {
+				method, body = "POST", `{"Data":{"item":"{}"}}`
+			}
+			start := time.Now()
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+			if took := time.Since(start); took != want || w.Code != 503 {
+				t.Errorf("%s: %d after %v, want 503 after %v", path, w.Code, took, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,146 @@
+// Package gate holds work back until what it needs has been prepared: a process
+// serves at once, and prepares its storage in the background, again until that works.
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"tablesweep/internal/problem"
+)
+
+const (
+	tryTime    = 30 * time.Second // for one attempt
+	firstPause = time.Second      // after a failure; doubles up to maxPause
+	maxPause   = 4 * time.Second  // so that work goes on soon after an outage
+	reportTime = time.Minute      // between two reports of failure
+)
+
+// Gate is closed until its preparation has succeeded. A nil Gate is open. It is safe
+// for concurrent use.
+type Gate struct {
+	open chan struct{} // closed when the gate opens
+
+	mu     sync.Mutex    // guards the fields below
+	err    error         // of the last attempt
+	failed chan struct{} // closed when the attempt under way has failed
+}
+
+// New returns a closed gate.
+func New() *Gate { return &Gate{open: make(chan struct{}), failed: make(chan struct{})} }
+
+// Prepare calls prepare until it succeeds, and then opens the gate. It calls report
+// with the first failure, and at most once a minute with later ones. It returns
+// early only when ctx ends.
+//
+// An error of prepare that is a [problem.Error] needs somebody to act: callers of
+// [Gate.Pass] get it at once. They wait for other errors to pass.
+func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error, report func(error)) {
+	var reported time.Time
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		err := attempt(ctx, prepare)
+		if err == nil {
+			close(g.open)
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		g.fail(err)
+		if reported.IsZero() || time.Since(reported) >= reportTime {
+			reported = time.Now()
+			report(err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func attempt(ctx context.Context, prepare func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return prepare(ctx)
+}
+
+// fail records a failed attempt.
+func (g *Gate) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.err = err
+	close(g.failed)
+	g.failed = make(chan struct{})
+}
+
+// last returns the error of the last attempt, and a channel that is closed when the
+// next has failed.
+func (g *Gate) last() (failed <-chan struct{}, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.failed, g.err
+}
+
+// Wait waits until the gate opens or ctx ends. Its errors are [problem.Error].
+func (g *Gate) Wait(ctx context.Context) error {
+	if g == nil {
+		return nil
+	}
+	select {
+	case <-g.open:
+		return nil
+	case <-ctx.Done():
+		_, err := g.last()
+		return reason(err)
+	}
+}
+
+// Pass is Wait for callers who are told why the gate is closed: at once if somebody
+// must act, and otherwise after the given time.
+func (g *Gate) Pass(ctx context.Context, patience time.Duration) error {
+	if g == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		failed, err := g.last()
+		var p *problem.Error
+		blocked := make(chan struct{})
+		if errors.As(err, &p) {
+			close(blocked)
+		}
+		select {
+		case <-g.open:
+			return nil
+		default:
+		}
+		select {
+		case <-g.open:
+			return nil
+		case <-failed:
+		case <-blocked:
+			return reason(err)
+		case <-ctx.Done():
+			return reason(err)
+		}
+	}
+}
+
+// reason tells a caller why the gate is closed.
+func reason(err error) error {
+	var p *problem.Error
+	if errors.As(err, &p) {
+		return p
+	}
+	return &problem.Error{Kind: problem.NotReady, Detail: "the app is not ready: its storage does not answer; try again later", Err: err}
+}
