@@ -252,14 +252,14 @@ func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) 
 func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) error {
 	r, err := run.work.do(ctx, rows)
 	if err != nil {
-		return fatalIfPermanent("write to the destination", err)
+		return fatalIfPermanent(run.work.what, err)
 	}
 	done.Written, done.Failed = r.Written, int64(len(r.Failed))
 	if len(r.Failed) > 0 {
 		done.FirstFailed = r.Failed[0].String()
 	}
 	for _, f := range r.Failed {
-		zerolog.Ctx(ctx).Warn().Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("row not written")
+		zerolog.Ctx(ctx).Warn().Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("row failed")
 	}
 	return nil
 }
