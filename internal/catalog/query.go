@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
-	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
@@ -19,6 +18,7 @@ import (
 	"tablesweep/internal/record"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 const (
@@ -251,7 +251,7 @@ func (c *Catalog) Delete(ctx context.Context, q Query) (int, error) {
 		var tombstones []storage.Entity
 		found, next, err := c.find(ctx, q, func(row storage.Entity) { tombstones = append(tombstones, row) })
 		if err == nil {
-			g, ctx := errgroup.WithContext(ctx)
+			g, ctx := task.WithContext(ctx)
 			g.SetLimit(parallel)
 			for _, m := range found {
 				g.Go(func() error {

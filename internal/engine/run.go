@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/adaptive"
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // running is a scan with what its steps need.
@@ -238,7 +238,7 @@ func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) 
 		}
 		return nil
 	}
-	var g errgroup.Group
+	var g task.Group
 	for _, c := range children {
 		g.Go(func() error { return e.send(ctx, c) })
 	}
