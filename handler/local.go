@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,7 +21,10 @@ const localHelp = `Play the Azure Functions host on this machine.
 
 Reads host.json and each function.json below --root, starts handler processes,
 polls the queues, forwards HTTP, and keeps the timers. The handlers get what the
-real host would send them, and what fails there fails here. When every instance is
+real host would send them, and what fails there fails here: a killed handler's
+messages come back after host.json's visibilityTimeout, those of a killed host after
+--lease; a handler that fails three times ends its instance, and the command if it
+was the last one. Several of these commands may share one storage. When every instance is
 ready, "ready http://ADDRESS" is printed on stdout; logs go to stderr.
 
 The handler that runs is this very program, so that "go run ./handler local" needs
@@ -41,12 +45,16 @@ its key in the header x-functions-key or in the query as code. POST
 
 EXIT STATUS
 
-0 after an interrupt, 1 if the app can't be started, 2 if a flag is wrong.`
+0 after an interrupt, 1 if the app can't be started or its handler fails three times,
+2 if a flag is wrong.
+
+An interrupt gives invocations under way 10 seconds; a second one ends at once.`
 
 // localOptions are the flags of the command local.
 type localOptions struct {
 	storage, addr, root, keys, http string
 	instances                       int
+	lease                           time.Duration
 	built, verbose                  bool
 }
 
@@ -65,6 +73,7 @@ func localCommand() *cobra.Command {
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:7071", "where to serve the app; port 0 takes a free one")
 	flags.IntVar(&o.instances, "instances", 1, "number of handler processes")
 	flags.StringVar(&o.root, "root", ".", "the app's directory, which has host.json")
+	flags.DurationVar(&o.lease, "lease", 0, "how long the messages of a lost instance stay hidden (default 10m, as in the cloud)")
 	flags.StringVar(&o.http, "http", "", "how requests reach the handlers: forwarding or proxying (default: as host.json has it)")
 	flags.StringVar(&o.keys, "keys", "", "ask callers for keys; see above")
 	flags.Lookup("keys").NoOptDefVal = "new"
@@ -81,7 +90,7 @@ func runLocal(c *cobra.Command, o localOptions) error {
 		return usageError{fmt.Errorf("--http must be %s or %s, not %q", host.Forwarding, host.Proxying, o.http)}
 	}
 	ctx, log := c.Context(), localLog(c.ErrOrStderr(), o.verbose)
-	options := host.Options{Root: o.root, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), HTTP: host.HTTPMode(o.http), Log: log}
+	options := host.Options{Root: o.root, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), HTTP: host.HTTPMode(o.http), Lease: o.lease, Log: log}
 	if !o.built {
 		self, err := os.Executable()
 		if err != nil {
@@ -115,8 +124,12 @@ func runLocal(c *cobra.Command, o localOptions) error {
 		log.Info().Str("function", options.Keys.Function).Str("master", options.Keys.Master).Msg("keys")
 	}
 	fmt.Fprintln(c.OutOrStdout(), "ready", h.URL())
-	<-ctx.Done()
-	return nil
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-h.Ended():
+		return errors.New("the host has ended, as the real one does: the handler process failed 3 times, each within 30 minutes of the one before")
+	}
 }
 
 func localLog(w io.Writer, verbose bool) zerolog.Logger {

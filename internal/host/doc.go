@@ -7,7 +7,8 @@
 // before all instances. A timer fires once for all of them.
 //
 // What the handler sees is what the real host sends, and a handler that would fail
-// there fails here: see packages app and envelope. The package does not scale by
-// load, plays no triggers but these three and no output bindings but http, and keeps
-// nothing from one run to the next.
+// there fails here: see packages app and envelope. No handler gets a signal; what a lost
+// instance had taken stays hidden for ten minutes; one host of all on a storage account
+// keeps a timer. The package does not scale by load, and plays no triggers but these
+// three and no output bindings but http.
 package host

@@ -51,12 +51,14 @@ func (k Keys) allow(level app.AuthLevel, r *http.Request) bool {
 	return same(k.Master) || level == app.FunctionLevel && same(k.Function)
 }
 
-// serve starts the HTTP server; it stops with ctx.
-func (h *Host) serve(ctx context.Context) {
-	s := &http.Server{Handler: h.front(ctx), ReadHeaderTimeout: 30 * time.Second}
+// serve starts the HTTP server. It takes no requests when ctx has ended, and answers none
+// when work has.
+func (h *Host) serve(ctx, work context.Context) {
+	s := &http.Server{Handler: h.front(work), ReadHeaderTimeout: 30 * time.Second}
 	h.running.Go(func() { _ = s.Serve(h.listener) }) // always ends with ErrServerClosed
-	h.running.Go(func() {
+	h.busy.Go(func() {
 		<-ctx.Done()
+		_ = s.Shutdown(work)
 		_ = s.Close()
 	})
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/host/app"
@@ -42,6 +44,12 @@ type Options struct {
 	// Lease is how long a message stays hidden when its instance is lost. Default
 	// 10 minutes, as in the real host.
 	Lease time.Duration
+	// TimerLease is how long a timer waits when the host that kept it is lost. Default
+	// a minute, as in the real host.
+	TimerLease time.Duration
+	// Drain is how long invocations under way may go on when the host ends. Default
+	// 10 s, as in the real host.
+	Drain time.Duration
 	// Log gets what the host and its handlers have to say. Default: nowhere.
 	Log zerolog.Logger
 }
@@ -60,37 +68,63 @@ type Host struct {
 	options   Options
 	app       app.App
 	command   command
-	client    *http.Client // to the handlers
+	id        string           // as the holder of leases
+	client    *http.Client     // to the handlers
+	own       *storage.Account // AzureWebJobsStorage; nil without it
 	instances []*instance
 	queues    map[string]boundQueue // by function
 	listener  net.Listener
 	next      atomic.Uint64 // round robin over instances
 
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	stop    context.CancelFunc // begins the host's end
+	busy    sync.WaitGroup     // what may go on for a while then
+	running sync.WaitGroup     // everything
+	alive   atomic.Int64       // instances that have not ended
+	ended   chan struct{}      // closed when all instances have ended
 }
+
+// defaultDrain is what the real host gives queue invocations. (WebJobsScriptHostService of
+// azure-functions-host)
+const defaultDrain = 10 * time.Second
+
+// ownStorage is the setting that names the account of the host itself.
+const ownStorage = "AzureWebJobsStorage"
 
 // boundQueue is a function's queue, and its poison queue or nil.
 type boundQueue struct{ queue, poison queue }
 
 // Start runs the app in options.Root and returns when every instance is ready. It
-// ends with ctx or by [Host.Close].
+// ends with ctx, by [Host.Close], or when no instance is left.
 func Start(ctx context.Context, options Options) (*Host, error) {
 	h, err := load(options)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.openQueues(ctx); err != nil {
+	if err := h.openStorage(); err != nil {
 		return nil, err
 	}
 	if h.listener, err = net.Listen("tcp", h.options.Addr); err != nil {
 		return nil, fmt.Errorf("serve the app: %w", err)
 	}
 	ctx, h.stop = context.WithCancel(ctx)
+	work, kill := context.WithCancel(context.WithoutCancel(ctx))
+	h.running.Go(func() {
+		<-ctx.Done()
+		h.drain()
+		kill()
+		h.busy.Wait()
+	})
+	h.alive.Store(int64(h.options.Instances))
 	for i := range h.options.Instances {
 		in := newInstance(h, i)
 		h.instances = append(h.instances, in)
-		h.running.Go(func() { in.run(ctx) })
+		h.running.Go(func() {
+			in.run(ctx, work)
+			if h.alive.Add(-1) == 0 {
+				close(h.ended)
+				h.stop()
+			}
+		})
 	}
 	for _, in := range h.instances {
 		select {
@@ -103,13 +137,27 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 			return nil, fmt.Errorf("instance %d: %w", in.id, err)
 		}
 	}
-	h.serve(ctx)
+	h.serve(ctx, work)
 	for _, f := range h.app.Functions {
 		if f.Timer != nil {
-			h.running.Go(func() { h.keepTimer(ctx, f) })
+			h.busy.Go(func() { h.keepTimer(ctx, work, f) })
 		}
 	}
 	return h, nil
+}
+
+// drain waits for what is under way, but not longer than options.Drain: the real host
+// then ends the handler processes, which it never sends a signal.
+func (h *Host) drain() {
+	done := make(chan struct{})
+	go func() { // ends with the work, which ends with the processes
+		h.busy.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(h.options.Drain):
+	}
 }
 
 // load reads the app and resolves its settings.
@@ -123,9 +171,9 @@ func load(o Options) (*Host, error) {
 	if o.Instances == 0 {
 		o.Instances = 1
 	}
-	if o.Lease == 0 {
-		o.Lease = defaultLease
-	}
+	o.Lease = cmp.Or(o.Lease, defaultLease)
+	o.TimerLease = cmp.Or(o.TimerLease, timerLeaseFor)
+	o.Drain = cmp.Or(o.Drain, defaultDrain)
 	root := os.DirFS(o.Root)
 	local, errLocal := app.LocalSettings(root)
 	settings := mergeSettings(local, os.Environ(), o.Settings)
@@ -143,7 +191,11 @@ func load(o Options) (*Host, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy, transport.DisableCompression = nil, true
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 1024
+	if settings.get("AZURE_FUNCTIONS_ENVIRONMENT") == "Development" && a.Queues.MaxPolling == defaultPolling {
+		a.Queues.MaxPolling = developmentPolling
+	}
 	return &Host{
+		id: uuid.NewString(), ended: make(chan struct{}),
 		options: o, app: a, command: newCommand(o, a.Handler, settings), queues: map[string]boundQueue{},
 		client: &http.Client{
 			Transport:     transport,
@@ -153,10 +205,17 @@ func load(o Options) (*Host, error) {
 	}, nil
 }
 
-// openQueues opens the queues that functions wait for, and creates them.
-func (h *Host) openQueues(ctx context.Context) error {
+// openStorage opens the queues that functions wait for, and the host's own account. No
+// request is made: storage that is away now may come.
+func (h *Host) openStorage() error {
 	settings := settingsOf(h.command.env)
 	accounts := map[string]*storage.Account{}
+	if c, err := storage.SettingConnection(ownStorage, settings.get); err == nil {
+		if h.own, err = storage.Open(c, storage.Options{Impatient: true}); err != nil {
+			return fmt.Errorf("setting %s: %w", ownStorage, err)
+		}
+		accounts[ownStorage] = h.own
+	}
 	for _, f := range h.app.Functions {
 		if f.Queue == nil {
 			continue
@@ -172,9 +231,6 @@ func (h *Host) openQueues(ctx context.Context) error {
 			}
 		}
 		b, err := bindQueue(accounts[name], f.Queue.Queue)
-		if err == nil {
-			err = b.queue.Create(ctx)
-		}
 		if err != nil {
 			return fmt.Errorf("function %s: %w", f.Name, err)
 		}
@@ -252,8 +308,8 @@ func (h *Host) PIDs() []int {
 }
 
 // Kill ends an instance's handler process with SIGKILL, as a crash would: what ran
-// in it fails and is retried, and the process is restarted. The third time within 30
-// minutes, another instance takes its place. It reports whether there was a process.
+// in it fails and is retried, and the process is restarted. The third time, each within 30
+// minutes of the one before, the instance ends. It reports whether there was a process.
 func (h *Host) Kill(instance int) bool {
 	p := h.instances[instance].current()
 	if p != nil {
@@ -273,8 +329,13 @@ func (h *Host) Lose(instance int) {
 	lose(errLost)
 }
 
-// Close stops the app: handler processes are killed, and messages they were
-// working on are handed back. It returns when nothing is left running.
+// Ended is closed when every instance has ended because its handler process failed too
+// often. The log has the reasons.
+func (h *Host) Ended() <-chan struct{} { return h.ended }
+
+// Close ends the host in good order: it takes nothing new, gives what is under way
+// [Options.Drain], and kills the handler processes. Messages that were not done stay
+// hidden for their lease. It returns when nothing is left running.
 func (h *Host) Close() {
 	h.stop()
 	_ = h.listener.Close()

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,18 +86,24 @@ func startRig(t *testing.T, o *orders, files map[string]string, options host.Opt
 	options.Root, options.Executable, options.Addr = writeApp(t, files), os.Args[0], "127.0.0.1:0"
 	options.Log = zerolog.New(r.log)
 	options.Settings = settings
-	var err error
-	r.Host, err = host.Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
+	if options.Drain == 0 {
+		options.Drain = 100 * time.Millisecond
 	}
-	t.Cleanup(r.Close)
+	var err error
 	if r.work, err = account.Queue("work"); err != nil {
 		t.Fatal(err)
 	}
 	if r.poison, err = account.Queue("work-poison"); err != nil {
 		t.Fatal(err)
 	}
+	if err := r.work.Create(t.Context()); err != nil { // the host leaves that to the app
+		t.Fatal(err)
+	}
+	r.Host, err = host.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
 	return r
 }
 
@@ -205,7 +212,7 @@ func TestQueueRetryAndPoison(t *testing.T) {
 }
 
 // TestCrash: a crash fails the invocations of its process, whose messages come
-// again, and the process is restarted; after the third, by another instance.
+// again, and the process is restarted; after the third, the instance ends.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(n int, _ call) order {
@@ -217,21 +224,87 @@ func TestCrash(t *testing.T) {
 	queues := `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":9}},`
 	r := startRig(t, o, map[string]string{"host.json": hostJSON(queues), "Work/function.json": queueFunction}, host.Options{})
 	put(t, r.work, encode("a"))
-	calls := o.wait(t, 4)
-	settle(t, r.work, 0)
+	calls := o.wait(t, 3)
+	select {
+	case <-r.Ended():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the host goes on after 3 failures")
+	}
 	seen := map[int]bool{}
 	for _, c := range calls {
 		seen[c.PID] = true
 	}
-	if len(seen) != 4 {
-		t.Errorf("deliveries in %d processes, want 4", len(seen))
+	if len(seen) != 3 {
+		t.Errorf("deliveries in %d processes, want 3", len(seen))
 	}
-	if got := len(r.log.lines("exited with code 9")); got != 3 {
-		t.Errorf("%d crashes logged, want 3", got)
+	if got := len(r.log.lines("exited with code 9")); got != 3 || len(r.log.lines("the instance ends")) != 1 {
+		t.Errorf("%d crashes logged, want 3 and the end", got)
 	}
-	if len(r.log.lines("another takes its place")) != 1 {
-		t.Error("the instance did not give up after 3 failures")
+}
+
+// TestStorageComesLate: the host starts without its storage, and works when it is there.
+func TestStorageComesLate(t *testing.T) {
+	t.Parallel()
+	o := newOrders(t, func(int, call) order { return answer("{}") })
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := server.ConnectionString()
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tick := `{"bindings":[{"type":"timerTrigger","direction":"in","name":"timer","schedule":"0 0 0 1 1 *","runOnStartup":true}]}`
+	files := map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction, "Tick/function.json": tick}
+	h, err := host.Start(t.Context(), host.Options{
+		Root: writeApp(t, files), Executable: os.Args[0], Addr: "127.0.0.1:0",
+		Settings: map[string]string{"AzureWebJobsStorage": connection, roleVariable: "child", orderVariable: o.URL},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	time.Sleep(200 * time.Millisecond) // some polls fail
+	table, queue := addresses(t, connection)
+	if server, err = em.Serve(t.Context(), table, queue); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	c, err := storage.ParseConnection(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := storage.Open(c, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := account.Queue("work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := work.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put(t, work, encode("a"))
+	o.wait(t, 2) // the message and the timer
+	settle(t, work, 0)
+}
+
+// addresses returns where the embedded storage of a connection string listens.
+func addresses(t *testing.T, connection string) (table, queue string) {
+	t.Helper()
+	at := map[string]string{}
+	for part := range strings.SplitSeq(connection, ";") {
+		name, value, _ := strings.Cut(part, "=")
+		if u, err := url.Parse(value); err == nil {
+			at[name] = u.Host
+		}
+	}
+	return at["TableEndpoint"], at["QueueEndpoint"]
 }
 
 // TestFunctionTimeout: a function that runs too long takes its process with it, and
@@ -246,7 +319,9 @@ func TestFunctionTimeout(t *testing.T) {
 		return answer("{}")
 	})
 	t.Cleanup(func() { close(release) })
-	files := map[string]string{"host.json": hostJSON(`"functionTimeout":"00:00:01",` + fastQueues), "Work/function.json": queueFunction}
+	// The retries come when the process is dead: 2 s after the time-out.
+	sections := strings.Replace(`"functionTimeout":"00:00:01",`+fastQueues, `"maxDequeue`, `"visibilityTimeout":"00:00:03","maxDequeue`, 1)
+	files := map[string]string{"host.json": hostJSON(sections), "Work/function.json": queueFunction}
 	r := startRig(t, o, files, host.Options{})
 	put(t, r.work, encode("a"))
 	put(t, r.work, encode("b"))
@@ -277,7 +352,7 @@ func TestExit(t *testing.T) {
 			t.Errorf("request %d: status %d", n, resp.StatusCode)
 		}
 	}
-	if len(o.all()) != 4 || len(r.log.lines("process is restarted")) != 3 || len(r.log.lines("another takes its place")) != 0 {
+	if len(o.all()) != 4 || len(r.log.lines("process is restarted")) != 3 || len(r.log.lines("the instance ends")) != 0 {
 		t.Error("exit code 200 must restart the handler, and never count as a failure")
 	}
 	eventually(t, "told of exit code 0", func() bool { return len(r.log.lines("exited with code 0")) == 1 })

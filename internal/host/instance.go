@@ -13,16 +13,13 @@ import (
 
 // Why an instance ends.
 var (
-	errGaveUp = errors.New("the handler process failed 3 times within 30 minutes")
+	errGaveUp = errors.New("the handler process failed 3 times, each within 30 minutes of the one before")
 	errLost   = errors.New("the instance was lost")
 )
 
-// replaceDelay is how long the place of an instance that gave up stays empty. In
-// the cloud the platform takes its time, too.
-const replaceDelay = 2 * time.Second
-
 // instance is one machine of the app: a handler process that is kept alive, and
-// the listeners that feed it. When it is lost or gives up, another takes its place.
+// the listeners that feed it. When it is lost, another takes its place; when its handler
+// fails too often, it ends, as the real host does.
 type instance struct {
 	id   int
 	host *Host
@@ -43,30 +40,37 @@ func newInstance(h *Host, id int) *instance {
 	}
 }
 
-// run keeps the place of the instance filled until ctx ends.
-func (in *instance) run(ctx context.Context) {
+// run keeps the place of the instance filled until it gives up. No message is taken when
+// ctx has ended, and what runs is killed when work has.
+func (in *instance) run(ctx, work context.Context) {
 	for ctx.Err() == nil {
-		life, lose := context.WithCancelCause(ctx)
+		life, lose := context.WithCancelCause(work)
+		polling, stop := context.WithCancel(life)
+		unhook := context.AfterFunc(ctx, stop)
 		in.mu.Lock()
 		in.lose = lose
 		in.mu.Unlock()
 		var listeners sync.WaitGroup
 		for _, l := range in.host.listeners(in) {
+			in.host.busy.Add(1)
 			listeners.Go(func() {
-				if _, err := in.ready(life); err == nil { // nothing is taken before it can be run
-					l.run(life)
+				defer in.host.busy.Done()
+				if _, err := in.ready(polling); err == nil { // nothing is taken before it can be run
+					l.run(polling, life)
 				}
 			})
 		}
 		err := in.supervise(life)
 		lose(err)
 		listeners.Wait()
+		unhook()
+		stop()
 		if in.reportStart(err) {
 			return // it was never ready: Start fails
 		}
-		if ctx.Err() == nil && !errors.Is(err, errLost) {
-			in.log.Error().Msgf("%v: the real host would shut this instance down; another takes its place in %v", err, replaceDelay)
-			sleep(ctx, replaceDelay)
+		if errors.Is(err, errGaveUp) {
+			in.log.Error().Msgf("%v: the instance ends", err)
+			return
 		}
 	}
 }

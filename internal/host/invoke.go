@@ -36,8 +36,12 @@ func (v invocation) envelope() envelope.Invocation {
 	}
 }
 
+// timeoutGrace is the time between the end of an invocation that took too long and that
+// of its process. (WebScriptHostExceptionHandler of azure-functions-host)
+const timeoutGrace = 2 * time.Second
+
 // within calls do with the handler's URL. The function's time runs from here, the
-// wait for a process that is being restarted included; when it is over, the process
+// wait for a process that is being restarted included; soon after it is over, the process
 // is killed, and every other invocation in it fails, too.
 func (v invocation) within(ctx context.Context, do func(ctx context.Context, url string) error) (err error) {
 	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
@@ -48,7 +52,7 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, url
 	}()
 	var errTimeout error
 	if limit := v.in.host.app.FunctionTimeout; limit > 0 {
-		errTimeout = fmt.Errorf("function %s exceeded functionTimeout, %v: its handler process was killed with all that ran in it", v.function.Name, limit)
+		errTimeout = fmt.Errorf("function %s exceeded functionTimeout, %v: its handler process will be killed with all that runs in it", v.function.Name, limit)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer cancel()
@@ -63,7 +67,7 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, url
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && cause == errTimeout {
 		if p != nil {
-			p.recycle()
+			time.AfterFunc(timeoutGrace, p.recycle)
 		}
 		err = cause
 	}

@@ -28,12 +28,14 @@ type queue interface {
 }
 
 // The queue extension takes messages for 10 minutes and renews that at half time;
-// it waits at least 100 ms between polls and, on a developer's machine, 2 s at most.
-// (QueueListener and QueuePollingIntervals of the queue extension)
+// it waits at least 100 ms between polls. In the environment Development, the default of
+// maxPollingInterval is 2 s instead of a minute. (QueueListener, QueuePollingIntervals
+// and QueuesOptions of the queue extension)
 const (
-	defaultLease = 10 * time.Minute
-	minPolling   = 100 * time.Millisecond
-	maxPolling   = 2 * time.Second
+	defaultLease       = 10 * time.Minute
+	minPolling         = 100 * time.Millisecond
+	defaultPolling     = time.Minute
+	developmentPolling = 2 * time.Second
 	// settling bounds the last word about a message, which is said even while the
 	// host stops.
 	settling = 10 * time.Second
@@ -49,9 +51,10 @@ type listener struct {
 	log     zerolog.Logger
 }
 
-// run polls until ctx ends, and returns when every message that it took is settled.
-// It gets batchSize messages as soon as no more than newBatchThreshold are running.
-func (l *listener) run(ctx context.Context) {
+// run polls until ctx ends, and returns when every message that it took is settled, or
+// work has ended. It gets batchSize messages as soon as no more than newBatchThreshold
+// are running.
+func (l *listener) run(ctx, work context.Context) {
 	finished := make(chan struct{})
 	running := 0
 	defer func() {
@@ -59,21 +62,22 @@ func (l *listener) run(ctx context.Context) {
 			<-finished
 		}
 	}()
-	pause := backoff{most: min(l.options.MaxPolling, maxPolling)}
+	pause := backoff{most: l.options.MaxPolling}
 	found := false // a message since the last pause
 	for ctx.Err() == nil {
 		for running > l.options.NewBatchThreshold {
 			<-finished
 			running--
 		}
-		messages, err := l.get(ctx)
-		if err != nil && ctx.Err() == nil {
+		// Not with ctx: messages taken by a request that is given up would be hidden.
+		messages, err := l.queue.Get(work, l.options.BatchSize, l.lease)
+		if err != nil && ctx.Err() == nil && !storage.NotFound(err) { // the app creates the queue
 			l.log.Warn().Err(err).Msg("can't read the queue")
 		}
 		for _, m := range messages {
 			running++
 			go func() { // ends when the message is settled; run waits for it
-				l.process(ctx, m)
+				l.process(work, m)
 				finished <- struct{}{}
 			}()
 		}
@@ -97,25 +101,11 @@ func (l *listener) run(ctx context.Context) {
 	}
 }
 
-// get takes messages. It goes on for a moment when ctx ends: messages that were
-// taken by a request that is given up would be hidden for their whole lease.
-func (l *listener) get(ctx context.Context) ([]storage.Message, error) {
-	getting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		sleep(getting, settling)
-		cancel()
-	})()
-	return l.queue.Get(getting, l.options.BatchSize, l.lease)
-}
-
 // process runs the function for a message and settles the message.
 func (l *listener) process(ctx context.Context, m storage.Message) {
 	log := l.log.With().Str("message", m.ID).Int("delivery", m.DequeueCount).Logger()
 	text, err := decode(m.Text, l.options.Base64)
 	switch {
-	case ctx.Err() != nil:
-		err = context.Cause(ctx)
 	case m.DequeueCount > l.options.MaxDequeue:
 		err = fmt.Errorf("delivered more than %d times", l.options.MaxDequeue)
 	case err != nil:
@@ -123,27 +113,22 @@ func (l *listener) process(ctx context.Context, m storage.Message) {
 	default:
 		err = l.invokeRenewing(ctx, &m, text)
 	}
-	if errors.Is(context.Cause(ctx), errLost) {
+	if ctx.Err() != nil {
 		return // nobody is left to settle it: it comes back when its lease ends
 	}
-	ended := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 	defer cancel()
-	if err := l.settle(ctx, m, err, ended); err != nil {
+	if err := l.settle(ctx, m, err); err != nil {
 		log.Warn().Err(err).Msg("the message could not be settled, and comes back when its lease ends")
 	}
 }
 
 // settle deletes a message whose function succeeded. A failed one is made visible
-// again after visibilityTimeout or, the last time, moved to the poison queue. When
-// the host is stopping, a message is handed back at once.
-func (l *listener) settle(ctx context.Context, m storage.Message, failure error, stopping bool) error {
+// again after visibilityTimeout or, the last time, moved to the poison queue.
+func (l *listener) settle(ctx context.Context, m storage.Message, failure error) error {
 	switch {
 	case failure == nil:
 		return taken(l.queue.Delete(ctx, m))
-	case stopping:
-		_, err := l.queue.Update(ctx, m, 0)
-		return taken(err)
 	case l.poison == nil:
 		return nil // stays hidden for its lease: no fast endless loop
 	case m.DequeueCount < l.options.MaxDequeue:

@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"tablesweep/internal/host/app"
@@ -9,24 +11,108 @@ import (
 )
 
 // lateness is how late a timer may fire before its function is told that it is
-// past due. The real host tells it after a restart; here it happens when the machine
-// has slept.
+// past due.
 const lateness = time.Second
 
-// keepTimer fires one function's timer until ctx ends. There is one for the whole
-// host, whatever the number of instances, and it never runs twice at a time: so the
-// real host's singleton lock has it.
-func (h *Host) keepTimer(ctx context.Context, f app.Function) {
-	t := f.Timer
+// timer keeps one function's schedule. There is one for the whole host, whatever the
+// number of instances, and one host of all on the same storage keeps it; it never runs
+// twice at a time.
+type timer struct {
+	host     *Host
+	function app.Function
+	lease    *lease // nil without storage
+
+	mu     sync.Mutex // guards status
+	status envelope.Status
+}
+
+// keepTimer fires one function's timer until ctx ends. work bounds what it runs.
+func (h *Host) keepTimer(ctx, work context.Context, f app.Function) {
+	t := &timer{host: h, function: f, lease: h.leaseOf(f)}
+	if t.lease == nil {
+		t.fireAll(ctx, work)
+		return
+	}
+	log := h.options.Log.With().Str("function", f.Name).Logger()
+	for ctx.Err() == nil {
+		status, err := t.lease.take(ctx, nil)
+		switch {
+		case errors.Is(err, errHeld):
+			log.Debug().Msg("another host keeps the timer")
+			sleep(ctx, t.lease.lasts)
+			continue
+		case err != nil && ctx.Err() == nil:
+			log.Warn().Err(err).Msg("can't get the timer's lease")
+			sleep(ctx, storagePause)
+			continue
+		}
+		t.status = status
+		log.Debug().Msg("this host keeps the timer")
+		holding, lost := context.WithCancel(ctx)
+		var renewing sync.WaitGroup
+		renewing.Go(func() { t.renew(holding, lost) })
+		t.fireAll(holding, work)
+		lost()
+		renewing.Wait()
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(work), settling)
+	defer cancel()
+	if err := t.lease.release(last, t.state()); err != nil && !errors.Is(err, errHeld) {
+		log.Debug().Err(err).Msg("the timer's lease was not released, and lapses")
+	}
+}
+
+// leaseOf returns the lease of a function's timer, nil without storage.
+func (h *Host) leaseOf(f app.Function) *lease {
+	if h.own == nil {
+		return nil
+	}
+	return &lease{table: h.own.Table(timerTable), name: f.Name, holder: h.id, lasts: h.options.TimerLease}
+}
+
+// renew keeps the lease until ctx ends, and calls lost when it is another's or may be.
+func (t *timer) renew(ctx context.Context, lost func()) {
+	defer lost()
+	for last := time.Now(); time.Since(last) < t.lease.lasts; {
+		sleep(ctx, t.lease.lasts/2)
+		if ctx.Err() != nil {
+			return
+		}
+		status := t.state()
+		_, err := t.lease.take(ctx, &status)
+		if errors.Is(err, errHeld) {
+			return
+		}
+		if err == nil {
+			last = time.Now()
+		}
+	}
+}
+
+func (t *timer) state() envelope.Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status
+}
+
+// fireAll fires the timer until ctx ends, at once if its time has passed while no host
+// kept it.
+func (t *timer) fireAll(ctx, work context.Context) {
+	trigger := t.function.Timer
 	// Without Round, Go would count running time only, and the machine may sleep.
 	now := time.Now().Round(0)
-	status := envelope.Status{Next: t.Schedule.Next(now)}
-	if t.RunOnStartup {
-		h.fire(ctx, f, status, false)
-		status = envelope.Status{Last: now, Next: t.Schedule.Next(now), Updated: now}
+	status := t.state()
+	if status.Next.IsZero() || !trigger.UseMonitor {
+		status.Next = trigger.Schedule.Next(now)
 	}
-	for {
-		free := time.Now().Round(0) // of the run before
+	if trigger.RunOnStartup {
+		t.fire(work, status, false)
+		status = envelope.Status{Last: now, Next: trigger.Schedule.Next(now), Updated: now}
+	}
+	for free := (time.Time{}); ; { // since when the run before is over
+		t.mu.Lock()
+		t.status = status
+		t.mu.Unlock()
 		for wait := time.Until(status.Next); wait > 0 && ctx.Err() == nil; wait = time.Until(status.Next) {
 			sleep(ctx, min(wait, 10*time.Second))
 		}
@@ -38,17 +124,18 @@ func (h *Host) keepTimer(ctx context.Context, f app.Function) {
 		if free.After(due) {
 			due = free // times that fell into the run before come to one run now
 		}
-		h.fire(ctx, f, status, now.Sub(due) > lateness)
-		status = envelope.Status{Last: now, Next: t.Schedule.Next(now), Updated: now}
+		t.fire(work, status, now.Sub(due) > lateness)
+		status = envelope.Status{Last: now, Next: trigger.Schedule.Next(now), Updated: now}
+		free = time.Now().Round(0)
 	}
 }
 
 // fire runs a timer's function on one instance. Failures don't stop the schedule.
-func (h *Host) fire(ctx context.Context, f app.Function, status envelope.Status, pastDue bool) {
-	v := h.pick().newInvocation(f)
+func (t *timer) fire(ctx context.Context, status envelope.Status, pastDue bool) {
+	v := t.host.pick().newInvocation(t.function)
 	known := &status
-	if !f.Timer.UseMonitor {
+	if !t.function.Timer.UseMonitor {
 		known = nil
 	}
-	_, _ = v.invoke(ctx, envelope.Timer(v.envelope(), f.Timer.Schedule.Interval(), known, pastDue)) // logs its failure
+	_, _ = v.invoke(ctx, envelope.Timer(v.envelope(), t.function.Timer.Schedule.Interval(), known, pastDue)) // logs its failure
 }

@@ -15,7 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/host/app"
+	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/storage"
 )
 
 // handlerFunc is a handler without a process: it answers invocations of an instance
@@ -87,7 +91,7 @@ func ticks(t *testing.T, trigger app.TimerTrigger, during time.Duration, takes f
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), during)
 	defer cancel()
-	h.keepTimer(ctx, app.Function{Name: "Tick", Binding: "timer", Timer: &trigger})
+	h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &trigger})
 	return list
 }
 
@@ -152,7 +156,7 @@ func TestTimerGoesOn(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour+time.Second)
 		defer cancel()
-		h.keepTimer(ctx, app.Function{Name: "Tick", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *")}})
+		h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *")}})
 		if runs != 60 {
 			t.Errorf("%d runs in an hour, want 60", runs)
 		}
@@ -197,4 +201,72 @@ func TestHangsWithoutAnswer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leased makes a host with one instance that shares an account with others.
+func leased(account *storage.Account, id string, f handlerFunc) *Host {
+	h := newTestHost(app.App{}, 1, f)
+	h.id, h.own, h.options.TimerLease = id, account, timerLeaseFor
+	return h
+}
+
+// TestTimerLease: of several hosts on one storage one keeps a timer; another takes over at
+// once when it ends in good order, and knows what was done.
+func TestTimerLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, account := emulatortest.NewAccount(t, emulator.Options{})
+		start := time.Now()
+		var mu sync.Mutex
+		var runs []string
+		f := app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *"), UseMonitor: true}}
+		var hosts sync.WaitGroup
+		for i, id := range []string{"a", "b", "c"} {
+			h := leased(account, id, func(*http.Request) (string, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				runs = append(runs, fmt.Sprintf("%d %s", time.Since(start)/time.Second, id))
+				return "{}", nil
+			})
+			ctx, stop := context.WithTimeout(t.Context(), 150*time.Second+time.Duration(i)*10*time.Minute)
+			defer stop()
+			time.Sleep(time.Second)
+			hosts.Go(func() { h.keepTimer(ctx, t.Context(), f) })
+		}
+		time.Sleep(5*time.Minute + 30*time.Second)
+		mu.Lock()
+		got := runs
+		mu.Unlock()
+		// a ends after 151 s; b asks once a minute from second 2 on.
+		if diff := cmp.Diff([]string{"60 a", "120 a", "182 b", "240 b", "300 b"}, got); diff != "" {
+			t.Errorf("runs (-want +got):\n%s", diff)
+		}
+		hosts.Wait()
+	})
+}
+
+// TestTimerOfLostHost: the lease of a host that was killed lapses after a minute, and the
+// time that was missed is made up for.
+func TestTimerOfLostHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, account := emulatortest.NewAccount(t, emulator.Options{})
+		start := time.Now()
+		dead := lease{table: account.Table(timerTable), name: "Tick", holder: "dead", lasts: timerLeaseFor}
+		if _, err := dead.take(t.Context(), &envelope.Status{Last: start, Next: start.Add(30 * time.Second), Updated: start}); err != nil {
+			t.Fatal(err)
+		}
+		var runs []string
+		h := leased(account, "alive", func(r *http.Request) (string, error) {
+			body, _ := io.ReadAll(r.Body)
+			runs = append(runs, fmt.Sprintf("%d %v", time.Since(start)/time.Second, strings.Contains(string(body), `"IsPastDue":true`)))
+			return "{}", nil
+		})
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer stop()
+		h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "30 * * * * *"), UseMonitor: true}})
+		if diff := cmp.Diff([]string{"60 true", "90 false", "150 false"}, runs); diff != "" {
+			t.Errorf("runs, second and whether past due (-want +got):\n%s", diff)
+		}
+	})
 }

@@ -16,6 +16,7 @@ const day = 24 * time.Hour
 // app to some functions, or nil.
 func (a *App) readHost(data []byte, x expander, p *problems) []string {
 	o := parseObject("host.json", data, p)
+	o.setting = x.setting
 	if v := o.text("version", ""); v != "2.0" {
 		p.addf(`host.json: version must be "2.0", not %q`, v)
 	}

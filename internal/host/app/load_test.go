@@ -123,6 +123,27 @@ func TestLoadEverything(t *testing.T) {
 	}
 }
 
+// TestSettingsReplaceHostJSON: any type of field, there or not; a wrong one is reported.
+func TestSettingsReplaceHostJSON(t *testing.T) {
+	t.Parallel()
+	settings := map[string]string{
+		"AzureFunctionsJobHost__extensions__queues__maxPollingInterval":   "00:00:02",
+		"AzureFunctionsJobHost__extensions__queues__batchSize":            "3",
+		"AzureFunctionsJobHost__customHandler__enableProxyingHttpRequest": "true",
+		"AzureFunctionsJobHost__functionTimeout":                          "00:01:00",
+	}
+	got := load(t, files(strings.Replace(plainHost, `"customHandler"`, `"extensions":{"queues":{"batchSize":7}},"customHandler"`, 1), plainQueue), settings)
+	if got.Queues.MaxPolling != 2*time.Second || got.Queues.BatchSize != 3 || !got.Handler.Proxy || got.FunctionTimeout != time.Minute {
+		t.Errorf("loaded %+v", got)
+	}
+	_, err := app.Load(files(plainHost, plainQueue), func(name string) string {
+		return map[string]string{"AzureFunctionsJobHost__extensions__queues__batchSize": "many"}[name]
+	})
+	if err == nil || !strings.Contains(err.Error(), "extensions.queues.batchSize must be a whole number, not many") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestLoadReportsEverythingWrong(t *testing.T) {
 	t.Parallel()
 	fsys := files(`{

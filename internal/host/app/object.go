@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -25,6 +26,8 @@ type object struct {
 	fields   map[string]json.RawMessage
 	names    map[string]string // as written
 	problems *problems
+	// setting returns the setting that replaces a field, if there is one; nil for none.
+	setting func(name string) string
 }
 
 func parseObject(place string, data []byte, p *problems) *object {
@@ -40,9 +43,30 @@ func parseObject(place string, data []byte, p *problems) *object {
 	return o
 }
 
+// overridePrefix begins the names of settings that replace fields of host.json, such as
+// AzureFunctionsJobHost__extensions__queues__batchSize. (Microsoft Learn, "host.json
+// reference for Azure Functions", Override host.json values)
+const overridePrefix = "AzureFunctionsJobHost__"
+
+// override returns the setting that replaces a field, as JSON for v.
+func (o *object) override(name string, v any) (json.RawMessage, bool) {
+	if o.setting == nil {
+		return nil, false
+	}
+	place := strings.TrimPrefix(strings.TrimPrefix(o.at(name), "host.json"), ": ")
+	text := o.setting(overridePrefix + strings.ReplaceAll(place, ".", "__"))
+	if _, isText := v.(*string); isText && text != "" {
+		return json.RawMessage(strconv.Quote(text)), true
+	}
+	return json.RawMessage(text), text != ""
+}
+
 // take decodes a field into v and reports whether it was there and decodable.
 func (o *object) take(name, want string, v any) bool {
 	raw, ok := o.fields[strings.ToLower(name)]
+	if text, replaced := o.override(name, v); replaced {
+		raw, ok = text, true
+	}
 	delete(o.fields, strings.ToLower(name))
 	if !ok || string(raw) == "null" {
 		return false
@@ -107,7 +131,9 @@ func (o *object) object(name string) *object {
 	if !o.take(name, "an object", &raw) {
 		raw = json.RawMessage("{}")
 	}
-	return parseObject(o.at(name), raw, o.problems)
+	child := parseObject(o.at(name), raw, o.problems)
+	child.setting = o.setting
+	return child
 }
 
 // ignore marks fields that do not matter here.

@@ -1,0 +1,94 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+// The real host leases a blob for each timer, for a minute at a time, and asks for one
+// that another has once a minute. (SingletonOptions of the WebJobs SDK) Embedded storage
+// has no blobs, so that the lease here is a row.
+const (
+	timerTable    = "azurewebjobshosts"
+	timerPosition = "timers" // the rows' partition
+	timerLeaseFor = time.Minute
+	// storagePause is the wait for storage that is away.
+	storagePause = 5 * time.Second
+)
+
+// lease is the right to keep a timer, which one of all hosts on a storage account has,
+// and the schedule's state, which is handed down with it. The service's clock counts.
+type lease struct {
+	table  *storage.Table
+	name   string // the function's
+	holder string // this host
+	lasts  time.Duration
+}
+
+// errHeld means that another host has the lease.
+var errHeld = errors.New("another host has the timer's lease")
+
+// take takes or renews the lease and returns the schedule's state; the error is [errHeld]
+// if another host has it. update, if it is not nil, is the new state.
+func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Status, error) {
+	partition, at := timerPosition, &scan.Bound{Key: l.name}
+	page, err := l.table.Query(ctx, storage.Query{Range: scan.Range{Partition: &partition, Low: at, High: at}})
+	if storage.NotFound(err) {
+		if err = l.table.Create(ctx); err == nil {
+			page, err = storage.Page{}, nil
+		}
+	}
+	if err != nil {
+		return envelope.Status{}, err
+	}
+	op := storage.Op{Kind: storage.Insert}
+	var status envelope.Status
+	if len(page.Entities) > 0 {
+		row := page.Entities[0]
+		holder := row.Get("Holder")
+		if holder != l.holder && holder != "" && page.Date.Sub(row.Timestamp) < l.lasts {
+			return envelope.Status{}, errHeld
+		}
+		op = storage.Op{Kind: storage.Replace, IfMatch: row.ETag}
+		status = envelope.Status{Last: row.Time("Last"), Next: row.Time("Next"), Updated: row.Time("Updated")}
+	}
+	if update != nil {
+		status = *update
+	}
+	op.Entity = l.row(l.holder, status)
+	err = l.table.Write(ctx, op)
+	if storage.HasCode(err, "EntityAlreadyExists", "UpdateConditionNotSatisfied") {
+		return envelope.Status{}, errHeld
+	}
+	return status, err
+}
+
+// release lets others have the lease at once, as a host does that ends in good order.
+func (l lease) release(ctx context.Context, status envelope.Status) error {
+	if _, err := l.take(ctx, nil); err != nil {
+		return err
+	}
+	return l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: l.row("", status)})
+}
+
+func (l lease) row(holder string, s envelope.Status) storage.Entity {
+	e := storage.Entity{
+		Key:        key.Key{Partition: timerPosition, Row: l.name},
+		Properties: []storage.Property{storage.StringProperty("Holder", holder)},
+	}
+	for _, t := range []struct {
+		name string
+		at   time.Time
+	}{{"Last", s.Last}, {"Next", s.Next}, {"Updated", s.Updated}} {
+		if !t.at.IsZero() {
+			e.Properties = append(e.Properties, storage.TimeProperty(t.name, t.at))
+		}
+	}
+	return e
+}
