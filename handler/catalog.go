@@ -27,7 +27,8 @@ log. Which catalog a command is about is said by
 Index keys are field names, separated by commas, such as eid,npi,ssn:digits. Their
 case makes no difference in values, unless a name ends with :exact; with :digits the
 digits alone count. The row key is the field by which the records of one identifier are
-sorted; timestamp:newest puts the newest first.`
+sorted; timestamp:newest puts the newest first, wage:number sorts numbers, and
+wage:number:desc puts the greatest first.`
 
 const catalogConnectionHelp = `A connection is the name of a setting in the environment that holds a connection
 string; or a connection string, UseDevelopmentStorage=true for Azurite, or
@@ -42,7 +43,7 @@ type catalogFlags struct {
 func catalogCommand() *cobra.Command {
 	c := &cobra.Command{Use: "catalog", Short: "Keep records and find them by any of several identifiers", Long: catalogHelp, Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("say what to do with the catalog: insert, query, delete, changes, recover or check")
+			return usagef("say what to do with the catalog: insert, query, patch, delete, changes, recover or check")
 		}}
 	var f catalogFlags
 	flags := c.PersistentFlags()
@@ -52,7 +53,7 @@ func catalogCommand() *cobra.Command {
 	flags.StringVar(&f.indexKeys, "index-keys", "", "the index keys, such as eid,npi,ssn:digits")
 	flags.StringVar(&f.rowKey, "row-key", "", "the field that sorts records, such as lastname")
 	flags.StringVar(&f.wal, "wal", "", "the table of the log")
-	c.AddCommand(catalogInsertCommand(&f), catalogQueryCommand(&f), catalogDeleteCommand(&f), catalogChangesCommand(&f),
+	c.AddCommand(catalogInsertCommand(&f), catalogQueryCommand(&f), catalogPatchCommand(&f), catalogDeleteCommand(&f), catalogChangesCommand(&f),
 		catalogRecoverCommand(&f), catalogCheckCommand(&f))
 	return c
 }

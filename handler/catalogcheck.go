@@ -44,7 +44,7 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 			for i, ch := range changes {
 				items[i] = ch
 			}
-			return p.print(c, "changes", items, next)
+			return p.print(c, "changes", items, nil, next)
 		})
 	}
 	return c

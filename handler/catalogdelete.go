@@ -27,6 +27,7 @@ type catalogDeleteOptions struct {
 	*catalogFlags
 	selection
 	dryRun, yes, json bool
+	ifMatch           string
 }
 
 func catalogDeleteCommand(f *catalogFlags) *cobra.Command {
@@ -43,6 +44,7 @@ func catalogDeleteCommand(f *catalogFlags) *cobra.Command {
 	flags.BoolVar(&o.dryRun, "dry-run", false, "delete nothing; count the records")
 	flags.BoolVar(&o.yes, "yes", false, "don't ask")
 	flags.BoolVar(&o.json, "json", false, "print the number as JSON")
+	flags.StringVar(&o.ifMatch, "if-match", "", ifMatchUsage+"; there must be one record only")
 	return c
 }
 
@@ -63,7 +65,7 @@ func runCatalogDelete(c *cobra.Command, o catalogDeleteOptions, args []string) e
 				return err
 			}
 		}
-		n, err := cat.Delete(ctx, q)
+		n, err := cat.Delete(ctx, q, matching(o.ifMatch))
 		if err != nil {
 			return asUsage(err)
 		}

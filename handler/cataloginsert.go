@@ -22,7 +22,7 @@ import (
 const catalogInsertHelp = `Insert records: JSON objects, given as arguments or, one a line, in a file or on stdin.
 
 Each record's line is printed with what became of it: inserted, unchanged if it was
-there already with the same contents, replaced with --replace, or refused. One that
+there already with the same contents, replaced with --upsert, or refused. One that
 is refused is told on stderr with the reason, and stops no other: such as one that is
 there with other contents. Records are written several at once, those with the same first
 index key one after the other. What was interrupted can be run again.
@@ -31,14 +31,16 @@ index key one after the other. What was interrupted can be run again.
 
 const catalogInsertExamples = `  handler catalog insert '{"eid":"F314","npi":1414213562,"lastname":"Faux"}'
   handler catalog insert --file people.jsonl
-  handler catalog insert --replace --json < people.jsonl`
+  handler catalog insert --upsert --json < people.jsonl
+  handler catalog insert --upsert --if-match '"17"' '{"eid":"F314","npi":1414213562,"lastname":"Faux"}'`
 
 // insertOptions are the flags of the command catalog insert.
 type insertOptions struct {
 	*catalogFlags
-	file, once    string
-	replace, json bool
-	workers       int
+	file, once   string
+	upsert, json bool
+	ifMatch      string
+	workers      int
 }
 
 func catalogInsertCommand(f *catalogFlags) *cobra.Command {
@@ -53,7 +55,8 @@ func catalogInsertCommand(f *catalogFlags) *cobra.Command {
 	flags := c.Flags()
 	flags.StringVar(&o.file, "file", "", "file with a record a line; - is stdin, which is read if there are no records among the arguments")
 	flags.StringVar(&o.once, "idempotency-key", "", "of a single record: with the same key and record, nothing is done for a day")
-	flags.BoolVar(&o.replace, "replace", false, "put each record in the place of the one with the same first index key, which must be there")
+	flags.BoolVar(&o.upsert, "upsert", false, "replace what is there with the same index values and row key")
+	flags.StringVar(&o.ifMatch, "if-match", "", ifMatchUsage+"; with --upsert and a single record")
 	flags.BoolVar(&o.json, "json", false, "print a JSON object for each record")
 	flags.IntVar(&o.workers, "workers", 16, "most records under way at once")
 	return c
@@ -63,8 +66,10 @@ func runCatalogInsert(c *cobra.Command, o insertOptions, args []string) error {
 	switch {
 	case o.workers < 1:
 		return usagef("--workers is %d, want at least 1", o.workers)
-	case o.once != "" && (len(args) != 1 || o.replace):
+	case o.once != "" && (len(args) != 1 || o.upsert):
 		return usagef("--idempotency-key is for inserting one record, given as an argument")
+	case o.ifMatch != "" && (len(args) != 1 || !o.upsert):
+		return usagef("--if-match is for --upsert of one record, given as an argument")
 	case len(args) > 0 && o.file != "":
 		return usagef("records are arguments or in a --file, not both")
 	}
@@ -124,7 +129,8 @@ type outcome struct {
 	Line    int    `json:"line"`
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
-	err     error  // not about this record alone
+	catalog.Meta
+	err error // not about this record alone
 }
 
 // refusedRecords ends a command that is done but for some records.
@@ -203,40 +209,44 @@ func (in *inserter) start(ctx context.Context, most int) (workers []chan begun, 
 func (in *inserter) begin(l inputLine, workers []chan begun) begun {
 	r, err := record.Parse(l.text)
 	b := begun{line: l.number, record: r, done: make(chan outcome, 1)}
+	first := ""
+	if err == nil {
+		first, err = in.First(r)
+	}
 	if err != nil {
-		b.done <- outcomeOf("", err)
+		b.done <- outcomeOf(catalog.Written{}, err)
 		return b
 	}
-	first := in.Schema.Keys[0].Field
-	value := ""
-	for _, f := range r.Fields {
-		if strings.EqualFold(f.Name, first) {
-			value, _ = r.Get(f.Name)
-		}
-	}
-	partition, _, _ := in.Schema.Partition(first, value) // a wrong one is refused by the catalog
-	workers[index.Shard(partition, len(workers))] <- b
+	workers[index.Shard(first, len(workers))] <- b
 	return b
 }
 
 func (in *inserter) write(ctx context.Context, r record.Record) outcome {
-	write, verb := func() (bool, error) { return in.Insert(ctx, r, in.options.once) }, "inserted"
-	if in.options.replace {
-		write, verb = func() (bool, error) { return in.Replace(ctx, r, nil) }, "replaced"
+	if in.options.upsert {
+		return outcomeOf(in.Put(ctx, r, matching(in.options.ifMatch)))
 	}
-	changed, err := write()
-	if !changed {
-		verb = "unchanged"
-	}
-	return outcomeOf(verb, err)
+	return outcomeOf(in.Insert(ctx, r, in.options.once))
 }
 
+const ifMatchUsage = "only if the record has this ETag, or * for any"
+
+// matching returns the condition that the flag --if-match names, if it is given.
+func matching(etag string) (on catalog.Condition) {
+	if etag != "" {
+		on.Match = []string{etag}
+	}
+	return on
+}
+
+// verbs says what became of a record.
+var verbs = map[catalog.Outcome]string{catalog.Created: "inserted", catalog.Replaced: "replaced", catalog.Unchanged: "unchanged"}
+
 // outcomeOf tells errors that are about one record from others.
-func outcomeOf(verb string, err error) outcome {
+func outcomeOf(done catalog.Written, err error) outcome {
 	var p *problem.Error
 	switch {
 	case err == nil:
-		return outcome{Outcome: verb}
+		return outcome{Outcome: verbs[done.Outcome], Meta: done.Meta}
 	case errors.As(err, &p) && problem.Status(err) < 500:
 		return outcome{Outcome: "refused", Reason: err.Error()}
 	}

@@ -66,7 +66,7 @@ func TestInsertKeepsTheOrderOfARecord(t *testing.T) {
 		last[who] = n
 		fmt.Fprintf(&input, "{\"eid\":\"%s%d\",\"at\":\"x\",\"n\":%d}\n", []string{"person", "PERSON"}[n%2], who, n)
 	}
-	in.options.replace = true
+	in.options.upsert = true
 	if err := in.run(t.Context(), strings.NewReader(input.String())); err != nil {
 		t.Fatal(err)
 	}

@@ -116,13 +116,13 @@ func TestCatalogInTheApp(t *testing.T) {
 		faux   = `{"eid":"F314","lastname":"O'Hara/Łódź","npi":1414213562,"score":3.0,"ssn":"123-45-6789"}`
 		moved  = `{"eid":"F314","lastname":"O'Hara/Łódź","npi":7}`
 	)
-	all := func(records string) string { return `{"records":[` + records + `]}` }
+	all := func(records string) string { return `{"records":[` + records + `],"meta":[` }
 	a.call(t, "POST", people, nil, faux, 201, faux)
 	a.call(t, "POST", people, nil, faux, 200, faux)
 	for key, value := range map[string]string{"eid": "f314", "NPI": "1414213562", "ssn": "123 45 6789"} {
 		a.call(t, "GET", people, url.Values{key: {value}, "row_from": {"o'hara/ł"}}, "", 200, all(faux))
 	}
-	a.call(t, "PUT", people, nil, moved, 200, moved)
+	a.call(t, "PUT", people, url.Values{"eid": {"F314"}}, moved, 200, moved)
 	a.call(t, "GET", people, url.Values{"npi": {"7"}}, "", 200, all(moved))
 	a.call(t, "GET", people, url.Values{"ssn": {"123456789"}}, "", 200, all(""))
 	a.call(t, "POST", people, nil, strings.Replace(moved, "7}", `7,"x":1}`, 1), 409, `{"title":"Conflict","status":409,`)

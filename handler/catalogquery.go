@@ -55,12 +55,16 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints what was found, items under that name, and the cursor.
-func (p *page) print(c *cobra.Command, name string, items []any, cursor string) error {
+// print prints what was found, items under that name, their ids and ETags if they are
+// records, and the cursor.
+func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.Meta, cursor string) error {
 	out := json.NewEncoder(c.OutOrStdout())
 	out.SetEscapeHTML(false)
 	if p.json {
 		answer := map[string]any{name: append([]any{}, items...)}
+		if meta != nil {
+			answer["meta"] = meta
+		}
 		if cursor != "" {
 			answer["cursor"] = cursor
 		}
@@ -119,7 +123,7 @@ func runCatalogQuery(c *cobra.Command, o catalogQueryOptions, args []string) err
 		for i, r := range found.Records {
 			items[i] = r
 		}
-		return o.print(c, "records", items, found.Cursor)
+		return o.print(c, "records", items, found.Meta, found.Cursor)
 	})
 }
 

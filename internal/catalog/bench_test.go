@@ -41,12 +41,12 @@ func TestTransactions(t *testing.T) {
 			{"query", 1, func() error { _, err := c.Find(t.Context(), by("ssn", "123450001")); return err }},
 			// Head; heads of the first key; head to be; the three rows to be; commit; a read
 			// and a write in each of three partitions; the change.
-			{"replace that moves the rows", 14, func() error { _, err := c.Replace(t.Context(), smith, nil); return err }},
-			{"replace of contents", 9, func() error { _, err := c.Replace(t.Context(), raised, nil); return err }},
-			{"delete", 10, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450000")); return err }},
+			{"replace that moves the rows", 14, func() error { _, err := c.Replace(t.Context(), smith, by("eid", "F1"), always); return err }},
+			{"replace of contents", 9, func() error { _, err := c.Put(t.Context(), raised, always); return err }},
+			{"delete", 10, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450000"), always); return err }},
 			// The query meets the row that tells where the record was before it moved, and
-			// looks whether that move is complete.
-			{"delete what has moved lately", 12, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450001")); return err }},
+			// looks whether the shard has a move to complete.
+			{"delete what has moved lately", 11, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450001"), always); return err }},
 			{"Maintain, with nothing to do", 3*shards + 1, func() error {
 				time.Sleep(time.Minute)
 				return c.Maintain(t.Context())
@@ -102,9 +102,9 @@ func TestRoundTrips(t *testing.T) {
 		}{
 			{"insertion", 2, func() error { _, err := c.Insert(t.Context(), person(t, 1), ""); return err }},
 			{"query", 1, func() error { _, err := c.Find(t.Context(), by("npi", "1000000001")); return err }},
-			{"replacement that moves the rows", 7, func() error { _, err := c.Replace(t.Context(), smith, nil); return err }},
-			{"replacement of contents", 4, func() error { _, err := c.Replace(t.Context(), raised, nil); return err }},
-			{"deletion", 5, func() error { _, err := c.Delete(t.Context(), by("npi", "1000000000")); return err }},
+			{"replacement that moves the rows", 7, func() error { _, err := c.Replace(t.Context(), smith, by("eid", "F1"), always); return err }},
+			{"replacement of contents", 4, func() error { _, err := c.Put(t.Context(), raised, always); return err }},
+			{"deletion", 5, func() error { _, err := c.Delete(t.Context(), by("npi", "1000000000"), always); return err }},
 		} {
 			if n := trips(tt.do); n != tt.want {
 				t.Errorf("a %s waits for %v requests, want %v", tt.name, n, tt.want)

@@ -2,13 +2,10 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
@@ -16,7 +13,6 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/task"
 )
 
 const (
@@ -36,10 +32,6 @@ const (
 	commitTime  = 25 * time.Second // that a commit may take
 	serviceTime = 30 * time.Second // that the service may take for a request (Microsoft Learn, "Setting timeouts for Table service operations")
 	schemaWait  = schemaTrust + commitTime + serviceTime
-
-	// maxBackground bounds the writes that are completed after their answer: with storage
-	// that is slow, each may take minutes.
-	maxBackground = 100
 
 	// maxRaces is how often a write that another has overtaken is decided anew.
 	maxRaces = 50
@@ -61,10 +53,11 @@ type Options struct {
 type Catalog struct {
 	Options
 
-	background task.Group
+	background sync.WaitGroup
 
-	mu   sync.Mutex
-	seen time.Time // when the schema was last found to be ours
+	mu    sync.Mutex
+	seen  time.Time // when the schema was last found to be ours
+	found bool      // false if there was none
 }
 
 // New returns a catalog. [Catalog.Prepare] makes it ready.
@@ -75,36 +68,21 @@ func New(o Options) *Catalog {
 	if o.KeepChanges == 0 {
 		o.KeepChanges = 30 * 24 * time.Hour
 	}
-	c := &Catalog{Options: o}
-	c.background.SetLimit(maxBackground)
-	return c
+	return &Catalog{Options: o}
 }
 
-// Close waits for what goes on after a write was answered.
-func (c *Catalog) Close() {
-	_ = c.background.Wait() // what failed is logged, and left for recovery
-}
+// Close waits for what goes on after a write or a query was answered.
+func (c *Catalog) Close() { c.background.Wait() }
 
-// later does what need not keep the caller waiting. Recovery does it if the process
-// dies first, or has too much of it under way.
-func (c *Catalog) later(ctx context.Context, do func(context.Context) error) {
-	left := func(err error) {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("entry left for recovery")
-	}
-	started := c.background.TryGo(func() error {
+// later does what need not keep the caller waiting. If the process dies first,
+// recovery does it.
+func (c *Catalog) later(ctx context.Context, do func(context.Context)) {
+	c.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTime)
 		defer cancel()
-		if err := task.Do(func() error { return do(ctx) }); err != nil {
-			left(err)
-		}
-		return nil
+		do(ctx)
 	})
-	if !started {
-		left(errCrowded)
-	}
 }
-
-var errCrowded = fmt.Errorf("more than %d writes are being completed", maxBackground)
 
 // identify checks a record, and returns its identity.
 func (c *Catalog) identify(r record.Record) (index.Identity, error) {
@@ -130,12 +108,34 @@ func (c *Catalog) lookup(r record.Record) (func(field string) (string, bool), er
 		if _, twice := values[name]; twice {
 			return nil, problem.Invalidf(f.Name, "is there twice, in different case: send one of the two")
 		}
-		values[name], _ = r.Get(f.Name)
+		values[name] = keyText(r, f)
 	}
 	return func(field string) (string, bool) {
 		v, ok := values[strings.ToLower(field)]
 		return v, ok
 	}, nil
+}
+
+// keyText returns the text of a field that keys are made of. Of a number it is the same
+// however the number is spelt: the service spells it in its own way.
+func keyText(r record.Record, f record.Field) string {
+	text, _ := r.Get(f.Name)
+	switch f.Type {
+	case storage.Int32, storage.Int64, storage.Double:
+		if n, ok := index.Number(text); ok { // NaN and the infinities are none
+			return n
+		}
+	}
+	return text
+}
+
+// First returns what all records with the record's first index value share.
+func (c *Catalog) First(r record.Record) (string, error) {
+	id, err := c.identify(r)
+	if err != nil {
+		return "", err
+	}
+	return id.First(), nil
 }
 
 // writeFor returns the write of a record with the identity; the version is to be set.
@@ -165,30 +165,4 @@ func (c *Catalog) readHead(ctx context.Context, first, identity string) (*head, 
 		return nil, err
 	}
 	return headOf(row)
-}
-
-// liveHeads returns up to two heads of records that have the first index value.
-func (c *Catalog) liveHeads(ctx context.Context, first string) ([]*head, error) {
-	var live []*head
-	q := prefixQuery(shardOf(first), headPrefix+first+"|")
-	q.Top = 10 // most likely there is one
-	err := c.Log.All(ctx, q, func(p storage.Page) error {
-		for _, row := range p.Entities {
-			h, err := headOf(row)
-			if err != nil {
-				return err
-			}
-			if !h.Gone {
-				live = append(live, h)
-			}
-			if len(live) == 2 {
-				return errEnough
-			}
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return nil, err
-	}
-	return live, nil
 }

@@ -2,7 +2,10 @@ package catalog_test
 
 import (
 	"crypto/rand"
+	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,9 +25,18 @@ func TestInsertAndFind(t *testing.T) {
 	insertAndFind(t, newWorld(t, emulator.Options{}, people, "lastname"))
 }
 
-// TestOnAzurite runs the life of a record on Azurite, if there is one.
+// TestOnAzurite runs the lives of records on Azurite, if there is one.
 func TestOnAzurite(t *testing.T) {
 	t.Parallel()
+	t.Run("text", func(t *testing.T) { t.Parallel(); insertAndFind(t, onAzurite(t, people, "lastname")) })
+	for _, sort := range []string{"wage", "wage:number", "wage:number:desc"} {
+		t.Run(sort, func(t *testing.T) { t.Parallel(); livesByNumbers(t, onAzurite(t, "eid,score", sort)) })
+	}
+}
+
+// onAzurite returns an empty world on Azurite.
+func onAzurite(t *testing.T, keys, sort string) *world {
+	t.Helper()
 	const variable = "TABLESWEEP_AZURITE"
 	text := os.Getenv(variable)
 	if text == "" {
@@ -38,38 +50,115 @@ func TestOnAzurite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema, err := index.Parse(people, "lastname")
+	schema, err := index.Parse(keys, sort)
 	if err != nil {
 		t.Fatal(err)
 	}
-	insertAndFind(t, &world{TB: t, account: account, schema: schema, suffix: rand.Text()})
+	return &world{TB: t, account: account, schema: schema, suffix: rand.Text()}
+}
+
+// TestNumbersAsKeys keeps records by numbers that the service spells in its own way.
+func TestNumbersAsKeys(t *testing.T) {
+	t.Parallel()
+	for _, sort := range []string{"wage", "wage:number", "wage:number:desc"} {
+		t.Run(sort, func(t *testing.T) {
+			t.Parallel()
+			livesByNumbers(t, newWorld(t, emulator.Options{}, "eid,score", sort))
+		})
+	}
+}
+
+func livesByNumbers(t *testing.T, w *world) {
+	c := w.catalog()
+	numbers := []string{"-1e21", "-3.10", "0.0", "5e-324", "1.50e-7", "3.10", "9.50", "1e3", "9007199254740993", "1e21", "1.7976931348623157e308"}
+	for _, n := range numbers {
+		r := rec(t, `{"eid":"all","score":`+n+`,"wage":`+n+`}`)
+		if done, err := c.Insert(t.Context(), r, ""); err != nil || done.Outcome != catalog.Created {
+			t.Fatalf("%s: %v, %v", n, done, err)
+		}
+		if done, err := c.Insert(t.Context(), r, ""); err != nil || done.Outcome != catalog.Unchanged {
+			t.Errorf("%s again: %v, %v", n, done, err)
+		}
+		f, err := strconv.ParseFloat(n, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spelling := strconv.FormatFloat(f, 'e', -1, 64)
+		if n == "9007199254740993" {
+			spelling = n
+		}
+		for _, value := range []string{n, spelling} {
+			found, err := c.Find(t.Context(), by("score", value))
+			if err != nil || len(found.Records) != 1 {
+				t.Errorf("score %s: %v, %v", value, found.Records, err)
+			}
+		}
+		raised := fmt.Sprintf(`{"note":%q}`, n)
+		if done, err := c.Patch(t.Context(), []byte(raised), by("score", spelling), always); err != nil || done.Outcome != catalog.Replaced {
+			t.Errorf("patch %s: %v, %v", n, done, err)
+		}
+	}
+	c.Close()
+	if sum := w.check(c); sum.Records != len(numbers) || sum.Rows != 2*len(numbers) {
+		t.Errorf("%+v", sum)
+	}
+	found, err := c.Find(t.Context(), by("eid", "all"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, r := range found.Records {
+		n, _ := r.Get("note")
+		order = append(order, n)
+	}
+	want := slices.Clone(numbers)
+	if w.schema.Sort.Order == index.Descending {
+		slices.Reverse(want)
+	}
+	if w.schema.Sort.Order != index.Text && !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+	if w.schema.Sort.Order != index.Text {
+		few, err := c.Find(t.Context(), catalog.Query{Keys: map[string]string{"eid": "all"}, RowFrom: "3.1", RowTo: "1000.0"})
+		if err != nil || len(few.Records) != 3 {
+			t.Errorf("from 3.1 to 1000: %v, %v", few.Records, err)
+		}
+	}
+	for _, n := range numbers {
+		if deleted, err := c.Delete(t.Context(), by("score", n), always); deleted != 1 || err != nil {
+			t.Errorf("delete %s: %d, %v", n, deleted, err)
+		}
+	}
+	w.wantFound(c, by("eid", "all"))
+	c.Close()
+	w.check(c)
 }
 
 func insertAndFind(t *testing.T, w *world) {
 	c := w.catalog()
 	r := rec(t, faux)
-	created, err := c.Insert(t.Context(), r, "")
-	if err != nil || !created {
-		t.Fatal(created, err)
+	done, err := c.Insert(t.Context(), r, "")
+	if err != nil || done.Outcome != catalog.Created {
+		t.Fatal(done, err)
 	}
 	for _, q := range []catalog.Query{by("eid", "f314"), by("EID", "F314"), by("npi", "1414213562"), by("ssn", "123456789"), by("ssn", "123 45 6789")} {
 		w.wantFound(c, q, r)
 	}
 	w.wantFound(c, by("eid", "f3"))
-	if created, err = c.Insert(t.Context(), r, ""); created || err != nil {
-		t.Errorf("inserted again: %v, %v", created, err)
+	if done, err = c.Insert(t.Context(), r, ""); done.Outcome != catalog.Unchanged || err != nil {
+		t.Errorf("inserted again: %v, %v", done, err)
 	}
 	_, err = c.Insert(t.Context(), rec(t, `{"eid":"F314","lastname":"FAUX","npi":1414213562,"ssn":"123-45-6789","wage":42.50}`), "")
 	wantKind(t, err, problem.Conflict)
 	w.wantFound(c, by("eid", "f314"), r)
 	w.check(c)
-	if n, err := c.Delete(t.Context(), by("ssn", "123-45-6789")); n != 1 || err != nil {
+	if n, err := c.Delete(t.Context(), by("ssn", "123-45-6789"), always); n != 1 || err != nil {
 		t.Errorf("deleted %d, %v", n, err)
 	}
 	w.wantFound(c, by("eid", "f314"))
 	w.wantFound(c, by("ssn", "123456789"))
-	if created, err = c.Insert(t.Context(), r, ""); !created || err != nil {
-		t.Errorf("inserted after deletion: %v, %v", created, err)
+	if done, err = c.Insert(t.Context(), r, ""); done.Outcome != catalog.Created || err != nil {
+		t.Errorf("inserted after deletion: %v, %v", done, err)
 	}
 	w.wantFound(c, by("npi", "1414213562"), r)
 	slash := rec(t, `{"eid":"a'b/c%d","lastname":"O'Neil/x","npi":1}`)
@@ -78,8 +167,8 @@ func insertAndFind(t *testing.T, w *world) {
 	}
 	w.wantFound(c, by("eid", "A'B/c%D"), slash)
 	smith := rec(t, `{"eid":"F314","lastname":"Smith","ssn":"123-45-6789"}`)
-	if changed, err := c.Replace(t.Context(), smith, nil); err != nil || !changed {
-		t.Error(changed, err)
+	if done, err := c.Replace(t.Context(), smith, by("eid", "F314"), always); err != nil || done.Outcome != catalog.Replaced {
+		t.Error(done, err)
 	}
 	w.wantFound(c, by("ssn", "123456789"), smith)
 	w.wantFound(c, by("npi", "1414213562"))
@@ -112,8 +201,8 @@ func TestReplace(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := rec(t, tt.record)
-		if changed, err := c.Replace(t.Context(), r, nil); err != nil || !changed {
-			t.Fatalf("%s: %v, %v", tt.name, changed, err)
+		if done, err := c.Replace(t.Context(), r, by("eid", "1"), always); err != nil || done.Outcome != catalog.Replaced {
+			t.Fatalf("%s: %v, %v", tt.name, done, err)
 		}
 		w.wantFound(c, by("eid", "1"), r)
 		for _, email := range []string{"a@x", "b@x"} {
@@ -124,22 +213,22 @@ func TestReplace(t *testing.T) {
 			}
 		}
 	}
-	_, err := c.Replace(t.Context(), rec(t, `{"eid":"2","lastname":"Faux"}`), nil)
+	_, err := c.Replace(t.Context(), rec(t, `{"eid":"2","lastname":"Faux"}`), by("eid", "2"), always)
 	wantKind(t, err, problem.NotFound)
 	q := by("email", "a@x")
-	_, err = c.Replace(t.Context(), rec(t, `{"eid":"2","lastname":"Faux"}`), &q)
+	_, err = c.Replace(t.Context(), rec(t, `{"eid":"2","lastname":"Faux"}`), q, always)
 	wantKind(t, err, problem.Invalid)
 	second := rec(t, `{"eid":"1","email":"c@x","lastname":"Faux"}`)
 	if _, err := c.Insert(t.Context(), second, ""); err != nil {
 		t.Fatal(err)
 	}
 	third := rec(t, `{"eid":"1","email":"d@x","lastname":"Faux"}`)
-	_, err = c.Replace(t.Context(), third, nil)
+	_, err = c.Replace(t.Context(), third, by("eid", "1"), always)
 	wantKind(t, err, problem.Conflict)
-	_, err = c.Replace(t.Context(), second, &q)
+	_, err = c.Replace(t.Context(), second, q, always)
 	wantKind(t, err, problem.Conflict)
-	if changed, err := c.Replace(t.Context(), third, &q); err != nil || !changed {
-		t.Errorf("replace by selector: %v, %v", changed, err)
+	if done, err := c.Replace(t.Context(), third, q, always); err != nil || done.Outcome != catalog.Replaced {
+		t.Errorf("replace by selector: %v, %v", done, err)
 	}
 	w.wantFound(c, by("email", "a@x"))
 	w.wantFound(c, by("email", "c@x"), second)
@@ -154,25 +243,28 @@ func TestIdempotencyKey(t *testing.T) {
 		w := newWorld(t, emulator.Options{}, people, "lastname")
 		c := w.catalog()
 		r := rec(t, faux)
-		insert := func(want bool) {
+		insert := func() catalog.Written {
 			t.Helper()
-			if created, err := c.Insert(t.Context(), r, "key-1"); created != want || err != nil {
-				t.Errorf("inserted %v, %v", created, err)
+			done, err := c.Insert(t.Context(), r, "key-1")
+			if done.Outcome != catalog.Created || done.ETag == "" || err != nil {
+				t.Errorf("inserted %v, %v", done, err)
 			}
+			return done
 		}
-		insert(true)
-		insert(true)
-		if n, err := c.Delete(t.Context(), by("eid", "F314")); n != 1 || err != nil {
+		if first, again := insert(), insert(); again.Meta != first.Meta {
+			t.Errorf("the answer is %v, the first one's %v", again.Meta, first.Meta)
+		}
+		if n, err := c.Delete(t.Context(), by("eid", "F314"), always); n != 1 || err != nil {
 			t.Errorf("deleted %d, %v", n, err)
 		}
-		insert(true)
+		insert()
 		w.wantFound(c, by("eid", "F314"))
 		_, err := c.Insert(t.Context(), rec(t, `{"eid":"F314","lastname":"Smith"}`), "key-1")
 		wantKind(t, err, problem.Conflict)
 
 		time.Sleep(25 * time.Hour)
 		w.maintain(c)
-		insert(true)
+		insert()
 		w.wantFound(c, by("eid", "F314"), r)
 		w.check(c)
 	})
@@ -198,10 +290,10 @@ func TestNothingStays(t *testing.T) {
 		if _, err := c.Insert(t.Context(), rec(t, faux), "once"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Replace(t.Context(), rec(t, `{"eid":"F314","lastname":"Smith"}`), nil); err != nil {
+		if _, err := c.Replace(t.Context(), rec(t, `{"eid":"F314","lastname":"Smith"}`), by("eid", "F314"), always); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := c.Delete(t.Context(), by("eid", "F314")); n != 1 || err != nil {
+		if n, err := c.Delete(t.Context(), by("eid", "F314"), always); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		c.Close()

@@ -8,13 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/task"
 )
 
 // Finding is something that is wrong with a catalog.
@@ -136,7 +137,7 @@ func (k *checker) heads(ctx context.Context, shard string) error {
 // each calls fn for every row of the query, several at once.
 func (k *checker) each(ctx context.Context, t *storage.Table, q storage.Query, fn func(context.Context, storage.Entity) error) error {
 	return t.All(ctx, q, func(p storage.Page) error {
-		g, ctx := task.WithContext(ctx)
+		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(parallel)
 		for _, row := range p.Entities {
 			g.Go(func() error { return fn(ctx, row) })
@@ -156,7 +157,7 @@ type copyOf struct {
 // copies reads the rows where the write's record should be.
 func (c *Catalog) copies(ctx context.Context, w wal.Write) ([]copyOf, error) {
 	all := make([]copyOf, len(w.Partitions))
-	g, ctx := task.WithContext(ctx)
+	g, ctx := errgroup.WithContext(ctx)
 	for i, p := range w.Partitions {
 		g.Go(func() error {
 			at := key.Key{Partition: p, Row: w.Row}
@@ -284,11 +285,11 @@ func (k *checker) rewrite(ctx context.Context, h *head, all []copyOf) error {
 	}
 	newest := newestOf(all)
 	return k.repairing(at, "none of the record's index rows is as it was last written", func() error {
-		return unlessRaced(k.replace(ctx, h, h.First, h.Write, newest.record))
+		return unlessRaced(k.replace(ctx, h, h.Write, newest.record))
 	})
 }
 
-func unlessRaced(_, raced bool, err error) error {
+func unlessRaced(_ Written, raced bool, err error) error {
 	if raced {
 		return errRaced
 	}
@@ -305,7 +306,7 @@ func (k *checker) move(ctx context.Context, h *head, id index.Identity, r record
 	return k.repairing(key.Key{Partition: h.Partitions[0], Row: h.Row}, "the record stands where another schema wants it", func() error {
 		w := writeFor(id)
 		if shardOf(h.First) == shardOf(w.First) {
-			return unlessRaced(k.replace(ctx, h, w.First, w, r))
+			return unlessRaced(k.replace(ctx, h, w, r))
 		}
 		target, err := k.readHead(ctx, w.First, w.Identity)
 		switch {
@@ -319,7 +320,7 @@ func (k *checker) move(ctx context.Context, h *head, id index.Identity, r record
 				return err
 			}
 		}
-		_, err = k.remove(ctx, h.First, h.Identity, r)
+		_, err = k.remove(ctx, h.First, h.Identity, r, Condition{})
 		return err
 	})
 }
@@ -330,7 +331,7 @@ func (k *checker) enter(ctx context.Context, from *head, w wal.Write, r record.R
 	e.Writes = []wal.Write{w}
 	raced, err := k.commit(ctx, e, []change{{from, w, r.Hash()}})
 	if err != nil || raced {
-		return unlessRaced(false, raced, err)
+		return unlessRaced(Written{}, raced, err)
 	}
 	return k.carryOut(ctx, e)
 }

@@ -102,7 +102,7 @@ func TestRecoverSince(t *testing.T) {
 		time.Sleep(time.Hour)
 		since := time.Now()
 		changed := rec(t, `{"eid":"1","lastname":"z","npi":"7"}`)
-		if _, err := c.Replace(t.Context(), changed, nil); err != nil {
+		if _, err := c.Replace(t.Context(), changed, by("eid", "1"), always); err != nil {
 			t.Fatal(err)
 		}
 		c.Close()
@@ -157,11 +157,11 @@ func TestTakeOver(t *testing.T) {
 		for field, value := range map[string]string{"eid": "g2", "npi": "2", "ssn": "3"} {
 			w.wantFound(c, by(field, value), half)
 		}
-		if created, err := c.Insert(t.Context(), r, ""); created || err != nil {
-			t.Errorf("inserted again: %v, %v", created, err)
+		if done, err := c.Insert(t.Context(), r, ""); done.Outcome != catalog.Unchanged || err != nil {
+			t.Errorf("inserted again: %v, %v", done, err)
 		}
 		smith := rec(t, `{"eid":"F314","lastname":"Smith","npi":"1414213562","ssn":"123-45-6789"}`)
-		if _, err := c.Replace(t.Context(), smith, nil); err != nil {
+		if _, err := c.Replace(t.Context(), smith, by("eid", "F314"), always); err != nil {
 			t.Error(err)
 		}
 		w.wantFound(c, by("npi", "1414213562"), smith)
@@ -289,7 +289,7 @@ func TestRepairBringsNothingBack(t *testing.T) {
 	c := w.catalog()
 	w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"})
 	before := w.rows("People", "")
-	if n, err := c.Delete(t.Context(), by("eid", "1")); n != 1 || err != nil {
+	if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	c.Close()

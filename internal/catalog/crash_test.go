@@ -36,11 +36,11 @@ func TestEveryCrashPoint(t *testing.T) {
 			return err
 		}},
 		{"replace", old, moved, func(ctx context.Context, c *catalog.Catalog, r record.Record) error {
-			_, err := c.Replace(ctx, r, nil)
+			_, err := c.Replace(ctx, r, by("eid", "1"), always)
 			return err
 		}},
 		{"delete", old, "", func(ctx context.Context, c *catalog.Catalog, _ record.Record) error {
-			_, err := c.Delete(ctx, by("eid", "1"))
+			_, err := c.Delete(ctx, by("eid", "1"), always)
 			return err
 		}},
 	}
@@ -159,7 +159,7 @@ func TestOldEntryBringsNothingBack(t *testing.T) {
 		}
 		replay()
 		w.wantFound(c, by("eid", "F314"), rec(t, faux))
-		if n, err := c.Delete(t.Context(), by("eid", "F314")); n != 1 || err != nil {
+		if n, err := c.Delete(t.Context(), by("eid", "F314"), always); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		c.Close()

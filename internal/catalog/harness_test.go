@@ -135,3 +135,6 @@ func wantKind(t testing.TB, err error, kind problem.Kind) {
 		t.Errorf("error %v, want one of kind %d", err, kind)
 	}
 }
+
+// always is the condition of most writes.
+var always catalog.Condition

@@ -22,7 +22,7 @@ func TestIndexThatWasSetBack(t *testing.T) {
 		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x"})
 		c.Close()
 		backup := w.rows("People", "")
-		if n, err := c.Delete(t.Context(), by("eid", "1")); n != 1 || err != nil {
+		if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		c.Close()
@@ -56,7 +56,7 @@ func TestLogThatWasLost(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		if n, err := c.Delete(t.Context(), by("eid", "1")); n != 1 || err != nil {
+		if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		c.Close()
@@ -103,10 +103,10 @@ func TestLongKeys(t *testing.T) {
 				w.insertAll(c, fields)
 				fields["sort"] = "2"
 				b := rec(t, mustJSON(fields))
-				if _, err := c.Replace(t.Context(), b, nil); err != nil {
+				if _, err := c.Replace(t.Context(), b, by("k00", strings.Repeat(ch, n)), always); err != nil {
 					t.Errorf("replace: %v", err)
 				}
-				if n, err := c.Delete(t.Context(), by("k00", strings.Repeat(ch, n))); n != 1 || err != nil {
+				if n, err := c.Delete(t.Context(), by("k00", strings.Repeat(ch, n)), always); n != 1 || err != nil {
 					t.Errorf("delete: %d, %v", n, err)
 				}
 				c.Close()
@@ -133,10 +133,10 @@ func TestLargestRecord(t *testing.T) {
 	t.Log(len(fields), "fields")
 	w.insertAll(c, fields)
 	fields["sort"] = strings.Repeat("t", 500)
-	if _, err := c.Replace(t.Context(), rec(t, mustJSON(fields)), nil); err != nil {
+	if _, err := c.Replace(t.Context(), rec(t, mustJSON(fields)), by("k00", strings.Repeat("x", 507)), always); err != nil {
 		t.Errorf("replace: %v", err)
 	}
-	if n, err := c.Delete(t.Context(), by("k00", strings.Repeat("x", 507))); n != 1 || err != nil {
+	if n, err := c.Delete(t.Context(), by("k00", strings.Repeat("x", 507)), always); n != 1 || err != nil {
 		t.Errorf("delete: %d, %v", n, err)
 	}
 	c.Close()

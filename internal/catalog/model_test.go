@@ -79,8 +79,9 @@ type operation struct {
 	from, to   int64 // logical times of the call and the return
 	record     record.Record
 	query      catalog.Query
-	done       bool // acknowledged as done
-	same       bool // acknowledged as done before
+	match      string // the ETag that was demanded
+	absent     bool   // that there is no record was demanded
+	done       bool   // acknowledged as done
 	deleted    int
 	refused    problem.Kind
 	unresolved bool // nobody knows
@@ -176,32 +177,41 @@ func (m *modelRun) operate(c *catalog.Catalog, rnd *randv2.Rand) {
 	if npi, ok := o.record.Get("npi"); ok && rnd.IntN(2) == 0 {
 		o.query = by("npi", npi)
 	}
+	on := m.condition(c, rnd, &o)
+	var done catalog.Written
 	var err error
-	switch rnd.IntN(8) {
+	switch rnd.IntN(10) {
 	case 0, 1, 2:
 		o.kind = wal.Insert
 		once := ""
 		if rnd.IntN(3) == 0 {
 			once = fmt.Sprint("once-", o.n)
 		}
-		o.done, err = c.Insert(m.Context(), o.record, once)
-		o.same = !o.done && err == nil
-	case 3, 4, 5:
+		o.match, o.absent = "", false
+		done, err = c.Insert(m.Context(), o.record, once)
+	case 3, 4:
 		o.kind = wal.Replace
-		selector := &o.query
-		if rnd.IntN(2) == 0 {
-			selector = nil
-		}
-		o.done, err = c.Replace(m.Context(), o.record, selector)
-		o.same = !o.done && err == nil
-	case 6:
-		o.kind = wal.Delete
-		o.deleted, err = c.Delete(m.Context(), o.query)
-		o.done = err == nil
+		done, err = c.Put(m.Context(), o.record, on)
+	case 5, 6:
+		o.kind = wal.Replace
+		done, err = c.Replace(m.Context(), o.record, o.query, on)
 	case 7:
+		o.kind = wal.Replace
+		patch := fmt.Sprintf(`{"note":%d}`, o.n)
+		if rnd.IntN(2) == 0 {
+			patch = fmt.Sprintf(`{"note":%d,"npi":%s,"SSN":null}`, o.n, []string{"0", "1.0", "null"}[rnd.IntN(3)])
+		}
+		o.record = rec(m, fmt.Sprintf(`{"note":%d}`, o.n)) // the rest is known when it is done
+		done, err = c.Patch(m.Context(), []byte(patch), o.query, on)
+	case 8:
+		o.kind = wal.Delete
+		o.deleted, err = c.Delete(m.Context(), o.query, on)
+		done.Outcome = catalog.Replaced
+	case 9:
 		m.read(c, o.query)
 		return
 	}
+	o.done = err == nil && done.Outcome != catalog.Unchanged
 	o.to = m.clock.Add(1)
 	if err != nil {
 		o.refused = problem.Of(err).Kind
@@ -212,16 +222,32 @@ func (m *modelRun) operate(c *catalog.Catalog, rnd *randv2.Rand) {
 	m.mu.Unlock()
 }
 
+// condition returns what a write demands: most often nothing, or that a record which it
+// reads first has not changed since, or that there is none.
+func (m *modelRun) condition(c *catalog.Catalog, rnd *randv2.Rand, o *operation) catalog.Condition {
+	switch rnd.IntN(6) {
+	case 0:
+		o.absent = true
+		return catalog.Condition{Differ: []string{catalog.AnyETag}}
+	case 1, 2:
+		if found := m.read(c, o.query); len(found.Meta) > 0 {
+			o.match = found.Meta[0].ETag
+			return catalog.Condition{Match: []string{o.match}}
+		}
+	}
+	return catalog.Condition{}
+}
+
 // read checks what a query returns while others write.
-func (m *modelRun) read(c *catalog.Catalog, q catalog.Query) {
+func (m *modelRun) read(c *catalog.Catalog, q catalog.Query) catalog.Result {
 	r, err := c.Find(m.Context(), q)
 	if err != nil {
-		return // it died, or the storage was busy
+		return r // it died, or the storage was busy
 	}
 	seen := map[string]bool{}
 	for _, r := range r.Records {
 		for field, want := range q.Keys {
-			if got, _ := r.Get(field); !strings.EqualFold(got, want) {
+			if got, _ := valueOf(r, field); !strings.EqualFold(got, want) {
 				m.Errorf("%v finds %s", q, r.AppendJSON(nil))
 			}
 		}
@@ -231,22 +257,28 @@ func (m *modelRun) read(c *catalog.Catalog, q catalog.Query) {
 		}
 		seen[id] = true
 	}
+	return r
 }
 
 func (m *modelRun) identity(r record.Record) string {
 	m.Helper()
-	id, err := m.schema.Identity(func(field string) (string, bool) {
-		for _, f := range r.Fields {
-			if strings.EqualFold(f.Name, field) {
-				return r.Get(f.Name)
-			}
-		}
-		return "", false
-	})
+	id, err := m.schema.Identity(func(field string) (string, bool) { return valueOf(r, field) })
 	if err != nil {
 		m.Fatal(err)
 	}
 	return id.Hash()
+}
+
+// valueOf returns a record's value of an index key. The only number of two spellings is
+// 1, in patches.
+func valueOf(r record.Record, key string) (string, bool) {
+	for _, f := range r.Fields {
+		if strings.EqualFold(f.Name, key) {
+			v, ok := r.Get(f.Name)
+			return strings.TrimSuffix(v, ".0"), ok
+		}
+	}
+	return "", false
 }
 
 // settle recovers until nothing is left to do, by processes that die too.
@@ -275,6 +307,8 @@ type committed struct {
 	kind   wal.Kind
 	writes []wal.Write
 	record record.Record
+	place  int   // among the changes
+	before int64 // version that the record had
 }
 
 // explain replays the changes, one after the other, on a plain map, and checks that
@@ -290,12 +324,13 @@ func (m *modelRun) explain() {
 	}
 	slices.SortFunc(changes, func(a, b committed) int { return strings.Compare(b.id, a.id) })
 	versions := map[string]int64{}
-	notes := map[int64]int{} // where an operation stands among the changes
+	notes := map[int64]committed{} // by operation
 	deletions := 0
 	for i, c := range changes {
+		c.place, c.before = i, versions[c.writes[0].Identity]
 		for _, w := range c.writes {
-			if before, ok := versions[w.Identity]; ok && w.Version != before+1 {
-				m.Errorf("change %s has version %d of %s, want %d", c.id, w.Version, w.Identity, before+1)
+			if w.Version <= versions[w.Identity] {
+				m.Errorf("change %s has version %d of %s, behind %d", c.id, w.Version, w.Identity, versions[w.Identity])
 			}
 			versions[w.Identity] = w.Version
 		}
@@ -317,18 +352,18 @@ func (m *modelRun) explain() {
 			if _, twice := notes[n]; twice {
 				m.Errorf("operation %d was committed twice", n)
 			}
-			notes[n] = i
+			notes[n] = c
 		}
 	}
 	m.acknowledged(notes, deletions)
 }
 
 // acknowledged compares what writers were told with what was committed.
-func (m *modelRun) acknowledged(notes map[int64]int, deletions int) {
+func (m *modelRun) acknowledged(notes map[int64]committed, deletions int) {
 	deleted, unsure := 0, false
 	order := map[int]operation{} // by place
 	for _, o := range m.done {
-		place, there := notes[o.n]
+		c, there := notes[o.n]
 		_, noted := o.record.Get("note")
 		switch {
 		case o.kind == wal.Delete:
@@ -338,9 +373,14 @@ func (m *modelRun) acknowledged(notes map[int64]int, deletions int) {
 			m.Errorf("operation %d was acknowledged, and is lost: %+v", o.n, o)
 		case !o.done && !o.unresolved && there:
 			m.Errorf("operation %d was refused (%v), and was committed", o.n, o.refused)
+		case there && o.match != "" && o.match != fmt.Sprintf("%q", fmt.Sprint(c.before)):
+			m.Errorf("operation %d demanded version %s, and changed %d", o.n, o.match, c.before)
+		case there && o.absent && c.kind != wal.Insert:
+			m.Errorf("operation %d demanded that there is no record, and changed one", o.n)
 		}
 		if there && noted {
-			order[place] = o
+			o.record = c.record
+			order[c.place] = o
 		}
 	}
 	if deletions < deleted || deletions > deleted && !unsure {
@@ -393,11 +433,9 @@ func (m *modelRun) compare() {
 			var want []string
 			_, wanted, _ := m.schema.Partition(field, value)
 			for _, r := range m.records {
-				for _, f := range r.Fields {
-					if v, _ := r.Get(f.Name); strings.EqualFold(f.Name, field) {
-						if _, have, _ := m.schema.Partition(field, v); have == wanted {
-							want = append(want, string(r.AppendJSON(nil)))
-						}
+				if v, ok := valueOf(r, field); ok {
+					if _, have, _ := m.schema.Partition(field, v); have == wanted {
+						want = append(want, string(r.AppendJSON(nil)))
 					}
 				}
 			}

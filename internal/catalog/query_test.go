@@ -3,14 +3,23 @@ package catalog_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
 )
 
 // insertAll inserts records made of maps.
@@ -23,8 +32,8 @@ func (w *world) insertAll(c *catalog.Catalog, all ...map[string]any) []record.Re
 			w.Fatal(err)
 		}
 		r := rec(w, string(b))
-		if created, err := c.Insert(w.Context(), r, ""); err != nil || !created {
-			w.Fatalf("insert %s: %v, %v", b, created, err)
+		if done, err := c.Insert(w.Context(), r, ""); err != nil || done.Outcome != catalog.Created {
+			w.Fatalf("insert %s: %v, %v", b, done, err)
 		}
 		records = append(records, r)
 	}
@@ -102,8 +111,9 @@ func TestQueryAll(t *testing.T) {
 	c.Close() // what goes on after an answer must not count
 	w.emulator.ResetCounts()
 	w.wantFound(c, catalog.Query{Keys: map[string]string{"city": city, "kind": "ä"}, Top: 1000}, even...)
-	if n := w.emulator.Counts().TableTransactions(); n != 1 {
-		t.Errorf("%d requests for two keys, want 1", n)
+	c.Close()
+	if n := w.emulator.Counts().TableTransactions(); n > 2 {
+		t.Errorf("%d requests for two keys, want 2 at most", n)
 	}
 
 	q := catalog.Query{Keys: map[string]string{"city": city}, Top: 100}
@@ -112,7 +122,7 @@ func TestQueryAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"000", "099", "100"} { // what was read, where the cursor stands, and what comes next
-		if n, err := c.Delete(t.Context(), by("id", id)); n != 1 || err != nil {
+		if n, err := c.Delete(t.Context(), by("id", id), always); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 	}
@@ -138,6 +148,94 @@ func TestQueryAll(t *testing.T) {
 	}
 }
 
+// TestQueryBySeveralKeys reads the partitions of all keys at once: one with few rows
+// answers, however many rows the others have and however long they take.
+func TestQueryBySeveralKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, "id,npi,email", "id")
+		c := w.catalog()
+		var all []map[string]any
+		for i := range 1100 {
+			all = append(all, map[string]any{"id": fmt.Sprintf("%04d", i), "npi": "shared", "email": fmt.Sprint("e", i/5)})
+		}
+		r := w.insertAll(c, all...)
+		c.Close()
+		w.emulator.ResetCounts()
+		q := catalog.Query{Keys: map[string]string{"npi": "shared", "email": "e200"}}
+		w.wantFound(c, q, r[1000:1005]...)
+		c.Close()
+		if n := w.emulator.Counts().TableTransactions(); n > 2 {
+			t.Errorf("%d requests, want 2 at most", n)
+		}
+		// A cursor fits whichever is read.
+		q.Top = 2
+		w.wantFound(c, q, r[1000:1005]...)
+		// The shared partition doesn't answer at all.
+		held := make(chan struct{})
+		hold := func(what string) chan struct{} {
+			if strings.Contains(what, "3_npishared") {
+				return held
+			}
+			return nil
+		}
+		w.wantFound(w.gated(hold, nil), q, r[1000:1005]...)
+		close(held)
+		// None is complete: the one that comes farthest is read on.
+		both := catalog.Query{Keys: map[string]string{"npi": "SHARED", "id": "1050"}}
+		w.wantFound(c, both, r[1050])
+		start := time.Now()
+		w.wantFound(c, catalog.Query{Keys: map[string]string{"npi": "shared", "email": "nobody"}})
+		if d := time.Since(start); d > time.Second {
+			t.Errorf("no match took %v", d)
+		}
+	})
+}
+
+// TestPagesAreFilled finds a record behind more deleted ones than a page holds.
+func TestPagesAreFilled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{Latency: latency}, "id,city", "id")
+		c := w.catalog()
+		r := w.insertAll(c, map[string]any{"id": "z", "city": "Bern"})
+		c.Close()
+		// What 21,000 deletions leave.
+		tombstone := w.rows("People", "")[0].Properties
+		tombstone = slices.DeleteFunc(slices.Clone(tombstone), func(p storage.Property) bool { return !strings.HasPrefix(p.Name, "tsw_") })
+		tombstone = append(tombstone, storage.Property{Name: "tsw_gone", Type: storage.Boolean, Value: []byte("true")})
+		for from := 0; from < 21000; from += storage.MaxBatchRows {
+			b := w.account.Table("People").Batch()
+			for i := range storage.MaxBatchRows {
+				b.Add(storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "4_citybern", Row: fmt.Sprintf("a%05d:00000000", from+i)}, Properties: tombstone}})
+			}
+			if err := b.Do(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := c.Find(t.Context(), by("city", "bern"))
+		if err != nil || len(got.Records) != 1 || got.Cursor != "" || !record.Equal(got.Records[0], r[0]) {
+			t.Errorf("found %v, cursor %q, %v", got.Records, got.Cursor, err)
+		}
+		// The time is over before the page is full: the rest comes by the cursor.
+		slow := w.on(emulatortest.Open(t, w.emulator, slowTransport{w.emulator.Transport()}), nil)
+		start := time.Now()
+		got, err = slow.Find(t.Context(), by("city", "bern"))
+		if d := time.Since(start); err != nil || got.Cursor == "" || d > 12*time.Second {
+			t.Errorf("found %v, cursor %q, %v after %v", got.Records, got.Cursor, err, d)
+		}
+		w.wantFound(slow, by("city", "bern"), r...)
+	})
+}
+
+// slowTransport takes a second for each request.
+type slowTransport struct{ next policy.Transporter }
+
+func (s slowTransport) Do(r *http.Request) (*http.Response, error) {
+	time.Sleep(time.Second)
+	return s.next.Do(r)
+}
+
 // TestDeleteMany deletes more records than a page holds.
 func TestDeleteMany(t *testing.T) {
 	t.Parallel()
@@ -156,7 +254,7 @@ func TestDeleteMany(t *testing.T) {
 	if found := w.find(c, catalog.Query{Keys: map[string]string{"city": "bern"}, Top: 1000}); len(found) != n {
 		t.Errorf("%d records are found, want %d", len(found), n)
 	}
-	if deleted, err := c.Delete(t.Context(), by("city", "Bern")); deleted != n || err != nil {
+	if deleted, err := c.Delete(t.Context(), by("city", "Bern"), always); deleted != n || err != nil {
 		t.Errorf("deleted %d, %v", deleted, err)
 	}
 	w.wantFound(c, by("city", "Bern"))

@@ -126,8 +126,8 @@ func TestRepairBesideAWriter(t *testing.T) {
 		}, nil)
 		next := rec(t, `{"eid":"1","npi":"7","lastname":"x","wage":2}`)
 		g.Go(func() {
-			if changed, err := writer.Replace(t.Context(), next, nil); !changed || err != nil {
-				t.Error(changed, err)
+			if done, err := writer.Put(t.Context(), next, always); done.Outcome != catalog.Replaced || err != nil {
+				t.Error(done, err)
 			}
 			writer.Close()
 		})
@@ -163,8 +163,8 @@ func TestCheckBesideAWriter(t *testing.T) {
 		}, nil)
 		var g sync.WaitGroup
 		g.Go(func() {
-			if ok, err := writer.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), ""); !ok || err != nil {
-				t.Error(ok, err)
+			if done, err := writer.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), ""); done.Outcome != catalog.Created || err != nil {
+				t.Error(done, err)
 			}
 			writer.Close()
 		})
@@ -192,7 +192,7 @@ func TestReplacementThatMeetsAnother(t *testing.T) {
 		w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"}, map[string]any{"x": "a", "y": "other", "z": "s", "sort": "1"})
 		old := rec(t, `{"x":"a","y":"other","z":"s","sort":"1"}`)
 		c.Close()
-		_, err := c.Replace(t.Context(), rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`), nil)
+		_, err := c.Replace(t.Context(), rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`), by("x", "a"), always)
 		wantKind(t, err, problem.Conflict)
 		c.Close()
 		for range 3 {
@@ -224,9 +224,9 @@ func TestWithdrawnInsertionTriedAgain(t *testing.T) {
 	second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
 	_, err := c.Insert(t.Context(), second, "key")
 	wantKind(t, err, problem.Conflict)
-	created, err := c.Insert(t.Context(), second, "key")
-	if created || err == nil {
-		t.Errorf("tried again: created %v, %v; the catalog finds %v", created, err, w.find(c, by("x", "a")))
+	done, err := c.Insert(t.Context(), second, "key")
+	if err == nil {
+		t.Errorf("tried again: %v, %v; the catalog finds %v", done, err, w.find(c, by("x", "a")))
 	}
 }
 
@@ -237,7 +237,7 @@ func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
 		w := newWorld(t, emulator.Options{}, "x,y,z", "sort")
 		c := w.catalog()
 		w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"})
-		if n, err := c.Delete(t.Context(), by("x", "a|b")); n != 1 || err != nil {
+		if n, err := c.Delete(t.Context(), by("x", "a|b"), always); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		c.Close()
@@ -267,13 +267,13 @@ func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
 			t.Log(err)
 		}
 		// Another writer finds the record there, and completes it: nothing is in its way.
-		if ok, err := c.Insert(t.Context(), second, ""); ok || err != nil {
-			t.Error(ok, err)
+		if done, err := c.Insert(t.Context(), second, ""); done.Outcome != catalog.Unchanged || err != nil {
+			t.Error(done, err)
 		}
 		// A third one replaces its contents.
 		third := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1","wage":1}`)
-		if ok, err := c.Replace(t.Context(), third, nil); !ok || err != nil {
-			t.Error(ok, err)
+		if done, err := c.Put(t.Context(), third, always); done.Outcome != catalog.Replaced || err != nil {
+			t.Error(done, err)
 		}
 		w.wantFound(c, by("x", "a"), third)
 		close(release)
@@ -293,7 +293,7 @@ func TestRecoverBesideClearing(t *testing.T) {
 			c := w.catalog()
 			fields := map[string]any{"eid": "1", "npi": "7", "lastname": "x"}
 			r := w.insertAll(c, fields)
-			if n, err := c.Delete(t.Context(), by("eid", "1")); n != 1 || err != nil {
+			if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 			c.Close()
@@ -344,8 +344,8 @@ func TestCommitDuringChangeOfSchema(t *testing.T) {
 		var g sync.WaitGroup
 		var acked bool
 		g.Go(func() {
-			var err error
-			acked, err = slow.Insert(t.Context(), r, "")
+			_, err := slow.Insert(t.Context(), r, "")
+			acked = err == nil
 			t.Log("the slow writer is told", acked, err)
 			slow.Close()
 		})
@@ -372,7 +372,7 @@ func TestClockAheadDatesNobodyElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		wrong.Close()
-		if _, err := c.Replace(t.Context(), rec(t, `{"eid":"1","lastname":"x","wage":1}`), nil); err != nil {
+		if _, err := c.Put(t.Context(), rec(t, `{"eid":"1","lastname":"x","wage":1}`), always); err != nil {
 			t.Fatal(err)
 		}
 		w.insertAll(c, map[string]any{"eid": "2", "lastname": "x"})
@@ -397,10 +397,10 @@ func TestReplaceBySelectorTwice(t *testing.T) {
 	w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x"})
 	q := by("npi", "7")
 	r := rec(t, `{"eid":"1","npi":"8","lastname":"x"}`)
-	if ok, err := c.Replace(t.Context(), r, &q); !ok || err != nil {
-		t.Fatal(ok, err)
+	if done, err := c.Replace(t.Context(), r, q, always); done.Outcome != catalog.Replaced || err != nil {
+		t.Fatal(done, err)
 	}
-	if _, err := c.Replace(t.Context(), r, &q); err != nil {
+	if _, err := c.Replace(t.Context(), r, q, always); err != nil {
 		t.Errorf("again: %v", err)
 	}
 }
@@ -413,17 +413,17 @@ func TestSelectorBehindTombstones(t *testing.T) {
 	for i := range 45 {
 		w.insertAll(c, map[string]any{"eid": fmt.Sprint("d", i), "city": "Bern", "lastname": fmt.Sprintf("a%02d", i)})
 	}
-	if n, err := c.Delete(t.Context(), by("city", "Bern")); n != 45 || err != nil {
+	if n, err := c.Delete(t.Context(), by("city", "Bern"), always); n != 45 || err != nil {
 		t.Fatal(n, err)
 	}
 	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "z"})
 	q := by("city", "Bern")
-	if changed, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"z","wage":1}`), &q); !changed || err != nil {
-		t.Errorf("replace by a selector that finds the record: %v, %v", changed, err)
+	if done, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"z","wage":1}`), q, always); done.Outcome != catalog.Replaced || err != nil {
+		t.Errorf("replace by a selector that finds the record: %v, %v", done, err)
 	}
 	// And with one live record in front and another one behind, the selector is taken for unique.
 	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "A"})
-	changed, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"A","wage":9}`), &q)
+	changed, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"A","wage":9}`), q, always)
 	if problem.Of(err).Kind != problem.Conflict || err == nil {
 		t.Errorf("an ambiguous selector: %v, %v, want Conflict", changed, err)
 	}
@@ -437,7 +437,7 @@ func TestTopOneBehindTombstones(t *testing.T) {
 	for i := range 25 {
 		w.insertAll(c, map[string]any{"eid": fmt.Sprint("d", i), "city": "Bern", "lastname": fmt.Sprintf("a%02d", i)})
 	}
-	if n, err := c.Delete(t.Context(), by("city", "Bern")); n != 25 || err != nil {
+	if n, err := c.Delete(t.Context(), by("city", "Bern"), always); n != 25 || err != nil {
 		t.Fatal(n, err)
 	}
 	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "z"})

@@ -33,6 +33,7 @@ const (
 	versionColumn  = record.OwnPrefix + "version"
 	goneColumn     = record.OwnPrefix + "gone"
 	firstColumn    = record.OwnPrefix + "first"
+	lineColumn     = record.OwnPrefix + "line"
 	formatColumn   = record.OwnPrefix + "format"
 	kindColumn     = record.OwnPrefix + "kind"
 	writesColumn   = record.OwnPrefix + "writes"
@@ -62,6 +63,9 @@ func (h *head) state() *wal.Head {
 	return &h.Head
 }
 
+// live reports whether there is a record.
+func (h *head) live() bool { return h != nil && !h.Gone }
+
 // slot is an index row's state, with the ETag on whose condition it is changed.
 type slot struct {
 	wal.Row
@@ -78,6 +82,9 @@ func indexRow(w wal.Write, partition string, r record.Record) storage.Entity {
 		}
 	} else {
 		e.Properties = r.Properties()
+		if w.Line != nil {
+			e.Properties = append(e.Properties, storage.StringProperty(lineColumn, encode(w.Line)))
+		}
 	}
 	e.Properties = append(e.Properties,
 		storage.StringProperty(identityColumn, w.Identity),

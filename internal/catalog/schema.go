@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
@@ -98,27 +99,53 @@ func (c *Catalog) checkSchema(ctx context.Context) (found bool, err error) {
 	return true, nil
 }
 
+// look compares the schema with ours. found is false if the catalog has none.
+func (c *Catalog) look(ctx context.Context) (found bool, err error) {
+	now := time.Now()
+	if found, err = c.checkSchema(ctx); storage.HasCode(err, "TableNotFound") {
+		found, err = false, nil // another program's catalog needn't have a log
+	}
+	if err != nil {
+		return found, err
+	}
+	c.mu.Lock()
+	c.seen, c.found = now, found
+	c.mu.Unlock()
+	return found, nil
+}
+
+// trusted reports whether the schema was ours lately, or none, and whether there was one.
+func (c *Catalog) trusted() (ours, found bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.seen.IsZero() && time.Since(c.seen) < schemaTrust, c.found
+}
+
 // Writable returns an error unless the catalog has the schema that the options
 // give it. All that write ask it themselves; it asks the service from time to time.
 func (c *Catalog) Writable(ctx context.Context) error {
-	now := time.Now()
-	c.mu.Lock()
-	seen := !c.seen.IsZero() && now.Sub(c.seen) < schemaTrust
-	c.mu.Unlock()
-	if seen {
+	if ours, found := c.trusted(); ours && found {
 		return nil
 	}
-	found, err := c.checkSchema(ctx)
-	if err != nil {
+	found, err := c.look(ctx)
+	if err == nil && !found {
+		err = &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s holds records that another program wrote: they can be read; before it is changed, let it be taken over by: handler catalog check --repair", c.Name)}
+	}
+	return err
+}
+
+// checking begins to check that the catalog has our schema, or none, while the caller
+// reads. The result waits for it: what was read doesn't count before.
+func (c *Catalog) checking(ctx context.Context) (result func() error) {
+	if ours, _ := c.trusted(); ours {
+		return func() error { return nil }
+	}
+	var g errgroup.Group
+	g.Go(func() error {
+		_, err := c.look(ctx)
 		return err
-	}
-	if !found {
-		return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s holds records that another program wrote: they can be read; before it is changed, let it be taken over by: handler catalog check --repair", c.Name)}
-	}
-	c.mu.Lock()
-	c.seen = now
-	c.mu.Unlock()
-	return nil
+	})
+	return g.Wait
 }
 
 // stopWriters makes the schema ours. If it was another one, or none, writers are

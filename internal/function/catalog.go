@@ -1,9 +1,12 @@
 package function
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -76,39 +79,87 @@ func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
+	for _, name := range []string{ifMatch, ifNoneMatch} {
+		if r.Header.Get(name) != "" {
+			return problem.Invalidf(name, "is for PUT, PATCH and DELETE: POST never changes a record that is there")
+		}
+	}
 	sent, err := readRecord(r)
 	if err != nil {
 		return err
 	}
-	created, err := c.Insert(r.Context(), sent, once)
+	done, err := c.Insert(r.Context(), sent, once)
+	return writeRecord(w, r, done, err)
+}
+
+func replaceRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
+	q, on, err := readSelector(c.Schema, r)
+	if err != nil {
+		return err
+	}
+	sent, err := readRecord(r)
+	if err != nil {
+		return err
+	}
+	if len(q.Keys) == 0 && q.RowFrom == "" && q.RowTo == "" {
+		done, err := c.Put(r.Context(), sent, on)
+		return writeRecord(w, r, done, err)
+	}
+	done, err := c.Replace(r.Context(), sent, q, on)
+	return writeRecord(w, r, done, err)
+}
+
+func patchRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
+	q, on, err := readSelector(c.Schema, r)
+	if err != nil {
+		return err
+	}
+	patch, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	done, err := c.Patch(r.Context(), patch, q, on)
+	return writeRecord(w, r, done, err)
+}
+
+// writeRecord answers with the record that a write has left.
+func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, err error) error {
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	if created {
+	if done.Outcome == catalog.Created {
 		status = http.StatusCreated
 	}
-	writeJSON(w, r, status, "application/json", sent)
+	path := "/api/catalog/"
+	if name := parameter(r, "name"); name != "" {
+		path += url.PathEscape(name) + "/"
+	}
+	w.Header().Set("Location", path+"records/"+done.ID)
+	w.Header().Set("ETag", done.ETag)
+	writeJSON(w, r, status, "application/json", done.Record)
 	return nil
 }
 
-func replaceRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(c.Schema, r, "row_from", "row_to")
+// getRecord answers with the record of an id, as Location has it.
+func getRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	on, err := readCondition(r)
 	if err != nil {
 		return err
 	}
-	selector := &q
-	if len(q.Keys) == 0 && q.RowFrom == "" && q.RowTo == "" {
-		selector = nil
-	}
-	sent, err := readRecord(r)
+	found, meta, err := c.Get(r.Context(), parameter(r, "id"))
 	if err != nil {
 		return err
 	}
-	if _, err := c.Replace(r.Context(), sent, selector); err != nil {
-		return err
+	w.Header().Set("ETag", meta.ETag)
+	if slices.Contains(on.Differ, meta.ETag) || slices.Contains(on.Differ, catalog.AnyETag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", sent)
+	writeJSON(w, r, http.StatusOK, "application/json", found)
 	return nil
 }
 
@@ -123,17 +174,18 @@ func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	}
 	writeJSON(w, r, http.StatusOK, "application/json", struct {
 		Records []record.Record `json:"records"`
+		Meta    []catalog.Meta  `json:"meta"`
 		Cursor  string          `json:"cursor,omitempty"`
-	}{found.Records, found.Cursor})
+	}{found.Records, found.Meta, found.Cursor})
 	return nil
 }
 
 func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(c.Schema, r, "row_from", "row_to")
+	q, on, err := readSelector(c.Schema, r)
 	if err != nil {
 		return err
 	}
-	deleted, err := c.Delete(r.Context(), q)
+	deleted, err := c.Delete(r.Context(), q, on)
 	if err != nil && deleted > 0 {
 		p := *problem.Of(err)
 		p.Detail = fmt.Sprintf("%d records were deleted; of the others: %s", deleted, p.Detail)
@@ -186,6 +238,36 @@ func readRecord(r *http.Request) (record.Record, error) {
 		return record.Record{}, err
 	}
 	return record.Parse(body)
+}
+
+// Headers of conditional requests (RFC 9110, section 13).
+const ifMatch, ifNoneMatch = "If-Match", "If-None-Match"
+
+// entityTag matches an entity tag. A weak one is never that of a record.
+var entityTag = regexp.MustCompile(`^(W/)?"[\x21\x23-\x7e]*"$`)
+
+// readCondition reads what a request demands of the record that it is about.
+func readCondition(r *http.Request) (on catalog.Condition, err error) {
+	for name, tags := range map[string]*[]string{ifMatch: &on.Match, ifNoneMatch: &on.Differ} {
+		for _, line := range r.Header.Values(name) {
+			for tag := range strings.SplitSeq(line, ",") {
+				*tags = append(*tags, strings.TrimSpace(tag))
+			}
+		}
+		for _, tag := range *tags {
+			if !entityTag.MatchString(tag) && (tag != catalog.AnyETag || len(*tags) > 1) {
+				return on, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
+			}
+		}
+	}
+	return on, nil
+}
+
+// readSelector reads which records a call changes, and on which condition.
+func readSelector(s index.Schema, r *http.Request) (q catalog.Query, on catalog.Condition, err error) {
+	q, queryErr := readQuery(s, r, "row_from", "row_to")
+	on, conditionErr := readCondition(r)
+	return q, on, errors.Join(queryErr, conditionErr)
 }
 
 // readQuery reads the query string: values of index keys, whatever the case of

@@ -90,15 +90,20 @@ func (a *records) catalog(t *testing.T, table, keys, row string) *catalog.Catalo
 	return c
 }
 
-// call sends a request and compares the status and the body's beginning.
-func (a *records) call(t *testing.T, method, path, body string, status int, want string, header ...string) string {
-	t.Helper()
+func (a *records) send(method, path, body string, header ...string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
 	a.ServeHTTP(w, r)
+	return w
+}
+
+// call sends a request and compares the status and the body's beginning.
+func (a *records) call(t *testing.T, method, path, body string, status int, want string, header ...string) string {
+	t.Helper()
+	w := a.send(method, path, body, header...)
 	got := strings.TrimSpace(w.Body.String())
 	if w.Code != status || !strings.HasPrefix(got, want) {
 		t.Errorf("%s %s: status %d, body %.300s\nwant %d and %.300s", method, path, w.Code, got, status, want)
@@ -123,28 +128,28 @@ func TestRecordsOverHTTP(t *testing.T) {
 	a.call(t, "POST", people, faux, 200, faux)
 	a.call(t, "POST", people, strings.Replace(faux, "3.0", "4.0", 1), 409, `{"title":"Conflict","status":409,"detail":"a record with the same index values`)
 	for _, query := range []string{"eid=f314", "NPI=1414213562", "ssn=123456789", "ssn=123+45+6789&eid=F314", "eid=F314&row_from=fau&row_to=f", "eid=F314&code=KEY"} {
-		a.call(t, "GET", people+"?"+query, "", 200, `{"records":[`+faux+`]}`)
+		a.call(t, "GET", people+"?"+query, "", 200, `{"records":[`+faux+`],"meta":[{"id":"`)
 	}
-	a.call(t, "GET", people+"?eid=F314&npi=1", "", 200, `{"records":[]}`)
-	a.call(t, "GET", people+"?eid=F314&row_from=g", "", 200, `{"records":[]}`)
+	a.call(t, "GET", people+"?eid=F314&npi=1", "", 200, `{"records":[],"meta":[]}`)
+	a.call(t, "GET", people+"?eid=F314&row_from=g", "", 200, `{"records":[],"meta":[]}`)
 
 	// The record takes another place, and loses an index key.
-	a.call(t, "PUT", people, marriage, 200, marriage)
-	a.call(t, "GET", people+"?npi=1414213562", "", 200, `{"records":[`+marriage+`]}`)
-	a.call(t, "GET", people+"?ssn=123456789", "", 200, `{"records":[]}`)
-	a.call(t, "PUT", people, `{"eid":"X","lastname":"Y"}`, 404, `{"title":"Not Found"`)
+	a.call(t, "PUT", people+"?eid=F314", marriage, 200, marriage)
+	a.call(t, "GET", people+"?npi=1414213562", "", 200, `{"records":[`+marriage+`],`)
+	a.call(t, "GET", people+"?ssn=123456789", "", 200, `{"records":[],"meta":[]}`)
+	a.call(t, "PUT", people+"?eid=X", `{"eid":"X","lastname":"Y"}`, 404, `{"title":"Not Found"`)
 
 	// With two of a person, the query string says which one is meant.
 	const second = `{"eid":"F314","lastname":"Zeta","npi":7}`
 	const third = `{"eid":"F314","lastname":"Eta","npi":7}`
 	a.call(t, "POST", people, second, 201, second)
-	a.call(t, "PUT", people, third, 409, `{"title":"Conflict"`)
+	a.call(t, "PUT", people+"?eid=F314", third, 409, `{"title":"Conflict"`)
 	a.call(t, "PUT", people+"?eid=F314&row_from=z", third, 200, third)
-	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+third+`,`+marriage+`]}`)
+	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+third+`,`+marriage+`],`)
 	a.call(t, "PUT", people+"?"+url.Values{"eid": {"F314"}, "row_from": {"O'NEIL/"}}.Encode(), second, 200, second)
 	a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":2}`)
 	a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":0}`)
-	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[]}`)
+	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[],"meta":[]}`)
 }
 
 func TestRecordValues(t *testing.T) {
@@ -156,7 +161,7 @@ func TestRecordValues(t *testing.T) {
 		}
 		a.call(t, "POST", people, string(r), 201, "{")
 		q := url.Values{"eid": {value}, "row_from": {value}, "row_to": {value}}.Encode()
-		if got := a.call(t, "GET", people+"?"+q, "", 200, `{"records":[{`); !strings.Contains(got, fmt.Sprintf(`"n":%d}]}`, i)) {
+		if got := a.call(t, "GET", people+"?"+q, "", 200, `{"records":[{`); !strings.Contains(got, fmt.Sprintf(`"n":%d}],"meta":[{`, i)) {
 			t.Errorf("%q: %s", value, got)
 		}
 		a.call(t, "DELETE", people+"?"+q, "", 200, `{"deleted":1}`)
@@ -188,7 +193,7 @@ func TestPagesOfRecords(t *testing.T) {
 	if got := strings.Join(days, " "); got != "04 03 02 01" {
 		t.Errorf("days %s, want the newest first, and none twice", got)
 	}
-	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[]}`) // another catalog
+	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[],"meta":[]}`) // another catalog
 }
 
 func TestChanges(t *testing.T) {
@@ -238,7 +243,7 @@ func TestIdempotencyKey(t *testing.T) {
 	a.call(t, "POST", people, r, 201, r, key, "k-1")
 	a.call(t, "DELETE", people+"?eid=1", "", 200, `{"deleted":1}`)
 	a.call(t, "POST", people, r, 201, r, key, "k-1") // the first answer again
-	a.call(t, "GET", people+"?eid=1", "", 200, `{"records":[]}`)
+	a.call(t, "GET", people+"?eid=1", "", 200, `{"records":[],"meta":[]}`)
 	for _, bad := range [][]string{{key, ""}, {key, "a b"}, {key, "é"}, {key, strings.Repeat("x", 256)}, {key, "a", key, "b"}} {
 		a.call(t, "POST", people, r, 400, `{"title":"Bad Request","status":400,"field":"Idempotency-Key"`, bad...)
 	}
@@ -297,7 +302,7 @@ func TestBadRecordRequests(t *testing.T) {
 			}
 		})
 	}
-	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+faux+`]}`) // nothing was changed
+	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+faux+`],`) // nothing was changed
 	none := function.Handler(function.Functions(function.App{}), zerolog.Nop())
 	w := httptest.NewRecorder()
 	none.ServeHTTP(w, httptest.NewRequest("GET", people, nil))

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -23,7 +24,6 @@ import (
 	"tablesweep/internal/gate"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/task"
 )
 
 // Trigger is what makes the host call a function.
@@ -87,14 +87,11 @@ func (a App) maintain(ctx context.Context, _ Invocation) error {
 		parts = append(parts, behind(a.Gates.Catalogs[name], a.Catalogs[name].Maintain))
 	}
 	errs := make([]error, len(parts))
-	var g task.Group
+	var g sync.WaitGroup
 	for i, part := range parts {
-		g.Go(func() error {
-			errs[i] = task.Do(func() error { return part(ctx) })
-			return nil
-		})
+		g.Go(func() { errs[i] = part(ctx) })
 	}
-	_ = g.Wait() // each part's error is in errs
+	g.Wait()
 	// A part with nothing to do, such as a catalog that is being moved to another
 	// schema, must not speak for one that failed.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
@@ -118,9 +115,9 @@ func Functions(a App) []Function {
 		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, routes: logRoutes(a.Log)},
 		// These share a route, and have function keys of their own.
 		{Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"}, maxBody: maxRecord,
-			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"POST", "records", insertRecord}, served{"PUT", "records", replaceRecord})},
+			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"POST", "records", insertRecord}, served{"PUT", "records", replaceRecord}, served{"PATCH", "records", patchRecord})},
 		{Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
-			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"GET", "records", findRecords}, served{"GET", "changes", listChanges})},
+			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"GET", "records", findRecords}, served{"GET", "records/{id:[0-9a-f]{64}}", getRecord}, served{"GET", "changes", listChanges})},
 		{Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
 			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"DELETE", "records", deleteRecords})},
 	}

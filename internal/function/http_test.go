@@ -31,7 +31,7 @@ func TestMethods(t *testing.T) {
 		{"/api/scans/x/retry", "GET", "POST, OPTIONS"},
 		{"/api/log", "PUT", "GET, POST, DELETE, HEAD, OPTIONS"},
 		{"/api/log/s", "PROPFIND", "GET, POST, DELETE, HEAD, OPTIONS"},
-		{"/api/catalog/records", "PROPFIND", "GET, POST, PUT, DELETE, HEAD, OPTIONS"},
+		{"/api/catalog/records", "PROPFIND", "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS"},
 		{"/API/Catalog/visits/Changes/", "POST", "GET, HEAD, OPTIONS"},
 	} {
 		for method, want := range map[string]int{tt.lacks: http.StatusMethodNotAllowed, "OPTIONS": http.StatusNoContent} {
@@ -64,7 +64,7 @@ func TestRoutesInAnyCase(t *testing.T) {
 	a.call(t, "GET", "/API/Scans/", "", 200, `{"scans":[]}`)
 	a.call(t, "POST", "/api/SCANS/x/Retry/", "", 404, `{"title":"Not Found","status":404,"field":"id","detail":"there is no scan \"x\""`)
 	a.call(t, "POST", "/Api/Catalog/RECORDS/", faux, 201, faux)
-	a.call(t, "GET", "/api/catalog/visits/Records?eid=1", "", 200, `{"records":[]}`)
+	a.call(t, "GET", "/api/catalog/visits/Records?eid=1", "", 200, `{"records":[],"meta":[]}`)
 	a.call(t, "GET", "/api/catalog/Visits/records?eid=1", "", 404, `{"title":"Not Found","status":404,"detail":"there is no catalog \"Visits\"`)
 	a.call(t, "GET", "/api/catalog/records/records?eid=1", "", 404, `{"title":"Not Found","status":404,"detail":"there is no catalog \"records\"`)
 }

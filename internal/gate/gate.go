@@ -5,11 +5,11 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"tablesweep/internal/problem"
-	"tablesweep/internal/task"
 )
 
 const (
@@ -62,10 +62,15 @@ func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error,
 	}
 }
 
-func attempt(ctx context.Context, prepare func(context.Context) error) error {
+func attempt(ctx context.Context, prepare func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
-	return task.Do(func() error { return prepare(ctx) })
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return prepare(ctx)
 }
 
 // fail records a failed attempt.

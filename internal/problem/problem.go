@@ -25,6 +25,7 @@ const (
 	WrongMethod               // the address takes other HTTP methods
 	NotReady                  // the app can't work yet; its log tells why, apart from any call
 	WrongEncoding             // the request's body has a Content-Encoding that we don't take
+	Unmet                     // a condition that the request makes does not hold
 )
 
 // Fate is what becomes of a queue message whose handling ended with an error.
@@ -53,6 +54,7 @@ var outcomes = [...]struct {
 	WrongMethod:   {405, Poison},
 	WrongEncoding: {415, Poison},
 	NotReady:      {503, Retry},
+	Unmet:         {412, Done},
 }
 
 // Error is an error with a kind, and the field of the request to change.

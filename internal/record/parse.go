@@ -31,13 +31,25 @@ const typeSuffix = "@odata.type"
 // Parse reads a JSON object. Its errors are [problem.Error]s that name the field and say
 // what to change; several are joined.
 func Parse(data []byte) (Record, error) {
-	if !utf8.Valid(data) {
-		return Record{}, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
+	if err := checkUTF8(data); err != nil {
+		return Record{}, err
 	}
 	members, err := split(data)
 	if err != nil {
 		return Record{}, err
 	}
+	return parse(members)
+}
+
+func checkUTF8(data []byte) error {
+	if !utf8.Valid(data) {
+		return problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
+	}
+	return nil
+}
+
+// parse makes a record of an object's members.
+func parse(members []member) (Record, error) {
 	types, err := annotations(members)
 	errs := []error{err}
 	r := Record{Fields: make([]Field, 0, len(members)-len(types))}

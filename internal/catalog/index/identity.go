@@ -17,15 +17,15 @@ import (
 // Identity is what tells records apart, and where their index rows stand.
 type Identity struct {
 	Values     []string // normalised values in the schema's order, "" for an absent key
-	Sort       string   // the normalised sort value; for newest first, inverted ticks
+	Sort       string   // the normalised sort value: of times inverted ticks, of numbers 23 digits
 	Partitions []string // a PartitionKey for each present key, the first key's first; no duplicates
 	Row        string   // the RowKey of all the rows
 	Schema     string   // text of the schema that all this follows
 }
 
 // Identity returns the record's identity. get returns the text of a field, which
-// it looks up without regard to case; ok is false where the field is absent or
-// null. Empty text counts as absent. Absent may be all index keys but the first;
+// it looks up without regard to case, of a number its [Number]; ok is false where the
+// field is absent or null. Empty text counts as absent. Absent may be all index keys but the first;
 // they then have no row, and an empty value in the hash.
 //
 // The RowKey's hash is over the normalised values, which for Lower is the
@@ -74,14 +74,26 @@ func (s Schema) SortOf(get func(field string) (value string, ok bool)) (string, 
 	if err := checkText(s.Sort.Field, raw); err != nil {
 		return "", err
 	}
-	if !s.Sort.Newest {
-		return strings.ToLower(raw), nil
-	}
-	t, err := recordTime(raw)
+	value, err := s.Sort.value(raw)
 	if err != nil {
-		return "", &problem.Error{Kind: problem.Invalid, Field: s.Sort.Field, Detail: err.Error()}
+		return "", problem.Invalidf(s.Sort.Field, "%v", err)
 	}
-	return ticks.Inverted(t), nil
+	return value, nil
+}
+
+// value returns the sort value of a text that is not empty.
+func (s Sort) value(raw string) (string, error) {
+	switch s.Order {
+	case Newest:
+		t, err := recordTime(raw)
+		return ticks.Inverted(t), err
+	case Ascending:
+		return sortNumber(raw)
+	case Descending:
+		value, err := sortNumber(raw)
+		return complement(value), err
+	}
+	return strings.ToLower(raw), nil
 }
 
 // Partition returns the PartitionKey under which an index key's value is found,
@@ -97,6 +109,37 @@ func (s Schema) Partition(field, value string) (partition, normalised string, er
 	}
 	return s.Keys[i].partition(value)
 }
+
+// Place is where an index key's value is found.
+type Place struct {
+	Partition string // PartitionKey
+	Value     string // normalised
+}
+
+// Places returns where a query by the value looks: at the value as text and, if it
+// spells a number in another way than keys do, also at the [Number]. Fields and errors
+// are those of [Schema.Partition].
+func (s Schema) Places(field, value string) ([]Place, error) {
+	var places []Place
+	for _, text := range spellings(value) {
+		partition, normalised, err := s.Partition(field, text)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, Place{partition, normalised})
+	}
+	return places, nil
+}
+
+func spellings(value string) []string {
+	if n, ok := Number(value); ok && n != value {
+		return []string{value, n}
+	}
+	return []string{value}
+}
+
+// HashLength is the number of hex digits in an [Identity.Hash] and a [FirstHash].
+const HashLength = 32
 
 // Hash returns 32 hex digits that are different for different identities, be they
 // of different schemas.
@@ -167,5 +210,5 @@ func digest(texts ...string) string {
 		b = append(b, t...)
 	}
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
+	return hex.EncodeToString(sum[:])[:HashLength]
 }

@@ -22,6 +22,7 @@
 package index
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,23 +63,27 @@ const (
 	Exact  Normaliser = "exact"  // character by character
 )
 
-// Sort is the field by which the records of one identifier are sorted: by its
-// text in lower case, or by its time from the newest to the oldest.
+// Sort is the field by which the records of one identifier are sorted.
 type Sort struct {
-	Field  string // as configured; compared without regard to case
-	Newest bool
+	Field string // as configured; compared without regard to case
+	Order Order
 }
 
-// The ends of a sort field's text.
+// Order says how values are sorted. The empty one is Text.
+type Order string
+
+// The orders.
 const (
-	sortText   = "text"
-	sortNewest = "newest"
+	Text       Order = "text"   // by the text in lower case
+	Newest     Order = "newest" // times, from the newest to the oldest
+	Ascending  Order = "number" // numbers, from the least to the greatest
+	Descending Order = "number:desc"
 )
 
 // Parse reads a schema from its two settings: index keys such as
 // "eid,npi,ssn:digits", and a sort field such as "lastname" or
 // "timestamp:newest". What stands behind a last colon is always a normaliser
-// (lower, digits, exact), or text or newest for the sort field, so that a
+// (lower, digits, exact), or an [Order] for the sort field, so that a
 // misspelt one is not taken for a part of the name; a name that holds a colon
 // itself is written with its normaliser, "a:b:lower". The error tells all that
 // is wrong.
@@ -90,9 +95,9 @@ func Parse(indexKeys, rowKey string) (Schema, error) {
 		errs = append(errs, inSetting("index key", item, err))
 		s.Keys = append(s.Keys, Key{Field: field, Normaliser: Normaliser(end)})
 	}
-	field, end, err := cutEnd(rowKey, sortText, sortNewest)
+	field, end, err := cutEnd(rowKey, string(Text), string(Newest), string(Ascending), string(Descending))
 	errs = append(errs, inSetting("row key", rowKey, err))
-	s.Sort = Sort{Field: field, Newest: end == sortNewest}
+	s.Sort = Sort{Field: field, Order: Order(end)}
 	errs = append(errs, s.checkKeys())
 	if err := errors.Join(errs...); err != nil {
 		return Schema{}, err
@@ -124,12 +129,7 @@ func (s Schema) String() string {
 		}
 		b.WriteString(strings.ToLower(k.Field) + ":" + string(k.normaliser()))
 	}
-	b.WriteString(";" + strings.ToLower(s.Sort.Field) + ":")
-	if s.Sort.Newest {
-		b.WriteString(sortNewest)
-	} else {
-		b.WriteString(sortText)
-	}
+	b.WriteString(";" + strings.ToLower(s.Sort.Field) + ":" + string(cmp.Or(s.Sort.Order, Text)))
 	return b.String()
 }
 
@@ -174,17 +174,18 @@ func (s Schema) checkKeys() error {
 	return errors.Join(errs...)
 }
 
-func (k Key) normaliser() Normaliser {
-	if k.Normaliser == "" {
-		return Lower
-	}
-	return k.Normaliser
-}
+func (k Key) normaliser() Normaliser { return cmp.Or(k.Normaliser, Lower) }
 
 // cutEnd cuts a setting's item into a field name and what stands behind the last
-// colon, which must be one of ends; without a colon it is the first of them.
+// colon, which must be one of ends; without a colon it is the first of them. An end that
+// holds a colon itself is found before one that it ends with.
 func cutEnd(item string, ends ...string) (field, end string, err error) {
 	field, end = strings.TrimSpace(item), ends[0]
+	for _, e := range ends {
+		if before, ok := strings.CutSuffix(field, ":"+e); ok && strings.Contains(e, ":") {
+			return checkName(strings.TrimSpace(before), e, nil)
+		}
+	}
 	if i := strings.LastIndexByte(field, ':'); i >= 0 {
 		field, end = strings.TrimSpace(field[:i]), strings.TrimSpace(field[i+1:])
 		if !slices.Contains(ends, end) {
@@ -192,6 +193,11 @@ func cutEnd(item string, ends ...string) (field, end string, err error) {
 				end, strings.Join(ends, ", "), field+":"+end+":"+ends[0])
 		}
 	}
+	return checkName(field, end, err)
+}
+
+// checkName adds to err what is wrong with a field's name.
+func checkName(field, end string, err error) (string, string, error) {
 	switch n := utf8.RuneCountInString(field); {
 	case field == "":
 		return "", end, errors.Join(err, errors.New("the field's name is missing"))

@@ -19,21 +19,27 @@ func TestParse(t *testing.T) {
 		{"the published settings", "eid,npi,ssn", "lastname",
 			index.Schema{
 				Keys: []index.Key{{"eid", index.Lower}, {"npi", index.Lower}, {"ssn", index.Lower}},
-				Sort: index.Sort{Field: "lastname"},
+				Sort: index.Sort{Field: "lastname", Order: index.Text},
 			},
 			"eid:lower,npi:lower,ssn:lower;lastname:text"},
 		{"normalisers, spaces and case", " EID:exact , ssn : digits", "Timestamp:newest ",
 			index.Schema{
 				Keys: []index.Key{{"EID", index.Exact}, {"ssn", index.Digits}},
-				Sort: index.Sort{Field: "Timestamp", Newest: true},
+				Sort: index.Sort{Field: "Timestamp", Order: index.Newest},
 			},
 			"eid:exact,ssn:digits;timestamp:newest"},
 		{"names with colons", "a:b:lower,c:exact:digits", "x:newest:text",
 			index.Schema{
 				Keys: []index.Key{{"a:b", index.Lower}, {"c:exact", index.Digits}},
-				Sort: index.Sort{Field: "x:newest"},
+				Sort: index.Sort{Field: "x:newest", Order: index.Text},
 			},
 			"a:b:lower,c:exact:digits;x:newest:text"},
+		{"numbers", "eid", "wage : number",
+			index.Schema{Keys: []index.Key{{"eid", index.Lower}}, Sort: index.Sort{Field: "wage", Order: index.Ascending}},
+			"eid:lower;wage:number"},
+		{"numbers, the greatest first", "eid", "Wage:number:desc",
+			index.Schema{Keys: []index.Key{{"eid", index.Lower}}, Sort: index.Sort{Field: "Wage", Order: index.Descending}},
+			"eid:lower;wage:number:desc"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

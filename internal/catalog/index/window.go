@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -38,10 +39,14 @@ func (r RowRange) In(partition string) scan.Range {
 // is all of February. Where the newest come first, the two are times or starts of
 // times in UTC such as "2026" and "2026-02-15T10"; rowFrom is the start of the
 // older one and rowTo the end of the newer one, though rows come in the other
+// order. Where numbers are sorted, rowFrom is the least and rowTo the greatest, in either
 // order. Errors are [problem.Invalid].
 func (s Schema) Window(rowFrom, rowTo string) (Window, error) {
-	if s.Sort.Newest {
+	switch s.Sort.Order {
+	case Newest:
 		return newestWindow(rowFrom, rowTo)
+	case Ascending, Descending:
+		return s.Sort.numberWindow(rowFrom, rowTo)
 	}
 	from, err := textBound("row_from", rowFrom)
 	if err != nil {
@@ -68,6 +73,29 @@ func newestWindow(rowFrom, rowTo string) (Window, error) {
 		w.from = ticks.Inverted(last)
 	}
 	return w, nil
+}
+
+func (s Sort) numberWindow(rowFrom, rowTo string) (Window, error) {
+	w := Window{oneLength: true}
+	low, high := &w.from, &w.to
+	if s.Order == Descending {
+		low, high = high, low
+	}
+	var errs []error
+	for _, b := range []struct {
+		field, text string
+		bound       *string
+	}{{"row_from", rowFrom, low}, {"row_to", rowTo, high}} {
+		if b.text == "" {
+			continue
+		}
+		value, err := s.value(b.text)
+		if err != nil {
+			errs = append(errs, problem.Invalidf(b.field, "%v", err))
+		}
+		*b.bound = value
+	}
+	return w, errors.Join(errs...)
 }
 
 func textBound(field, text string) (string, error) {

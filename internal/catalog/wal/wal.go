@@ -34,12 +34,15 @@ type Write struct {
 	Identity   string   `json:"identity"`   // hash of all index values and the sort value
 	Row        string   `json:"row"`        // RowKey of its index rows
 	Partitions []string `json:"partitions"` // their PartitionKeys, the first index key's first
-	Version    int64    `json:"version"`    // see [Insertion]; one more with each write to the identity
+	Version    int64    `json:"version"`    // see [Insertion]; it grows with each write of the record
 	Gone       bool     `json:"gone,omitzero"`
 	Fresh      bool     `json:"fresh,omitzero"` // there was no head, and so most likely there are no rows
 	// Instead is the identity that the record had before, if it had another one. Where
 	// both have the same row, it changes hands.
 	Instead *Past `json:"instead,omitzero"`
+	// Line is the first identity of a record that has had several, up to the version
+	// that it then had. It tells that rows of different identities are of one record.
+	Line *Past `json:"line,omitzero"`
 }
 
 // Past is an identity up to a version.
@@ -111,7 +114,9 @@ func Replacement(old, target *Head, w Write, content string, now time.Time) ([]W
 		if old.Content == content {
 			return nil, Same
 		}
-		return []Write{next(old, w, now)}, Commit
+		w = next(old, w, now)
+		w.Line = old.Line
+		return []Write{w}, Commit
 	}
 	if target != nil && !target.Gone {
 		return nil, Taken
@@ -121,22 +126,54 @@ func Replacement(old, target *Head, w Write, content string, now time.Time) ([]W
 }
 
 // Succeed returns the write that gives the record of head old the identity of w,
-// whose own head is target. Its old identity's removal follows, if it is not part
-// of the same entry.
+// whose own head is target. Its version is greater than those of both. Its old identity's
+// removal follows, if it is not part of the same entry.
 func Succeed(old, target *Head, w Write, now time.Time) Write {
 	w = next(target, w, now)
+	w.Version = max(w.Version, old.Version+1)
 	w.Instead = &Past{old.Identity, old.Version}
+	if w.Line = old.Line; w.Line == nil {
+		w.Line = w.Instead
+	}
 	return w
 }
 
 func next(head *Head, w Write, now time.Time) Write {
-	w.Gone, w.Instead, w.Fresh = false, nil, head == nil
+	w.Gone, w.Instead, w.Line, w.Fresh = false, nil, nil, head == nil
 	if head != nil {
 		w.Version = head.Version + 1
 	} else {
 		w.Version = now.UnixNano() / int64(Tick)
 	}
 	return w
+}
+
+// Standing is the place of an index row in its record's line of writes.
+type Standing struct {
+	Identity string
+	Version  int64
+	Line     *Past // as in [Write]
+}
+
+// Superseded reports of each row whether one of the others holds a later write of the
+// same record.
+func Superseded(rows []Standing) []bool {
+	// The newest version of each identity, of each line, and of those that an identity had
+	// before its record took another one.
+	newest, lines, left := map[string]int64{}, map[Past]int64{}, map[string]int64{}
+	for _, r := range rows {
+		newest[r.Identity] = max(newest[r.Identity], r.Version)
+		if r.Line != nil {
+			lines[*r.Line] = max(lines[*r.Line], r.Version)
+			left[r.Line.Identity] = max(left[r.Line.Identity], r.Line.Version)
+		}
+	}
+	old := make([]bool, len(rows))
+	for i, r := range rows {
+		past, hasLeft := left[r.Identity]
+		old[i] = r.Version < newest[r.Identity] || hasLeft && r.Version <= past || r.Line != nil && r.Version < lines[*r.Line]
+	}
+	return old
 }
 
 // After returns the time of an entry that follows the heads: now, unless a clock

@@ -79,8 +79,8 @@ func TestVerdicts(t *testing.T) {
 		{"replace what was deleted", replacement(gone("a", 2), nil, a, "x"), nil, wal.Absent},
 		{"replace by the same", replacement(here("a", 2, "x"), nil, a, "x"), nil, wal.Same},
 		{"replace contents", replacement(here("a", 2, "x"), nil, a, "y"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
-		{"move", replacement(here("a", 2, "x"), nil, b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true}, {Identity: "b", Version: 7, Fresh: true, Instead: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
-		{"move where one was deleted", replacement(here("a", 2, "x"), gone("b", 4), b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true}, {Identity: "b", Version: 5, Instead: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
+		{"move", replacement(here("a", 2, "x"), nil, b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true}, {Identity: "b", Version: 7, Fresh: true, Instead: &wal.Past{Identity: "a", Version: 2}, Line: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
+		{"move where one was deleted", replacement(here("a", 2, "x"), gone("b", 4), b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true}, {Identity: "b", Version: 5, Instead: &wal.Past{Identity: "a", Version: 2}, Line: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
 		{"move where one is", replacement(here("a", 2, "x"), here("b", 4, "z"), b, "y"), nil, wal.Taken},
 	}
 	for _, tt := range tests {
@@ -148,5 +148,50 @@ func TestAfterIsLater(t *testing.T) {
 	}
 	if got := wal.After(now, ahead, nil); !got.After(ahead.Time) {
 		t.Errorf("got %v, not after %v", got, ahead.Time)
+	}
+}
+
+// TestSuperseded moves a record through identities, and looks at any of the rows that it
+// has had: the newest of them alone stands.
+func TestSuperseded(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2000) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		heads := map[string]*wal.Head{}
+		identities := []string{"a", "b", "c"}
+		at := identities[rnd.IntN(3)]
+		w, _ := wal.Insertion(nil, wal.Write{Identity: at}, "0", time.Unix(0, 100*int64(rnd.IntN(10))))
+		heads[at] = &wal.Head{Write: w, Content: "0"}
+		standing := func(w wal.Write) wal.Standing {
+			return wal.Standing{Identity: w.Identity, Version: w.Version, Line: w.Line}
+		}
+		rows := []wal.Standing{standing(w)}
+		for i := range 1 + rnd.IntN(6) {
+			to := identities[rnd.IntN(3)]
+			target := heads[to]
+			if to == at {
+				target = nil
+			}
+			writes, verdict := wal.Replacement(heads[at], target, wal.Write{Identity: to}, fmt.Sprint(i+1), time.Unix(0, 100*int64(rnd.IntN(10))))
+			if verdict != wal.Commit {
+				t.Fatalf("seed %d: verdict %v", seed, verdict)
+			}
+			for _, w := range writes {
+				heads[w.Identity] = &wal.Head{Write: w, Content: fmt.Sprint(i + 1)}
+			}
+			at = to
+			rows = append(rows, standing(writes[len(writes)-1]))
+		}
+		other := wal.Standing{Identity: "another", Version: int64(rnd.IntN(20))}
+		newest := len(rows) - 1
+		met := []wal.Standing{other, rows[newest]}
+		for range rnd.IntN(4) {
+			met = append(met, rows[rnd.IntN(newest+1)])
+		}
+		for i, old := range wal.Superseded(met) {
+			if want := met[i] != other && met[i].Version != rows[newest].Version; old != want {
+				t.Fatalf("seed %d: row %+v of %+v is old: %v, want %v", seed, met[i], met, old, want)
+			}
+		}
 	}
 }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+)
+
+const catalogPatchHelp = `Change fields of one record, found by index keys, by a JSON merge patch: its fields
+take the place of the record's, null removes a field, objects are merged. Where index
+values change, the record is found by the new ones. The record is printed as it is then.
+
+` + catalogConnectionHelp
+
+const catalogPatchExamples = `  handler catalog patch eid=F314 '{"wage":41.5,"phone":null}'
+  handler catalog patch email=faux@example.com '{"email":"f@example.com"}' --if-match '"17"'`
+
+func catalogPatchCommand(f *catalogFlags) *cobra.Command {
+	var s selection
+	var ifMatch string
+	var withMeta bool
+	c := &cobra.Command{
+		Use:     "patch KEY=VALUE… PATCH",
+		Short:   "Change fields of a record",
+		Long:    catalogPatchHelp,
+		Example: catalogPatchExamples,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usagef("give an index key and its value, such as eid=F314, and then the patch, such as '{\"wage\":41.5}'")
+			}
+			last := len(args) - 1
+			q, err := s.query(args[:last])
+			if err != nil {
+				return err
+			}
+			return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+				done, err := cat.Patch(ctx, []byte(args[last]), q, matching(ifMatch))
+				if err != nil {
+					return asUsage(err)
+				}
+				out := json.NewEncoder(c.OutOrStdout())
+				out.SetEscapeHTML(false)
+				if withMeta {
+					return out.Encode(map[string]any{"outcome": verbs[done.Outcome], "record": done.Record, "meta": done.Meta})
+				}
+				return out.Encode(done.Record)
+			})
+		},
+	}
+	s.add(c)
+	c.Flags().StringVar(&ifMatch, "if-match", "", ifMatchUsage)
+	c.Flags().BoolVar(&withMeta, "json", false, "print an object with the record, its id and its ETag")
+	return c
+}

@@ -1,0 +1,71 @@
+package catalog
+
+import (
+	"slices"
+	"strconv"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/problem"
+)
+
+// Meta tells a record from others, and its versions from each other. Neither is part of
+// the record.
+type Meta struct {
+	// ID stays the same as long as the record's index values and its sort value do.
+	ID string `json:"id"`
+	// ETag changes with each write, and is the same under every index key. It is "" for
+	// a record that another program wrote.
+	ETag string `json:"etag,omitempty"`
+}
+
+func metaOf(w wal.Write) Meta {
+	return Meta{ID: w.First + w.Identity, ETag: etagOf(w.Version)}
+}
+
+func etagOf(version int64) string {
+	if version == 0 {
+		return ""
+	}
+	return `"` + strconv.FormatInt(version, 10) + `"`
+}
+
+// AnyETag stands for the ETag of any record.
+const AnyETag = "*"
+
+// Condition is what a write demands of the record that it finds. The zero value demands
+// nothing.
+type Condition struct {
+	Match  []string // if any: the record is there, and has one of these ETags, or any
+	Differ []string // if any: the record isn't there, or has none of these ETags
+}
+
+// demandsOne reports whether the condition is about one existing record.
+func (on Condition) demandsOne() bool { return len(on.Match) > 0 }
+
+// Empty reports whether the condition demands nothing.
+func (on Condition) Empty() bool { return len(on.Match)+len(on.Differ) == 0 }
+
+// check returns an Unmet error unless the record whose head this is fits the condition.
+func (on Condition) check(h *head) error {
+	fits := func(etags []string) bool {
+		return h.live() && (slices.Contains(etags, AnyETag) || slices.Contains(etags, etagOf(h.Version)))
+	}
+	switch {
+	case on.demandsOne() && !h.live():
+		return &problem.Error{Kind: problem.Unmet, Field: "If-Match", Detail: "there is no such record"}
+	case on.demandsOne() && !fits(on.Match):
+		return &problem.Error{Kind: problem.Unmet, Field: "If-Match", Detail: "the record has changed: read it again, and send the ETag that it has now"}
+	case fits(on.Differ):
+		return &problem.Error{Kind: problem.Unmet, Field: "If-None-Match", Detail: "the record is there"}
+	}
+	return nil
+}
+
+// splitID returns the hashes that a record's ID consists of.
+func splitID(id string) (first, identity string, ok bool) {
+	if len(id) != 2*index.HashLength {
+		return "", "", false
+	}
+	return id[:index.HashLength], id[index.HashLength:], true
+}

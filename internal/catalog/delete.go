@@ -1,0 +1,91 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/storage"
+)
+
+// Delete deletes all records that the query finds, and returns how many these
+// were. It also completes deletions that a crash has left half done. If the time that ctx
+// gives is over first, the error says so; asking again goes on. With a condition, the
+// query must find one record only. The query's Top and Cursor must not be set.
+func (c *Catalog) Delete(ctx context.Context, q Query, on Condition) (int, error) {
+	if err := c.Writable(ctx); err != nil {
+		return 0, err
+	}
+	if !on.Empty() {
+		return c.deleteOne(ctx, q, on)
+	}
+	var deleted atomic.Int64
+	q.Top = MaxTop
+	for {
+		gone := map[string][]string{} // identities of deleted records met, by shard
+		found, next, err := c.find(ctx, q, func(row storage.Entity) {
+			shard := shardOf(row.Get(firstColumn))
+			gone[shard] = append(gone[shard], row.Get(identityColumn))
+		})
+		if err == nil {
+			g, ctx := errgroup.WithContext(ctx)
+			g.SetLimit(parallel)
+			for _, m := range found {
+				g.Go(func() error {
+					done, err := c.remove(ctx, m.id.First(), m.id.Hash(), m.record, on)
+					if done {
+						deleted.Add(1)
+					}
+					return err
+				})
+			}
+			for shard, identities := range gone {
+				g.Go(func() error { return c.completeDeletions(ctx, shard, identities) })
+			}
+			err = g.Wait()
+		}
+		if err != nil && deleted.Load() > 0 {
+			err = fmt.Errorf("after %d records were deleted: %w", deleted.Load(), err)
+		}
+		if err != nil || next == "" {
+			return int(deleted.Load()), err
+		}
+		q.Cursor = next
+	}
+}
+
+func (c *Catalog) deleteOne(ctx context.Context, q Query, on Condition) (int, error) {
+	found, err := c.selectOne(ctx, q)
+	if err != nil || found == nil {
+		if err == nil {
+			err = on.check(nil)
+		}
+		return 0, err
+	}
+	done, err := c.remove(ctx, found.id.First(), found.id.Hash(), found.record, on)
+	if done {
+		return 1, err
+	}
+	return 0, err
+}
+
+// completeDeletions applies the shard's entries that are still to be done and that
+// delete or move one of the identities: a row says that it is gone, others may not yet.
+func (c *Catalog) completeDeletions(ctx context.Context, shard string, identities []string) error {
+	return c.Log.All(ctx, prefixQuery(shard, entryPrefix), func(p storage.Page) error {
+		for _, row := range p.Entities {
+			e, err := entryOf(row)
+			if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return w.Gone && slices.Contains(identities, w.Identity) }) {
+				continue // recovery tells of entries that it can't read
+			}
+			if err := c.redo(ctx, e); err != nil && !hopeless(err) { // that nothing mends
+				return err
+			}
+		}
+		return nil
+	})
+}

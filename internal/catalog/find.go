@@ -1,0 +1,239 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+// match is a record that a query found.
+type match struct {
+	record  record.Record
+	id      index.Identity
+	version int64 // of the row
+	state   wal.Standing
+}
+
+func (m match) meta() Meta {
+	w := writeFor(m.id)
+	w.Version = m.version
+	return metaOf(w)
+}
+
+// sheet is what one reading of an index key's partitions gave: all their rows of the
+// range up to the last one.
+type sheet struct {
+	key  wanted
+	rows []storage.Entity // by RowKey
+	last string           // RowKey, unless end
+	end  bool             // there are no more rows
+	err  error
+}
+
+// find returns a page of what the query finds. gone, if not nil, is called for each
+// row in its way that says that a record is gone.
+//
+// Each index key given has all the records that match, at the same RowKeys. So all are
+// read at once, and the first answers whose rows are enough. If none are, the one that
+// has come farthest is read on: there, fewest others are in the way. A cursor is a
+// RowKey, and so fits any of them.
+func (c *Catalog) find(ctx context.Context, q Query, gone func(storage.Entity)) (found []match, next string, err error) {
+	p, err := c.plan(q)
+	if err != nil {
+		return nil, "", err
+	}
+	start := time.Now()
+	checked := c.checking(ctx)
+	after, keys, top := p.after, p.keys, storage.PageRows
+	if len(keys) == 1 {
+		top = p.top // if these are not enough, the others may be few and far between
+	}
+	var met []wal.Standing // of rows that are not found, and may tell that others are out of date
+	for {
+		span, more := p.window.Span(after)
+		if !more {
+			break
+		}
+		s := c.ask(ctx, p, keys, span, top, p.top-len(found))
+		if s.err != nil {
+			return nil, "", cmp.Or(checked(), s.err)
+		}
+		keys, top = []wanted{s.key}, storage.PageRows
+		states := s.standings()
+		var old []bool
+		found, old = newestOnly(found, states, met)
+		full := false
+		for i, row := range s.rows {
+			if full = len(found) >= p.top && row.Key.Row != s.rows[i-1].Key.Row; full {
+				break
+			}
+			after = row.Key.Row
+			isGone := row.Get(goneColumn) != ""
+			if isGone && gone != nil {
+				gone(row)
+			}
+			if states[i].Line != nil || isGone && len(s.key.places) > 1 {
+				met = append(met, states[i])
+			}
+			if m, ok := c.match(p, s.key, row); ok && !isGone && !old[i] {
+				found = append(found, m)
+			}
+		}
+		switch {
+		case full:
+			next = p.writeCursor(after)
+		case s.end:
+		case len(found) < p.top && time.Since(start) < fillTime:
+			after = s.last
+			continue
+		default:
+			next = p.writeCursor(s.last)
+		}
+		break
+	}
+	return found, next, checked()
+}
+
+// ask reads a page of each index key's partitions, all at once. need is how many matches
+// are enough.
+func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, span index.RowRange, top, need int) sheet {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan sheet, len(keys))
+	for _, k := range keys {
+		c.background.Go(func() { answers <- c.readSheet(ctx, k, span, top) })
+	}
+	var best sheet
+	for i := range keys {
+		s := <-answers
+		switch {
+		case s.err == nil && (s.end || c.matches(p, s) >= need):
+			return s
+		case i == 0, best.err != nil, s.err == nil && key.Less(best.last, s.last):
+			best = s
+		}
+	}
+	return best
+}
+
+// matches returns how many rows match.
+func (c *Catalog) matches(p plan, s sheet) int {
+	n := 0
+	for _, row := range s.rows {
+		if _, ok := c.match(p, s.key, row); ok && row.Get(goneColumn) == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// readSheet reads a page of each of the key's partitions, up to the last row to which all
+// are known.
+func (c *Catalog) readSheet(ctx context.Context, k wanted, span index.RowRange, top int) sheet {
+	pages := make([]storage.Page, len(k.places))
+	var g errgroup.Group
+	for i, place := range k.places {
+		g.Go(func() (err error) {
+			pages[i], err = c.readPage(ctx, storage.Query{Range: span.In(place.Partition), Top: top})
+			return err
+		})
+	}
+	s := sheet{key: k, end: true, err: g.Wait()}
+	if s.err != nil {
+		return s
+	}
+	for _, page := range pages {
+		s.rows = append(s.rows, page.Entities...)
+		if page.Next == nil {
+			continue
+		}
+		if last := page.Entities[len(page.Entities)-1].Key.Row; s.end || key.Less(last, s.last) {
+			s.end, s.last = false, last
+		}
+	}
+	if len(pages) > 1 {
+		slices.SortStableFunc(s.rows, func(a, b storage.Entity) int { return key.Compare(a.Key.Row, b.Key.Row) })
+	}
+	if !s.end {
+		s.rows = slices.DeleteFunc(s.rows, func(row storage.Entity) bool { return key.Less(s.last, row.Key.Row) })
+	}
+	return s
+}
+
+// readPage reads on until there is a row, or none left.
+func (c *Catalog) readPage(ctx context.Context, q storage.Query) (storage.Page, error) {
+	for range maxEmpty {
+		page, err := c.Index.Query(ctx, q)
+		if err != nil {
+			return page, fmt.Errorf("catalog %s: %w", c.Name, err)
+		}
+		if len(page.Entities) > 0 || page.Next == nil {
+			return page, nil
+		}
+		q.Token = page.Next
+	}
+	return storage.Page{}, &problem.Error{Kind: problem.Busy, Detail: "the storage keeps sending empty pages; try again"}
+}
+
+// match reports whether the row, which was read as one of the key's, is one that the
+// query wants.
+func (c *Catalog) match(p plan, read wanted, row storage.Entity) (match, bool) {
+	r := record.FromProperties(row.Properties)
+	id, err := c.identify(r)
+	if err != nil || !p.window.Contains(id.Sort) {
+		return match{}, false // not a record's row: check reports it
+	}
+	for _, k := range p.keys {
+		if k.rank != read.rank && !k.value(id.Values[k.rank]) {
+			return match{}, false
+		}
+	}
+	return match{record: r, id: id, version: row.Int(versionColumn), state: standingOf(row)}, true
+}
+
+func standingOf(row storage.Entity) wal.Standing {
+	s := wal.Standing{Identity: row.Get(identityColumn), Version: row.Int(versionColumn)}
+	if text := row.Get(lineColumn); text != "" {
+		s.Line = &wal.Past{}
+		if json.Unmarshal([]byte(text), s.Line) != nil {
+			s.Line = nil // another program's
+		}
+	}
+	return s
+}
+
+func (s sheet) standings() []wal.Standing {
+	all := make([]wal.Standing, len(s.rows))
+	for i, row := range s.rows {
+		all[i] = standingOf(row)
+	}
+	return all
+}
+
+// newestOnly drops of what was found before what rows that were read since, or met
+// beside it, show to be out of date. old reports the same of the rows.
+func newestOnly(found []match, rows, met []wal.Standing) (kept []match, old []bool) {
+	all := make([]wal.Standing, 0, len(found)+len(rows)+len(met))
+	for _, m := range found {
+		all = append(all, m.state)
+	}
+	old = wal.Superseded(append(append(all, rows...), met...))
+	for i, m := range found {
+		if !old[i] {
+			kept = append(kept, m)
+		}
+	}
+	return kept, old[len(found):]
+}

@@ -1,0 +1,93 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// jsonNumber matches what JSON takes for a number (RFC 8259, section 6).
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+
+// Number returns the one text that keys have for a number, in whichever way JSON spells
+// it: 3.10 and 31e-1 are 3.1, and 7.0 is 7. Whole numbers within 64 bits are written in
+// full; others have the shortest text that gives the same Double, in the form that
+// JavaScript and RFC 8785 use: 1e+21, 1.5e-7. ok is false for what is no number, or
+// beyond the range of a Double.
+func Number(text string) (canonical string, ok bool) {
+	if !jsonNumber.MatchString(text) {
+		return "", false
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return strconv.FormatInt(n, 10), true
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return "", false
+	}
+	if f == math.Trunc(f) && -1<<63 <= f && f < 1<<63 {
+		return strconv.FormatInt(int64(f), 10), true
+	}
+	if size := math.Abs(f); size >= 1e-6 && size < 1e21 {
+		return strconv.FormatFloat(f, 'f', -1, 64), true
+	}
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
+	return mantissa + "e" + exponent[:1] + strings.TrimLeft(exponent[1:], "0"), true
+}
+
+// The form of a number as a sort value: the sign, the place of its first digit counted
+// from the point, and its digits. All have one length, and the order of their texts is
+// that of the numbers. Negative numbers have the [complement].
+const (
+	positive      = "6" // the sign; that of negative numbers is 3
+	numberDigits  = 19  // an Int64 has no more
+	doubleDigits  = 17  // that tell a Double from all others
+	exponentShift = 500 // makes three digits of a Double's places, -323 to 309
+)
+
+// sortNumber returns the sort value of a number, from the least to the greatest.
+func sortNumber(text string) (string, error) {
+	canonical, ok := Number(text)
+	if !ok {
+		return "", fmt.Errorf("%q is not a number such as 12 or -3.5", text)
+	}
+	digits, point := significant(canonical)
+	if given, _ := significant(text); len(given) > doubleDigits && given != digits {
+		return "", errors.New("has more digits than a number keeps: round it")
+	}
+	if digits == "" {
+		return positive + strings.Repeat("0", 3+numberDigits), nil
+	}
+	sort := positive + strconv.Itoa(point+exponentShift) + digits + strings.Repeat("0", numberDigits-len(digits))
+	if canonical[0] == '-' {
+		return complement(sort), nil
+	}
+	return sort, nil
+}
+
+// significant returns a number's digits without zeros at either end, and where the
+// point stands: 0 is directly before the first of them.
+func significant(number string) (digits string, point int) {
+	number = strings.TrimPrefix(number, "-")
+	if e := strings.IndexAny(number, "eE"); e >= 0 {
+		point, _ = strconv.Atoi(number[e+1:])
+		number = number[:e]
+	}
+	whole, fraction, _ := strings.Cut(number, ".")
+	digits = strings.TrimLeft(whole+fraction, "0")
+	point += len(whole) - (len(whole+fraction) - len(digits))
+	return strings.TrimRight(digits, "0"), point
+}
+
+// complement replaces each digit, the sign among them, by 9 minus it, which turns the
+// order round.
+func complement(digits string) string {
+	b := []byte(digits)
+	for i := range b {
+		b[i] = '0' + '9' - b[i]
+	}
+	return string(b)
+}

@@ -1,0 +1,133 @@
+package function_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// headers sends a request, wants the status, and returns the answer's Location and ETag.
+func (a *records) headers(t *testing.T, method, path, body string, status int, header ...string) (location, etag string) {
+	t.Helper()
+	w := a.send(method, path, body, header...)
+	if w.Code != status {
+		t.Errorf("%s %s %v: status %d, body %s, want %d", method, path, header, w.Code, w.Body, status)
+	}
+	return w.Header().Get("Location"), w.Header().Get("ETag")
+}
+
+// TestPutIsAnUpsert: PUT is about the identity that its record has, and no other.
+func TestPutIsAnUpsert(t *testing.T) {
+	a := newRecords(t)
+	const one, two, changed = `{"at":"2026-02-01","eid":"1"}`, `{"at":"2026-02-02","eid":"1"}`, `{"at":"2026-02-02","eid":"1","note":"x"}`
+	a.call(t, "POST", visits, one, 201, one)
+	a.call(t, "PUT", visits, two, 201, two)
+	a.call(t, "PUT", visits, two, 200, two)
+	a.call(t, "PUT", visits, changed, 200, changed)
+	a.call(t, "GET", visits+"?eid=1", "", 200, `{"records":[`+changed+`,`+one+`],`)
+	a.call(t, "DELETE", visits+"?eid=1&row_from=2026-02-02", "", 200, `{"deleted":1}`)
+	a.call(t, "PUT", visits, two, 201, two)
+}
+
+func TestConditionalRequests(t *testing.T) {
+	a := newRecords(t)
+	const one, two = `{"eid":"1","etag":"mine","id":7,"lastname":"A","npi":7}`, `{"eid":"1","etag":"mine","id":7,"lastname":"A","npi":7,"wage":2}`
+	location, first := a.headers(t, "POST", people, one, 201)
+	if again, etag := a.headers(t, "POST", people, one, 200); again != location || etag != first || first == "" {
+		t.Errorf("%s %s, and then %s %s", location, first, again, etag)
+	}
+	// By its Location, and in lists: the same under every key.
+	a.call(t, "GET", location, "", 200, one)
+	if _, etag := a.headers(t, "GET", location, "", 200); etag != first {
+		t.Errorf("ETag %s, want %s", etag, first)
+	}
+	a.headers(t, "GET", location, "", 304, "If-None-Match", `"x", `+first)
+	for _, query := range []string{"?eid=1", "?npi=7"} {
+		var list struct {
+			Records []json.RawMessage
+			Meta    []struct{ ID, ETag string }
+		}
+		if err := json.Unmarshal([]byte(a.call(t, "GET", people+query, "", 200, `{"records":[`+one+`],`)), &list); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Meta) != 1 || list.Meta[0].ETag != first || !strings.HasSuffix(location, "/records/"+list.Meta[0].ID) {
+			t.Errorf("meta %+v, want %s and %s", list.Meta, location, first)
+		}
+	}
+	unmet := func(method, query, body string, header ...string) {
+		t.Helper()
+		a.call(t, method, people+query, body, 412, `{"title":"Precondition Failed","status":412,"field":"If-`, header...)
+	}
+	unmet("PUT", "", two, "If-Match", `"1"`)
+	unmet("PUT", "", two, "If-Match", "W/"+first)
+	unmet("PUT", "", two, "If-None-Match", "*")
+	unmet("PUT", "?npi=7", two, "If-Match", `"1"`)
+	unmet("PATCH", "?npi=7", `{"wage":2}`, "If-Match", `"1"`)
+	unmet("DELETE", "?npi=7", "", "If-Match", `"1"`)
+	unmet("PUT", "", `{"eid":"2","lastname":"B"}`, "If-Match", "*")
+	unmet("PATCH", "?eid=2", `{"wage":2}`, "If-Match", "*")
+	unmet("DELETE", "?eid=2", "", "If-Match", "*")
+	a.call(t, "GET", location, "", 200, one)
+
+	_, second := a.headers(t, "PUT", people, two, 200, "If-Match", `"1", `+first)
+	unmet("PUT", "", one, "If-Match", first)
+	moved, third := a.headers(t, "PATCH", people+"?eid=1", `{"npi":8}`, 200, "If-Match", second)
+	if moved == location || third == second {
+		t.Errorf("moved from %s %s to %s %s", location, second, moved, third)
+	}
+	a.headers(t, "GET", location, "", 404)
+	a.headers(t, "PUT", people, `{"eid":"1","lastname":"B"}`, 201, "If-None-Match", "*")
+	// Several records
+	for _, method := range []string{"PUT", "PATCH", "DELETE"} {
+		a.call(t, method, people+"?eid=1", `{"eid":"1","lastname":"C"}`, 409, `{"title":"Conflict"`, "If-Match", third)
+	}
+	a.call(t, "DELETE", people+"?npi=8", "", 200, `{"deleted":1}`, "If-Match", third)
+	a.call(t, "DELETE", people+"?npi=8", "", 200, `{"deleted":0}`, "If-None-Match", "*")
+	for _, bad := range []string{"1", `"a" "b"`, `*, "1"`, `"a`, ""} {
+		a.call(t, "PUT", people, one, 400, `{"title":"Bad Request","status":400,"field":"If-Match"`, "If-Match", bad)
+	}
+	a.call(t, "POST", people, one, 400, `{"title":"Bad Request","status":400,"field":"If-Match"`, "If-Match", "*")
+	// In another catalog
+	if location, _ := a.headers(t, "PUT", visits, `{"at":"2026-02-01","eid":"1"}`, 201); !strings.HasPrefix(location, visits+"/") {
+		t.Errorf("Location %s, want one below %s", location, visits)
+	}
+}
+
+func TestPatch(t *testing.T) {
+	a := newRecords(t)
+	a.call(t, "POST", people, faux, 201, faux)
+	a.call(t, "PATCH", people+"?ssn=123456789", `{"active":null,"joined":"yesterday","score":4,"tags":{"a":1}}`, 400, `{"title":"Bad Request","status":400,"field":"joined"`)
+	const patched = `{"eid":"F314","joined@odata.type":"Edm.DateTime","joined":"2021-01-01T00:00:00Z","lastname":"Faux","npi":7,"score":4,"tags":{"a":1}}`
+	a.call(t, "PATCH", people+"?ssn=123456789", `{"active":null,"joined":"2021-01-01T00:00:00Z","score":4,"tags":{"a":1,"b":null},"npi":7.0,"ssn":null}`, 200, strings.Replace(patched, `:7,`, `:7.0,`, 1),
+		"Content-Type", "application/merge-patch+json")
+	a.call(t, "PATCH", people+"?npi=7", `{"npi":7}`, 200, patched) // the same identity
+	a.call(t, "GET", people+"?npi=7", "", 200, `{"records":[`+patched+`],`)
+	a.call(t, "GET", people+"?ssn=123456789", "", 200, `{"records":[],`)
+	a.call(t, "GET", people+"?npi=1414213562", "", 200, `{"records":[],`)
+	a.call(t, "PATCH", people+"?npi=7", `{}`, 200, patched)
+	for body, status := range map[string]int{`[]`: 400, `{`: 400, `{"eid":"other"}`: 400, `{"eid":null}`: 400, `{"lastname":{}}`: 400, `{"EID":"F314"}`: 400} {
+		a.call(t, "PATCH", people+"?npi=7", body, status, "{")
+	}
+	a.call(t, "PATCH", people, `{}`, 400, `{"title":"Bad Request"`)
+	a.call(t, "PATCH", people+"?npi=8", `{}`, 404, `{"title":"Not Found"`)
+	a.call(t, "POST", people, `{"eid":"G","lastname":"Faux","npi":7}`, 201, "")
+	a.call(t, "PATCH", people+"?npi=7", `{}`, 409, `{"title":"Conflict"`)
+	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+patched+`],`)
+}
+
+// TestNumbersInAnySpelling finds and deletes a record by a number, however it is spelt.
+func TestNumbersInAnySpelling(t *testing.T) {
+	a := newRecords(t)
+	for number, spellings := range map[string][]string{
+		"3.10": {"3.1", "3.10", "31e-1"}, "1e3": {"1000", "1e3", "1000.0"}, "1e21": {"1e21", "1e+21", "1000000000000000000000"},
+		"9.50": {"9.5", "9.50"}, "7.0": {"7", "7.0", "7e0"}, `"7"`: {"7", "7.0"}, `"7.0"`: {"7.0"},
+	} {
+		for _, spelling := range spellings {
+			r := `{"eid":` + number + `,"lastname":"x"}`
+			a.call(t, "POST", people, r, 201, r)
+			a.call(t, "GET", people+"?"+url.Values{"eid": {spelling}}.Encode(), "", 200, `{"records":[`+r+`],`)
+			a.call(t, "DELETE", people+"?"+url.Values{"eid": {spelling}}.Encode(), "", 200, `{"deleted":1}`)
+		}
+	}
+}

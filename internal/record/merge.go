@@ -1,0 +1,86 @@
+package record
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Merge returns the record changed by a JSON merge patch (RFC 7396): the patch's fields
+// take the place of the record's, null removes a field, and objects are merged. A type
+// that an annotation has given to a field stays until the patch gives another one, or the
+// field becomes an object or array. Errors are those of [Parse].
+func (r Record) Merge(patch []byte) (Record, error) {
+	if err := checkUTF8(patch); err != nil {
+		return Record{}, err
+	}
+	changes, err := split(patch)
+	if err != nil {
+		return Record{}, err
+	}
+	members, err := split(r.AppendJSON(nil))
+	if err != nil {
+		return Record{}, err
+	}
+	for _, m := range changes {
+		if k := m.value.Kind(); k == 'n' || k == '{' || k == '[' {
+			members = slices.DeleteFunc(members, func(old member) bool { return old.name == m.name+typeSuffix })
+		}
+	}
+	if members, err = merge(members, changes); err != nil {
+		return Record{}, err
+	}
+	return parse(members)
+}
+
+// merge applies the changes to an object's members.
+func merge(members, changes []member) ([]member, error) {
+	for _, change := range changes {
+		i := slices.IndexFunc(members, func(m member) bool { return m.name == change.name })
+		if change.value.Kind() == 'n' {
+			if i >= 0 {
+				members = slices.Delete(members, i, i+1)
+			}
+			continue
+		}
+		if i < 0 {
+			i = len(members)
+			members = append(members, member{name: change.name})
+		}
+		var err error
+		if members[i].value, err = mergeValue(members[i].value, change.value); err != nil {
+			return nil, err
+		}
+	}
+	return members, nil
+}
+
+// mergeValue returns what a patch makes of a value, which may be missing.
+func mergeValue(old, patch jsontext.Value) (jsontext.Value, error) {
+	if patch.Kind() != '{' {
+		return patch, nil
+	}
+	var members []member
+	if old.Kind() == '{' {
+		var err error
+		if members, err = split(old); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := split(patch)
+	if err != nil {
+		return nil, err
+	}
+	if members, err = merge(members, changes); err != nil {
+		return nil, err
+	}
+	b := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, m.name), ':')
+		b = append(b, m.value...)
+	}
+	return append(b, '}'), nil
+}

@@ -1,0 +1,59 @@
+package record_test
+
+import (
+	"strings"
+	"testing"
+
+	"tablesweep/internal/record"
+)
+
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, record, patch, want string }{
+		{"nothing", `{"a":1,"b":"x"}`, `{}`, `{"a":1,"b":"x"}`},
+		{"changes, adds and removes", `{"a":1,"b":"x","c":true}`, `{"a":2.50,"b":null,"d":"new","z":null}`, `{"a":2.50,"c":true,"d":"new"}`},
+		{"objects", `{"o":{"a":1,"b":{"c":2,"d":3}}}`, `{"o":{"b":{"c":null,"e":4},"f":[null]}}`, `{"o":{"a":1,"b":{"d":3,"e":4},"f":[null]}}`},
+		{"an object in place of a value", `{"o":7}`, `{"o":{"a":null,"b":{"c":null}}}`, `{"o":{"b":{}}}`},
+		{"a value in place of an object", `{"o":{"a":1}}`, `{"o":7}`, `{"o":7}`},
+		{"arrays are replaced", `{"o":[1,2]}`, `{"o":[3]}`, `{"o":[3]}`},
+		{"a type stays", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":"2026-02-01T00:00:00Z"}`, `{"t@odata.type":"Edm.DateTime","t":"2026-02-01T00:00:00Z"}`},
+		{"a type changes", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":"x","t@odata.type":"Edm.String"}`, `{"t":"x"}`},
+		{"a type goes", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t@odata.type":null}`, `{"t":"2026-01-01T00:00:00Z"}`},
+		{"a typed field goes", `{"a":1,"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":null}`, `{"a":1}`},
+		{"a typed field becomes an object", `{"n@odata.type":"Edm.Int64","n":"5"}`, `{"n":{"a":1}}`, `{"n":{"a":1}}`},
+		{"a large number", `{"n@odata.type":"Edm.Int64","n":"9007199254740993"}`, `{"n":"9007199254740995"}`, `{"n@odata.type":"Edm.Int64","n":"9007199254740995"}`},
+		{"any name", `{"a\"b":1,"first name":"x"}`, `{"a\"b":{"\u0000":1},"first name":null}`, `{"a\"b":{"\u0000":1}}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r, err := record.Parse([]byte(tt.record))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := string(r.AppendJSON(nil))
+			got, err := r.Merge([]byte(tt.patch))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := string(got.AppendJSON(nil)); text != tt.want {
+				t.Errorf("merged %s, want %s", text, tt.want)
+			}
+			if after := string(r.AppendJSON(nil)); after != before {
+				t.Errorf("the record has become %s", after)
+			}
+		})
+	}
+	for patch, want := range map[string]string{
+		``: "JSON object", `[]`: "JSON object", `{"a":`: "not valid JSON", `{"a":1,"a":2}`: "twice", "{\"a\":\"\xff\"}": "UTF-8",
+		`{"t":"yesterday"}`: "must be a time", `{"x@odata.type":"Edm.Guid"}`: "missing", `{"":1}`: "empty name",
+		`{"a":"` + strings.Repeat("x", 40<<10) + `"}`: "split it",
+	} {
+		r, err := record.Parse([]byte(`{"a":1,"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.Merge([]byte(patch)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s makes %s, %v; want an error with %q", patch, got.AppendJSON(nil), err, want)
+		}
+	}
+}
