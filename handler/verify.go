@@ -92,15 +92,43 @@ func runVerify(c *cobra.Command, o verifyOptions) error {
 	return repair(c, source, destination, o, options, meter)
 }
 
-// repairRows is how many rows are repaired at a time.
-const repairRows = 1000
+// repairRows and repairBytes are how many rows are repaired at a time, at most, and
+// about how many bytes.
+const (
+	repairRows  = 1000
+	repairBytes = 4 << 20
+)
+
+// repairs collects rows and has them written now and then.
+type repairs struct {
+	write func([]storage.Entity) error
+	rows  []storage.Entity
+	bytes int
+}
+
+func (r *repairs) add(e storage.Entity) error {
+	e = e.Clone() // or else one row would keep its whole page
+	r.rows = append(r.rows, e)
+	for _, p := range e.Properties {
+		r.bytes += len(p.Value)
+	}
+	if len(r.rows) < repairRows && r.bytes < repairBytes {
+		return nil
+	}
+	return r.flush()
+}
+
+func (r *repairs) flush() error {
+	rows := r.rows
+	r.rows, r.bytes = nil, 0
+	return r.write(rows)
+}
 
 // repair compares and copies what is missing or different, as it is found.
 func repair(c *cobra.Command, source, destination sweep.Scan, o verifyOptions, options verify.Options, m *progress.Meter) error {
 	tell := printDifference(c, m, o.json)
-	var rows []storage.Entity
 	var failed, written int64
-	write := func() error {
+	found := repairs{write: func(rows []storage.Entity) error {
 		r, err := copier.Copier{Destination: destination.Table, Mode: repairMode(o)}.Copy(c.Context(), rows)
 		written += r.Written
 		failed += int64(len(r.Failed))
@@ -108,20 +136,16 @@ func repair(c *cobra.Command, source, destination sweep.Scan, o verifyOptions, o
 			m.Clear()
 			fmt.Fprintf(c.ErrOrStderr(), "tablesweep: failed: %s\n", f)
 		}
-		rows = nil
 		return err
-	}
+	}}
 	r, err := verify.Tables(c.Context(), source, destination, options, func(d verify.Difference) error {
 		if err := tell(d); err != nil || d.Kind == verify.Extra {
 			return err
 		}
-		if rows = append(rows, d.Source); len(rows) < repairRows {
-			return nil
-		}
-		return write()
+		return found.add(d.Source)
 	})
 	if err == nil {
-		err = write()
+		err = found.flush()
 	}
 	m.Clear()
 	if err != nil {

@@ -57,6 +57,15 @@ type Entity struct {
 	Timestamp  time.Time // last modification by the service's clock; zero if not selected
 }
 
+// Clone returns a copy that keeps nothing else of the page alive that e was read in.
+func (e Entity) Clone() Entity {
+	e.Properties = slices.Clone(e.Properties)
+	for i, p := range e.Properties {
+		e.Properties[i].Value = p.Value.Clone()
+	}
+	return e
+}
+
 // Get returns the property's value as text: without quotes, as JSON writes it,
 // otherwise. It returns "" if the entity has no such property.
 func (e Entity) Get(name string) string {
