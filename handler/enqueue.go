@@ -10,7 +10,7 @@ import (
 const enqueueHelp = `Put one message into a queue for every row of a table. The queue is created if it is
 missing; messages never expire.
 
-The message comes from a template in the syntax of Go's text/template:
+The message comes from a template in the syntax of Go's text/template, without loops:
 {{.PartitionKey}}, {{.RowKey}} and {{.Name}} write a property's text, {{json .Name}}
 writes it as JSON, and {{json .}}, the default, the whole row. A row without a
 property that the template names fails.
@@ -62,7 +62,7 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if o.encoding != "base64" && o.encoding != "none" {
 		return usagef("--encoding is %q, want base64 or none", o.encoding)
 	}
-	template, err := action.Template(o.message)
+	template, err := action.ParseTemplate(o.message)
 	if err != nil {
 		return usagef("--message: %w", err)
 	}

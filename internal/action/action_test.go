@@ -1,13 +1,19 @@
 package action_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/action"
@@ -132,7 +138,7 @@ func TestMessages(t *testing.T) {
 			if err := q.Create(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			template, err := action.Template(tt.template)
+			template, err := action.ParseTemplate(tt.template)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,5 +157,40 @@ func TestMessages(t *testing.T) {
 				t.Errorf("got %v, %+v; want %s", got, r, tt.want)
 			}
 		})
+	}
+}
+
+// misled is a transport that deletes another row than it is asked to, so that the
+// service never finds it, and counts the attempts.
+type misled struct {
+	policy.Transporter
+	attempts atomic.Int64
+}
+
+func (m *misled) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if m.attempts.Add(1); m.attempts.Load() > 100 {
+			return nil, context.Canceled
+		}
+		r.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(body, []byte("r0001"), []byte("none!"))))
+	}
+	return m.Transporter.Do(r)
+}
+
+// TestDeleteWhatIsNeverFound deletes a row that queries return and deletions don't find.
+func TestDeleteWhatIsNeverFound(t *testing.T) {
+	t.Parallel()
+	em, a := emulatortest.NewAccount(t, emulator.Options{})
+	rows := someRows(1, 3)
+	fill(t, a, rows)
+	m := &misled{Transporter: em.Transport()}
+	table := emulatortest.Open(t, em, m).Table("rows")
+	_, err := copier.All(t.Context(), action.Delete{Table: table}, rows)
+	if !storage.NotFound(err) || m.attempts.Load() > 10 {
+		t.Errorf("error %v after %d attempts, want that a row was not found", err, m.attempts.Load())
 	}
 }

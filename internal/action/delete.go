@@ -14,6 +14,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
+// maxLooks is how often in a row [Delete] looks which rows are left, if others write
+// them again or the service contradicts itself.
+const maxLooks = 5
+
 // Delete removes rows from a table. Its zero value is no use: it needs the table.
 type Delete struct{ Table *storage.Table }
 
@@ -25,6 +29,7 @@ func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return copier.Co
 // it was read.
 func (d Delete) Do(ctx context.Context, rows []storage.Entity) (copier.Result, error) {
 	var r copier.Result
+	looks := 0 // one after the other that found all rows still there
 	for len(rows) > 0 {
 		b := d.Table.Batch()
 		for b.Rows() < len(rows) && b.Add(storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: rows[b.Rows()].Key}}) {
@@ -36,15 +41,22 @@ func (d Delete) Do(ctx context.Context, rows []storage.Entity) (copier.Result, e
 		case err == nil:
 			r.Written += int64(n)
 			rows = rows[n:]
+			looks = 0
 		case !errors.As(err, &refusal) || refusal.Temporary() || refusal.Index < 0 || refusal.Index >= n || storage.HasCode(err, "TableNotFound"):
 			return r, err
-		case refusal.Status == http.StatusNotFound:
+		case refusal.Status == http.StatusNotFound && looks < maxLooks:
+			looks++
 			left, err := d.left(ctx, rows)
 			if err != nil {
 				return r, err
 			}
+			if len(left) < len(rows) {
+				looks = 0
+			}
 			r.Written += int64(len(rows) - len(left))
 			rows = left
+		case refusal.Status == http.StatusNotFound:
+			return r, err
 		default:
 			r.Failed = append(r.Failed, copier.Failure{Key: rows[refusal.Index].Key, Reason: refusal.Code + ": " + refusal.Message})
 			rows = slices.Delete(slices.Clone(rows), refusal.Index, refusal.Index+1) // others hold the page

@@ -48,7 +48,7 @@ type Action struct {
 	Destination *TableRef   `json:"destination,omitempty"`
 	Mode        copier.Mode `json:"mode,omitempty"`    // of a copy; replace if absent
 	Queue       *QueueRef   `json:"queue,omitempty"`   // that enqueue puts messages into; made if it is missing
-	Message     string      `json:"message,omitempty"` // of enqueue: see [action.Template]; the row as JSON if absent
+	Message     string      `json:"message,omitempty"` // of enqueue: see [action.ParseTemplate]; the row as JSON if absent
 }
 
 // QueueRef names a queue of one of the app's accounts.

@@ -81,7 +81,7 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 	if err != nil {
 		return work{}, problem.Invalidf("action.queue", "%v", err)
 	}
-	template, err := action.Template(cmp.Or(message, action.WholeRow))
+	template, err := action.ParseTemplate(cmp.Or(message, action.WholeRow))
 	if err != nil {
 		return work{}, problem.Invalidf("action.message", "%v", err)
 	}

@@ -1,0 +1,214 @@
+package action
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"text/template"
+	"text/template/parse"
+
+	"tablesweep/internal/storage"
+)
+
+// WholeRow is the template of a message that is the row as a JSON object.
+const WholeRow = "{{json .}}"
+
+// maxWork is how many bytes of text a template may make for one row, whether it
+// writes them or not. It is far more than a message can have.
+const maxWork = 2 << 20
+
+// Template makes messages of rows. It is safe for concurrent use.
+//
+// It ends soon for every row: it knows no loop and no recursion, and its functions
+// make at most maxWork bytes of text.
+type Template struct{ parsed *template.Template }
+
+// ParseTemplate parses a message's template, in the syntax of text/template without
+// range, template and block. A row is a map: {{.PartitionKey}} and {{.Name}} write a
+// property's text, {{json .Name}} its JSON, and {{json .}} the whole row, with the
+// annotations of its types. A property that a row doesn't have is an error for that
+// row; {{with index . "Name"}}…{{end}} gets round it.
+func ParseTemplate(text string) (*Template, error) {
+	t, err := template.New("message").Option("missingkey=error").Funcs((&budget{}).functions(storage.Entity{})).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if t.Tree == nil {
+		return nil, errors.New("the template is empty")
+	}
+	return &Template{t}, straight(t.Root)
+}
+
+// straight returns an error if a part of a template is a loop or calls a template.
+func straight(list *parse.ListNode) error {
+	if list == nil {
+		return nil
+	}
+	for _, n := range list.Nodes {
+		var branch *parse.BranchNode
+		switch n := n.(type) {
+		case *parse.RangeNode:
+			return fmt.Errorf("range is not possible in %q: a row is no list; {{json .}} writes all of its properties", n)
+		case *parse.TemplateNode:
+			return fmt.Errorf("%q is not possible: write out what it stands for", n)
+		case *parse.IfNode:
+			branch = &n.BranchNode
+		case *parse.WithNode:
+			branch = &n.BranchNode
+		default:
+			continue
+		}
+		if err := errors.Join(straight(branch.List), straight(branch.ElseList)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text returns the message of a row.
+func (t *Template) text(e storage.Entity) (string, error) {
+	b := &budget{left: maxWork}
+	one, err := t.parsed.Clone() // with functions that have a budget of their own
+	if err != nil {
+		return "", err
+	}
+	var out message
+	if err := one.Funcs(b.functions(e)).Execute(&out, rowOf(e)); err != nil {
+		return "", err
+	}
+	return out.text.String(), nil
+}
+
+// message takes what a template writes, as long as a queue takes it.
+type message struct{ text bytes.Buffer }
+
+func (m *message) Write(p []byte) (int, error) {
+	if m.text.Len()+len(p) > storage.MaxMessageBytes {
+		return 0, fmt.Errorf("the message has more than the %d bytes that a queue takes", storage.MaxMessageBytes)
+	}
+	return m.text.Write(p)
+}
+
+// value is a property as a template sees it.
+type value struct {
+	p    storage.Property
+	text string // if read
+	read bool
+}
+
+// String returns the same memory each time, however often a template asks.
+func (v *value) String() string {
+	if !v.read {
+		v.text, v.read = v.p.Text(), true
+	}
+	return v.text
+}
+
+// row is an entity as a template sees it.
+type row map[string]any // of *value
+
+func rowOf(e storage.Entity) row {
+	r := row{
+		"PartitionKey": &value{p: storage.StringProperty("PartitionKey", e.Key.Partition)},
+		"RowKey":       &value{p: storage.StringProperty("RowKey", e.Key.Row)},
+	}
+	for _, p := range e.Properties {
+		r[p.Name] = &value{p: p}
+	}
+	return r
+}
+
+// budget is what the functions of one execution may still make, in bytes.
+type budget struct{ left int }
+
+var errWork = fmt.Errorf("the template makes more than %d bytes of text for one row", maxWork)
+
+// spend takes the most that a function can make of its arguments, before it does:
+// times is how many bytes it can make of one.
+func (b *budget) spend(times int, args ...any) error {
+	for _, a := range args {
+		b.left -= times * weight(a)
+	}
+	if b.left < 0 {
+		return errWork
+	}
+	return nil
+}
+
+// weight returns about how long an argument's text is.
+func weight(a any) int {
+	switch a := a.(type) {
+	case string:
+		return len(a) + 1
+	case *value:
+		return len(a.p.Value) + 1
+	case row:
+		n := 0
+		for name, v := range a {
+			n += len(name) + weight(v)
+		}
+		return n
+	}
+	return 32 // a number or the like
+}
+
+// functions returns the functions of text/template that make text, bounded, and json.
+// e is the row.
+func (b *budget) functions(e storage.Entity) template.FuncMap {
+	bounded := func(times int, fn func(...any) string) func(...any) (string, error) {
+		return func(args ...any) (string, error) {
+			if err := b.spend(times, args...); err != nil {
+				return "", err
+			}
+			return fn(args...), nil
+		}
+	}
+	return template.FuncMap{
+		"print":    bounded(1, fmt.Sprint),
+		"println":  bounded(1, fmt.Sprintln),
+		"html":     bounded(6, template.HTMLEscaper), // of ' it makes &#39;
+		"js":       bounded(6, template.JSEscaper),   // of < it makes \u003C
+		"urlquery": bounded(3, template.URLQueryEscaper),
+		"printf":   b.printf,
+		"json":     func(v any) (string, error) { return b.json(e, v) },
+	}
+}
+
+// wide finds what makes printf write more than its arguments.
+var wide = regexp.MustCompile(`[0-9]{4}|\*`)
+
+func (b *budget) printf(format string, args ...any) (string, error) {
+	if wide.MatchString(format) {
+		return "", errors.New("printf takes widths of up to 999 only, written as digits")
+	}
+	// Every verb can write any of the arguments, in up to 12 bytes for each of its own.
+	longest := 1000
+	for _, a := range args {
+		longest = max(longest, 12*weight(a))
+	}
+	b.left -= strings.Count(format, "%") * longest
+	if err := b.spend(1, format); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf(format, args...), nil
+}
+
+func (b *budget) json(e storage.Entity, v any) (string, error) {
+	if err := b.spend(1, v); err != nil {
+		return "", err
+	}
+	switch v := v.(type) {
+	case *value:
+		return string(v.p.Value), nil
+	case row:
+		return string(e.AppendJSON(nil)), nil
+	}
+	if err := b.spend(5, v); err != nil { // an escape has six bytes
+		return "", err
+	}
+	text, err := json.Marshal(v)
+	return string(text), err
+}

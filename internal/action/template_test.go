@@ -1,0 +1,98 @@
+package action_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// TestTemplatesEnd runs templates that would make far more text than a message takes.
+// Each fails its row soon. The test counts the memory of the whole process, so it runs
+// alone.
+func TestTemplatesEnd(t *testing.T) {
+	double := func(function string) string {
+		return `{{$x := "<\\'aaaaaaaaaaaa"}}` + strings.Repeat("{{$x = "+function+"}}", 26)
+	}
+	long := storage.StringProperty("Long", strings.Repeat("'", 32<<10))
+	for name, text := range map[string]string{
+		"print":     double("print $x $x"),
+		"println":   double("println $x $x"),
+		"printf":    double(`printf "%s%s" $x $x`),
+		"html":      strings.Repeat("{{$x := html .Long}}{{$x = html $x}}", 100),
+		"js":        double("js $x"),
+		"urlquery":  strings.Repeat("{{$x := urlquery .Long}}{{$x = urlquery $x}}", 200),
+		"json":      double("json $x"),
+		"row":       strings.Repeat("{{$x := json .}}", 2000),
+		"kept":      keep(2000),
+		"one verb":  `{{$x := printf "` + strings.Repeat("%[1]s", 2000) + `" .Long}}`,
+		"many":      `{{$x := print` + strings.Repeat(" .Long", 2000) + `}}`,
+		"widths":    `{{$x := printf "` + strings.Repeat("%999d", 60_000) + `" 1}}`,
+		"a width":   `{{$x := printf "%999999d" 1}}`,
+		"precision": `{{$x := printf "%.999999f" 1.0}}`,
+		"star":      `{{$x := printf "%*d" 999999 1}}`,
+		"output":    strings.Repeat("{{.Long}}", 5000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			template, err := action.ParseTemplate(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, a := emulatortest.NewAccount(t, emulator.Options{})
+			q, err := a.Queue("work")
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := storage.Entity{Key: key.Key{Partition: "p"}, Properties: []storage.Property{long}}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			r, err := copier.All(t.Context(), action.Enqueue{Queue: q, Message: template}, []storage.Entity{row})
+			runtime.ReadMemStats(&after)
+			mib := (after.TotalAlloc - before.TotalAlloc) >> 20
+			t.Logf("%d MiB", mib)
+			if name == "kept" { // it makes no text: there is just one
+				if mib > 24 {
+					t.Errorf("%d MiB were allocated", mib)
+				}
+				return
+			}
+			if err != nil || len(r.Failed) != 1 || mib > 24 {
+				t.Errorf("%+v, %v, %d MiB allocated; want a failed row and at most 24 MiB", r, err, mib)
+			}
+		})
+	}
+}
+
+// keep is a template that keeps a property's text many times.
+func keep(times int) string {
+	var b strings.Builder
+	for i := range times {
+		fmt.Fprintf(&b, "{{$x%d := .Long.String}}", i)
+	}
+	return b.String()
+}
+
+func TestTemplatesWithoutLoops(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"{{range 9999999999}}{{end}}",
+		"{{if true}}{{with 1}}{{else}}{{range .}}{{end}}{{end}}{{end}}",
+		"{{if false}}{{else if true}}{{range 3}}{{end}}{{end}}",
+		`{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`,
+		`{{define "message"}}{{template "message"}}{{end}}`,
+		`{{block "x" .}}a{{end}}`,
+		"{{with 1}}{{template `message`}}{{end}}",
+		"{{.Name", "{{nothing .}}",
+	} {
+		if _, err := action.ParseTemplate(text); err == nil {
+			t.Errorf("%s was taken", text)
+		}
+	}
+}
