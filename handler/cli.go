@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
@@ -104,15 +105,31 @@ func hintFor(err error) string {
 	return ""
 }
 
-// noArgs refuses arguments as a usage error.
+// noArgs refuses arguments as a usage error. It does not repeat one that may be a
+// connection.
 func noArgs(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		return nil
-	}
-	if c.HasSubCommands() {
+	case c.HasSubCommands() && isSetting(args[0]):
 		return usagef("there is no command %q", args[0])
+	case c.HasSubCommands():
+		return usagef("there is no such command")
+	case isSetting(args[0]):
+		return usagef("%s takes no argument such as %q; all it needs are flags", c.Name(), args[0])
 	}
-	return usagef("%s takes no argument such as %q; all it needs are flags", c.Name(), args[0])
+	return usagef("%s takes no argument; all it needs are flags", c.Name())
+}
+
+// badFlag makes a mistake in a flag a usage error. Of a flag that does not exist it
+// repeats the name alone: what follows may be a connection.
+func badFlag(_ *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		name, _, _ := strings.Cut(err.Error(), "=")
+		return usagef("%s", name)
+	}
+	return usageError{err}
 }
 
 // parseSince reads a --since as [logtail.ParseTime] does; empty is the zero time.

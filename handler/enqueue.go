@@ -95,6 +95,9 @@ func (o *enqueueOptions) openQueue(account *storage.Account) (*storage.Queue, er
 	if o.queue == "" {
 		return nil, usagef("--queue is missing")
 	}
+	if err := storage.CheckQueueName(o.queue); err != nil {
+		return nil, usagef("--queue: %w", err)
+	}
 	if o.queueConnection != "" {
 		var err error
 		if account, err = openAccount("queue-connection", o.queueConnection); err != nil {

@@ -57,7 +57,7 @@ Functions host starts.
 			return serve(cmd.Context(), os.Getenv)
 		},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(scanCommand(), copyCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
 		catalogCommand(), logCommand(),
 		localCommand(), emulatorCommand(), demoCommand(), benchCommand())

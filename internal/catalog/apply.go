@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 	"tablesweep/internal/ticks"
 )
 
@@ -27,11 +25,7 @@ func (c *Catalog) carryOut(ctx context.Context, e entry) error {
 	if err != nil {
 		return &problem.Error{Kind: problem.Busy, Detail: "the write is recorded and will be completed, but is not yet seen under every key; sending it again does no harm", Err: err}
 	}
-	c.later(ctx, func(ctx context.Context) {
-		if err := c.finish(ctx, e); err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("entry left for recovery")
-		}
-	})
+	c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, e) })
 	return nil
 }
 
@@ -166,7 +160,7 @@ func (c *Catalog) apply(ctx context.Context, e entry, writes []wal.Write) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
-	var g errgroup.Group
+	var g task.Group
 	for p, writes := range partitions {
 		g.Go(func() error {
 			if err := c.applyTo(ctx, p, writes, e.record); err != nil {

@@ -7,12 +7,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 const (
@@ -32,6 +35,10 @@ const (
 	commitTime  = 25 * time.Second // that a commit may take
 	serviceTime = 30 * time.Second // that the service may take for a request (Microsoft Learn, "Setting timeouts for Table service operations")
 	schemaWait  = schemaTrust + commitTime + serviceTime
+
+	// maxBackground bounds the writes that are completed after their answer: with storage
+	// that is slow, each may take minutes.
+	maxBackground = 100
 
 	// maxRaces is how often a write that another has overtaken is decided anew.
 	maxRaces = 50
@@ -53,7 +60,7 @@ type Options struct {
 type Catalog struct {
 	Options
 
-	background sync.WaitGroup
+	background task.Group
 
 	mu    sync.Mutex
 	seen  time.Time // when the schema was last found to be ours
@@ -68,21 +75,36 @@ func New(o Options) *Catalog {
 	if o.KeepChanges == 0 {
 		o.KeepChanges = 30 * 24 * time.Hour
 	}
-	return &Catalog{Options: o}
+	c := &Catalog{Options: o}
+	c.background.SetLimit(maxBackground)
+	return c
 }
 
 // Close waits for what goes on after a write or a query was answered.
-func (c *Catalog) Close() { c.background.Wait() }
+func (c *Catalog) Close() {
+	_ = c.background.Wait() // what failed is logged, and left for recovery
+}
 
-// later does what need not keep the caller waiting. If the process dies first,
-// recovery does it.
-func (c *Catalog) later(ctx context.Context, do func(context.Context)) {
-	c.background.Go(func() {
+// later does what need not keep the caller waiting. Recovery does it if the process
+// dies first, or has too much of it under way.
+func (c *Catalog) later(ctx context.Context, do func(context.Context) error) {
+	left := func(err error) {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("entry left for recovery")
+	}
+	started := c.background.TryGo(func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTime)
 		defer cancel()
-		do(ctx)
+		if err := task.Do(func() error { return do(ctx) }); err != nil {
+			left(err)
+		}
+		return nil
 	})
+	if !started {
+		left(errCrowded)
+	}
 }
+
+var errCrowded = fmt.Errorf("more than %d writes are being completed", maxBackground)
 
 // identify checks a record, and returns its identity.
 func (c *Catalog) identify(r record.Record) (index.Identity, error) {

@@ -8,14 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // Finding is something that is wrong with a catalog.
@@ -137,7 +136,7 @@ func (k *checker) heads(ctx context.Context, shard string) error {
 // each calls fn for every row of the query, several at once.
 func (k *checker) each(ctx context.Context, t *storage.Table, q storage.Query, fn func(context.Context, storage.Entity) error) error {
 	return t.All(ctx, q, func(p storage.Page) error {
-		g, ctx := errgroup.WithContext(ctx)
+		g, ctx := task.WithContext(ctx)
 		g.SetLimit(parallel)
 		for _, row := range p.Entities {
 			g.Go(func() error { return fn(ctx, row) })
@@ -157,7 +156,7 @@ type copyOf struct {
 // copies reads the rows where the write's record should be.
 func (c *Catalog) copies(ctx context.Context, w wal.Write) ([]copyOf, error) {
 	all := make([]copyOf, len(w.Partitions))
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := task.WithContext(ctx)
 	for i, p := range w.Partitions {
 		g.Go(func() error {
 			at := key.Key{Partition: p, Row: w.Row}

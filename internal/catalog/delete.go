@@ -6,10 +6,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // Delete deletes all records that the query finds, and returns how many these
@@ -32,7 +31,7 @@ func (c *Catalog) Delete(ctx context.Context, q Query, on Condition) (int, error
 			gone[shard] = append(gone[shard], row.Get(identityColumn))
 		})
 		if err == nil {
-			g, ctx := errgroup.WithContext(ctx)
+			g, ctx := task.WithContext(ctx)
 			g.SetLimit(parallel)
 			for _, m := range found {
 				g.Go(func() error {

@@ -8,14 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // match is a record that a query found.
@@ -113,7 +112,13 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, span index.Row
 	defer cancel()
 	answers := make(chan sheet, len(keys))
 	for _, k := range keys {
-		c.background.Go(func() { answers <- c.readSheet(ctx, k, span, top) })
+		c.background.Go(func() error {
+			s := sheet{key: k}
+			err := task.Do(func() error { s = c.readSheet(ctx, k, span, top); return nil })
+			s.err = cmp.Or(s.err, err)
+			answers <- s
+			return nil
+		})
 	}
 	var best sheet
 	for i := range keys {
@@ -143,7 +148,7 @@ func (c *Catalog) matches(p plan, s sheet) int {
 // are known.
 func (c *Catalog) readSheet(ctx context.Context, k wanted, span index.RowRange, top int) sheet {
 	pages := make([]storage.Page, len(k.places))
-	var g errgroup.Group
+	var g task.Group
 	for i, place := range k.places {
 		g.Go(func() (err error) {
 			pages[i], err = c.readPage(ctx, storage.Query{Range: span.In(place.Partition), Top: top})

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
@@ -18,6 +17,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 	"tablesweep/internal/ticks"
 )
 
@@ -85,11 +85,11 @@ func (c *Catalog) recover(ctx context.Context, since time.Time) (Recovered, erro
 // eachShard calls fn for every shard. An error of one doesn't keep it from the others.
 func (c *Catalog) eachShard(fn func(shard string) error) error {
 	errs := make([]error, shards)
-	var g errgroup.Group
+	var g task.Group
 	g.SetLimit(parallel)
 	for i := range shards {
 		g.Go(func() error {
-			errs[i] = fn(shardName(i))
+			errs[i] = task.Do(func() error { return fn(shardName(i)) })
 			return nil
 		})
 	}
@@ -203,7 +203,7 @@ func (c *Catalog) clear(ctx context.Context, shard string) error {
 	due := prefixQuery(shard, clearPrefix)
 	due.Range.Low = &scan.Bound{Key: clearPrefix + ticks.Inverted(c.Now())} // what is due later stands ahead
 	return c.Log.All(ctx, due, func(p storage.Page) error {
-		var g errgroup.Group
+		var g task.Group
 		g.SetLimit(parallel)
 		for _, row := range p.Entities {
 			if p.Date.Sub(row.Timestamp) < clearAfter-time.Minute {

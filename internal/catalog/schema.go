@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // States of the schema's row.
@@ -140,7 +139,7 @@ func (c *Catalog) checking(ctx context.Context) (result func() error) {
 	if ours, _ := c.trusted(); ours {
 		return func() error { return nil }
 	}
-	var g errgroup.Group
+	var g task.Group
 	g.Go(func() error {
 		_, err := c.look(ctx)
 		return err

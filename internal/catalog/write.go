@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/task"
 )
 
 // Outcome is what a write did.
@@ -236,7 +235,7 @@ func (c *Catalog) replace(ctx context.Context, old *head, w wal.Write, r record.
 // free checks that no other record has the write's rows. Another one may take them
 // before they are written; but that two meet is rare, and this rarer still.
 func (c *Catalog) free(ctx context.Context, w wal.Write) error {
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := task.WithContext(ctx)
 	for _, p := range w.Partitions {
 		g.Go(func() error {
 			row, found, err := c.Index.Get(ctx, key.Key{Partition: p, Row: w.Row})

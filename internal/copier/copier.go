@@ -14,11 +14,10 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // Mode says what happens to a row that the destination already has.
@@ -92,7 +91,7 @@ func All(ctx context.Context, w Work, rows []storage.Entity) (Result, error) {
 		mu    sync.Mutex // guards total
 		total Result
 	)
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := task.WithContext(ctx)
 	g.SetLimit(Parallel)
 	for _, unit := range w.Split(rows) {
 		g.Go(func() error {

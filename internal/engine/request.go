@@ -173,18 +173,16 @@ func (a Action) check() error {
 			return problem.Invalidf("action.destination.table", "%v", err)
 		}
 	}
-	if a.Queue != nil && !queueName.MatchString(a.Queue.Name) {
-		return problem.Invalidf("action.queue.name", "%q must be 3 to 63 lower-case letters, digits and single hyphens", a.Queue.Name)
+	if a.Queue != nil {
+		if err := storage.CheckQueueName(a.Queue.Name); err != nil {
+			return problem.Invalidf("action.queue.name", "%v", err)
+		}
 	}
 	if a.Mode != "" && !slices.Contains(copier.Modes, a.Mode) {
 		return problem.Invalidf("action.mode", "%q is unknown; use replace, merge, skip or fail", a.Mode)
 	}
 	return nil
 }
-
-// queueName is what the service takes, but for the length of its start. (Microsoft
-// Learn, "Naming queues and metadata")
-var queueName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`)
 
 // propertyName is what the service takes. (Microsoft Learn, "Understanding the
 // Table service data model")

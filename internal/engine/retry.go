@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/task"
 )
 
 // retrySends is the number of messages that [Engine.Retry] has under way.
@@ -76,7 +76,7 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
 // sendPending sends the messages of all pending steps, or ends the scan if there is
 // none.
 func (e *Engine) sendPending(ctx context.Context, id string) error {
-	g, sending := errgroup.WithContext(ctx)
+	g, sending := task.WithContext(ctx)
 	g.SetLimit(retrySends)
 	found := false
 	err := e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {

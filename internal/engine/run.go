@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/adaptive"
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // running is a scan with what its steps need.
@@ -238,7 +238,7 @@ func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) 
 		}
 		return nil
 	}
-	var g errgroup.Group
+	var g task.Group
 	for _, c := range children {
 		g.Go(func() error { return e.send(ctx, c) })
 	}
@@ -252,14 +252,14 @@ func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) 
 func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) error {
 	r, err := run.work.do(ctx, rows)
 	if err != nil {
-		return fatalIfPermanent("write to the destination", err)
+		return fatalIfPermanent(run.work.what, err)
 	}
 	done.Written, done.Failed = r.Written, int64(len(r.Failed))
 	if len(r.Failed) > 0 {
 		done.FirstFailed = r.Failed[0].String()
 	}
 	for _, f := range r.Failed {
-		zerolog.Ctx(ctx).Warn().Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("row not written")
+		zerolog.Ctx(ctx).Warn().Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("row failed")
 	}
 	return nil
 }

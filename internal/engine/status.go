@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/adaptive"
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/task"
 )
 
 // Status is a scan as GET /api/scans/{id} tells it.
@@ -52,7 +51,7 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 	totals, ahead := s.Totals, backlog{}
 	// An end that was reached, and not forced, has the totals.
 	if s.State == ledger.Running || s.Totals.Steps == 0 {
-		g, ctx := errgroup.WithContext(ctx)
+		g, ctx := task.WithContext(ctx)
 		g.Go(func() (err error) { totals, err = e.ledger.Totals(ctx, id); return err })
 		g.Go(func() error {
 			return e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error { ahead.add(steps); return nil })
@@ -113,7 +112,7 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 		return nil, err
 	}
 	statuses := make([]*Status, len(ids))
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := task.WithContext(ctx)
 	g.SetLimit(8)
 	for i, id := range ids {
 		g.Go(func() error {

@@ -15,6 +15,8 @@ import (
 // count, does nothing.
 type work struct {
 	do func(context.Context, []storage.Entity) (copier.Result, error)
+	// what names it in errors, such as "delete rows".
+	what string
 	// prepare makes what the scan writes to; nil if nothing is to be made.
 	prepare func(context.Context) error
 	// destination is the table that it writes to, if it is one other than the source.
@@ -45,7 +47,7 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 		if source.Same(e.options.Own.Table(e.options.StateTable)) {
 			return work{}, problem.Invalidf("source.table", "is where the app keeps its scans; they are not to be deleted so")
 		}
-		return work{do: doing(action.Delete{Table: source}), packs: true}, nil
+		return work{do: doing(action.Delete{Table: source}), what: "delete rows", packs: true}, nil
 	case Enqueue:
 		return e.enqueue(*r.Action.Queue, r.Action.Message)
 	}
@@ -62,6 +64,7 @@ func doing(a copier.Work) func(context.Context, []storage.Entity) (copier.Result
 func (e *Engine) writing(a Action) (work, error) {
 	destination, err := e.table("action.destination", *a.Destination)
 	return work{
+		what:        "write to the destination",
 		destination: destination,
 		prepare:     func(ctx context.Context) error { return createDestination(ctx, destination) },
 	}, err
@@ -87,6 +90,7 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 	}
 	return work{
 		do:         doing(action.Enqueue{Queue: q, Message: template}),
+		what:       "enqueue messages",
 		properties: true,
 		prepare: func(ctx context.Context) error {
 			err := q.Create(ctx)

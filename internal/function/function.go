@@ -14,7 +14,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -24,6 +23,7 @@ import (
 	"tablesweep/internal/gate"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/task"
 )
 
 // Trigger is what makes the host call a function.
@@ -87,11 +87,14 @@ func (a App) maintain(ctx context.Context, _ Invocation) error {
 		parts = append(parts, behind(a.Gates.Catalogs[name], a.Catalogs[name].Maintain))
 	}
 	errs := make([]error, len(parts))
-	var g sync.WaitGroup
+	var g task.Group
 	for i, part := range parts {
-		g.Go(func() { errs[i] = part(ctx) })
+		g.Go(func() error {
+			errs[i] = task.Do(func() error { return part(ctx) })
+			return nil
+		})
 	}
-	g.Wait()
+	_ = g.Wait() // each part's error is in errs
 	// A part with nothing to do, such as a catalog that is being moved to another
 	// schema, must not speak for one that failed.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })

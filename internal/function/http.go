@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ import (
 
 	"tablesweep/internal/gate"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/task"
 )
 
 // Limits on what a caller may send, and on the time that answering may take: the
@@ -276,13 +276,11 @@ func withLogger(log zerolog.Logger) func(http.Handler) http.Handler {
 // recovered turns a panic into an error of that one invocation: the process has
 // others under way.
 func recovered(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if v := recover(); v != nil {
-				writeProblem(w, r, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
-			}
-		}()
-		next.ServeHTTP(w, r)
+	return failing(func(w http.ResponseWriter, r *http.Request) error {
+		return task.Do(func() error {
+			next.ServeHTTP(w, r)
+			return nil
+		})
 	})
 }
 

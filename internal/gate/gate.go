@@ -5,11 +5,11 @@ package gate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"tablesweep/internal/problem"
+	"tablesweep/internal/task"
 )
 
 const (
@@ -62,15 +62,10 @@ func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error,
 	}
 }
 
-func attempt(ctx context.Context, prepare func(context.Context) error) (err error) {
+func attempt(ctx context.Context, prepare func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
-		}
-	}()
-	return prepare(ctx)
+	return task.Do(func() error { return prepare(ctx) })
 }
 
 // fail records a failed attempt.

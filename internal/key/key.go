@@ -99,3 +99,34 @@ func Units(s string) int {
 	}
 	return n
 }
+
+// Characters above U+FFFF, of which there are 0x100000, come before U+E000 in
+// the service's order.
+const (
+	surrogates = 0xD800
+	supplement = 0x10000
+	private    = 0xE000
+)
+
+// Place returns a character's place in the service's order, from 0 on. U+D800 to
+// U+DFFF, which are no characters, have none.
+func Place(char rune) rune {
+	switch {
+	case char >= supplement:
+		return char - supplement + surrogates
+	case char >= private:
+		return char - private + surrogates + 0x100000
+	}
+	return char
+}
+
+// AtPlace returns the character at a place in the service's order.
+func AtPlace(place rune) rune {
+	switch {
+	case place >= surrogates+0x100000:
+		return place - 0x100000 - surrogates + private
+	case place >= surrogates:
+		return place - surrogates + supplement
+	}
+	return place
+}

@@ -26,7 +26,7 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "input", "ticks", "scan", "adaptive", "debian", "odata", "splitbench", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "input", "ticks", "scan", "adaptive", "steal", "debian", "odata", "splitbench", "catalog/index", "catalog/wal"}
 
 // forbidden says who must not import what, and why.
 var forbidden = []struct{ from, to, why string }{
@@ -90,6 +90,39 @@ func TestImportsPointOneWay(t *testing.T) {
 			t.Errorf("%s imports testing outside of tests", name)
 		}
 	}
+}
+
+// TestGoroutinesRecover: a panic ends the process with all invocations under way, so that
+// what functions call starts goroutines by package task alone.
+func TestGoroutinesRecover(t *testing.T) {
+	var served []string
+	for _, p := range packages(t) {
+		if name, ok := strings.CutPrefix(p.ImportPath, "tablesweep/"); ok && name == "internal/function" {
+			for _, d := range append(p.Deps, p.ImportPath) {
+				served = append(served, strings.TrimPrefix(d, "tablesweep/"))
+			}
+		}
+	}
+	if len(served) < 10 {
+		t.Fatalf("the functions use %d packages", len(served))
+	}
+	sources(t, func(path string, set *token.FileSet, f *ast.File) {
+		dir := filepath.Dir(path)
+		if strings.HasSuffix(path, "_test.go") || dir == "internal/task" || !slices.Contains(served, dir) {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				t.Errorf("%s: a go statement; use package task", set.Position(n.Pos()))
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && (x.Name == "errgroup" || x.Name == "sync" && n.Sel.Name == "WaitGroup") {
+					t.Errorf("%s: %s.%s; use package task", set.Position(n.Pos()), x.Name, n.Sel.Name)
+				}
+			}
+			return true
+		})
+	})
 }
 
 // sources calls fn for each Go file, parsed.

@@ -7,13 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/action"
 	"tablesweep/internal/copier"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 	"tablesweep/internal/ticks"
 )
 
@@ -138,7 +137,7 @@ type part struct {
 func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	m := &merge{table: l.Table, parts: make([]part, len(l.Partitions))}
 	dates := make([]time.Time, len(l.Partitions))
-	g, reading := errgroup.WithContext(ctx)
+	g, reading := task.WithContext(ctx)
 	for i, p := range l.Partitions {
 		m.parts[i].query = storage.Query{Range: l.rows(p, s), Top: min(top, storage.PageRows)}
 		g.Go(func() (err error) {

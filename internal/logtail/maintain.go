@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -51,6 +52,7 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	// In any order, so that a stream that takes all the time does not keep the
 	// same others from their turn again and again.
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
+	s.forgetTrims(date)
 	for _, l := range streams {
 		n, err := s.trim(ctx, l, date)
 		removed += n
@@ -102,6 +104,14 @@ func (o Options) retention(stream string) time.Duration {
 		return *r
 	}
 	return o.Retention
+}
+
+// forgetTrims drops what no longer keeps a stream from being trimmed, so that streams that
+// are gone aren't remembered for ever.
+func (s *Streams) forgetTrims(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.trimmed, func(_ string, last time.Time) bool { return now.Sub(last) >= maxTrimInterval })
 }
 
 // trim removes a stream's old events, if it is time to look for them again, and returns

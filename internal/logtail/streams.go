@@ -7,12 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 const (
@@ -142,7 +141,7 @@ func (s *Streams) forget(escaped string) {
 func (s *Streams) write(ctx context.Context, partitions []string, events []Event) ([]string, error) {
 	ids := make([]string, len(events))
 	errs := make([]error, len(events)) // at the first event of a transaction
-	var g errgroup.Group               // one failure does not keep others from being tried
+	var g task.Group                   // one failure does not keep others from being tried
 	g.SetLimit(parallelBatches)
 	for first := 0; first < len(events); {
 		partition := partitions[s.nextTurn()%len(partitions)]
@@ -163,8 +162,7 @@ func (s *Streams) write(ctx context.Context, partitions []string, events []Event
 			return nil
 		})
 	}
-	_ = g.Wait()
-	return ids, errors.Join(errs...)
+	return ids, errors.Join(append(errs, g.Wait())...)
 }
 
 func insert(partition string, e Event) storage.Op {

@@ -56,12 +56,12 @@ func Open(c Connection, o Options) (*Account, error) {
 	}
 	tables, err := openTables(c, o)
 	if err != nil {
-		return nil, fmt.Errorf("open tables of %s: %w", c, err)
+		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
 	a := &Account{connection: c, tables: tables}
 	if c.queueURL != "" {
 		if a.queues, err = openQueues(c, o); err != nil {
-			return nil, fmt.Errorf("open queues of %s: %w", c, err)
+			return nil, fmt.Errorf("open queues of %s: %w", c, withoutURL(err))
 		}
 	}
 	return a, nil

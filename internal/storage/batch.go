@@ -48,6 +48,7 @@ type Batch struct {
 	boundary string
 	body     bytes.Buffer
 	rows     int
+	deletes  bool // all operations are Delete
 }
 
 // Batch starts a transaction on the table.
@@ -71,6 +72,7 @@ func (b *Batch) Add(op Op) bool {
 		b.body.Truncate(before)
 		return false
 	}
+	b.deletes = op.Kind == Delete && (b.rows == 0 || b.deletes)
 	b.rows++
 	return true
 }
@@ -129,6 +131,9 @@ func (b *Batch) Do(ctx context.Context) error {
 		failed:      -1,
 	}
 	_, err := b.table.client.SubmitTransaction(x.in(ctx), carrier, nil)
+	if b.deletes {
+		return wrap("delete from table "+b.table.name, x, err)
+	}
 	return wrap("write to table "+b.table.name, x, err)
 }
 

@@ -3,8 +3,11 @@ package storage
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/url"
+	"regexp"
 	"strings"
+	"unicode"
 )
 
 // DevelopmentConnection is the short form for the local emulators' defaults.
@@ -43,6 +46,9 @@ func (c Connection) String() string {
 	}
 	return c.tableURL
 }
+
+// Format implements [fmt.Formatter]: every verb writes what [Connection.String] returns.
+func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 // Same reports whether both connections lead to the same tables, by whatever
 // scheme.
@@ -107,11 +113,17 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 		account:  fields["accountname"],
 		key:      fields["accountkey"],
 		sas:      strings.TrimPrefix(fields["sharedaccesssignature"], "?"),
-		tableURL: fields["tableendpoint"],
-		queueURL: fields["queueendpoint"],
+		tableURL: strings.TrimSuffix(fields["tableendpoint"], "/"),
+		queueURL: strings.TrimSuffix(fields["queueendpoint"], "/"),
 	}
 	if c.account == "" && c.tableURL == "" {
 		return Connection{}, fmt.Errorf("the connection string has neither AccountName nor TableEndpoint; %s", connectionForms)
+	}
+	if c.account != "" && !accountName.MatchString(c.account) {
+		return Connection{}, fmt.Errorf("the connection string's AccountName must be %s", accountNameForm)
+	}
+	if strings.ContainsFunc(c.sas, unicode.IsControl) {
+		return Connection{}, fmt.Errorf("the connection string's SharedAccessSignature must be one line")
 	}
 	if c.key == "" && c.sas == "" {
 		return Connection{}, fmt.Errorf("the connection string has neither AccountKey nor SharedAccessSignature; to sign in with Entra ID give the account's URL instead")
@@ -138,17 +150,30 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 		c.queueURL = fmt.Sprintf("%s://%s.queue.%s", scheme, c.account, suffix)
 	}
 	for _, endpoint := range []string{c.tableURL, c.queueURL} {
-		if u, err := url.Parse(endpoint); err != nil || endpoint != "" && u.Host == "" {
-			return Connection{}, fmt.Errorf("the connection string's endpoints must be URLs such as https://ACCOUNT.table.core.windows.net")
+		if endpoint != "" && !isEndpoint(endpoint) {
+			return Connection{}, fmt.Errorf("the connection string's endpoints must be URLs such as https://ACCOUNT.table.core.windows.net; a SAS belongs in SharedAccessSignature")
 		}
 	}
 	return c, nil
 }
 
+// accountName is what an account's name consists of. It is printed, and must not be a
+// URL with a secret in it.
+var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
+
+const accountNameForm = "the account's name alone, letters, digits and hyphens"
+
+// isEndpoint reports whether a URL consists of scheme, host and path only: nothing else
+// may be printed, since a query may be a SAS.
+func isEndpoint(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && u.Host != "" && u.User == nil && !strings.ContainsAny(endpoint, "?#")
+}
+
 // parseEndpoint reads the URL of a table or queue endpoint.
 func parseEndpoint(s string) (Connection, error) {
 	u, err := url.Parse(s)
-	if err != nil || u.Host == "" {
+	if err != nil || u.Host == "" || u.User != nil {
 		return Connection{}, fmt.Errorf("the connection is not a valid URL; %s", connectionForms)
 	}
 	sas := u.RawQuery
@@ -199,6 +224,9 @@ func SettingConnection(name string, getenv func(string) string) (Connection, err
 	if c.account == "" && c.tableURL == "" && c.queueURL == "" {
 		return Connection{}, fmt.Errorf("setting %s is missing: set it to a connection string, or set %s__accountName to sign in with Entra ID", name, name)
 	}
+	if c.account != "" && !accountName.MatchString(c.account) {
+		return Connection{}, fmt.Errorf("setting %s__accountName must be %s", name, accountNameForm)
+	}
 	if c.account == "" && c.tableURL == "" {
 		return Connection{}, fmt.Errorf("setting %s__tableServiceUri is missing: set it to https://ACCOUNT.table.core.windows.net", name)
 	}
@@ -211,8 +239,8 @@ func SettingConnection(name string, getenv func(string) string) (Connection, err
 		}
 	}
 	for suffix, v := range map[string]string{"tableServiceUri": c.tableURL, "queueServiceUri": c.queueURL} {
-		if v != "" && !strings.HasPrefix(v, "https://") {
-			return Connection{}, fmt.Errorf("setting %s__%s must be an https URL", name, suffix)
+		if v != "" && (!strings.HasPrefix(v, "https://") || !isEndpoint(v)) {
+			return Connection{}, fmt.Errorf("setting %s__%s must be an https URL without a query", name, suffix)
 		}
 	}
 	return c, nil

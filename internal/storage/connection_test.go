@@ -55,6 +55,15 @@ func TestParseConnectionRefuses(t *testing.T) {
 		{"bad endpoint", "AccountName=a;AccountKey=" + key64 + ";TableEndpoint=secret", "must be URLs"},
 		{"Entra ID over http", "http://acct.table.core.windows.net", "https only"},
 		{"URL without host", "https://", "not a valid URL"},
+		{"SAS in the table endpoint", "TableEndpoint=https://h/?sv=1&sig=secret;SharedAccessSignature=sv=1&sig=secret", "in SharedAccessSignature"},
+		{"SAS in the queue endpoint", "AccountName=a;AccountKey=" + key64 + ";QueueEndpoint=https://h/a?sig=secret", "in SharedAccessSignature"},
+		{"SAS in the suffix", "AccountName=a;AccountKey=" + key64 + ";EndpointSuffix=core.windows.net/?sig=secret", "in SharedAccessSignature"},
+		{"SAS behind a hash", "AccountName=a;AccountKey=" + key64 + ";TableEndpoint=https://h/a#?sig=secret", "in SharedAccessSignature"},
+		{"password in the endpoint", "AccountName=a;AccountKey=" + key64 + ";TableEndpoint=https://u:secret@h/a", "in SharedAccessSignature"},
+		{"SAS in the account's name", "AccountName=https://a.table.core.windows.net/?sig=secret;SharedAccessSignature=sig=x", "AccountName must be"},
+		{"SAS with a line break", "AccountName=a;SharedAccessSignature=sv=1&sig=sec\nsecret", "SharedAccessSignature must be one line"},
+		{"SAS URL with a line break", "https://a.table.core.windows.net/?sv=1&sig=sec\nsecret", "not a valid URL"},
+		{"password in a URL", "https://u:secret@a.table.core.windows.net/", "not a valid URL"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := storage.ParseConnection(tt.in)
@@ -83,10 +92,15 @@ func TestSettingConnection(t *testing.T) {
 		{"identity by resource", map[string]string{"S__accountName": "acct", "S__managedIdentityResourceId": "/subscriptions/x"}, "acct"},
 		{"bad credential", map[string]string{"S__accountName": "acct", "S__credential": "password"}, "S__credential must be"},
 		{"bad endpoint", map[string]string{"S__tableServiceUri": "ftp://t"}, "S__tableServiceUri must be an https URL"},
+		{"SAS in an endpoint", map[string]string{"S__tableServiceUri": "https://t/?sig=secret"}, "S__tableServiceUri must be an https URL"},
+		{"SAS in the account's name", map[string]string{"S__accountName": "t?sig=secret"}, "S__accountName must be"},
 		{"bad string", map[string]string{"S": "AccountName=acct"}, "setting S: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := storage.SettingConnection("S", func(name string) string { return tt.env[name] })
+			if strings.Contains(fmt.Sprint(c, err), "secret") {
+				t.Errorf("got %v, %v, with the secret", c, err)
+			}
 			if err != nil {
 				if !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("got %v, want an error with %q", err, tt.want)
@@ -101,13 +115,38 @@ func TestSettingConnection(t *testing.T) {
 }
 
 func TestConnectionPrintsNoSecret(t *testing.T) {
-	c, err := storage.ParseConnection("AccountName=acct;AccountKey=" + key64)
-	if err != nil {
-		t.Fatal(err)
+	for _, in := range []string{
+		"AccountName=acct;AccountKey=" + key64,
+		"TableEndpoint=https://h/acct;SharedAccessSignature=sv=1&sig=" + key64,
+		"https://h/acct?sv=1&sig=" + key64,
+	} {
+		c, err := storage.ParseConnection(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := storage.Open(c, storage.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := a.Table("rows")
+		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
+			for _, got := range []string{fmt.Sprintf(format, c), fmt.Sprintf(format, &c), fmt.Sprintf(format, []any{c}), fmt.Sprintf(format, table), table.Address()} {
+				if strings.Contains(got, key64) {
+					t.Errorf("%s prints the secret: %s", format, got)
+				}
+			}
+		}
 	}
-	for _, format := range []string{"%v", "%+v", "%s"} {
-		if got := fmt.Sprintf(format, c); strings.Contains(got, key64) {
-			t.Errorf("%s prints the key: %s", format, got)
+}
+
+func TestCheckQueueName(t *testing.T) {
+	for name, legal := range map[string]bool{
+		"abc": true, "a-b": true, "0a1": true, strings.Repeat("a", 63): true, strings.Repeat("a-", 31) + "a": true,
+		"": false, "ab": false, "a--b": false, "-ab": false, "ab-": false, "Abc": false, "a_b": false, "abc\n": false,
+		strings.Repeat("a", 64): false, strings.Repeat("a-", 32) + "a": false, strings.Repeat("a-", 62) + "a": false,
+	} {
+		if err := storage.CheckQueueName(name); (err == nil) != legal {
+			t.Errorf("%q: %v, want legal %t", name, err, legal)
 		}
 	}
 }

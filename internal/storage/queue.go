@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -14,6 +16,18 @@ const (
 	MaxMessageBytes = 64 << 10 // of the text as sent
 	MaxGetMessages  = 32
 )
+
+// queueName leaves the length to CheckQueueName. (Microsoft Learn, "Naming queues and
+// metadata")
+var queueName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// CheckQueueName returns what is wrong with a queue's name, nil if it is legal.
+func CheckQueueName(name string) error {
+	if len(name) < 3 || len(name) > 63 || !queueName.MatchString(name) {
+		return fmt.Errorf("queue name %q must be 3 to 63 lower-case letters, digits and single hyphens between them", name)
+	}
+	return nil
+}
 
 // ErrNoQueues means that the connection names no queue endpoint.
 var ErrNoQueues = errors.New("the connection names no queue endpoint: give a connection string or set NAME__queueServiceUri")

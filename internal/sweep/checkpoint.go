@@ -37,14 +37,16 @@ type Checkpoint struct {
 
 	file     *os.File
 	pending  bytes.Buffer // lines not written yet
-	appended int          // bytes since the snapshot
+	snapshot int          // bytes of the snapshot
+	appended int          // bytes since then
 	unsynced bool
 }
 
 // checkpointVersion changes with the form of the file.
 const checkpointVersion = 1
 
-// compactBytes is how much is appended before the snapshot is renewed.
+// compactBytes is how much is appended at least before the snapshot is renewed: as
+// much as the snapshot has, if that is more.
 const compactBytes = 4 << 20
 
 // restored is what a file holds.
@@ -219,7 +221,7 @@ func (c *Checkpoint) flush(f *frontier, t Totals) error {
 	if c.pending.Len() == 0 {
 		return nil
 	}
-	if c.appended > compactBytes {
+	if c.appended > max(compactBytes, c.snapshot) {
 		return c.rewrite(f, t) // which knows what is pending
 	}
 	n, err := c.file.Write(c.pending.Bytes())
@@ -253,7 +255,7 @@ func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 	}
 	snapshot := bytes.Clone(c.pending.Bytes())
 	c.pending.Reset()
-	c.appended, c.unsynced = 0, false
+	c.snapshot, c.appended, c.unsynced = len(snapshot), 0, false
 	if c.file != nil {
 		c.file.Close()
 	}

@@ -101,6 +101,42 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
+// TestSnapshotsStayRare appends to a checkpoint whose snapshot is large, as that of a
+// long list of rows is: what is written for snapshots must not exceed what is appended.
+func TestSnapshotsStayRare(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	c, err := NewCheckpoint(path, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &frontier{}
+	f.add(scan.Step{State: []byte(`"` + strings.Repeat("x", 7*compactBytes/2) + `"`)}, 1)
+	if err := c.rewrite(f, Totals{}); err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	rows := span{Last: key.Key{Row: strings.Repeat("y", compactBytes)}}
+	appended, snapshots := 0, 0
+	for size := int64(0); appended < 5; appended++ {
+		c.append(line{Did: 1, Span: &rows})
+		if err := c.flush(f, Totals{}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() < size {
+			snapshots++
+		}
+		size = info.Size()
+	}
+	if snapshots != 1 {
+		t.Errorf("%d snapshots while 5 lines of more than a quarter of one were appended, want 1", snapshots)
+	}
+}
+
 // FuzzRestore feeds it anything. It must not panic, and what it takes must survive a
 // snapshot.
 func FuzzRestore(f *testing.F) {

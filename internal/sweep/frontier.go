@@ -54,6 +54,7 @@ type frontier struct {
 	ready        int   // units that could be started
 	bytes        int   // of all pages
 	buffered     int64 // rows of all pages
+	walked       int   // nodes that looks for something to do have passed
 }
 
 func (f *frontier) first() *node { return nodeOf(f.nodes.Front()) }
@@ -85,6 +86,7 @@ func (f *frontier) add(s scan.Step, depth int64) *node {
 // this one is read.
 func (f *frontier) waits() (n *node, ahead bool) {
 	for n = f.first(); n != nil && n.state != waiting; n = f.after(n) {
+		f.walked++
 	}
 	return n, n != nil && n == f.first()
 }
@@ -121,9 +123,13 @@ func (f *frontier) read(n *node, bytes int, units [][]storage.Entity, rows int64
 }
 
 // unit returns the first unit that may be started, and its node. In order, only the
-// first node's may, one at a time.
+// first node's may, one at a time. Behind the last unit there may be a million nodes
+// that wait, so it does not look further.
 func (f *frontier) unit(inOrder bool, allowed func(partition string) bool) (*node, int) {
-	for n := f.first(); n != nil && (n.state != waiting || !inOrder); n = f.after(n) {
+	ready := f.ready
+	for n := f.first(); n != nil && ready > 0 && (n.state != waiting || !inOrder); n = f.after(n) {
+		f.walked++
+		ready -= len(n.units)
 		for i, u := range n.units {
 			if n.started == 0 && inOrder || !inOrder && allowed(u[0].Key.Partition) {
 				return n, i

@@ -9,11 +9,10 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 )
 
 // Kind is how a row differs.
@@ -71,7 +70,7 @@ func (r Result) Same() bool { return r.Missing+r.Extra+r.Different == 0 }
 // Tables compares the rows of two scans, which must have the same bounds, and calls
 // each for every difference, in table order.
 func Tables(ctx context.Context, source, destination sweep.Scan, o Options, each func(Difference) error) (Result, error) {
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := task.WithContext(ctx)
 	a, b := newStream(ctx), newStream(ctx)
 	var result Result
 	var totals [2]sweep.Totals

@@ -47,7 +47,7 @@ func CheckCase(t testing.TB, s scan.Strategy, c Case, r *rand.Rand) bool {
 	t.Helper()
 	got, err := Run(s, c, r)
 	if err == nil {
-		err = c.compare(got)
+		err = c.Compare(got)
 	}
 	if err != nil {
 		t.Errorf("%T: %v\nbounds %+v, segment %d, faulty %v, churn %d, rows %s",
@@ -89,8 +89,7 @@ func (n *node) appendRows(rows []key.Key) []key.Key {
 // Run scans the case's table, its steps in random order, and returns the rows
 // in the order of the tree of steps.
 func Run(s scan.Strategy, c Case, r *rand.Rand) ([]key.Key, error) {
-	t := &table{rows: slices.Clone(c.Rows), segment: c.Segment, faulty: c.Faulty, rand: r, issued: map[string]bool{}}
-	volatile := c.volatile()
+	t := c.Open(r)
 	root := &node{step: s.Start(c.Bounds)}
 	for pending, queries := []*node{root}, 0; len(pending) > 0; queries++ {
 		if queries > 1000+200*len(c.Rows) {
@@ -103,20 +102,13 @@ func Run(s scan.Strategy, c Case, r *rand.Rand) ([]key.Key, error) {
 			return nil, fmt.Errorf("step %s: %w", text(n.step), err)
 		}
 		pending = append(pending, n.children...)
-		for range len(volatile) / 4 {
-			if k := volatile[r.IntN(len(volatile))]; r.IntN(2) == 0 {
-				t.insert(k)
-			} else {
-				t.remove(k)
-			}
-		}
 	}
 	return root.appendRows(nil), nil
 }
 
 // run makes the step's query and its children.
-func (n *node) run(s scan.Strategy, t *table) error {
-	p, err := t.query(n.step)
+func (n *node) run(s scan.Strategy, t *Service) error {
+	p, err := t.Query(n.step)
 	if err != nil {
 		return err
 	}
@@ -157,8 +149,9 @@ func (c Case) volatile() []key.Key {
 	return rows
 }
 
-// compare checks the scan's rows against the twin.
-func (c Case) compare(got []key.Key) error {
+// Compare checks the rows that a scan of the case yielded, in order, against the
+// twin.
+func (c Case) Compare(got []key.Key) error {
 	volatile := map[key.Key]bool{}
 	for _, k := range c.volatile() {
 		volatile[k] = true

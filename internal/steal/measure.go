@@ -1,0 +1,178 @@
+package steal
+
+import (
+	"math"
+	"slices"
+	"unicode"
+
+	"tablesweep/internal/key"
+)
+
+// level is a part of what lies behind a key: the texts that share the first depth
+// characters with it and differ in the next.
+type level struct {
+	depth    int
+	rows     float64 // of all texts that share depth characters
+	from, to float64 // the part of those that lies behind the key and ahead of the end
+}
+
+func (l level) rest() float64 { return l.rows * max(0, l.to-l.from) }
+
+// measure is how many rows a strand has left, and where.
+type measure struct {
+	levels []level // the longest prefix first
+	total  float64 // rows
+}
+
+func (x *measure) add(l level) {
+	x.levels = append(x.levels, l)
+	x.total += l.rest()
+}
+
+// measureOf returns the strand's measure. The strand must have read a page.
+func (m *Model) measureOf(s *Strand) *measure {
+	if s.measure == nil {
+		s.measure = m.newMeasure(s)
+	}
+	return s.measure
+}
+
+func (m *Model) newMeasure(s *Strand) *measure {
+	const (
+		narrow = 1e-6  // the least part of a level that a page is thought to cover
+		most   = 1e100 // rows; the climb ends there lest the numbers overflow
+	)
+	x := &measure{}
+	var end text
+	top := 0
+	if s.end != nil {
+		end = textOf(*s.end)
+		if s.end.Row == "" {
+			end = end[:len(end)-1]
+		}
+		top = common(s.last, end)
+	}
+	to := func(depth int) float64 {
+		if end == nil || depth > top {
+			return 1
+		}
+		return m.position(end, depth)
+	}
+	depth := common(s.first, s.last)
+	rows := s.rows
+	if top > depth { // the end is closer than the page is wide
+		depth = top
+	} else {
+		rows /= max(m.position(s.last, depth)-m.position(s.first, depth), narrow)
+	}
+	x.add(level{depth, rows, m.position(s.last, depth), to(depth)})
+	for depth > top && rows < most {
+		depth--
+		k := s.last.before(depth)
+		low, high := m.scale(k).part(s.last[depth])
+		whole := rows * m.growth(k)
+		siblings := (whole - rows) / max(1-(high-low), 0.01)
+		x.add(level{depth, siblings, high, to(depth)})
+		rows = whole
+	}
+	return x
+}
+
+// slant pulls cuts towards the strand's place. What is near is known best, and the
+// strand is to end soon if nothing else is found.
+const slant = 1.25
+
+// cuts returns up to n places to cut the strand at, in order, none if there is no
+// key between its place and its end.
+func (m *Model) cuts(s *Strand, n int) []key.Key {
+	const wide = 0.3 // share of the thieves that try level by level
+	x := m.measureOf(s)
+	byLevel := min(n, int(float64(n)*wide)+s.misses%2)
+	var cuts []key.Key
+	add := func(k key.Key) {
+		if s.last.key().Compare(k) < 0 && (s.end == nil || k.Compare(*s.end) < 0) {
+			cuts = append(cuts, k)
+		}
+	}
+	for _, c := range []struct{ n, power float64 }{{float64(n - byLevel), 1}, {float64(byLevel), 0.4}} {
+		for i := 1.0; i <= c.n; i++ {
+			if l, u, ok := x.at(i/(c.n+1), c.power); ok {
+				add(m.spell(s.last, l, u))
+			}
+		}
+	}
+	if len(cuts) == 0 {
+		if k, ok := s.next(); ok {
+			add(k)
+		}
+	}
+	slices.SortFunc(cuts, key.Key.Compare)
+	return slices.Compact(cuts)
+}
+
+// at returns where the given share of the rows left ends: a level and the position
+// in it. Levels count by a power of their rows: 1 believes the measure, 0 thinks
+// nothing of it.
+func (x *measure) at(share, power float64) (l level, u float64, ok bool) {
+	sum := 0.0
+	for _, l := range x.levels {
+		sum += math.Pow(l.rest(), power)
+	}
+	if power == 1 {
+		share = math.Pow(share, slant)
+	}
+	left := sum * share
+	for _, l := range x.levels {
+		w := math.Pow(l.rest(), power)
+		if left >= w {
+			left -= w
+			continue
+		}
+		u := left / w
+		if power != 1 {
+			u = math.Pow(u, slant)
+		}
+		return l, l.from + (l.to-l.from)*u, true
+	}
+	return level{}, 0, false
+}
+
+// spell returns the key at a position of a level. It is no longer than it takes to
+// be exact to a fraction of a page.
+func (m *Model) spell(t text, l level, u float64) key.Key {
+	const longest, exact = 10, 0.1
+	t = slices.Clone(t[:l.depth])
+	inRow := slices.Contains(t, boundary)
+	for i, rows := 0, l.rows; i < longest && (i == 0 || rows >= exact*m.segment); i++ {
+		s := m.scale(t.before(len(t)))
+		place := s.at(u)
+		low, high := s.part(place)
+		if high <= low || place == boundary && inRow || place != boundary && !ordinary(place) {
+			break
+		}
+		inRow = inRow || place == boundary
+		t = append(t, place)
+		u = min(max(0, (u-low)/(high-low)), 1)
+		rows *= high - low
+	}
+	return t.key()
+}
+
+// next returns the first key behind all that share a prefix with the strand's
+// place, at the position where its page's keys differ.
+func (s *Strand) next() (key.Key, bool) {
+	depth := common(s.first, s.last)
+	if depth == len(s.last) || !ordinary(s.last[depth]+1) {
+		return key.Key{}, false
+	}
+	t := slices.Clone(s.last[:depth+1])
+	t[depth]++
+	return t.key(), true
+}
+
+// ordinary reports whether a cut may hold the character at a place of a text. The
+// service takes no control characters in keys, and some software no noncharacters.
+func ordinary(place rune) bool {
+	char := key.AtPlace(place - 1)
+	return place > 0 && char <= unicode.MaxRune && !unicode.IsControl(char) && char&0xFFFE != 0xFFFE && char != unicode.ReplacementChar
+}

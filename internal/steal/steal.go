@@ -1,0 +1,90 @@
+package steal
+
+import (
+	"math"
+
+	"tablesweep/internal/key"
+)
+
+// Theft is what idle workers take from a strand.
+type Theft struct {
+	Victim  *Strand   // its end is where the first thief begins
+	Thieves []*Strand // in key order
+}
+
+// Steal sends idle workers to the strands, and cuts these. Strands that have read
+// nothing yet can't be cut. There may be more thieves than workers: the rest of a
+// partition and what follows it take a query each.
+func (m *Model) Steal(strands []*Strand, idle int) []Theft {
+	given := m.share(strands, idle)
+	var thefts []Theft
+	for i, s := range strands {
+		if given[i] == 0 {
+			continue
+		}
+		cuts := m.cuts(s, given[i])
+		s.robbed += given[i]
+		if len(cuts) > 0 {
+			thefts = append(thefts, s.cut(cuts))
+		}
+	}
+	return thefts
+}
+
+// share divides idle workers among the strands.
+func (m *Model) share(strands []*Strand, idle int) []int {
+	given := make([]int, len(strands))
+	worth := make([]float64, len(strands))
+	for i, s := range strands {
+		if s.last != nil {
+			worth[i] = m.worth(s)
+		}
+	}
+	for ; idle > 0; idle-- {
+		best, fewest, most := -1, 0, 0.0
+		for i, w := range worth {
+			n := given[i] + strands[i].robbed
+			if w /= float64(n + 1); w > 0 && (best < 0 || min(n, 1) < fewest || min(n, 1) == fewest && w > most) {
+				best, fewest, most = i, min(n, 1), w
+			}
+		}
+		if best < 0 {
+			break
+		}
+		given[best]++
+	}
+	return given
+}
+
+// worth returns how much it is worth to rob a strand: more for long ones, less
+// for those that were robbed in vain.
+func (m *Model) worth(s *Strand) float64 {
+	const most, least = 300, 0.01
+	pages := min(most, max(m.measureOf(s).total/m.segment, float64(s.since), least))
+	return math.Sqrt(pages) / float64(1+s.misses)
+}
+
+// cut divides what is left of the strand at the cuts. A piece lies in one
+// partition or begins with one, since a query can't ask for anything else.
+func (s *Strand) cut(cuts []key.Key) Theft {
+	t := Theft{Victim: s}
+	add := func(from key.Key) {
+		if n := len(t.Thieves); n > 0 {
+			t.Thieves[n-1].end = &from
+		}
+		t.Thieves = append(t.Thieves, &Strand{from: from, victim: s})
+	}
+	for i, c := range cuts {
+		add(c)
+		next := s.end
+		if i+1 < len(cuts) {
+			next = &cuts[i+1]
+		}
+		if after := behind(c.Partition); c.Row != "" && (next == nil || after.Compare(*next) < 0) {
+			add(after)
+		}
+	}
+	t.Thieves[len(t.Thieves)-1].end = s.end
+	s.end, s.since, s.measure = &t.Thieves[0].from, 0, nil
+	return t
+}

@@ -1,0 +1,62 @@
+// Package task runs the parts of an invocation at once. A panic in one of them is its
+// error: the process has other invocations under way, and must not end.
+package task
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Do calls fn and returns its error. A panic is an error that tells where it was.
+func Do(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return fn()
+}
+
+// Group is an [errgroup.Group] whose functions may panic. The zero value is ready.
+type Group struct {
+	group  errgroup.Group
+	cancel context.CancelCauseFunc // nil without a context
+}
+
+// WithContext returns a group, and a context that ends with the first error or when Wait
+// returns.
+func WithContext(ctx context.Context) (*Group, context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return &Group{cancel: cancel}, ctx
+}
+
+// SetLimit bounds the functions that run at a time.
+func (g *Group) SetLimit(n int) { g.group.SetLimit(n) }
+
+// Go runs fn in a goroutine. It waits while as many run as the limit allows.
+func (g *Group) Go(fn func() error) { g.group.Go(g.guarded(fn)) }
+
+// TryGo is Go, but runs nothing and reports false where Go would wait.
+func (g *Group) TryGo(fn func() error) bool { return g.group.TryGo(g.guarded(fn)) }
+
+func (g *Group) guarded(fn func() error) func() error {
+	return func() error {
+		err := Do(fn)
+		if err != nil && g.cancel != nil {
+			g.cancel(err)
+		}
+		return err
+	}
+}
+
+// Wait waits for all functions and returns the first error.
+func (g *Group) Wait() error {
+	err := g.group.Wait()
+	if g.cancel != nil {
+		g.cancel(err)
+	}
+	return err
+}

@@ -1,0 +1,41 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/task"
+)
+
+func TestPanicIsAnError(t *testing.T) {
+	g, ctx := task.WithContext(t.Context())
+	g.Go(func() error { panic("lost") })
+	g.Go(func() error {
+		<-ctx.Done() // as after any error
+		return nil
+	})
+	if err := g.Wait(); err == nil || !strings.Contains(err.Error(), "panic: lost") || !strings.Contains(err.Error(), "task_test.go") {
+		t.Errorf("got %v, want the panic and its place", err)
+	}
+}
+
+func TestGroup(t *testing.T) {
+	var g task.Group
+	g.SetLimit(1)
+	first, hold := errors.New("first"), make(chan struct{})
+	g.Go(func() error { <-hold; return first })
+	if g.TryGo(func() error { return nil }) {
+		t.Error("more ran than the limit allows")
+	}
+	close(hold)
+	g.Go(func() error { return errors.New("second") })
+	if err := g.Wait(); !errors.Is(err, first) {
+		t.Errorf("got %v, want the first error", err)
+	}
+	h, ctx := task.WithContext(t.Context())
+	if err := h.Wait(); err != nil || !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("%v, context %v; want it to end with the group", err, ctx.Err())
+	}
+}
