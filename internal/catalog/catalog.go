@@ -80,7 +80,7 @@ func New(o Options) *Catalog {
 	return c
 }
 
-// Close waits for what goes on after a write or a query was answered.
+// Close waits for what goes on after a write was answered.
 func (c *Catalog) Close() {
 	_ = c.background.Wait() // what failed is logged, and left for recovery
 }

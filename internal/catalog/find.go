@@ -111,11 +111,13 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, span index.Row
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan sheet, len(keys))
+	var g task.Group // a slower read isn't waited for: it ends with ctx
 	for _, k := range keys {
-		c.background.Go(func() error {
+		g.Go(func() error {
 			s := sheet{key: k}
-			err := task.Do(func() error { s = c.readSheet(ctx, k, span, top); return nil })
-			s.err = cmp.Or(s.err, err)
+			if err := task.Do(func() error { s = c.readSheet(ctx, k, span, top); return nil }); err != nil {
+				s.err = err
+			}
 			answers <- s
 			return nil
 		})
