@@ -43,7 +43,7 @@ type catalogFlags struct {
 func catalogCommand() *cobra.Command {
 	c := &cobra.Command{Use: "catalog", Short: "Keep records and find them by any of several identifiers", Long: catalogHelp, Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("say what to do with the catalog: insert, query, patch, delete, changes, recover or check")
+			return usagef("say what to do with the catalog: insert, query, patch, delete, changes, recover, check or migrate")
 		}}
 	var f catalogFlags
 	flags := c.PersistentFlags()
@@ -54,7 +54,7 @@ func catalogCommand() *cobra.Command {
 	flags.StringVar(&f.rowKey, "row-key", "", "the field that sorts records, such as lastname")
 	flags.StringVar(&f.wal, "wal", "", "the table of the log")
 	c.AddCommand(catalogInsertCommand(&f), catalogQueryCommand(&f), catalogPatchCommand(&f), catalogDeleteCommand(&f), catalogChangesCommand(&f),
-		catalogRecoverCommand(&f), catalogCheckCommand(&f))
+		catalogRecoverCommand(&f), catalogCheckCommand(&f), catalogMigrateCommand(&f))
 	return c
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/problem"
 )
 
 const catalogChangesHelp = `Print the changes of a catalog, the newest first, one JSON object a line. They are kept
@@ -102,18 +101,16 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 const catalogCheckHelp = `Compare a catalog's index rows with each other and with its log. What is wrong is
 printed, a line for each, and a summary.
 
---repair makes all rows of a record those of its newest write. It also takes over
-records that another program wrote, and moves all records if the index keys or the row
-key have changed; for this, writers are stopped, and the app has to be started again
-with the new settings. It may be interrupted, and run again.
+--repair makes all rows of a record those of its newest write. It may be interrupted, and
+run again. A table that another program wrote, or with other index keys, is refused:
+handler catalog migrate is for those.
 
 Exits with 1 if something stays wrong.
 
 ` + catalogConnectionHelp
 
 const catalogCheckExamples = `  handler catalog check
-  handler catalog check --repair
-  handler catalog check --index-keys eid,npi,email --repair`
+  handler catalog check --repair`
 
 // catalogCheckOptions are the flags of the command catalog check.
 type catalogCheckOptions struct {
@@ -143,31 +140,15 @@ func runCatalogCheck(c *cobra.Command, o catalogCheckOptions) error {
 		if err := exists(ctx, cat); err != nil {
 			return err
 		}
-		// It makes the log's table, if there is none. That the schema is another one
-		// is what is to be repaired, or told as records in the wrong places.
-		var p *problem.Error
-		if err := cat.Prepare(ctx); err != nil && (!errors.As(err, &p) || p.Kind != problem.Conflict) {
-			return err
-		} else if err != nil && !o.repair {
-			fmt.Fprintf(c.ErrOrStderr(), "tablesweep: warning: %v\n", err)
-		}
-		out := json.NewEncoder(c.OutOrStdout())
-		out.SetEscapeHTML(false)
-		var printing error
-		listed := 0
-		sum, err := cat.Check(ctx, o.repair, func(f catalog.Finding) {
-			switch listed++; {
-			case o.json:
-				printing = errors.Join(printing, out.Encode(f))
-			case o.all || listed <= maxListed:
-				_, err := fmt.Fprintln(c.OutOrStdout(), findingText(f))
-				printing = errors.Join(printing, err)
-			}
-		})
-		if err := errors.Join(err, printing); err != nil {
+		if err := cat.Prepare(ctx); err != nil { // it makes the log's table, if there is none
 			return err
 		}
-		return o.summary(c, out, sum, listed)
+		l := lister{cmd: c, json: o.json, all: o.all}
+		sum, err := cat.Check(ctx, o.repair, l.found)
+		if err := errors.Join(err, l.err); err != nil {
+			return err
+		}
+		return o.summary(&l, sum)
 	})
 }
 
@@ -180,17 +161,9 @@ func findingText(f catalog.Finding) string {
 }
 
 // summary prints the sum of a check, and returns an error if something stays wrong.
-func (o *catalogCheckOptions) summary(c *cobra.Command, out *json.Encoder, sum catalog.Checked, listed int) error {
-	var err error
-	if o.json {
-		err = out.Encode(map[string]catalog.Checked{"summary": sum})
-	} else {
-		if listed > maxListed && !o.all {
-			fmt.Fprintf(c.ErrOrStderr(), "tablesweep: warning: %d of %d problems are listed; --all lists the others\n", maxListed, listed)
-		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "%d records in %d rows, %d writes pending: %d problems, %d repaired; %d rows of unknown records, %d records in places of another schema\n",
-			sum.Records, sum.Rows, sum.Pending, sum.Problems, sum.Repaired, sum.Untracked, sum.Moved)
-	}
+func (o *catalogCheckOptions) summary(l *lister, sum catalog.Checked) error {
+	err := l.summary(sum, "%d records in %d rows, %d writes pending: %d problems, %d repaired; %d rows of unknown records\n",
+		sum.Records, sum.Rows, sum.Pending, sum.Problems, sum.Repaired, sum.Untracked)
 	if left := sum.Problems - sum.Repaired; err == nil && left > 0 {
 		err = fmt.Errorf("%d problems are left", left)
 		if !o.repair {

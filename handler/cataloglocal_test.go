@@ -140,7 +140,7 @@ func TestCatalogInTheApp(t *testing.T) {
 		t.Fatalf("not ready with another schema; stderr:\n%s", &a.log)
 	}
 	answer := a.call(t, "GET", people, url.Values{"eid": {"F314"}}, "", 409, `{"title":"Conflict"`)
-	if !strings.Contains(answer, "TABLE_CATALOG_INDEX_KEYS") || !strings.Contains(answer, "handler catalog check --repair") {
+	if !strings.Contains(answer, "TABLE_CATALOG_INDEX_KEYS") || !strings.Contains(answer, "handler catalog migrate") {
 		t.Errorf("another schema: %s", answer)
 	}
 	a.call(t, "GET", "/api/catalog/visits/records", url.Values{"eid": {"f314"}}, "", 200, all(`{"at":"2026-02-03","eid":"F314"}`))

@@ -123,17 +123,23 @@ func (o *deleteOptions) confirm(c *cobra.Command, where string) error {
 
 // confirmDelete asks for the table's name.
 func confirmDelete(c *cobra.Command, what, where, table string) error {
+	return confirm(c, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run counts them first, --yes deletes them without asking", table)
+}
+
+// confirm asks whether to do something; the table's name says yes. hint says what to do
+// where nobody can be asked.
+func confirm(c *cobra.Command, do, warning, hint, table string) error {
 	if in, ok := c.InOrStdin().(*os.File); !ok || !isatty.IsTerminal(in.Fd()) {
-		return hinted{usagef("nobody is there to ask whether to delete %s of %s", what, where), "--dry-run counts them first, --yes deletes them without asking"}
+		return hinted{usagef("nobody is there to ask whether to %s", do), hint}
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Delete %s of %s? This can't be undone. Type the table's name to go on: ", what, where)
+	fmt.Fprintf(c.ErrOrStderr(), "%s? %sType the table's name to go on: ", strings.ToUpper(do[:1])+do[1:], warning)
 	answer, err := readAnswer(c.Context(), c.InOrStdin())
 	switch {
 	case errors.Is(err, sweep.ErrInterrupted):
 		fmt.Fprintln(c.ErrOrStderr()) // ends the question's line
 		return err
 	case err != nil || answer != table:
-		return fmt.Errorf("nothing deleted: the answer was not %q", table)
+		return fmt.Errorf("nothing done: the answer was not %q", table)
 	}
 	return nil
 }

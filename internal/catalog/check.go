@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
@@ -30,9 +29,8 @@ type Checked struct {
 	Records   int `json:"records"`   // that the log knows
 	Rows      int `json:"rows"`      // of the index table
 	Untracked int `json:"untracked"` // rows of records that the log doesn't know, such as another program's
-	Moved     int `json:"moved"`     // records that another schema had placed
 	Pending   int `json:"pending"`   // entries in the log
-	Problems  int `json:"problems"`  // findings, and what is untracked or moved
+	Problems  int `json:"problems"`  // findings
 	Repaired  int `json:"repaired"`  // of the problems
 }
 
@@ -48,20 +46,17 @@ type checker struct {
 
 // Check compares the index rows with each other and with the log, and calls found
 // for what is wrong; found is not called concurrently. Writes that are under way are
-// not wrong. It makes about two requests for each index row.
+// not wrong. It makes about two requests for each index row. A catalog that another
+// program wrote, or that has another schema, is a Conflict: see [Catalog.Migrate].
 //
-// With repair, it makes all rows of a record those of its newest write. It also
-// takes over what another program wrote, and moves records that were written under
-// another schema; for this it stops writers, which takes a minute and a half. It may be
+// With repair, it makes all rows of a record those of its newest write. It may be
 // broken off, and run again.
 func (c *Catalog) Check(ctx context.Context, repair bool, found func(Finding)) (Checked, error) {
 	k := &checker{Catalog: c, repair: repair, found: found}
-	var stopped *storage.Entity
+	if err := c.Writable(ctx); err != nil {
+		return k.sum, err
+	}
 	if repair {
-		var err error
-		if stopped, err = c.stopWriters(ctx); err != nil {
-			return k.sum, err
-		}
 		if _, err := c.recover(ctx, time.Time{}); err != nil {
 			return k.sum, err
 		}
@@ -73,16 +68,7 @@ func (c *Catalog) Check(ctx context.Context, repair bool, found func(Finding)) (
 	if err != nil {
 		return k.sum, err
 	}
-	if _, err := c.checkSchema(ctx); !repair && problem.Of(err).Kind == problem.Conflict {
-		return k.sum, nil // until heads are moved, their rows are where they should be
-	}
-	if err := k.rows(ctx); err != nil {
-		return k.sum, err
-	}
-	if stopped != nil {
-		err = c.letIn(ctx, stopped)
-	}
-	return k.sum, err
+	return k.sum, k.rows(ctx)
 }
 
 // count changes the sum, and reports a finding unless it is empty.
@@ -134,7 +120,7 @@ func (k *checker) heads(ctx context.Context, shard string) error {
 }
 
 // each calls fn for every row of the query, several at once.
-func (k *checker) each(ctx context.Context, t *storage.Table, q storage.Query, fn func(context.Context, storage.Entity) error) error {
+func (c *Catalog) each(ctx context.Context, t *storage.Table, q storage.Query, fn func(context.Context, storage.Entity) error) error {
 	return t.All(ctx, q, func(p storage.Page) error {
 		g, ctx := task.WithContext(ctx)
 		g.SetLimit(parallel)
@@ -204,7 +190,8 @@ func (k *checker) head(ctx context.Context, h *head) error {
 			return nil
 		}
 		if id.Hash() != h.Identity {
-			return k.move(ctx, h, id, all[best].record)
+			k.report(all[best].at, false, "the record stands where another schema wants it: move it by: handler catalog migrate")
+			return nil
 		}
 	}
 	if best < 0 {
@@ -297,40 +284,4 @@ func unlessRaced(_ Written, raced bool, err error) error {
 
 func newestOf(all []copyOf) copyOf {
 	return slices.MaxFunc(all, func(a, b copyOf) int { return a.row.Timestamp.Compare(b.row.Timestamp) })
-}
-
-// move gives a record that another schema has placed the rows that ours wants.
-func (k *checker) move(ctx context.Context, h *head, id index.Identity, r record.Record) error {
-	k.count(Finding{}, func(s *Checked) { s.Moved++ })
-	return k.repairing(key.Key{Partition: h.Partitions[0], Row: h.Row}, "the record stands where another schema wants it", func() error {
-		w := writeFor(id)
-		if shardOf(h.First) == shardOf(w.First) {
-			return unlessRaced(k.replace(ctx, h, w, r))
-		}
-		target, err := k.readHead(ctx, w.First, w.Identity)
-		switch {
-		case err != nil:
-			return err
-		case target != nil && !target.Gone && target.Content != r.Hash():
-			return k.taken(w.Row)
-		case target == nil || target.Gone:
-			w = wal.Succeed(h.state(), target.state(), w, k.Now())
-			if err := k.enter(ctx, target, w, r); err != nil {
-				return err
-			}
-		}
-		_, err = k.remove(ctx, h.First, h.Identity, r, Condition{})
-		return err
-	})
-}
-
-// enter commits an insertion that was decided on, and carries it out.
-func (k *checker) enter(ctx context.Context, from *head, w wal.Write, r record.Record) error {
-	e := k.newEntry(wal.Insert, w.First, r, from.state())
-	e.Writes = []wal.Write{w}
-	raced, err := k.commit(ctx, e, []change{{from, w, r.Hash()}})
-	if err != nil || raced {
-		return unlessRaced(Written{}, raced, err)
-	}
-	return k.carryOut(ctx, e)
 }

@@ -8,11 +8,8 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
-	"tablesweep/internal/problem"
-	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
 
@@ -122,166 +119,6 @@ func TestRecoverSince(t *testing.T) {
 	})
 }
 
-// published writes a record in the published form, by its own formulas.
-func (w *world) published(partition, row string, r record.Record) {
-	w.write("People", storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: r.Properties()}})
-}
-
-// TestTakeOver reads, queries and takes over a table that another program wrote.
-func TestTakeOver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "eid,npi,ssn", "lastname")
-		if err := w.account.Table("People").Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r := rec(t, `{"eid":"F314","lastname":"Faux","npi":"1414213562","ssn":"123-45-6789"}`)
-		for _, p := range []string{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"} {
-			w.published(p, "faux:56a9e459", r)
-		}
-		// Its program died before the third row: md5("g2|2|3") begins with 8480c7ca.
-		half := rec(t, `{"eid":"G2","lastname":"Half","npi":"2","ssn":"3"}`)
-		for _, p := range []string{"3_eidg2", "3_npi2"} {
-			w.published(p, rowOf(t, w.schema, half), half)
-		}
-		c := w.catalog()
-		w.wantFound(c, by("ssn", "123-45-6789"), r)
-		w.wantFound(c, catalog.Query{Keys: map[string]string{"eid": "f314", "npi": "1414213562"}, RowTo: "fau"}, r)
-		_, err := c.Insert(t.Context(), rec(t, faux), "")
-		wantKind(t, err, problem.Conflict)
-
-		sum, _ := w.repair(c)
-		if sum.Untracked == 0 {
-			t.Errorf("%+v", sum)
-		}
-		for field, value := range map[string]string{"eid": "g2", "npi": "2", "ssn": "3"} {
-			w.wantFound(c, by(field, value), half)
-		}
-		if done, err := c.Insert(t.Context(), r, ""); done.Outcome != catalog.Unchanged || err != nil {
-			t.Errorf("inserted again: %v, %v", done, err)
-		}
-		smith := rec(t, `{"eid":"F314","lastname":"Smith","npi":"1414213562","ssn":"123-45-6789"}`)
-		if _, err := c.Replace(t.Context(), smith, by("eid", "F314"), always); err != nil {
-			t.Error(err)
-		}
-		w.wantFound(c, by("npi", "1414213562"), smith)
-		w.check(c)
-	})
-}
-
-func rowOf(t *testing.T, s index.Schema, r record.Record) string {
-	t.Helper()
-	id, err := s.Identity(r.Get)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id.Row
-}
-
-// TestAnotherSchema is refused, until check has moved every record to it.
-func TestAnotherSchema(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ name, keys, row string }{
-		{"a new index key", "eid,npi,phone", "lastname"},
-		{"another normaliser", "eid,npi:digits", "lastname"},
-		{"another sort value", "eid,npi", "since:newest"},
-		{"another first key", "npi,eid", "lastname"},
-		{"an index key less", "eid", "lastname"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-				old := w.catalog()
-				var all []map[string]any
-				for i := range 5 {
-					all = append(all, map[string]any{"eid": i, "npi": []int{i % 2, i}, "lastname": "x", "phone": "555", "since": "2026-01-01"})
-					all[i]["npi"] = []string{"0-0", "1"}[i%2]
-				}
-				r := w.insertAll(old, all...)
-				old.Close()
-				var err error
-				if w.schema, err = index.Parse(tt.keys, tt.row); err != nil {
-					t.Fatal(err)
-				}
-				c := w.on(w.account, nil)
-				wantKind(t, c.Prepare(t.Context()), problem.Conflict)
-				sum, err := c.Check(t.Context(), false, func(catalog.Finding) {})
-				if err != nil || sum.Moved != 5 || sum.Problems != 5 {
-					t.Errorf("%+v, %v", sum, err)
-				}
-				sum, _ = w.repair(c)
-				if sum.Moved != 5 {
-					t.Errorf("%+v", sum)
-				}
-				if err := c.Prepare(t.Context()); err != nil {
-					t.Error(err)
-				}
-				wantKind(t, old.Prepare(t.Context()), problem.Conflict)
-				_, err = old.Insert(t.Context(), rec(t, `{"eid":"9","npi":"1","lastname":"x"}`), "")
-				wantKind(t, err, problem.Conflict)
-				for _, k := range w.schema.Keys {
-					n := 0
-					for _, value := range []string{"0", "1", "2", "3", "4", "0-0", "00", "555"} {
-						if _, normalised, err := w.schema.Partition(k.Field, value); err == nil && (value != "00" || k.Normaliser == index.Digits) && !(value == "0-0" && k.Normaliser == index.Digits) && normalised != "" {
-							n += len(w.find(c, by(k.Field, value)))
-						}
-					}
-					if n != len(r) {
-						t.Errorf("index %s finds %d records, want %d", k.Field, n, len(r))
-					}
-				}
-				time.Sleep(25 * time.Hour)
-				w.maintain(c)
-				if rows := len(w.rows("People", "")); rows != len(r)*len(w.schema.Keys) {
-					t.Errorf("%d index rows", rows)
-				}
-				w.check(c)
-			})
-		})
-	}
-}
-
-// TestMovingIsGoneOnWith breaks a change of schema off, at every tenth request.
-func TestMovingIsGoneOnWith(t *testing.T) {
-	t.Parallel()
-	for n := 2; ; n += 10 {
-		died := false
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-			old := w.catalog()
-			w.insertAll(old, map[string]any{"eid": "1", "npi": "1", "lastname": "x"}, map[string]any{"eid": "2", "npi": "1", "lastname": "y"})
-			old.Close()
-			var err error
-			if w.schema, err = index.Parse("npi,eid,lastname", "eid"); err != nil {
-				t.Fatal(err)
-			}
-			victim, p := w.mortal(n, n%20 < 10, nil)
-			_, _ = victim.Check(t.Context(), true, func(catalog.Finding) {}) // it most likely dies
-			victim.Close()
-			if died = p.Dead(); died {
-				c := w.on(w.account, nil)
-				if c.Prepare(t.Context()) == nil && old.Prepare(t.Context()) == nil {
-					t.Error("both schemas are let in")
-				}
-				w.repair(c)
-				for _, q := range []catalog.Query{by("lastname", "x"), by("eid", "1"), by("lastname", "y")} {
-					if len(w.find(c, q)) != 1 {
-						t.Errorf("%v finds %v", q, w.find(c, q))
-					}
-				}
-			}
-		})
-		if t.Failed() {
-			t.Fatalf("died at request %d", n)
-		}
-		if !died {
-			return
-		}
-	}
-}
-
 // TestRepairBringsNothingBack finds the row of a deleted record.
 func TestRepairBringsNothingBack(t *testing.T) {
 	t.Parallel()
@@ -341,7 +178,7 @@ func TestRepairKeepsWhatItCanNotDecide(t *testing.T) {
 			kept++
 		}
 	})
-	if err != nil || kept != 2 {
+	if err != nil || kept != 3 { // the foreign row is found from either side
 		t.Errorf("%d findings are left, %+v, %v", kept, sum, err)
 	}
 	for _, note := range []string{"3_npi8", "3_npi7"} {

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -23,7 +24,7 @@ var schemaKey = key.Key{Partition: "schema"}
 
 // Prepare creates the tables unless they exist, and checks that the catalog has the
 // schema that the options give it. A catalog that was written by others has none:
-// it can be read, and changed when [Catalog.Check] has taken it over.
+// it can be read, and changed when [Catalog.Migrate] has taken it over.
 func (c *Catalog) Prepare(ctx context.Context) error {
 	for _, t := range []*storage.Table{c.Index, c.Log} {
 		if err := t.Create(ctx); err != nil {
@@ -91,9 +92,9 @@ func (c *Catalog) checkSchema(ctx context.Context) (found bool, err error) {
 	}
 	switch stored := row.Get("Schema"); {
 	case stored != c.Schema.String():
-		return true, conflict("was written with the schema %s, and the settings say %s: set back the index keys and the row key, or move every record by: handler catalog check --repair", stored, c.Schema)
+		return true, conflict("was written with the schema %s, and the settings say %s: set back the index keys and the row key, or move every record by: handler catalog migrate", stored, c.Schema)
 	case row.Get("State") != ready:
-		return true, conflict("is being moved to the schema %s: let it be finished by: handler catalog check --repair", stored)
+		return true, conflict("is being moved to the schema %s: let it be finished by: handler catalog migrate; run with the settings from before, that takes it back", stored)
 	}
 	return true, nil
 }
@@ -128,7 +129,7 @@ func (c *Catalog) Writable(ctx context.Context) error {
 	}
 	found, err := c.look(ctx)
 	if err == nil && !found {
-		err = &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s holds records that another program wrote: they can be read; before it is changed, let it be taken over by: handler catalog check --repair", c.Name)}
+		err = &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s holds records that another program wrote: they can be read; before it is changed, let it be taken over by: handler catalog migrate", c.Name)}
 	}
 	return err
 }
@@ -149,34 +150,75 @@ func (c *Catalog) checking(ctx context.Context) (result func() error) {
 
 // stopWriters makes the schema ours. If it was another one, or none, writers are
 // stopped; stopped is then the schema's row, on condition of which they are let in again.
+// The row says since when they are, so that a change of schema that goes on with
+// another one, or takes it back, waits for what is left of the time only.
 func (c *Catalog) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
 	row, found, err := c.Log.Get(ctx, schemaKey)
 	if err != nil || found && row.Get("Schema") == c.Schema.String() && row.Get("State") == ready {
 		return nil, err
 	}
-	op := storage.Op{Kind: storage.Replace, Entity: c.schemaRow(moving), IfMatch: row.ETag}
-	if !found {
-		op = storage.Op{Kind: storage.Insert, Entity: c.schemaRow(moving)}
+	if !found || row.Get("Schema") != c.Schema.String() || row.Get("State") == ready {
+		next := c.schemaRow(moving)
+		switch {
+		case found && row.Get("State") == ready:
+		case found && row.Get(stoppedColumn) == "": // by an earlier version
+			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, row.Timestamp))
+		case found:
+			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, row.Time(stoppedColumn)))
+		default: // there are no writers yet
+			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, unixEpoch))
+		}
+		op := storage.Op{Kind: storage.Replace, Entity: next, IfMatch: row.ETag}
+		if !found {
+			op = storage.Op{Kind: storage.Insert, Entity: next}
+		}
+		if err := c.Log.Write(ctx, op); err != nil && !overtaken(err) {
+			return nil, err
+		}
 	}
-	if err := c.Log.Write(ctx, op); overtaken(err) {
-		return c.stopWriters(ctx)
-	} else if err != nil {
-		return nil, err
-	}
-	if found { // else there are no writers yet
-		zerolog.Ctx(ctx).Info().Str("catalog", c.Name).Stringer("wait", schemaWait).Msg("waiting until all writers have noticed that the schema changes")
+	for {
+		row, date, err := c.schemaNow(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case row.Get("Schema") != c.Schema.String() || row.Get("State") != moving:
+			return nil, c.anotherMove()
+		}
+		since := row.Timestamp
+		if row.Get(stoppedColumn) != "" {
+			since = row.Time(stoppedColumn)
+		}
+		wait := schemaWait - date.Sub(since)
+		if wait <= 0 {
+			return &row, nil
+		}
+		zerolog.Ctx(ctx).Info().Str("catalog", c.Name).Stringer("wait", wait).Msg("waiting until all writers have noticed that the schema changes")
 		select {
-		case <-time.After(schemaWait):
+		case <-time.After(max(wait, time.Second)): // the service's clock shows seconds
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	row, found, err = c.Log.Get(ctx, schemaKey)
-	if err == nil && (!found || row.Get("Schema") != c.Schema.String()) {
-		err = c.anotherMove()
-	}
-	return &row, err
 }
+
+// schemaNow reads the schema's row, and the service's clock.
+func (c *Catalog) schemaNow(ctx context.Context) (row storage.Entity, date time.Time, err error) {
+	partition := schemaKey.Partition
+	err = c.Log.All(ctx, storage.Query{Range: scan.Range{Partition: &partition}}, func(p storage.Page) error {
+		date = p.Date
+		if len(p.Entities) > 0 { // there is one
+			row = p.Entities[0]
+		}
+		return nil
+	})
+	return row, date, err
+}
+
+// stoppedColumn of the schema's row says since when writers are stopped, if that is longer
+// than the row has been as it is.
+const stoppedColumn = "Stopped"
+
+var unixEpoch = time.Unix(0, 0).UTC()
 
 // letIn ends a change of schema.
 func (c *Catalog) letIn(ctx context.Context, stopped *storage.Entity) error {
@@ -184,7 +226,7 @@ func (c *Catalog) letIn(ctx context.Context, stopped *storage.Entity) error {
 	if !overtaken(err) {
 		return err
 	}
-	// By another check, or by a first try of this request.
+	// By another migration, or by a first try of this request.
 	row, found, err := c.Log.Get(ctx, schemaKey)
 	if err == nil && (!found || row.Get("Schema") != c.Schema.String()) {
 		err = c.anotherMove()
@@ -193,5 +235,5 @@ func (c *Catalog) letIn(ctx context.Context, stopped *storage.Entity) error {
 }
 
 func (c *Catalog) anotherMove() error {
-	return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s is being moved to another schema by another check: let one of the two end, then run it again", c.Name)}
+	return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s is being moved to another schema by another process: let one of the two end, then run it again", c.Name)}
 }

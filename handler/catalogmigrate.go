@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/problem"
+)
+
+const catalogMigrateHelp = `Move all records to the index keys and the row key that are given now, and take over what
+the published program wrote: its rows, and those entries of its log that it has not
+carried out. What can't be taken over is printed and stays as it was: such as rows that
+differ in the case of their row key alone. No row is deleted before its contents are
+known to stand elsewhere, under every key.
+
+--dry-run changes nothing and tells what would be done. Without it the command asks
+before it starts, unless --yes is given.
+
+Stop other programs that write the tables. The app refuses to write meanwhile; it has to
+be started with the new settings. Before records move, the command waits until all
+writers have noticed, a minute and a half. It may be interrupted: run it again to go on at
+once, or with the settings from before to move everything back.
+
+Exits with 3 if something was left as it was.
+
+` + catalogConnectionHelp
+
+const catalogMigrateExamples = `  handler catalog migrate --dry-run
+  handler catalog migrate --index-keys eid,npi,email --yes`
+
+// catalogMigrateOptions are the flags of the command catalog migrate.
+type catalogMigrateOptions struct {
+	*catalogFlags
+	dryRun, yes, all, json bool
+}
+
+func catalogMigrateCommand(f *catalogFlags) *cobra.Command {
+	o := catalogMigrateOptions{catalogFlags: f}
+	c := &cobra.Command{
+		Use:     "migrate",
+		Short:   "Move a catalog to other index keys, or take over a published one",
+		Long:    catalogMigrateHelp,
+		Example: catalogMigrateExamples,
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return runCatalogMigrate(c, o) },
+	}
+	flags := c.Flags()
+	flags.BoolVar(&o.dryRun, "dry-run", false, "change nothing; tell what would be done")
+	flags.BoolVar(&o.yes, "yes", false, "don't ask")
+	flags.BoolVar(&o.all, "all", false, fmt.Sprintf("print all that is left as it was, not just %d of it", maxListed))
+	flags.BoolVar(&o.json, "json", false, "print all that is left as JSON objects, and the summary as the last one")
+	return c
+}
+
+func runCatalogMigrate(c *cobra.Command, o catalogMigrateOptions) error {
+	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+		if err := exists(ctx, cat); err != nil {
+			return err
+		}
+		if !o.dryRun {
+			if !o.yes {
+				do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
+				if err := confirm(c, do, "", "--dry-run tells what would be done, --yes does it without asking", cat.Index.Name()); err != nil {
+					return err
+				}
+			}
+			// That the schema is another one is what is to be changed.
+			var p *problem.Error
+			if err := cat.Prepare(ctx); err != nil && (!errors.As(err, &p) || p.Kind != problem.Conflict) {
+				return err
+			}
+		}
+		l := lister{cmd: c, json: o.json, all: o.all}
+		sum, err := cat.Migrate(ctx, o.dryRun, l.found)
+		if err := errors.Join(err, l.err); err != nil {
+			return err
+		}
+		return o.summary(&l, sum)
+	})
+}
+
+// summary prints the sum of a migration.
+func (o *catalogMigrateOptions) summary(l *lister, sum catalog.Migrated) error {
+	verbs := "moved %d records, took over %d records and %d entries of another program, removed %d of its rows; %d rows or entries are left as they were\n"
+	if o.dryRun {
+		verbs = "would move %d records, take over %d records and %d entries of another program, and remove %d of its rows; %d rows or entries would be left as they are\n"
+	}
+	if err := l.summary(sum, verbs, sum.Moved, sum.Taken, sum.Entries, sum.Removed, sum.Left); err != nil {
+		return err
+	}
+	if sum.Left > 0 {
+		return failedRows(sum.Left)
+	}
+	return nil
+}
+
+// lister prints what is found in a catalog, up to maxListed findings.
+type lister struct {
+	cmd       *cobra.Command
+	json, all bool
+
+	listed int
+	err    error
+}
+
+func (l *lister) found(f catalog.Finding) {
+	var err error
+	switch l.listed++; {
+	case l.json:
+		err = l.encode(f)
+	case l.all || l.listed <= maxListed:
+		_, err = fmt.Fprintln(l.cmd.OutOrStdout(), findingText(f))
+	}
+	l.err = errors.Join(l.err, err)
+}
+
+func (l *lister) encode(v any) error {
+	out := json.NewEncoder(l.cmd.OutOrStdout())
+	out.SetEscapeHTML(false)
+	return out.Encode(v)
+}
+
+// summary prints the sum as JSON, or as the format says.
+func (l *lister) summary(sum any, format string, args ...any) error {
+	if l.json {
+		return l.encode(map[string]any{"summary": sum})
+	}
+	if l.listed > maxListed && !l.all {
+		fmt.Fprintf(l.cmd.ErrOrStderr(), "tablesweep: warning: %d of %d problems are listed; --all lists the others\n", maxListed, l.listed)
+	}
+	_, err := fmt.Fprintf(l.cmd.OutOrStdout(), format, args...)
+	return err
+}

@@ -1,0 +1,308 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// Migrated sums up a migration.
+type Migrated struct {
+	Moved   int `json:"moved"`   // records that another schema had placed
+	Taken   int `json:"taken"`   // records of another program
+	Entries int `json:"entries"` // of another program's log, which it had not carried out
+	Removed int `json:"removed"` // rows in places where their records have none
+	Left    int `json:"left"`    // findings: what stays as it was
+}
+
+// migrator is a migration under way.
+type migrator struct {
+	*Catalog
+	dryRun bool
+	found  func(Finding)
+
+	mu  sync.Mutex // guards the fields below
+	sum Migrated
+	// contents has the content of each identity's rows that another program wrote. After
+	// survey, only whether a record is taken changes.
+	contents map[identityHash]content
+}
+
+type identityHash [32]byte // see index.Identity.Hash
+
+// content is a hash, and whether there are others.
+type content struct {
+	hash      string
+	ambiguous bool
+	taken     bool // its record was counted
+}
+
+// Migrate makes the catalog one of our schema: it moves records that another schema has
+// placed, and takes over what the published program wrote, in the index table and in
+// its log. found is called for what it leaves as it was, never concurrently. No row is
+// deleted before its content stands in all places of its record. It keeps about
+// 100 bytes in memory for each record that another program wrote.
+//
+// Writers are stopped meanwhile, and queries with another schema; before anything is
+// moved, that takes a minute and a half to be noticed. A migration that was broken off
+// goes on when it is run again. Run with the schema from before, it is taken
+// back. With dryRun it changes nothing.
+func (c *Catalog) Migrate(ctx context.Context, dryRun bool, found func(Finding)) (Migrated, error) {
+	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[identityHash]content{}}
+	var stopped *storage.Entity
+	if !dryRun {
+		var err error
+		if stopped, err = c.stopWriters(ctx); err != nil {
+			return m.sum, err
+		}
+		if _, err := c.recover(ctx, time.Time{}); err != nil {
+			return m.sum, err
+		}
+	}
+	err := c.eachShard(func(shard string) error { return m.heads(ctx, shard) })
+	for _, part := range []func(context.Context) error{m.survey, m.rows, m.entries} {
+		if err == nil {
+			err = part(ctx)
+		}
+	}
+	if err == nil && stopped != nil {
+		err = c.letIn(ctx, stopped)
+	}
+	return m.sum, err
+}
+
+func (m *migrator) count(change func(*Migrated)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.sum)
+}
+
+// leave reports something that stays as it is.
+func (m *migrator) leave(at key.Key, format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sum.Left++
+	m.found(Finding{at.Partition, at.Row, fmt.Sprintf(format, args...), false})
+}
+
+// attempt does something that may turn out to be impossible for one record; that is
+// reported. It reports whether it was done.
+func (m *migrator) attempt(at key.Key, do func() error) (done bool, err error) {
+	if m.dryRun {
+		return true, nil
+	}
+	switch err := do(); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, errRaced): // another migration does it
+		return false, nil
+	case problem.Status(err) < 500:
+		m.leave(at, "it can't be moved: %v", err)
+		return false, nil
+	default:
+		return false, err
+	}
+}
+
+// heads moves the records that the log knows.
+func (m *migrator) heads(ctx context.Context, shard string) error {
+	return m.each(ctx, m.Log, prefixQuery(shard, headPrefix), func(ctx context.Context, row storage.Entity) error {
+		h, err := headOf(row)
+		if err != nil {
+			m.leave(row.Key, "%v", err)
+			return nil
+		}
+		if h.Gone {
+			return nil
+		}
+		all, err := m.copies(ctx, h.Write)
+		if err != nil {
+			return err
+		}
+		best := slices.IndexFunc(all, func(x copyOf) bool { return x.slot.Exists && !x.slot.Gone && x.record.Hash() == h.Content })
+		if best < 0 {
+			return nil // check reports it
+		}
+		id, err := m.identify(all[best].record)
+		if err != nil {
+			m.leave(all[best].at, "the record does not fit the schema: %v", err)
+			return nil
+		}
+		if id.Hash() == h.Identity {
+			return nil
+		}
+		done, err := m.attempt(all[best].at, func() error { return m.move(ctx, h, id, all[best].record) })
+		if done {
+			m.count(func(s *Migrated) { s.Moved++ })
+		}
+		return err
+	})
+}
+
+// move gives a record that another schema has placed the rows that ours wants.
+func (m *migrator) move(ctx context.Context, h *head, id index.Identity, r record.Record) error {
+	w := writeFor(id)
+	if shardOf(h.First) == shardOf(w.First) {
+		return unlessRaced(m.replace(ctx, h, w, r))
+	}
+	target, err := m.readHead(ctx, w.First, w.Identity)
+	switch {
+	case err != nil:
+		return err
+	case target != nil && !target.Gone && target.Content != r.Hash():
+		return m.taken(w.Row)
+	case target == nil || target.Gone:
+		w = wal.Succeed(h.state(), target.state(), w, m.Now())
+		if err := m.enter(ctx, target, w, r); err != nil {
+			return err
+		}
+	}
+	_, err = m.remove(ctx, h.First, h.Identity, r, Condition{})
+	return err
+}
+
+// survey notes the contents of all rows that another program wrote, by their identities.
+func (m *migrator) survey(ctx context.Context) error {
+	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
+		for _, row := range p.Entities {
+			if !foreign(row) {
+				continue
+			}
+			r := contentOf(row)
+			if id, err := m.identify(r); err == nil {
+				m.note(id, r)
+			}
+		}
+		return nil
+	})
+}
+
+func (m *migrator) note(id index.Identity, r record.Record) {
+	of := content{hash: r.Hash()}
+	if before, known := m.contents[hashOf(id)]; known {
+		before.ambiguous = before.ambiguous || before.hash != of.hash
+		of = before
+	}
+	m.contents[hashOf(id)] = of
+}
+
+// contentOf returns what survey noted.
+func (m *migrator) contentOf(id index.Identity) content {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.contents[hashOf(id)]
+}
+
+func hashOf(id index.Identity) identityHash {
+	var h identityHash
+	copy(h[:], id.Hash())
+	return h
+}
+
+// rows takes over the rows that another program wrote.
+func (m *migrator) rows(ctx context.Context) error {
+	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
+		g, ctx := task.WithContext(ctx)
+		g.SetLimit(parallel)
+		for _, rows := range m.byIdentity(p.Entities) {
+			g.Go(func() error {
+				for _, row := range rows { // one after the other: the first is adopted
+					if err := m.row(ctx, row); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		return g.Wait()
+	})
+}
+
+// byIdentity groups the rows that another program wrote. It reports those that
+// can't be taken over.
+func (m *migrator) byIdentity(rows []storage.Entity) map[identityHash][]foreignRow {
+	all := map[identityHash][]foreignRow{}
+	for _, row := range rows {
+		if !foreign(row) {
+			continue
+		}
+		r := contentOf(row)
+		id, err := m.identify(r)
+		switch {
+		case err != nil:
+			m.leave(row.Key, "the row is not that of a record: %v", err)
+		case m.contentOf(id).ambiguous:
+			m.leave(row.Key, "there are rows with the same index and sort values but for their case, and other contents: change the sort value of one of the records")
+		default:
+			all[hashOf(id)] = append(all[hashOf(id)], foreignRow{row, id, r})
+		}
+	}
+	return all
+}
+
+// foreignRow is a row that another program wrote, and its record.
+type foreignRow struct {
+	storage.Entity
+	id     index.Identity
+	record record.Record
+}
+
+// row takes over a row.
+func (m *migrator) row(ctx context.Context, row foreignRow) error {
+	h, err := m.readHead(ctx, row.id.First(), row.id.Hash())
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		done, err := m.attempt(row.Key, func() error { return m.adopt(ctx, row.id, row.record) })
+		if err != nil || !done {
+			return err
+		}
+		m.count(func(s *Migrated) {
+			of := m.contents[hashOf(row.id)]
+			if !of.taken {
+				s.Taken++
+			}
+			of.taken = true
+			m.contents[hashOf(row.id)] = of
+		})
+	}
+	return m.original(ctx, row)
+}
+
+// original removes a row of another program in whose place the record has none now.
+func (m *migrator) original(ctx context.Context, row foreignRow) error {
+	placed := row.Key.Row == row.id.Row && slices.Contains(row.id.Partitions, row.Key.Partition)
+	if m.dryRun {
+		if !placed {
+			m.count(func(s *Migrated) { s.Removed++ })
+		}
+		return nil
+	}
+	there, err := m.standsEverywhere(ctx, row.id, row.record)
+	if err != nil || there && placed {
+		return err
+	}
+	if !there {
+		m.leave(row.Key, "the record that the log knows has other contents, or not all its rows: run handler catalog check")
+		return nil
+	}
+	if err := m.deleteRow(ctx, row.Entity); overtaken(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	m.count(func(s *Migrated) { s.Removed++ })
+	return nil
+}

@@ -1,0 +1,509 @@
+package catalog_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+// migrate migrates to the catalog's schema. Nothing may be left.
+func (w *world) migrate(c *catalog.Catalog) catalog.Migrated {
+	w.Helper()
+	sum, err := c.Migrate(w.Context(), false, func(f catalog.Finding) { w.Errorf("left: %+v", f) })
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.check(c)
+	return sum
+}
+
+// published writes a record in the published form, by its own formulas.
+func (w *world) published(partition, row string, r record.Record) {
+	w.write("People", storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: r.Properties()}})
+}
+
+// TestTakeOver reads, queries and takes over a table that another program wrote.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, "eid,npi,ssn", "lastname")
+		if err := w.account.Table("People").Create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r := rec(t, `{"eid":"F314","lastname":"Faux","npi":"1414213562","ssn":"123-45-6789"}`)
+		for _, p := range []string{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"} {
+			w.published(p, "faux:56a9e459", r)
+		}
+		// Its program died before the third row: md5("g2|2|3") begins with 8480c7ca.
+		half := rec(t, `{"eid":"G2","lastname":"Half","npi":"2","ssn":"3"}`)
+		for _, p := range []string{"3_eidg2", "3_npi2"} {
+			w.published(p, rowOf(t, w.schema, half), half)
+		}
+		c := w.catalog()
+		w.wantFound(c, by("ssn", "123-45-6789"), r)
+		w.wantFound(c, catalog.Query{Keys: map[string]string{"eid": "f314", "npi": "1414213562"}, RowTo: "fau"}, r)
+		_, err := c.Insert(t.Context(), rec(t, faux), "")
+		wantKind(t, err, problem.Conflict)
+
+		_, err = c.Check(t.Context(), true, func(catalog.Finding) {})
+		wantKind(t, err, problem.Conflict)
+		if sum := w.migrate(c); sum.Taken != 2 {
+			t.Errorf("%+v", sum)
+		}
+		for field, value := range map[string]string{"eid": "g2", "npi": "2", "ssn": "3"} {
+			w.wantFound(c, by(field, value), half)
+		}
+		if done, err := c.Insert(t.Context(), r, ""); done.Outcome != catalog.Unchanged || err != nil {
+			t.Errorf("inserted again: %v, %v", done, err)
+		}
+		smith := rec(t, `{"eid":"F314","lastname":"Smith","npi":"1414213562","ssn":"123-45-6789"}`)
+		if _, err := c.Replace(t.Context(), smith, by("eid", "F314"), always); err != nil {
+			t.Error(err)
+		}
+		w.wantFound(c, by("npi", "1414213562"), smith)
+		w.check(c)
+	})
+}
+
+func rowOf(t *testing.T, s index.Schema, r record.Record) string {
+	t.Helper()
+	id, err := s.Identity(r.Get)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id.Row
+}
+
+// TestAnotherSchema is refused, until check has moved every record to it.
+func TestAnotherSchema(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, keys, row string }{
+		{"a new index key", "eid,npi,phone", "lastname"},
+		{"another normaliser", "eid,npi:digits", "lastname"},
+		{"another sort value", "eid,npi", "since:newest"},
+		{"another first key", "npi,eid", "lastname"},
+		{"an index key less", "eid", "lastname"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+				old := w.catalog()
+				var all []map[string]any
+				for i := range 5 {
+					all = append(all, map[string]any{"eid": i, "npi": []int{i % 2, i}, "lastname": "x", "phone": "555", "since": "2026-01-01"})
+					all[i]["npi"] = []string{"0-0", "1"}[i%2]
+				}
+				r := w.insertAll(old, all...)
+				old.Close()
+				var err error
+				if w.schema, err = index.Parse(tt.keys, tt.row); err != nil {
+					t.Fatal(err)
+				}
+				c := w.on(w.account, nil)
+				wantKind(t, c.Prepare(t.Context()), problem.Conflict)
+				_, err = c.Check(t.Context(), true, func(catalog.Finding) {})
+				wantKind(t, err, problem.Conflict)
+				before := len(w.rows("People", "")) + len(w.rows("PeopleWAL", ""))
+				sum, err := c.Migrate(t.Context(), true, func(f catalog.Finding) { t.Error(f) })
+				if err != nil || sum.Moved != 5 || len(w.rows("People", ""))+len(w.rows("PeopleWAL", "")) != before {
+					t.Errorf("%+v, %v", sum, err)
+				}
+				if sum := w.migrate(c); sum.Moved != 5 {
+					t.Errorf("%+v", sum)
+				}
+				if err := c.Prepare(t.Context()); err != nil {
+					t.Error(err)
+				}
+				wantKind(t, old.Prepare(t.Context()), problem.Conflict)
+				_, err = old.Insert(t.Context(), rec(t, `{"eid":"9","npi":"1","lastname":"x"}`), "")
+				wantKind(t, err, problem.Conflict)
+				for _, k := range w.schema.Keys {
+					n := 0
+					for _, value := range []string{"0", "1", "2", "3", "4", "0-0", "00", "555"} {
+						if _, normalised, err := w.schema.Partition(k.Field, value); err == nil && (value != "00" || k.Normaliser == index.Digits) && !(value == "0-0" && k.Normaliser == index.Digits) && normalised != "" {
+							n += len(w.find(c, by(k.Field, value)))
+						}
+					}
+					if n != len(r) {
+						t.Errorf("index %s finds %d records, want %d", k.Field, n, len(r))
+					}
+				}
+				time.Sleep(25 * time.Hour)
+				w.maintain(c)
+				if rows := len(w.rows("People", "")); rows != len(r)*len(w.schema.Keys) {
+					t.Errorf("%d index rows", rows)
+				}
+				w.check(c)
+			})
+		})
+	}
+}
+
+// publishedAs writes a record as the published program does, under some of its keys.
+func (w *world) publishedAs(r record.Record, partitions ...string) {
+	w.Helper()
+	r.Fields = append(slices.Clone(r.Fields), record.Field{Name: "operation", Type: storage.String, Value: jsontext.Value(`"insert"`)})
+	for _, p := range partitions {
+		w.published(p, publishedRow(w.TB, w.schema, r), r)
+	}
+}
+
+// publishedRow returns the RowKey that the published program gives a record: that of ours,
+// but for the case of the sort value.
+func publishedRow(t testing.TB, s index.Schema, r record.Record) string {
+	t.Helper()
+	id, err := s.Identity(r.Get)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sort, _ := r.Get(s.Sort.Field)
+	return sort + id.Row[strings.LastIndexByte(id.Row, ':'):]
+}
+
+// publishedEntry writes an entry of the published program's log.
+func (w *world) publishedEntry(row, operation string, r record.Record) {
+	w.Helper()
+	w.write("PeopleWAL", storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+		Key: key.Key{Partition: "wal", Row: row}, Properties: append(r.Properties(), storage.StringProperty("operation", operation)),
+	}})
+}
+
+// stands is a checker of its own: it knows nothing but raw rows. It returns what is wrong
+// with the rows of the record with this value of v, which are to be in these places.
+func stands(rows []storage.Entity, v string, r record.Record, places ...key.Key) []string {
+	var wrong []string
+	left := slices.Clone(places)
+	for _, row := range rows {
+		if row.Get("v") != v {
+			continue
+		}
+		i := slices.Index(left, row.Key)
+		if i < 0 {
+			wrong = append(wrong, fmt.Sprintf("%s stands at %v", v, row.Key))
+			continue
+		}
+		left = slices.Delete(left, i, i+1)
+		for _, f := range r.Fields {
+			if row.Get(f.Name) != string(storage.Property{Value: f.Value}.Text()) {
+				wrong = append(wrong, fmt.Sprintf("%s at %v has %s %q", v, row.Key, f.Name, row.Get(f.Name)))
+			}
+		}
+		if row.Get("tsw_version") != "" && row.Get("operation") != "" {
+			wrong = append(wrong, fmt.Sprintf("%s at %v has an operation", v, row.Key))
+		}
+	}
+	for _, k := range left {
+		wrong = append(wrong, fmt.Sprintf("%s is missing at %v", v, k))
+	}
+	return wrong
+}
+
+// takeOver is what the published program left in a table, and where it is to stand then.
+type takeOver struct {
+	records map[string]record.Record // by v
+	places  map[string][]key.Key
+}
+
+// newTakeOver fills the tables: a whole record; one that is half written; two that differ
+// in case alone; and a log with an insertion that was not begun, one that was half carried
+// out, a deletion, and what nobody can carry out.
+func newTakeOver(w *world) takeOver {
+	w.Helper()
+	if err := errors.Join(w.account.Table("People").Create(w.Context()), w.account.Table("PeopleWAL").Create(w.Context())); err != nil {
+		w.Fatal(err)
+	}
+	x := takeOver{map[string]record.Record{}, map[string][]key.Key{}}
+	for v, text := range map[string]string{
+		"a": `{"eid":"A","npi":"1","lastname":"Ash","v":"a"}`, "b": `{"eid":"B","npi":"1","lastname":"Bly","v":"b"}`,
+		"t1": `{"eid":"T","npi":"2","lastname":"Twin","v":"t1"}`, "t2": `{"eid":"T","npi":"2","lastname":"TWIN","v":"t2"}`,
+		"c": `{"eid":"C","npi":"2","lastname":"Cox","v":"c"}`, "d": `{"eid":"D","npi":"1","lastname":"Doe","v":"d"}`,
+	} {
+		r := rec(w, text)
+		eid, _ := r.Get("eid")
+		npi, _ := r.Get("npi")
+		row := strings.ToLower(publishedRow(w.TB, w.schema, r))
+		if eid == "T" {
+			row = publishedRow(w.TB, w.schema, r)
+		}
+		x.records[v] = r
+		x.places[v] = []key.Key{{Partition: "3_eid" + strings.ToLower(eid), Row: row}, {Partition: "3_npi" + npi, Row: row}}
+	}
+	for _, v := range []string{"a", "t1", "t2", "d"} {
+		w.publishedAs(x.records[v], x.places[v][0].Partition, x.places[v][1].Partition)
+	}
+	w.publishedAs(x.records["b"], x.places["b"][0].Partition)
+	w.write("PeopleWAL", storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+		Key: key.Key{Partition: "metadata", Row: "checkpoint"}, Properties: []storage.Property{storage.StringProperty("datetime", "2026-01-02_x")},
+	}})
+	w.publishedEntry("2026-01-02_x", "insert", rec(w, `{"eid":"gone","npi":"9","lastname":"long ago","v":"old"}`))
+	w.publishedEntry("2026-01-03_x", "insert", x.records["b"])
+	w.publishedEntry("2026-01-04_x", "insert", x.records["c"])
+	w.publishedEntry("2026-01-05_x", "delete", x.records["d"])
+	w.publishedEntry("2026-01-06_x", "rename", x.records["a"])
+	x.places["d"] = nil
+	return x
+}
+
+// wrong returns what is wrong with the tables after the take-over.
+func (x takeOver) wrong(w *world) []string {
+	w.Helper()
+	rows := w.rows("People", "")
+	all := stands(rows, "old", record.Record{})
+	for v, r := range x.records {
+		all = append(all, stands(rows, v, r, x.places[v]...)...)
+	}
+	return all
+}
+
+// lost returns the records that stand nowhere: neither in the index nor in a log.
+func (x takeOver) lost(w *world) []string {
+	w.Helper()
+	there := map[string]bool{"d": true} // is to be deleted
+	for _, row := range append(w.rows("People", ""), w.rows("PeopleWAL", "")...) {
+		if !strings.HasPrefix(row.Key.Row, "c|") {
+			there[row.Get("v")] = true
+		}
+	}
+	var lost []string
+	for v := range x.records {
+		if !there[v] {
+			lost = append(lost, v)
+		}
+	}
+	return lost
+}
+
+// TestTakeOverDies kills a take-over at every request, carried out or not. At no time is
+// anything lost, and the next run ends it.
+func TestTakeOverDies(t *testing.T) {
+	t.Parallel()
+	for n := 1; ; n++ {
+		died := false
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+			x := newTakeOver(w)
+			victim, p := w.mortal(n, n%2 == 0, nil)
+			_, _ = victim.Migrate(t.Context(), false, func(catalog.Finding) {}) // it most likely dies
+			victim.Close()
+			if died = p.Dead(); died {
+				if lost := x.lost(w); len(lost) > 0 {
+					t.Fatalf("lost on the way: %q", lost)
+				}
+			}
+			c := w.on(w.account, nil)
+			start := time.Now()
+			var left []string
+			sum, err := c.Migrate(t.Context(), false, func(f catalog.Finding) { left = append(left, f.Row) })
+			c.Close()
+			if err != nil || sum.Left != len(left) || len(left) < 4 {
+				t.Fatalf("%+v, left %q, %v", sum, left, err)
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("going on took %v", took)
+			}
+			time.Sleep(25 * time.Hour)
+			w.maintain(c) // nothing is left of the deleted record
+			if wrong := x.wrong(w); len(wrong) > 0 {
+				t.Errorf("%s", strings.Join(wrong, "\n"))
+			}
+		})
+		if t.Failed() {
+			t.Fatalf("died at request %d", n)
+		}
+		if !died {
+			if n < 40 {
+				t.Errorf("only %d requests", n)
+			}
+			return
+		}
+	}
+}
+
+// TestCheckerFindsLoss plants what a bad take-over would leave.
+func TestCheckerFindsLoss(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string]func(w *world, x takeOver){
+		"a row too few": func(w *world, x takeOver) {
+			w.write("People", storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: x.places["b"][1]}})
+		},
+		"a twin is deleted": func(w *world, x takeOver) {
+			w.write("People", storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: x.places["t1"][0]}})
+		},
+		"a row too many": func(w *world, x takeOver) { w.publishedAs(x.records["a"], x.places["a"][0].Partition) },
+		"another value": func(w *world, x takeOver) {
+			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: x.places["c"][0], Properties: []storage.Property{storage.StringProperty("npi", "3")}}})
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+			x := newTakeOver(w)
+			c := w.on(w.account, nil)
+			if _, err := c.Migrate(t.Context(), false, func(catalog.Finding) {}); err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+			time.Sleep(25 * time.Hour)
+			w.maintain(c)
+			if wrong := x.wrong(w); len(wrong) > 0 {
+				t.Fatal(wrong)
+			}
+			plant(w, x)
+			if len(x.wrong(w)) == 0 {
+				t.Errorf("%s is not noticed", name)
+			}
+		})
+	}
+}
+
+// TestMigrationDies kills a change of schema at every request. The next one goes on, or
+// takes it back, without waiting again for writers that are stopped.
+func TestMigrationDies(t *testing.T) {
+	t.Parallel()
+	for n := 1; ; n++ {
+		died := false
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+			old := w.catalog()
+			w.insertAll(old, map[string]any{"eid": "1", "npi": "1", "lastname": "x"}, map[string]any{"eid": "2", "npi": "1", "lastname": "y"})
+			old.Close()
+			var err error
+			before := w.schema
+			if w.schema, err = index.Parse("npi,eid,lastname", "eid"); err != nil {
+				t.Fatal(err)
+			}
+			victim, p := w.mortal(n, n%2 == 0, nil)
+			_, _ = victim.Migrate(t.Context(), false, func(catalog.Finding) {})
+			victim.Close()
+			back := n%4 > 1
+			if died = p.Dead(); !died {
+				back = true
+			}
+			if back {
+				w.schema = before
+			}
+			c := w.on(w.account, nil)
+			stopped := len(w.rows("PeopleWAL", "")) > 0 && w.state() == "moving"
+			start := time.Now()
+			if _, err := c.Migrate(t.Context(), false, func(f catalog.Finding) { t.Errorf("left: %+v", f) }); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); stopped && n > 8 && took > time.Second {
+				t.Errorf("going on took %v", took)
+			}
+			if err := c.Prepare(t.Context()); err != nil {
+				t.Error(err)
+			}
+			w.check(c)
+			for _, r := range []string{`{"eid":"1","lastname":"x","npi":"1"}`, `{"eid":"2","lastname":"y","npi":"1"}`} {
+				q := catalog.Query{Keys: map[string]string{}}
+				for _, k := range w.schema.Keys {
+					q.Keys[k.Field], _ = rec(t, r).Get(k.Field)
+				}
+				w.wantFound(c, q, rec(t, r))
+			}
+		})
+		if t.Failed() {
+			t.Fatalf("died at request %d", n)
+		}
+		if !died {
+			return
+		}
+	}
+}
+
+// state returns the State of the schema's row.
+func (w *world) state() string {
+	w.Helper()
+	for _, row := range w.rows("PeopleWAL", "") {
+		if row.Key.Partition == "schema" {
+			return row.Get("State")
+		}
+	}
+	return ""
+}
+
+// TestMigrationUnderWriters changes the schema while others write. What was acknowledged is
+// found by the new keys, and what was refused isn't.
+func TestMigrationUnderWriters(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+			old := w.catalog()
+			if err := w.emulator.SetFaults(fmt.Sprintf("seed=%d; latency=1ms..3s", seed)); err != nil {
+				t.Fatal(err)
+			}
+			var mu sync.Mutex
+			var acknowledged, refused []record.Record
+			var g sync.WaitGroup
+			for writer := range 4 {
+				random := rand.New(rand.NewPCG(seed, uint64(writer)))
+				c := old
+				if writer%2 > 0 {
+					c = w.on(w.account, nil)
+					w.Cleanup(c.Close)
+				}
+				g.Go(func() {
+					for i := range 25 {
+						time.Sleep(time.Duration(random.Int64N(int64(10 * time.Second))))
+						r := rec(t, fmt.Sprintf(`{"eid":"%d","npi":"%d","lastname":"%d","phone":"%d-%d"}`, writer, random.IntN(3), i, writer, i))
+						_, err := c.Insert(t.Context(), r, "")
+						mu.Lock()
+						if err == nil {
+							acknowledged = append(acknowledged, r)
+						} else if wantKind(t, err, problem.Conflict); true {
+							refused = append(refused, r)
+						}
+						mu.Unlock()
+					}
+				})
+			}
+			time.Sleep(20 * time.Second)
+			var err error
+			if w.schema, err = index.Parse("npi,phone", "lastname"); err != nil {
+				t.Fatal(err)
+			}
+			c := w.on(w.account, nil)
+			sum, err := c.Migrate(t.Context(), false, func(f catalog.Finding) { t.Errorf("left: %+v", f) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.Wait()
+			old.Close()
+			c.Close()
+			if err := w.emulator.SetFaults(""); err != nil {
+				t.Fatal(err)
+			}
+			if len(acknowledged) == 0 || len(refused) == 0 || sum.Moved != len(acknowledged) {
+				t.Errorf("%d acknowledged, %d refused, %+v", len(acknowledged), len(refused), sum)
+			}
+			for _, r := range acknowledged {
+				phone, _ := r.Get("phone")
+				w.wantFound(c, by("phone", phone), r)
+			}
+			for _, r := range refused {
+				phone, _ := r.Get("phone")
+				w.wantFound(c, by("phone", phone))
+			}
+			w.check(c)
+		})
+	}
+}

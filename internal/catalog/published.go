@@ -1,0 +1,104 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
+	"tablesweep/internal/record"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+// The log of the published program: entries in the order of their RowKeys, and the RowKey
+// of the last one that it has carried out.
+const (
+	publishedPartition = "wal"
+	publishedDateTime  = "datetime"
+	publishedOperation = "operation"
+	publishedInsert    = "insert"
+	publishedDelete    = "delete"
+)
+
+var publishedCheckpoint = key.Key{Partition: "metadata", Row: "checkpoint"}
+
+// entries carries out what stands in the published program's log behind its checkpoint,
+// and moves that on. An entry that can't be carried out is left there.
+func (m *migrator) entries(ctx context.Context) error {
+	checkpoint, _, err := m.Log.Get(ctx, publishedCheckpoint)
+	if storage.HasCode(err, "TableNotFound") { // in a dry run
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	partition := publishedPartition
+	q := storage.Query{Range: scan.Range{Partition: &partition, Low: &scan.Bound{Key: checkpoint.Get(publishedDateTime), Open: true}}}
+	return m.Log.All(ctx, q, func(p storage.Page) error {
+		for _, row := range p.Entities {
+			if err := m.entry(ctx, row); err != nil {
+				return err
+			}
+			if m.dryRun {
+				continue
+			}
+			err := m.Log.Write(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+				Key: publishedCheckpoint, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row.Key.Row)},
+			}})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// entry carries out one entry.
+func (m *migrator) entry(ctx context.Context, row storage.Entity) error {
+	r := without(record.FromProperties(row.Properties), publishedOperation)
+	id, err := m.identify(r)
+	if err != nil {
+		m.leave(row.Key, "the log's entry is not that of a record: %v", err)
+		return nil
+	}
+	h, err := m.readHead(ctx, id.First(), id.Hash())
+	if err != nil {
+		return err
+	}
+	live := h != nil && !h.Gone
+	var do func() error
+	switch operation := row.Get(publishedOperation); {
+	case operation != publishedInsert && operation != publishedDelete:
+		m.leave(row.Key, "the log's entry has the operation %q", operation)
+		return nil
+	case m.contentOf(id).ambiguous || live && h.Content != r.Hash():
+		m.leave(row.Key, "the log's entry is about a record that has the same index and sort values but for their case, and other contents")
+		return nil
+	case operation == publishedInsert && live, operation == publishedDelete && !live:
+		return nil
+	case operation == publishedDelete:
+		do = func() error {
+			_, err := m.remove(ctx, h.First, h.Identity, r, Condition{})
+			return err
+		}
+	case h == nil:
+		do = func() error { return m.adopt(ctx, id, r) }
+	default:
+		do = func() error {
+			w, verdict := wal.Insertion(h.state(), writeFor(id), r.Hash(), m.Now())
+			if verdict != wal.Commit {
+				return errRaced
+			}
+			return m.enter(ctx, h, w, r)
+		}
+	}
+	done, err := m.attempt(row.Key, do)
+	if done {
+		m.count(func(s *Migrated) { s.Entries++ })
+	}
+	if errors.Is(err, errRaced) {
+		return nil
+	}
+	return err
+}
