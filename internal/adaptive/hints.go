@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -42,6 +43,24 @@ func NewHints(b scan.Bounds, ends []PageEnd, segment int) Hints {
 		}
 	}
 	return h
+}
+
+// Check returns what makes hints useless for a scan with the bounds, nil if they are
+// good. Unsorted ones would lose rows.
+func (h *Hints) Check(b scan.Bounds) error {
+	if h.Bounds != b {
+		return errors.New("hints were made for other bounds")
+	}
+	r := b.Range()
+	for i, k := range h.Keys {
+		switch {
+		case i > 0 && h.Keys[i-1].Compare(k) >= 0:
+			return fmt.Errorf("hint %d is not behind the one ahead of it", i)
+		case !r.Contains(k):
+			return fmt.Errorf("hint %d lies outside of the bounds", i)
+		}
+	}
+	return nil
 }
 
 // group is a run of hinted pieces that a step has yet to launch, by their

@@ -172,7 +172,11 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if run, err = e.openPacked(r, hints); err != nil {
+	usable := usableHints(ctx, hints, r)
+	if usable == nil {
+		hints = nil
+	}
+	if run, err = e.open(r, usable); err != nil {
 		return "", err
 	}
 	now := e.options.Now()

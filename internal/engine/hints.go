@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -97,11 +98,11 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 		return nil
 	}
 	for {
-		b, err := packHints(hints)
+		b, fits, err := packHints(hints)
 		if err != nil {
 			return err
 		}
-		if len(b) <= ledger.MaxHints {
+		if fits {
 			return e.ledger.SaveHints(ctx, run.hintsName(), b)
 		}
 		// Every other one does, too.
@@ -110,34 +111,68 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 	}
 }
 
-func packHints(h adaptive.Hints) ([]byte, error) {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if err := json.NewEncoder(z).Encode(h); err != nil {
-		return nil, fmt.Errorf("pack hints: %w", err)
-	}
-	if err := z.Close(); err != nil {
-		return nil, fmt.Errorf("pack hints: %w", err)
-	}
-	return b.Bytes(), nil
+// packedHints are hints as they are kept. Those of before versions have none.
+type packedHints struct {
+	Version int `json:"version"`
+	adaptive.Hints
 }
 
-// unpackHints returns nil for no bytes.
-func unpackHints(b []byte) (*adaptive.Hints, error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	z, err := gzip.NewReader(bytes.NewReader(b))
+const hintsVersion = 1
+
+// maxHintsText keeps hints from filling the memory once they are unpacked.
+const maxHintsText = 16 << 20
+
+// packHints reports false for hints that are too many to keep.
+func packHints(h adaptive.Hints) (packed []byte, fits bool, err error) {
+	text, err := json.Marshal(packedHints{hintsVersion, h})
 	if err != nil {
-		return nil, fmt.Errorf("unpack hints: %w", err)
+		return nil, false, fmt.Errorf("pack hints: %w", err)
 	}
-	text, err := io.ReadAll(z)
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err = z.Write(text)
+	if err = errors.Join(err, z.Close()); err != nil {
+		return nil, false, fmt.Errorf("pack hints: %w", err)
+	}
+	return b.Bytes(), len(text) <= maxHintsText && b.Len() <= ledger.MaxHints, nil
+}
+
+// usableHints returns hints of the rows that a request is about, nil if there are none.
+// It drops those that are no use: a scan without hints is less balanced, but one with
+// wrong ones would miss rows.
+func usableHints(ctx context.Context, packed []byte, r Request) *adaptive.Hints {
+	if len(packed) == 0 {
+		return nil
+	}
+	h, err := unpackHints(packed)
+	if err == nil {
+		err = h.Check(r.Range)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("unpack hints: %w", err)
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("hints dropped; the scan splits without them")
+		return nil
 	}
-	var h adaptive.Hints
+	return &h
+}
+
+func unpackHints(packed []byte) (adaptive.Hints, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return adaptive.Hints{}, fmt.Errorf("unpack hints: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxHintsText+1))
+	if err != nil {
+		return adaptive.Hints{}, fmt.Errorf("unpack hints: %w", err)
+	}
+	if len(text) > maxHintsText {
+		return adaptive.Hints{}, fmt.Errorf("unpack hints: more than %d bytes", maxHintsText)
+	}
+	var h packedHints
 	if err := json.Unmarshal(text, &h); err != nil {
-		return nil, fmt.Errorf("unpack hints: %w", err)
+		return adaptive.Hints{}, fmt.Errorf("unpack hints: %w", err)
 	}
-	return &h, nil
+	if h.Version > hintsVersion {
+		return adaptive.Hints{}, fmt.Errorf("hints have version %d; this program knows %d", h.Version, hintsVersion)
+	}
+	return h.Hints, nil
 }

@@ -1,13 +1,20 @@
 package engine_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/ledger"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -61,6 +68,77 @@ func TestHintsForTheNextScan(t *testing.T) {
 	r.Action.Destination = &engine.TableRef{Table: "Third"}
 	count(r, 1800-120+200)
 	w.equalTables("Source", "Third")
+}
+
+// TestBadHints puts what is no use in the place of a table's hints. The next scan must
+// be exact all the same, warn, and leave good ones.
+func TestBadHints(t *testing.T) {
+	t.Parallel()
+	pack := func(text string) []byte {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		io.WriteString(z, text)
+		z.Close()
+		return b.Bytes()
+	}
+	key := func(n int) string { return fmt.Sprintf(`{"Partition":"customer-%07d","Row":"000002"}`, n) }
+	for name, packed := range map[string][]byte{
+		"no gzip":          []byte("PK"),
+		"cut off":          pack(`{"version":1,"bounds":{},"keys":[` + key(150000) + `]}`)[:30],
+		"no JSON":          pack("hints"),
+		"a newer version":  pack(`{"version":2,"bounds":{},"keys":[` + key(150000) + `]}`),
+		"unsorted":         pack(`{"version":1,"bounds":{},"keys":[` + key(150000) + `,` + key(50000) + `]}`),
+		"a key twice":      pack(`{"version":1,"bounds":{},"keys":[` + key(150000) + `,` + key(150000) + `]}`),
+		"other bounds":     pack(`{"version":1,"bounds":{"prefix":"c"},"keys":[` + key(150000) + `]}`),
+		"too much to read": pack(`{"version":1,"bounds":{},"keys":[],"x":"` + strings.Repeat("x", 17<<20) + `"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, emulator.Options{})
+			w.fill("Source", plainRows(30, 6))
+			r := copyRequest("Source", "Target")
+			r.SegmentSize = 10
+			w.run(r) // leaves hints
+			table := w.account.Table("tablesweep")
+			replace := func(packed []byte) {
+				p, err := table.Query(t.Context(), storage.Query{Range: scan.WithPrefix("hints", "")})
+				if err != nil || len(p.Entities) != 1 {
+					t.Fatalf("%d rows of hints, %v", len(p.Entities), err)
+				}
+				row := p.Entities[0]
+				row.Properties = []storage.Property{storage.BinaryProperty("Data00", packed)}
+				if err := table.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again := func() string {
+				t.Helper()
+				var log bytes.Buffer
+				id, err := w.engine.Start(zerolog.New(&log).WithContext(t.Context()), r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.restart() // as if other processes took the steps
+				w.drain()
+				if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Scanned != 180 {
+					t.Errorf("status %+v, want 180 rows", s)
+				}
+				return log.String()
+			}
+			replace(packed)
+			if log := again(); !strings.Contains(log, "hints dropped") {
+				t.Errorf("no warning in %s", log)
+			}
+			if log := again(); log != "" {
+				t.Errorf("the next scan warned again: %s", log)
+			}
+			// Those of before versions count.
+			replace(pack(`{"bounds":{},"keys":[` + key(40000) + `,` + key(150000) + `]}`))
+			if log := again(); log != "" {
+				t.Errorf("hints without a version were dropped: %s", log)
+			}
+		})
+	}
 }
 
 // A running scan tells how far it is, once it knows.

@@ -49,15 +49,6 @@ func (e *Engine) open(r Request, hints *adaptive.Hints) (*running, error) {
 	return run, nil
 }
 
-// openPacked is open with hints as the ledger keeps them.
-func (e *Engine) openPacked(r Request, hints []byte) (*running, error) {
-	h, err := unpackHints(hints)
-	if err != nil {
-		return nil, err
-	}
-	return e.open(r, h)
-}
-
 func requestOf(s ledger.Scan) (Request, error) {
 	var r Request
 	if err := json.Unmarshal(s.Request, &r); err != nil {
@@ -91,7 +82,7 @@ func (e *Engine) load(ctx context.Context, id string) (*running, error) {
 	} else {
 		var hints []byte
 		if hints, err = e.ledger.Hints(ctx, id); err == nil {
-			run, err = e.openPacked(r, hints)
+			run, err = e.open(r, usableHints(ctx, hints, r))
 		}
 	}
 	if err != nil {
