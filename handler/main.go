@@ -60,6 +60,6 @@ Functions host starts.
 	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(scanCommand(), copyCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
 		catalogCommand(), logCommand(),
-		localCommand(), emulatorCommand(), demoCommand(), benchCommand())
+		localCommand(), emulatorCommand(), demoCommand(), benchCommand(), versionCommand(), manCommand())
 	return root
 }

@@ -6,5 +6,5 @@ if [ $# -ne 1 ]; then
   exit 2
 fi
 cd "$(dirname "$0")/.."
-scripts/build.sh
+scripts/build.sh linux/amd64
 func azure functionapp publish "$1" --custom

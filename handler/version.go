@@ -1,0 +1,80 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// version is set by the linker, see scripts/build.sh.
+var version string
+
+// build is what "handler version" tells.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"` // of the source; ends in + if that was changed
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func thisBuild() build {
+	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		b.Version = cmp.Or(b.Version, info.Main.Version)
+		changed := ""
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				b.Revision = s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				changed = "+"
+			}
+		}
+		b.Revision += changed
+	}
+	b.Version = cmp.Or(b.Version, "(devel)")
+	return b
+}
+
+func versionCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the program's version",
+		Args:  noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			b := thisBuild()
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(b)
+			}
+			_, err := fmt.Fprintln(c.OutOrStdout(), "handler", b.Version, b.Revision, b.Go, b.Platform)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// manCommand writes the man pages of a release.
+func manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "man DIRECTORY",
+		Short:  "Write a man page for every command",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			root := c.Root()
+			root.DisableAutoGenTag = true // it has a date
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "HANDLER", Section: "1", Source: "Tablesweep " + thisBuild().Version, Manual: "Tablesweep"}, args[0])
+		},
+	}
+}

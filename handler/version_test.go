@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// runRoot runs a command of the program and returns what it prints on stdout.
+func runRoot(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	root := rootCommand()
+	root.SetOut(&out)
+	root.SetArgs(args)
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestVersion(t *testing.T) {
+	t.Cleanup(func() { version = "" })
+	version = "v1.2.3"
+	if got := runRoot(t, "version"); !strings.HasPrefix(got, "handler v1.2.3 ") || !strings.Contains(got, runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH) {
+		t.Errorf("version prints %q", got)
+	}
+	var b build
+	if err := json.Unmarshal([]byte(runRoot(t, "version", "--json")), &b); err != nil || b.Version != "v1.2.3" || b.Go != runtime.Version() {
+		t.Errorf("%v %+v", err, b)
+	}
+}
+
+// TestManPagesAndCompletions: each command that help shows has a page, and shells
+// complete its name.
+func TestManPagesAndCompletions(t *testing.T) {
+	dir := t.TempDir()
+	runRoot(t, "man", dir)
+	for _, c := range rootCommand().Commands() {
+		if c.Hidden {
+			continue
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "handler-"+c.Name()+".1"))
+		if err != nil || !strings.Contains(string(page), c.Short) {
+			t.Errorf("command %s: %v, page of %d bytes", c.Name(), err, len(page))
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if got := runRoot(t, "completion", shell); !strings.Contains(got, "handler") {
+			t.Errorf("completion %s prints %q", shell, got)
+		}
+	}
+	if got := runRoot(t, "__complete", "vers"); !strings.Contains(got, "version") {
+		t.Errorf("completing vers gives %q", got)
+	}
+}

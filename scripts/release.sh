@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Makes a release's archives and their checksums in dist/: scripts/release.sh v1.2.3
+# The same commit gives the same bytes. Needs GNU tar, zip and sha256sum.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=${1:-}
+if ! [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]]; then
+  echo "usage: scripts/release.sh vMAJOR.MINOR.PATCH" >&2
+  exit 2
+fi
+if ! grep -q "^## ${version#v}\b" CHANGELOG.md; then
+  echo "CHANGELOG.md has no section ${version#v}" >&2
+  exit 1
+fi
+if [ -n "$(git status --porcelain)" ]; then
+  echo "there are changes that are not committed" >&2
+  exit 1
+fi
+export TZ=UTC VERSION=$version
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH # the man pages' date
+rm -rf dist
+mkdir -p dist/docs/man dist/docs/completions
+
+OUT=dist/docs/handler scripts/build.sh
+for shell in bash zsh fish powershell; do
+  dist/docs/handler completion "$shell" >"dist/docs/completions/handler.$shell"
+done
+dist/docs/handler man dist/docs/man
+rm dist/docs/handler
+
+for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; do
+  name=tablesweep_${version#v}_${target/\//_}
+  mkdir "dist/$name"
+  suffix=
+  [ "${target%/*}" != windows ] || suffix=.exe
+  OUT=dist/$name/handler$suffix scripts/build.sh "$target"
+  cp -r LICENSE README.md CHANGELOG.md dist/docs/man dist/docs/completions "dist/$name/"
+  find "dist/$name" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+  if [ -n "$suffix" ]; then
+    (cd dist && find "$name" -type f | sort | zip -q -X -@ "$name.zip")
+  else
+    tar -C dist --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | gzip -n >"dist/$name.tar.gz"
+  fi
+  rm -r "dist/$name"
+done
+rm -r dist/docs
+(cd dist && sha256sum -- *.tar.gz *.zip >SHA256SUMS && cat SHA256SUMS)
