@@ -85,6 +85,8 @@ func tryHTTP(t *testing.T, a *localApp, forwarding bool) {
 		{"a name with an escaped %2F", "POST", "/api/log/a%252Fb", strings.NewReader(event), "", 400, "/api/log?stream="},
 		{"a name with a backslash", "POST", "/api/log/a%5Cb", strings.NewReader(event), "", 400, "/api/log?stream="},
 		{"a name with %", "POST", "/api/log/50%25", strings.NewReader(event), "", 400, "/api/log?stream=50%25"},
+		{"a timer function", "POST", "/api/log/..%5C..%5CMaintain", strings.NewReader(`{"Data":{"timer":"{}"}}`), "", in(404, 400), ""},
+		{"a timer function, escaped twice", "POST", "/api/log/%252e%252e/%252e%252e/Maintain", strings.NewReader(`{"Data":{"timer":"{}"}}`), "", in(404, 400), ""},
 		{"a null character", "GET", "/api/log/%00", nil, "", 400, ""},
 		{"insert", "POST", "/api/catalog/records", strings.NewReader(record), "", 201, record},
 		{"insert packed", "POST", "/api/catalog/records", bytes.NewReader(packed.Bytes()), "Content-Encoding: gzip", in(400, 200), ""},

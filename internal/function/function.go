@@ -142,7 +142,7 @@ func Handler(functions []Function, log zerolog.Logger) http.Handler {
 			f.routes(r.With(limited(cmp.Or(f.maxBody, maxRequest), requestTime), gated(f.gates)))
 			continue
 		}
-		r.With(limited(maxEnvelope, invocationTime)).Method(http.MethodPost, "/"+f.Name, invocationHandler(f))
+		r.With(fromHost, limited(maxEnvelope, invocationTime)).Method(http.MethodPost, "/"+f.Name, invocationHandler(f))
 	}
 	all = routesOf(r)
 	return r

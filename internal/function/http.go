@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -165,6 +166,23 @@ func gated(gates []*gate.Gate) func(http.Handler) http.Handler {
 			return nil
 		})
 	}
+}
+
+// fromHost admits the Functions host's own requests alone. A forwarding host resolves a
+// caller's /api/log/..%5C..%5CMaintain to /Maintain, and would let callers invoke queue
+// and timer functions. Their requests keep the caller's Host; those of the host itself
+// have this server's address. (DefaultHttpWorkerService and HttpRequestExtensions of
+// azure-functions-host)
+func fromHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		address, served := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		passedOn := r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("X-Forwarded-Host") != ""
+		if served && (passedOn || r.Host != address.String()) {
+			notFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // limited bounds the size of a request's body and the time of its handling. A request

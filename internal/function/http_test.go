@@ -288,3 +288,36 @@ func leaveAt(t *testing.T, h http.Handler, via *leaving, n int64, method, path, 
 	<-handled
 	return via.left.Swap(0) <= 0
 }
+
+// TestInvocationsComeFromTheHost: callers' requests that a forwarding host resolves to a
+// queue or timer function don't reach it.
+func TestInvocationsComeFromTheHost(t *testing.T) {
+	server := httptest.NewServer(newRecords(t))
+	defer server.Close()
+	for _, tt := range []struct {
+		name, host, header string
+		want               int
+	}{
+		{"the host", "", "", 200},
+		{"a caller", "app.azurewebsites.net", "", 404},
+		{"a caller who names this address", "", "X-Forwarded-For", 404},
+		{"a caller by way of a proxy", "", "X-Forwarded-Host", 404},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/Maintain", strings.NewReader(`{"Data":{"timer":"{}"},"Metadata":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = tt.host
+		if tt.header != "" {
+			r.Header.Set(tt.header, "7.7.7.7")
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != tt.want {
+			t.Errorf("%s: status %d, want %d", tt.name, resp.StatusCode, tt.want)
+		}
+	}
+}
