@@ -53,7 +53,10 @@ func versionCommand() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(b)
 			}
-			_, err := fmt.Fprintln(c.OutOrStdout(), "handler", b.Version, b.Revision, b.Go, b.Platform)
+			if b.Revision != "" {
+				b.Version += " " + b.Revision
+			}
+			_, err := fmt.Fprintln(c.OutOrStdout(), "handler", b.Version, b.Go, b.Platform)
 			return err
 		},
 	}
