@@ -2,7 +2,8 @@
 # Every check there is: format, vet, staticcheck, tests under the race detector, against
 # embedded storage and Azurite, a short run of each fuzz test, and the benchmarks'
 # claims. FUZZ_TIME=1m fuzzes longer. Needs Go; with Node and npm, Azurite is installed
-# into .azurite. What had to be skipped is said at the end.
+# into .azurite, and Microsoft's JavaScript SDKs into scripts/jssdk. What had to be skipped
+# is said at the end.
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 cd "$(dirname "$0")/.."
@@ -46,6 +47,32 @@ start_azurite() {
   exit 1
 }
 
+# Somebody else's clients: they share no mistake with ours.
+check_jssdk() {
+  if ! command -v npm >/dev/null; then
+    skipped+=("Microsoft's JavaScript SDKs: npm is not installed")
+    return
+  fi
+  say "Microsoft's JavaScript SDKs against embedded storage"
+  if ! npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/jssdk; then
+    skipped+=("Microsoft's JavaScript SDKs: npm could not install them")
+    return
+  fi
+  local dir connection=""
+  dir=$(mktemp -d)
+  go build -o "$dir/handler" ./handler
+  "$dir/handler" emulator --table-addr 127.0.0.1:0 --queue-addr 127.0.0.1:0 >"$dir/out" &
+  local emulator=$!
+  for _ in $(seq 100); do
+    connection=$(head -n 1 "$dir/out")
+    [ -z "$connection" ] || break
+    sleep 0.1
+  done
+  node --no-deprecation scripts/jssdk/check.mjs "$connection"
+  kill "$emulator"
+  rm -r "$dir"
+}
+
 say "gofmt"
 unformatted=$(gofmt -l handler internal)
 if [ -n "$unformatted" ]; then
@@ -64,6 +91,8 @@ start_azurite
 # go vet has run, so no other step repeats it.
 say "go test -race"
 go test -vet=off -race ./...
+
+check_jssdk
 
 # The demonstration's tests mostly wait for what was killed to be found missing.
 demo_log=$(mktemp)

@@ -40,7 +40,7 @@ func (w *world) repair(c *catalog.Catalog) (catalog.Checked, []string) {
 // TestCheckRepairs damages index rows in every way.
 func TestCheckRepairs(t *testing.T) {
 	t.Parallel()
-	r := `{"eid":"F314","lastname":"Faux","npi":"7","ssn":"123-45-6789","wage":41.50}`
+	r := `{"eid":"F314","lastname":"Faux","npi":"7","ssn":"123-45-6789","wage":41.5}`
 	at := key.Key{Partition: "3_npi7", Row: ""}
 	tests := []struct {
 		name   string

@@ -3,6 +3,7 @@ package emulator
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -28,9 +29,12 @@ type batch struct {
 }
 
 func (s tableService) parseBatch(c *call) (operation, error) {
-	parts, err := parseBatchBody(c.Header.Get("Content-Type"), c.body)
+	parts, isQuery, err := parseBatchBody(c.Header.Get("Content-Type"), c.body)
 	if err != nil {
 		return operation{}, err
+	}
+	if isQuery {
+		return s.parseBatchQuery(c, parts[0])
 	}
 	if len(parts) == 0 {
 		return operation{}, invalidInput("the batch has no operations")
@@ -50,6 +54,46 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 	}
 	op.run = func(now time.Time, _ fault.Plan) (response, error) { return s.runBatch(c, b, now) }
 	return op, nil
+}
+
+// parseBatchQuery understands a batch that is a query. It is one for faults and counts,
+// too; only its answer is a batch's.
+func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
+	path, err := s.batchPath(p)
+	inner := &call{
+		Request: &http.Request{Host: c.Host, URL: &url.URL{Path: p.path, RawQuery: p.query}, Header: http.Header{"Accept": {p.accept}}},
+		Method:  p.method, path: path, id: c.id,
+	}
+	op := operation{Request: fault.Request{Kind: fault.Batch}}
+	if err == nil {
+		op, err = s.parse(inner)
+	}
+	run := op.run
+	if err != nil {
+		run = func(time.Time, fault.Plan) (response, error) { return response{}, err }
+	}
+	op.run = func(now time.Time, plan fault.Plan) (response, error) {
+		out := s.newBatchAnswer(c, false)
+		answer, err := run(now, plan)
+		if err != nil {
+			return out.refused(s, c, []batchPart{p}, &table.OperationError{Index: 0, Err: err}), nil
+		}
+		out.part(answer, p.contentID)
+		if answer.pooled {
+			s.recycle(answer.body)
+		}
+		return out.end(), nil
+	}
+	return op, nil
+}
+
+// batchPath returns an operation's path, without the account.
+func (s tableService) batchPath(p batchPart) (string, error) {
+	path, ok := strings.CutPrefix(p.path, "/"+s.account)
+	if !ok || !strings.HasPrefix(path, "/") {
+		return "", invalidInput("an operation is on another account")
+	}
+	return path, nil
 }
 
 // understand reads the operations up to the first that is wrong.
@@ -76,9 +120,9 @@ func (s tableService) understand(parts []batchPart) batch {
 }
 
 func (s tableService) understandPart(p batchPart, d *entity.Decoder) (w write, name string, err error) {
-	path, ok := strings.CutPrefix(p.path, "/"+s.account+"/")
-	if !ok {
-		return w, "", invalidInput("an operation is on another account")
+	path, err := s.batchPath(p)
+	if err != nil {
+		return w, "", err
 	}
 	t, err := parseTarget(path)
 	if err != nil {
@@ -104,7 +148,7 @@ func (b *batch) check(name string, w write, duplicate bool) error {
 // runBatch carries the batch out. A refused operation is not an error of the whole
 // request: the answer is 202, and its only part tells the error.
 func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error) {
-	out := s.newBatchAnswer(c)
+	out := s.newBatchAnswer(c, true)
 	if b.refused != nil {
 		return out.refused(s, c, b.parts, b.refused), nil
 	}
@@ -129,20 +173,25 @@ func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error
 
 // batchAnswer builds the multipart answer to a batch.
 type batchAnswer struct {
-	boundary string // of the batch; the change set's is made of it too
-	b        []byte
+	batch string // the batch's boundary
+	parts string // the boundary of the parts: the change set's, or the batch's
+	b     []byte
 }
 
-func (s tableService) newBatchAnswer(c *call) *batchAnswer {
-	a := &batchAnswer{boundary: "response_" + c.id, b: s.buffer()}
-	a.b = append(a.b, "--batch"+a.boundary+"\r\nContent-Type: multipart/mixed; boundary=changeset"+a.boundary+"\r\n\r\n"...)
+func (s tableService) newBatchAnswer(c *call, changeSet bool) *batchAnswer {
+	a := &batchAnswer{batch: "batchresponse_" + c.id, b: s.buffer()}
+	a.parts = a.batch
+	if changeSet {
+		a.parts = "changesetresponse_" + c.id
+		a.b = append(a.b, "--"+a.batch+"\r\nContent-Type: multipart/mixed; boundary="+a.parts+"\r\n\r\n"...)
+	}
 	return a
 }
 
 // part appends the answer to one operation, under the id that the client gave it.
 func (a *batchAnswer) part(r response, contentID string) {
-	a.b = append(a.b, "--changeset"...)
-	a.b = append(a.b, a.boundary...)
+	a.b = append(a.b, "--"...)
+	a.b = append(a.b, a.parts...)
 	a.b = append(a.b, "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 "...)
 	a.b = strconv.AppendInt(a.b, int64(r.status), 10)
 	a.b = append(a.b, ' ')
@@ -175,10 +224,13 @@ func (a *batchAnswer) refused(s tableService, c *call, parts []batchPart, e *tab
 }
 
 func (a *batchAnswer) end() response {
-	a.b = append(a.b, "--changeset"+a.boundary+"--\r\n--batch"+a.boundary+"--\r\n"...)
+	if a.parts != a.batch {
+		a.b = append(a.b, "--"+a.parts+"--\r\n"...)
+	}
+	a.b = append(a.b, "--"+a.batch+"--\r\n"...)
 	return response{
 		status:      http.StatusAccepted,
-		contentType: "multipart/mixed; boundary=batch" + a.boundary,
+		contentType: "multipart/mixed; boundary=" + a.batch,
 		body:        a.b,
 		pooled:      true,
 	}

@@ -3,35 +3,38 @@ package emulator
 import (
 	"bytes"
 	"mime"
+	"net/http"
 	"net/url"
 	"strings"
-
-	"tablesweep/internal/emulator/problem"
 )
 
-// A batch is a multipart body with one part, the change set, which is a multipart
-// body again, whose parts are requests as they stand on the wire. It is read here,
+// A batch is a multipart body with one part: a query as it stands on the wire, or the
+// change set, which is a multipart body again, whose parts are writes. It is read here,
 // without copying, because mime/multipart and net/http take longer for that than all
 // the rest of a batch takes.
 
 // batchPart is one request inside a batch.
 type batchPart struct {
-	method    string
-	path      string // decoded; with the account
-	ifMatch   string
-	prefer    string
-	contentID string // the client's name for it, if it has one
-	body      []byte
+	method      string
+	path        string // decoded; with the account
+	query       string // as on the wire
+	accept      string
+	ifMatch     string
+	prefer      string
+	contentType string
+	contentID   string // the client's name for it, if it has one
+	body        []byte
 }
 
-// parseBatchBody cuts a batch into its requests. It takes exactly one change set.
-func parseBatchBody(contentType string, body []byte) ([]batchPart, error) {
+// parseBatchBody cuts a batch into its requests: the writes of one change set, or a
+// single query.
+func parseBatchBody(contentType string, body []byte) (parts []batchPart, isQuery bool, err error) {
 	sets, err := cutParts(contentType, body)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(sets) != 1 {
-		return nil, invalidInput("a batch has one change set and nothing else")
+		return nil, false, invalidInput("a batch has one change set or one query, and nothing else")
 	}
 	contentType = ""
 	content := eachField(sets[0], func(name, value []byte) {
@@ -39,15 +42,19 @@ func parseBatchBody(contentType string, body []byte) ([]batchPart, error) {
 			contentType = string(value)
 		}
 	})
+	var urls urlParser
 	if strings.EqualFold(contentType, "application/http") {
-		return nil, problem.New(problem.NotImplemented, "Queries inside a batch are not implemented.")
+		query, err := parseBatchPart(content, "", &urls)
+		if err == nil && query.method != http.MethodGet {
+			err = invalidInput("a write in a batch belongs into its change set")
+		}
+		return []batchPart{query}, true, err
 	}
 	requests, err := cutParts(contentType, content)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	parts := make([]batchPart, len(requests))
-	var urls urlParser
+	parts = make([]batchPart, len(requests))
 	for i, request := range requests {
 		contentID := ""
 		content := eachField(request, func(name, value []byte) {
@@ -56,10 +63,10 @@ func parseBatchBody(contentType string, body []byte) ([]batchPart, error) {
 			}
 		})
 		if parts[i], err = parseBatchPart(content, contentID, &urls); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return parts, nil
+	return parts, false, nil
 }
 
 // cutParts returns the parts of a multipart body.
@@ -132,36 +139,42 @@ func eachField(b []byte, fn func(name, value []byte)) (body []byte) {
 
 // urlParser parses URLs. It remembers the last one, because all inserts of a batch
 // have the same.
-type urlParser struct{ text, path string }
+type urlParser struct{ text, path, query string }
 
-// parse returns the URL's decoded path.
-func (p *urlParser) parse(text []byte) (path string, err error) {
+// parse returns the URL's decoded path, and its query as it is.
+func (p *urlParser) parse(text []byte) (path, query string, err error) {
 	if string(text) == p.text {
-		return p.path, nil
+		return p.path, p.query, nil
 	}
 	u, err := url.Parse(string(text))
 	if err != nil {
-		return "", invalidInput("an operation's URL is malformed")
+		return "", "", invalidInput("an operation's URL is malformed")
 	}
-	p.text, p.path = string(text), u.Path
-	return p.path, nil
+	*p = urlParser{string(text), u.Path, u.RawQuery}
+	return p.path, p.query, nil
 }
 
 // parseBatchPart reads a request in the form it has on the wire. Clients put its
 // Content-ID before the request, or into its header.
 func parseBatchPart(content []byte, contentID string, urls *urlParser) (p batchPart, err error) {
 	line, rest := cutLine(content)
-	method, target, ok := bytes.Cut(line, []byte(" "))
+	verb, target, ok := bytes.Cut(line, []byte(" "))
 	target, isHTTP := bytes.CutSuffix(target, []byte(" HTTP/1.1"))
 	if !ok || !isHTTP {
 		return p, invalidInput("an operation does not start with a request line")
 	}
-	p.method, p.contentID = string(method), contentID
-	if p.path, err = urls.parse(target); err != nil {
+	p.method, p.contentID = string(verb), contentID
+	if p.path, p.query, err = urls.parse(target); err != nil {
 		return p, err
 	}
 	p.body = eachField(rest, func(name, value []byte) {
 		switch {
+		case bytes.EqualFold(name, []byte("Content-Type")):
+			p.contentType = string(value)
+		case bytes.EqualFold(name, []byte("Accept")):
+			p.accept = string(value)
+		case bytes.EqualFold(name, []byte("X-HTTP-Method")):
+			p.method = method(p.method, string(value))
 		case bytes.EqualFold(name, []byte("If-Match")):
 			p.ifMatch = string(value)
 		case bytes.EqualFold(name, []byte("Prefer")):

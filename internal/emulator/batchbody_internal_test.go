@@ -47,7 +47,7 @@ func TestParseBatchBody(t *testing.T) {
 		"epilogue":          append(bytes.Clone(sent), "ignored"...),
 		"padded delimiters": bytes.ReplaceAll(sent, []byte("--changeset_2\r\n"), []byte("--changeset_2 \t\r\n")),
 	} {
-		got, err := parseBatchBody(batchType, body)
+		got, _, err := parseBatchBody(batchType, body)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -58,9 +58,20 @@ func TestParseBatchBody(t *testing.T) {
 	// A body that is cut off anywhere before its end is refused.
 	end := bytes.LastIndex(sent, []byte("--batch_1--")) + len("--batch_1--")
 	for i := range end {
-		if got, err := parseBatchBody(batchType, sent[:i]); err == nil {
+		if got, _, err := parseBatchBody(batchType, sent[:i]); err == nil {
 			t.Fatalf("cut after %d bytes: %d parts", i, len(got))
 		}
+	}
+}
+
+func TestParseBatchQuery(t *testing.T) {
+	t.Parallel()
+	const body = "--batch_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
+		"GET http://host/a/t()?$filter=A%20eq%201 HTTP/1.1\r\nHost: host\r\naccept: application/json;odata=nometadata\r\n\r\n\r\n--batch_1--\r\n"
+	got, isQuery, err := parseBatchBody(batchType, []byte(body))
+	want := []batchPart{{method: "GET", path: "/a/t()", query: "$filter=A%20eq%201", accept: "application/json;odata=nometadata", body: []byte{}}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(batchPart{})); diff != "" || !isQuery || err != nil {
+		t.Errorf("%v, %v (-want +got)\n%s", isQuery, err, diff)
 	}
 }
 
@@ -72,11 +83,11 @@ func TestParseBatchBodyErrors(t *testing.T) {
 		{"no boundary", "multipart/mixed", good},
 		{"other boundary", "multipart/mixed; boundary=x", good},
 		{"two change sets", batchType, strings.Replace(good, "--batch_1--", "--batch_1\r\n\r\n--batch_1--", 1)},
-		{"a query", batchType, strings.Replace(good, "multipart/mixed; boundary=changeset_2", "application/http", 1)},
+		{"a write without change set", batchType, strings.Replace(good, "multipart/mixed; boundary=changeset_2", "application/http", 1)},
 		{"no request line", batchType, strings.Replace(good, " HTTP/1.1", "", 1)},
 		{"bad URL", batchType, strings.Replace(good, "/x", "/%zz", 1)},
 	} {
-		if got, err := parseBatchBody(c.contentType, []byte(c.body)); err == nil {
+		if got, _, err := parseBatchBody(c.contentType, []byte(c.body)); err == nil {
 			t.Errorf("%s: accepted as %+v", c.name, got)
 		}
 	}
@@ -87,7 +98,7 @@ func TestParseBatchBodyIsLinear(t *testing.T) {
 	t.Parallel()
 	for _, filler := range []string{"--batch_1", "--batch_1 ", "--batch_1\r", "\n--batch_1-", "--batch_1\n"} {
 		body := []byte(strings.Repeat(filler, 4<<20/len(filler)))
-		if _, err := parseBatchBody(batchType, body); err == nil {
+		if _, _, err := parseBatchBody(batchType, body); err == nil {
 			t.Errorf("%q repeated is accepted", filler)
 		}
 	}
@@ -100,7 +111,7 @@ func FuzzParseBatchBody(f *testing.F) {
 	f.Add([]byte("a\n\n"), []byte("--changeset_2--\r\n"))
 	f.Add([]byte("\n \n--changeset_2\r\n \n\n \n@"), []byte("\n \n--changeset_2\r\n \n"))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		_, _ = parseBatchBody(batchType, append(bytes.Clone(first), second...))
+		_, _, _ = parseBatchBody(batchType, append(bytes.Clone(first), second...))
 
 		body := "--changeset_2\r\nA: b\r\n\r\n" + string(first) + "\r\n--changeset_2\r\nA: b\r\n\r\n" + string(second) + "\r\n--changeset_2--\r\n"
 		if strings.Contains(strings.ReplaceAll(body, "\r\n--", ""), "\n--") {

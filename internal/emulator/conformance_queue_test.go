@@ -2,6 +2,7 @@ package emulator_test
 
 import (
 	"encoding/xml"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -12,6 +13,7 @@ func queueProperties() []property {
 		{"queue names follow the rules", queueNames},
 		{"queues are listed in pages", queueList},
 		{"queues have metadata", queueMetadata},
+		{"metadata has limits", queueMetadataLimits},
 		{"a message is put, got and deleted", messageLifecycle},
 		{"any text that XML can hold is kept", messageTexts},
 		{"answers escape only what XML must", messageEscapes},
@@ -136,6 +138,35 @@ func queueMetadata(t *testing.T, b backend) {
 	check(t, "set", b.queue(t, request{method: "PUT", path: "/" + name, query: "comp=metadata", header: map[string]string{"x-ms-meta-size": "9"}}), 204, "")
 	same(t, "color", get().header.Get("x-ms-meta-color"), "")
 	same(t, "size", get().header.Get("x-ms-meta-size"), "9")
+
+	list := func(query string) answer {
+		return b.queue(t, request{method: "GET", path: "/", query: "comp=list&prefix=" + name + query})
+	}
+	const entry = "<metadata><size>9</size></metadata>" // Azurite keeps the case of the header
+	same(t, "listed with metadata", strings.Contains(strings.ToLower(string(list("&include=metadata").body)), entry), true)
+	same(t, "listed without", strings.Contains(strings.ToLower(string(list("").body)), entry), false)
+}
+
+func queueMetadataLimits(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	const lax = "Azurite does not check this"
+	for _, c := range []struct{ name, value, code string }{
+		{"a_1", "", ""}, {"_a", strings.Repeat("x", 8<<10-2), ""},
+		{"a-b", "1", "InvalidMetadata"}, {"1a", "1", "InvalidMetadata"}, {"a.b", "1", "InvalidMetadata"},
+		{"", "1", "EmptyMetadataKey"}, {"a", strings.Repeat("x", 8<<10), "MetadataTooLarge"},
+	} {
+		what := fmt.Sprintf("%q, %d bytes", c.name, len(c.value))
+		header := map[string]string{"x-ms-meta-" + c.name: c.value}
+		set := b.queue(t, request{method: "PUT", path: "/" + queue, query: "comp=metadata", header: header})
+		created := b.queue(t, request{method: "PUT", path: "/" + b.newName(), header: header})
+		if c.code == "" {
+			check(t, what, set, 204, "")
+			check(t, what, created, 201, "")
+			continue
+		}
+		check(t, what, set, either(t, b, 400, 204, lax), either(t, b, c.code, "", lax))
+		check(t, what, created, either(t, b, 400, 201, lax), either(t, b, c.code, "", lax))
+	}
 }
 
 func messageLifecycle(t *testing.T, b backend) {
@@ -238,8 +269,8 @@ func messageUpdate(t *testing.T, b backend) {
 func messagePeek(t *testing.T, b backend) {
 	queue := b.newQueue(t)
 	b.put(t, queue, "x", "")
-	for range 2 {
-		got := b.receive(t, queue, "peekonly=true").messages(t)
+	for _, query := range []string{"peekonly=true", either(t, b, "peekonly=True", "peekonly=true", "Azurite takes True for false")} {
+		got := b.receive(t, queue, query).messages(t)
 		same(t, "peeked", got, []message{{MessageID: got[0].MessageID, MessageText: "x"}})
 	}
 	same(t, "dequeue count", b.receiveOne(t, queue).DequeueCount, 1)
@@ -267,12 +298,14 @@ func messageBounds(t *testing.T, b backend) {
 		check(t, "get "+query, b.receive(t, queue, query), 400, either(t, b, code, azurite, "Azurite's codes vary"))
 	}
 	for query, azurite := range map[string]string{
-		"visibilitytimeout=-1": code, "visibilitytimeout=604801": code, "messagettl=0": invalid, "messagettl=-2": none,
-		"messagettl=5&visibilitytimeout=5": invalid,
+		"visibilitytimeout=-1": code, "visibilitytimeout=604801": code, "messagettl=-2": none,
 	} {
 		check(t, "put "+query, b.put(t, queue, "x", query), 400, either(t, b, code, azurite, "Azurite's codes vary"))
 	}
-	for _, query := range []string{"messagettl=-1", "messagettl=8000000", "messagettl=6&visibilitytimeout=5"} {
+	for _, query := range []string{"messagettl=0", "messagettl=5&visibilitytimeout=5", "messagettl=5&visibilitytimeout=6"} {
+		check(t, "put "+query, b.put(t, queue, "x", query), 400, invalid)
+	}
+	for _, query := range []string{"messagettl=-1", "messagettl=8000000", "messagettl=6&visibilitytimeout=5", "messagettl=4294967296", "messagettl=9223372036854775807"} {
 		same(t, "put "+query, b.put(t, queue, "x", query).status, 201)
 	}
 	check(t, "not a number", b.receive(t, queue, "numofmessages=many"), 400, either(t, b, invalid, none, "Azurite's codes vary"))
@@ -281,8 +314,20 @@ func messageBounds(t *testing.T, b backend) {
 func messageSize(t *testing.T, b backend) {
 	queue := b.newQueue(t)
 	same(t, "64 KiB", b.put(t, queue, strings.Repeat("x", 64<<10), "").status, 201)
-	check(t, "more", b.put(t, queue, strings.Repeat("x", 64<<10+1), ""),
-		either(t, b, 400, 413, "Azurite refuses the body"), either(t, b, "MessageTooLarge", "RequestBodyTooLarge", "as above"))
+	check(t, "more", b.put(t, queue, strings.Repeat("x", 64<<10+1), ""), 413, "RequestBodyTooLarge")
+	same(t, "escaped, and larger so", b.put(t, queue, strings.Repeat("<", 32<<10-64), "").status, 201)
+	same(t, "a body of 131,584 bytes", b.putBody(t, queue, 131_584).status, 201)
+	check(t, "a body of 131,585 bytes", b.putBody(t, queue, 131_585), either(t, b, 413, 201, "Azurite looks at the text alone"),
+		either(t, b, "RequestBodyTooLarge", "", "as above"))
+	m := b.receiveOne(t, queue)
+	check(t, "an update", b.update(t, queue, m, "&visibilitytimeout=0", strings.Repeat("x", 64<<10+1)), 413, "RequestBodyTooLarge")
+}
+
+// putBody puts a short message in a body of the given size.
+func (b backend) putBody(t testing.TB, queue string, size int) answer {
+	t.Helper()
+	const body = "<QueueMessage><MessageText>x</MessageText></QueueMessage>"
+	return b.queue(t, request{method: "POST", path: "/" + queue + "/messages", body: body + strings.Repeat(" ", size-len(body))})
 }
 
 func messageClear(t *testing.T, b backend) {

@@ -29,7 +29,7 @@ const azuriteVariable = "TABLESWEEP_AZURITE"
 // TestConformance holds the emulator, and Azurite where there is one, to what the
 // real services are documented to do.
 func TestConformance(t *testing.T) {
-	suites := [][]property{tableProperties(), entityProperties(), queryProperties(), batchProperties(), queueProperties()}
+	suites := [][]property{tableProperties(), entityProperties(), queryProperties(), batchProperties(), queueProperties(), clientProperties()}
 	for _, name := range []string{"emulator", "azurite"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,6 +199,10 @@ func tableNames(t *testing.T, b backend) {
 		check(t, c.name, b.createTable(t, c.name), 400, either(t, b, c.code, "", noCode))
 	}
 	check(t, "tables", b.createTable(t, "tables"), 400, either(t, b, characters, "", noCode))
+	for _, body := range []string{`{"tablename":"abc"}`, `{}`, `{"TableName":5}`, `[]`} {
+		got := b.table(t, request{method: "POST", path: "/Tables", body: body})
+		same(t, body, got.status, 400)
+	}
 	longest := fmt.Sprintf("%s%d", strings.Repeat("a", 50), os.Getpid())
 	check(t, "a long name", b.createTable(t, longest), 201, "")
 	b.table(t, request{method: "DELETE", path: "/Tables('" + longest + "')"})

@@ -3,6 +3,7 @@ package emulator
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,11 @@ type queryOptions struct {
 func parseQueryOptions(c *call) (queryOptions, error) {
 	q := queryOptions{Query: table.Query{Top: maxTop}}
 	values := c.URL.Query()
+	for name := range values {
+		if strings.HasPrefix(name, "$") && !slices.Contains([]string{"$filter", "$format", "$select", "$top"}, name) {
+			return q, notImplemented()
+		}
+	}
 	if text := values.Get("$filter"); text != "" {
 		filter, err := odata.Parse(text)
 		if err != nil {
@@ -43,8 +49,8 @@ func parseQueryOptions(c *call) (queryOptions, error) {
 	}
 	if text := values.Get("$top"); text != "" {
 		top, err := strconv.Atoi(text)
-		if err != nil || top < 1 || top > maxTop {
-			return q, invalidInput("$top must be from 1 to 1000")
+		if err != nil || top < 0 || top > maxTop {
+			return q, invalidInput("$top must be from 0 to 1000")
 		}
 		q.Top = top
 	}
@@ -211,6 +217,9 @@ type write struct {
 func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 	w := write{prefer: p.prefer}
 	w.Key, w.IfMatch = t.key, p.ifMatch
+	if strings.HasPrefix(w.IfMatch, `w/"`) {
+		w.IfMatch = "W" + w.IfMatch[1:]
+	}
 	switch p.method {
 	case http.MethodPost:
 		w.kind, w.Action = fault.Insert, table.Insert
@@ -222,7 +231,7 @@ func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 		w.kind, w.Action = fault.Delete, table.Delete
 	}
 	switch {
-	case w.kind == "" || t.keyed == (w.Action == table.Insert):
+	case w.kind == "" || t.named || t.keyed == (w.Action == table.Insert):
 		return w, notImplemented()
 	case w.IfMatch != "" && w.IfMatch != "*" && !strings.HasPrefix(w.IfMatch, `W/"`):
 		return w, invalidInput("If-Match is not an ETag")
@@ -231,6 +240,9 @@ func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 			return w, problem.New(problem.MissingRequiredHeader, "An HTTP header that's mandatory for this request is not specified: If-Match.")
 		}
 		return w, nil
+	}
+	if err := checkContentType(p.contentType); err != nil {
+		return w, err
 	}
 	e, err := d.Decode(p.body)
 	if err != nil {
@@ -247,7 +259,10 @@ func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 }
 
 func (s tableService) parseWrite(c *call, t target) (operation, error) {
-	part := batchPart{method: c.Method, ifMatch: c.Header.Get("If-Match"), prefer: c.Header.Get("Prefer"), body: c.body}
+	part := batchPart{
+		method: c.Method, ifMatch: c.Header.Get("If-Match"), prefer: c.Header.Get("Prefer"),
+		contentType: c.Header.Get("Content-Type"), body: c.body,
+	}
 	w, err := parseEntityWrite(t, part, new(entity.Decoder))
 	if err != nil {
 		return operation{}, err

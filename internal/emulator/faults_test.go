@@ -81,10 +81,7 @@ func TestResets(t *testing.T) {
 				if way == "http" {
 					b.account = newAccount(t, serve(t, e))
 				}
-				req := b.build(t, b.tableURL, request{method: "POST", path: "/$batch",
-					body:   b.batchBody([]batchOp{{"PUT", entityPath("rows", "p", "r"), nil, "{}"}}),
-					header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_b"}})
-				b.sign(req, req.Header.Get("x-ms-date")+"\n/"+b.name+"/"+b.name+"/$batch")
+				req := b.tableRequest(t, b.batchRequest([]batchOp{{"PUT", entityPath("rows", "p", "r"), nil, "{}"}}))
 				resp, err := b.http.Do(req)
 				if err == nil {
 					resp.Body.Close()
@@ -314,7 +311,7 @@ func TestTransportObeysItsContext(t *testing.T) {
 		_, b := inProcess(t, "latency=1h")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		req := b.build(t, b.tableURL, request{method: "GET", path: "/Tables"})
+		req := b.build(t, b.tableURL, request{method: "GET", path: "/Tables"}, nil)
 		b.sign(req, req.Header.Get("x-ms-date")+"\n/"+b.name+"/"+b.name+"/Tables")
 		start := time.Now()
 		_, err := b.http.Do(req.WithContext(ctx))

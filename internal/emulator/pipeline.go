@@ -40,9 +40,10 @@ type service interface {
 // call is a request that is being served.
 type call struct {
 	*http.Request
-	body []byte
-	path string // decoded, without the account, with its leading slash
-	id   string // the answer's x-ms-request-id
+	Method string // the request's, or what it stands for; see method
+	body   []byte
+	path   string // decoded, without the account, with its leading slash
+	id     string // the answer's x-ms-request-id
 }
 
 // base is the URL of the account as the client wrote it.
@@ -70,7 +71,7 @@ func (r *response) set(name, value string) {
 }
 
 func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Request: r, id: fmt.Sprintf("00000000-0000-0000-0000-%012x", p.requests.Add(1))}
+	c := &call{Request: r, Method: r.Method, id: fmt.Sprintf("00000000-0000-0000-0000-%012x", p.requests.Add(1))}
 	defer func() { p.recycle(c.body) }() // parse and run keep nothing of it
 	op, err := p.prepare(c, w)
 	if err != nil {
@@ -118,6 +119,12 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 		return operation{}, authenticationFailed("the URL's path does not start with the account's name")
 	}
 	c.path = path
+	if version := c.Header.Get("x-ms-version"); version != "" {
+		// Any date passes, so that clients which are newer than this work.
+		if _, err := time.Parse(time.DateOnly, version); err != nil {
+			return operation{}, problem.New(problem.InvalidHeaderValue, "The value for one of the HTTP headers is not in the correct format: x-ms-version.")
+		}
+	}
 	if err := p.read(c, w); err != nil {
 		return operation{}, err
 	}
@@ -140,13 +147,17 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 			return nil
 		case errors.As(err, &tooLarge):
-			return problem.New(problem.RequestBodyTooLarge, "The request body is too large and exceeds the maximum permissible limit.")
+			return bodyTooLarge()
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return problem.New(problem.OperationTimedOut, "The request body did not arrive in time.")
 		default:
 			return problem.New(problem.InvalidInput, "The request body can't be read: "+err.Error())
 		}
 	}
+}
+
+func bodyTooLarge() error {
+	return problem.New(problem.RequestBodyTooLarge, "The request body is too large and exceeds the maximum permissible limit.")
 }
 
 // minRead is the least space that a read gets, in bytes.

@@ -2,12 +2,15 @@ package emulator
 
 import (
 	"encoding/xml"
+	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"tablesweep/internal/emulator/entity"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/emulator/problem"
 	"tablesweep/internal/emulator/queue"
@@ -19,15 +22,19 @@ type queueService struct{ *Emulator }
 // The service's limits on messages.
 // https://learn.microsoft.com/rest/api/storageservices/put-message
 const (
-	maxMessageBytes = 64 << 10
-	maxMessages     = 32 // in one get or peek
+	maxMessageBytes = 64 << 10 // of text, once decoded
+	maxQueueBody    = 131_584  // bytes; the live service's, which no documentation has
+	maxMessages     = 32       // in one get or peek
 	maxVisibility   = 7 * 24 * 60 * 60
 	defaultTTL      = 7 * 24 * 60 * 60
 	defaultHidden   = 30
+	endlessTTL      = 1 << 33 // seconds, some 270 years; beyond that, times overflow
+
+	// https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-queue-resources
+	maxMetadataBytes = 8 << 10
 )
 
-// maxBody leaves room for the XML around a message and its escapes.
-func (s queueService) maxBody() int64 { return 8 * maxMessageBytes }
+func (s queueService) maxBody() int64 { return maxQueueBody }
 
 func (s queueService) failure(_ *call, p *problem.Error) response {
 	return xmlResponse(p.Code.Status(), struct {
@@ -75,9 +82,13 @@ func (s queueService) parseList(c *call, query url.Values, op operation) (operat
 	if err != nil {
 		return op, err
 	}
+	withMetadata := slices.Contains(strings.Split(query.Get("include"), ","), "metadata")
 	op.Kind, op.Identity = fault.Queues, "queues?"+c.URL.RawQuery
 	op.run = func(time.Time, fault.Plan) (response, error) {
-		type entry struct{ Name string }
+		type entry struct {
+			Name     string
+			Metadata metadataXML `xml:",omitempty"`
+		}
 		list := struct {
 			XMLName         xml.Name `xml:"EnumerationResults"`
 			ServiceEndpoint string   `xml:",attr"`
@@ -91,7 +102,13 @@ func (s queueService) parseList(c *call, query url.Values, op operation) (operat
 			switch {
 			case !strings.HasPrefix(name, list.Prefix) || name < list.Marker:
 			case len(list.Queues) < limit:
-				list.Queues = append(list.Queues, entry{name})
+				next := entry{Name: name}
+				if withMetadata {
+					if q, err := s.queues.Get(name); err == nil { // else it was just deleted
+						next.Metadata = q.Metadata()
+					}
+				}
+				list.Queues = append(list.Queues, next)
 			case list.NextMarker == "":
 				list.NextMarker = name
 			}
@@ -105,11 +122,9 @@ const metadataPrefix = "X-Ms-Meta-"
 
 func (s queueService) parseQueue(c *call, query url.Values, op operation) (operation, error) {
 	op.Kind, op.Identity = fault.Queues, c.Method+" queue "+op.Queue
-	metadata := make(map[string]string)
-	for name, values := range c.Header {
-		if name, ok := strings.CutPrefix(name, metadataPrefix); ok {
-			metadata[strings.ToLower(name)] = values[0]
-		}
+	metadata, err := parseMetadata(c.Header)
+	if err != nil {
+		return op, err
 	}
 	switch method, comp := c.Method, query.Get("comp"); {
 	case method == http.MethodPut && comp == "":
@@ -144,6 +159,29 @@ func (s queueService) parseQueue(c *call, query url.Values, op operation) (opera
 	return op, nil
 }
 
+// parseMetadata reads the name-value pairs that a request carries in its header.
+func parseMetadata(h http.Header) (map[string]string, error) {
+	metadata := make(map[string]string)
+	size := 0
+	for name, values := range h {
+		name, ok := strings.CutPrefix(name, metadataPrefix)
+		switch {
+		case !ok:
+			continue
+		case name == "":
+			return nil, problem.New(problem.EmptyMetadataKey, "The key for one of the metadata key-value pairs is empty.")
+		case !entity.IsIdentifier(name):
+			return nil, problem.New(problem.InvalidMetadata, "The metadata specified is invalid. It has characters that are not permitted: "+name+".")
+		}
+		metadata[strings.ToLower(name)] = values[0]
+		size += len(name) + len(values[0])
+	}
+	if size > maxMetadataBytes {
+		return nil, problem.New(problem.MetadataTooLarge, "The size of the specified metadata exceeds the maximum size permitted.")
+	}
+	return metadata, nil
+}
+
 // onQueue makes an operation's run of one that needs the queue.
 func (s queueService) onQueue(name string, run func(*queue.Queue, time.Time, fault.Plan) (response, error)) func(time.Time, fault.Plan) (response, error) {
 	return func(now time.Time, plan fault.Plan) (response, error) {
@@ -174,7 +212,7 @@ func (s queueService) parseMessages(c *call, query url.Values, op operation) (op
 	if err != nil {
 		return op, err
 	}
-	if query.Get("peekonly") == "true" {
+	if strings.EqualFold(query.Get("peekonly"), "true") {
 		op.Kind, op.Identity = fault.Peek, "peek "+op.Queue
 		op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
 			return messageList(q.Peek(now, n), (*messageXML).peeked), nil
@@ -192,7 +230,7 @@ func (s queueService) parseMessages(c *call, query url.Values, op operation) (op
 }
 
 func (s queueService) parsePut(c *call, query url.Values, op operation) (operation, error) {
-	ttl, err := number(query, "messagettl", defaultTTL, -1, 1<<31-1)
+	ttl, err := number(query, "messagettl", defaultTTL, -1, math.MaxInt)
 	if err != nil {
 		return op, err
 	}
@@ -200,8 +238,8 @@ func (s queueService) parsePut(c *call, query url.Values, op operation) (operati
 	if err != nil {
 		return op, err
 	}
-	if ttl == 0 || ttl > 0 && hidden >= ttl {
-		return op, outOfRange("visibilitytimeout", "must be less than messagettl")
+	if ttl >= 0 && hidden >= ttl {
+		return op, invalidParameter("visibilitytimeout must be less than messagettl")
 	}
 	text, err := messageText(c.body)
 	if err != nil {
@@ -210,7 +248,7 @@ func (s queueService) parsePut(c *call, query url.Values, op operation) (operati
 	op.Kind, op.Identity = fault.Put, "put "+op.Queue+"\x00"+text
 	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, plan fault.Plan) (response, error) {
 		expires := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // as the service says never
-		if ttl > 0 {
+		if ttl > 0 && ttl < endlessTTL {
 			expires = now.Add(seconds(ttl))
 		}
 		if plan.Copies > 1 {
@@ -282,12 +320,16 @@ func number(query url.Values, name string, absent, low, high int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, problem.New(problem.InvalidQueryParameterValue, "Value for one of the query parameters specified in the request URI is invalid: "+name+".")
+		return 0, invalidParameter(name)
 	}
 	if n < low || n > high {
 		return 0, outOfRange(name, "must be from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
 	}
 	return n, nil
+}
+
+func invalidParameter(what string) error {
+	return problem.New(problem.InvalidQueryParameterValue, "Value for one of the query parameters specified in the request URI is invalid: "+what+".")
 }
 
 func outOfRange(name, why string) error {

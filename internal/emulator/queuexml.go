@@ -2,7 +2,9 @@ package emulator
 
 import (
 	"encoding/xml"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"tablesweep/internal/emulator/problem"
@@ -20,7 +22,7 @@ func messageText(body []byte) (string, error) {
 		return "", problem.New(problem.InvalidXMLDocument, "XML specified is not syntactically valid: "+err.Error())
 	}
 	if len(m.MessageText) > maxMessageBytes {
-		return "", problem.New(problem.MessageTooLarge, "The message exceeds the maximum allowed size.")
+		return "", bodyTooLarge()
 	}
 	return m.MessageText, nil
 }
@@ -64,3 +66,19 @@ func messageList(messages []queue.Message, fill func(*messageXML, queue.Message)
 }
 
 func httpTime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
+
+// metadataXML writes name-value pairs as elements, sorted by name.
+type metadataXML map[string]string
+
+// MarshalXML is that of [xml.Marshaler].
+func (m metadataXML) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
+	if err := e.EncodeToken(start); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if err := e.EncodeElement(m[name], xml.StartElement{Name: xml.Name{Local: name}}); err != nil {
+			return err
+		}
+	}
+	return e.EncodeToken(start.End())
+}

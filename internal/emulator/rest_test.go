@@ -92,15 +92,11 @@ func (a *account) table(t testing.TB, r request) answer {
 // tableRequest returns a signed request to the Table service.
 func (a *account) tableRequest(t testing.TB, r request) *http.Request {
 	t.Helper()
-	req := a.build(t, a.tableURL, r)
-	if req.Header.Get("Content-Type") == "" && r.body != "" {
-		req.Header.Set("Content-Type", "application/json")
+	defaults := map[string]string{"Accept": "application/json;odata=minimalmetadata", "x-ms-version": "2019-02-02", "DataServiceVersion": "3.0"}
+	if r.body != "" {
+		defaults["Content-Type"] = "application/json"
 	}
-	if req.Header.Get("Accept") == "" {
-		req.Header.Set("Accept", "application/json;odata=minimalmetadata")
-	}
-	req.Header.Set("x-ms-version", "2019-02-02")
-	req.Header.Set("DataServiceVersion", "3.0")
+	req := a.build(t, a.tableURL, r, defaults)
 	resource := "/" + a.name + "/" + a.name + r.path
 	text := req.Header.Get("x-ms-date") + "\n" + resource
 	if !a.lite {
@@ -113,8 +109,7 @@ func (a *account) tableRequest(t testing.TB, r request) *http.Request {
 // queue sends a request to the Queue service.
 func (a *account) queue(t testing.TB, r request) answer {
 	t.Helper()
-	req := a.build(t, a.queueURL, r)
-	req.Header.Set("x-ms-version", "2024-08-04")
+	req := a.build(t, a.queueURL, r, map[string]string{"x-ms-version": "2024-08-04"})
 	var headers, query []string
 	for name := range req.Header {
 		if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-ms-") {
@@ -142,7 +137,8 @@ func (a *account) queue(t testing.TB, r request) answer {
 	return a.send(t, req)
 }
 
-func (a *account) build(t testing.TB, base string, r request) *http.Request {
+// build makes a request. Its own header counts before the defaults; "" leaves one out.
+func (a *account) build(t testing.TB, base string, r request, defaults map[string]string) *http.Request {
 	t.Helper()
 	address := base + "/" + a.name + r.path
 	if r.query != "" {
@@ -153,8 +149,14 @@ func (a *account) build(t testing.TB, base string, r request) *http.Request {
 		t.Fatal(err)
 	}
 	req.Header.Set("x-ms-date", time.Now().UTC().Format(http.TimeFormat))
-	for name, value := range r.header {
-		req.Header.Set(name, value)
+	for _, header := range []map[string]string{defaults, r.header} {
+		for name, value := range header {
+			if value == "" {
+				req.Header.Del(name)
+			} else {
+				req.Header.Set(name, value)
+			}
+		}
 	}
 	return req
 }

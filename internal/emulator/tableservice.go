@@ -1,11 +1,12 @@
 package emulator
 
 import (
-	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/emulator/entity"
@@ -38,7 +39,17 @@ func (s tableService) errorBody(c *call, p *problem.Error) []byte {
 	return append(b, `}}}`...)
 }
 
+// method returns the method that a request stands for: a POST may tunnel a merge, as in
+// the older .NET SDKs.
+func method(sent, tunneled string) string {
+	if sent == http.MethodPost && (tunneled == "MERGE" || tunneled == http.MethodPatch) {
+		return tunneled
+	}
+	return sent
+}
+
 func (s tableService) parse(c *call) (operation, error) {
+	c.Method = method(c.Method, c.Header.Get("X-HTTP-Method"))
 	if c.URL.Query().Has("comp") || c.path == "" || c.path == "/" {
 		return operation{}, notImplemented()
 	}
@@ -54,6 +65,8 @@ func (s tableService) parse(c *call) (operation, error) {
 		return operation{}, err
 	case strings.EqualFold(t.resource, "Tables"):
 		return s.parseTables(c, t)
+	case t.named:
+		return s.parseNamed(t)
 	case c.Method == http.MethodGet && t.keyed:
 		return s.parsePoint(c, t)
 	case c.Method == http.MethodGet:
@@ -74,12 +87,26 @@ func invalidInput(why string) error {
 	return problem.New(problem.InvalidInput, "One of the request inputs is not valid: "+why+".")
 }
 
+// checkContentType refuses bodies that are not said to be JSON.
+func checkContentType(contentType string) error {
+	const json = "application/json"
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	switch mediaType = strings.TrimSpace(mediaType); {
+	case strings.EqualFold(mediaType, json):
+		return nil
+	case strings.EqualFold(mediaType, "application/atom+xml"):
+		return problem.New(problem.AtomFormatNotSupported, "Atom format is not supported.")
+	}
+	return problem.New(problem.MediaTypeNotSupported, "The media type provided in the Content-Type header is not supported: "+strconv.Quote(contentType)+".")
+}
+
 // target is what a path names: /resource, /resource(), /resource('name') or
 // /resource(PartitionKey='…',RowKey='…').
 type target struct {
 	resource string
-	name     string // of resource('name')
-	key      key.Key
+	name     string // of resource('name'), if named
+	named    bool
+	key      key.Key // of resource(PartitionKey='…',RowKey='…'), if keyed
 	keyed    bool
 }
 
@@ -97,7 +124,7 @@ func parseTarget(path string) (target, error) {
 		return t, invalidInput("the path's parenthesis is not closed")
 	}
 	if name, rest, ok := odata.CutQuoted(args); ok && rest == "" {
-		t.name = name
+		t.name, t.named = name, true
 		return t, nil
 	}
 	t.keyed = true
@@ -137,11 +164,28 @@ func parseKey(args string) (key.Key, error) {
 	return key.Key{Partition: p, Row: r}, nil
 }
 
+// parseNamed understands what can't be: tables have no rows with a single name.
+func (s tableService) parseNamed(t target) (operation, error) {
+	op := operation{Request: fault.Request{Kind: fault.Query, Table: t.resource}}
+	op.run = func(now time.Time, _ fault.Plan) (response, error) {
+		if _, err := s.tables.Get(t.resource, now); err != nil {
+			return response{}, err
+		}
+		return response{}, invalidInput("the path needs PartitionKey and RowKey")
+	}
+	return op, nil
+}
+
 // parseTables understands the requests for the list of tables.
 func (s tableService) parseTables(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{Kind: fault.Tables, Table: t.name, Entities: 1, Identity: c.Method + " tables " + t.name}}
-	switch c.Method {
-	case http.MethodPost:
+	switch {
+	case t.keyed:
+		return op, invalidInput("a table is named by Tables('name')")
+	case c.Method == http.MethodPost && !t.named:
+		if err := checkContentType(c.Header.Get("Content-Type")); err != nil {
+			return op, err
+		}
 		var body struct{ TableName string }
 		if err := json.Unmarshal(c.body, &body); err != nil {
 			return op, invalidInput("the body is no JSON object with a TableName")
@@ -158,7 +202,7 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 				return s.tableEntry(c, created.Name(), level, true)
 			}), nil
 		}
-	case http.MethodDelete:
+	case c.Method == http.MethodDelete && t.named:
 		op.run = func(now time.Time, plan fault.Plan) (response, error) {
 			if err := s.tables.Delete(t.name, now, plan.Deletion); err != nil {
 				return response{}, err
@@ -168,8 +212,17 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 			}
 			return response{status: http.StatusNoContent}, nil
 		}
-	case http.MethodGet:
-		return s.parseTableQuery(c, t, op)
+	case c.Method == http.MethodGet && t.named:
+		op.run = func(now time.Time, _ fault.Plan) (response, error) {
+			stored, err := s.tables.Get(t.name, now)
+			if err != nil {
+				return response{}, problem.New(problem.ResourceNotFound, "The specified resource does not exist.")
+			}
+			level := metadataLevel(c)
+			return response{status: http.StatusOK, contentType: level.contentType(), body: s.tableEntry(c, stored.Name(), level, true)}, nil
+		}
+	case c.Method == http.MethodGet:
+		return s.parseTableQuery(c, op)
 	default:
 		return op, wrongVerb(c)
 	}
@@ -204,7 +257,7 @@ func (n nameRow) Property(name string) (odata.Value, bool) {
 
 const nextTable = "x-ms-continuation-NextTableName"
 
-func (s tableService) parseTableQuery(c *call, t target, op operation) (operation, error) {
+func (s tableService) parseTableQuery(c *call, op operation) (operation, error) {
 	q, err := parseQueryOptions(c)
 	if err != nil {
 		return op, err
@@ -221,12 +274,14 @@ func (s tableService) parseTableQuery(c *call, t target, op operation) (operatio
 		}
 		count := 0
 		for _, name := range s.tables.Names() {
-			if from != "" && strings.ToLower(name) < strings.ToLower(from) || t.name != "" && !strings.EqualFold(t.name, name) ||
+			if from != "" && strings.ToLower(name) < strings.ToLower(from) ||
 				q.Filter != nil && !q.Filter.Match(nameRow(name)) {
 				continue
 			}
 			if count == q.Top {
-				r.set(nextTable, name)
+				if q.Top > 0 {
+					r.set(nextTable, name)
+				}
 				break
 			}
 			if count++; count > 1 {

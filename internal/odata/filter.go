@@ -45,6 +45,7 @@ type (
 	and        struct{ left, right node }
 	or         struct{ left, right node }
 	not        struct{ of node }
+	constant   bool
 	comparison struct {
 		property string
 		op       operator
@@ -55,6 +56,8 @@ type (
 func (n and) match(r Row) bool { return n.left.match(r) && n.right.match(r) }
 func (n or) match(r Row) bool  { return n.left.match(r) || n.right.match(r) }
 func (n not) match(r Row) bool { return !n.of.match(r) }
+
+func (n constant) match(Row) bool { return bool(n) }
 
 func (n comparison) match(r Row) bool {
 	v, ok := r.Property(n.property)
@@ -180,6 +183,10 @@ func (b *bounds) narrow(n node) {
 	case and:
 		b.narrow(n.left)
 		b.narrow(n.right)
+	case constant:
+		if !n {
+			b.partition.lower("") // nothing is below
+		}
 	case comparison:
 		if n.literal.Type != String {
 			return

@@ -56,6 +56,11 @@ func TestMatch(t *testing.T) {
 		{"W eq datetime'2026-02-03T05:05:06.0000007+01:00'", true},
 		{"I eq 3 or I eq 4 and I eq 5", true},
 		{"(I eq 3 or I eq 4) and I eq 5", false},
+		{"true", true},
+		{"false", false},
+		{"not false and (true) and I eq 3", true},
+		{"false or I eq 3", true},
+		{"true eq Flag", true},
 	} {
 		f, err := odata.Parse(c.filter)
 		if err != nil {
@@ -110,6 +115,10 @@ func TestRange(t *testing.T) {
 		{"not (PartitionKey eq 'p')", odata.Range{}},
 		{"PartitionKey ne 'p'", odata.Range{}},
 		{"PartitionKey gt 5", odata.Range{}},
+		{"true", odata.Range{}},
+		{"false or PartitionKey eq 'p'", odata.Range{}},
+		{"false", odata.Range{Bounded: true}},
+		{"PartitionKey eq 'p' and false", odata.Range{Low: k("p", ""), Bounded: true}},
 		{"PartitionKey gt 'p'", odata.Range{Low: k("p\x00", "")}},
 		{"PartitionKey ge 'p' and PartitionKey lt 'q'", odata.Range{Low: k("p", ""), High: k("q", ""), Bounded: true}},
 		{"'q' ge PartitionKey and RowKey gt 'r'", odata.Range{High: k("q\x00", ""), Bounded: true}},
@@ -135,13 +144,15 @@ func TestRangeHoldsEveryMatch(t *testing.T) {
 	pick := func(from []string) string { return from[r.IntN(len(from))] }
 	var build func(depth int) string
 	build = func(depth int) string {
-		switch r.IntN(4 + 2*depth) {
+		switch r.IntN(5 + 2*depth) {
 		case 0:
 			return "not (" + build(depth+1) + ")"
 		case 1:
 			return "(" + build(depth+1) + " or " + build(depth+1) + ")"
 		case 2, 3:
 			return build(depth+1) + " and " + build(depth+1)
+		case 4:
+			return pick([]string{"true", "false"})
 		}
 		return pick([]string{"PartitionKey", "RowKey"}) + " " + pick([]string{"eq", "ne", "gt", "ge", "lt", "le"}) + " '" + pick(keys) + "'"
 	}

@@ -84,20 +84,23 @@ func (p *parser) unary() (node, error) {
 	return p.comparison()
 }
 
-// comparison reads "property op literal", "literal op property", or a property
-// alone, which stands for "property eq true".
+// comparison reads "property op literal", "literal op property", a property alone, which
+// stands for "property eq true", or true or false alone, as health checks send it.
 func (p *parser) comparison() (node, error) {
 	left, err := p.operand()
 	if err != nil {
 		return nil, err
 	}
-	p.comparisons++
 	word := p.peekWord()
 	op, ok := parseOperator(word)
+	switch {
+	case !ok && left.property == "" && left.literal.Type == Boolean:
+		return constant(left.literal.Int != 0), nil
+	case !ok && left.property == "":
+		return nil, errors.New("expected one of eq, ne, gt, ge, lt, le")
+	}
+	p.comparisons++
 	if !ok {
-		if left.property == "" {
-			return nil, errors.New("expected one of eq, ne, gt, ge, lt, le")
-		}
 		return comparison{left.property, eq, Value{Type: Boolean, Int: 1}}, nil
 	}
 	p.rest = p.rest[len(word):]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -249,8 +248,8 @@ func numberType(text string) odata.Type {
 	return odata.Double
 }
 
-// normalize returns the value's stored JSON text. The text of a number is kept as
-// sent, except that a Double always gets a point or an exponent.
+// normalize returns the value's stored JSON text. Numbers and truth values may come as
+// text where their type is annotated, and are kept in their shortest form.
 func normalize(p rawProperty, t odata.Type) (string, error) {
 	text := p.value
 	switch t {
@@ -261,44 +260,53 @@ func normalize(p rawProperty, t odata.Type) (string, error) {
 		}
 		return text, err
 	case odata.Boolean:
-		if text[0] == 't' || text[0] == 'f' {
-			return text, nil
+		if bare := unquoted(text); bare == "true" || bare == "false" {
+			return bare, nil
 		}
 	case odata.Int32:
-		if _, err := strconv.ParseInt(text, 10, 32); err == nil {
-			return text, nil
+		if i, err := strconv.ParseInt(unquoted(text), 10, 32); err == nil {
+			return strconv.FormatInt(i, 10), nil
 		}
 	case odata.Double:
-		if d, ok := normalizeDouble(text); ok {
+		if d, ok := normalizeDouble(unquoted(text)); ok {
 			return d, nil
 		}
 	case odata.Int64:
-		digits := strings.Trim(text, `"`)
-		if _, err := strconv.ParseInt(digits, 10, 64); err != nil {
-			break
+		if i, err := strconv.ParseInt(unquoted(text), 10, 64); err == nil {
+			return quote(strconv.FormatInt(i, 10)), nil
 		}
-		if text[0] == '"' {
-			return text, nil
-		}
-		return quote(digits), nil
 	default:
 		return normalizeQuoted(p, t)
 	}
 	return "", invalidInput("property %s: %.40s is not an %v", p.name, text, t)
 }
 
+// unquoted returns what stands between the quotes of a JSON string, or else the text.
+func unquoted(text string) string {
+	if bare, ok := strings.CutPrefix(text, `"`); ok {
+		return strings.TrimSuffix(bare, `"`)
+	}
+	return text
+}
+
+// normalizeDouble gives a Double the form in which Azurite returns it: the shortest that
+// reads back as the same number, with a point or an exponent, and no negative zero.
 func normalizeDouble(text string) (string, bool) {
-	if text[0] == '"' {
-		return text, text == `"NaN"` || text == `"Infinity"` || text == `"-Infinity"`
+	if text == "NaN" || text == "Infinity" || text == "-Infinity" {
+		return quote(text), true
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsInf(f, 0) {
+	if err != nil || strings.Trim(text, "0123456789+-.eE") != "" { // ParseFloat takes hexadecimals, too
 		return "", false
 	}
-	if strings.ContainsAny(text, ".eE") {
-		return text, true
+	if f == 0 {
+		return "0.0", true
 	}
-	return text + ".0", true
+	shortest := jsontext.Float(f).String()
+	if !strings.ContainsAny(shortest, ".e") {
+		shortest += ".0"
+	}
+	return shortest, true
 }
 
 // normalizeQuoted handles the types that travel as annotated strings.
@@ -338,20 +346,27 @@ func tooLarge(name string) error {
 	return problem.New(problem.PropertyValueTooLarge, "The property value exceeds the maximum allowed size (64KB): "+name+".")
 }
 
-// checkName holds names to the rules for C# identifiers.
 func checkName(name string) error {
-	if key.Units(name) > maxNameUnits {
+	switch {
+	case key.Units(name) > maxNameUnits:
 		return problem.New(problem.PropertyNameTooLong, "The property name exceeds the maximum allowed length (255).")
+	case name == "":
+		return problem.New(problem.PropertyNameInvalid, "The property name is empty.")
+	case !IsIdentifier(name):
+		return problem.New(problem.PropertyNameInvalid, "The property name is invalid: "+name+".")
 	}
+	return nil
+}
+
+// IsIdentifier reports whether a name follows the rules for C# identifiers, to which the
+// services hold the names of properties and of metadata.
+func IsIdentifier(name string) bool {
 	for i, r := range name {
 		start := r == '_' || unicode.IsLetter(r) || unicode.Is(unicode.Nl, r)
 		later := i > 0 && (unicode.IsDigit(r) || unicode.In(r, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Cf))
 		if !start && !later {
-			return problem.New(problem.PropertyNameInvalid, "The property name is invalid: "+name+".")
+			return false
 		}
 	}
-	if name == "" {
-		return problem.New(problem.PropertyNameInvalid, "The property name is empty.")
-	}
-	return nil
+	return name != ""
 }

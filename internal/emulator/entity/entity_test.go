@@ -35,7 +35,13 @@ func TestStoredForm(t *testing.T) {
 		{`{"A@odata.type":"Edm.Int64","B":1,"A":5}`, `"B":1,"A@odata.type":"Edm.Int64","A":"5"`},
 		{`{"A":3.0}`, `"A":3.0`},
 		{`{"\u0041":1}`, `"A":1`},
-		{`{"A":3.10e2}`, `"A":3.10e2`},
+		{`{"A":3.10}`, `"A":3.1`},
+		{`{"A":1e3}`, `"A":1000.0`},
+		{`{"A":1e21,"B":0.1,"C":-0.0,"D":1e-7,"E":123456789012345678.0}`, `"A":1e+21,"B":0.1,"C":0.0,"D":1e-7,"E":123456789012345680.0`},
+		{`{"A":"3.50","A@odata.type":"Edm.Double"}`, `"A":3.5`},
+		{`{"A":"3","A@odata.type":"Edm.Double"}`, `"A":3.0`},
+		{`{"A":"-01","A@odata.type":"Edm.Int32","B":"true","B@odata.type":"Edm.Boolean"}`, `"A":-1,"B":true`},
+		{`{"A":"007","A@odata.type":"Edm.Int64"}`, `"A@odata.type":"Edm.Int64","A":"7"`},
 		{`{"A":3,"A@odata.type":"Edm.Double"}`, `"A":3.0`},
 		{`{"A":2147483648}`, `"A":2147483648.0`},
 		{`{"A":"NaN","A@odata.type":"Edm.Double"}`, `"A@odata.type":"Edm.Double","A":"NaN"`},
@@ -54,6 +60,9 @@ func TestDecodeRefuses(t *testing.T) {
 	for _, body := range []string{
 		``, `[]`, `{`, `{"A"}`, `{"A":1,}`, `{1:2}`, `{"A":1,"A":2}`, `{"A":1,"\u0041":2}`, `{"A":1} x`, `{"A":[1]}`, `{"A":"\x"}`, "{\"A\":\"\xff\"}",
 		`{"A":1.5,"A@odata.type":"Edm.Int32"}`, `{"A":"1.0","A@odata.type":"Edm.Int64"}`, `{"A":"1","A@odata.type":7}`, `{"A":1e400}`,
+		`{"A":"1.0","A@odata.type":"Edm.Int32"}`, `{"A":"","A@odata.type":"Edm.Int32"}`, `{"A":"True","A@odata.type":"Edm.Boolean"}`, `{"A":1,"A@odata.type":"Edm.Boolean"}`,
+		`{"A":"","A@odata.type":"Edm.Double"}`, `{"A":"0x1p4","A@odata.type":"Edm.Double"}`, `{"A":"inf","A@odata.type":"Edm.Double"}`, `{"A":true,"A@odata.type":"Edm.Double"}`,
+		`{"A":1,"A@odata.type":"Edm.String"}`, `{"A":true,"A@odata.type":"Edm.Int32"}`,
 	} {
 		if e, err := new(entity.Decoder).Decode([]byte(body)); err == nil {
 			t.Errorf("%s is taken as %s", body, e.Properties)

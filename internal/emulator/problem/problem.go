@@ -13,19 +13,23 @@ type Code string
 
 // The codes in use.
 const (
+	AtomFormatNotSupported                  Code = "AtomFormatNotSupported"
 	AuthenticationFailed                    Code = "AuthenticationFailed"
 	CommandsInBatchActOnDifferentPartitions Code = "CommandsInBatchActOnDifferentPartitions"
+	EmptyMetadataKey                        Code = "EmptyMetadataKey"
 	EntityAlreadyExists                     Code = "EntityAlreadyExists"
 	EntityTooLarge                          Code = "EntityTooLarge"
 	InvalidDuplicateRow                     Code = "InvalidDuplicateRow"
+	InvalidHeaderValue                      Code = "InvalidHeaderValue"
 	InvalidInput                            Code = "InvalidInput"
+	InvalidMetadata                         Code = "InvalidMetadata"
 	InvalidQueryParameterValue              Code = "InvalidQueryParameterValue"
 	InvalidResourceName                     Code = "InvalidResourceName"
 	InvalidXMLDocument                      Code = "InvalidXmlDocument"
 	KeyValueTooLarge                        Code = "KeyValueTooLarge"
 	MediaTypeNotSupported                   Code = "MediaTypeNotSupported"
 	MessageNotFound                         Code = "MessageNotFound"
-	MessageTooLarge                         Code = "MessageTooLarge"
+	MetadataTooLarge                        Code = "MetadataTooLarge"
 	MissingRequiredHeader                   Code = "MissingRequiredHeader"
 	MissingRequiredQueryParameter           Code = "MissingRequiredQueryParameter"
 	NotImplemented                          Code = "NotImplemented"
@@ -65,7 +69,7 @@ func (c Code) Status() int {
 		return http.StatusPreconditionFailed
 	case RequestBodyTooLarge:
 		return http.StatusRequestEntityTooLarge
-	case MediaTypeNotSupported:
+	case MediaTypeNotSupported, AtomFormatNotSupported:
 		return http.StatusUnsupportedMediaType
 	case OperationTimedOut:
 		return http.StatusInternalServerError

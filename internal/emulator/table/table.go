@@ -220,8 +220,11 @@ const (
 )
 
 // Query returns a page of the rows that the query selects, in key order. The page
-// may be short, or empty, and still not be the last.
+// may be short, or empty, and still not be the last. A query for no rows has one page.
 func (t *Table) Query(q Query) Page {
+	if q.Top == 0 {
+		return Page{}
+	}
 	var bounds odata.Range
 	if q.Filter != nil {
 		bounds = q.Filter.Range()

@@ -1,0 +1,240 @@
+package emulator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// clientProperties are what other people's clients rely on, as they put it on the wire.
+func clientProperties() []property {
+	return []property{
+		{"typed values may come as text", textValues},
+		{"doubles come back in their shortest form", shortestDoubles},
+		{"merges may be tunneled through POST", tunneledMerges},
+		{"an ETag's W may be small", smallETags},
+		{"every date is a version", versions},
+		{"a body is JSON, and says so", contentTypes},
+		{"a table is found by its name", tableByName},
+		{"rows have no single name", rowByName},
+		{"a batch may be a query", batchQuery},
+	}
+}
+
+// Storage Explorer and azure-storage for JavaScript send what was typed into a form.
+func textValues(t *testing.T, b backend) {
+	table := b.newTable(t)
+	for i, c := range []struct{ edm, sent, want string }{
+		{"Int32", `"1"`, "1"}, {"Int32", `"-7"`, "-7"},
+		{"Double", `"3.5"`, "3.5"}, {"Double", `"3"`, "3.0"}, {"Double", `"3.50"`, "3.5"}, {"Double", `"1e3"`, "1000.0"},
+		{"Boolean", `"true"`, "true"}, {"Boolean", `"false"`, "false"},
+		{"Int32", `"1.5"`, ""}, {"Int32", `""`, ""}, {"Int32", `"x"`, ""}, {"Double", `""`, ""}, {"Double", `"x"`, ""}, {"Boolean", `"yes"`, ""}, {"Boolean", `1`, ""}, {"String", `1`, ""},
+	} {
+		what := c.edm + " " + c.sent
+		row := fmt.Sprint(i)
+		got := b.insert(t, table, "p", row, `"X":`+c.sent+`,"X@odata.type":"Edm.`+c.edm+`"`)
+		if c.want == "" {
+			same(t, what, got.status, 400)
+			continue
+		}
+		check(t, what, got, 204, "")
+		same(t, what, members(t, b.get(t, table, "p", row))["X"], c.want)
+	}
+}
+
+func shortestDoubles(t *testing.T, b backend) {
+	table := b.newTable(t)
+	for i, c := range []struct{ sent, want string }{
+		{"3.10", "3.1"}, {"3.0", "3.0"}, {"3", "3.0"}, {"1e3", "1000.0"}, {"1e21", "1e+21"}, {"1e-7", "1e-7"}, {"0.000001", "0.000001"},
+		{"0.1", "0.1"}, {"-0.0", "0.0"}, {"123456789012345678.0", "123456789012345680.0"}, {"1.7976931348623157e308", "1.7976931348623157e+308"},
+		{`"NaN"`, `"NaN"`}, {`"-Infinity"`, `"-Infinity"`},
+	} {
+		row := fmt.Sprint(i)
+		check(t, c.sent, b.insert(t, table, "p", row, `"X":`+c.sent+`,"X@odata.type":"Edm.Double"`), 204, "")
+		same(t, c.sent, members(t, b.get(t, table, "p", row))["X"], c.want)
+	}
+}
+
+// Every Merge and InsertOrMerge of Microsoft.Azure.Cosmos.Table 1.0.8 and
+// WindowsAzure.Storage 9.3.3 comes like this.
+func tunneledMerges(t *testing.T, b backend) {
+	table := b.newTable(t)
+	tunnel := func(method, row, ifMatch, members string) answer {
+		return b.table(t, request{method: "POST", path: entityPath(table, "p", row), body: entityBody("p", row, members), header: map[string]string{
+			"X-HTTP-Method": method, "If-Match": ifMatch, "Prefer": "return-no-content", "Accept-Charset": "UTF-8",
+			"MaxDataServiceVersion": "3.0;NetFx", "DataServiceVersion": "3.0;", "x-ms-version": "2017-07-29",
+		}})
+	}
+	check(t, "insert or merge", tunnel("MERGE", "r", "", `"A":1`), 204, "")
+	merged := tunnel("MERGE", "r", "*", `"B":2`)
+	check(t, "merge", merged, 204, "")
+	check(t, "by PATCH", tunnel("PATCH", "r", merged.header.Get("ETag"), `"C":3`), 204, "")
+	check(t, "old ETag", tunnel("MERGE", "r", merged.header.Get("ETag"), `"D":4`), 412, "UpdateConditionNotSatisfied")
+	check(t, "missing", tunnel("MERGE", "none", "*", `"D":4`), 404, "ResourceNotFound")
+	signed := *b.account
+	signed.lite = false // SharedKey signs POST
+	b.account = &signed
+	check(t, "SharedKey", tunnel("MERGE", "r", "*", `"E":5`), 204, "")
+	same(t, "row", members(t, b.get(t, table, "p", "r")), map[string]string{"A": "1", "B": "2", "C": "3", "E": "5"})
+
+	at := entityPath(table, "p", "r")
+	got := b.batch(t, []batchOp{{"POST", at, map[string]string{"X-HTTP-Method": "MERGE", "If-Match": "*"}, `{"F":6}`}})
+	if b.azurite { // which can't tell an insert from a tunneled merge in a batch
+		same(t, "in a batch", got.statuses(), []int{400})
+		return
+	}
+	same(t, "in a batch", got.statuses(), []int{204})
+	same(t, "F", members(t, b.get(t, table, "p", "r"))["F"], "6")
+}
+
+func smallETags(t *testing.T, b backend) {
+	table := b.newTable(t)
+	current := b.insert(t, table, "p", "r", "").header.Get("ETag")
+	small := "w" + strings.TrimPrefix(current, "W")
+	check(t, "current", b.write(t, "MERGE", table, "r", small, `"A":1`), either(t, b, 204, 412, "Azurite compares letter by letter"),
+		either(t, b, "", "UpdateConditionNotSatisfied", "as above"))
+	check(t, "old", b.write(t, "PUT", table, "r", `w/"datetime'2020-01-01T00%3A00%3A00Z'"`, `"A":1`), 412, "UpdateConditionNotSatisfied")
+	check(t, "none", b.write(t, "PUT", table, "r", `"x"`, `"A":1`), 400, "InvalidInput")
+}
+
+func versions(t *testing.T, b backend) {
+	queue := b.newQueue(t)
+	ask := func(version string) map[string]answer {
+		header := map[string]string{"x-ms-version": version}
+		return map[string]answer{
+			"table " + version: b.table(t, request{method: "GET", path: "/Tables", query: "$top=1", header: header}),
+			"queue " + version: b.queue(t, request{method: "GET", path: "/" + queue, query: "comp=metadata", header: header}),
+		}
+	}
+	for _, version := range []string{"", "2009-09-19", "2013-08-15", "2017-07-29", "2019-02-02", "2021-12-02", "2026-04-06"} {
+		for what, got := range ask(version) {
+			check(t, what, got, 200, "")
+		}
+	}
+	for _, version := range []string{"latest", "2019-2-2", "2019-13-01", "20190202"} {
+		for what, got := range ask(version) {
+			check(t, what, got, either(t, b, 400, 200, "Azurite was told not to look"), either(t, b, "InvalidHeaderValue", "", "as above"))
+		}
+	}
+}
+
+func contentTypes(t *testing.T, b backend) {
+	table := b.newTable(t)
+	n := 0
+	send := func(contentType string) map[string]answer {
+		n++
+		row := fmt.Sprint(n)
+		header := map[string]string{"Content-Type": contentType, "Prefer": "return-no-content"}
+		return map[string]answer{
+			"insert " + contentType:  b.table(t, request{method: "POST", path: "/" + table, header: header, body: entityBody("p", row, "")}),
+			"replace " + contentType: b.table(t, request{method: "PUT", path: entityPath(table, "p", "put"), header: header, body: "{}"}),
+			"create " + contentType:  b.table(t, request{method: "POST", path: "/Tables", header: header, body: `{"TableName":"` + b.newName() + `"}`}),
+		}
+	}
+	for _, contentType := range []string{"application/json", "application/json;odata=nometadata", "Application/JSON; charset=utf-8"} {
+		for what, got := range send(contentType) {
+			check(t, what, got, 204, "")
+		}
+	}
+	for contentType, code := range map[string]string{
+		"": "MediaTypeNotSupported", "text/plain": "MediaTypeNotSupported", "application/xml": "MediaTypeNotSupported", "application/atom+xml": "AtomFormatNotSupported",
+	} {
+		for what, got := range send(contentType) {
+			if b.azurite { // answers with several errors, and takes some replacements
+				same(t, what, got.status == 400 || got.status == 204, true)
+				continue
+			}
+			check(t, what, got, 415, code)
+		}
+	}
+	if !b.azurite {
+		op := batchOp{"PUT", entityPath(table, "p", "r"), nil, "{}"}
+		body := strings.Replace(b.batchBody([]batchOp{op}), "Content-Type: application/json\r\n", "", 1)
+		got := b.table(t, request{method: "POST", path: "/$batch", header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_b"}, body: body})
+		refused(t, got, 415, "MediaTypeNotSupported", "0")
+	}
+}
+
+// azure-storage for JavaScript makes a table only where this says that there is none.
+func tableByName(t *testing.T, b backend) {
+	name := b.newTable(t)
+	at := func(name string) request { return request{method: "GET", path: "/Tables('" + name + "')"} }
+	found := b.table(t, at(name))
+	check(t, "found", found, 200, "")
+	if !b.azurite { // which answers with the table's rows
+		var table struct{ TableName string }
+		if err := json.Unmarshal(found.body, &table); err != nil {
+			t.Fatalf("%v: %v", found, err)
+		}
+		same(t, "name", table.TableName, name)
+	}
+	check(t, "missing", b.table(t, at("missing")), 404, either(t, b, "ResourceNotFound", "TableNotFound", "Azurite looks for rows"))
+	lists := map[string]request{
+		"keys":           {method: "GET", path: entityPath("Tables", "p", "r")},
+		"put":            {method: "PUT", path: "/Tables('" + name + "')", body: "{}"},
+		"create by name": {method: "POST", path: "/Tables('" + name + "')", body: `{"TableName":"` + name + `"}`},
+		"delete all":     {method: "DELETE", path: "/Tables"},
+	}
+	for what, r := range lists {
+		if got := b.table(t, r); got.status < 400 || got.status >= 500 {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+}
+
+func rowByName(t *testing.T, b backend) {
+	name := b.newTable(t)
+	check(t, "insert", b.insert(t, name, "p", "r", ""), 204, "")
+	const broken = "Azurite breaks down"
+	for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
+		ask := func(table string) answer {
+			body := ""
+			if method == "POST" || method == "PUT" {
+				body = entityBody("p", "r2", "")
+			}
+			return b.table(t, request{method: method, path: "/" + table + "('r')", body: body, header: anyETag()})
+		}
+		check(t, method+" missing table", ask("nothing"), either(t, b, 404, 500, broken), either(t, b, "TableNotFound", "", broken))
+		check(t, method, ask(name), either(t, b, 400, 500, broken), either(t, b, "InvalidInput", "", broken))
+	}
+	same(t, "rows", b.all(t, name, ""), []string{"p/r"})
+}
+
+// The .NET and JavaScript clients' Retrieve in a batch.
+func batchQuery(t *testing.T, b backend) {
+	table := b.newTable(t)
+	check(t, "insert", b.insert(t, table, "p", "r", `"A":1`), 204, "")
+	ask := func(line, accept string) answer {
+		body := "--batch_b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
+			strings.Replace(line, " /", " "+b.tableURL+"/"+b.name+"/", 1) + " HTTP/1.1\r\nAccept: " + accept + "\r\nDataServiceVersion: 3.0;\r\n\r\n\r\n--batch_b--\r\n"
+		return b.table(t, request{method: "POST", path: "/$batch", header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_b"}, body: body})
+	}
+	content := func(a answer) answer { // the answer within the batch's
+		if len(a.statuses()) != 1 {
+			t.Fatal(a)
+		}
+		_, rest, _ := strings.Cut(string(a.body), "HTTP/1.1 ")
+		_, body, _ := strings.Cut(rest, "\r\n\r\n")
+		body, _, _ = strings.Cut(body, "\r\n--")
+		return answer{status: a.statuses()[0], body: []byte(body)}
+	}
+	const json = "application/json;odata=minimalmetadata"
+	found := ask("GET "+entityPath(table, "p", "r"), json)
+	check(t, "found", found, 202, "")
+	query := ask("GET /"+table+"()?$filter="+urlQuery("A eq 1")+"&$select=RowKey", "application/json;odata=nometadata")
+	check(t, "query", query, 202, "")
+	if b.azurite { // whose answer has no empty line before the row, and is a change set
+		same(t, "has the row", strings.Contains(string(found.body), `"A":1`), true)
+		return
+	}
+	same(t, "row", members(t, content(found)), map[string]string{"A": "1"})
+	same(t, "change sets", strings.Count(string(found.body), "changeset"), 0)
+	same(t, "rows", string(content(query).body), `{"value":[{"RowKey":"r"}]}`)
+	refused(t, ask("GET "+entityPath(table, "p", "none"), json), 404, "ResourceNotFound", "0")
+	refused(t, ask("GET /nothing()", json), 404, "TableNotFound", "0")
+	refused(t, ask("GET /"+table+"()?$orderby=A", json), 501, "NotImplemented", "0")
+	refused(t, ask("GET /$batch", json), 405, "UnsupportedHttpVerb", "0")
+	check(t, "a write without change set", ask("DELETE "+entityPath(table, "p", "r"), json), 400, "InvalidInput")
+	same(t, "rows", b.all(t, table, ""), []string{"p/r"})
+}
