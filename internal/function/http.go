@@ -43,7 +43,7 @@ const (
 	patience   = 20 * time.Second
 	retryAfter = "10" // seconds, when the storage is away
 	// bodyTime bounds the arrival of a body, and answerTime the whole exchange beyond
-	// the time for handling: a proxying host passes on a slow client's pace.
+	// the time for handling.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
 )
@@ -197,7 +197,6 @@ func limited(bytes int64, t time.Duration) func(http.Handler) http.Handler {
 			}
 			ctx, cancel := context.WithTimeout(ctx, t)
 			defer cancel()
-			// Errors: the connection of a test has no deadlines.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(t + answerTime))
 			body, err := unpacked(w, r, bytes)
 			if err != nil {
@@ -215,8 +214,7 @@ func limited(bytes int64, t time.Duration) func(http.Handler) http.Handler {
 // unpacked returns the request's body, of which no more than limit bytes can be read,
 // packed or unpacked.
 func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadCloser, error) {
-	var body io.ReadCloser = &timedBody{ReadCloser: r.Body, connection: http.NewResponseController(w)}
-	body = http.MaxBytesReader(w, body, limit)
+	body := http.MaxBytesReader(w, r.Body, limit)
 	switch encoding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); encoding {
 	case "", "identity":
 		return body, nil
@@ -244,20 +242,31 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 
 func (b *gzipBody) Close() error { return b.packed.Close() }
 
-// timedBody gives a body bodyTime to arrive.
+// timed cuts off clients that send or read slowly, whose pace a proxying host passes on.
+// The server itself reads what a handler leaves of a body.
+func timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		// Errors: the connection of a test has no deadlines.
+		_ = c.SetWriteDeadline(time.Now().Add(requestTime + answerTime))
+		if r.Body != http.NoBody {
+			_ = c.SetReadDeadline(time.Now().Add(bodyTime))
+			r.Body = &timedBody{r.Body, c}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// timedBody ends its connection's read deadline when it has arrived: the connection is
+// read on, to notice that the client leaves.
 type timedBody struct {
 	io.ReadCloser
 	connection *http.ResponseController
-	begun      bool
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
-	if !b.begun {
-		b.begun = true
-		_ = b.connection.SetReadDeadline(time.Now().Add(bodyTime))
-	}
 	n, err := b.ReadCloser.Read(p)
-	if err != nil { // such as its end: the connection is read on, to notice that the client leaves
+	if errors.Is(err, io.EOF) {
 		_ = b.connection.SetReadDeadline(time.Time{})
 	}
 	return n, err

@@ -6,11 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -319,5 +321,61 @@ func TestInvocationsComeFromTheHost(t *testing.T) {
 		if resp.StatusCode != tt.want {
 			t.Errorf("%s: status %d, want %d", tt.name, resp.StatusCode, tt.want)
 		}
+	}
+}
+
+// pipes is a listener whose connections are in memory, so that time is the test's own.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestSlowClients: a client that sends its body slowly, or doesn't read its answer, is cut
+// off before the host's time-out would end the process.
+func TestSlowClients(t *testing.T) {
+	for _, tt := range []struct {
+		name, sends string
+		reads       bool
+		ends        time.Duration
+		want        string
+	}{
+		{"sends slowly", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", true, 150 * time.Second, "400 Bad Request"},
+		{"sends slowly what nobody reads", "PUT /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", true, 150 * time.Second, "405 Method"},
+		{"sends slowly what can't be unpacked", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Encoding: br\r\nContent-Length: 100\r\n\r\n{", true, 150 * time.Second, "415 Unsupported"},
+		{"doesn't read", "GET /api/scans/x HTTP/1.1\r\nHost: x\r\n\r\n", false, 220 * time.Second, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newRecords(t)
+				listener := make(pipes, 1)
+				server := &http.Server{Handler: h}
+				served := make(chan error, 1)
+				go func() { served <- server.Serve(listener) }()
+				client, conn := net.Pipe()
+				listener <- conn
+				start := time.Now()
+				if _, err := io.WriteString(client, tt.sends); err != nil {
+					t.Fatal(err)
+				}
+				if !tt.reads {
+					time.Sleep(5 * time.Minute)
+				}
+				answer, _ := io.ReadAll(client) // to the end of the connection
+				if took := time.Since(start); tt.reads && took != tt.ends || !strings.Contains(string(answer), tt.want) || !tt.reads && len(answer) > 0 {
+					t.Errorf("answered %.200q after %v, want %q after %v", answer, took, tt.want, tt.ends)
+				}
+				_ = client.Close()
+				close(listener)
+				<-served
+				_ = server.Close()
+			})
+		})
 	}
 }
