@@ -27,15 +27,21 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 		Args:    noArgs,
 	}
 	p.add(c, "changes")
+	var since string
+	c.Flags().StringVar(&since, "since", "", "only changes newer than this: a time, a date, or how long ago, such as 2h")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := p.check(); err != nil {
+			return err
+		}
+		from, err := parseSince(since, time.Now())
+		if err != nil {
 			return err
 		}
 		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
 			if err := cat.Fits(ctx); err != nil {
 				return err
 			}
-			changes, next, err := cat.Changes(ctx, p.top, p.cursor)
+			changes, next, err := cat.Changes(ctx, p.top, p.cursor, from)
 			if err != nil {
 				return asUsage(err)
 			}

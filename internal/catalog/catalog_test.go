@@ -173,7 +173,7 @@ func insertAndFind(t *testing.T, w *world) {
 	w.wantFound(c, by("ssn", "123456789"), smith)
 	w.wantFound(c, by("npi", "1414213562"))
 	c.Close()
-	changes, _, err := c.Changes(t.Context(), 10, "")
+	changes, _, err := c.Changes(t.Context(), 10, "", time.Time{})
 	if err != nil || len(changes) != 5 || !record.Equal(changes[0].Record, smith) {
 		t.Errorf("changes %v, %v", changes, err)
 	}

@@ -27,9 +27,10 @@ func (c *Catalog) changes(shards ...string) logtail.Log {
 
 // Changes returns the newest changes, newest first, top of them at most: 1 to
 // MaxTop. It goes on with those that are older than cursor, if that is not "". next is
-// the cursor to go on with, "" at the end. Changes are kept for
+// the cursor to go on with, "" at the end. since, unless it is zero, leaves out those
+// that are not newer. Changes are kept for
 // [Options.KeepChanges]. It costs one request for each of the 16 shards.
-func (c *Catalog) Changes(ctx context.Context, top int, cursor string) (all []Change, next string, err error) {
+func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since time.Time) (all []Change, next string, err error) {
 	if top < 1 || top > MaxTop {
 		return nil, "", problem.Invalidf("top", "must be a number from 1 to %d", MaxTop)
 	}
@@ -38,8 +39,12 @@ func (c *Catalog) Changes(ctx context.Context, top int, cursor string) (all []Ch
 			return nil, "", problem.Invalidf("cursor", "is not one that this list returned")
 		}
 	}
+	span := logtail.Span{Older: cursor}
+	if !since.IsZero() {
+		span.Newer = logtail.Since(since)
+	}
 	log := c.changes(shardNames()...)
-	tail, err := log.Newest(ctx, logtail.Span{Older: cursor}, top)
+	tail, err := log.Newest(ctx, span, top)
 	if err != nil {
 		return nil, "", fmt.Errorf("catalog %s: %w", c.Name, err)
 	}

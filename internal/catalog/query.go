@@ -36,6 +36,9 @@ type Query struct {
 	// Keys holds the value wanted of each index key given; all must match. A number
 	// is found however it is spelt.
 	Keys map[string]string
+	// Or holds further values of some of these keys, for reading: any of a key's values
+	// will do.
+	Or map[string][]string
 	// RowFrom and RowTo bound the sort value; see [index.Schema.Window].
 	RowFrom, RowTo string
 	Top            int    // 1 to MaxTop; 0 means DefaultTop
@@ -71,26 +74,42 @@ func (w wanted) value(value string) bool {
 }
 
 func (c *Catalog) plan(q Query) (plan, error) {
-	p := plan{top: q.Top}
 	var errs error
 	if len(q.Keys) == 0 {
 		errs = problem.Invalidf("", "give the value of an index key: %s", c.Schema.Fields())
 	}
+	var keys []wanted
 	for _, field := range slices.Sorted(maps.Keys(q.Keys)) {
-		places, err := c.Schema.Places(field, q.Keys[field])
-		if err == nil {
-			rank := c.Schema.Rank(field)
-			if slices.ContainsFunc(p.keys, func(k wanted) bool { return k.rank == rank }) {
-				err = problem.Invalidf(field, "is given twice: give one value for an index key")
-			}
-			p.keys = append(p.keys, wanted{rank, places})
+		k, err := c.wanted(field, append([]string{q.Keys[field]}, q.Or[field]...))
+		if err == nil && slices.ContainsFunc(keys, func(other wanted) bool { return k.rank == other.rank }) {
+			err = problem.Invalidf(field, "is given twice: give one value for an index key")
 		}
-		errs = errors.Join(errs, err)
+		keys, errs = append(keys, k), errors.Join(errs, err)
 	}
-	slices.SortFunc(p.keys, func(a, b wanted) int { return a.rank - b.rank })
-	if p.top == 0 {
-		p.top = DefaultTop
+	slices.SortFunc(keys, func(a, b wanted) int { return a.rank - b.rank })
+	return c.planOf(q, keys, errs)
+}
+
+// wanted returns where an index key has the values.
+func (c *Catalog) wanted(field string, values []string) (wanted, error) {
+	k := wanted{rank: c.Schema.Rank(field)}
+	for _, value := range values {
+		places, err := c.Schema.Places(field, value)
+		if err != nil {
+			return k, err
+		}
+		for _, p := range places {
+			if !slices.Contains(k.places, p) {
+				k.places = append(k.places, p)
+			}
+		}
 	}
+	return k, nil
+}
+
+// planOf completes a plan. errs is what is wrong with the query already.
+func (c *Catalog) planOf(q Query, keys []wanted, errs error) (plan, error) {
+	p := plan{keys: keys, top: cmp.Or(q.Top, DefaultTop)}
 	if p.top < 1 || p.top > MaxTop {
 		errs = errors.Join(errs, problem.Invalidf("top", "must be a number from 1 to %d", MaxTop))
 	}
@@ -99,9 +118,13 @@ func (c *Catalog) plan(q Query) (plan, error) {
 	if errs = errors.Join(errs, err); errs != nil {
 		return plan{}, errs
 	}
-	values := map[string]string{}
+	values := map[string]any{}
 	for _, k := range p.keys {
-		values[strings.ToLower(c.Schema.Keys[k.rank].Field)] = k.places[0].Value
+		all := []string{k.places[0].Value}
+		for _, place := range k.places[1:] {
+			all = append(all, place.Value)
+		}
+		values[strings.ToLower(c.Schema.Keys[k.rank].Field)] = all
 	}
 	sum := sha256.Sum256([]byte(encode([]any{c.Schema.String(), values, q.RowFrom, q.RowTo})))
 	p.digest = hex.EncodeToString(sum[:8])

@@ -307,7 +307,7 @@ func TestAnyFieldAndValue(t *testing.T) {
 	w.wantFound(c, by("eid", "A'B/C\\D#E?"), r)
 	w.check(c)
 	c.Close()
-	if changes, next, err := c.Changes(t.Context(), 10, ""); err != nil || len(changes) != 1 || next != "" || !record.Equal(changes[0].Record, r) {
+	if changes, next, err := c.Changes(t.Context(), 10, "", time.Time{}); err != nil || len(changes) != 1 || next != "" || !record.Equal(changes[0].Record, r) {
 		t.Errorf("changes %v, %q, %v", changes, next, err)
 	}
 }

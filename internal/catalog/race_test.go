@@ -377,7 +377,7 @@ func TestClockAheadDatesNobodyElse(t *testing.T) {
 		}
 		w.insertAll(c, map[string]any{"eid": "2", "lastname": "x"})
 		c.Close()
-		changes, _, err := c.Changes(t.Context(), 1, "")
+		changes, _, err := c.Changes(t.Context(), 1, "", time.Time{})
 		if err != nil || len(changes) == 0 {
 			t.Fatal(err)
 		}

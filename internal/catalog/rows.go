@@ -179,3 +179,5 @@ func encode(v any) string {
 	}
 	return string(b)
 }
+
+func decode(text string, v any) error { return json.Unmarshal([]byte(text), v) }

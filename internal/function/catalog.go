@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -16,6 +17,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/gate"
 	"tablesweep/internal/input"
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -84,11 +86,18 @@ func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 			return problem.Invalidf(name, "is for PUT, PATCH and DELETE: POST never changes a record that is there")
 		}
 	}
-	sent, err := readRecord(r)
+	items, several, err := readRecords(r)
 	if err != nil {
 		return err
 	}
-	done, err := c.Insert(r.Context(), sent, once)
+	if several {
+		if once != "" {
+			return problem.Invalidf("Idempotency-Key", "is for a single record: of several, those that are there already are not inserted again")
+		}
+		insertRecords(c, items, w, r)
+		return nil
+	}
+	done, err := c.Insert(r.Context(), items[0].record, once)
 	return writeRecord(w, r, done, err)
 }
 
@@ -164,11 +173,15 @@ func getRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error
 }
 
 func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(c.Schema, r, "row_from", "row_to", "top", "cursor")
+	q, err := readQuery(c.Schema, r, "row_from", "row_to", "row_prefix", "top", "cursor")
 	if err != nil {
 		return err
 	}
-	found, err := c.Find(r.Context(), q)
+	read := c.Find
+	if len(q.Keys) == 0 {
+		read = c.List
+	}
+	found, err := read(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -178,6 +191,55 @@ func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 		Cursor  string          `json:"cursor,omitempty"`
 	}{found.Records, found.Meta, found.Cursor})
 	return nil
+}
+
+func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
+	q, err := readQuery(c.Schema, r, "row_from", "row_to", "row_prefix", "cursor")
+	if err != nil {
+		return err
+	}
+	n, next, err := c.Count(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", struct {
+		Count  int    `json:"count"`
+		Cursor string `json:"cursor,omitempty"`
+	}{n, next})
+	return nil
+}
+
+// recoverWrites does what the timer does every minute, at once.
+func recoverWrites(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
+	given, err := parameters(r, "since")
+	if err != nil {
+		return err
+	}
+	since, err := readSince(given)
+	if err != nil {
+		return err
+	}
+	done, err := c.Recover(r.Context(), since)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", done)
+	return nil
+}
+
+// readSince reads since, the zero time if it isn't given.
+func readSince(given url.Values) (time.Time, error) {
+	if !given.Has("since") {
+		return time.Time{}, nil
+	}
+	if t, err := logtail.KeyTime(given.Get("since")); err == nil { // a change's id
+		return t, nil
+	}
+	t, err := logtail.ParseTime(given.Get("since"), time.Now())
+	if err != nil {
+		return t, problem.Invalidf("since", "%v; escape the + of a time zone as %%2B", err)
+	}
+	return t, nil
 }
 
 func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
@@ -199,7 +261,7 @@ func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 }
 
 func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "top", "cursor")
+	given, err := parameters(r, "top", "cursor", "since")
 	if err != nil {
 		return err
 	}
@@ -207,7 +269,11 @@ func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	changes, next, err := c.Changes(r.Context(), top, given.Get("cursor"))
+	since, err := readSince(given)
+	if err != nil {
+		return err
+	}
+	changes, next, err := c.Changes(r.Context(), top, given.Get("cursor"), since)
 	if err != nil {
 		return err
 	}
@@ -265,32 +331,49 @@ func readCondition(r *http.Request) (on catalog.Condition, err error) {
 
 // readSelector reads which records a call changes, and on which condition.
 func readSelector(s index.Schema, r *http.Request) (q catalog.Query, on catalog.Condition, err error) {
-	q, queryErr := readQuery(s, r, "row_from", "row_to")
+	q, queryErr := readQuery(s, r, "row_from", "row_to", "row_prefix")
+	for field := range q.Or {
+		queryErr = errors.Join(queryErr, problem.Invalidf(field, "is given several times, which is for reading: give it once"))
+	}
 	on, conditionErr := readCondition(r)
 	return q, on, errors.Join(queryErr, conditionErr)
 }
 
+// maxValues is how many values of an index key a query takes: each is a request.
+const maxValues = 100
+
 // readQuery reads the query string: values of index keys, whatever the case of
-// their names, and the allowed ones of row_from, row_to, top and cursor. An index key
+// their names, and the allowed ones of row_from, row_to, row_prefix, top and cursor. An index key
 // named like a parameter of the host's takes its place; callers then send their
 // function key as a header.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Query, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {
-		takes = append(takes, input.Parameter{Name: k.Field, AnyCase: true})
+		takes = append(takes, input.Parameter{Name: k.Field, AnyCase: true, Many: true})
 	}
 	given, err := input.Query(r.URL.RawQuery, append(takes, input.Once(allowed...)...))
 	if err != nil {
 		return catalog.Query{}, err
 	}
-	q := catalog.Query{Keys: map[string]string{}, RowFrom: given.Get("row_from"), RowTo: given.Get("row_to"), Cursor: given.Get("cursor")}
+	q := catalog.Query{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: given.Get("row_from"), RowTo: given.Get("row_to"), Cursor: given.Get("cursor")}
 	for _, k := range s.Keys {
 		if given.Has(k.Field) {
 			q.Keys[k.Field] = given.Get(k.Field)
+			if more := given[k.Field][1:]; len(more) >= maxValues {
+				return q, problem.Invalidf(k.Field, "has %d values, at most %d are possible; ask several times", len(more)+1, maxValues)
+			} else if len(more) > 0 {
+				q.Or[k.Field] = more
+			}
 		}
 	}
+	if given.Has("row_prefix") {
+		if given.Has("row_from") || given.Has("row_to") {
+			return q, problem.Invalidf("row_prefix", "stands for a row_from and a row_to: leave those out")
+		}
+		q.RowFrom, q.RowTo = given.Get("row_prefix"), given.Get("row_prefix")
+	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if given.Get(name) == "" && name != "cursor" {
+		if slices.Contains(given[name], "") && name != "cursor" {
 			return q, problem.Invalidf(name, "is empty; give it a value or leave it out")
 		}
 	}

@@ -31,20 +31,40 @@ func illegal(r rune) bool { return !legal(r) }
 // tilde in front of it all, where other keys have a digit.
 func partitionKey(field, value string) (string, error) {
 	field = strings.ToLower(field)
-	k := strconv.Itoa(utf8.RuneCountInString(field)) + "_" + field + value
+	k := partitionStart(field) + value
 	if strings.ContainsFunc(k, illegal) {
-		var b strings.Builder
-		b.WriteByte('~')
-		for _, r := range k {
-			if legal(r) && r != '~' {
-				b.WriteRune(r)
-			} else {
-				b.WriteString("~" + lowByte(r))
-			}
-		}
-		k = b.String()
+		k = escapedKey(k)
 	}
 	return k, checkLength(field, "PartitionKey", k)
+}
+
+// partitionStart returns what all PartitionKeys of a field in lower case start with,
+// unless they are escaped.
+func partitionStart(field string) string {
+	return strconv.Itoa(utf8.RuneCountInString(field)) + "_" + field
+}
+
+func escapedKey(k string) string {
+	var b strings.Builder
+	b.WriteByte('~')
+	for _, r := range k {
+		if legal(r) && r != '~' {
+			b.WriteRune(r)
+		} else {
+			b.WriteString("~" + lowByte(r))
+		}
+	}
+	return b.String()
+}
+
+// FirstPrefixes returns what the PartitionKeys of the first index key start with, those
+// of no other key and those of all its values, in ascending order.
+func (s Schema) FirstPrefixes() []string {
+	start := partitionStart(strings.ToLower(s.Keys[0].Field))
+	if strings.ContainsFunc(start, illegal) {
+		return []string{escapedKey(start)}
+	}
+	return []string{start, escapedKey(start)}
 }
 
 // rowKey returns the RowKey for a normalised sort value.

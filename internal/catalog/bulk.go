@@ -1,0 +1,52 @@
+package catalog
+
+import (
+	"context"
+	"hash/maphash"
+
+	"tablesweep/internal/record"
+	"tablesweep/internal/task"
+)
+
+// bulkWriters is how many records InsertAll has under way at once: more than a laptop's
+// connection needs to be busy, and fewer than the log's shards take.
+const bulkWriters = 64
+
+// Result of one of several insertions.
+type Inserted struct {
+	Written
+	Err error
+}
+
+// InsertAll inserts records as Insert does, many at once. Those with the same identity are
+// inserted in their order. The result has what became of each, as Insert would have
+// answered; a process that dies leaves some inserted, some not, and none in between once
+// Maintain has run.
+func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Inserted {
+	results := make([]Inserted, len(records))
+	var queues [bulkWriters][]int
+	seed := maphash.MakeSeed()
+	for i, r := range records {
+		id, err := c.identify(r)
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		n := maphash.String(seed, id.Hash()) % bulkWriters
+		queues[n] = append(queues[n], i)
+	}
+	var g task.Group
+	for _, queue := range queues {
+		g.Go(func() error {
+			for _, i := range queue {
+				results[i].Err = task.Do(func() (err error) {
+					results[i].Written, err = c.Insert(ctx, records[i], "")
+					return err
+				})
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // errors are among the results
+	return results
+}

@@ -1,0 +1,110 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+// List returns all records whose sort value is in the query's window, by the first index
+// key's value as text. The query has no Keys. It costs one request for each 1,000
+// rows that the first index key has.
+func (c *Catalog) List(ctx context.Context, q Query) (Result, error) {
+	result := Result{Records: []record.Record{}, Meta: []Meta{}}
+	p, err := c.listPlan(q)
+	if err != nil {
+		return result, err
+	}
+	start, last := time.Now(), p.at
+	checked := c.checking(ctx)
+	for _, part := range c.listParts(p.at) {
+		for token := (*scan.Token)(nil); ; {
+			page, err := c.Index.Query(ctx, storage.Query{Range: part, Top: min(storage.PageRows, p.top-len(result.Records)+1), Token: token})
+			if err != nil {
+				return result, cmp.Or(checked(), fmt.Errorf("catalog %s: %w", c.Name, err))
+			}
+			for _, row := range page.Entities {
+				if len(result.Records) == p.top {
+					result.Cursor = p.writeCursor(encode(last))
+					return result, checked()
+				}
+				last = row.Key
+				if m, ok := c.match(p.plan, wanted{}, row); ok && row.Get(goneColumn) == "" {
+					result.Records, result.Meta = append(result.Records, m.record), append(result.Meta, m.meta())
+				}
+			}
+			if token = page.Next; token == nil {
+				break
+			}
+			if last.Partition != "" && (len(result.Records) == p.top || time.Since(start) > fillTime) {
+				result.Cursor = p.writeCursor(encode(last))
+				return result, checked()
+			}
+		}
+	}
+	return result, checked()
+}
+
+// listPlan is the plan of a list, and the key of the row that it goes on behind.
+type listPlan struct {
+	plan
+	at key.Key
+}
+
+func (c *Catalog) listPlan(q Query) (listPlan, error) {
+	p, err := c.planOf(q, nil, nil)
+	l := listPlan{plan: p}
+	if err == nil && p.after != "" && decode(p.after, &l.at) != nil {
+		err = problem.Invalidf("cursor", "is not one that this list returned")
+	}
+	return l, err
+}
+
+// listParts returns the ranges of the first index key's rows behind a row.
+func (c *Catalog) listParts(at key.Key) []scan.Range {
+	var parts []scan.Range
+	if at.Partition != "" {
+		parts = append(parts, scan.Range{Partition: &at.Partition, Low: &scan.Bound{Key: at.Row, Open: true}})
+	}
+	for _, prefix := range c.Schema.FirstPrefixes() {
+		r := scan.Range{Low: &scan.Bound{Key: prefix}}
+		if next, ok := key.Successor(prefix); ok {
+			if at.Partition != "" && !key.Less(at.Partition, next) {
+				continue
+			}
+			r.High = &scan.Bound{Key: next, Open: true}
+		}
+		if at.Partition != "" && key.Less(prefix, at.Partition) {
+			r.Low = &scan.Bound{Key: at.Partition, Open: true}
+		}
+		parts = append(parts, r)
+	}
+	return parts
+}
+
+// Count counts the records that a query finds or, without Keys, that List returns. It
+// stops after a while: the cursor, if not "", goes on. Its price is that of reading them.
+func (c *Catalog) Count(ctx context.Context, q Query) (n int, cursor string, err error) {
+	read := c.Find
+	if len(q.Keys) == 0 {
+		read = c.List
+	}
+	q.Top = MaxTop
+	for start := time.Now(); ; {
+		found, err := read(ctx, q)
+		if err != nil {
+			return n, "", err
+		}
+		n += len(found.Records)
+		if q.Cursor = found.Cursor; q.Cursor == "" || time.Since(start) > fillTime {
+			return n, q.Cursor, nil
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package catalog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+)
+
+// list lists by pages.
+func (w *world) list(c *catalog.Catalog, q catalog.Query) []string {
+	w.Helper()
+	var all []string
+	for {
+		r, err := c.List(w.Context(), q)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if len(r.Records) != len(r.Meta) || len(r.Records) > q.Top {
+			w.Fatalf("%d records, %d meta of %d", len(r.Records), len(r.Meta), q.Top)
+		}
+		for _, r := range r.Records {
+			all = append(all, string(r.AppendJSON(nil)))
+		}
+		if q.Cursor = r.Cursor; q.Cursor == "" {
+			return all
+		}
+	}
+}
+
+// TestListAndOr lists records by pages, whatever their size, and finds those that have any of
+// several values: each once, against a plain list of them.
+func TestListAndOr(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+	c := w.catalog()
+	random := rand.New(rand.NewPCG(1, 2))
+	byNPI := map[string][]string{}
+	var want []string
+	for i := range 60 {
+		npi := fmt.Sprint(random.IntN(5))
+		eid := []string{"", "/", "~", "é"}[i%4] + fmt.Sprint(i/2) // some are escaped, some have several records
+		r := rec(t, fmt.Sprintf(`{"eid":%q,"lastname":"%c%02d","npi":%q}`, eid, 'a'+rune(i%3), i, npi))
+		if _, err := c.Insert(t.Context(), r, ""); err != nil {
+			t.Fatal(err)
+		}
+		text := string(r.AppendJSON(nil))
+		if i%10 == 9 {
+			if n, err := c.Delete(t.Context(), catalog.Query{Keys: map[string]string{"eid": eid}, RowFrom: fmt.Sprintf("%c%02d", 'a'+i%3, i)}, always); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			continue
+		}
+		want, byNPI[npi] = append(want, text), append(byNPI[npi], text)
+	}
+	slices.Sort(want)
+	for _, top := range []int{1, 2, 7, 54, 1000} {
+		got := w.list(c, catalog.Query{Top: top})
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("top %d: %d records, want %d", top, len(got), len(want))
+		}
+		got = w.find(c, catalog.Query{Keys: map[string]string{"npi": "1"}, Or: map[string][]string{"npi": {"3", "1", "none"}}, Top: top})
+		slices.Sort(got)
+		both := slices.Concat(byNPI["1"], byNPI["3"])
+		slices.Sort(both)
+		if !slices.Equal(got, both) {
+			t.Errorf("top %d: npi 1 or 3 finds %d records, want %d", top, len(got), len(both))
+		}
+	}
+	if got := w.list(c, catalog.Query{Top: 5, RowFrom: "b", RowTo: "b"}); len(got) != 18 {
+		t.Errorf("%d records start with b", len(got))
+	}
+	if n, _, err := c.Count(t.Context(), catalog.Query{}); n != len(want) || err != nil {
+		t.Errorf("counted %d, %v", n, err)
+	}
+	if n, _, err := c.Count(t.Context(), catalog.Query{Keys: map[string]string{"npi": "1"}, Or: map[string][]string{"npi": {"3"}}}); n != len(byNPI["1"])+len(byNPI["3"]) || err != nil {
+		t.Errorf("counted %d, %v", n, err)
+	}
+	_, err := c.List(t.Context(), catalog.Query{Cursor: "x"})
+	wantKind(t, err, problem.Invalid)
+}
+
+// TestListCost lists a thousand records by two queries: one for each start of keys.
+func TestListCost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+	c := w.catalog()
+	var all []map[string]any
+	for i := range 300 {
+		all = append(all, map[string]any{"eid": fmt.Sprint(i), "npi": "1", "lastname": "x"})
+	}
+	w.insertAll(c, all...)
+	c.Close()
+	before := w.emulator.Counts().Query
+	if got := w.list(c, catalog.Query{Top: 1000}); len(got) != len(all) {
+		t.Errorf("%d records", len(got))
+	}
+	if n := w.emulator.Counts().Query - before; n != 2 {
+		t.Errorf("%d queries", n)
+	}
+}
+
+// TestBulkIsFast inserts by the thousand at least 8 times as fast as one after the other, on
+// storage that takes 10 ms a request.
+func TestBulkIsFast(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, "eid,npi,ssn", "lastname")
+		c := w.catalog()
+		if err := w.emulator.SetFaults("latency=10ms"); err != nil {
+			t.Fatal(err)
+		}
+		records := make([]record.Record, 1000)
+		for i := range records {
+			records[i] = rec(t, fmt.Sprintf(`{"eid":"%d","npi":"%d","ssn":"%d","lastname":"x"}`, i/5, i%50, i))
+		}
+		start := time.Now()
+		for _, r := range records[:200] {
+			if _, err := c.Insert(t.Context(), r, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		single := time.Since(start) / 200
+		start = time.Now()
+		for i, one := range c.InsertAll(t.Context(), records[200:]) {
+			if one.Err != nil || one.Outcome != catalog.Created || one.ID == "" {
+				t.Fatalf("%d: %+v", i, one)
+			}
+		}
+		bulk := time.Since(start) / 800
+		t.Logf("%v a record, %v in bulk: %.1f times", single, bulk, float64(single)/float64(bulk))
+		if bulk*8 > single {
+			t.Errorf("bulk is %.1f times as fast", float64(single)/float64(bulk))
+		}
+		c.Close()
+		w.check(c)
+	})
+}
+
+// TestBulkAnswersEach inserts what is new, what is there, what collides, and the same twice.
+func TestBulkAnswersEach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, people, "lastname")
+	c := w.catalog()
+	there := rec(t, `{"eid":"1","lastname":"a"}`)
+	if _, err := c.Insert(t.Context(), there, ""); err != nil {
+		t.Fatal(err)
+	}
+	got := c.InsertAll(t.Context(), []record.Record{there, rec(t, `{"eid":"1","lastname":"a","x":1}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a","x":2}`)})
+	for i, want := range []struct {
+		outcome catalog.Outcome
+		kind    problem.Kind
+	}{{catalog.Unchanged, 0}, {"", problem.Conflict}, {catalog.Created, 0}, {"", problem.Invalid}, {catalog.Unchanged, 0}, {"", problem.Conflict}} {
+		if got[i].Outcome != want.outcome || (got[i].Err != nil) != (want.kind != 0) {
+			t.Errorf("%d: %+v, want %+v", i, got[i], want)
+		}
+		if want.kind != 0 {
+			wantKind(t, got[i].Err, want.kind)
+		}
+	}
+}
+
+// TestBulkDies kills the process at requests of a bulk insertion. What was begun is then
+// completed, under every key, and the same insertion ends it.
+func TestBulkDies(t *testing.T) {
+	t.Parallel()
+	records := make([]record.Record, 10)
+	for i := range records {
+		records[i] = rec(t, fmt.Sprintf(`{"eid":"%d","npi":"%d","lastname":"x"}`, i, i%3))
+	}
+	for n := 2; ; n += 3 {
+		died := false
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{}, people, "lastname")
+			c := w.catalog()
+			victim, p := w.mortal(n, n%2 == 0, nil)
+			for i, one := range victim.InsertAll(t.Context(), records) {
+				if one.Err == nil { // it was acknowledged
+					eid, _ := records[i].Get("eid")
+					w.wantFound(c, by("eid", eid), records[i])
+				}
+			}
+			victim.Close()
+			died = p.Dead()
+			time.Sleep(time.Minute)
+			w.maintain(c)
+			w.check(c)
+			for i, one := range c.InsertAll(t.Context(), records) {
+				if one.Err != nil {
+					t.Errorf("%d: %v", i, one.Err)
+				}
+			}
+			if n, _, err := c.Count(t.Context(), catalog.Query{}); n != len(records) || err != nil {
+				t.Errorf("%d records, %v", n, err)
+			}
+			c.Close()
+			w.check(c)
+		})
+		if t.Failed() {
+			t.Fatalf("died at request %d", n)
+		}
+		if !died {
+			return
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package function_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// results sends several records, and returns what became of each: the status, and the field
+// of an error.
+func (a *records) results(t *testing.T, body string, header ...string) string {
+	t.Helper()
+	w := a.send("POST", people, body, header...)
+	var answer struct {
+		Results []struct {
+			Status int
+			ID     string
+			Error  struct{ Field, Detail string }
+		}
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK {
+		t.Fatalf("status %d, %s", w.Code, w.Body)
+	}
+	var all []string
+	for _, r := range answer.Results {
+		text := fmt.Sprint(r.Status)
+		if r.Status < 300 != (r.ID != "") || r.Status >= 300 != (r.Error.Detail != "") {
+			t.Errorf("%+v", r)
+		}
+		if r.Error.Field != "" {
+			text += " " + r.Error.Field
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestSeveralRecordsAtOnce(t *testing.T) {
+	a := newRecords(t)
+	if got := a.results(t, `[{"eid":"1","lastname":"A","npi":1},{"eid":"1","lastname":"A","npi":1},{"npi":7},{"eid":"2","lastname":1e400}, 7,{"eid":"1","lastname":"A","npi":1,"x":2}]`); got != "201, 200, 400 eid, 400 lastname, 400, 409" {
+		t.Error(got)
+	}
+	const lines = "{\"eid\":\"3\",\"lastname\":\"C\",\"npi\":3}\r\n\n{\"eid\":\n{\"eid\":\"4\",\"lastname\":\"D\",\"npi\":4}"
+	if got := a.results(t, lines, "Content-Type", "application/x-ndjson; charset=utf-8"); got != "201, 400, 201" {
+		t.Error(got)
+	}
+	many := "[" + strings.Repeat("{},", 1000) + "{}]"
+	a.call(t, "POST", people, many, 413, `{"title":"Request Entity Too Large"`)
+	a.call(t, "POST", people, "[]", 400, `{"title":"Bad Request","status":400,"detail":"there is no record`)
+	a.call(t, "POST", people, `[{"eid":"5"}`, 400, `{"title":"Bad Request","status":400,"detail":"the body is not a JSON array`)
+	a.call(t, "POST", people, `[{"eid":"5","lastname":"E"}]`, 400, `{"title":"Bad Request","status":400,"field":"Idempotency-Key"`, "Idempotency-Key", "x")
+
+	// Lists, counts, and several values of a key.
+	const one, three, four = `{"eid":"1","lastname":"A","npi":1}`, `{"eid":"3","lastname":"C","npi":3}`, `{"eid":"4","lastname":"D","npi":4}`
+	a.call(t, "GET", people, "", 200, `{"records":[`+one+`,`+three+`,`+four+`],`)
+	first := a.call(t, "GET", people+"?top=2", "", 200, `{"records":[`+one+`,`+three+`],`)
+	var page struct{ Cursor string }
+	if err := json.Unmarshal([]byte(first), &page); err != nil {
+		t.Fatal(err)
+	}
+	a.call(t, "GET", people+"?top=2&cursor="+page.Cursor, "", 200, `{"records":[`+four+`],`)
+	a.call(t, "GET", people+"?row_prefix=c", "", 200, `{"records":[`+three+`],`)
+	a.call(t, "GET", people+"?row_prefix=c&row_from=a", "", 400, `{"title":"Bad Request","status":400,"field":"row_prefix"`)
+	a.call(t, "GET", people+"?npi=1&npi=4&NPI=9", "", 200, `{"records":[`+one+`,`+four+`],`)
+	a.call(t, "GET", strings.Replace(people, "records", "count", 1), "", 200, `{"count":3}`)
+	a.call(t, "GET", strings.Replace(people, "records", "count", 1)+"?npi=1&npi=4&row_prefix=d", "", 200, `{"count":1}`)
+	for _, method := range []string{"DELETE", "PUT", "PATCH"} {
+		a.call(t, method, people+"?npi=1&npi=4", four, 400, `{"title":"Bad Request","status":400,"field":"npi","detail":"is given several times`)
+	}
+	a.call(t, "DELETE", people, "", 400, `{"title":"Bad Request"`)
+	a.call(t, "GET", people, "", 200, `{"records":[`+one+`,`+three+`,`+four+`],`)
+
+	// Changes since a time, and recovery.
+	a.app.Catalogs[""].Close() // what goes on after the answers
+	changes := strings.Replace(people, "records", "changes", 1)
+	a.call(t, "GET", changes+"?since=0s", "", 200, `{"changes":[]}`)
+	a.call(t, "GET", changes+"?since=yesterday", "", 400, `{"title":"Bad Request","status":400,"field":"since"`)
+	if got := a.call(t, "GET", changes+"?since=1h", "", 200, `{"changes":[{`); strings.Count(got, `"kind":"insert"`) != 3 {
+		t.Error(got)
+	}
+	a.call(t, "POST", strings.Replace(people, "records", "recover", 1)+"?since=1h", "", 200, `{"applied":3,"parked":0}`)
+}
