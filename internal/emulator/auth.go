@@ -111,7 +111,9 @@ func (s queueService) stringToSign(r *http.Request, scheme string) (string, erro
 		}, "\n"), nil
 	}
 	length := ""
-	if r.ContentLength > 0 {
+	version := r.Header.Get("x-ms-version")
+	signsZero := version != "" && version <= "2014-02-14" && r.Header.Get("Content-Length") == "0"
+	if r.ContentLength > 0 || signsZero {
 		length = strconv.FormatInt(r.ContentLength, 10)
 	}
 	return strings.Join([]string{

@@ -112,6 +112,14 @@ func versions(t *testing.T, b backend) {
 			check(t, what, got, 200, "")
 		}
 	}
+	signed := *b.account
+	signed.lite = false
+	create := func(version string) answer {
+		return signed.queue(t, request{method: "PUT", path: "/" + queue, header: map[string]string{"x-ms-version": version}})
+	}
+	check(t, "SharedKey", create("2015-02-21"), 204, "")
+	const never = "Azurite never signs a length of zero"
+	check(t, "SharedKey of old", create("2014-02-14"), either(t, b, 204, 403, never), either(t, b, "", "AuthenticationFailed", never))
 	for _, version := range []string{"latest", "2019-2-2", "2019-13-01", "20190202"} {
 		for what, got := range ask(version) {
 			check(t, what, got, either(t, b, 400, 200, "Azurite was told not to look"), either(t, b, "InvalidHeaderValue", "", "as above"))

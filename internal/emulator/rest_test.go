@@ -129,7 +129,7 @@ func (a *account) queue(t testing.TB, r request) answer {
 		a.sign(req, r.method+"\n\n\n\n"+strings.Join(headers, "")+resource)
 	} else {
 		length := ""
-		if r.body != "" {
+		if r.body != "" || r.method != "GET" && req.Header.Get("x-ms-version") <= "2014-02-14" {
 			length = fmt.Sprint(len(r.body))
 		}
 		a.sign(req, r.method+"\n\n\n"+length+"\n\n\n\n\n\n\n\n\n"+strings.Join(headers, "")+resource+strings.Join(query, ""))

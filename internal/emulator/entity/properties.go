@@ -2,8 +2,8 @@
 //
 // [Decoder] turns the JSON that a client sends into [Properties]: the row's custom
 // properties as one piece of JSON text in the service's minimal-metadata form.
-// Keeping text makes a page of rows little more than copying, keeps numbers to the
-// digit (3.0 stays 3.0), and costs one allocation a row. The keys and the time
+// Keeping text makes a page of rows little more than copying, keeps a whole Double apart
+// from an Int32 (3.0 stays 3.0), and costs one allocation a row. The keys and the time
 // stamp are the table's business, not part of Properties.
 package entity
 
