@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/ledger"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
 
@@ -28,7 +31,7 @@ func (w *world) settle(id string) time.Duration {
 		if w.status(id).State != ledger.Running {
 			return time.Since(start)
 		}
-		if time.Since(start) > 3*time.Hour {
+		if time.Since(start) > 12*time.Hour {
 			w.Fatalf("the scan hangs: %+v", w.status(id))
 		}
 		time.Sleep(time.Minute)
@@ -54,8 +57,8 @@ func (w *world) tidy() {
 		if n, err := w.queue(name).Length(w.Context()); err != nil || n != 0 {
 			w.Errorf("%d messages left for %s, %v", n, function, err)
 		}
-		if _, err := w.queue(name + "-poison").Length(w.Context()); !storage.NotFound(err) {
-			w.Errorf("a poison queue was made for %s, %v", function, err)
+		if n, err := w.queue(name + "-poison").Length(w.Context()); n != 0 || err != nil && !storage.NotFound(err) {
+			w.Errorf("%d poison messages left for %s, %v", n, function, err)
 		}
 	}
 }
@@ -69,7 +72,9 @@ func (w *world) checkEnd(id string, rows int64) {
 		w.Errorf("status %+v, want %d rows scanned and written", s, rows)
 	}
 	rows = s.Steps.Done + 2 // the scan's row and its place in the list
-	left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool { return e.Key.Partition == "hints" })
+	left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool {
+		return e.Key.Partition == "hints" || e.Key.Partition == "beats"
+	})
 	if int64(len(left)) != rows {
 		w.Errorf("the ledger has %d rows, want %d: %v", len(left), rows, left)
 	}
@@ -183,38 +188,157 @@ func TestDuplicateDeliveries(t *testing.T) {
 	}
 }
 
-// A message that kills the process each time ends in the poison queue; Maintain
-// then fails the scan and keeps the step.
-func TestPoisonMessageFailsTheScan(t *testing.T) {
+// TestStepThatEndsProcesses has a process die whenever a step is begun, by whichever message
+// and however it is delivered. After the fifth time the scan fails by the step's name.
+func TestStepThatEndsProcesses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(3, 1))
-	id := w.start(copyRequest("Source", "Target"))
-	q := w.queue(engine.Queues[engine.ScanPrefix])
-	m, err := q.Get(t.Context(), 1, time.Minute)
-	if err != nil || len(m) != 1 {
-		t.Fatalf("%d messages, %v", len(m), err)
+	for _, redelivered := range []bool{false, true} {
+		t.Run(fmt.Sprint("redelivered ", redelivered), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				w.fill("Source", plainRows(3, 1))
+				id := w.start(copyRequest("Source", "Target"))
+				q := w.queue(engine.Queues[engine.ScanPrefix])
+				deaths, start := 0, time.Now()
+				for w.status(id).State == ledger.Running && time.Since(start) < 3*time.Hour {
+					messages, err := q.Get(t.Context(), 1, lease)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, m := range messages {
+						body, err := base64.StdEncoding.DecodeString(m.Text)
+						if err != nil {
+							t.Fatal(err)
+						}
+						w.process.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "Source") })
+						_, _ = w.engine.Run(t.Context(), body, m.DequeueCount)
+						if w.process.Dead() {
+							deaths++
+						} else if err := q.Delete(t.Context(), m); err != nil {
+							t.Fatal(err)
+						}
+						w.restart()
+						if redelivered && m.DequeueCount < engine.MaxDeliveries {
+							if _, err := q.Update(t.Context(), m, 10*time.Second); err != nil && !storage.NotFound(err) {
+								t.Fatal(err)
+							}
+						}
+					}
+					time.Sleep(time.Minute)
+					if err := w.engine.Maintain(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s := w.status(id)
+				if deaths != engine.MaxDeliveries || s.State != ledger.Failed || !strings.Contains(s.Error, "begun 5 times") || s.Steps.Pending != 1 {
+					t.Errorf("%d processes died, status %+v; want 5, and failed with the step kept", deaths, s)
+				}
+			})
+		})
 	}
-	poison := w.queue(q.Name() + "-poison")
-	if err := poison.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	foreign := base64.StdEncoding.EncodeToString([]byte("not ours"))
-	for _, text := range []string{m[0].Text, foreign} {
-		if err := poison.Put(t.Context(), text); err != nil {
+}
+
+// transport is one made of a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) Do(r *http.Request) (*http.Response, error) { return t(r) }
+
+// TestPoisonMessages: the steps of messages that went to poison in an outage are sent again,
+// one message that can't be removed hides no others, and those of others stay.
+func TestPoisonMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(40, 1))
+		r := copyRequest("Source", "Target")
+		r.SegmentSize, r.Strategy = 2, "prefix"
+		id := w.start(r)
+		w.deliver() // which leaves several messages
+		q := w.queue(engine.Queues[engine.ScanPrefix])
+		poison := w.queue(q.Name() + "-poison")
+		if err := poison.Create(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := w.engine.Maintain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s := w.status(id)
-	if s.State != ledger.Failed || !strings.Contains(s.Error, "delivered 5 times") || s.Steps.Pending != 1 {
-		t.Errorf("status %+v, want failed with the step kept", s)
-	}
-	if n, err := poison.Length(t.Context()); err != nil || n != 1 {
-		t.Errorf("%d poison messages, %v; want the foreign one to be kept", n, err)
-	}
+		messages, err := q.Get(t.Context(), storage.MaxGetMessages, time.Minute)
+		if err != nil || len(messages) < 2 {
+			t.Fatalf("%d messages, %v; want several", len(messages), err)
+		}
+		for _, m := range messages {
+			if err := errors.Join(poison.Put(t.Context(), m.Text), q.Delete(t.Context(), m)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := poison.Put(t.Context(), base64.StdEncoding.EncodeToString([]byte("not ours"))); err != nil {
+			t.Fatal(err)
+		}
+		refused := 0
+		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "-poison/messages/") && refused == 0 {
+				refused++
+				return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}, nil
+			}
+			return w.emulator.Transport().Do(r)
+		})
+		if err := w.engine.Maintain(t.Context()); err == nil {
+			t.Error("Maintain does not tell that a poison message could not be removed")
+		}
+		if n, err := poison.Length(t.Context()); err != nil || n != 2 {
+			t.Errorf("%d poison messages, %v; want the foreign one and the one that could not be removed", n, err)
+		}
+		w.settle(id)
+		w.checkEnd(id, 40)
+	})
+}
+
+// TestNewerVersion: a step of a newer version is left to instances of that version, and
+// neither fails the scan nor is sent again by this one, not by poison either.
+func TestNewerVersion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(3, 1))
+		id := w.start(copyRequest("Source", "Target"))
+		var pending storage.Entity
+		for _, e := range w.rows("tablesweep") {
+			if strings.HasPrefix(e.Key.Row, "p|") {
+				pending = e
+			}
+		}
+		newer := []byte(`{"v":2,"scan":"` + id + `","unknown":{"field":1}}`)
+		for i := range pending.Properties {
+			if pending.Properties[i].Name == "Message" {
+				pending.Properties[i] = storage.BinaryProperty("Message", newer)
+			}
+		}
+		q := w.queue(engine.Queues[engine.ScanPrefix])
+		poison := w.queue(q.Name() + "-poison")
+		text := base64.StdEncoding.EncodeToString(newer)
+		first, err := q.Get(t.Context(), 1, time.Hour)
+		if err != nil || len(first) != 1 || q.Delete(t.Context(), first[0]) != nil {
+			t.Fatalf("%d messages, %v", len(first), err)
+		}
+		if err := errors.Join(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: pending}),
+			poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text)); err != nil {
+			t.Fatal(err)
+		}
+		if report, err := w.engine.Run(t.Context(), newer, engine.MaxDeliveries); problem.FateOf(err) != problem.Done {
+			t.Errorf("%s, %v; want it done", report, err)
+		}
+		w.drain()
+		for range 10 {
+			time.Sleep(time.Hour)
+			if err := w.engine.Maintain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := q.Length(t.Context()); err != nil || n != 0 {
+				t.Fatalf("%d messages, %v; want none sent", n, err)
+			}
+		}
+		if s := w.status(id); s.State != ledger.Running || s.Steps.Pending != 1 {
+			t.Errorf("status %+v, want running with the step pending", s)
+		}
+	})
 }
 
 // A step that fails with every delivery fails the scan with the reason.
@@ -229,7 +353,7 @@ func TestStepThatKeepsFailingFailsTheScan(t *testing.T) {
 		}
 		w.settle(id)
 		s := w.status(id)
-		if s.State != ledger.Failed || !strings.Contains(s.Error, "failed 5 times") || s.Steps.Pending != 1 {
+		if s.State != ledger.Failed || !strings.Contains(s.Error, "never finished; it failed at last with: query table Source") || s.Steps.Pending != 1 {
 			t.Errorf("status %+v, want failed with the step kept", s)
 		}
 		if n, err := w.queue(engine.Queues[engine.ScanPrefix]).Length(t.Context()); err != nil || n != 0 {

@@ -44,6 +44,7 @@ const (
 	segmentTime   = 20 * time.Second // after it, an invocation reads no further segment
 	segmentBytes  = 16 << 20         // nor after this much
 	scanCacheTime = 5 * time.Second
+	hintsTime     = 10 * time.Minute // that an idle scan's hints are kept after that
 	startTime     = 4 * time.Minute  // for recording that a scan starts; below unfinishedStart
 	afterwork     = 30 * time.Second // for recording a failure when a step's time is up
 )
@@ -70,6 +71,7 @@ type Options struct {
 type Engine struct {
 	options Options
 	ledger  *ledger.Ledger
+	heart   *heart
 	queues  map[string]*storage.Queue // by function
 
 	mu    sync.Mutex
@@ -92,6 +94,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{options: o, queues: map[string]*storage.Queue{}, scans: map[string]cachedScan{}}
 	e.ledger = ledger.New(o.Own.Table(o.StateTable))
+	e.heart = newHeart(e.ledger.Beat)
 	for function, name := range Queues {
 		q, err := o.Own.Queue(name)
 		if err != nil {

@@ -119,7 +119,7 @@ func (w *world) deliver() int {
 			if err != nil {
 				w.Fatal(err)
 			}
-			err = w.engine.Run(w.Context(), body, m.DequeueCount)
+			_, err = w.engine.Run(w.Context(), body, m.DequeueCount)
 			switch {
 			case w.process.Dead():
 				w.restart() // the message stays hidden, as when an instance is lost

@@ -12,18 +12,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/ledger"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 const (
-	// lostIfIdle is the age from which on a pending step's message counts as
-	// lost if its queue is empty.
-	lostIfIdle = time.Minute
-	// lostIfBusy is the age from which on it counts as lost whatever the queue
-	// holds: the host hides a message for 10 minutes when it delivers it, and
-	// that long if the instance dies. It doubles with each time the message is sent again, so
-	// that a long queue isn't filled with copies.
-	lostIfBusy = 12 * time.Minute
 	// unfinishedStart is the age from which on a listed scan without a record is
 	// taken for one whose start failed. Starts give up long before, see startTime.
 	unfinishedStart = 10 * time.Minute
@@ -31,11 +25,16 @@ const (
 	drainTime = time.Minute
 	// poisonHidden is how long a poison message that is not ours stays hidden.
 	poisonHidden = 10 * time.Minute
+	// beatKept is the age from which on a beat is removed: its process has nothing in hand,
+	// or is dead.
+	beatKept = 10 * time.Minute
+	// resends is the number of messages that are sent again at once.
+	resends = 32
 )
 
 // Maintain completes what crashes have left, for every open scan: it sends the
 // messages of pending steps again that were lost, ends scans whose end nobody
-// noticed, and fails those whose message the host gave up. It may run at any time,
+// noticed, and fails those with a step that can't be done. It may run at any time,
 // several times at once; an error of one scan doesn't keep it from the others.
 func (e *Engine) Maintain(ctx context.Context) error {
 	// A poison queue that does not answer must not take all the time.
@@ -46,102 +45,177 @@ func (e *Engine) Maintain(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(errs, err)
 	}
-	idle := map[string]bool{} // by function; asked once
+	var running []string
 	for _, s := range open {
-		if err := e.maintainScan(ctx, s, idle); err != nil {
+		runs, err := e.tidy(ctx, s)
+		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("maintain scan %s: %w", s.ID, err))
 		}
+		if runs {
+			running = append(running, s.ID)
+		}
 	}
-	return errs
+	return errors.Join(errs, e.sendLost(ctx, running))
 }
 
-func (e *Engine) maintainScan(ctx context.Context, open ledger.OpenScan, idle map[string]bool) error {
+// tidy closes and forgets what has ended or never began, and reports whether the scan
+// runs.
+func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err error) {
 	s, err := e.ledger.Scan(ctx, open.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		if open.Age > unfinishedStart {
-			return e.ledger.Forget(ctx, open.ID)
+			return false, e.ledger.Forget(ctx, open.ID)
 		}
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case open.Attempt > s.Attempt: // about to be restarted
 		if open.Age > unfinishedStart {
-			return e.ledger.Close(ctx, open)
+			return false, e.ledger.Close(ctx, open)
 		}
-		return nil
+		return false, nil
 	case open.Attempt < s.Attempt || s.State != ledger.Running:
-		return e.ledger.Close(ctx, open)
+		return false, e.ledger.Close(ctx, open)
 	}
-	pending, err := e.ledger.Pending(ctx, s.ID)
-	if err != nil {
-		return err
-	}
-	if len(pending) == 0 {
-		_, err := e.finish(ctx, s.ID)
-		return err
-	}
-	for _, p := range pending {
-		if _, err := parseMessage(p.Message); err != nil { // another version's
-			_, err = e.ledger.Fail(ctx, s.ID, e.options.Now(), fmt.Sprintf("step %s can't be gone on with: %v", p.ID, err))
-			return err
+	return true, nil
+}
+
+// sendLost looks for lost steps of the running scans, and sends them again.
+func (e *Engine) sendLost(ctx context.Context, running []string) error {
+	suspects, before, errs := e.look(ctx, running, nil)
+	for range looks - 1 {
+		if len(suspects) == 0 || ctx.Err() != nil {
+			break
 		}
-		lost, err := e.lost(ctx, p, idle)
+		if !sleep(ctx, lookTime) {
+			return errors.Join(errs, ctx.Err())
+		}
+		missing, after, err := e.look(ctx, nil, suspects)
+		errs = errors.Join(errs, err, e.resendLost(ctx, missing, before, after))
+		// Who was too young to be told lost is looked at once more.
+		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
+			return before.steps[s.step.ID].Age >= lookTime
+		}), after
+	}
+	return errs
+}
+
+// suspect is a pending step that may be lost.
+type suspect struct {
+	scan, function string
+	step           ledger.Pending // as it was seen last
+}
+
+// look looks at the pending steps of scans, or at suspects once more. It returns those that
+// may be lost, and ends scans that have no pending step. What can't be read is left for
+// the next time.
+func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
+	known := map[string]bool{}
+	for _, s := range again {
+		known[s.step.ID] = true
+		if !slices.Contains(scans, s.scan) {
+			scans = append(scans, s.scan)
+		}
+	}
+	var errs error
+	var all []suspect
+	steps := map[string]ledger.Pending{}
+	waits := map[string]bool{}
+	for _, id := range scans {
+		pending, err := e.ledger.Pending(ctx, id)
+		if err == nil && len(pending) == 0 && len(again) == 0 {
+			_, err = e.finish(ctx, id)
+		}
 		if err != nil {
-			return err
-		}
-		if !lost {
+			errs = errors.Join(errs, fmt.Errorf("maintain scan %s: %w", id, err))
 			continue
 		}
-		sent, err := e.resend(ctx, s.ID, p, p.Sends+1)
-		if err != nil {
-			return err
-		}
-		if sent {
-			zerolog.Ctx(ctx).Warn().Str("scan", s.ID).Str("step", p.ID).Dur("age", p.Age).Msg("message lost; sent again")
+		for _, p := range pending {
+			m, err := parseMessage(p.Message)
+			if err != nil || len(again) > 0 && !known[p.ID] {
+				continue // a newer version's, which sends it by itself; or not asked for
+			}
+			steps[p.ID] = p
+			waits[m.function()] = true // until asked
+			all = append(all, suspect{id, m.function(), p})
 		}
 	}
+	if len(all) == 0 {
+		return nil, look{}, errs
+	}
+	beats, err := e.ledger.Beats(ctx)
+	if err != nil {
+		return nil, look{}, errors.Join(errs, err)
+	}
+	for _, function := range slices.Sorted(maps.Keys(waits)) {
+		if waits[function], err = e.queues[function].Waits(ctx); err != nil {
+			return nil, look{}, errors.Join(errs, err)
+		}
+	}
+	seen := newLook(steps, beats, waits)
+	for _, b := range beats {
+		if b.Age > beatKept {
+			errs = errors.Join(errs, e.ledger.ForgetBeat(ctx, b))
+		}
+	}
+	return slices.DeleteFunc(all, func(s suspect) bool { return !seen.missing(s.step.ID, s.function) }), seen, errs
+}
+
+// resendLost sends the steps again that two looks have shown to be lost.
+func (e *Engine) resendLost(ctx context.Context, suspects []suspect, before, after look) error {
+	g, ctx := task.WithContext(ctx)
+	g.SetLimit(resends)
+	for _, s := range suspects {
+		if lost(before, after, s.step.ID, s.function) {
+			g.Go(func() error { return e.resend(ctx, s) })
+		}
+	}
+	return g.Wait()
+}
+
+// resend sends a lost step's message again, unless another has done so or the step was
+// committed. A step that can't be done fails its scan instead.
+func (e *Engine) resend(ctx context.Context, s suspect) error {
+	reason := ""
+	switch {
+	case s.step.Begun >= MaxDeliveries-1:
+		reason = diedOver(s.step.ID)
+	case s.step.Lost > patience:
+		reason = fmt.Sprintf("step %s was sent %d times in %v and never finished", s.step.ID, s.step.Sends+1, s.step.Lost.Round(time.Minute))
+		if s.step.Reason != "" {
+			reason += "; it failed at last with: " + s.step.Reason
+		}
+	}
+	if reason != "" {
+		return e.failIfPending(ctx, s.scan, s.step.ID, reason)
+	}
+	ours, err := e.ledger.Resending(ctx, s.scan, s.step)
+	if err != nil || !ours {
+		return err
+	}
+	if err := e.send(ctx, s.step.Step); err != nil {
+		return err
+	}
+	zerolog.Ctx(ctx).Warn().Str("scan", s.scan).Str("step", s.step.ID).Dur("age", s.step.Age).Int("sends", s.step.Sends+1).Msg("message lost; sent again")
 	return nil
 }
 
-// resend sends a pending step's message again, unless another has done so or the
-// step was committed.
-func (e *Engine) resend(ctx context.Context, id string, p ledger.Pending, sends int) (bool, error) {
-	ours, err := e.ledger.Resending(ctx, id, p, sends)
-	if err != nil || !ours {
-		return false, err
+// sleep waits for d and reports whether it did so to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	return true, e.send(ctx, p.Step)
 }
 
-// lost reports whether a pending step's message must be taken for lost.
-func (e *Engine) lost(ctx context.Context, p ledger.Pending, idle map[string]bool) (bool, error) {
-	if p.Age > lostIfBusy<<min(p.Sends, 6) {
-		return true, nil
-	}
-	if p.Age < lostIfIdle {
-		return false, nil
-	}
-	m, err := parseMessage(p.Message)
-	if err != nil {
-		return false, err
-	}
-	empty, asked := idle[m.function()]
-	if !asked {
-		n, err := e.queues[m.function()].Length(ctx)
-		if err != nil {
-			return false, err
-		}
-		empty = n == 0
-		idle[m.function()] = empty
-	}
-	return empty, nil
-}
-
-// drainPoison fails the scans whose messages the host gave up without our having
-// recorded why: the process died each time. Messages that are none of ours stay.
+// drainPoison takes messages out of the poison queues that the host gave up. Their steps
+// are still pending, if they weren't done after all, and are sent again as lost ones are.
+// Messages that are none of ours stay.
 func (e *Engine) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, name := range slices.Sorted(maps.Values(Queues)) {
@@ -157,35 +231,33 @@ func (e *Engine) drainPoison(ctx context.Context) error {
 }
 
 func (e *Engine) drain(ctx context.Context, q *storage.Queue) error {
-	for {
+	var errs error
+	for errs == nil {
 		messages, err := q.Get(ctx, storage.MaxGetMessages, poisonHidden)
 		if err != nil || len(messages) == 0 {
 			return err
 		}
 		for _, got := range messages {
-			var m message
 			body, err := base64.StdEncoding.DecodeString(got.Text)
 			if err == nil {
-				m, err = parseMessage(body)
+				_, err = parseMessage(body)
 			}
-			if err != nil {
+			if problem.FateOf(err) != problem.Done { // a newer version's goes as ours do
 				zerolog.Ctx(ctx).Error().Str("queue", q.Name()).Str("message", got.ID).Err(err).Msg("poison message kept")
 				continue
 			}
-			reason := fmt.Sprintf("step %s was delivered %d times and never finished: the handler died or ran out of time each time", stepID(body), MaxDeliveries)
-			if err := e.failIfPending(ctx, m.Scan, stepID(body), reason); err != nil {
-				return err
-			}
+			// One that can't be removed must not hide the others.
 			if err := q.Delete(ctx, got); err != nil && !storage.NotFound(err) {
-				return err
+				errs = errors.Join(errs, err)
 			}
 		}
 	}
+	return errs
 }
 
 // failIfPending fails the scan unless the step was committed after all.
 func (e *Engine) failIfPending(ctx context.Context, id, stepID, reason string) error {
-	pending, err := e.ledger.IsPending(ctx, id, stepID)
+	_, pending, err := e.ledger.Step(ctx, id, stepID)
 	if err != nil || !pending {
 		return err
 	}

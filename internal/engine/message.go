@@ -80,10 +80,17 @@ func stepID(body []byte) string {
 func encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
 
 // parseMessage reads a message's body. Its errors are [problem.Invalid] or
-// [problem.TooLarge] and name the field.
+// [problem.TooLarge] and name the field; for a message of a newer version of this program
+// [problem.Stale]: its step stays pending, and an instance of that version sends it again.
 func parseMessage(body []byte) (message, error) {
 	if len(body) > MaxMessageBytes {
 		return message{}, &problem.Error{Kind: problem.TooLarge, Detail: fmt.Sprintf("the message is %d bytes, %d is the most", len(body), MaxMessageBytes)}
+	}
+	var format struct {
+		Version int `json:"v"`
+	}
+	if json.Unmarshal(body, &format) == nil && format.Version > messageVersion {
+		return message{}, &problem.Error{Kind: problem.Stale, Detail: fmt.Sprintf("the message has format %d of a newer version, and this one knows format %d; the step is left to instances of that version", format.Version, messageVersion)}
 	}
 	var m message
 	d := json.NewDecoder(bytes.NewReader(body))

@@ -83,8 +83,11 @@ func (e *Engine) sendPending(ctx context.Context, id string) error {
 		for _, p := range steps {
 			found = true
 			g.Go(func() error {
-				_, err := e.resend(sending, id, p, 0)
-				return err
+				ours, err := e.ledger.Renew(sending, id, p)
+				if err != nil || !ours {
+					return err
+				}
+				return e.send(sending, p.Step)
 			})
 		}
 		return sending.Err()

@@ -100,7 +100,7 @@ func (e *Engine) remember(id string, run *running) {
 	defer e.mu.Unlock()
 	now := time.Now()
 	for old, c := range e.scans {
-		if now.After(c.until) {
+		if now.After(c.until.Add(hintsTime)) {
 			delete(e.scans, old)
 		}
 	}
@@ -108,33 +108,43 @@ func (e *Engine) remember(id string, run *running) {
 }
 
 // Run handles one delivery of a message to one of the queue functions, delivery
-// counting from 1. An error's fate is [problem.FateOf]; when the scan itself
-// can't go on, that is recorded with the scan, and the message is done.
-func (e *Engine) Run(ctx context.Context, body []byte, delivery int) error {
+// counting from 1. It returns a line that says what was done. An error's fate is
+// [problem.FateOf]; when the scan itself can't go on, that is recorded with the scan, and
+// the message is done.
+func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
 	m, err := parseMessage(body)
 	if err != nil {
-		return err
+		return "", err
 	}
+	id := stepID(body)
 	log := zerolog.Ctx(ctx)
-	log.UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", stepID(body)) })
+	log.UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", id) })
+	e.heart.take(log, id)
+	again := true // also if it panics
+	defer func() { e.heart.release(id, again && delivery < MaxDeliveries) }()
 	stepCtx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
-	err = e.step(stepCtx, m, stepID(body), delivery)
-	var fatal *fatalError
-	if !errors.As(err, &fatal) && (problem.FateOf(err) == problem.Done || delivery < MaxDeliveries) {
+	err = task.Do(func() (err error) {
+		report, err = e.step(stepCtx, m, id, delivery)
 		return err
+	})
+	again = problem.FateOf(err) == problem.Retry
+	var fatal *fatalError
+	switch {
+	case errors.As(err, &fatal):
+	case !again || delivery < MaxDeliveries || storage.Passing(err):
+		return report, err
+	default:
+		fatal = &fatalError{fmt.Errorf("a step failed %d times, at last with: %w", delivery, err)}
 	}
-	reason := err.Error()
-	if fatal == nil {
-		reason = fmt.Sprintf("a step failed %d times, at last with: %s", delivery, reason)
-	}
+	again = false
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), afterwork)
 	defer cancel()
-	if failErr := e.failIfPending(ctx, m.Scan, stepID(body), reason); failErr != nil {
-		return errors.Join(err, failErr)
+	if failErr := e.failIfPending(ctx, m.Scan, id, fatal.Error()); failErr != nil {
+		return "", errors.Join(err, failErr)
 	}
 	log.Error().Err(err).Msg("scan failed; the step is kept")
-	return nil
+	return "scan failed: " + fatal.Error(), nil
 }
 
 // fatalError is an error that no repetition will mend.
@@ -151,28 +161,34 @@ func fatalIfPermanent(what string, err error) error {
 }
 
 // step takes a message through its life.
-func (e *Engine) step(ctx context.Context, m message, id string, delivery int) error {
+func (e *Engine) step(ctx context.Context, m message, id string, delivery int) (report string, err error) {
 	start := time.Now()
 	run, err := e.load(ctx, m.Scan)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if run.state != ledger.Running {
-		return &problem.Error{Kind: problem.Stale, Detail: fmt.Sprintf("the scan is %s", run.state)}
+		return "", &problem.Error{Kind: problem.Stale, Detail: fmt.Sprintf("the scan is %s", run.state)}
 	}
 	var throttled atomic.Int64
 	counter := storage.Counter{OnThrottle: func() { throttled.Add(1) }}
 	counted := counter.In(ctx)
-	pending, err := e.ledger.IsPending(counted, m.Scan, id)
+	p, pending, err := e.ledger.Step(counted, m.Scan, id)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if !pending {
-		return e.repeated(ctx, m.Scan, delivery)
+		return "", e.repeated(ctx, m.Scan, delivery)
+	}
+	if delivery > 1 || p.Sends > 0 || p.Begun > 0 {
+		if err := e.begin(counted, m.Scan, p); err != nil {
+			return "", err
+		}
+		defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
 	}
 	seg, err := run.read(counted, m)
 	if err != nil {
-		return err
+		return "", err
 	}
 	done := ledger.Done{Totals: ledger.Totals{Queries: seg.queries}, Note: seg.note()}
 	if run.work.do != nil {
@@ -180,27 +196,69 @@ func (e *Engine) step(ctx context.Context, m message, id string, delivery int) e
 			seg.handOver(m)
 		}
 		if err := run.write(counted, seg.rows, &done.Totals); err != nil {
-			return err
+			return "", err
 		}
 	}
 	children, err := seg.steps()
 	if err != nil {
-		return err
+		return "", err
 	}
 	done.Rows = int64(len(seg.rows))
 	done.Transactions = counter.Requests() + 1 + int64(len(children))
 	done.Took = time.Since(start)
 	committed, err := e.ledger.Commit(ctx, m.Scan, id, e.options.Now(), done, children)
 	if err != nil {
-		return err
+		return "", err
 	}
-	zerolog.Ctx(ctx).Info().Int64("throttled", throttled.Load()).Int64("rows", done.Rows).Int64("failed", done.Failed).Int64("queries", done.Queries).
-		Int("children", len(children)).Bool("committed", committed).Dur("took", done.Took).Msg("step")
 	// If not committed here, then by another delivery or by a first try of ours
 	// whose answer was lost. Only in the second case do these children exist;
 	// messages for steps that don't are dropped by whoever gets them.
-	return e.follow(ctx, m.Scan, children)
+	e.follow(ctx, m.Scan, children)
+	return fmt.Sprintf("scan %s, step %s: read %d rows in %d queries, wrote %d, refused %d, sent %d messages; %d requests, throttled %d times; took %v%s",
+		m.Scan, id, done.Rows, done.Queries, done.Written, done.Failed, len(children), done.Transactions, throttled.Load(), done.Took.Round(time.Millisecond),
+		map[bool]string{false: "; another delivery had committed it"}[committed]), nil
 }
+
+// begin records that a step which was begun before, perhaps by a process that died over
+// it, is begun again. One that was begun too often fails the scan: it would go on ending
+// processes.
+func (e *Engine) begin(ctx context.Context, id string, p ledger.Pending) error {
+	if p.Begun >= MaxDeliveries-1 {
+		return &fatalError{errors.New(diedOver(p.ID))}
+	}
+	// If another delivery was faster, it is counted and this one is not.
+	_, err := e.ledger.Begin(ctx, id, p)
+	return err
+}
+
+// diedOver is why a scan fails whose step has ended MaxDeliveries processes. The first
+// time isn't recorded.
+func diedOver(step string) string {
+	return fmt.Sprintf("step %s was begun %d times and never finished: the handler died or ran out of time each time", step, MaxDeliveries)
+}
+
+// giveUp records that a step which was begun again ended with an error, and not with the
+// process; with the last delivery of a message also why. It does nothing for no error, nor
+// for one that has ended the step for good.
+func (e *Engine) giveUp(ctx context.Context, id string, p ledger.Pending, delivery int, err error) {
+	var fatal *fatalError
+	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {
+		return
+	}
+	reason := ""
+	if delivery >= MaxDeliveries {
+		reason = err.Error()
+		reason = reason[:min(len(reason), maxReason)]
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwork)
+	defer cancel()
+	if err := e.ledger.GiveUp(ctx, id, p, reason); err != nil {
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not record that the step was given up")
+	}
+}
+
+// maxReason bounds the reason that is kept with a step, in bytes.
+const maxReason = 2000
 
 // repeated handles the message of a step that has been committed. If it was
 // delivered before, the process may have died between the commit and what
@@ -217,7 +275,7 @@ func (e *Engine) repeated(ctx context.Context, id string, delivery int) error {
 // follow sends the children's messages, or, where there are none, looks whether
 // the scan has ended. A child whose message can't be sent is left to Maintain:
 // the step is committed, and must not be repeated.
-func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) error {
+func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) {
 	log := zerolog.Ctx(ctx)
 	if len(children) == 0 {
 		ended, err := e.finish(ctx, id)
@@ -227,7 +285,7 @@ func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) 
 		if ended {
 			log.Info().Msg("scan ended")
 		}
-		return nil
+		return
 	}
 	var g task.Group
 	for _, c := range children {
@@ -236,7 +294,6 @@ func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) 
 	if err := g.Wait(); err != nil {
 		log.Warn().Err(err).Msg("a child's message was not sent; Maintain will send it")
 	}
-	return nil
 }
 
 // write does the scan's work with the rows and adds what became of them to done.
@@ -249,8 +306,9 @@ func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledg
 	if len(r.Failed) > 0 {
 		done.FirstFailed = r.Failed[0].String()
 	}
-	for _, f := range r.Failed {
-		zerolog.Ctx(ctx).Warn().Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("row failed")
+	if len(r.Failed) > 0 {
+		f := r.Failed[0]
+		zerolog.Ctx(ctx).Warn().Int("rows", len(r.Failed)).Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("rows refused; this is the first")
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ type request struct {
 	Metadata map[string]json.RawMessage
 }
 
-// response is the answer's envelope. An empty body or null would leave the host
+// response is the answer's envelope. The host ties Logs to the invocation in its log, but
+// drops those of one that failed. An empty body or null would leave the host
 // waiting until its time-out. (azure-functions-host, DefaultHttpWorkerService.cs)
 type response struct {
 	Outputs     struct{} `json:"Outputs"`
@@ -83,25 +84,27 @@ func invocationHandler(f Function) http.Handler {
 		start := time.Now()
 		ctx := zerolog.Ctx(r.Context()).With().Str("function", f.Name).Logger().WithContext(r.Context())
 		log := zerolog.Ctx(ctx) // which the function adds to
+		var report string
 		body, err := readBody(r)
 		if err == nil {
 			var i Invocation
 			if i, err = ParseEnvelope(body); err == nil {
-				err = f.call(ctx, i)
+				report, err = f.call(ctx, i)
 			}
 		}
 		answer := response{Logs: []string{}}
 		status := http.StatusOK
-		switch problem.FateOf(err) {
-		case problem.Done:
-			if err != nil {
-				log.Info().Err(err).Msg("nothing to do")
-				answer.Logs = append(answer.Logs, "nothing to do: "+err.Error())
-			}
-		default:
+		switch {
+		case problem.FateOf(err) != problem.Done:
 			status = problem.Status(err)
-			log.Error().Err(err).Dur("took", time.Since(start)).Msg("invocation failed")
-			answer.Logs = append(answer.Logs, err.Error())
+			answer.Logs = append(answer.Logs, err.Error()) // which the host drops
+			if problem.Of(err).Kind != problem.NotReady {  // the log has that, once a minute
+				log.Error().Err(err).Dur("took", time.Since(start)).Msg("invocation failed")
+			}
+		case err != nil:
+			answer.Logs = append(answer.Logs, "nothing to do: "+err.Error())
+		case report != "":
+			answer.Logs = append(answer.Logs, report)
 		}
 		writeJSON(w, r, status, "application/json", answer)
 	})
@@ -109,10 +112,10 @@ func invocationHandler(f Function) http.Handler {
 
 // call waits until the app is ready, as long as the invocation may take, and invokes
 // the function.
-func (f Function) call(ctx context.Context, i Invocation) error {
+func (f Function) call(ctx context.Context, i Invocation) (report string, err error) {
 	for _, g := range f.gates {
 		if err := g.Wait(ctx); err != nil {
-			return err
+			return "", err
 		}
 	}
 	return f.invoke(ctx, i)

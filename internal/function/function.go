@@ -52,7 +52,7 @@ type Function struct {
 	// gates hold calls back until the app is ready for them.
 	gates []*gate.Gate
 	// invoke handles a queue message or a timer; routes adds an HTTP function's routes.
-	invoke func(context.Context, Invocation) error
+	invoke func(context.Context, Invocation) (report string, err error)
 	routes func(chi.Router)
 }
 
@@ -73,7 +73,7 @@ type Gates struct {
 
 // maintain completes and tidies up whatever there is, all parts at once: none is kept
 // from its turn by another's errors, or by the time that another takes.
-func (a App) maintain(ctx context.Context, _ Invocation) error {
+func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	behind := func(g *gate.Gate, part func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
 			if err := g.Pass(ctx, patience); err != nil {
@@ -99,15 +99,15 @@ func (a App) maintain(ctx context.Context, _ Invocation) error {
 	// schema, must not speak for one that failed.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
 	if len(failed) > 0 {
-		return errors.Join(failed...)
+		return "", errors.Join(failed...)
 	}
-	return errors.Join(errs...)
+	return "", errors.Join(errs...)
 }
 
 // Functions lists the app's functions. Routes are made of this list, and a test
 // compares it with the function folders.
 func Functions(a App) []Function {
-	step := func(ctx context.Context, i Invocation) error { return a.Engine.Run(ctx, i.Body, i.Delivery) }
+	step := func(ctx context.Context, i Invocation) (string, error) { return a.Engine.Run(ctx, i.Body, i.Delivery) }
 	settings, own := []*gate.Gate{a.Gates.Settings}, []*gate.Gate{a.Gates.Settings, a.Gates.Own}
 	return []Function{
 		{Name: engine.ScanPrefix, Trigger: Queue, Queue: engine.Queues[engine.ScanPrefix], gates: own, invoke: step},

@@ -6,13 +6,13 @@
 //
 //	RowKey           row
 //	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, and at the end the totals
-//	p|STEP           a pending step: Message (binary), Sends
+//	p|STEP           a pending step: Message (binary), Sends, Begun, Lost, Reason (see pending.go)
 //	d|TICKS|STEP     a done step, newest first: Rows, Written, Failed, Queries, Transactions, Millis, FirstFailed, Note (binary)
 //	h                what the scan was told of the table by an earlier one (see hints.go)
 //
 // STEP is the step's id, TICKS the 19 digits of package ticks. The partition
 // "scans" lists them: "a|ID" for every scan, "o|ID|ATTEMPT" for those that may be
-// open. An id starts with inverted ticks, so that both lists are newest first.
+// open. The partition "beats" has what living processes have in hand (see beat.go). An id starts with inverted ticks, so that both lists are newest first.
 // Version in a scan's row is 1; a reader refuses any other.
 //
 // A scan that is restarted begins a new attempt. Each attempt is listed as open under
@@ -37,7 +37,6 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/ticks"
 )
@@ -113,15 +112,6 @@ type Done struct {
 type Step struct {
 	ID      string
 	Message []byte // at most 48 KiB
-}
-
-// Pending is a step that has not been committed.
-type Pending struct {
-	Step
-	Sends int           // times that its message was sent again
-	Age   time.Duration // since it was recorded or last sent again, by the service's clock
-
-	etag string
 }
 
 // ErrNotFound means that there is no such scan.
@@ -233,15 +223,6 @@ func (t Totals) properties() []storage.Property {
 	return p
 }
 
-// IsPending reports whether the step has not been committed.
-func (l *Ledger) IsPending(ctx context.Context, id, stepID string) (bool, error) {
-	_, found, err := l.table.Get(ctx, key.Key{Partition: id, Row: pendingPrefix + stepID})
-	if err != nil {
-		return false, fmt.Errorf("read step %s of scan %s: %w", stepID, id, err)
-	}
-	return found, nil
-}
-
 // Commit records that a step is done and that its children are pending, all or
 // nothing. It reports false if the step was not pending: it has been committed
 // before, perhaps by a first try of this very call whose answer was lost.
@@ -268,54 +249,6 @@ func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, d
 	}
 	if err != nil {
 		return false, fmt.Errorf("commit step %s of scan %s: %w", stepID, id, err)
-	}
-	return true, nil
-}
-
-// Pending reads up to one page of a scan's pending steps.
-func (l *Ledger) Pending(ctx context.Context, id string) ([]Pending, error) {
-	p, err := l.table.Query(ctx, storage.Query{Range: scan.WithPrefix(id, pendingPrefix)})
-	if err != nil {
-		return nil, fmt.Errorf("read pending steps of scan %s: %w", id, err)
-	}
-	return pendingOf(p), nil
-}
-
-// EachPending calls fn with every page of a scan's pending steps.
-func (l *Ledger) EachPending(ctx context.Context, id string, fn func([]Pending) error) error {
-	err := l.table.All(ctx, storage.Query{Range: scan.WithPrefix(id, pendingPrefix)}, func(p storage.Page) error { return fn(pendingOf(p)) })
-	if err != nil {
-		return fmt.Errorf("read pending steps of scan %s: %w", id, err)
-	}
-	return nil
-}
-
-func pendingOf(p storage.Page) []Pending {
-	var steps []Pending
-	for _, e := range p.Entities {
-		steps = append(steps, Pending{
-			Step:  Step{ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message")},
-			Sends: int(e.Int("Sends")),
-			Age:   p.Date.Sub(e.Timestamp),
-			etag:  e.ETag,
-		})
-	}
-	return steps
-}
-
-// Resending records that a step's message is about to be sent again, for the
-// sends-th time. It reports false if the step has been committed or recorded so by
-// another meanwhile.
-func (l *Ledger) Resending(ctx context.Context, id string, p Pending, sends int) (bool, error) {
-	err := l.table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: p.etag, Entity: storage.Entity{
-		Key:        key.Key{Partition: id, Row: pendingPrefix + p.ID},
-		Properties: []storage.Property{storage.Int64Property("Sends", int64(sends))},
-	}})
-	if storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied") {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("record step %s of scan %s as sent again: %w", p.ID, id, err)
 	}
 	return true, nil
 }

@@ -34,13 +34,13 @@ var bugs = []bug{
 			"	_ = l.table.Write(ctx, ops[0])\n	err := l.table.Write(ctx, ops[1:]...)\n	if storage.HasCode(err, \"ResourceNotFound\""},
 	}},
 	{"children are enqueued before the commit", []edit{
-		{runFile, "	committed, err := e.ledger.Commit(", "	for _, c := range children {\n		if err := e.send(ctx, c); err != nil {\n			return err\n		}\n	}\n	committed, err := e.ledger.Commit("},
-		{runFile, "	return e.follow(ctx, m.Scan, children)\n", "	if len(children) > 0 {\n		return nil\n	}\n	return e.follow(ctx, m.Scan, children)\n"},
+		{runFile, "	committed, err := e.ledger.Commit(", "	for _, c := range children {\n		if err := e.send(ctx, c); err != nil {\n			return \"\", err\n		}\n	}\n	committed, err := e.ledger.Commit("},
+		{runFile, "	e.follow(ctx, m.Scan, children)\n", "	if len(children) == 0 {\n		e.follow(ctx, m.Scan, children)\n	}\n"},
 	}},
 	{"rows are counted in memory", []edit{
 		{ledgerFile, "type Ledger struct{ table *storage.Table }", "type Ledger struct {\n	table  *storage.Table\n	memory sync.Map\n}"},
 		{ledgerFile, "	\"strings\"\n", "	\"strings\"\n	\"sync\"\n"},
-		{ledgerFile, "	return true, nil\n}\n\n// Pending reads", "	t, _ := l.memory.LoadOrStore(id, &Totals{})\n	t.(*Totals).add(done.Totals)\n	return true, nil\n}\n\n// Pending reads"},
+		{ledgerFile, "	return true, nil\n}\n", "	t, _ := l.memory.LoadOrStore(id, &Totals{})\n	t.(*Totals).add(done.Totals)\n	return true, nil\n}\n"},
 		{stateFile, "	if s.Totals, err = l.Totals(ctx, id); err != nil {\n		return false, err\n	}\n", "	if t, ok := l.memory.Load(id); ok {\n		s.Totals = *t.(*Totals)\n	}\n"},
 	}},
 	{"a message is acknowledged on an error", []edit{
@@ -61,6 +61,11 @@ var bugs = []bug{
 	}},
 }
 
+// deafness is a bug that seldom shows in seeds, as their steps are quick.
+var deafness = bug{"nobody hears from living processes", []edit{
+	{"internal/engine/lost.go", "!after.said[process].Equal(before.said[process])", "process == \"\""},
+}}
+
 // TestBugsAreFound proves that the simulation can fail: each of the bugs is found
 // within 500 seeds. The first takes out both looks at the pending row: without the
 // earlier one alone, a duplicate costs a page and is refused by the commit.
@@ -75,7 +80,7 @@ func TestBugsAreFound(t *testing.T) {
 	for _, b := range bugs {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			out, err := runWorker(t, build(t, root, b), "-seeds=500", "-stride=1")
+			out, err := runWorker(t, build(t, root, b), "^TestSeeds$", "-seeds=500", "-stride=1")
 			if err == nil {
 				t.Fatalf("not found in 500 seeds\n%s", out)
 			}
@@ -86,6 +91,13 @@ func TestBugsAreFound(t *testing.T) {
 			t.Logf("found when %s", seed)
 		})
 	}
+	t.Run(deafness.name, func(t *testing.T) {
+		t.Parallel()
+		out, err := runWorker(t, build(t, root, deafness), "^TestSlowSteps$")
+		if err == nil || !strings.Contains(out, "messages for lost although nothing failed") {
+			t.Fatalf("not found: %v\n%s", err, out)
+		}
+	})
 }
 
 // build builds this package's test with the bug, and returns its path.

@@ -107,7 +107,7 @@ func (w *world) checkLedger() {
 	for _, row := range w.table(stateTable) {
 		kind, id, _ := strings.Cut(row.Key.Row, "|")
 		switch pk := row.Key.Partition; {
-		case pk == "hints":
+		case pk == "hints" || pk == "beats":
 		case pk == "scans" && kind == "a" && slices.Contains(scans, id):
 		case slices.Contains(scans, pk) && (kind == "s" || kind == "h" || kind == "d"):
 		default:

@@ -25,12 +25,24 @@ func (w *world) pick(what ...string) *machine {
 	return standing[draw(w.plan.Seed, append(what, time.Since(w.start).String())...)%uint64(len(standing))]
 }
 
-// keepTime fires the timer of Maintain every minute, on one machine. As the host has
-// it, a run that goes on keeps the next from starting, unless its machine is lost;
-// where the plan lets runs overlap, it does not.
+// timerLease is how long the lease of a timer outlives the host that held it. While
+// that lasts, nobody fires the timer. (azure-webjobs-sdk, SingletonManager)
+const timerLease = time.Minute
+
+// keepTime fires the timer of Maintain every minute, on the machine that holds the timer's
+// lease. As the host has it, a run that goes on keeps the next from starting, unless its
+// machine is lost; where the plan lets runs overlap, it does not.
 func (w *world) keepTime() {
 	var last <-chan error
+	holder := w.first()
+	var lapse time.Time // of the lease of a holder that was lost
 	for minute := 1; sleep(w.running, time.Until(w.start.Add(time.Duration(minute)*time.Minute))); minute++ {
+		if holder != nil && holder.gone.Err() != nil {
+			lapse, holder, last = holder.lostAt().Add(timerLease), nil, nil
+		}
+		if holder == nil && time.Now().After(lapse) {
+			holder = w.pick("timer")
+		}
 		if last != nil && !w.plan.Overlap {
 			select {
 			case <-last:
@@ -38,11 +50,34 @@ func (w *world) keepTime() {
 				continue
 			}
 		}
-		last = nil
-		if m := w.pick("timer"); m != nil {
-			last = m.invoke("Maintain", envelope.Timer(m.invocation("Maintain", "timer"), false, nil, false), "timer "+strconv.Itoa(minute))
+		if holder != nil {
+			w.hold(holder)
+			last = holder.invoke("Maintain", envelope.Timer(holder.invocation("Maintain", "timer"), false, nil, false), "timer "+strconv.Itoa(minute))
 		}
 	}
+}
+
+// first returns the machine that holds the timer's lease at first, which it takes as soon
+// as it stands.
+func (w *world) first() *machine {
+	p := w.places[w.plan.Holder]
+	for sleep(w.running, time.Millisecond) {
+		p.mu.Lock()
+		m := p.machine
+		p.mu.Unlock()
+		if m != nil {
+			w.hold(m)
+			return m
+		}
+	}
+	return nil
+}
+
+// hold notes who holds the timer's lease.
+func (w *world) hold(m *machine) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holder = m
 }
 
 // blackout loses every machine at once, and has a single one start later.
@@ -57,7 +92,7 @@ func (w *world) blackout() {
 	for _, p := range w.places {
 		p.mu.Lock()
 		if p.machine != nil {
-			p.machine.lose()
+			p.machine.end()
 		}
 		p.mu.Unlock()
 	}

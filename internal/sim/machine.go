@@ -15,6 +15,7 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
+	"tablesweep/internal/gate"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
@@ -40,8 +41,32 @@ type machine struct {
 	account *storage.Account // the host's
 	lives   int              // handler processes so far
 
-	mu      sync.Mutex // guards process
-	process *process   // nil while there is none that is ready
+	mu      sync.Mutex // guards the fields below
+	process *process   // nil while there is none
+	lost    time.Time  // when the machine was lost
+}
+
+// end loses the machine.
+func (m *machine) end() {
+	m.mu.Lock()
+	first := m.lost.IsZero()
+	if first {
+		m.lost = time.Now()
+	}
+	m.mu.Unlock()
+	m.world.mu.Lock()
+	if first && m.holder == m {
+		m.stats.Orphaned++
+	}
+	m.world.mu.Unlock()
+	m.lose()
+}
+
+// lostAt returns when the machine was lost.
+func (m *machine) lostAt() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lost
 }
 
 // process is a handler process. It ends when gone does.
@@ -70,7 +95,7 @@ func (p *place) keep() {
 		m := &machine{place: p, name: fmt.Sprintf("m%d.%d", p.number, life)}
 		m.gone, m.lose = context.WithCancel(p.running)
 		m.account = p.open(&wire{
-			world: p.world, name: m.name + " host", gone: m.gone, die: func(Kind) { m.lose() },
+			world: p.world, name: m.name + " host", gone: m.gone, die: func(Kind) { m.end() },
 			host: true, seen: map[uint64]int{}, accidents: p.take(true),
 		})
 		p.stand(m)
@@ -99,20 +124,18 @@ func (m *machine) run() {
 	}
 	for m.gone.Err() == nil {
 		p := m.start()
-		if p != nil {
-			m.publish(p)
-			<-p.gone.Done()
-			m.publish(nil)
-			m.log.Info().Str("machine", m.name).Msg("handler ended")
-		}
+		m.publish(p)
+		<-p.gone.Done()
+		m.publish(nil)
+		m.log.Info().Str("machine", m.name).Msg("handler ended")
 		if !sleep(m.gone, m.Restart) {
 			return
 		}
 	}
 }
 
-// start starts a handler process as package main does. It returns nil if the
-// process ends before it is ready.
+// start starts a handler process as package main does: it takes calls at once, and
+// prepares its storage in the background.
 func (m *machine) start() *process {
 	m.lives++
 	gone, end := context.WithCancel(m.gone)
@@ -123,7 +146,7 @@ func (m *machine) start() *process {
 	l.die = func(k Kind) {
 		end()
 		if k == Loss {
-			m.lose()
+			m.end()
 		}
 	}
 	account := m.open(l)
@@ -134,11 +157,9 @@ func (m *machine) start() *process {
 	if err != nil {
 		m.violated("engine.New: %v", err)
 	}
-	if err := e.Prepare(gone); err != nil {
-		end()
-		return nil
-	}
-	app := function.App{Engine: e, Log: logtail.New(logtail.Options{Table: account.Table("log")})}
+	app := function.App{Engine: e, Log: logtail.New(logtail.Options{Table: account.Table("log")}), Gates: function.Gates{Own: gate.New()}}
+	prepare := func(ctx context.Context) error { return e.Prepare(storage.Once(ctx)) }
+	m.group.Go(func() { app.Gates.Own.Prepare(gone, prepare, func(error) {}) })
 	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(app), m.appLog)}
 }
 

@@ -169,7 +169,8 @@ func (w *world) failure(row scanRow) {
 	w.stats.Failures++
 	w.mu.Unlock()
 	refused := strings.Contains(row.Error, "rows could not be written; the first: PartitionKey")
-	gaveUp := strings.Contains(row.Error, "a step failed 5 times, at last with: ") || strings.Contains(row.Error, "was delivered 5 times and never finished")
+	gaveUp := strings.Contains(row.Error, "a step failed 5 times, at last with: ") || strings.Contains(row.Error, "was begun 5 times and never finished") ||
+		strings.Contains(row.Error, " and never finished; it failed at last with: ")
 	if !refused && !gaveUp || gaveUp && w.plan.Calm {
 		w.violated("a scan failed with %q", row.Error)
 	}

@@ -29,6 +29,7 @@ type Plan struct {
 	Machines   []Machine
 	MaxPolling time.Duration // between two looks into an empty queue
 	Overlap    bool          // Maintain may run while it runs
+	Holder     int           // the machine that holds the timer's lease at first
 
 	// Outages change the faults for a time.
 	Outages []Outage
@@ -117,7 +118,7 @@ func Draw(seed uint64) Plan {
 		p.Faults = d.faults(true)
 		return p
 	}
-	p.Faults, p.Overlap = d.faults(false), d.chance(0.3)
+	p.Faults, p.Overlap, p.Holder = d.faults(false), d.chance(0.3), d.IntN(len(p.Machines))
 	if d.chance(0.5) {
 		p.Late = 0.03 * d.Float64()
 	}

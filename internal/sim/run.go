@@ -29,6 +29,7 @@ type Stats struct {
 	Transcript uint64        // a hash of them all, with their times and results
 	Rows       int
 	Accidents  int // of the plan's, those that befell
+	Orphaned   int // losses of the machine that held the timer's lease
 	Resent     int // messages that Maintain took for lost
 	Poisoned   int // messages that the host gave up
 	Failures   int // scans that failed
@@ -57,6 +58,7 @@ type world struct {
 	lights     chan struct{} // in a blackout: closed when it is over
 	failed     bool          // a scan has failed
 	raging     []int         // outages
+	holder     *machine      // of the timer's lease
 }
 
 // Run carries out the plan and returns what does not hold, if anything. It must be
@@ -87,6 +89,7 @@ func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	w.settle()
 	stop()
 	w.group.Wait()
+	time.Sleep(time.Minute) // hearts of processes stop a while after their last step
 	w.check()
 	w.stats.Took = w.witness.last.Sub(w.witness.first)
 	return w.stats, w.violations

@@ -95,7 +95,7 @@ func share(t *testing.T) {
 // worker runs TestSeeds in a process of its own, and returns what it printed last: if
 // it fails, its report. It ends the test if the process fails.
 func worker(t *testing.T, executable string, args ...string) {
-	out, err := runWorker(t, executable, args...)
+	out, err := runWorker(t, executable, "^TestSeeds$", args...)
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 		return
@@ -103,8 +103,9 @@ func worker(t *testing.T, executable string, args ...string) {
 	t.Log(out)
 }
 
-func runWorker(t *testing.T, executable string, args ...string) (string, error) {
-	cmd := exec.CommandContext(t.Context(), executable, append([]string{"-test.run=^TestSeeds$", "-test.timeout=0"}, args...)...)
+// runWorker runs tests of this package in a process of their own, and returns what it printed.
+func runWorker(t *testing.T, executable, tests string, args ...string) (string, error) {
+	cmd := exec.CommandContext(t.Context(), executable, append([]string{"-test.run=" + tests, "-test.timeout=0"}, args...)...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {

@@ -44,6 +44,19 @@ func Permanent(err error) bool {
 	return errors.As(err, &e) && !e.Temporary()
 }
 
+// errNoAnswer marks errors of requests that the service didn't answer.
+var errNoAnswer = errors.New("no answer from the service")
+
+// Passing reports whether err may be gone when the request is repeated later: the service
+// was busy or did not answer, or time ran out.
+func Passing(err error) bool {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Temporary()
+	}
+	return errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
 // HasCode reports whether err is the service's error with one of the codes.
 func HasCode(err error, codes ...string) bool {
 	var e *Error
@@ -80,7 +93,7 @@ func wrap(op string, x *exchange, err error) error {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("%s: %w", op, err)
 		}
-		return fmt.Errorf("%s: no answer from the service: %w", op, err)
+		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)
 	}
 	e := &Error{Op: op, Status: re.StatusCode, Code: re.ErrorCode, Index: x.failed}
 	code, message := serviceError(x.answer)

@@ -119,6 +119,16 @@ func (q *Queue) Delete(ctx context.Context, m Message) error {
 	return wrap("delete from queue "+q.name, x, err)
 }
 
+// Waits reports whether a message is visible: whether it waits for a reader.
+func (q *Queue) Waits(ctx context.Context) (bool, error) {
+	x := &exchange{failed: -1}
+	resp, err := q.client.PeekMessage(x.in(ctx), nil)
+	if err != nil {
+		return false, wrap("peek into queue "+q.name, x, err)
+	}
+	return len(resp.Messages) > 0, nil
+}
+
 // Length returns about how many messages the queue holds. 0 can be trusted to
 // mean empty; more can't be trusted to mean work left.
 func (q *Queue) Length(ctx context.Context) (int, error) {

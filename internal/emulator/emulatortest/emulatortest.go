@@ -58,6 +58,7 @@ type Process struct {
 	applied atomic.Bool
 	left    atomic.Int64 // the request that it dies with, counted from the next; 0 for none
 	dead    atomic.Bool
+	when    atomic.Pointer[func(*http.Request) bool]
 }
 
 // DieWith lets the process die with its n-th next request, 1 being the next, which is
@@ -67,12 +68,19 @@ func (p *Process) DieWith(n int, applied bool) {
 	p.left.Store(int64(n))
 }
 
+// DieWhen lets the process die ahead of the first request for which when reports true.
+func (p *Process) DieWhen(when func(*http.Request) bool) { p.when.Store(&when) }
+
 // Dead reports whether the process is dead.
 func (p *Process) Dead() bool { return p.dead.Load() }
 
 // Do is that of [policy.Transporter].
 func (p *Process) Do(r *http.Request) (*http.Response, error) {
 	if p.dead.Load() {
+		return nil, ErrDead
+	}
+	if when := p.when.Load(); when != nil && (*when)(r) {
+		p.dead.Store(true)
 		return nil, ErrDead
 	}
 	if p.left.Load() > 0 && p.left.Add(-1) <= 0 {

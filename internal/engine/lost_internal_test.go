@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/ledger"
+)
+
+func TestLost(t *testing.T) {
+	const step, process = "s", "p"
+	early, late := time.Unix(100, 0), time.Unix(105, 0)
+	at := func(age time.Duration, sends int, waits bool, beats ...ledger.Beat) look {
+		p := ledger.Pending{Step: ledger.Step{ID: step}, Age: age, Sends: sends}
+		return newLook(map[string]ledger.Pending{step: p}, beats, map[string]bool{ScanPrefix: waits})
+	}
+	holds := func(when time.Time) ledger.Beat {
+		return ledger.Beat{Process: process, Steps: []string{step}, At: when}
+	}
+	idle := func(when time.Time) ledger.Beat { return ledger.Beat{Process: process, At: when} }
+	const old = 10 * time.Minute
+	for _, tt := range []struct {
+		name          string
+		before, after look
+		want          bool
+	}{
+		{"no message and nobody has it", at(old, 0, false), at(old+lookTime, 0, false), true},
+		{"a message waits, at first", at(old, 0, true), at(old+lookTime, 0, false), false},
+		{"a message waits, at last", at(old, 0, false), at(old+lookTime, 0, true), false},
+		{"messages wait for long", at(13*time.Minute, 0, true), at(13*time.Minute+lookTime, 0, true), true},
+		{"messages wait for long, and someone has it", at(13*time.Minute, 0, true, holds(early)), at(13*time.Minute+lookTime, 0, true, holds(late)), false},
+		{"messages wait for long after a second message", at(13*time.Minute, 1, true), at(13*time.Minute+lookTime, 1, true), false},
+		{"a living process has it", at(old, 0, false, holds(early)), at(old+lookTime, 0, false, holds(late)), false},
+		{"begun since the first look", at(old, 0, false, idle(early)), at(old+lookTime, 0, false, holds(late)), false},
+		{"a new process has it", at(old, 0, false), at(old+lookTime, 0, false, holds(late)), false},
+		{"the process that had it is dead", at(old, 0, false, holds(early)), at(old+lookTime, 0, false, holds(early)), true},
+		{"the process that had it lives on without it", at(old, 0, false, holds(early)), at(old+lookTime, 0, false, idle(late)), true},
+		{"its message is being sent", at(time.Second, 0, false), at(time.Second+lookTime, 0, false), false},
+		{"sent again or begun in between", at(old, 0, false), at(time.Second, 1, false), false},
+		{"just sent again", at(15*time.Second, 1, false), at(25*time.Second, 1, false), false},
+		{"sent again half a minute ago", at(25*time.Second, 1, false), at(35*time.Second, 1, false), true},
+		{"sent again for the third time", at(time.Minute, 3, false), at(time.Minute+lookTime, 3, false), false},
+		{"sent again many times", at(15*time.Minute, 40, false), at(16*time.Minute, 40, false), true},
+		{"committed in between", at(old, 0, false), newLook(nil, nil, nil), false},
+	} {
+		if got := lost(tt.before, tt.after, step, ScanPrefix); got != tt.want {
+			t.Errorf("%s: lost is %v", tt.name, got)
+		}
+	}
+}
+
+// TestHeart: a process says what it has in hand within half of lookTime, in spite of
+// failures, a while longer what it failed at, and nothing when it has nothing.
+func TestHeart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said [][]string
+		fail := 0
+		h := newHeart(func(_ context.Context, _ string, steps []string) error {
+			if fail > 0 {
+				fail--
+				return errors.New("busy")
+			}
+			said = append(said, steps)
+			return nil
+		})
+		log := zerolog.Nop()
+		expect := func(what string, after time.Duration, want ...[]string) {
+			t.Helper()
+			time.Sleep(after)
+			if !slices.EqualFunc(said, want, slices.Equal[[]string]) {
+				t.Errorf("%s: it said %v, want %v", what, said, want)
+			}
+			said = nil
+		}
+		h.take(&log, "a")
+		h.release("a", false)
+		expect("a short step", time.Minute)
+		h.take(&log, "a")
+		h.take(&log, "b")
+		h.take(&log, "b") // twice, by two deliveries
+		h.release("b", false)
+		expect("two steps", beatTime+time.Second, []string{"a", "b"})
+		fail = 3
+		expect("failures", lookTime-time.Second, []string{"a", "b"})
+		h.release("b", false)
+		h.release("a", true)
+		expect("a failed step", 12*time.Second, []string{"a"}, []string{"a"})
+		time.Sleep(time.Minute)
+		said = nil
+		expect("nothing", time.Hour)
+	})
+}
+
+// TestHintsOfSeveralScans: the hints of a scan are kept while others run.
+func TestHintsOfSeveralScans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &Engine{scans: map[string]cachedScan{}}
+		e.remember("a", &running{})
+		for range 10 {
+			time.Sleep(2 * scanCacheTime)
+			e.remember("b", &running{})
+		}
+		if _, ok := e.scans["a"]; !ok {
+			t.Error("the hints of one scan are dropped as soon as another runs")
+		}
+		time.Sleep(time.Hour)
+		e.remember("b", &running{})
+		if _, ok := e.scans["a"]; ok {
+			t.Error("the hints of a scan that is long gone are kept")
+		}
+	})
+}
