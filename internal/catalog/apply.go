@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
@@ -18,14 +19,14 @@ import (
 // carryOut applies an entry that was just committed. What remains to be done to the
 // log is left to the background.
 func (c *Catalog) carryOut(ctx context.Context, e entry) error {
-	err := c.apply(ctx, e, e.Writes)
+	sure, err := c.apply(ctx, e, e.Writes)
 	if errors.As(err, new(*collision)) {
 		return c.redo(ctx, e) // perhaps we are late, and the key's new owner is right
 	}
 	if err != nil {
 		return &problem.Error{Kind: problem.Busy, Detail: "the write is recorded and will be completed, but is not yet seen under every key; sending it again does no harm", Err: err}
 	}
-	c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, e) })
+	c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, e, sure) })
 	return nil
 }
 
@@ -83,21 +84,31 @@ func (c *Catalog) redo(ctx context.Context, e entry) error {
 	if err != nil {
 		return err
 	}
-	err = c.apply(ctx, e, writes)
+	_, err = c.apply(ctx, e, writes)
 	if errors.As(err, new(*collision)) && e.Kind == wal.Insert {
 		return c.withdraw(ctx, e, err)
 	}
 	if err != nil {
 		return err
 	}
-	return c.finish(ctx, e)
+	return c.finish(ctx, e, true) // what is in doubt, current has noted
 }
 
-// current returns the writes of an entry that are the newest of their identities.
-// cleared are those of identities that are gone, and that the log has forgotten.
+// current returns the writes of an entry that are the newest of their identities, for
+// another than the entry's writer to carry them out: their heads then say that this may
+// be on its way. cleared are those of identities that are gone, and that the log has
+// forgotten.
 func (c *Catalog) current(ctx context.Context, e entry) (writes, cleared []wal.Write, err error) {
 	for _, w := range e.Writes {
 		h, err := c.readHead(ctx, w.First, w.Identity)
+		for err == nil && h != nil && h.Entry == e.id && h.Sure {
+			if err = c.Log.Write(ctx, doubt(e.shard, w, h.etag)); err == nil {
+				break
+			}
+			if overtaken(err) {
+				h, err = c.readHead(ctx, w.First, w.Identity)
+			}
+		}
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -111,8 +122,9 @@ func (c *Catalog) current(ctx context.Context, e entry) (writes, cleared []wal.W
 }
 
 // finish moves an applied entry to the changes. Rows that say "gone" are noted for
-// being cleared away.
-func (c *Catalog) finish(ctx context.Context, e entry) error {
+// being cleared away. Unless it is sure that none of the requests that applied it can be
+// carried out again, the heads say so.
+func (c *Catalog) finish(ctx context.Context, e entry, sure bool) error {
 	ops := []storage.Op{
 		deletion(e),
 	}
@@ -120,7 +132,15 @@ func (c *Catalog) finish(ctx context.Context, e entry) error {
 		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: entryRow(changePrefix, e)})
 	}
 	if gone := goneOf(e.Writes); len(gone) > 0 {
-		ops = append(ops, c.clearLater(e, storage.StringProperty("Writes", encode(gone))))
+		what := storage.StringProperty("Writes", encode(gone))
+		ops = append(ops, c.clearLater(e, what), storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+			Key: key.Key{Partition: e.shard, Row: gonePrefix + e.id}, Properties: []storage.Property{what},
+		}})
+	}
+	if !sure {
+		for _, w := range e.Writes {
+			ops = append(ops, doubt(e.shard, w, "*"))
+		}
 	}
 	err := c.Log.Write(ctx, ops...)
 	if storage.Conflict(err) { // the change is there, so this is an entry that was set back
@@ -145,8 +165,10 @@ func (c *Catalog) clearLater(e entry, what storage.Property) storage.Op {
 }
 
 // apply writes the index rows of an entry's writes, all partitions at once. It
-// writes what it can; the error is one of those that kept it from the rest.
-func (c *Catalog) apply(ctx context.Context, e entry, writes []wal.Write) error {
+// writes what it can; the error is one of those that kept it from the rest. sure
+// reports that every request was answered at the first try, so that none can be carried
+// out later.
+func (c *Catalog) apply(ctx context.Context, e entry, writes []wal.Write) (sure bool, err error) {
 	partitions := map[string][]wal.Write{}
 	for _, w := range writes {
 		for _, p := range w.Partitions {
@@ -161,20 +183,23 @@ func (c *Catalog) apply(ctx context.Context, e entry, writes []wal.Write) error 
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
 	var g task.Group
+	var repeated atomic.Bool
 	for p, writes := range partitions {
 		g.Go(func() error {
-			if err := c.applyTo(ctx, p, writes, e.record); err != nil {
+			if err := c.applyTo(ctx, p, writes, e.record, &repeated); err != nil {
 				return fmt.Errorf("catalog %s, index partition %q: %w", c.Name, p, err)
 			}
 			return nil
 		})
 	}
-	return g.Wait()
+	err = g.Wait()
+	return !repeated.Load(), err
 }
 
 // applyTo writes the rows of one partition in one transaction, so that a page never
-// shows a record twice or not at all while it moves.
-func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Write, r record.Record) error {
+// shows a record twice or not at all while it moves. repeated is set if the transaction
+// was sent more than once.
+func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Write, r record.Record, repeated *atomic.Bool) error {
 	slots := make([]slot, len(writes))
 	read := func(i int) error {
 		row, found, err := c.Index.Get(ctx, key.Key{Partition: partition, Row: writes[i].Row})
@@ -208,7 +233,11 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 		if len(ops) == 0 {
 			return nil
 		}
-		err := c.Index.Write(ctx, ops...)
+		var tries storage.Counter
+		err := c.Index.Write(tries.In(ctx), ops...)
+		if tries.Requests() > 1 {
+			repeated.Store(true)
+		}
 		if err == nil || !overtaken(err) {
 			return err
 		}

@@ -51,9 +51,15 @@ func TestTransactions(t *testing.T) {
 				time.Sleep(time.Minute)
 				return c.Maintain(t.Context())
 			}},
-			// For each of three times that a record went: its head, a read and a
-			// deletion in each of three partitions, and a transaction in the log.
-			{"Maintain, a day later", 3*shards + 1 + 3*8, func() error {
+			// For each of three times that a record went: its head, and a read and a deletion
+			// in each of three partitions. For each of two shards: its entries, and a
+			// transaction in the log.
+			{"Maintain, minutes later", 3*shards + 1 + 3*7 + 2*2, func() error {
+				time.Sleep(2 * time.Minute)
+				return c.Maintain(t.Context())
+			}},
+			// For each its head, a read in each of three partitions, and a transaction.
+			{"Maintain, a day later", 3*shards + 1 + 3*5, func() error {
 				time.Sleep(25 * time.Hour)
 				return c.Maintain(t.Context())
 			}},

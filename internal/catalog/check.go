@@ -236,7 +236,15 @@ func (k *checker) mend(ctx context.Context, h *head, x copyOf, r record.Record) 
 		what = "the index row differs from the record's others"
 		op.Kind, op.IfMatch = storage.Replace, x.slot.etag
 	}
-	return k.repairing(x.at, what, func() error { return k.Index.Write(ctx, op) })
+	return k.repairing(x.at, what, func() error {
+		if op.Kind == storage.Insert && h.Sure { // an insertion depends on no row, and may come late
+			if err := k.Log.Write(ctx, doubt(shardOf(h.First), h.Write, h.etag)); err != nil {
+				return err
+			}
+			h.Sure = false
+		}
+		return k.Index.Write(ctx, op)
+	})
 }
 
 // errRaced means that a repair was overtaken by a writer, and nothing was done.

@@ -24,7 +24,7 @@ type change struct {
 func (c *Catalog) commit(ctx context.Context, e entry, changes []change, more ...storage.Op) (raced bool, err error) {
 	ops := []storage.Op{{Kind: storage.Insert, Entity: entryRow(entryPrefix, e)}}
 	for _, ch := range changes {
-		op := storage.Op{Kind: storage.Insert, Entity: headRow(e.shard, ch.to, e.id, ch.content)}
+		op := storage.Op{Kind: storage.Insert, Entity: headRow(e.shard, ch.to, e.id, ch.content, ch.from == nil || ch.from.Sure)}
 		if ch.from != nil {
 			op.Kind, op.IfMatch = storage.Replace, ch.from.etag
 		}

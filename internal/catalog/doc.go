@@ -12,13 +12,15 @@
 //	tsw_version   which write of that identity the row holds (package wal)
 //	tsw_gone      true in a row that only says that the record is gone
 //	tsw_first     in such a row, hash of the first index key's value
+//	tsw_line      in a row of a record that has moved, its first identity and that one's last version
 //
 // Beside it stands the log's table. It has a partition for each of 16 shards, by the
 // value of the first index key, which a record keeps for life:
 //
 //	RowKey               row
-//	h|FIRST|IDENTITY     head of an identity: Entry, Content (hash), and its newest Write
+//	h|FIRST|IDENTITY     head of an identity: Entry, Content (hash), its newest Write, and Sure
 //	e|ENTRY              an entry whose index rows may not all be written: Kind, Writes, and the record
+//	g|ENTRY              an applied entry that left rows which say "gone": Writes
 //	c|ENTRY              a change: an entry that was applied
 //	i|HASH               a used Idempotency-Key: Entry, Content
 //	t|TICKS|ENTRY        rows to clear away after TICKS
@@ -44,7 +46,14 @@
 // version, so it doesn't matter how often, in which order and by how many processes
 // entries are applied.
 //
-// Rows that say "gone" are cleared away a day later, and the head with them. A writer
-// gives up within minutes, so nothing older can be on its way by then. The next life of
-// the identity has greater versions than the last: they start with the time.
+// # The end of an identity
+//
+// Rows that say "gone" stop writes that are older and still under way: those of a frozen
+// process, and requests that the service carries out after their sender has repeated them.
+// They go within minutes if there can't be any, which no clock can tell, but the log can:
+// each entry's writer deletes the entry when its rows are written, and says in the head
+// if a request had to be repeated; anyone else says so in the head before carrying out
+// an entry. So if no entry of the identity is left and its head is Sure, nothing is on
+// its way. Otherwise the rows stay for a day. The head stays for a day in any case, and so
+// the next life of the identity has greater versions than the last, and later changes.
 package catalog

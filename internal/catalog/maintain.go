@@ -2,23 +2,21 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog/wal"
-	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
-	"tablesweep/internal/ticks"
 )
 
 const (
@@ -48,7 +46,7 @@ func (c *Catalog) Maintain(ctx context.Context) error {
 	}
 	err := c.eachShard(func(shard string) error {
 		_, err := c.recoverShard(ctx, shard, inFlight, false)
-		return errors.Join(err, c.clear(ctx, shard))
+		return errors.Join(err, c.clearDue(ctx, shard))
 	})
 	_, trimErr := c.changes(shardNames()...).Trim(ctx, c.Now().Add(-c.KeepChanges))
 	return errors.Join(err, trimErr)
@@ -103,12 +101,22 @@ func prefixQuery(partition, prefix string) storage.Query {
 
 // recoverShard applies the shard's entries that are older than minAge. One that
 // the service refuses for good is parked, and then left alone unless parked ones are
-// to be tried again.
+// to be tried again. It also deletes rows that say "gone" and are needed no more.
 func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Duration, again bool) (Recovered, error) {
 	var r Recovered
 	var errs error
-	err := c.Log.All(ctx, prefixQuery(shard, entryPrefix), func(p storage.Page) error {
+	// Directly behind the entries stands what clearGone wants.
+	q := prefixQuery(shard, entryPrefix)
+	q.Range.High = prefixQuery(shard, gonePrefix).Range.High
+	err := c.Log.All(ctx, q, func(p storage.Page) error {
+		var notes []storage.Entity
 		for _, row := range p.Entities {
+			if strings.HasPrefix(row.Key.Row, gonePrefix) {
+				if p.Date.Sub(row.Timestamp) >= goneAfter {
+					notes = append(notes, row)
+				}
+				continue
+			}
 			if parked := row.Get(parkedColumn) != ""; parked && !again {
 				r.Parked++
 				continue
@@ -138,7 +146,7 @@ func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Du
 				errs = errors.Join(errs, err)
 			}
 		}
-		return nil
+		return c.clearGone(ctx, shard, notes)
 	})
 	return r, errors.Join(errs, err)
 }
@@ -185,10 +193,10 @@ func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (in
 			err = c.Log.Write(ctx, c.clearLater(e, storage.StringProperty("Writes", encode(gone))))
 		}
 		if err == nil {
-			err = c.apply(ctx, e, writes)
+			_, err = c.apply(ctx, e, writes)
 		}
 		for _, w := range cleared {
-			err = errors.Join(err, c.clearIndexRows(ctx, w))
+			err = errors.Join(err, c.clearForgotten(ctx, w))
 		}
 		if err != nil {
 			return n, err
@@ -196,79 +204,4 @@ func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (in
 		n++
 	}
 	return n, nil
-}
-
-// clear removes what was noted for being cleared away and is due.
-func (c *Catalog) clear(ctx context.Context, shard string) error {
-	due := prefixQuery(shard, clearPrefix)
-	due.Range.Low = &scan.Bound{Key: clearPrefix + ticks.Inverted(c.Now())} // what is due later stands ahead
-	return c.Log.All(ctx, due, func(p storage.Page) error {
-		var g task.Group
-		g.SetLimit(parallel)
-		for _, row := range p.Entities {
-			if p.Date.Sub(row.Timestamp) < clearAfter-time.Minute {
-				continue // our clock, or that of the writer, is wrong
-			}
-			g.Go(func() error {
-				if err := c.clearRow(ctx, row); !overtaken(err) {
-					return err
-				}
-				return nil
-			})
-		}
-		return g.Wait()
-	})
-}
-
-func (c *Catalog) clearRow(ctx context.Context, note storage.Entity) error {
-	ops := []storage.Op{{Kind: storage.Delete, Entity: storage.Entity{Key: note.Key}}}
-	if row := note.Get("Row"); row != "" {
-		err := c.Log.Write(ctx, append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: note.Key.Partition, Row: row}}})...)
-		if overtaken(err) { // the row is gone, or both are
-			err = c.Log.Write(ctx, ops...)
-		}
-		return err
-	}
-	var writes []wal.Write
-	if err := json.Unmarshal([]byte(note.Get("Writes")), &writes); err != nil {
-		return fmt.Errorf("catalog %s: row %s of the log: %w", c.Name, note.Key.Row, err)
-	}
-	for _, w := range writes {
-		h, err := c.readHead(ctx, w.First, w.Identity)
-		if err != nil {
-			return err
-		}
-		if h != nil && h.Version != w.Version {
-			continue // a newer write has its own rows and notes
-		}
-		if err := c.clearIndexRows(ctx, w); err != nil {
-			return err
-		}
-		if h == nil {
-			continue
-		}
-		// Last, since the head is what tells who redoes an older write that it is over.
-		ops = append(ops, storage.Op{Kind: storage.Delete, IfMatch: h.etag, Entity: storage.Entity{Key: headKey(note.Key.Partition, w.First, w.Identity)}})
-	}
-	return c.Log.Write(ctx, ops...)
-}
-
-// clearIndexRows deletes what the write, after which an identity is gone, and earlier
-// ones have left in the index.
-func (c *Catalog) clearIndexRows(ctx context.Context, w wal.Write) error {
-	for _, partition := range w.Partitions {
-		k := key.Key{Partition: partition, Row: w.Row}
-		row, found, err := c.Index.Get(ctx, k)
-		if err != nil {
-			return err
-		}
-		if s := c.slotOf(row); !found || s.Identity != w.Identity || s.Version > w.Version {
-			continue
-		}
-		err = c.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Entity: storage.Entity{Key: k}})
-		if err != nil && !overtaken(err) {
-			return err
-		}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,29 +23,52 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// gate is a transport that can hold requests back before they are sent.
+// gate is a transport that can hold requests back before they are sent, or their answers.
 type gate struct {
-	next policy.Transporter
-	mu   sync.Mutex
-	hold func(what string) chan struct{} // nil: let through
+	next  policy.Transporter
+	after bool // hold answers
+	mu    sync.Mutex
+	hold  func(what string) chan struct{} // nil: let through
 }
 
-func (g *gate) Do(r *http.Request) (*http.Response, error) {
+// describe returns what tells a request from others: method, address and body.
+func describe(r *http.Request) string {
 	var body []byte
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
 	q, _ := url.QueryUnescape(r.URL.RawQuery)
-	what := r.Method + " " + r.URL.Path + "?" + q + "\n" + string(body)
+	return r.Method + " " + r.URL.Path + "?" + q + "\n" + string(body)
+}
+
+func containsAll(what string, texts []string) bool {
+	for _, t := range texts {
+		if !strings.Contains(what, t) {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *gate) Do(r *http.Request) (*http.Response, error) {
+	what := describe(r)
 	g.mu.Lock()
 	var wait chan struct{}
 	if g.hold != nil {
 		wait = g.hold(what)
 	}
 	g.mu.Unlock()
+	if wait != nil && g.after {
+		resp, err := g.next.Do(r)
+		<-wait
+		return resp, err
+	}
 	if wait != nil {
 		<-wait
+		// It had left when its time was over.
+		r = r.WithContext(context.WithoutCancel(r.Context()))
 	}
 	return g.next.Do(r)
 }
@@ -55,13 +79,8 @@ func holdOnce(texts ...string) (hold func(string) chan struct{}, reached, releas
 	reached, release = make(chan struct{}), make(chan struct{})
 	done := false
 	return func(what string) chan struct{} {
-		if done {
+		if done || !containsAll(what, texts) {
 			return nil
-		}
-		for _, t := range texts {
-			if !strings.Contains(what, t) {
-				return nil
-			}
 		}
 		done = true
 		close(reached)

@@ -3,6 +3,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,6 +26,7 @@ const (
 	changePrefix = "c|"
 	oncePrefix   = "i|"
 	clearPrefix  = "t|"
+	gonePrefix   = "g|" // directly behind the entries
 )
 
 // Columns that rows have beside a record's fields.
@@ -109,8 +111,9 @@ func headKey(shard, first, identity string) key.Key {
 }
 
 // headRow returns the row of an identity's head after a write.
-func headRow(shard string, w wal.Write, entry, content string) storage.Entity {
+func headRow(shard string, w wal.Write, entry, content string, sure bool) storage.Entity {
 	return storage.Entity{Key: headKey(shard, w.First, w.Identity), Properties: []storage.Property{
+		sureProperty(sure),
 		storage.Int64Property("Format", format),
 		storage.StringProperty("Write", encode(w)),
 		storage.StringProperty("Entry", entry),
@@ -118,8 +121,20 @@ func headRow(shard string, w wal.Write, entry, content string) storage.Entity {
 	}}
 }
 
+// sureProperty says what [wal.Head.Sure] does. A head without it, such as one that an
+// older program has changed, isn't sure.
+func sureProperty(sure bool) storage.Property {
+	return storage.Property{Name: "Sure", Type: storage.Boolean, Value: strconv.AppendBool(nil, sure)}
+}
+
+// doubt is the operation by which a head is sure no more. The ETag is "*" for a head in
+// whatever state.
+func doubt(shard string, w wal.Write, etag string) storage.Op {
+	return storage.Op{Kind: storage.Merge, IfMatch: etag, Entity: storage.Entity{Key: headKey(shard, w.First, w.Identity), Properties: []storage.Property{sureProperty(false)}}}
+}
+
 func headOf(e storage.Entity) (*head, error) {
-	h := &head{etag: e.ETag, Head: wal.Head{Entry: e.Get("Entry"), Content: e.Get("Content")}}
+	h := &head{etag: e.ETag, Head: wal.Head{Entry: e.Get("Entry"), Content: e.Get("Content"), Sure: e.Get("Sure") == "true"}}
 	err := errors.Join(checkFormat(e.Int("Format")), json.Unmarshal([]byte(e.Get("Write")), &h.Write))
 	if err == nil {
 		h.Time, err = logtail.KeyTime(h.Entry)

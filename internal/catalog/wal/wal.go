@@ -66,6 +66,10 @@ type Head struct {
 	Entry   string    // the entry's id
 	Time    time.Time // the entry's time
 	Content string    // hash of the record; "" if it is gone
+	// Sure says that no request to write a row of the identity can be carried out any
+	// more, save those for entries in the log: each entry was carried out by its own
+	// writer alone, and each of its requests was answered at the first try.
+	Sure bool
 }
 
 // Verdict is what may be done about an operation.
@@ -146,6 +150,32 @@ func next(head *Head, w Write, now time.Time) Write {
 		w.Version = now.UnixNano() / int64(Tick)
 	}
 	return w
+}
+
+// Clearing is what may be done about the rows that say that an identity is gone.
+type Clearing int
+
+// What may be done.
+const (
+	Clear  Clearing = iota // delete them
+	Wait                   // an entry of the identity is in the log: ask again when it is not
+	Retain                 // for a day, since something older may still be on its way
+	Over                   // a newer write has its own
+)
+
+// Settle decides whether the rows that the write has left are still needed: they stop
+// older writes that are under way. The rows must have been read before the head, and the
+// head before the log's entries, of which pending says whether any has the identity.
+func Settle(h *Head, w Write, pending bool) Clearing {
+	switch {
+	case h == nil || h.Version != w.Version:
+		return Over
+	case pending:
+		return Wait
+	case !h.Sure:
+		return Retain
+	}
+	return Clear
 }
 
 // Standing is the place of an index row in its record's line of writes.

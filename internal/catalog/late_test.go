@@ -1,0 +1,283 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+// minutes is how long rows that say "gone" stay that no writer can need any more.
+const minutes = 3 * time.Minute
+
+// pass lets time go by, with Maintain each minute.
+func (w *world) pass(c *catalog.Catalog, d time.Duration) {
+	w.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(time.Minute)
+		if err := c.Maintain(w.Context()); err != nil {
+			w.Errorf("Maintain: %v", err)
+		}
+	}
+}
+
+// gone returns how many index rows say that a record is gone.
+func (w *world) gone() (n int) {
+	w.Helper()
+	for _, row := range w.rows("People", "") {
+		if row.Get("tsw_gone") != "" {
+			n++
+		}
+	}
+	return n
+}
+
+const latecomer = `{"eid":"1","lastname":"x","npi":"7"}`
+
+// wantGone checks that no index finds the record of the tests.
+func (w *world) wantGone(c *catalog.Catalog) {
+	w.Helper()
+	w.wantFound(c, by("eid", "1"))
+	w.wantFound(c, by("npi", "7"))
+	w.check(c)
+}
+
+// TestGoneRowsGoWithinMinutes with clocks that are ten minutes off, in either direction. The
+// identity's next life, by a writer whose clock is late, is seen as the later one.
+func TestGoneRowsGoWithinMinutes(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+			w.catalog()
+			off := func(d time.Duration) *catalog.Catalog {
+				return w.on(w.account, func() time.Time { return time.Now().Add(d) })
+			}
+			writer, other := off(skew), off(-skew)
+			r := rec(t, latecomer)
+			if _, err := writer.Insert(t.Context(), r, ""); err != nil {
+				t.Fatal(err)
+			}
+			writer.Close()
+			if n, err := writer.Delete(t.Context(), by("npi", "7"), always); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			writer.Close()
+			w.pass(other, minutes)
+			if n := w.gone(); n > 0 {
+				t.Errorf("%d rows say that the record is gone", n)
+			}
+			if done, err := other.Insert(t.Context(), r, ""); done.Outcome != catalog.Created || err != nil {
+				t.Error(done, err)
+			}
+			other.Close()
+			w.wantFound(other, by("npi", "7"), r)
+			changes, _, err := other.Changes(t.Context(), 10, "")
+			var kinds []string
+			for _, ch := range changes {
+				kinds = append(kinds, string(ch.Kind))
+			}
+			if got := strings.Join(kinds, " "); err != nil || got != "insert delete insert" {
+				t.Errorf("changes, the newest first: %s, %v", got, err)
+			}
+			w.check(other)
+		})
+	}
+}
+
+// TestFrozenWriter freezes a writer: for an hour when its insertion is committed, or as
+// long as the service takes a signed request when that is to write an index row. Meanwhile
+// the insertion is completed by others, or stays in the log; the record is deleted, and
+// Maintain does its work.
+func TestFrozenWriter(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		at            []string
+		after, parked bool
+		frozen        time.Duration
+	}{
+		{[]string{"/PeopleWAL HTTP", "e|"}, true, false, time.Hour},
+		{[]string{"/People HTTP", "3_npi7"}, false, false, 12 * time.Minute},
+		{[]string{"/People HTTP", "3_npi7"}, false, true, 12 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+			c := w.catalog()
+			hold, reached, release := holdOnce(tt.at...)
+			g := &gate{next: w.emulator.Transport(), hold: hold, after: tt.after}
+			writer := w.on(emulatortest.Open(t, w.emulator, g), nil)
+			var waking sync.WaitGroup
+			waking.Go(func() {
+				_, _ = writer.Insert(t.Context(), rec(t, latecomer), "")
+				writer.Close()
+			})
+			<-reached
+			synctest.Wait() // the other row is there
+			if tt.parked {
+				row := w.rows("PeopleWAL", "e|")[0]
+				w.write("PeopleWAL", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("tsw_parked", "the service has its reasons")}}})
+			} else {
+				w.pass(c, time.Minute)
+				w.wantFound(c, by("npi", "7"), rec(t, latecomer))
+			}
+			if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			c.Close()
+			w.pass(c, tt.frozen)
+			close(release)
+			waking.Wait()
+			w.wantFound(c, by("npi", "7"))
+			w.wantFound(c, by("eid", "1"))
+			if tt.parked {
+				if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(25 * time.Hour)
+			w.maintain(c)
+			w.wantGone(c)
+			if n := w.gone(); n > 0 {
+				t.Errorf("%d rows are left", n)
+			}
+		})
+	}
+}
+
+// late is a transport that carries out one request when told to, after its sender has
+// been told that the connection broke.
+type late struct {
+	next  policy.Transporter
+	mu    sync.Mutex
+	texts []string
+	held  chan func() // gets what carries the request out
+}
+
+func (l *late) Do(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if what := describe(r); l.texts != nil && containsAll(what, l.texts) {
+		l.texts = nil
+		again := r.Clone(context.WithoutCancel(r.Context()))
+		again.Body, _ = r.GetBody()
+		l.held <- func() {
+			if resp, err := l.next.Do(again); err == nil {
+				resp.Body.Close()
+			}
+		}
+		return nil, errors.New("connection reset by peer")
+	}
+	return l.next.Do(r)
+}
+
+// TestLateRequest carries out requests long after their sender has repeated them, and
+// after the record was deleted.
+func TestLateRequest(t *testing.T) {
+	t.Parallel()
+	for _, texts := range [][]string{{"/People HTTP", "3_npi7"}, {"/PeopleWAL HTTP", "e|"}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+			c := w.catalog()
+			l := &late{next: w.emulator.Transport(), texts: texts, held: make(chan func(), 1)}
+			writer := w.on(emulatortest.Open(t, w.emulator, l), nil)
+			if done, err := writer.Insert(t.Context(), rec(t, latecomer), ""); done.Outcome != catalog.Created || err != nil {
+				t.Fatal(done, err)
+			}
+			writer.Close()
+			carryOut := <-l.held
+			if n, err := c.Delete(t.Context(), by("npi", "7"), always); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			c.Close()
+			w.pass(c, 10*time.Minute)
+			carryOut()
+			w.pass(c, 2*time.Minute)
+			w.wantGone(c)
+		})
+	}
+}
+
+// TestFrozenMaintenance freezes Maintain before it deletes a row that says "gone". When it
+// goes on, the row is that of the identity's next life, or says that this one is gone, too.
+func TestFrozenMaintenance(t *testing.T) {
+	t.Parallel()
+	for _, deleted := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+			c := w.catalog()
+			r := rec(t, latecomer)
+			life := func() {
+				if _, err := c.Insert(t.Context(), r, ""); err != nil {
+					t.Fatal(err)
+				}
+				c.Close()
+			}
+			end := func() {
+				if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+				c.Close()
+			}
+			life()
+			end()
+			time.Sleep(2 * time.Minute)
+			hold, reached, release := holdOnce("DELETE", "/People(", "3_npi7")
+			frozen := w.gated(hold, nil)
+			var g sync.WaitGroup
+			g.Go(func() { _ = frozen.Maintain(t.Context()) })
+			<-reached
+			life()
+			want := []record.Record{r}
+			if deleted {
+				end()
+				want = nil
+			}
+			before := w.gone()
+			close(release)
+			g.Wait()
+			w.wantFound(c, by("npi", "7"), want...)
+			if n := w.gone(); n != before {
+				t.Errorf("%d rows say that the record is gone, %d did", n, before)
+			}
+			w.pass(c, minutes)
+			w.wantFound(c, by("npi", "7"), want...)
+			w.check(c)
+		})
+	}
+}
+
+// TestRepeatedDeletion costs a query of the index, and one of each shard's entries.
+func TestRepeatedDeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "id,city", "id")
+	c := w.catalog()
+	var all []map[string]any
+	for i := range 200 {
+		all = append(all, map[string]any{"id": i, "city": "Bern"})
+	}
+	w.insertAll(c, all...)
+	if n, err := c.Delete(t.Context(), by("city", "Bern"), always); n != 200 || err != nil {
+		t.Fatal(n, err)
+	}
+	c.Close()
+	w.emulator.ResetCounts()
+	if n, err := c.Delete(t.Context(), by("city", "Bern"), always); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	c.Close()
+	if n := w.emulator.Counts().TableTransactions(); n > 1+shards {
+		t.Errorf("%d requests", n)
+	}
+}
