@@ -111,7 +111,7 @@ func TestReadsCheckTheSchema(t *testing.T) {
 		moved := make(chan struct{})
 		go func() {
 			defer close(moved)
-			w.repair(c)
+			w.migrate(c)
 		}()
 		// Until the change is done, reads answer what is right, or that they can't.
 		for done := false; !done; {
