@@ -84,7 +84,7 @@ func TestGoneRowsGoWithinMinutes(t *testing.T) {
 			}
 			other.Close()
 			w.wantFound(other, by("npi", "7"), r)
-			changes, _, err := other.Changes(t.Context(), 10, "")
+			changes, _, err := other.Changes(t.Context(), 10, "", time.Time{})
 			var kinds []string
 			for _, ch := range changes {
 				kinds = append(kinds, string(ch.Kind))
