@@ -215,9 +215,20 @@ func (f *tableFlags) open() (*storage.Account, *storage.Table, error) {
 // multiple of that before it is cleared.
 const memoryLimit = 112 << 20
 
-// limitMemory sets the limit, unless the environment does.
-func limitMemory() {
+// listWeight is how many bytes of memory a byte of a list of rows takes, at most.
+const listWeight = 16
+
+// limitMemory sets the limit, unless the environment does. The files that lists name
+// are kept in memory besides: below the limit alone, the collector would never rest.
+// Missing ones don't count.
+func limitMemory(lists ...string) {
+	limit := int64(memoryLimit)
+	for _, path := range lists {
+		if info, err := os.Stat(path); err == nil {
+			limit += listWeight * info.Size()
+		}
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
+		debug.SetMemoryLimit(limit)
 	}
 }

@@ -142,7 +142,7 @@ type job struct {
 // start prepares the job. tables are those it is about: a checkpoint is good for
 // them alone.
 func (j *jobFlags) start(c *cobra.Command, workers int, tables ...*storage.Table) (*job, error) {
-	limitMemory()
+	limitMemory(j.rows, j.resume)
 	meter, err := j.meter(c)
 	if err != nil {
 		return nil, err

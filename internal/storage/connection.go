@@ -167,17 +167,20 @@ const accountNameForm = "the account's name alone, letters, digits and hyphens"
 // may be printed, since a query may be a SAS.
 func isEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
-	return err == nil && u.Host != "" && u.User == nil && !strings.ContainsAny(endpoint, "?#")
+	return err == nil && u.Host != "" && u.User == nil && !strings.ContainsAny(endpoint, "?#") && !strings.ContainsAny(u.Path, "?=")
 }
 
 // parseEndpoint reads the URL of a table or queue endpoint.
 func parseEndpoint(s string) (Connection, error) {
 	u, err := url.Parse(s)
-	if err != nil || u.Host == "" || u.User != nil {
+	if err != nil {
 		return Connection{}, fmt.Errorf("the connection is not a valid URL; %s", connectionForms)
 	}
 	sas := u.RawQuery
-	u.RawQuery, u.Fragment = "", ""
+	u.RawQuery, u.ForceQuery, u.Fragment = "", false, ""
+	if !isEndpoint(u.String()) {
+		return Connection{}, fmt.Errorf("the connection is not a valid URL; %s", connectionForms)
+	}
 	if u.Scheme != "https" && sas == "" {
 		return Connection{}, fmt.Errorf("a URL means Entra ID, whose tokens travel over https only; for an emulator give its connection string")
 	}

@@ -63,6 +63,8 @@ func TestParseConnectionRefuses(t *testing.T) {
 		{"SAS in the account's name", "AccountName=https://a.table.core.windows.net/?sig=secret;SharedAccessSignature=sig=x", "AccountName must be"},
 		{"SAS with a line break", "AccountName=a;SharedAccessSignature=sv=1&sig=sec\nsecret", "SharedAccessSignature must be one line"},
 		{"SAS URL with a line break", "https://a.table.core.windows.net/?sv=1&sig=sec\nsecret", "not a valid URL"},
+		{"SAS in a URL's path", "https://tables.example.org/%3Fsv=1&sig=secret", "not a valid URL"},
+		{"SAS in an endpoint's path", "AccountName=a;AccountKey=" + key64 + ";TableEndpoint=https://h/%3Fsig=secret", "in SharedAccessSignature"},
 		{"password in a URL", "https://u:secret@a.table.core.windows.net/", "not a valid URL"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
