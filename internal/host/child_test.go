@@ -44,10 +44,11 @@ type call struct {
 	PID               int
 }
 
-// order is what the handler is to do: say something, then exit or answer.
+// order is what the handler is to do: say something, then exit, break off or answer.
 type order struct {
 	Stdout, Stderr string
 	Exit           *int
+	Break          bool // the connection, without an answer
 	Status         int // default 200
 	Header         map[string]string
 	Body           string
@@ -89,6 +90,9 @@ func child() {
 		fmt.Fprint(os.Stderr, o.Stderr)
 		if o.Exit != nil {
 			os.Exit(*o.Exit)
+		}
+		if o.Break {
+			panic(http.ErrAbortHandler)
 		}
 		for name, v := range o.Header {
 			w.Header().Set(name, v)
