@@ -49,7 +49,7 @@ type order struct {
 	Stdout, Stderr string
 	Exit           *int
 	Break          bool // the connection, without an answer
-	Status         int // default 200
+	Status         int  // default 200
 	Header         map[string]string
 	Body           string
 }

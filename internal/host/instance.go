@@ -194,6 +194,13 @@ func (in *instance) current() *process {
 	return in.process
 }
 
+// recycle ends the process that is ready, if there is one, and has another started.
+func (in *instance) recycle() {
+	if p := in.current(); p != nil {
+		p.recycle()
+	}
+}
+
 // outcome is what the host does when a process has ended.
 type outcome int
 

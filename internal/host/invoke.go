@@ -42,7 +42,7 @@ const timeoutGrace = 2 * time.Second
 
 // within calls do with the handler's URL. The function's time runs from here, the
 // wait for a process that is being restarted included; soon after it is over, the process
-// is killed, and every other invocation in it fails, too.
+// that the instance has then is killed, and every other invocation in it fails, too.
 func (v invocation) within(ctx context.Context, do func(ctx context.Context, url string) error) (err error) {
 	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
 	start := time.Now()
@@ -67,7 +67,7 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, url
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && cause == errTimeout {
 		if p != nil {
-			time.AfterFunc(timeoutGrace, p.recycle)
+			time.AfterFunc(timeoutGrace, v.in.recycle)
 		}
 		err = cause
 	}
