@@ -32,7 +32,7 @@ rows are dealt with.
 With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
 or a reboot. --resume FILE goes on without reading again what was done; the other
 flags can be left out then, but for connections that were given as more than the
-name of a setting: the file has no secrets in it.`
+name of a setting: the file has no secrets in it. --failed may name another file.`
 
 // maxListed is how many failed rows are listed where no file takes them.
 const maxListed = 100
