@@ -43,7 +43,7 @@ type catalogFlags struct {
 func catalogCommand() *cobra.Command {
 	c := &cobra.Command{Use: "catalog", Short: "Keep records and find them by any of several identifiers", Long: catalogHelp, Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("say what to do with the catalog: insert, query, patch, delete, changes, recover, check or migrate")
+			return usagef("say what to do with the catalog: insert, query, patch, delete, changes, count, import, export, recover, check or migrate")
 		}}
 	var f catalogFlags
 	flags := c.PersistentFlags()
@@ -54,7 +54,7 @@ func catalogCommand() *cobra.Command {
 	flags.StringVar(&f.rowKey, "row-key", "", "the field that sorts records, such as lastname")
 	flags.StringVar(&f.wal, "wal", "", "the table of the log")
 	c.AddCommand(catalogInsertCommand(&f), catalogQueryCommand(&f), catalogPatchCommand(&f), catalogDeleteCommand(&f), catalogChangesCommand(&f),
-		catalogRecoverCommand(&f), catalogCheckCommand(&f), catalogMigrateCommand(&f))
+		catalogRecoverCommand(&f), catalogCheckCommand(&f), catalogMigrateCommand(&f), catalogImportCommand(&f), catalogExportCommand(&f), catalogCountCommand(&f))
 	return c
 }
 
@@ -148,6 +148,24 @@ func (s *selection) query(args []string) (catalog.Query, error) {
 	}
 	if len(args) == 0 {
 		return q, usagef("say what to find by an index key and its value, such as eid=F314")
+	}
+	return q, nil
+}
+
+// reading reads arguments as query does for a command that changes nothing: all
+// records without any, and of a key with several values, any of them.
+func (s *selection) reading(args []string) (catalog.Query, error) {
+	q := catalog.Query{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || value == "" {
+			return q, usagef("%q: say what to find by an index key and its value, such as eid=F314", arg)
+		}
+		if _, again := q.Keys[key]; again {
+			q.Or[key] = append(q.Or[key], value)
+			continue
+		}
+		q.Keys[key] = value
 	}
 	return q, nil
 }

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/record"
 )
 
-const catalogQueryHelp = `Find records by the value of an index key; with several, all must match. They are
-printed one JSON object a line, sorted by the row key.
+const catalogQueryHelp = `Find records by the value of an index key; with several, all must match; of
+several values of one key, any. They are printed one JSON object a line, sorted by the row key.
 
 If there are more than --top, the cursor that gets the following ones is told on
 stderr. --all gets all of them.
@@ -97,7 +97,10 @@ func catalogQueryCommand(f *catalogFlags) *cobra.Command {
 }
 
 func runCatalogQuery(c *cobra.Command, o catalogQueryOptions, args []string) error {
-	q, err := o.query(args)
+	if len(args) == 0 {
+		return usagef("say what to find by an index key and its value, such as eid=F314; catalog export prints all records")
+	}
+	q, err := o.reading(args)
 	if err != nil {
 		return err
 	}
@@ -152,8 +155,12 @@ func (o *catalogQueryOptions) printAll(ctx context.Context, w io.Writer, cat *ca
 // eachRecord calls fn with every record that the query finds, and its number.
 func eachRecord(ctx context.Context, cat *catalog.Catalog, q catalog.Query, fn func(n int, r record.Record) error) error {
 	q.Top = catalog.MaxTop
+	read := cat.Find
+	if len(q.Keys) == 0 {
+		read = cat.List
+	}
 	for n := 0; ; {
-		found, err := cat.Find(ctx, q)
+		found, err := read(ctx, q)
 		if err != nil {
 			return asUsage(err)
 		}

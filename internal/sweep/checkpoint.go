@@ -260,7 +260,7 @@ func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 		c.file.Close()
 	}
 	var err error
-	if err = replaceFile(c.path, snapshot); err == nil {
+	if err = ReplaceFile(c.path, snapshot); err == nil {
 		c.file, err = os.OpenFile(c.path, os.O_APPEND|os.O_WRONLY, 0)
 	}
 	if err != nil {
@@ -269,9 +269,9 @@ func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 	return nil
 }
 
-// replaceFile writes a file so that its path always names the old text or the new
+// ReplaceFile writes a file so that its path always names the old text or the new
 // one, whole.
-func replaceFile(path string, text []byte) error {
+func ReplaceFile(path string, text []byte) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*") // readable by its owner alone
 	if err != nil {

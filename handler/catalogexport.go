@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/record"
+)
+
+const catalogExportHelp = `Print all records of a catalog, one JSON object a line, in the order of the first index
+key's text; or those with the values of index keys. catalog import takes them as they are.
+
+` + catalogConnectionHelp
+
+func catalogExportCommand(f *catalogFlags) *cobra.Command {
+	var s selection
+	c := &cobra.Command{
+		Use:     "export [KEY=VALUE…]",
+		Short:   "Print all records",
+		Long:    catalogExportHelp,
+		Example: "  handler catalog export > people.jsonl",
+	}
+	s.add(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		q, err := s.reading(args)
+		if err != nil {
+			return err
+		}
+		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+			if err := exists(ctx, cat); err != nil {
+				return err
+			}
+			out := bufio.NewWriter(c.OutOrStdout()) // its errors are told by Flush
+			err := eachRecord(ctx, cat, q, func(_ int, r record.Record) error {
+				out.Write(r.AppendJSON(nil))
+				return out.WriteByte('\n')
+			})
+			return errors.Join(err, out.Flush())
+		})
+	}
+	return c
+}
+
+const catalogCountHelp = `Count the records of a catalog, or those with the values of index keys. Several values of one
+key count together, such as ssn=1 ssn=2; different keys must all match.
+
+` + catalogConnectionHelp
+
+func catalogCountCommand(f *catalogFlags) *cobra.Command {
+	var s selection
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "count [KEY=VALUE…]",
+		Short:   "Count records",
+		Long:    catalogCountHelp,
+		Example: "  handler catalog count\n  handler catalog count eid=F314 eid=F315",
+	}
+	s.add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the number as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		q, err := s.reading(args)
+		if err != nil {
+			return err
+		}
+		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+			if err := exists(ctx, cat); err != nil {
+				return err
+			}
+			total := 0
+			for first := true; first || q.Cursor != ""; first = false {
+				n, cursor, err := cat.Count(ctx, q)
+				if err != nil {
+					return asUsage(err)
+				}
+				total, q.Cursor = total+n, cursor
+			}
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int{"count": total})
+			}
+			_, err := fmt.Fprintln(c.OutOrStdout(), total)
+			return err
+		})
+	}
+	return c
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/storage"
+)
+
+// TestImportIsResumed kills an import at many requests. The next run goes on behind what
+// was noted; in the end each record is there once, and each refused row in the file of those.
+func TestImportIsResumed(t *testing.T) {
+	t.Parallel()
+	schema, err := index.Parse("eid,npi", "lastname")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, refused strings.Builder
+	text.WriteString("eid,npi:Int64,lastname\n")
+	refused.WriteString("eid,npi:Int64,lastname\n")
+	for i := range 35 {
+		row := fmt.Sprintf("%03d,%d,x\n", i, i%4)
+		if i%10 == 3 {
+			row = fmt.Sprintf("%03d,many,\"a, b\"\n", i)
+			refused.WriteString(row)
+		}
+		text.WriteString(row)
+	}
+	resumed := 0
+	for n, died := 2, true; died; n += 13 {
+		synctest.Test(t, func(t *testing.T) {
+			em := emulatortest.New(t, emulator.Options{})
+			path := filepath.Join(t.TempDir(), "people.csv")
+			if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			run := func(account *storage.Account) (imported, error) {
+				c := catalog.New(catalog.Options{Name: "people", Index: account.Table("People"), Log: account.Table("PeopleWAL"), Schema: schema})
+				defer c.Close()
+				if err := c.Prepare(t.Context()); err != nil {
+					return imported{}, err
+				}
+				var stderr bytes.Buffer
+				cmd := &cobra.Command{}
+				cmd.SetErr(&stderr)
+				im := importer{Catalog: c, cmd: cmd, path: path, chunk: 10, start: time.Now()}
+				file, err := os.Open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer file.Close()
+				err = im.open(file, false)
+				if err == nil {
+					err = im.run(t.Context())
+				}
+				if strings.Contains(stderr.String(), "going on behind row") {
+					resumed++
+				}
+				return im.done, err
+			}
+			victim := &emulatortest.Process{Next: em.Transport()}
+			victim.DieWith(n, n%2 == 0)
+			done, err := run(emulatortest.Open(t, em, victim))
+			if victim.Dead() && err != nil {
+				done, err = run(emulatortest.Open(t, em, nil))
+			}
+			if err != nil || done.Rows != 35 || done.Refused != 4 || done.Inserted+done.Unchanged != 31 {
+				t.Fatalf("died at request %d: %+v, %v", n, done, err)
+			}
+			left, err := os.ReadFile(path + ".failed")
+			if err != nil || string(left) != refused.String() {
+				t.Errorf("died at request %d: refused %q, %v", n, left, err)
+			}
+			if _, err := os.Stat(path + ".import"); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("died at request %d: the note of the import is left: %v", n, err)
+			}
+			c := catalog.New(catalog.Options{Name: "people", Index: emulatortest.Open(t, em, nil).Table("People"), Log: emulatortest.Open(t, em, nil).Table("PeopleWAL"), Schema: schema})
+			if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
+				t.Error(err)
+			}
+			sum, err := c.Check(t.Context(), false, func(f catalog.Finding) { t.Errorf("died at request %d: %+v", n, f) })
+			if err != nil || sum.Records != 31 {
+				t.Errorf("died at request %d: %+v, %v", n, sum, err)
+			}
+			died = victim.Dead() && !t.Failed()
+		})
+	}
+	if resumed < 5 {
+		t.Errorf("only %d imports were resumed", resumed)
+	}
+}
