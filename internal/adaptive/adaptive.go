@@ -11,19 +11,15 @@ import (
 )
 
 const (
-	worthwhile   = 12.0 // pages that a piece should be believed to have
-	patience     = 6    // pages that a strand reads before it is cut against its belief
-	patienceLeft = 4.0  // pages that must then still be measured ahead
-	longRun      = 12   // pages within one partition that make it a long one
-	hintCaution  = 2.5  // how much more of all these it takes where hints said where to cut
-	window       = 16   // pages after which the wider measure starts anew
-
-	firstGuess, firstSpread = 300.0, 3.0 // belief before the first page
-	runLeft, runSpread      = 2.0, 1.5   // belief in a long partition, per page seen of it
-	optimism                = 0.5        // standard deviations that a belief is stretched by
-	fading                  = 1.0        // spread that a belief gains with every page
-	pieceSpread             = 0.6        // that it gains by a cut
-	forcedSpread            = 1.2        // that it gains by one against the belief
+	plenty       = 7.0 // pages measured ahead from which on a strand is cut in three, in four at twice as many
+	some         = 3.0 // pages measured ahead from which on it is cut in two, if it has gone on for long
+	patience     = 5.0 // pages that make it long
+	longRun      = 1.0 // pages within one partition that make it a long one
+	hintCaution  = 2.5 // how much more of all these it takes where hints said where to cut
+	firstCredit  = 6.0 // cuts that a scan may make before its pages have earned any
+	maxPages     = 20_000
+	leastBelief  = 0.1 // pages that are believed left of any strand that has more to read
+	unknownPages = 300 // believed left before the first page
 )
 
 // Strategy splits a scan by what its pages tell. Its zero value is ready to use.
@@ -33,23 +29,23 @@ type Strategy struct {
 	Hints *Hints
 }
 
-// strand is the State of a step: what is known of the keys it is to read.
+// strand is the State of a step: what is known of the keys it is to read. What
+// an earlier version wrote lacks the trail, the forks and the credit: such a
+// strand goes on, and learns them from its next page.
 type strand struct {
 	// Stop is where the strand ends ahead of its range: the first key that
 	// belongs to another step.
 	Stop *key.Key `json:"stop,omitempty"`
 
-	Left   float64 `json:"left"`   // pages believed left
-	Spread float64 `json:"spread"` // standard deviation of its logarithm
-
-	// The wider measure: all rows behind From have been read, in Pages pages.
-	From  *string `json:"from,omitempty"`
-	Pages int     `json:"pages,omitempty"`
+	Left   float64 `json:"left"`             // pages believed left
+	Credit float64 `json:"credit,omitempty"` // cuts that it may make
 
 	First   bool     `json:"first,omitempty"` // nothing has been read yet
 	Since   int      `json:"since,omitempty"` // pages read since the last cut
 	Run     int      `json:"run,omitempty"`   // the last pages that lay in one partition
 	Inside  bool     `json:"in,omitempty"`    // what is left lies in one partition
+	Trail   trail    `json:"trail"`
+	Forks   forks    `json:"forks"`
 	Letters alphabet `json:"abc"`
 
 	Hinted bool   `json:"hinted,omitempty"` // it comes from a hint
@@ -61,7 +57,7 @@ func (x Strategy) Start(b scan.Bounds) scan.Step {
 	if pieces := x.Hints.pieces(b); len(pieces) > 1 {
 		return x.Hints.step(pieces, group{1, len(pieces), x.Hints.sum()}, 0)
 	}
-	return strand{First: true, Left: firstGuess, Spread: firstSpread}.step(b.Range())
+	return strand{First: true, Left: unknownPages, Credit: firstCredit}.step(b.Range())
 }
 
 // Advance implements [scan.Strategy].
@@ -88,14 +84,16 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Outcome, error) {
 
 // step returns the step that starts to read a range with this state.
 func (st strand) step(r scan.Range) scan.Step {
-	short := func(f float64) float64 { return math.Round(f*1000) / 1000 }
-	st.Left, st.Spread = short(st.Left), short(st.Spread)
+	st.Left, st.Credit = short(st.Left), short(st.Credit)
 	state, err := json.Marshal(st)
 	if err != nil {
 		panic("adaptive: internal error: " + err.Error())
 	}
 	return scan.Step{Range: r, State: state}
 }
+
+// short rounds a number for a message.
+func short(f float64) float64 { return math.Round(f*1000) / 1000 }
 
 // resume returns the step that reads on behind the page with this state.
 func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
@@ -107,27 +105,50 @@ func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
 // advance decides what becomes of the rest of a strand after a page that is not
 // its last.
 func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
-	first := st.First
-	st.First = false
 	st.Since++
-	rest := st.enter(s, p, first)
+	st.Credit += 1 / st.caution()
 	v := st.look(s, p)
-	st.Letters = st.Letters.learn(v.keys)
-	near, far := st.measure(v)
-	st.weigh(near, far, first)
-	if st.Pages >= window {
-		from := v.first()
-		st.From, st.Pages = &from, 1
+	g := st.survey(s, v)
+	if v.partition != nil || !st.goesOn(p) {
+		return st.cut(s, p, v, g, min(st.worth(g), scan.MaxChildren))
 	}
-	pieces := min(st.worth(), scan.MaxChildren-len(rest))
-	gain := pieceSpread
-	if pieces < 2 && float64(st.Since) >= patience*st.caution() && reaches(near, far, patienceLeft) {
-		pieces, gain = 2, forcedSpread
+	// A partition that goes on becomes a strand of its own, ahead of the rest.
+	rest, outer := st.leave(s, p)
+	v = st.look(s, p)
+	inner := st.survey(s, v)
+	if outer.Empty() {
+		return st.cut(s, p, v, inner, min(st.worth(inner), scan.MaxChildren))
 	}
-	if pieces < 2 || near == nil && far == nil {
-		st.Spread = math.Hypot(st.Spread, fading)
-		return append([]scan.Step{st.resume(s, p)}, rest...)
+	in, out := st.worth(inner), rest.worth(g)
+	for in+out > scan.MaxChildren {
+		if in > out {
+			in--
+		} else {
+			out--
+		}
 	}
-	st.Spread = math.Hypot(st.Spread, gain)
-	return append(st.cut(s, p, v, near, far, pieces), rest...)
+	return append(st.cut(s, p, v, inner, in), rest.open(outer, g, out)...)
+}
+
+// worth returns the number of pieces that the rest is worth, 1 or more, as far
+// as the strand has credit for cuts.
+func (st strand) worth(g *gauge) int {
+	pieces, c := 1, st.caution()
+	switch {
+	case st.First || g.total >= 2*plenty*c: // where a table starts tells little of the rest
+		pieces = 4
+	case g.total >= plenty*c:
+		pieces = 3
+	case g.total >= some*c && float64(st.Since) >= patience*c:
+		pieces = 2
+	}
+	return min(pieces, 1+int(st.Credit))
+}
+
+// caution is what the thresholds for a cut are multiplied by.
+func (st strand) caution() float64 {
+	if st.Hinted {
+		return hintCaution
+	}
+	return 1
 }

@@ -2,116 +2,73 @@ package adaptive
 
 import (
 	"math"
-	"slices"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 )
 
-// mark is a place to cut at.
-type mark struct {
-	key  string
-	near bool // it is there to end a cluster
+// cut divides the rest of the strand into pieces, the first of which goes on
+// with the token. There are fewer where cuts fall together.
+func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []scan.Step {
+	marks := g.marks(pieces)
+	st.divide(g, marks)
+	others := st.pieces(v.partition, marks, v.end)
+	if len(marks) > 0 {
+		st.Stop = &key.Key{Partition: marks[0]}
+		if v.partition != nil {
+			st.Stop = &key.Key{Partition: *v.partition, Row: marks[0]}
+		}
+	}
+	return append([]scan.Step{st.resume(s, p)}, others...)
 }
 
-// cut divides the rest of the strand into pieces, the first of which goes on
-// with the token. There are fewer where marks fall together.
-func (st strand) cut(s scan.Step, p scan.Page, v view, near, far *gauge, pieces int) []scan.Step {
-	if near == nil {
-		near = far
+// open divides a range of partitions, which starts where the strand's trail
+// ends and which nobody has begun to read.
+func (st strand) open(r scan.Range, g *gauge, pieces int) []scan.Step {
+	marks := g.marks(pieces)
+	st.divide(g, marks)
+	others := st.pieces(nil, marks, g.end)
+	if len(marks) > 0 {
+		r.High = &scan.Bound{Key: marks[0], Open: true}
 	}
-	if far == nil {
-		far = near
+	return append([]scan.Step{st.step(r)}, others...)
+}
+
+// divide makes the strand the first of the pieces between the marks: it pays for
+// the cuts, and shares the credit evenly, and so what it believes: the mean, of
+// the logarithms, of what it believed and what it measures. That its next
+// piece turns out empty nobody will tell it. So it notes that it has cut in a
+// level where it knows of no siblings, and is slower to do so again.
+func (st *strand) divide(g *gauge, marks []string) {
+	n := float64(len(marks))
+	st.First = false
+	st.Left = math.Sqrt(max(st.Left-1, leastBelief)*min(max(g.total, leastBelief), maxPages)) / (n + 1)
+	if n == 0 {
+		return
 	}
-	marks, left := st.marks(near, far, pieces)
 	st.Since, st.Run = 0, 0
-	steps := make([]scan.Step, 1, len(marks)+1)
-	for i, m := range marks {
-		piece := strand{Left: left[i+1], Spread: st.Spread, From: &m.key, Inside: st.Inside, Letters: st.Letters, Hinted: st.Hinted}
-		r := scan.Range{Partition: v.partition, Low: &scan.Bound{Key: m.key}}
+	st.Credit = (st.Credit - n) / (n + 1)
+	if depth := common([]rune(marks[0]), g.here); !st.Trail.knows(depth) {
+		st.Trail.Tries++
+	}
+}
+
+// pieces returns the steps that start at the marks.
+func (st strand) pieces(partition *string, marks []string, end *string) []scan.Step {
+	var steps []scan.Step
+	for i := range marks {
+		piece := strand{
+			Left: st.Left, Credit: st.Credit, Inside: st.Inside, Trail: st.Trail.inherit(marks[i]), Forks: st.Forks, Letters: st.Letters,
+			Hinted: st.Hinted,
+		}
+		r := scan.Range{Partition: partition, Low: &scan.Bound{Key: marks[i]}}
 		switch {
 		case i+1 < len(marks):
-			r.High = &scan.Bound{Key: marks[i+1].key, Open: true}
-		case v.end != nil:
-			r.High = &scan.Bound{Key: *v.end, Open: true}
+			r.High = &scan.Bound{Key: marks[i+1], Open: true}
+		case end != nil:
+			r.High = &scan.Bound{Key: *end, Open: true}
 		}
 		steps = append(steps, piece.step(r))
 	}
-	if len(marks) > 0 {
-		st.Stop = &key.Key{Partition: marks[0].key}
-		if v.partition != nil {
-			st.Stop = &key.Key{Partition: *v.partition, Row: marks[0].key}
-		}
-	}
-	st.Left = left[0]
-	steps[0] = st.resume(s, p)
 	return steps
-}
-
-// marks returns up to pieces-1 places to cut at, in order, and the pages
-// believed ahead of each and behind the last.
-//
-// Mostly the densities near and far agree in scale, and the cuts are even. If
-// they don't, the keys come in clusters: near cuts, at a power of the distance
-// for nobody knows its scale, are to find the end of this one; far cuts, ever
-// wider in key space, are to reach the others.
-func (st strand) marks(near, far *gauge, pieces int) ([]mark, []float64) {
-	const scales = 8
-	var marks []mark
-	add := func(g *gauge, pages float64, isNear bool) {
-		if k, ok := g.at(pages); ok {
-			marks = append(marks, mark{k, isNear})
-		}
-	}
-	if near.total <= scales*st.Left && near.total <= scales*far.total {
-		// What is believed is less than what is measured: the density falls, as
-		// a power of the distance.
-		power := 1.0
-		if near.total > 1 && st.Left > 1 {
-			power = max(1, math.Log(near.total)/math.Log(st.Left))
-		}
-		for k := 1; k < pieces; k++ {
-			add(near, near.total*math.Pow(float64(k)/float64(pieces), power), false)
-		}
-	} else {
-		farCuts := pieces / 2
-		if pieces == 2 && far.total < 3*worthwhile && worthwhile < near.total {
-			farCuts = 0
-		}
-		nearCuts := pieces - 1 - farCuts
-		for k := 1; k <= nearCuts; k++ {
-			u := float64(k) / float64(nearCuts+1)
-			add(near, worthwhile*math.Pow(max(1, near.total/worthwhile), u/2), true)
-		}
-		for k := 1; k <= farCuts; k++ {
-			u := float64(k) / float64(farCuts+1)
-			add(far, far.total*u*u, false)
-		}
-	}
-	slices.SortFunc(marks, func(a, b mark) int { return key.Compare(a.key, b.key) })
-	marks = slices.CompactFunc(marks, func(a, b mark) bool { return a.key == b.key })
-	return marks, st.divide(marks)
-}
-
-// divide spreads the belief over the pieces between marks: half of it over those
-// that end with a near one, half over the others.
-func (st strand) divide(marks []mark) []float64 {
-	nears := 0
-	for _, m := range marks {
-		if m.near {
-			nears++
-		}
-	}
-	left := make([]float64, len(marks)+1)
-	for i := range left {
-		switch {
-		case nears == 0:
-			left[i] = st.Left / float64(len(left))
-		case i < len(marks) && marks[i].near:
-			left[i] = st.Left / 2 / float64(nears)
-		default:
-			left[i] = st.Left / 2 / float64(len(left)-nears)
-		}
-	}
-	return left
 }

@@ -11,31 +11,34 @@
 // takes knowing how many rows there are, and where.
 //
 // Nobody knows, but every page is evidence. A thousand keys from "k1" to "k3"
-// suggest some three thousand up to "k9". A strand, which is what we call one
-// run of steps through a piece, therefore carries a [belief]: a guess at the
-// pages left up to its end, and how sure it is. After each page
+// suggest some three thousand up to "k9". Keys are more than numbers, though:
+// paths, URLs and dotted names share long prefixes, and their subtrees differ in
+// size a thousandfold. A strand, which is what we call one run of steps through a
+// piece, therefore carries a [trail]: level by level, how many siblings it has
+// met beside the last key's path, and in which part of the level. After each page
 //
 //   - the strand learns which characters keys branch into ([alphabet]), since
 //     "3" is half-way to the end among hexadecimal digits in one table and no
 //     way at all in another;
-//   - it extrapolates the density of the rows just read up to its end ([gauge]),
-//     once by this page, near, and once by all pages of the strand, far;
-//   - it weighs both against what it believed. That it is still going is
-//     evidence too: the belief never falls below the pages read since the last
-//     cut;
-//   - it cuts what is left into as many pieces as are worth a dozen pages, up to
-//     four, or reads on if that is one. A strand that has gone on for long is
-//     cut against its belief.
+//   - it learns how often keys fork at all behind a separator, a digit or another
+//     character ([forks]), since the letters of a fixed name have no siblings;
+//   - it climbs from the last key up and measures what lies ahead ([gauge]).
+//     Where it has met siblings, their density goes on. Where it has not, it is
+//     blind, and goes by the forks;
+//   - it cuts what is left into up to four pieces of equal measure, if there is
+//     plenty, or into two if it has gone on for long; else it reads on.
 //
-// If near and far agree, the cuts are even. If they don't, the keys come in
-// clusters, such as the counters of some devices: the page says that billions
-// of pages follow, the strand's whole way says a few. Then one cut or two are
-// made nearby, where the cluster may end, and others far off, in the clusters to
-// come. Either kind alone would take a hop for every cluster, or for every digit
-// of a counter.
+// Measures are poor: the truth is often a hundred times more. So pieces are
+// small, and what limits the cuts is credit rather than the measure. Every page
+// earns a cut, a cut costs one, and pieces share what is left. Where there are
+// rows, there is credit.
 //
-// A partition that goes on for pages is a strand of its own, cut by row keys.
-// What follows the partition becomes another step.
+// A blind cut may leave its right piece empty, and nobody tells the left one. So a
+// strand that has cut blindly believes less in what it has never met, and so do
+// its pieces, until one meets something.
+//
+// A partition that fills a page is a strand of its own, cut by row keys. What
+// follows it is cut at the same time, by what the strand knows of partitions.
 //
 // # Cutting a strand that has a token
 //
@@ -61,7 +64,7 @@
 // # What it does not do
 //
 // It doesn't adapt to the number of workers, nor to how fast a service answers.
-// It can't foresee a partition with more rows than any before it, or letters
-// that sort behind all it has seen; it finds them a few pages later than it
-// would have liked.
+// It can't foresee a subtree with more rows than any before it, or letters that
+// sort behind all it has seen; it finds them a few pages later than it would have
+// liked.
 package adaptive

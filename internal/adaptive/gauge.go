@@ -1,78 +1,100 @@
 package adaptive
 
-import "tablesweep/internal/key"
+import (
+	"math"
+	"slices"
 
-// gauge measures the keys behind a place, in pages. It takes the density of the
-// keys that were read up to there and supposes that it goes on. Keys count by
-// their characters' likelihood: what shares more characters with here is
-// nearer, whatever the characters.
+	"tablesweep/internal/key"
+)
+
+// gauge measures the keys behind a place, in pages, level by level.
 type gauge struct {
-	here   []rune // the last key read; what is measured lies behind it
-	end    *string
-	ruler  ruler
-	levels []level // from here up, the nearest first
-	total  float64 // pages between here and the end
+	here  []rune // the last key read; what is measured lies behind it
+	end   *string
+	ruler ruler
+	ahead []stretch // from here up, the nearest first
+	// Pages between here and the end: in levels with siblings, in others, and as
+	// far as both count.
+	known, blind float64
+	total        float64
 }
 
-// level is a part of what lies behind here: the keys that share the first depth
-// characters with it and differ in the next.
-type level struct {
+// stretch is the part of a level that lies behind here and ahead of the end.
+type stretch struct {
 	depth    int
-	pages    float64 // of all keys that share depth characters with here
-	from, to float64 // the part of those that lies behind here and within the end
+	blind    bool // no siblings were met there
+	pages    float64
+	from, to float64 // its place in the level
 }
-
-func (l level) rest() float64 { return l.pages * max(0, l.to-l.from) }
 
 const (
-	tooMany  = 1e200 // pages; the climb ends there lest the numbers overflow
 	tooSmall = 1e-14 // part of a level; float64 can't tell less from nothing
+	narrow   = 1e-4  // part of a position that any character has, at least
 	rare     = 0.1   // part of a position that is left to the siblings of a separator
 )
 
-// newGauge measures what lies behind here and ahead of the end, nil for none,
-// by the pages that were read between from and here.
-func newGauge(r ruler, from, here string, pages float64, end *string) *gauge {
-	g := &gauge{here: []rune(here), end: end, ruler: r}
-	first := []rune(from)
-	depth := common(first, g.here)
-	at := g.position(g.here, depth)
-	whole := pages / max(at-g.position(first, depth), tooSmall)
-	if end == nil {
-		g.climb(depth, 0, whole, at, 1)
-		return g
-	}
-	last := []rune(*end)
-	fork := common(g.here, last)
-	if fork >= depth {
-		g.add(level{depth, whole, at, g.position(last, depth)})
-		return g
-	}
-	g.climb(depth, fork, whole, at, g.position(last, fork))
-	return g
+func newGauge(r ruler, here string, end *string) *gauge {
+	return &gauge{here: []rune(here), end: end, ruler: r}
 }
 
-// climb adds the levels from depth up to top. The end cuts the topmost.
-func (g *gauge) climb(depth, top int, whole, at, end float64) {
-	to := 1.0
-	if depth == top {
-		to = end
+// survey measures what lies ahead by what the trail has met. It climbs from the
+// last key up. Where siblings were met, their density goes on. Where none were,
+// it is a matter of how likely keys fork there: the more of the level has been
+// passed without meeting any, the less; and the less, the more often the strand
+// has tried its luck. All those levels together count at most twice what is known
+// of the others: a fixed name of ten letters could hide any number of pages, yet
+// it seldom does.
+func (g *gauge) survey(t trail, f forks) {
+	const (
+		smoothing = 0.5 // weight of the last sibling, the one that is being read
+		certainty = 30  // number of siblings that a level is supposed to have if it forks
+		once      = 0.3 // what a cut without any knowledge leaves of the likelihood
+	)
+	top := 0
+	if g.end != nil {
+		top = common(g.here, []rune(*g.end))
 	}
-	g.add(level{depth, whole, at, to})
-	for depth > top && whole < tooMany {
-		depth--
+	// Pages of the subtree that has been climbed: those that are known of, and
+	// with what the levels without siblings may hold.
+	sure := 2 * t.at(len(g.here)).pages
+	below := sure
+	known, blind := 0.0, 0.0
+	for depth := len(g.here) - 1; depth >= top; depth-- {
 		low, high := g.part(depth, g.here[depth], true)
-		whole /= max(high-low, 1e-4)
-		if depth == top {
-			to = end
+		to := 1.0
+		if depth == top && g.end != nil {
+			to = g.position([]rune(*g.end), depth)
 		}
-		g.add(level{depth, whole, high, to})
+		s := stretch{depth: depth, from: high, to: to}
+		ahead, width := max(0, to-high), max(high-low, narrow)
+		met := t.at(depth)
+		if met.pages > 0 {
+			s.pages = (met.pages + smoothing*sure) / (met.width + smoothing*width) * ahead
+			known += s.pages
+			sure += met.pages + s.pages
+		} else {
+			behind := rune(0)
+			if depth > 0 {
+				behind = g.here[depth-1]
+			}
+			p := f.likely(behind) * math.Pow(once, float64(t.Tries))
+			passed := 0.0
+			if depth > t.Fresh {
+				passed = low
+			}
+			lone := math.Pow(1-min(passed, 1), certainty)
+			p = p * lone / (p*lone + 1 - p + 1e-9)
+			s.pages = below * (math.Pow(1+ahead/width, p) - 1)
+			s.blind = true
+			blind += s.pages
+		}
+		if s.pages > 0 {
+			g.ahead = append(g.ahead, s)
+		}
+		below = min(below+met.pages+s.pages, maxPages)
 	}
-}
-
-func (g *gauge) add(l level) {
-	g.levels = append(g.levels, l)
-	g.total += l.rest()
+	g.known, g.blind = known, blind
+	g.total = known + min(blind, 2*max(known, plenty))
 }
 
 // scale returns the scale of a position. Only where no end is known, unseen
@@ -127,28 +149,58 @@ func (g *gauge) position(k []rune, depth int) float64 {
 	return sum
 }
 
+// marks returns up to pieces-1 keys, in order, that divide what lies ahead
+// evenly. If there is plenty that is known of, a single cut falls there, and
+// several don't all fall where no siblings were met.
+func (g *gauge) marks(pieces int) []string {
+	most := g.blind
+	if g.known >= plenty {
+		most = float64(pieces-2) * g.known
+	}
+	even := *g
+	even.ahead, even.total = nil, 0
+	for _, s := range g.ahead {
+		if s.blind && g.blind > most {
+			s.pages *= most / g.blind
+		}
+		if s.pages > 0 {
+			even.ahead = append(even.ahead, s)
+			even.total += s.pages
+		}
+	}
+	var marks []string
+	for i := 1; i < pieces; i++ {
+		if k, ok := even.at(even.total * float64(i) / float64(pieces)); ok {
+			marks = append(marks, k)
+		}
+	}
+	slices.SortFunc(marks, key.Compare)
+	return slices.Compact(marks)
+}
+
 // at returns the key that lies the given number of pages behind here. There may
 // be none between here and the end; then ok is false.
 func (g *gauge) at(pages float64) (k string, ok bool) {
-	for _, l := range g.levels {
-		if rest := l.rest(); pages >= rest {
-			pages -= rest
+	for _, s := range g.ahead {
+		if pages >= s.pages {
+			pages -= s.pages
 			continue
 		}
-		k := g.spell(l, l.from+pages/l.pages)
+		k := g.spell(s, pages/s.pages)
 		return k, key.Less(string(g.here), k) && (g.end == nil || key.Less(k, *g.end))
 	}
 	return "", false
 }
 
-// spell returns the key at u in the level. It is no longer than it takes to be
-// exact to a fraction of a page.
-func (g *gauge) spell(l level, u float64) string {
+// spell returns the key at a part of the stretch. It is no longer than it takes
+// to be exact to a fraction of a page.
+func (g *gauge) spell(s stretch, part float64) string {
 	const longest, exact = 10, 0.05
-	k := append([]rune(nil), g.here[:l.depth]...)
-	for i, width := 0, l.pages; i < longest && width >= exact; i++ {
-		char := g.char(l.depth+i, u, i == 0)
-		low, high := g.part(l.depth+i, char, i == 0)
+	u := s.from + part*(s.to-s.from)
+	k := append([]rune(nil), g.here[:s.depth]...)
+	for i, width := 0, s.pages/(s.to-s.from); i < longest && width >= exact; i++ {
+		char := g.char(s.depth+i, u, i == 0)
+		low, high := g.part(s.depth+i, char, i == 0)
 		if !ordinary(char) || high <= low {
 			break
 		}

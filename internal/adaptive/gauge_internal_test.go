@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"tablesweep/internal/key"
 )
@@ -62,38 +63,127 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// A gauge of evenly spread keys tells how many follow, and where.
+// measure surveys what lies behind pages of keys, which a strand from start on has
+// read.
+func measure(start string, end *string, pages ...[]string) *gauge {
+	var t trail
+	var f forks
+	var a alphabet
+	var g *gauge
+	for _, keys := range pages {
+		a, f = a.learn(keys), f.learn(keys)
+		g = newGauge(newRuler(a, keys[len(keys)-1]), keys[len(keys)-1], end)
+		t = t.read(g, keys, 1, start)
+	}
+	g.survey(t, f)
+	return g
+}
+
+// numbers returns the numbers from first to last in a format.
+func numbers(format string, first, last int) []string {
+	var keys []string
+	for i := first; i <= last; i++ {
+		keys = append(keys, fmt.Sprintf(format, i))
+	}
+	return keys
+}
+
+// The density of evenly spread keys goes on, and a mark half-way has half of the
+// pages ahead.
 func TestGauge(t *testing.T) {
 	t.Parallel()
-	var digits alphabet
-	for char := '0'; char <= '9'; char++ {
-		digits = append(digits, letter{char, 1e6})
-	}
-	end := "90000"
+	end := func(k string) *string { return &k }
 	for _, tt := range []struct {
-		name       string
-		from, here string
-		end        *string
-		want       float64 // pages, where (from, here] is one
+		name  string
+		start string
+		end   *string
+		pages [][]string
+		want  float64
 	}{
-		{"to the end", "10000", "10100", &end, 799},
-		{"close to it", "89800", "89900", &end, 1},
-		{"end shares a prefix", "89000", "89100", &end, 9},
-		{"no end", "10000", "10100", nil, 899},
-		{"past the end of a level", "19800", "19900", &end, 701},
+		{"to the end", "10000", end("90000"), [][]string{numbers("%05d", 10000, 19999), numbers("%05d", 20000, 29999)}, 6},
+		{"a near end", "10000", end("15000"), [][]string{numbers("%05d", 10000, 10999), numbers("%05d", 11000, 11999)}, 3},
+		{"the end shares a prefix", "a/10000", end("a/90000"), [][]string{numbers("a/%05d", 10000, 29999)}, 3},
+		{"a level was passed", "00000", end("99999"), [][]string{numbers("%05d", 0, 19999), numbers("%05d", 20000, 39999)}, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			g := newGauge(newRuler(digits, tt.here), tt.from, tt.here, 1, tt.end)
-			if math.Abs(g.total-tt.want) > 0.01*tt.want {
-				t.Errorf("got %v pages, want %v", g.total, tt.want)
+			g := measure(tt.start, tt.end, tt.pages...)
+			if g.total < tt.want/3 || g.total > tt.want*3 {
+				t.Errorf("got %v pages, want about %v", g.total, tt.want)
 			}
-			if k, ok := g.at(g.total / 2); !ok {
-				t.Error("nothing lies half-way")
-			} else if half := newGauge(newRuler(digits, tt.here), tt.from, tt.here, 1, &k); math.Abs(half.total-tt.want/2) > 0.1*tt.want+0.1 {
-				t.Errorf("half-way lies %q, after %v pages", k, half.total)
+			half, ok := g.at(g.total / 2)
+			if !ok {
+				t.Fatal("nothing lies half-way")
+			}
+			if rest := measure(tt.start, &half, tt.pages...); math.Abs(rest.total-g.total/2) > 0.1*g.total+0.5 {
+				t.Errorf("half-way of %v pages lies %q, after %v", g.total, half, rest.total)
 			}
 		})
+	}
+}
+
+// A strand that has cut in vain is slower to believe in siblings that it has
+// never met.
+func TestTries(t *testing.T) {
+	t.Parallel()
+	keys := numbers("deep/%04d", 0, 500)
+	g := newGauge(newRuler(alphabet(nil).learn(keys), keys[500]), keys[500], nil)
+	f := forks(forks{}).learn(keys)
+	tr := trail{}.read(g, keys, 1, "")
+	g.survey(tr, f)
+	before := g.total
+	tr.Tries = 3
+	again := newGauge(g.ruler, keys[500], nil)
+	again.survey(tr, f)
+	if again.total >= before {
+		t.Errorf("after three tries %v pages are left, before them %v", again.total, before)
+	}
+}
+
+// What a trail knows does not depend on where its pages ended, but for what a
+// separator takes of its level while it is the last key's.
+func TestTrail(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	for _, name := range []string{"usr/bin/", "usr/lib/x/", "usr/lib/y/", "var/"} {
+		keys = append(keys, numbers(name+"%03d", 0, 249)...)
+	}
+	last := keys[len(keys)-1]
+	r := newRuler(alphabet(nil).learn(keys), last)
+	whole := trail{}.read(newGauge(r, last, nil), keys, 1, "")
+	total := 0.0
+	for _, l := range whole.Levels {
+		total += l.pages
+	}
+	if math.Abs(total-1) > 1e-9 {
+		t.Errorf("a page counts as %v", total)
+	}
+	for _, n := range []int{1, 100, 250, 333, 500, 999} {
+		parts := trail{}.read(newGauge(r, keys[n-1], nil), keys[:n], float64(n)/1000, "")
+		parts = parts.read(newGauge(r, last, nil), keys[n:], float64(1000-n)/1000, "")
+		if diff := cmp.Diff(whole, parts, cmp.AllowUnexported(level{}), cmpopts.EquateApprox(0, 0.01)); diff != "" {
+			t.Errorf("cut after %d keys the trail differs (-whole +parts):\n%s", n, diff)
+		}
+	}
+	piece := whole.inherit("var/9")
+	if !piece.knows(0) || piece.Here != nil || piece.at(0).pages >= whole.at(0).pages {
+		t.Errorf("the piece from var/9 takes over %+v", piece)
+	}
+}
+
+func TestForks(t *testing.T) {
+	t.Parallel()
+	f := forks{}.learn(append(numbers("a/name/%03x", 0, 499), numbers("b/another name/%03x", 0, 499)...))
+	if digit, other := f.likely('0'), f.likely('m'); digit < 0.8 || other > digit-0.2 {
+		t.Errorf("keys fork with %v behind a digit, with %v behind a letter", digit, other)
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got forks
+	if err := json.Unmarshal(text, &got); err != nil || math.Abs(got.likely('0')-f.likely('0')) > 1e-3 {
+		t.Errorf("%s becomes %v, %v", text, got, err)
 	}
 }
 
@@ -119,7 +209,7 @@ func TestGaugeOfOddKeys(t *testing.T) {
 		if !key.Less(here, last) {
 			end = nil
 		}
-		g := newGauge(newRuler(alphabet(nil).learn([]string{from, here}), here), from, here, 1, end)
+		g := measure([]string{"", from}[r.IntN(2)], end, []string{from, here})
 		if !(g.total >= 0) {
 			t.Fatalf("from %q, here %q, end %q: %v pages", from, here, last, g.total)
 		}
@@ -127,31 +217,5 @@ func TestGaugeOfOddKeys(t *testing.T) {
 		if ok && (!key.Less(here, k) || end != nil && !key.Less(k, *end) || !utf8.ValidString(k)) {
 			t.Fatalf("from %q, here %q, end %v: a cut at %q", from, here, end, k)
 		}
-	}
-}
-
-func TestBelief(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name     string
-		prior    belief
-		observed []belief
-		pages    float64
-		sigma    float64
-	}{
-		{"nothing observed", believe(10, 1), nil, 10, 1},
-		{"as sure", believe(10, 1), []belief{believe(1000, 1)}, 100, math.Sqrt(0.5)},
-		{"the belief is sure", believe(10, 0.01), []belief{believe(1000, 1)}, 10, 0.01},
-		{"equal rivals", believe(10, 1), []belief{believe(1, 1), believe(100, 1)}, (math.Sqrt(10) + math.Sqrt(1000)) / 2, 1.35},
-		{"a far-off rival", believe(10, 0.1), []belief{believe(10, 0.1), believe(1e9, 0.1)}, 10, 0.07},
-		{"too many", believe(1e9, 1), []belief{believe(1e9, 1)}, maxPages, math.Sqrt(0.5)},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			pages, sigma := tt.prior.update(tt.observed)
-			if math.Abs(pages-tt.pages) > 0.01*tt.pages || math.Abs(sigma-tt.sigma) > 0.02 {
-				t.Errorf("got %v pages, sigma %v, want %v, %v", pages, sigma, tt.pages, tt.sigma)
-			}
-		})
 	}
 }

@@ -134,7 +134,7 @@ func (h *Hints) sum() uint64 {
 
 // step returns the step that reads a piece and launches a group of others.
 func (h *Hints) step(pieces []scan.Range, g group, piece int) scan.Step {
-	st := strand{Left: hintPages, Spread: 0.7, Hinted: true}
+	st := strand{Left: hintPages, Hinted: true}
 	if g.First < g.End {
 		st.Group = &g
 	}

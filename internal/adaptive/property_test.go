@@ -1,6 +1,7 @@
 package adaptive_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -69,6 +70,13 @@ func TestLargerTables(t *testing.T) {
 		"long keys": func(i int) key.Key {
 			return key.Key{Partition: "k" + strings.Repeat("<&>\u2028", 127) + fmt.Sprintf("%03x", i)}
 		},
+		"three-byte keys": func(i int) key.Key {
+			long := strings.Repeat("\u2028中", 254) + fmt.Sprintf("%03x", i)
+			return key.Key{Partition: "k" + long, Row: long}
+		},
+		"three-byte row keys": func(i int) key.Key {
+			return key.Key{Partition: "k" + strings.Repeat("\u2028", 511), Row: strings.Repeat("\u2028", 509) + fmt.Sprintf("%03x", i)}
+		},
 	} {
 		for _, segment := range []int{5, 20} {
 			t.Run(fmt.Sprintf("%s by %d", name, segment), func(t *testing.T) {
@@ -89,6 +97,69 @@ func TestLargerTables(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A step's state is small, besides the keys that it names: a message has 48 KiB for
+// four children and what they know.
+func TestStateSize(t *testing.T) {
+	t.Parallel()
+	const most, mostMessage = 3 << 10, 32 << 10
+	hard := strings.Repeat("\u2028", 500)
+	for name, row := range map[string]func(i int) key.Key{
+		"deep paths": func(i int) key.Key {
+			k := ""
+			for d := range 40 {
+				k += fmt.Sprintf("%c%d|", rune('a'+i>>(d%10)%26), i>>(d%10)%7)
+			}
+			return key.Key{Partition: k + fmt.Sprint(i)}
+		},
+		"many letters": func(i int) key.Key {
+			return key.Key{Partition: string([]rune{rune(0x4E00 + i*7), rune(0x4E00 + i*13%5000)})}
+		},
+		"hard keys": func(i int) key.Key { return key.Key{Partition: hard + fmt.Sprint(i/100), Row: hard + fmt.Sprint(i)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var rows []key.Key
+			for i := range 2000 {
+				rows = append(rows, row(i))
+			}
+			slices.SortFunc(rows, key.Key.Compare)
+			s := measured{t: t, state: most, message: mostMessage}
+			scantest.CheckCase(t, s, scantest.Case{Rows: rows, Segment: 25}, rand.New(rand.NewPCG(1, 1)))
+		})
+	}
+}
+
+// measured is the strategy, which fails the test if a step is too large.
+type measured struct {
+	adaptive.Strategy
+	t              *testing.T
+	state, message int
+}
+
+func (m measured) Advance(s scan.Step, p scan.Page) (scan.Outcome, error) {
+	o, err := m.Strategy.Advance(s, p)
+	for _, c := range o.Children {
+		var named struct {
+			Stop  json.RawMessage
+			Trail struct{ Here json.RawMessage }
+		}
+		if err := json.Unmarshal(c.State, &named); err != nil {
+			m.t.Fatal(err)
+		}
+		if n := len(c.State) - len(named.Stop) - len(named.Trail.Here); n > m.state {
+			m.t.Errorf("a state of %d bytes besides its keys, want at most %d", n, m.state)
+		}
+		message, err := json.Marshal(c)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		if len(message) > m.message {
+			m.t.Errorf("a step of %d bytes, want at most %d", len(message), m.message)
+		}
+	}
+	return o, err
 }
 
 func FuzzAdvance(f *testing.F) {

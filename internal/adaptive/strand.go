@@ -1,8 +1,6 @@
 package adaptive
 
 import (
-	"math"
-
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 )
@@ -66,120 +64,55 @@ func (st strand) partitionEnd(s scan.Step) *string {
 	return nil
 }
 
-// enter notices if all that is left lies in one partition. To that end it makes
-// the strand stop behind a partition that goes on and on; it returns the step for
-// what follows, if anything can.
-func (st *strand) enter(s scan.Step, p scan.Page, first bool) []scan.Step {
-	var rest []scan.Step
-	if !st.within(s, p) {
-		st.Run++
-		if p.Keys[0].Partition != p.Last().Partition {
-			st.Run = 0
-		}
-		switch {
-		case first && st.Run > 0:
-			rest = st.leave(s, p)
-		case float64(st.Run) >= longRun*st.caution():
-			rest = st.leave(s, p)
-			st.Left, st.Spread = runLeft*float64(st.Run), runSpread
-		}
+// survey brings the strand up to date after a page and measures what lies ahead.
+func (st *strand) survey(s scan.Step, v view) *gauge {
+	if v.partition != nil && !st.Inside {
+		st.Inside, st.Trail = true, trail{}
 	}
-	if !st.Inside && st.within(s, p) {
-		st.Inside, st.From, st.Pages = true, nil, 0
-	}
-	return rest
+	st.Letters = st.Letters.learn(v.keys)
+	st.Forks = st.Forks.learn(v.keys)
+	g := newGauge(newRuler(st.Letters, v.last()), v.last(), v.end)
+	st.Trail = st.Trail.read(g, v.keys, v.share, start(s, v))
+	g.survey(st.Trail, st.Forks)
+	return g
 }
 
-// leave makes the strand stop behind the page's last partition, and returns the
-// step for what follows it, if anything can.
-func (st *strand) leave(s scan.Step, p scan.Page) []scan.Step {
+// start returns the key from which on a strand has read everything, if this is
+// the first page that it notices.
+func start(s scan.Step, v view) string {
+	switch {
+	case v.share < 1: // the partition began on this page
+		return ""
+	case s.Token != nil:
+		return v.first()
+	case s.Range.Low != nil && (s.Range.Partition == nil) == (v.partition == nil):
+		return s.Range.Low.Key
+	}
+	return ""
+}
+
+// goesOn reports whether the page's last partition is one that goes on and on.
+func (st *strand) goesOn(p scan.Page) bool {
+	st.Run++
+	if p.Keys[0].Partition != p.Last().Partition {
+		st.Run = 0
+	}
+	return st.Run > 0 && float64(st.Run) >= longRun*st.caution()
+}
+
+// leave makes the strand stop behind the page's last partition. It returns the
+// strand for what follows it, and the range of that, which may be empty.
+func (st *strand) leave(s scan.Step, p scan.Page) (strand, scan.Range) {
 	last := p.Last().Partition
-	rest := strand{Left: st.Left, Spread: st.Spread, From: &last, Letters: st.Letters, Hinted: st.Hinted}
 	r := scan.Range{Low: &scan.Bound{Key: last, Open: true}, High: s.Range.High}
 	if st.Stop != nil {
 		r.High = &scan.Bound{Key: st.Stop.Partition, Open: true}
 	}
+	st.Run = 0
+	rest := *st
+	st.Credit = min(st.Credit, 1) // for the partition; the rest may be long
+	rest.Stop, rest.Since = nil, 0
 	stop := behind(last)
 	st.Stop = &stop
-	if r.Empty() {
-		return nil
-	}
-	return []scan.Step{rest.step(r)}
-}
-
-// measure extrapolates the density of the page, near, and that of all pages
-// since From, far. It returns nil where nothing can be measured.
-func (st *strand) measure(v view) (near, far *gauge) {
-	r := newRuler(st.Letters, v.last())
-	st.Pages++
-	if st.From == nil {
-		first := v.first()
-		st.From = &first
-	}
-	if v.first() != v.last() {
-		near = newGauge(r, v.first(), v.last(), v.share, v.end)
-	}
-	if *st.From != v.first() && *st.From != v.last() {
-		far = newGauge(r, *st.From, v.last(), float64(st.Pages), v.end)
-	}
-	return near, far
-}
-
-// weigh brings the belief up to date.
-func (st *strand) weigh(near, far *gauge, first bool) {
-	const noise, farNoise, firstNoise, agree = 0.5, 0.5, 1.5, 1.5
-	var observed []belief
-	if near != nil {
-		n := noise
-		if first { // where a table starts is seldom what it is like
-			n = firstNoise
-		}
-		observed = append(observed, observe(near.total, n))
-	}
-	if far != nil {
-		o := observe(far.total, math.Hypot(noise, farNoise/math.Sqrt(float64(st.Pages))))
-		if near != nil && math.Abs(observed[0].mu-o.mu) < agree {
-			observed[0] = belief{(observed[0].mu + o.mu) / 2, o.sigma}
-		} else {
-			observed = append(observed, o)
-		}
-	}
-	prior := believe(st.Left, st.Spread)
-	if !first {
-		prior = believe(st.Left*ahead(near, far), st.Spread)
-	}
-	pages, spread := prior.update(observed)
-	// That the strand has survived so long is evidence too.
-	st.Left, st.Spread = max(pages, float64(st.Since)), spread
-}
-
-// ahead returns the share of what was left before this page that is still left.
-func ahead(near, far *gauge) float64 {
-	g := far
-	if g == nil {
-		g = near
-	}
-	if g == nil {
-		return 0.5
-	}
-	return min(g.total, 1e30) / (min(g.total, 1e30) + 1)
-}
-
-// worth returns the number of pieces that the rest is worth.
-func (st strand) worth() int {
-	stretched := min(maxPages, st.Left*math.Exp(optimism*st.Spread))
-	return int(max(st.Left, stretched) / (worthwhile * st.caution()))
-}
-
-// caution is what the thresholds for a cut are multiplied by.
-func (st strand) caution() float64 {
-	if st.Hinted {
-		return hintCaution
-	}
-	return 1
-}
-
-// reaches reports whether either gauge measures that many pages.
-func reaches(near, far *gauge, pages float64) bool {
-	return near != nil && near.total >= pages || far != nil && far.total >= pages
+	return rest, r
 }

@@ -1,0 +1,136 @@
+package adaptive
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// trail is what a strand has read so far, level by level. A level is a depth:
+// the keys that share that many characters with the last one read and differ
+// in the next, its siblings there.
+type trail struct {
+	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
+	// Levels from Fresh+1 on were entered while reading: all of their keys
+	// ahead of Here have been read.
+	Fresh  int     `json:"fresh,omitempty"`
+	Levels []level `json:"levels,omitempty"` // those with siblings, and Fresh, the shallowest first
+	// Tries is how often the strand has cut in a level where it knew of no
+	// siblings, less the times that it met some in such a level.
+	Tries int `json:"tries,omitempty"`
+}
+
+// level is how many pages of siblings were read at a depth, and how wide the
+// part of the level is where they lay.
+type level struct {
+	depth        int
+	pages, width float64
+}
+
+const (
+	maxLevels = 32   // levels remembered, the shallowest
+	inherited = 0.3  // weight of what a piece takes over, beside what it reads itself
+	grain     = 0.02 // pages of siblings that make a level known
+)
+
+// MarshalJSON implements [json.Marshaler].
+func (l level) MarshalJSON() ([]byte, error) {
+	return json.Marshal([3]float64{float64(l.depth), short(l.pages), short(l.width)})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (l *level) UnmarshalJSON(b []byte) error {
+	var v [3]float64
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*l = level{int(v[0]), v[1], v[2]}
+	return nil
+}
+
+// at returns what was read at a depth.
+func (t trail) at(depth int) level {
+	for _, l := range t.Levels {
+		if l.depth == depth {
+			return l
+		}
+	}
+	return level{depth: depth}
+}
+
+// knows reports whether siblings were met at the depth.
+func (t trail) knows(depth int) bool { return t.at(depth).pages > grain }
+
+// inherit returns the trail of a piece that starts at a key: it knows the density
+// of the levels that it shares, and how often cuts were tried.
+func (t trail) inherit(start string) trail {
+	fork := common([]rune(start), []rune(*t.Here))
+	piece := trail{Tries: t.Tries}
+	for _, l := range t.Levels {
+		if l.depth <= fork {
+			piece.Levels = append(piece.Levels, level{l.depth, l.pages * inherited, l.width * inherited})
+		}
+	}
+	return piece
+}
+
+// read returns the trail after a page of keys, which makes up the given share of
+// a whole page. The gauge stands at its last key. start is where the trail
+// begins, if this is its first page.
+func (t trail) read(g *gauge, keys []string, share float64, start string) trail {
+	before := []rune(start)
+	if t.Here == nil {
+		t.Fresh = len(before)
+	} else {
+		before = []rune(*t.Here)
+	}
+	last := keys[len(keys)-1]
+	fork := common(before, g.here)
+	next := trail{Here: &last, Fresh: min(t.Fresh, fork), Tries: t.Tries}
+	if t.Here != nil && !t.knows(fork) {
+		next.Tries = max(0, t.Tries-1)
+	}
+	// Whatever was read at the fork or below it has become a sibling there.
+	at := level{depth: fork}
+	if fork > t.Fresh && fork < len(before) {
+		at.width = g.position(before[:fork+1], fork)
+	}
+	for _, l := range t.Levels {
+		switch {
+		case l.depth < fork:
+			next.add(l)
+		case l.depth == fork:
+			at.pages, at.width = at.pages+l.pages, l.width
+		default:
+			at.pages += l.pages
+		}
+	}
+	if fork < len(g.here) {
+		at.width += max(0, g.position(g.here[:fork+1], fork)-g.position(before, fork))
+	}
+	// The keys are in order, so that each shares as much with the last one as
+	// the one before it, or more.
+	shares, depth := -1, 0
+	for _, k := range keys {
+		if n := shared(k, last); n != shares {
+			shares, depth = n, utf8.RuneCountInString(last[:n])
+		}
+		if depth > at.depth {
+			next.add(at)
+			at = level{depth: depth}
+			if depth < len(g.here) {
+				at.width = g.position(g.here[:depth+1], depth)
+			}
+		}
+		at.pages += share / float64(len(keys))
+	}
+	next.add(at)
+	next.Levels = next.Levels[:min(len(next.Levels), maxLevels)]
+	return next
+}
+
+// add notes a level, unless nothing was met or passed there.
+func (t *trail) add(l level) {
+	if l.pages > 0 || l.depth == t.Fresh {
+		t.Levels = append(t.Levels, l)
+	}
+}
