@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,9 +60,12 @@ func TestLost(t *testing.T) {
 // failures, a while longer what it failed at, and nothing when it has nothing.
 func TestHeart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards said and fail
 		var said [][]string
 		fail := 0
 		h := newHeart(func(_ context.Context, _ string, steps []string) error {
+			mu.Lock()
+			defer mu.Unlock()
 			if fail > 0 {
 				fail--
 				return errors.New("busy")
@@ -73,6 +77,8 @@ func TestHeart(t *testing.T) {
 		expect := func(what string, after time.Duration, want ...[]string) {
 			t.Helper()
 			time.Sleep(after)
+			mu.Lock()
+			defer mu.Unlock()
 			if !slices.EqualFunc(said, want, slices.Equal[[]string]) {
 				t.Errorf("%s: it said %v, want %v", what, said, want)
 			}
@@ -86,13 +92,17 @@ func TestHeart(t *testing.T) {
 		h.take(&log, "b") // twice, by two deliveries
 		h.release("b", false)
 		expect("two steps", beatTime+time.Second, []string{"a", "b"})
+		mu.Lock()
 		fail = 3
+		mu.Unlock()
 		expect("failures", lookTime-time.Second, []string{"a", "b"})
 		h.release("b", false)
 		h.release("a", true)
 		expect("a failed step", 12*time.Second, []string{"a"}, []string{"a"})
 		time.Sleep(time.Minute)
+		mu.Lock()
 		said = nil
+		mu.Unlock()
 		expect("nothing", time.Hour)
 	})
 }
