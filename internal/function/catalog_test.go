@@ -258,10 +258,10 @@ func TestBadRecordRequests(t *testing.T) {
 		status                   int
 		field, detail            string
 	}{
-		{"no keys", "GET", people, "", 400, "", "eid, npi, ssn"},
+		{"no keys", "DELETE", people, "", 400, "", "eid, npi, ssn"},
 		{"unknown key", "GET", people + "?name=x", "", 400, "name", "it takes eid, npi, ssn, row_from"},
-		{"twice", "GET", people + "?eid=1&eid=2", "", 400, "eid", "2 times"},
-		{"twice in other case", "GET", people + "?eid=1&EID=2", "", 400, "eid", "2 times"},
+		{"twice", "DELETE", people + "?eid=1&eid=2", "", 400, "eid", "give it once"},
+		{"twice in other case", "DELETE", people + "?eid=1&EID=2", "", 400, "eid", "give it once"},
 		{"empty value", "GET", people + "?eid=", "", 400, "eid", "is empty"},
 		{"empty bound", "DELETE", people + "?eid=F314&row_from=", "", 400, "row_from", "is empty"},
 		{"unreadable", "DELETE", people + "?eid=F314&row_from=%zz", "", 400, "", "can't be read"},
