@@ -46,7 +46,8 @@ type checker struct {
 
 // Check compares the index rows with each other and with the log, and calls found
 // for what is wrong; found is not called concurrently. Writes that are under way are
-// not wrong. It makes about two requests for each index row. A catalog that another
+// not wrong. It reads the index and the heads once and, if they differ, once more, with
+// a few requests for each record that differs. A catalog that another
 // program wrote, or that has another schema, is a Conflict: see [Catalog.Migrate].
 //
 // With repair, it makes all rows of a record those of its newest write. It may be
@@ -61,14 +62,18 @@ func (c *Catalog) Check(ctx context.Context, repair bool, found func(Finding)) (
 			return k.sum, err
 		}
 	}
-	// Heads first: what they know is in place when the rows are looked at.
-	err := c.eachShard(func(shard string) error {
-		return errors.Join(k.entries(ctx, shard), k.heads(ctx, shard))
-	})
-	if err != nil {
+	if err := c.eachShard(func(shard string) error { return k.entries(ctx, shard) }); err != nil {
 		return k.sum, err
 	}
-	return k.sum, k.rows(ctx)
+	suspect, err := k.compare(ctx)
+	if err != nil || suspect == nil {
+		return k.sum, err
+	}
+	// Heads first: what they know is in place when the rows are looked at.
+	if err := c.eachShard(func(shard string) error { return k.heads(ctx, shard, suspect) }); err != nil {
+		return k.sum, err
+	}
+	return k.sum, k.rows(ctx, suspect)
 }
 
 // count changes the sum, and reports a finding unless it is empty.
@@ -103,18 +108,13 @@ func (k *checker) entries(ctx context.Context, shard string) error {
 	})
 }
 
-// heads checks the index rows of every record that the log knows.
-func (k *checker) heads(ctx context.Context, shard string) error {
+// heads checks the index rows of every suspect record that the log knows.
+func (k *checker) heads(ctx context.Context, shard string, suspect func(identity string) bool) error {
 	return k.each(ctx, k.Log, prefixQuery(shard, headPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := headOf(row)
-		if err != nil {
-			k.report(row.Key, false, "%v", err)
-			return nil
+		if err != nil || h.Gone || !suspect(h.Identity) {
+			return nil // what can't be read is reported
 		}
-		if h.Gone {
-			return nil
-		}
-		k.count(Finding{}, func(s *Checked) { s.Records++ })
 		return k.head(ctx, h)
 	})
 }

@@ -119,6 +119,44 @@ func TestRecoverSince(t *testing.T) {
 	})
 }
 
+// TestCheckReadsPages counts the queries of a check: those of the pages that there are, or
+// twice as many and a few for each record that is damaged.
+func TestCheckReadsPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, people, "lastname")
+	c := w.catalog()
+	var all []map[string]any
+	for i := range 1500 {
+		all = append(all, map[string]any{"eid": i, "npi": i, "ssn": i, "lastname": "x"})
+	}
+	w.insertAll(c, all...)
+	if n, err := c.Delete(t.Context(), by("eid", "7"), always); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	c.Close()
+	const pages = 5 + 16 // of the index, and of the shards' heads
+	count := func() int64 {
+		c.Close()
+		w.emulator.ResetCounts()
+		sum, err := c.Check(t.Context(), false, func(catalog.Finding) {})
+		if err != nil || sum.Records != 1499 || sum.Rows != 4500 {
+			t.Errorf("%+v, %v", sum, err)
+		}
+		return w.emulator.Counts().TableTransactions()
+	}
+	if n := count(); n > 2*pages {
+		t.Errorf("%d requests for %d pages", n, pages)
+	}
+	row := w.rows("People", "")[0]
+	w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("lastname", "X")}}})
+	if n := count(); n > 3*pages+20 {
+		t.Errorf("%d requests for %d pages and one damaged row", n, pages)
+	}
+	if sum, _ := w.repair(c); sum.Repaired != 1 {
+		t.Errorf("%+v", sum)
+	}
+}
+
 // TestRepairBringsNothingBack finds the row of a deleted record.
 func TestRepairBringsNothingBack(t *testing.T) {
 	t.Parallel()

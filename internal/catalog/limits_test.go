@@ -72,6 +72,9 @@ func TestLogThatWasLost(t *testing.T) {
 			}
 		}
 		fresh := w.on(w.account, nil)
+		if _, err := fresh.Migrate(t.Context(), false, func(f catalog.Finding) { t.Logf("%+v", f) }); err != nil { // a log that knows nothing
+			t.Error(err)
+		}
 		if _, err := fresh.Check(t.Context(), true, func(f catalog.Finding) { t.Logf("%+v", f) }); err != nil {
 			t.Error(err)
 		}

@@ -105,7 +105,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x", "wage": 1})
 		c.Close()
 		// 1. A checker has recovered, and is about to list the heads.
-		atHeads, goHeads := make(chan struct{}, 16), make(chan struct{})
+		atHeads, goHeads := make(chan struct{}, 64), make(chan struct{})
 		listHeads := func(what string) chan struct{} {
 			if strings.Contains(what, "RowKey ge 'h|'") {
 				atHeads <- struct{}{}
