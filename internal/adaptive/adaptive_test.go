@@ -200,6 +200,11 @@ func TestProgress(t *testing.T) {
 	if got, want := adaptive.Progress(1, left), 1/(1+left); math.Abs(got-want) > 1e-9 {
 		t.Errorf("progress %v, want %v", got, want)
 	}
+	for _, foreign := range []scan.Strategy{scan.Prefix{FirstSegments: 2}, scan.Serial{}} {
+		if pages, ok := adaptive.Left(foreign.Start(scan.Bounds{})); ok {
+			t.Errorf("a step of %T is believed to have %v pages left", foreign, pages)
+		}
+	}
 	hints := adaptive.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
 	if pages, ok := adaptive.Left(adaptive.Strategy{Hints: &hints}.Start(scan.Bounds{})); !ok || pages != 24 {
 		t.Errorf("three hinted pieces have %v pages left, %v, want 24", pages, ok)

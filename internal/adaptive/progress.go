@@ -10,8 +10,8 @@ import (
 // stand for, itself and all its descendants. ok is false if nothing is known
 // yet, as before the first page of a scan, or if another strategy made it.
 func Left(s scan.Step) (pages float64, ok bool) {
-	var st strand
-	if err := json.Unmarshal(s.State, &st); err != nil || st.First || st.Left <= 0 {
+	var st strand // its letters, which no other strategy's state has, are there even if there are none
+	if err := json.Unmarshal(s.State, &st); err != nil || st.First || st.Left <= 0 || st.Letters == nil {
 		return 0, false
 	}
 	if g := st.Group; g != nil {
