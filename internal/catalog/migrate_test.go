@@ -507,3 +507,24 @@ func TestMigrationUnderWriters(t *testing.T) {
 		})
 	}
 }
+
+// TestLateForeignRowIsLeft takes over a row that another program wrote beside a record that
+// the log knows: its content stands nowhere else, so it stays.
+func TestLateForeignRowIsLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+	c := w.catalog()
+	w.insertAll(c, map[string]any{"eid": "A", "npi": "1", "lastname": "Ash", "v": "a"})
+	c.Close()
+	late := rec(t, `{"eid":"A","npi":"1","lastname":"ASH","v":"late"}`)
+	w.publishedAs(late, "3_eida")
+	left := 0
+	sum, err := c.Migrate(t.Context(), false, func(catalog.Finding) { left++ })
+	if err != nil || left != 1 || sum.Removed != 0 {
+		t.Errorf("%+v, %d left, %v", sum, left, err)
+	}
+	place := key.Key{Partition: "3_eida", Row: publishedRow(t, w.schema, late)}
+	if wrong := stands(w.rows("People", ""), "late", late, place); len(wrong) > 0 {
+		t.Error(wrong)
+	}
+}
