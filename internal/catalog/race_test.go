@@ -371,7 +371,7 @@ func TestCommitDuringChangeOfSchema(t *testing.T) {
 		<-at
 		w.schema, _ = index.Parse("eid,npi,phone", "lastname")
 		c := w.on(w.account, nil)
-		w.repair(c)
+		w.migrate(c)
 		close(release)
 		g.Wait()
 		if acked {
