@@ -44,6 +44,10 @@ func New(most int) *Pace {
 	return &Pace{limit: min(start, float64(most)), most: float64(most)}
 }
 
+// Fixed returns a pace of that many requests from the start on. Only throttling
+// lowers it.
+func Fixed(limit int) *Pace { return &Pace{limit: float64(limit), most: float64(limit)} }
+
 // Limit returns how many requests to have under way, at least 1.
 func (p *Pace) Limit() int { return max(1, int(p.limit)) }
 

@@ -45,9 +45,9 @@ func (m *Model) newMeasure(s *Strand) *measure {
 	x := &measure{}
 	var end text
 	top := 0
-	if s.end != nil {
-		end = textOf(*s.end)
-		if s.end.Row == "" {
+	if s.End != nil {
+		end = textOf(*s.End)
+		if s.End.Row == "" {
 			end = end[:len(end)-1]
 		}
 		top = common(s.last, end)
@@ -78,27 +78,30 @@ func (m *Model) newMeasure(s *Strand) *measure {
 	return x
 }
 
-// slant pulls cuts towards the strand's place. What is near is known best, and the
-// strand is to end soon if nothing else is found.
-const slant = 1.25
-
 // cuts returns up to n places to cut the strand at, in order, none if there is no
 // key between its place and its end.
-func (m *Model) cuts(s *Strand, n int) []key.Key {
+func (m *Model) cuts(s *Strand, n int, reach float64) []key.Key {
 	const wide = 0.3 // share of the thieves that try level by level
 	x := m.measureOf(s)
 	byLevel := min(n, int(float64(n)*wide)+s.misses%2)
+	within := 1.0 // share of the rows left that is in reach
+	if reach < x.total {
+		byLevel, within = 0, reach/x.total
+	}
 	var cuts []key.Key
 	add := func(k key.Key) {
-		if s.last.key().Compare(k) < 0 && (s.end == nil || k.Compare(*s.end) < 0) {
+		if s.last.key().Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0) {
 			cuts = append(cuts, k)
 		}
 	}
-	for _, c := range []struct{ n, power float64 }{{float64(n - byLevel), 1}, {float64(byLevel), 0.4}} {
-		for i := 1.0; i <= c.n; i++ {
-			if l, u, ok := x.at(i/(c.n+1), c.power); ok {
-				add(m.spell(s.last, l, u))
-			}
+	for i := 1; i <= n-byLevel; i++ {
+		if l, u, ok := x.at(within * quantile(i, n-byLevel)); ok {
+			add(m.spell(s.last, l, u))
+		}
+	}
+	for i := 1; i <= byLevel; i++ {
+		if l, u, ok := x.byLevel(float64(i) / float64(byLevel+1)); ok {
+			add(m.spell(s.last, l, u))
 		}
 	}
 	if len(cuts) == 0 {
@@ -110,29 +113,43 @@ func (m *Model) cuts(s *Strand, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
+// slant pulls cuts towards the strand's place. What is near is known best, and the
+// strand is to end soon if nothing else is found.
+const slant = 1.25
+
+// quantile returns the share of the rows that is to lie ahead of the i-th of n cuts.
+func quantile(i, n int) float64 { return math.Pow(float64(i)/float64(n+1), slant) }
+
 // at returns where the given share of the rows left ends: a level and the position
-// in it. Levels count by a power of their rows: 1 believes the measure, 0 thinks
-// nothing of it.
-func (x *measure) at(share, power float64) (l level, u float64, ok bool) {
+// in it.
+func (x *measure) at(share float64) (l level, u float64, ok bool) {
+	rows := x.total * share
+	for _, l := range x.levels {
+		if rest := l.rest(); rows >= rest {
+			rows -= rest
+			continue
+		}
+		return l, l.from + rows/l.rows, true
+	}
+	return level{}, 0, false
+}
+
+// byLevel does the same for one who believes less in the measure: levels count by
+// a power of their rows.
+func (x *measure) byLevel(share float64) (l level, u float64, ok bool) {
+	const power = 0.4
 	sum := 0.0
 	for _, l := range x.levels {
 		sum += math.Pow(l.rest(), power)
 	}
-	if power == 1 {
-		share = math.Pow(share, slant)
-	}
 	left := sum * share
 	for _, l := range x.levels {
-		w := math.Pow(l.rest(), power)
-		if left >= w {
-			left -= w
+		weight := math.Pow(l.rest(), power)
+		if left >= weight {
+			left -= weight
 			continue
 		}
-		u := left / w
-		if power != 1 {
-			u = math.Pow(u, slant)
-		}
-		return l, l.from + (l.to-l.from)*u, true
+		return l, l.from + (l.to-l.from)*math.Pow(left/weight, slant), true
 	}
 	return level{}, 0, false
 }

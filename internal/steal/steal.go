@@ -12,21 +12,28 @@ type Theft struct {
 	Thieves []*Strand // in key order
 }
 
-// Steal sends idle workers to the strands, and cuts these. Strands that have read
-// nothing yet can't be cut. There may be more thieves than workers: the rest of a
-// partition and what follows it take a query each.
-func (m *Model) Steal(strands []*Strand, idle int) []Theft {
+// Steal sends idle workers to the strands, and cuts these, no farther behind their
+// places than reach rows are believed to be. Strands that have read nothing yet
+// can't be cut. There may be more thieves than workers: the rest of a partition and
+// what follows it take a query each.
+func (m *Model) Steal(strands []*Strand, idle int, reach float64) []Theft {
 	given := m.share(strands, idle)
 	var thefts []Theft
 	for i, s := range strands {
 		if given[i] == 0 {
 			continue
 		}
-		cuts := m.cuts(s, given[i])
+		cuts := m.cuts(s, given[i], reach)
 		s.robbed += given[i]
-		if len(cuts) > 0 {
-			thefts = append(thefts, s.cut(cuts))
+		if len(cuts) == 0 {
+			continue
 		}
+		whole := m.measureOf(s).total
+		t := s.cut(cuts)
+		for _, thief := range t.Thieves {
+			thief.believed = (whole - m.measureOf(s).total) / float64(len(t.Thieves))
+		}
+		thefts = append(thefts, t)
 	}
 	return thefts
 }
@@ -70,13 +77,13 @@ func (s *Strand) cut(cuts []key.Key) Theft {
 	t := Theft{Victim: s}
 	add := func(from key.Key) {
 		if n := len(t.Thieves); n > 0 {
-			t.Thieves[n-1].end = &from
+			t.Thieves[n-1].End = &from
 		}
 		t.Thieves = append(t.Thieves, &Strand{from: from, victim: s})
 	}
 	for i, c := range cuts {
 		add(c)
-		next := s.end
+		next := s.End
 		if i+1 < len(cuts) {
 			next = &cuts[i+1]
 		}
@@ -84,7 +91,19 @@ func (s *Strand) cut(cuts []key.Key) Theft {
 			add(after)
 		}
 	}
-	t.Thieves[len(t.Thieves)-1].end = s.end
-	s.end, s.since, s.measure = &t.Thieves[0].from, 0, nil
+	t.Thieves[len(t.Thieves)-1].End = s.End
+	s.End, s.since, s.measure = &t.Thieves[0].from, 0, nil
 	return t
+}
+
+// Left returns how many rows the strand is believed to have left; ok is false if
+// nothing is known of it.
+func (m *Model) Left(s *Strand) (rows float64, ok bool) {
+	switch {
+	case s.last != nil:
+		return m.measureOf(s).total, true
+	case s.victim != nil:
+		return s.believed, true
+	}
+	return 0, false
 }

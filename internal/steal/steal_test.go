@@ -2,6 +2,7 @@ package steal_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func scanCase(c scantest.Case, r *rand.Rand) (rows []key.Key, thieves int, err e
 			}
 		}
 		if r.IntN(2) == 0 && thieves < 50+2*len(c.Rows) {
-			for _, t := range m.Steal(strandsOf(underway, r), r.IntN(9)) {
+			for _, t := range m.Steal(strandsOf(underway, r), r.IntN(9), float64(1+r.IntN(2)*10_000)) {
 				for _, thief := range t.Thieves {
 					thieves++
 					if thief.Range().Empty() {
@@ -148,16 +149,16 @@ func TestThiefThatFindsNothing(t *testing.T) {
 	if yield, more := m.Page(s, page); yield != 2 || !more {
 		t.Fatalf("got %d rows, more %v", yield, more)
 	}
-	last := s.End()
+	last := s.End
 	for range 5 {
-		thefts := m.Steal([]*steal.Strand{s}, 1)
+		thefts := m.Steal([]*steal.Strand{s}, 1, math.Inf(1))
 		if len(thefts) == 0 {
 			break
 		}
-		if e := s.End(); last != nil && e.Compare(*last) >= 0 {
+		if e := s.End; last != nil && e.Compare(*last) >= 0 {
 			t.Errorf("the end moved from %q to %q", *last, *e)
 		}
-		last = s.End()
+		last = s.End
 		for _, thief := range thefts[0].Thieves {
 			if yield, more := m.Page(thief, scan.Page{}); yield != 0 || more {
 				t.Errorf("an empty page yields %d, more %v", yield, more)

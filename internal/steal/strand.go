@@ -8,15 +8,21 @@ import (
 	"tablesweep/internal/scan"
 )
 
-// Strand is a run of keys that one worker reads.
+// Strand is a run of keys that one worker reads. Its JSON form keeps its end and
+// nothing of what was learned: what was read back can be read on, and be cut after
+// a page.
 type Strand struct {
-	from key.Key  // where a thief's begins
-	end  *key.Key // the first key that belongs to another strand, nil for none
+	// End is the first key that belongs to another strand, nil if none does. Only
+	// [Model.Steal] changes it.
+	End *key.Key `json:"end,omitempty"`
 
-	victim *Strand // whom it was stolen from, until its first page shows how well
-	misses int     // its thieves that found nothing since one found something
-	since  int     // pages read since the last cut
-	robbed int     // thieves since the last page
+	from key.Key // where a thief's begins
+
+	victim   *Strand // whom it was stolen from, until its first page shows how well
+	believed float64 // rows that it was then thought to have
+	misses   int     // its thieves that found nothing since one found something
+	since    int     // pages read since the last cut
+	robbed   int     // thieves since the last page
 
 	rows        float64 // of the last page
 	first, last text    // of the last page, nil ahead of the first one
@@ -31,25 +37,18 @@ func NewStrand(r scan.Range) *Strand {
 		if !r.High.Open {
 			end = behind(r.High.Key)
 		}
-		s.end = &end
+		s.End = &end
 	}
 	return s
 }
-
-// Resume returns a strand that begins or goes on anywhere ahead of the end, nil
-// for no end.
-func Resume(end *key.Key) *Strand { return &Strand{end: end} }
-
-// End returns the first key that belongs to another strand, nil if none does.
-func (s *Strand) End() *key.Key { return s.end }
 
 // Range returns what a thief's first query asks for. It may reach beyond the
 // strand's end.
 func (s *Strand) Range() scan.Range {
 	if s.from.Row != "" { // the rest of one partition, or a part of it
 		r := scan.Range{Partition: &s.from.Partition, Low: &scan.Bound{Key: s.from.Row}}
-		if s.end != nil && s.end.Partition == s.from.Partition {
-			r.High = &scan.Bound{Key: s.end.Row, Open: true}
+		if s.End != nil && s.End.Partition == s.from.Partition {
+			r.High = &scan.Bound{Key: s.End.Row, Open: true}
 		}
 		return r
 	}
@@ -57,9 +56,9 @@ func (s *Strand) Range() scan.Range {
 	if p, ok := strings.CutSuffix(s.from.Partition, "\x00"); ok { // the same without a control character
 		r.Low = &scan.Bound{Key: p, Open: true}
 	}
-	if s.end != nil {
-		r.High = &scan.Bound{Key: s.end.Partition, Open: s.end.Row == ""}
-		if p, ok := strings.CutSuffix(s.end.Partition, "\x00"); ok && s.end.Row == "" {
+	if s.End != nil {
+		r.High = &scan.Bound{Key: s.End.Partition, Open: s.End.Row == ""}
+		if p, ok := strings.CutSuffix(s.End.Partition, "\x00"); ok && s.End.Row == "" {
 			r.High = &scan.Bound{Key: p}
 		}
 	}
@@ -73,8 +72,8 @@ func behind(partition string) key.Key { return key.Key{Partition: partition + "\
 // from the first on, are the strand's, and whether it goes on behind them.
 func (m *Model) Page(s *Strand, p scan.Page) (yield int, more bool) {
 	yield = len(p.Keys)
-	if s.end != nil {
-		yield = sort.Search(len(p.Keys), func(i int) bool { return p.Keys[i].Compare(*s.end) >= 0 })
+	if s.End != nil {
+		yield = sort.Search(len(p.Keys), func(i int) bool { return p.Keys[i].Compare(*s.End) >= 0 })
 	}
 	more = p.Next != nil && yield == len(p.Keys)
 	if v := s.victim; v != nil && (yield > 0 || !more) {

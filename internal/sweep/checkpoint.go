@@ -10,17 +10,19 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/steal"
 )
 
 // Checkpoint is a file that knows what is left of a sweep. Its lines are JSON:
 // first a snapshot (a header, and a node for each step or page left), then what
 // happened since:
 //
-//	{"version":1,"job":…,"totals":{…}}             once, on top
+//	{"version":2,"job":…,"totals":{…}}             once, on top
 //	{"node":{"id":1,"step":{…}}}                   a step left, in table order
 //	{"read":1,"through":{…},"children":[{…}]}      a step was read; rows up to through are its own
 //	{"did":1,"span":{"a":{…},"b":{…}}}             these rows of it are done
 //	{"end":1}                                      all of its rows are done
+//	{"steal":1,"strand":{"end":{…}},"children":[…]}  what lies behind the end was stolen
 //
 // Each line is written when it has happened, so a process that dies loses what was
 // under way and no more. A machine that dies may lose the last second, too; what a
@@ -30,6 +32,11 @@ import (
 //
 // A page of which some rows are left is read again after a resume, by the same
 // query and token, and only its own rows count: others may have come since.
+//
+// A theft is recorded before the thieves' first queries. A thief that finds nothing
+// is a step that was read without rows.
+//
+// Version 1 had no thefts. Its sweeps go on with the steps they were left with.
 type Checkpoint struct {
 	path     string
 	job      json.RawMessage
@@ -43,7 +50,7 @@ type Checkpoint struct {
 }
 
 // checkpointVersion changes with the form of the file.
-const checkpointVersion = 1
+const checkpointVersion = 2
 
 // compactBytes is how much is appended at least before the snapshot is renewed: as
 // much as the snapshot has, if that is more.
@@ -69,6 +76,9 @@ type line struct {
 	Span     *span    `json:"span,omitempty"`
 	End      int64    `json:"end,omitempty"`
 
+	Steal  int64         `json:"steal,omitempty"`
+	Strand *steal.Strand `json:"strand,omitempty"`
+
 	Totals Totals `json:"totals,omitzero"` // what it adds
 }
 
@@ -79,14 +89,16 @@ type saved struct {
 	Depth   int64     `json:"depth,omitempty"`
 	Through *key.Key  `json:"through,omitempty"`
 	Done    []span    `json:"done,omitempty"`
+
+	Strand *steal.Strand `json:"strand,omitempty"`
 }
 
 func save(n *node) saved {
-	return saved{ID: n.id, Step: n.step, Depth: n.depth, Through: n.through, Done: n.done}
+	return saved{ID: n.id, Step: n.step, Depth: n.depth, Through: n.through, Done: n.done, Strand: n.strand}
 }
 
 func (s saved) node() *node {
-	return &node{id: s.ID, step: s.Step, depth: s.Depth, through: s.Through, done: s.Done}
+	return &node{id: s.ID, step: s.Step, depth: s.Depth, through: s.Through, done: s.Done, strand: s.Strand}
 }
 
 // NewCheckpoint prepares a checkpoint in a file that must not exist; it is made
@@ -125,8 +137,8 @@ func restore(text []byte) (*restored, error) {
 	if err := json.Unmarshal(first, &head); err != nil || !whole {
 		return nil, errors.New("is not a checkpoint")
 	}
-	if head.Version != checkpointVersion {
-		return nil, fmt.Errorf("has version %d; this program knows %d", head.Version, checkpointVersion)
+	if head.Version < 1 || head.Version > checkpointVersion {
+		return nil, fmt.Errorf("has version %d; this program knows 1 to %d", head.Version, checkpointVersion)
 	}
 	r := &restored{job: head.Job, totals: head.Totals, frontier: &frontier{next: 1}}
 	nodes := map[int64]*node{}
@@ -147,8 +159,8 @@ func restore(text []byte) (*restored, error) {
 // apply does what a line tells. It reports false, having done nothing, if the line
 // can't be meant.
 func (r *restored) apply(nodes map[int64]*node, l line) bool {
-	n := nodes[l.Read+l.Did+l.End] // a line is of one kind
-	if (n == nil) != (l.Node != nil) || !l.newNodes(nodes) {
+	n := nodes[l.Read+l.Did+l.End+l.Steal] // a line is of one kind
+	if (n == nil) != (l.Node != nil) || (l.Steal != 0) != (l.Strand != nil) || !l.newNodes(nodes) {
 		return false
 	}
 	switch f := r.frontier; {
@@ -157,18 +169,14 @@ func (r *restored) apply(nodes map[int64]*node, l line) bool {
 		f.push(n)
 		nodes[n.id] = n
 	case l.Read != 0:
-		at := n.element
-		for _, s := range l.Children {
-			child := s.node()
-			child.element = f.nodes.InsertAfter(child, at)
-			at = child.element
-			nodes[child.id] = child
-			f.next = max(f.next, child.id+1)
-		}
-		n.through = l.Through
+		r.insert(nodes, n, l.Children)
+		n.through, n.strand = l.Through, nil
 		if n.through == nil { // no rows: all of it is done, even if the line that ends it is cut off
 			n.state = working
 		}
+	case l.Steal != 0:
+		r.insert(nodes, n, l.Children)
+		n.strand = l.Strand
 	case l.Did != 0 && l.Span != nil:
 		n.done = append(n.done, *l.Span)
 	case l.End != 0:
@@ -177,6 +185,18 @@ func (r *restored) apply(nodes map[int64]*node, l line) bool {
 	}
 	r.totals.add(l.Totals)
 	return true
+}
+
+// insert adds nodes right behind another.
+func (r *restored) insert(nodes map[int64]*node, n *node, added []saved) {
+	at := n.element
+	for _, s := range added {
+		one := s.node()
+		one.element = r.frontier.nodes.InsertAfter(one, at)
+		at = one.element
+		nodes[one.id] = one
+		r.frontier.next = max(r.frontier.next, one.id+1)
+	}
 }
 
 // newNodes reports whether the nodes that a line adds have ids that no other has.
@@ -201,12 +221,21 @@ func (c *Checkpoint) append(l line) {
 
 // read records that n was read: through is its last row, nil if it has none.
 func (c *Checkpoint) read(n *node, through *key.Key, children []*node, did Totals) {
-	l := line{Read: n.id, Through: through, Totals: did}
-	for _, child := range children {
-		l.Children = append(l.Children, save(child))
-	}
 	n.through = through
-	c.append(l)
+	c.append(line{Read: n.id, Through: through, Totals: did, Children: saveAll(children)})
+}
+
+// steal records that what lies behind the end of n's strand was stolen.
+func (c *Checkpoint) steal(n *node, thieves []*node) {
+	c.append(line{Steal: n.id, Strand: n.strand, Children: saveAll(thieves)})
+}
+
+func saveAll(nodes []*node) []saved {
+	var all []saved
+	for _, n := range nodes {
+		all = append(all, save(n))
+	}
+	return all
 }
 
 func (c *Checkpoint) did(n *node, s span, did Totals) {

@@ -5,6 +5,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/steal"
 	"tablesweep/internal/storage"
 )
 
@@ -24,6 +25,9 @@ type node struct {
 	depth   int64 // steps from the first one to this
 	state   state
 	element *list.Element
+	// strand is the part of the step's range that is this node's own while idle
+	// workers may steal from it; nil if a strategy splits it.
+	strand *steal.Strand
 
 	// Of a page that was read before a resume, and has to be read again: the rows up
 	// to through are this node's, save those in done. Its children exist already.
@@ -110,14 +114,19 @@ func (f *frontier) read(n *node, bytes int, units [][]storage.Entity, rows int64
 	f.ready += len(units)
 	f.bytes += bytes
 	f.buffered += rows
+	return f.insert(n, n.depth+1, children)
+}
+
+// insert adds steps right behind a node, in table order.
+func (f *frontier) insert(n *node, depth int64, steps []scan.Step) []*node {
 	var added []*node
 	at := n.element
-	for _, c := range children {
-		child := &node{id: f.next, step: c, depth: n.depth + 1}
+	for _, s := range steps {
+		one := &node{id: f.next, step: s, depth: depth}
 		f.next++
-		child.element = f.nodes.InsertAfter(child, at)
-		at = child.element
-		added = append(added, child)
+		one.element = f.nodes.InsertAfter(one, at)
+		at = one.element
+		added = append(added, one)
 	}
 	return added
 }

@@ -8,10 +8,12 @@ import (
 	"time"
 	"unsafe"
 
+	"tablesweep/internal/adaptive"
 	"tablesweep/internal/copier"
 	"tablesweep/internal/key"
 	"tablesweep/internal/pace"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/steal"
 	"tablesweep/internal/storage"
 )
 
@@ -31,16 +33,19 @@ type run struct {
 	inOrder bool
 
 	frontier *frontier
+	model    *steal.Model
+	steals   bool   // idle workers steal, and no strategy splits the scan
 	totals   Totals // earlier runs included
 	ours     Totals
 	began    time.Time
+	told     float64 // the largest share of the rows that was told as done
 
 	source, target side
 	partitions     pace.Partitions
 	underway       map[string]int  // units under way, by partition
 	hot            map[string]bool // partitions throttled since the last tick
-	units          int             // of the last page
-	page           int             // bytes that a page may have, going by the last ones
+	units          int             // of the last page that had rows
+	page, largest  int             // bytes that a page may have, and that one had
 
 	events    chan func() // what the loop is to do when something ended
 	throttles chan throttle
@@ -50,7 +55,7 @@ type run struct {
 	err       error
 }
 
-func start(ctx context.Context, s Scan, o Options, a copier.Work, inOrder bool) (Totals, error) {
+func newRun(s Scan, o Options, a copier.Work, inOrder bool) *run {
 	s.Segment = cmp.Or(s.Segment, storage.PageRows)
 	if s.Strategy == nil {
 		s.Strategy = scan.Serial{}
@@ -59,25 +64,32 @@ func start(ctx context.Context, s Scan, o Options, a copier.Work, inOrder bool) 
 	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
 	r := &run{
 		scan: s, options: o, action: a, inOrder: inOrder,
-		frontier: &frontier{}, began: time.Now(), page: firstPage,
+		frontier: &frontier{}, model: steal.New(s.Segment), began: time.Now(), page: firstPage,
 		source: side{pace: pace.New(o.Workers)}, target: side{pace: pace.New(o.Workers)},
 		underway: map[string]int{}, hot: map[string]bool{}, events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers),
 	}
+	if a, ok := s.Strategy.(adaptive.Strategy); ok && a.Hints == nil && s.Keys == nil {
+		r.steals = true
+	}
+	return r
+}
+
+func (r *run) run(ctx context.Context) (Totals, error) {
 	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	defer r.cancel()
 	if err := r.fill(); err != nil {
 		return r.totals, err
 	}
 	err := r.loop(ctx)
-	if c := o.Checkpoint; c != nil {
+	if c := r.options.Checkpoint; c != nil {
 		if closeErr := c.close(); err == nil {
 			err = closeErr
 		}
 	}
-	if o.Watch != nil {
+	if r.options.Watch != nil {
 		p := r.progress()
 		p.Ended = err == nil
-		o.Watch(p)
+		r.options.Watch(p)
 	}
 	return r.totals, err
 }
@@ -92,13 +104,28 @@ func (r *run) fill() error {
 			at := &scan.Bound{Key: k.Row}
 			r.frontier.add(scan.Step{Range: scan.Range{Partition: &k.Partition, Low: at, High: at}}, 1).through = &k
 		}
-	} else if first := r.scan.Strategy.Start(r.scan.Bounds); !first.Range.Empty() {
-		r.frontier.add(first, 1)
+	} else {
+		r.first()
 	}
 	if c == nil {
 		return nil
 	}
 	return c.rewrite(r.frontier, r.totals)
+}
+
+// first adds the scan's first step.
+func (r *run) first() {
+	step := scan.Step{Range: r.scan.Bounds.Range()}
+	if !r.steals {
+		step = r.scan.Strategy.Start(r.scan.Bounds)
+	}
+	if step.Range.Empty() {
+		return
+	}
+	n := r.frontier.add(step, 1)
+	if r.steals {
+		n.strand = steal.NewStrand(step.Range)
+	}
 }
 
 // loop runs until nothing is left, or until what was under way has ended after an
@@ -121,6 +148,9 @@ func (r *run) loop(ctx context.Context) error {
 		select {
 		case event := <-r.events:
 			event()
+			for len(r.events) > 0 { // thieves choose best when all that ended is known
+				(<-r.events)()
+			}
 		case t := <-r.throttles:
 			r.throttled(t)
 		case <-tick.C:
@@ -170,6 +200,10 @@ func (r *run) dispatch() {
 	for !r.stopping && !r.ahead() && r.source.free(r.frontier.reads) {
 		n, ahead := r.frontier.waits()
 		room := r.frontier.bytes+(r.frontier.reads+1)*r.page <= r.options.Buffer
+		if n == nil && room && r.steals {
+			r.steal()
+			n, ahead = r.frontier.waits()
+		}
 		// One page may always be in memory, and the one that all others wait for.
 		if n == nil || !room && !ahead && r.frontier.bytes+r.frontier.reads > 0 {
 			break
@@ -247,7 +281,23 @@ func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests in
 			return slices.ContainsFunc(n.done, func(s span) bool { return s.contains(e.Key) })
 		})
 	}
-	r.found(n, rows, weight(p), children, did)
+	bytes := weight(p)
+	r.expect(bytes)
+	r.found(n, rows, bytes, children, did)
+}
+
+// expect takes in a page's size. Queries under way are taken for average ones, since
+// those of thieves are often empty, but not for less than half of the largest. In
+// order, pages stay for long, and may all be large.
+func (r *run) expect(bytes int) {
+	if r.largest == 0 {
+		r.page = bytes
+	}
+	r.largest = max(r.largest, bytes)
+	r.page = max(r.page+(bytes-r.page)/16, r.largest/2)
+	if r.inOrder {
+		r.page = r.largest
+	}
 }
 
 // unread lets a node wait again whose query failed or can't be used. The checkpoint
@@ -271,6 +321,13 @@ func weight(p storage.Page) int {
 // advance returns how many rows of a page are the node's, and what is left to read
 // besides.
 func (r *run) advance(n *node, p scan.Page) (yield int, children []scan.Step, err error) {
+	if n.strand != nil {
+		yield, more := r.model.Page(n.strand, p)
+		if more {
+			children = []scan.Step{n.step.Continue(*p.Next)}
+		}
+		return yield, children, nil
+	}
 	if n.through == nil {
 		o, err := r.scan.Strategy.Advance(n.step, p)
 		return o.Yield, o.Children, err
@@ -295,15 +352,18 @@ func (r *run) found(n *node, rows []storage.Entity, bytes int, children []scan.S
 	for _, u := range units {
 		inUnits += len(u)
 	}
-	r.page, r.units = max(bytes, r.page*7/8), len(units)
+	if len(rows) > 0 {
+		r.units = len(units)
+	}
 	if inUnits == 0 {
 		bytes = 0
 	}
 	did.Rows = int64(len(rows) - inUnits)
 	added := r.frontier.read(n, bytes, units, int64(inUnits), children)
 	for _, c := range added {
-		c.through, c.done = n.through, slices.Clip(n.done) // each appends on its own
+		c.through, c.done, c.strand = n.through, slices.Clip(n.done), n.strand // each appends on its own
 	}
+	n.strand = nil
 	r.count(did)
 	if c := r.options.Checkpoint; c != nil {
 		var last *key.Key

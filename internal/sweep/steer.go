@@ -72,6 +72,10 @@ func (r *run) progress() Progress {
 		Totals: r.totals, Run: r.ours, Elapsed: time.Since(r.began), Ranges: r.frontier.nodes.Len(),
 		Buffered: r.frontier.buffered, Reading: r.frontier.reads, Working: r.frontier.works,
 	}
-	p.Left, p.LeftOK = r.frontier.left(r.scan.Segment)
+	p.Left, p.LeftOK = r.left()
+	p.told = r.told
+	if share, ok := p.Share(); ok {
+		r.told = share
+	}
 	return p
 }

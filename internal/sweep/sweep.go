@@ -9,7 +9,10 @@
 // pace). It reads the first step that waits, so that the frontier stays short, and
 // reads none while the pages in memory exceed a budget.
 //
-// It knows neither strategies nor what an action does with the rows.
+// A strategy splits the scan, except with the adaptive one: there, workers that have
+// nothing to read steal from those that have (package steal).
+//
+// It does not know what an action does with the rows.
 package sweep
 
 import (
@@ -78,18 +81,18 @@ var ErrInterrupted = errors.New("interrupted")
 // Each calls fn with the rows in table order, page by page, whatever the order
 // in which they are read.
 func Each(ctx context.Context, s Scan, o Options, fn func([]storage.Entity) error) (Totals, error) {
-	return start(ctx, s, o, inOrder(fn), true)
+	return newRun(s, o, inOrder(fn), true).run(ctx)
 }
 
 // Do does the action with all rows, in any order. What the action sends is counted
 // in its context's [storage.Counter].
 func Do(ctx context.Context, s Scan, o Options, a copier.Work) (Totals, error) {
-	return start(ctx, s, o, a, false)
+	return newRun(s, o, a, false).run(ctx)
 }
 
 // Count reads the rows and does nothing with them.
 func Count(ctx context.Context, s Scan, o Options) (Totals, error) {
-	return start(ctx, s, o, nothing{}, false)
+	return newRun(s, o, nothing{}, false).run(ctx)
 }
 
 // inOrder makes each page one unit.

@@ -48,10 +48,14 @@ type Progress struct {
 	Left   float64
 	LeftOK bool
 	Ended  bool
+	told   float64 // the largest share that was told before
 }
 
+// believable is the least share that is told. Ahead of it, strands know too little.
+const believable = 0.3
+
 // Share returns the share of the rows that is done, from 0 to 1; ok is false
-// while it can't be told.
+// while it can't be told. It never falls during a run.
 func (p Progress) Share() (share float64, ok bool) {
 	if p.Ended {
 		return 1, true
@@ -60,25 +64,41 @@ func (p Progress) Share() (share float64, ok bool) {
 	if !p.LeftOK || p.Rows == 0 {
 		return 0, false
 	}
-	return float64(p.Rows) / (float64(p.Rows) + left), true
+	share = max(p.told, float64(p.Rows)/(float64(p.Rows)+left))
+	return share, share >= believable
 }
 
-// left estimates the rows that the steps of the frontier stand for. It knows only
-// what their strategy believes; steps that read on within a page's bounds and
-// those of other strategies make it unknown.
-func (f *frontier) left(segment int) (rows float64, ok bool) {
-	for n := f.first(); n != nil; n = f.after(n) {
+// left estimates the rows that the steps of the frontier stand for. Steps of
+// strategies that believe nothing make it unknown, as do strands that go on after
+// a resume, until they have read a page.
+func (r *run) left() (rows float64, ok bool) {
+	// The few strands that seem endless are mostly wrong. None is thought to have
+	// more than a part of what all have read.
+	const part = 16
+	if !r.steals {
+		return 0, false
+	}
+	most := float64(r.totals.Rows+r.frontier.buffered) / part
+	for n := r.frontier.first(); n != nil; n = r.frontier.after(n) {
 		if n.state == working {
 			continue
 		}
-		pages, known := adaptive.Left(n.step)
+		var left float64
+		var known bool
+		if n.strand != nil {
+			left, known = r.model.Left(n.strand)
+			left = min(left, most)
+		} else {
+			left, known = adaptive.Left(n.step)
+			left *= float64(r.scan.Segment)
+		}
 		if !known {
 			return 0, false
 		}
 		if n.through != nil {
-			pages = 1
+			left = float64(r.scan.Segment)
 		}
-		rows += pages * float64(segment)
+		rows += left
 	}
 	return rows, true
 }

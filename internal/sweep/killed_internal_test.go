@@ -1,0 +1,163 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// recorder is an action that notes the rows it gets, ten a unit.
+type recorder struct {
+	mu   sync.Mutex // guards keys
+	keys []key.Key
+}
+
+func (*recorder) Split(rows []storage.Entity) [][]storage.Entity {
+	return slices.Collect(slices.Chunk(rows, 10))
+}
+
+func (a *recorder) Do(_ context.Context, rows []storage.Entity) (copier.Result, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range rows {
+		a.keys = append(a.keys, r.Key)
+	}
+	return copier.Result{Written: int64(len(rows))}, nil
+}
+
+// journal is what a file tells: its lines, and after each the rows done and the
+// queries made.
+type journal struct {
+	lines   [][]byte
+	done    []map[key.Key]bool
+	queries []int64
+	steals  []int // lines that record one
+	first   int   // the snapshot's last line; it is written as a whole
+}
+
+// readJournal reads a checkpoint's text. done are the rows that were done before.
+func readJournal(t *testing.T, text []byte, rows []storage.Entity, done map[key.Key]bool) journal {
+	t.Helper()
+	var j journal
+	queries := int64(0)
+	for i, one := range bytes.SplitAfter(text, []byte("\n")) {
+		if len(one) == 0 {
+			break
+		}
+		var l line
+		if err := json.Unmarshal(one, &l); err != nil {
+			t.Fatal(err)
+		}
+		queries += l.Totals.Queries
+		if l.Span != nil {
+			done = cloneKeys(done)
+			for _, r := range rows {
+				if l.Span.contains(r.Key) {
+					done[r.Key] = true
+				}
+			}
+		}
+		if l.Steal != 0 {
+			j.steals = append(j.steals, i)
+		}
+		if l.Node != nil {
+			j.first = i
+		}
+		j.lines, j.done, j.queries = append(j.lines, one), append(j.done, done), append(j.queries, queries)
+	}
+	return j
+}
+
+func cloneKeys(keys map[key.Key]bool) map[key.Key]bool {
+	clone := map[key.Key]bool{}
+	for k := range keys {
+		clone[k] = true
+	}
+	return clone
+}
+
+// everyLine makes TestKilledAtAnyLine try all lines, not those about a theft and
+// a part of the others.
+const everyLine = false
+
+// TestKilledAtAnyLine runs a sweep that steals, and goes on from what its journal
+// was after each line. Half of those runs die once more. Every row must be done
+// once, and rows and queries be counted once.
+func TestKilledAtAnyLine(t *testing.T) {
+	t.Parallel()
+	rows := someOf(sourceTree(t), 16)
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	synctest.Test(t, func(t *testing.T) {
+		_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=4; latency=5ms..20ms; short-page p=0.1; empty-page p=0.05"})
+		source := load(t, a, "source", rows)
+		run := func(c *Checkpoint) (journalText []byte, done []key.Key, queries int64, totals Totals) {
+			record := &recorder{}
+			s := Scan{Table: source, Strategy: adaptive.Strategy{}, Segment: 25}
+			totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 16, Trace: func(Query) { queries++ }}, record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text, record.keys, queries, totals
+		}
+		c, err := NewCheckpoint(path, []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, _, _ := run(c)
+		first := readJournal(t, text, rows, nil)
+		if len(first.steals) < 5 {
+			t.Fatalf("only %d thefts in %d lines", len(first.steals), len(first.lines))
+		}
+		resume := func(j journal, at int) journal {
+			if err := os.WriteFile(path, bytes.Join(j.lines[:at+1], nil), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := ReadCheckpoint(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, keys, queries, totals := run(c)
+			all := cloneKeys(j.done[at])
+			for _, k := range keys {
+				if all[k] {
+					t.Fatalf("killed at line %d: %q was done twice\n%s", at, k, bytes.Join(j.lines[:at+1], nil))
+				}
+				all[k] = true
+			}
+			if n := int64(len(rows)); int64(len(all)) != n || totals.Rows != n || totals.Written != n {
+				t.Fatalf("killed at line %d: did %d rows, counted %d and %d written, want %d\n%s", at, len(all), totals.Rows, totals.Written, n, bytes.Join(j.lines[:at+1], nil))
+			}
+			if totals.Queries != j.queries[at]+queries {
+				t.Errorf("killed at line %d: counted %d queries, made %d before and %d after", at, totals.Queries, j.queries[at], queries)
+			}
+			return readJournal(t, text, rows, j.done[at])
+		}
+		t.Logf("%d thefts in %d lines", len(first.steals), len(first.lines))
+		for at := first.first; at < len(first.lines); at++ {
+			theft := slices.ContainsFunc(first.steals, func(i int) bool { return i == at || i == at+1 })
+			if at%4 > 0 && !theft && !everyLine {
+				continue
+			}
+			if again := resume(first, at); at%2 == 0 {
+				resume(again, again.first+at*7%(len(again.lines)-again.first))
+			}
+		}
+	})
+}

@@ -1,0 +1,243 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/pace"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/storage"
+)
+
+// sourceTree returns the files of Go's source tree as rows: directory, file.
+func sourceTree(t testing.TB) []storage.Entity {
+	t.Helper()
+	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(strings.TrimSpace(string(goroot)), "src")
+	var rows []storage.Entity
+	err = fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			dir, file := filepath.Split(filepath.ToSlash(path))
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: "src|" + strings.ReplaceAll(dir, "/", "|"), Row: file}})
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+	if len(rows) < 5000 {
+		t.Fatalf("%s has only %d files", root, len(rows))
+	}
+	return rows
+}
+
+// load makes a table of the rows.
+func load(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
+	t.Helper()
+	table := a.Table(name)
+	if err := table.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (copier.Copier{Destination: table}).Copy(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// boundFor returns how many queries one after the other a scan of so many pages
+// takes that knows where all rows are, if each query has four successors at most.
+func boundFor(pages, workers int) int {
+	ticks := 0
+	for w := 1; pages > 0; ticks++ {
+		pages -= w
+		w = min(workers, 4*w)
+	}
+	return ticks
+}
+
+// count counts the rows with a fixed number of workers and returns the time it took
+// and what it did.
+func count(t testing.TB, s Scan, workers int) (time.Duration, Totals) {
+	t.Helper()
+	r := newRun(s, Options{Workers: workers}, nothing{}, false)
+	r.source.pace = pace.Fixed(workers)
+	began := time.Now()
+	totals, err := r.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(began), totals
+}
+
+// openTree returns an account whose queries take as long as the fault tells, and
+// the table of the rows.
+func openTree(t testing.TB, rows []storage.Entity, faults string) (*emulator.Emulator, *storage.Table) {
+	t.Helper()
+	e, a := emulatortest.NewAccount(t, emulator.Options{})
+	source := load(t, a, "source", rows)
+	if err := e.SetFaults(faults); err != nil {
+		t.Fatal(err)
+	}
+	return e, source
+}
+
+// 64 workers scan real keys in virtual time, by queries of a second on average.
+func TestStealingKeepsWorkersBusy(t *testing.T) {
+	t.Parallel()
+	rows := sourceTree(t)
+	for _, tt := range []struct {
+		faults  string
+		segment int
+		most    float64 // times the bound
+		queries float64 // a page
+	}{
+		{"latency=1s", 100, 2.6, 7},
+		{"latency=1s", 20, 2.5, 3},
+		{"seed=1; latency=500ms..1500ms", 20, 2.5, 3.5},
+	} {
+		t.Run(fmt.Sprintf("%s/%d rows a page", tt.faults, tt.segment), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				_, source := openTree(t, rows, tt.faults)
+				took, totals := count(t, Scan{Table: source, Strategy: adaptive.Strategy{}, Segment: tt.segment, Select: []string{}}, 64)
+				pages := (len(rows) + tt.segment - 1) / tt.segment
+				ratio, queries := took.Seconds()/float64(boundFor(pages, 64)), float64(totals.Queries)/float64(pages)
+				t.Logf("%d pages in %v: %.2f times the bound, %.2f queries a page", pages, took, ratio, queries)
+				if totals.Rows != int64(len(rows)) || ratio > tt.most || queries > tt.queries {
+					t.Errorf("%d rows, %.2f times the bound by %.2f queries a page; want %d, at most %.1f and %.1f", totals.Rows, ratio, queries, len(rows), tt.most, tt.queries)
+				}
+			})
+		})
+	}
+}
+
+// Other strategies split the scan themselves: nobody steals from their steps.
+func TestOnlyAdaptiveSteals(t *testing.T) {
+	t.Parallel()
+	rows := someOf(sourceTree(t), 4)
+	synctest.Test(t, func(t *testing.T) {
+		_, source := openTree(t, rows, "latency=10ms")
+		const segment = 50
+		_, totals := count(t, Scan{Table: source, Strategy: scan.Serial{}, Segment: segment}, 64)
+		if want := int64(len(rows)+segment-1) / segment; totals.Queries != want {
+			t.Errorf("serial made %d queries, want %d", totals.Queries, want)
+		}
+		path := filepath.Join(t.TempDir(), "checkpoint")
+		c, err := NewCheckpoint(path, []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Count(t.Context(), Scan{Table: source, Strategy: scan.Prefix{}, Segment: segment}, Options{Checkpoint: c}); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(`"steal"`)) {
+			t.Errorf("prefix's journal tells of thefts, or %v", err)
+		}
+	})
+}
+
+// someOf returns every n-th row.
+func someOf(rows []storage.Entity, n int) []storage.Entity {
+	var some []storage.Entity
+	for i := 0; i < len(rows); i += n {
+		some = append(some, rows[i])
+	}
+	return some
+}
+
+// In order, a sweep reads ahead as far as its buffer goes. Stealing must neither
+// overfill it nor fill it with what is far off.
+func TestOrderedStealing(t *testing.T) {
+	t.Parallel()
+	rows := sourceTree(t)
+	synctest.Test(t, func(t *testing.T) {
+		_, source := openTree(t, rows, "latency=1s")
+		const segment, room = 50, 16
+		page := 0
+		took := func(s scan.Strategy, buffer int) time.Duration {
+			most, read := 0, 0
+			var got []storage.Entity
+			var r *run
+			o := Options{Workers: 64, Buffer: buffer, Trace: func(q Query) { most = max(most, r.frontier.bytes); read++ }}
+			r = newRun(Scan{Table: source, Strategy: s, Segment: segment}, o, inOrder(func(rows []storage.Entity) error {
+				got = append(got, rows...)
+				return nil
+			}), true)
+			r.source.pace = pace.Fixed(64)
+			began := time.Now()
+			if _, err := r.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.EqualFunc(got, rows, storage.Equal) {
+				t.Errorf("got %d rows, want the %d of the table in order", len(got), len(rows))
+			}
+			page = r.largest
+			if most > buffer+page { // the page that all others wait for may always be read
+				t.Errorf("%d bytes of pages in memory, want %d and a page at most", most, buffer)
+			}
+			t.Logf("%T, %d bytes: %v, %d queries, %d bytes of pages at most", s, buffer, time.Since(began), read, most)
+			return time.Since(began)
+		}
+		serial := took(scan.Serial{}, DefaultBuffer)
+		if took(adaptive.Strategy{}, DefaultBuffer) > serial/5 {
+			t.Error("with room for every page, it took more than a fifth of what one worker takes")
+		}
+		if stolen := took(adaptive.Strategy{}, room*page); stolen >= serial {
+			t.Errorf("took %v with room for %d pages, %v page after page", stolen, room, serial)
+		}
+	})
+}
+
+// A target that is the bottleneck: thefts would only make the frontier longer.
+func TestBusyTargetStopsThieves(t *testing.T) {
+	t.Parallel()
+	rows := sourceTree(t)
+	synctest.Test(t, func(t *testing.T) {
+		_, source := openTree(t, rows, "latency=10ms")
+		const segment = 50
+		longest := 0
+		var r *run
+		r = newRun(Scan{Table: source, Strategy: adaptive.Strategy{}, Segment: segment}, Options{Workers: 8, Trace: func(Query) {
+			longest = max(longest, r.frontier.nodes.Len())
+		}}, slow{}, false)
+		totals, err := r.run(t.Context())
+		if err != nil || totals.Rows != int64(len(rows)) {
+			t.Fatalf("%d rows, %v", totals.Rows, err)
+		}
+		t.Logf("%d queries, %d nodes at most", totals.Queries, longest)
+		if pages := int64(len(rows) / segment); totals.Queries > pages*3/2 || longest > 64 {
+			t.Errorf("%d queries for %d pages, %d nodes at once", totals.Queries, pages, longest)
+		}
+	})
+}
+
+// slow is an action that takes three times as long for a unit as a query.
+type slow struct{}
+
+func (slow) Split(rows []storage.Entity) [][]storage.Entity {
+	return slices.Collect(slices.Chunk(rows, 10))
+}
+
+func (slow) Do(_ context.Context, rows []storage.Entity) (copier.Result, error) {
+	time.Sleep(30 * time.Millisecond)
+	return copier.Result{Written: int64(len(rows))}, nil
+}
