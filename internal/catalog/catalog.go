@@ -61,6 +61,7 @@ type Catalog struct {
 	Options
 
 	background task.Group
+	reading    task.Group
 
 	mu    sync.Mutex
 	seen  time.Time // when the schema was last found to be ours
@@ -80,8 +81,9 @@ func New(o Options) *Catalog {
 	return c
 }
 
-// Close waits for what goes on after a write was answered.
+// Close waits for what goes on after a write or a query was answered.
 func (c *Catalog) Close() {
+	_ = c.reading.Wait()    // whoever asked has its errors
 	_ = c.background.Wait() // what failed is logged, and left for recovery
 }
 

@@ -111,9 +111,8 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, span index.Row
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan sheet, len(keys))
-	var g task.Group // a slower read isn't waited for: it ends with ctx
-	for _, k := range keys {
-		g.Go(func() error {
+	for _, k := range keys { // a slower read isn't waited for: it ends with ctx
+		c.reading.Go(func() error {
 			s := sheet{key: k}
 			if err := task.Do(func() error { s = c.readSheet(ctx, k, span, top); return nil }); err != nil {
 				s.err = err
