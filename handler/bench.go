@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -12,12 +14,17 @@ import (
 	"tablesweep/internal/splitbench"
 )
 
-const benchSplitHelp = `Compare the scan strategies on made-up tables, by counting.
+const benchSplitHelp = `Compare the scan strategies on real and made-up tables, by counting.
 
 Runs every strategy over key sets of many kinds, in memory, and plays the queries
 through a simulation of workers and message hops. Nothing is timed: the figures are
-the same on every machine. Prints Markdown: a table of means, and one of the sets.
-10 million rows take about 15 minutes and 4 GB of memory.
+the same on every machine. Prints Markdown: real sets first, with the worst of them,
+then the means of made-up ones, and a table of these. 10 million rows take about
+15 minutes and 4 GB of memory.
+
+Real sets are samples: every n-th row of a table, read by pages of 1,000/n rows. Go's
+source tree gives three more, if the go command tells where it is. They depend on its
+version.
 
 EXIT STATUS
 
@@ -43,13 +50,13 @@ func benchSplitCommand() *cobra.Command {
 	var o benchSplitOptions
 	c := &cobra.Command{
 		Use:   "split",
-		Short: "Compare the scan strategies on made-up tables, by counting",
+		Short: "Compare the scan strategies on real and made-up tables, by counting",
 		Long:  benchSplitHelp,
 		Args:  noArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return runBenchSplit(c, o) },
 	}
-	c.Flags().IntVar(&o.rows, "rows", 100_000, "rows of each table")
-	c.Flags().StringSliceVar(&o.sets, "sets", nil, "names of the key sets (default all)")
+	c.Flags().IntVar(&o.rows, "rows", 100_000, "rows of each made-up table; a real one has its own")
+	c.Flags().StringSliceVar(&o.sets, "sets", nil, "names of the key sets; real stands for all real ones (default all)")
 	c.Flags().BoolVar(&o.json, "json", false, "print the result of each scan as JSON, one a line")
 	return c
 }
@@ -58,18 +65,22 @@ func runBenchSplit(c *cobra.Command, o benchSplitOptions) error {
 	if o.rows < 1 {
 		return usageError{fmt.Errorf("--rows is %d, want at least 1", o.rows)}
 	}
-	sets, err := chooseSets(o.sets)
+	sets, err := chooseSets(c, o.sets)
 	if err != nil {
 		return err
 	}
-	var all []splitbench.Result
+	var all, real, made []splitbench.Result
 	for _, s := range sets {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", s.Name, s.About)
-		results, err := splitbench.Compare(s, o.rows)
+		rows, group := o.rows, &made
+		if s.Real {
+			rows, group = math.MaxInt, &real
+		}
+		results, err := splitbench.Compare(s, rows)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
-		all = append(all, results...)
+		all, *group = append(all, results...), append(*group, results...)
 	}
 	out := c.OutOrStdout()
 	if o.json {
@@ -81,26 +92,51 @@ func runBenchSplit(c *cobra.Command, o benchSplitOptions) error {
 		}
 		return nil
 	}
-	if err := splitbench.WriteMarkdown(out, all, o.rows); err != nil {
+	if len(real) > 0 {
+		io.WriteString(out, "Real keys; time of 64 workers with hop 3.\n\n")
+		if err := splitbench.WriteReal(out, splitbench.Figures(real)); err != nil {
+			return err
+		}
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	if len(real) > 0 {
+		io.WriteString(out, "\n")
+	}
+	if err := splitbench.WriteMarkdown(out, made, o.rows); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(out, "\nQueries ÷ optimum; time of 64 workers with hop 3, in multiples of the bound.\n\n"); err != nil {
 		return err
 	}
-	return splitbench.WriteSets(out, all)
+	return splitbench.WriteSets(out, made)
 }
 
 // chooseSets returns the key sets with the given names, all if there are none.
-func chooseSets(names []string) ([]splitbench.Set, error) {
-	sets, err := splitbench.Sets()
-	if err != nil || len(names) == 0 {
-		return sets, err
+func chooseSets(c *cobra.Command, names []string) ([]splitbench.Set, error) {
+	made, err := splitbench.Sets()
+	if err != nil {
+		return nil, err
+	}
+	goroot, err := exec.CommandContext(c.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		fmt.Fprintf(c.ErrOrStderr(), "the sets of Go's source tree are left out: go env GOROOT: %v\n", err)
+	}
+	real := splitbench.RealSets(strings.TrimSpace(string(goroot)))
+	sets := slices.Concat(real, made)
+	if len(names) == 0 {
+		return sets, nil
 	}
 	var chosen []splitbench.Set
 	for _, name := range names {
+		if name == "real" {
+			chosen = append(chosen, real...)
+			continue
+		}
 		i := slices.IndexFunc(sets, func(s splitbench.Set) bool { return s.Name == name })
 		if i < 0 {
-			var known []string
+			known := []string{"real"}
 			for _, s := range sets {
 				known = append(known, s.Name)
 			}

@@ -45,6 +45,14 @@ func TestBenchSplit(t *testing.T) {
 	if results != len(splitbench.Contenders()) {
 		t.Errorf("got %d results, want one for each of %v", results, splitbench.Contenders())
 	}
+	if text, err = run("--sets", "commit-log,urls"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| commit-log | 35 |", "- time ÷ bound: ", "(urls)\n"} {
+		if !strings.Contains(text, want) || strings.Contains(text, "serial") {
+			t.Errorf("no %q, or more than real sets, in\n%s", want, text)
+		}
+	}
 	for _, args := range [][]string{{"--rows", "0"}, {"--sets", "nonsense"}} {
 		if _, err := run(args...); err == nil {
 			t.Errorf("%v: want an error", args)

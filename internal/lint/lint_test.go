@@ -36,6 +36,7 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/engine", "internal/host", "the engine does not know who calls it"},
 	{"internal/function", "internal/host", "what runs in the cloud has no local host in it"},
 	{"internal/function", "internal/emulator", "what runs in the cloud has no emulator in it"},
+	{"internal/function", "internal/splitbench", "what runs in the cloud makes no benchmarks"},
 	{"internal/logtail", "internal/engine", "logs know nothing of scans"},
 	{"internal/record", "internal/logtail", "a record does not know who keeps it"},
 	{"internal/host", "internal/engine", "the host runs any app, by its files alone"},

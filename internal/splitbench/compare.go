@@ -38,6 +38,7 @@ func Contenders() []Contender {
 // Result is what one scan of one key set cost.
 type Result struct {
 	Set         string    `json:"set"`
+	Real        bool      `json:"real,omitempty"` // not made up
 	Rows        int       `json:"rows"`
 	Contender   Contender `json:"contender"`
 	Optimum     int       `json:"optimum"` // queries that a serial scan takes
@@ -64,11 +65,14 @@ func hops() []int         { return []int{3, 10} }
 
 // Compare runs every contender over n rows of the set.
 func Compare(set Set, n int) ([]Result, error) {
-	rows := set.Rows(n)
-	optimum := max(1, (len(rows)+segment-1)/segment)
+	rows, err := set.table(n)
+	if err != nil {
+		return nil, err
+	}
+	optimum := rows.pages()
 	var results []Result
 	add := func(c Contender, root *node, segments int) {
-		r := Result{Set: set.Name, Rows: len(rows), Contender: c, Optimum: optimum}
+		r := Result{Set: set.Name, Real: set.Real, Rows: len(rows.keys), Contender: c, Optimum: optimum}
 		r.measure(root, segments)
 		results = append(results, r)
 	}
@@ -88,9 +92,9 @@ func Compare(set Set, n int) ([]Result, error) {
 		return nil, err
 	}
 	add(Adaptive, split, 1)
-	results[len(results)-1].ProgressError = progressError(split, len(rows))
+	results[len(results)-1].ProgressError = progressError(split, rows)
 	add(Adaptive4, split, 4)
-	hints := adaptive.NewHints(scan.Bounds{}, ends, segment)
+	hints := adaptive.NewHints(scan.Bounds{}, ends, rows.page)
 	hinted, _, err := record(rows, adaptive.Strategy{Hints: &hints})
 	if err != nil {
 		return nil, err
@@ -106,10 +110,11 @@ func Compare(set Set, n int) ([]Result, error) {
 
 // recordStale scans the rows with the hints of a scan that met a random four
 // fifths of them.
-func recordStale(rows []key.Key) (*node, error) {
+func recordStale(rows table) (*node, error) {
 	r := rand.New(rand.NewPCG(80, 100))
-	some := slices.Collect(func(yield func(key.Key) bool) {
-		for _, k := range rows {
+	some := table{page: rows.page}
+	some.keys = slices.Collect(func(yield func(key.Key) bool) {
+		for _, k := range rows.keys {
 			if r.IntN(5) > 0 && !yield(k) {
 				return
 			}
@@ -119,7 +124,7 @@ func recordStale(rows []key.Key) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	hints := adaptive.NewHints(scan.Bounds{}, ends, segment)
+	hints := adaptive.NewHints(scan.Bounds{}, ends, rows.page)
 	root, _, err := record(rows, adaptive.Strategy{Hints: &hints})
 	return root, err
 }

@@ -44,7 +44,7 @@ func (*halving) query(v *interval) scan.Range {
 func (x *halving) page(v *interval, p scan.Page) (yield int, more bool) {
 	yield = len(p.Keys)
 	if v.end != nil {
-		yield = table(p.Keys).lower(*v.end)
+		yield = table{keys: p.Keys}.lower(*v.end)
 	}
 	if yield == 0 {
 		return 0, false

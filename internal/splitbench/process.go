@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"tablesweep/internal/adaptive"
-	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/steal"
 )
@@ -39,10 +38,14 @@ type ProcessResult struct {
 	Time      int // makespan
 }
 
-// CompareInProcess runs every contender of one process over the rows, which are
-// sorted and distinct, with so many workers.
-func CompareInProcess(set string, rows []key.Key, workers int) ([]ProcessResult, error) {
-	optimum := max(1, (len(rows)+segment-1)/segment)
+// CompareInProcess runs every contender of one process over n rows of the set,
+// with so many workers.
+func CompareInProcess(set Set, n, workers int) ([]ProcessResult, error) {
+	rows, err := set.table(n)
+	if err != nil {
+		return nil, err
+	}
+	optimum := rows.pages()
 	split, _, err := record(rows, adaptive.Strategy{})
 	if err != nil {
 		return nil, err
@@ -50,7 +53,7 @@ func CompareInProcess(set string, rows []key.Key, workers int) ([]ProcessResult,
 	x := schedule{workers: workers, segments: 1}
 	var results []ProcessResult
 	add := func(c Contender, time, queries, empty int) {
-		results = append(results, ProcessResult{set, len(rows), c, optimum, queries, empty, time})
+		results = append(results, ProcessResult{set.Name, len(rows.keys), c, optimum, queries, empty, time})
 	}
 	time, _ := x.run(split)
 	queries, empty := split.count()
@@ -60,7 +63,7 @@ func CompareInProcess(set string, rows []key.Key, workers int) ([]ProcessResult,
 		return nil, err
 	}
 	add(Halving, halved.time, halved.queries, halved.empty)
-	stolen, err := play(rows, workers, stealing{steal.New(segment)})
+	stolen, err := play(rows, workers, stealing{steal.New(rows.page)})
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +90,11 @@ type played struct{ time, queries, empty int }
 
 // play runs a scan in which all queries take the same time: those under way end
 // together, and the idle workers steal then.
-func play[S any](rows []key.Key, workers int, c crew[S]) (played, error) {
+func play[S any](t table, workers int, c crew[S]) (played, error) {
 	type run struct {
 		strand S
 		step   scan.Step
 	}
-	t := table(rows)
 	first := c.first()
 	var x played
 	yielded := 0
@@ -119,8 +121,8 @@ func play[S any](rows []key.Key, workers int, c crew[S]) (played, error) {
 		}
 		running = next
 	}
-	if yielded != len(rows) {
-		return x, fmt.Errorf("%T yields %d of %d rows", c, yielded, len(rows))
+	if yielded != len(t.keys) {
+		return x, fmt.Errorf("%T yields %d of %d rows", c, yielded, len(t.keys))
 	}
 	return x, nil
 }

@@ -14,7 +14,7 @@ func compareInProcess(t testing.TB, sets []splitbench.Set, rows int) [][]splitbe
 	t.Helper()
 	var all [][]splitbench.ProcessResult
 	for _, s := range sets {
-		results, err := splitbench.CompareInProcess(s.Name, s.Rows(rows), 64)
+		results, err := splitbench.CompareInProcess(s, rows, 64)
 		if err != nil {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
@@ -60,7 +60,7 @@ func TestHalving(t *testing.T) {
 	for i := range 6000 {
 		rows = append(rows, key.Key{Partition: string([]byte{'a' + byte(i/1000), 'a' + byte(i/100%10), 'a' + byte(i/10%10), 'a' + byte(i%10)})})
 	}
-	results, err := splitbench.CompareInProcess("letters", rows, 64)
+	results, err := splitbench.CompareInProcess(fixed("letters", rows), len(rows), 64)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,26 +92,106 @@ func WriteSets(w io.Writer, results []Result) error {
 	var b strings.Builder
 	b.WriteString("| key set | rows |")
 	rule := "|---|--:|"
-	makespan := func(r Result) float64 { return Summarize([]Result{r}, r.Contender, r.Rows).Makespan(64, 3) }
 	shown := []Contender{PrefixLevel, Prefix, Adaptive, Adaptive4, Hinted, Hinted80}
 	for _, c := range shown {
 		fmt.Fprintf(&b, " %s |", c)
 		rule += "--:|"
 	}
 	b.WriteString(" error of progress |\n" + rule + "--:|\n")
+	each(results, func(of map[Contender]Result) {
+		fmt.Fprintf(&b, "| %s | %d |", of[Serial].Set, of[Serial].Rows)
+		for _, c := range shown {
+			r := of[c]
+			fmt.Fprintf(&b, " %.2f; %.1f |", float64(r.Queries)/float64(r.Optimum), makespan(r)/makespan(of[Bound]))
+		}
+		fmt.Fprintf(&b, " %.1f %% |\n", 100*of[Adaptive].ProgressError)
+	})
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Figure is what the adaptive strategy cost on a real set: queries as a multiple of
+// the optimum's, and makespans of 64 workers with hop 3, one and up to four queries
+// an invocation, as multiples of the published scan's with one and of the bound.
+type Figure struct {
+	Set                   string
+	Pages                 int
+	Queries, Empty        float64
+	PerPrefix, PerBound   float64
+	PerPrefix4, PerBound4 float64
+	ProgressError         float64
+}
+
+// Figures returns a figure for each set that the results are of, in their order.
+func Figures(results []Result) []Figure {
+	var figures []Figure
+	each(results, func(of map[Contender]Result) {
+		makespan := func(c Contender) float64 { return makespan(of[c]) }
+		a := of[Adaptive]
+		figures = append(figures, Figure{
+			Set: a.Set, Pages: a.Optimum,
+			Queries: float64(a.Queries) / float64(a.Optimum), Empty: float64(a.Empty) / float64(a.Queries),
+			PerPrefix: makespan(Adaptive) / makespan(Prefix), PerBound: makespan(Adaptive) / makespan(Bound),
+			PerPrefix4: makespan(Adaptive4) / makespan(Prefix), PerBound4: makespan(Adaptive4) / makespan(Bound),
+			ProgressError: a.ProgressError,
+		})
+	})
+	return figures
+}
+
+// Mean returns the mean of a column of the figures, and the figure that is the
+// largest there.
+func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Figure) {
+	for i, f := range figures {
+		mean += column(f) / float64(len(figures))
+		if i == 0 || column(f) > column(worst) {
+			worst = f
+		}
+	}
+	return mean, worst
+}
+
+// WriteReal writes a table of the adaptive strategy's figures on real sets, and
+// below it the means and the worst sets.
+func WriteReal(w io.Writer, figures []Figure) error {
+	var b strings.Builder
+	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ prefix | ÷ bound | up to 4 an invocation: ÷ prefix | ÷ bound | error of progress |\n")
+	b.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, f := range figures {
+		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f | %.1f %% |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
+			f.PerPrefix, f.PerBound, f.PerPrefix4, f.PerBound4, 100*f.ProgressError)
+	}
+	for _, c := range []struct {
+		name   string
+		column func(Figure) float64
+	}{
+		{"queries ÷ optimum", func(f Figure) float64 { return f.Queries }},
+		{"time ÷ prefix", func(f Figure) float64 { return f.PerPrefix }},
+		{"time ÷ bound", func(f Figure) float64 { return f.PerBound }},
+		{"up to 4 an invocation: time ÷ prefix", func(f Figure) float64 { return f.PerPrefix4 }},
+		{"up to 4 an invocation: time ÷ bound", func(f Figure) float64 { return f.PerBound4 }},
+	} {
+		mean, worst := Mean(figures, c.column)
+		fmt.Fprintf(&b, "\n- %s: %.2f on the mean, worst %.2f (%s)", c.name, mean, c.column(worst), worst.Set)
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// each calls f with the results of one set after the other.
+func each(results []Result, f func(of map[Contender]Result)) {
 	for i := 0; i < len(results); {
 		of := map[Contender]Result{}
 		first := results[i]
 		for ; i < len(results) && results[i].Set == first.Set && results[i].Rows == first.Rows; i++ {
 			of[results[i].Contender] = results[i]
 		}
-		fmt.Fprintf(&b, "| %s | %d |", first.Set, first.Rows)
-		for _, c := range shown {
-			r := of[c]
-			fmt.Fprintf(&b, " %.2f; %.1f |", float64(r.Queries)/float64(r.Optimum), makespan(r)/makespan(of[Bound]))
-		}
-		fmt.Fprintf(&b, " %.1f %% |\n", 100*of[Adaptive].ProgressError)
+		f(of)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+}
+
+// makespan returns a result's time with 64 workers and hop 3.
+func makespan(r Result) float64 {
+	return Summarize([]Result{r}, r.Contender, r.Rows).Makespan(64, 3)
 }

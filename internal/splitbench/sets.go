@@ -14,16 +14,26 @@ import (
 type Set struct {
 	Name  string
 	About string
+	Real  bool // its keys exist somewhere; only part of them may be here
+	Page  int  // rows of a full page
 	// Rows returns n keys, sorted and distinct, the same ones at every call. It
-	// returns fewer if the kind has no more, or if some were drawn twice.
-	Rows func(n int) []key.Key
+	// returns fewer if the set has no more, or if some were drawn twice.
+	Rows func(n int) ([]key.Key, error)
+}
+
+// fullPage is the number of rows in the service's largest page.
+const fullPage = 1000
+
+func (s Set) table(n int) (table, error) {
+	rows, err := s.Rows(n)
+	return table{keys: rows, page: s.Page}, err
 }
 
 // rowMaker returns a source of rows for a table of n: the i-th for i. The rows
 // may come in any order and may repeat.
 type rowMaker func(r *rand.Rand, n int) func(i int) key.Key
 
-// Sets returns every kind of key set. Real rows, Debian's packages, are the base
+// Sets returns every kind of made-up key set. Real rows, Debian's packages, are the base
 // of those with names in them.
 func Sets() ([]Set, error) {
 	real, err := realRows()
@@ -32,7 +42,7 @@ func Sets() ([]Set, error) {
 	}
 	var sets []Set
 	for i, k := range kinds(real) {
-		sets = append(sets, Set{k.name, k.about, func(n int) []key.Key {
+		sets = append(sets, Set{Name: k.name, About: k.about, Page: fullPage, Rows: func(n int) ([]key.Key, error) {
 			if k.name == realSet {
 				n = min(n, len(real))
 			}
@@ -42,7 +52,7 @@ func Sets() ([]Set, error) {
 				rows[i] = row(i)
 			}
 			slices.SortFunc(rows, key.Key.Compare)
-			return slices.Compact(rows)
+			return slices.Compact(rows), nil
 		}})
 	}
 	return sets, nil
@@ -80,7 +90,8 @@ func kinds(real []key.Key) []kind {
 		{"snowflake", "64-bit ids of time, worker and sequence", whole(snowflakes)},
 		{"base64", "random Base64", whole(base64s)},
 		{realSet, "Debian's packages by source, real rows", func(_ *rand.Rand, n int) func(int) key.Key {
-			return func(i int) key.Key { return real[i*len(real)/n] }
+			few := some(real, n)
+			return func(i int) key.Key { return few[i] }
 		}},
 		{"debian-pareto", "Debian's package names, row counts by Pareto", paretoRows(names)},
 		{"names", "names made of two of Debian's, a row each", whole(pairs(names))},

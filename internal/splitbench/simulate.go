@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"tablesweep/internal/adaptive"
-	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 )
 
@@ -19,11 +18,10 @@ type node struct {
 	left float64 // pages that the step was believed to have left
 }
 
-// record runs the scan over all rows and returns its tree of queries and where
+// record runs the scan over the whole table and returns its tree of queries and where
 // its pages ended. What a strategy decides doesn't depend on when its steps run,
 // so that one record serves for every number of workers.
-func record(rows []key.Key, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
-	t := table(rows)
+func record(t table, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
 	type job struct {
 		step scan.Step
 		node *node
@@ -52,8 +50,8 @@ func record(rows []key.Key, s scan.Strategy) (*node, []adaptive.PageEnd, error) 
 		}
 		j.node.next = successor(s, j.step, j.node.children)
 	}
-	if yielded != len(rows) {
-		return nil, nil, fmt.Errorf("%T yields %d of %d rows", s, yielded, len(rows))
+	if yielded != len(t.keys) {
+		return nil, nil, fmt.Errorf("%T yields %d of %d rows", s, yielded, len(t.keys))
 	}
 	return root, ends, nil
 }
@@ -88,7 +86,7 @@ func (n *node) count() (queries, empty int) {
 // progressError plays the scan with 64 workers and returns the mean difference
 // between the progress that the beliefs of the pending steps tell and the true
 // one.
-func progressError(root *node, rows int) float64 {
+func progressError(root *node, t table) float64 {
 	const workers = 64
 	sum, ticks, done := 0.0, 0, 0
 	for pending := []*node{root}; len(pending) > 0; ticks++ {
@@ -103,8 +101,8 @@ func progressError(root *node, rows int) float64 {
 		for _, p := range pending {
 			left += p.left
 		}
-		told := adaptive.Progress(float64(done)/segment, left)
-		sum += math.Abs(told - float64(done)/float64(max(1, rows)))
+		told := adaptive.Progress(float64(done)/float64(t.page), left)
+		sum += math.Abs(told - float64(done)/float64(max(1, len(t.keys))))
 	}
 	return sum / float64(ticks)
 }
@@ -114,7 +112,7 @@ func progressError(root *node, rows int) float64 {
 func clairvoyant(queries int) *node {
 	nodes := make([]node, max(1, queries))
 	for i := range nodes {
-		nodes[i].rows = segment
+		nodes[i].rows = 1 // none is empty
 		for c := scan.MaxChildren*i + 1; c <= scan.MaxChildren*(i+1) && c < len(nodes); c++ {
 			nodes[i].children = append(nodes[i].children, &nodes[c])
 		}

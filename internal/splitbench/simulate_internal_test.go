@@ -60,19 +60,19 @@ func TestSpan(t *testing.T) {
 	for range 5000 {
 		var rows table
 		for range r.IntN(30) {
-			rows = append(rows, key.Key{Partition: part(), Row: part()})
+			rows.keys = append(rows.keys, key.Key{Partition: part(), Row: part()})
 		}
-		slices.SortFunc(rows, key.Key.Compare)
-		rows = slices.Compact(rows)
+		slices.SortFunc(rows.keys, key.Key.Compare)
+		rows.keys = slices.Compact(rows.keys)
 		x := scan.Range{Low: bound(), High: bound()}
 		if r.IntN(2) == 0 {
 			p := part()
 			x.Partition = &p
 		}
 		first, end := rows.span(x)
-		for i, k := range rows {
+		for i, k := range rows.keys {
 			if in := first <= i && i < end; in != x.Contains(k) {
-				t.Fatalf("range %+v, rows %q: span %d to %d, but row %d is in the range: %v", x, rows, first, end, i, x.Contains(k))
+				t.Fatalf("range %+v, rows %q: span %d to %d, but row %d is in the range: %v", x, rows.keys, first, end, i, x.Contains(k))
 			}
 		}
 	}

@@ -7,20 +7,23 @@ import (
 	"tablesweep/internal/scan"
 )
 
-// segment is the number of rows in a full page, the service's largest.
-const segment = 1000
-
 // table answers queries from sorted, distinct keys. Its pages are full.
-type table []key.Key
+type table struct {
+	keys []key.Key
+	page int // rows of a full page
+}
+
+// pages returns the number of queries that a serial scan takes.
+func (t table) pages() int { return max(1, (len(t.keys)+t.page-1)/t.page) }
 
 func (t table) query(s scan.Step) scan.Page {
 	first, end := t.span(s.Range)
 	if s.Token != nil {
 		first = t.lower(key.Key(*s.Token))
 	}
-	p := scan.Page{Keys: t[first:min(end, first+segment)]}
-	if first+segment < end {
-		next := scan.Token(t[first+segment])
+	p := scan.Page{Keys: t.keys[first:min(end, first+t.page)]}
+	if first+t.page < end {
+		next := scan.Token(t.keys[first+t.page])
 		p.Next = &next
 	}
 	return p
@@ -30,7 +33,7 @@ func (t table) query(s scan.Step) scan.Page {
 func (t table) span(r scan.Range) (first, end int) {
 	low, high := r.Low, r.High
 	if r.Partition == nil {
-		first, end = 0, len(t)
+		first, end = 0, len(t.keys)
 		if low != nil {
 			first = t.edge(key.Key{Partition: low.Key}, low.Open)
 		}
@@ -64,5 +67,5 @@ func behind(k string, open bool) string {
 }
 
 func (t table) lower(k key.Key) int {
-	return sort.Search(len(t), func(i int) bool { return t[i].Compare(k) >= 0 })
+	return sort.Search(len(t.keys), func(i int) bool { return t.keys[i].Compare(k) >= 0 })
 }
