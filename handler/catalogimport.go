@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +43,9 @@ const catalogImportExamples = `  handler catalog import people.jsonl
 
 // importChunk is how many records are inserted between two notes of how far the import is.
 const importChunk = 1000
+
+// failedExt stands behind the name of an imported file in that of its refused rows.
+const failedExt = ".failed"
 
 // importBytes bounds the text of these records.
 const importBytes = 16 << 20
@@ -100,8 +102,7 @@ type inputRow struct {
 	line   int
 	record record.Record
 	err    error
-	raw    []byte   // of JSON lines
-	cells  []string // of CSV
+	raw    []byte // its text in the file, without the line's end
 }
 
 // imported is how far an import is, as FILE.import has it.
@@ -127,8 +128,8 @@ type importer struct {
 	told  time.Time // when progress was shown
 
 	done   imported
-	before int // rows done by earlier runs
-	header []string
+	before int    // rows done by earlier runs
+	header []byte // of CSV
 	next   func() (inputRow, error)
 	failed *os.File
 }
@@ -140,8 +141,8 @@ func (im *importer) open(file *os.File, restart bool) error {
 		return err
 	}
 	im.done = imported{Version: 1, Size: info.Size(), Modified: info.ModTime().UTC(), Catalog: im.Index.String() + " " + im.Schema.String()}
-	if strings.EqualFold(filepath.Ext(im.path), ".csv") {
-		rows, err := newCSVRows(bufio.NewReaderSize(file, 1<<20))
+	if isCSV(im.path) {
+		rows, err := newCSVRows(file)
 		if err != nil {
 			return usagef("%s: %w", im.path, err)
 		}
@@ -172,6 +173,15 @@ func (im *importer) open(file *os.File, restart bool) error {
 	}
 	im.before = earlier.Rows
 	return nil
+}
+
+// isCSV reports whether the file has CSV: one with the rows that were refused has what
+// the imported one has.
+func isCSV(path string) bool {
+	for filepath.Ext(path) == failedExt {
+		path = strings.TrimSuffix(path, failedExt)
+	}
+	return strings.EqualFold(filepath.Ext(path), ".csv")
 }
 
 // jsonRows returns what reads records from JSON lines.
@@ -205,7 +215,7 @@ func jsonRows(in io.Reader) func() (inputRow, error) {
 func (im *importer) run(ctx context.Context) error {
 	var err error
 	flags := os.O_CREATE | os.O_RDWR
-	if im.failed, err = os.OpenFile(im.path+".failed", flags, 0o600); err != nil {
+	if im.failed, err = os.OpenFile(im.path+failedExt, flags, 0o600); err != nil {
 		return err
 	}
 	defer im.failed.Close()
@@ -222,9 +232,6 @@ func (im *importer) run(ctx context.Context) error {
 			}
 			if err != nil {
 				return err
-			}
-			for _, cell := range row.cells {
-				size += len(cell)
 			}
 			size += len(row.raw)
 			rows = append(rows, row)
@@ -292,19 +299,13 @@ func (im *importer) insert(ctx context.Context, rows []inputRow) error {
 	return sweep.ReplaceFile(im.path+".import", text)
 }
 
-// keep writes a refused row in the form of the file; the first one of CSV comes behind
-// the header.
+// keep writes a refused row as it is in the file; the first one of CSV comes behind the
+// header.
 func (im *importer) keep(to *bytes.Buffer, row inputRow, first bool) {
-	if im.header == nil {
-		to.Write(append(row.raw, '\n'))
-		return
+	if first && im.header != nil {
+		to.Write(append(im.header, '\n'))
 	}
-	w := csv.NewWriter(to) // a buffer never fails
-	if first {
-		_ = w.Write(im.header)
-	}
-	_ = w.Write(row.cells)
-	w.Flush()
+	to.Write(append(row.raw, '\n'))
 }
 
 // progress shows how far the import is: now and then, or on a terminal all the time.

@@ -102,3 +102,55 @@ func TestImportIsResumed(t *testing.T) {
 		t.Errorf("only %d imports were resumed", resumed)
 	}
 }
+
+// TestImportCSVAsOthersWriteIt imports what Windows programs write, with rows that are not
+// CSV. These are kept as they are; mended, they are imported.
+func TestImportCSVAsOthersWriteIt(t *testing.T) {
+	t.Parallel()
+	schema, err := index.Parse("eid", "lastname")
+	if err != nil {
+		t.Fatal(err)
+	}
+	em := emulatortest.New(t, emulator.Options{})
+	c := catalog.New(catalog.Options{Name: "people", Index: emulatortest.Open(t, em, nil).Table("People"), Log: emulatortest.Open(t, em, nil).Table("PeopleWAL"), Schema: schema})
+	defer c.Close()
+	if err := c.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run := func(path, text string) (imported, string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		cmd := &cobra.Command{}
+		cmd.SetErr(&bytes.Buffer{})
+		im := importer{Catalog: c, cmd: cmd, path: path, chunk: 2, start: time.Now()}
+		if err := im.open(file, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := im.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		refused, err := os.ReadFile(path + failedExt)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return im.done, string(refused)
+	}
+	path := filepath.Join(t.TempDir(), "people.csv")
+	const header = "\"eid\",\"lastname\",\"note\""
+	wrong := []string{`2,B,say "hi" there`, `3,C`, `4,D,more,cells,here`, `,E,"two` + "\r\n" + `lines"`}
+	done, refused := run(path, byteOrderMark+header+"\r\n1,A,\"a \"\"b\"\"\"\r\n"+strings.Join(wrong, "\r\n\r\n")+"\r\n5,F,\r\n")
+	if want := header + "\n" + strings.Join(wrong, "\n") + "\n"; done.Inserted != 2 || refused != want {
+		t.Errorf("%+v; refused are %q, want %q", done, refused, want)
+	}
+	mended := strings.NewReplacer(`say "hi" there`, `"say ""hi"" there"`, "3,C", "3,C,", "more,cells,here", "more", ",E,", "6,E,").Replace(refused)
+	if done, refused = run(path+failedExt, mended); done.Inserted != 4 || refused != "" {
+		t.Errorf("%+v of the mended rows; refused are %q", done, refused)
+	}
+}

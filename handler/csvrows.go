@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -19,7 +21,9 @@ import (
 // behind a colon, such as npi:Int64; without a type, values are text.
 type csvRows struct {
 	reader *csv.Reader
-	header []string
+	text   bytes.Buffer // what the reader has read, from offset on
+	offset int64
+	header []byte
 	fields []csvField
 }
 
@@ -35,13 +39,17 @@ var csvTypes = map[string]storage.Type{
 }
 
 func newCSVRows(in io.Reader) (*csvRows, error) {
-	c := &csvRows{reader: csv.NewReader(in)}
+	c := &csvRows{}
+	buffered := bufio.NewReaderSize(in, 1<<20)
+	if start, _ := buffered.Peek(len(byteOrderMark)); string(start) == byteOrderMark {
+		_, _ = buffered.Discard(len(start)) // can't fail after Peek
+	}
+	c.reader = csv.NewReader(io.TeeReader(buffered, &c.text))
 	header, err := c.reader.Read()
 	if err != nil {
 		return nil, fmt.Errorf("the header, a row with the fields' names, can't be read: %w", err)
 	}
-	header[0] = strings.TrimPrefix(header[0], byteOrderMark)
-	c.header = header
+	c.header = c.rowText()
 	for i, text := range header {
 		f := csvField{name: text}
 		if at := strings.LastIndexByte(text, ':'); at >= 0 {
@@ -62,7 +70,7 @@ func newCSVRows(in io.Reader) (*csvRows, error) {
 // next reads a row. It fails with [io.EOF] at the end.
 func (c *csvRows) next() (inputRow, error) {
 	cells, err := c.reader.Read()
-	row := inputRow{cells: cells}
+	row := inputRow{raw: c.rowText()}
 	var bad *csv.ParseError
 	switch {
 	case errors.As(err, &bad):
@@ -74,6 +82,14 @@ func (c *csvRows) next() (inputRow, error) {
 	row.line, _ = c.reader.FieldPos(0)
 	row.record, row.err = record.Parse(c.object(cells))
 	return row, nil
+}
+
+// rowText returns the text of the row that was read, whatever is wrong with it.
+func (c *csvRows) rowText() []byte {
+	end := c.reader.InputOffset()
+	text := bytes.Clone(c.text.Next(int(end - c.offset)))
+	c.offset = end
+	return bytes.Trim(text, "\r\n") // empty lines before it
 }
 
 // object returns the JSON of a row. An empty cell is no field.
