@@ -309,24 +309,36 @@ func readRecord(r *http.Request) (record.Record, error) {
 // Headers of conditional requests (RFC 9110, section 13).
 const ifMatch, ifNoneMatch = "If-Match", "If-None-Match"
 
-// entityTag matches an entity tag. A weak one is never that of a record.
-var entityTag = regexp.MustCompile(`^(W/)?"[\x21\x23-\x7e]*"$`)
+// entityTags matches a list of entity tags, whose elements may be empty (RFC 9110, section
+// 5.6.1), and entityTag one of them.
+var (
+	entityTags = regexp.MustCompile(`^[ \t,]*((W/)?"[^"\x00-\x20\x7f]*"[ \t]*(,[ \t,]*|$))+$`)
+	entityTag  = regexp.MustCompile(`(W/)?"[^"]*"`)
+)
 
 // readCondition reads what a request demands of the record that it is about.
-func readCondition(r *http.Request) (on catalog.Condition, err error) {
-	for name, tags := range map[string]*[]string{ifMatch: &on.Match, ifNoneMatch: &on.Differ} {
-		for _, line := range r.Header.Values(name) {
-			for tag := range strings.SplitSeq(line, ",") {
-				*tags = append(*tags, strings.TrimSpace(tag))
-			}
-		}
-		for _, tag := range *tags {
-			if !entityTag.MatchString(tag) && (tag != catalog.AnyETag || len(*tags) > 1) {
-				return on, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
-			}
-		}
+func readCondition(r *http.Request) (catalog.Condition, error) {
+	match, matchErr := readTags(r, ifMatch)
+	differ, differErr := readTags(r, ifNoneMatch)
+	// A weak tag, which proxies make of ours when they compress an answer, says the same of
+	// a record that differs, and is never that of one that matches (section 8.8.3.2).
+	for i, tag := range differ {
+		differ[i] = strings.TrimPrefix(tag, "W/")
 	}
-	return on, nil
+	return catalog.Condition{Match: match, Differ: differ}, errors.Join(matchErr, differErr)
+}
+
+func readTags(r *http.Request, name string) ([]string, error) {
+	given := r.Header.Values(name)
+	switch all := strings.Join(given, ","); {
+	case len(given) == 0:
+		return nil, nil
+	case strings.TrimSpace(all) == catalog.AnyETag:
+		return []string{catalog.AnyETag}, nil
+	case entityTags.MatchString(all):
+		return entityTag.FindAllString(all, -1), nil
+	}
+	return nil, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
 }
 
 // readSelector reads which records a call changes, and on which condition.

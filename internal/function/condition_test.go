@@ -43,6 +43,12 @@ func TestConditionalRequests(t *testing.T) {
 		t.Errorf("ETag %s, want %s", etag, first)
 	}
 	a.headers(t, "GET", location, "", 304, "If-None-Match", `"x", `+first)
+	for _, tags := range []string{"W/" + first, `, "a,b" ,,` + first + ",", "*"} {
+		a.headers(t, "GET", location, "", 304, "If-None-Match", tags)
+	}
+	for _, tags := range []string{"", ",", `"a`, `*, "1"`, first + first, strings.Trim(first, `"`), "w/" + first} {
+		a.call(t, "GET", location, "", 400, `{"title":"Bad Request","status":400,"field":"If-None-Match"`, "If-None-Match", tags)
+	}
 	for _, query := range []string{"?eid=1", "?npi=7"} {
 		var list struct {
 			Records []json.RawMessage
@@ -62,6 +68,7 @@ func TestConditionalRequests(t *testing.T) {
 	unmet("PUT", "", two, "If-Match", `"1"`)
 	unmet("PUT", "", two, "If-Match", "W/"+first)
 	unmet("PUT", "", two, "If-None-Match", "*")
+	unmet("PUT", "", two, "If-None-Match", "W/"+first)
 	unmet("PUT", "?npi=7", two, "If-Match", `"1"`)
 	unmet("PATCH", "?npi=7", `{"wage":2}`, "If-Match", `"1"`)
 	unmet("DELETE", "?npi=7", "", "If-Match", `"1"`)
