@@ -102,7 +102,8 @@ demo=$!
 say "simulation of crashes and faults: 2,000 seeds, every crash point, planted bugs"
 go test -vet=off ./internal/sim -seeds=2000
 
-say "catalog: 8 writers, clocks that disagree, crashes at any request: 1,000 seeds"
+say "catalog: 8 writers, clocks that disagree, crashes at any request: 1,000 seeds, planted bugs"
+go test -vet=off -run '^TestBugsAreFound$' ./internal/catalog
 model=$(mktemp)
 go test -vet=off -c -o "$model" ./internal/catalog
 seq 1 250 751 | xargs -P "$(getconf _NPROCESSORS_ONLN)" -I{} "$model" -test.run '^TestModel$' -first={} -seeds=250

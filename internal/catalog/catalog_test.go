@@ -29,6 +29,8 @@ func TestInsertAndFind(t *testing.T) {
 func TestOnAzurite(t *testing.T) {
 	t.Parallel()
 	t.Run("text", func(t *testing.T) { t.Parallel(); insertAndFind(t, onAzurite(t, people, "lastname")) })
+	t.Run("published records", func(t *testing.T) { t.Parallel(); takeOverRecords(t, onAzurite(t, "eid,npi,ssn", "lastname")) })
+	t.Run("published records that collide", func(t *testing.T) { t.Parallel(); takeOverAll(t, onAzurite(t, "eid,npi", "lastname")) })
 	for _, sort := range []string{"wage", "wage:number", "wage:number:desc"} {
 		t.Run(sort, func(t *testing.T) { t.Parallel(); livesByNumbers(t, onAzurite(t, "eid,score", sort)) })
 	}

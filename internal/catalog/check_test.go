@@ -15,7 +15,7 @@ import (
 
 func (w *world) write(table string, op storage.Op) {
 	w.Helper()
-	if err := w.account.Table(table).Write(w.Context(), op); err != nil {
+	if err := w.account.Table(table+w.suffix).Write(w.Context(), op); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -115,7 +115,7 @@ func (w *world) check(c *catalog.Catalog) catalog.Checked {
 func (w *world) rows(table, prefix string) []storage.Entity {
 	w.Helper()
 	var rows []storage.Entity
-	err := w.account.Table(table).All(w.Context(), storage.Query{}, func(p storage.Page) error {
+	err := w.account.Table(table+w.suffix).All(w.Context(), storage.Query{}, func(p storage.Page) error {
 		for _, e := range p.Entities {
 			if len(e.Key.Row) >= len(prefix) && e.Key.Row[:len(prefix)] == prefix {
 				rows = append(rows, e)

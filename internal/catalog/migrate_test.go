@@ -38,47 +38,68 @@ func (w *world) published(partition, row string, r record.Record) {
 	w.write("People", storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: r.Properties()}})
 }
 
-// TestTakeOver reads, queries and takes over a table that another program wrote.
+// TestTakeOver reads, queries and takes over tables that another program wrote.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "eid,npi,ssn", "lastname")
-		if err := w.account.Table("People").Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r := rec(t, `{"eid":"F314","lastname":"Faux","npi":"1414213562","ssn":"123-45-6789"}`)
-		for _, p := range []string{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"} {
-			w.published(p, "faux:56a9e459", r)
-		}
-		// Its program died before the third row: md5("g2|2|3") begins with 8480c7ca.
-		half := rec(t, `{"eid":"G2","lastname":"Half","npi":"2","ssn":"3"}`)
-		for _, p := range []string{"3_eidg2", "3_npi2"} {
-			w.published(p, rowOf(t, w.schema, half), half)
-		}
-		c := w.catalog()
-		w.wantFound(c, by("ssn", "123-45-6789"), r)
-		w.wantFound(c, catalog.Query{Keys: map[string]string{"eid": "f314", "npi": "1414213562"}, RowTo: "fau"}, r)
-		_, err := c.Insert(t.Context(), rec(t, faux), "")
-		wantKind(t, err, problem.Conflict)
+	takeOverRecords(t, newWorld(t, emulator.Options{}, "eid,npi,ssn", "lastname"))
+	takeOverAll(t, newWorld(t, emulator.Options{}, "eid,npi", "lastname"))
+}
 
-		_, err = c.Check(t.Context(), true, func(catalog.Finding) {})
-		wantKind(t, err, problem.Conflict)
-		if sum := w.migrate(c); sum.Taken != 2 {
-			t.Errorf("%+v", sum)
+// takeOverAll takes over records that collide, and a log.
+func takeOverAll(t *testing.T, w *world) {
+	t.Helper()
+	x := newTakeOver(w)
+	c := w.on(w.account, nil)
+	w.Cleanup(c.Close)
+	for round := range 2 {
+		var left []string
+		sum, err := c.Migrate(t.Context(), false, func(f catalog.Finding) { left = append(left, f.Row) })
+		if err != nil || sum.Left != len(left) || len(left) < 4 || round > 0 && sum.Taken+sum.Removed+sum.Entries > 0 {
+			t.Errorf("round %d: %+v, left %q, %v", round, sum, left, err)
 		}
-		for field, value := range map[string]string{"eid": "g2", "npi": "2", "ssn": "3"} {
-			w.wantFound(c, by(field, value), half)
+		if wrong := x.wrong(w); len(wrong) > 0 {
+			t.Errorf("round %d: %s", round, strings.Join(wrong, "\n"))
 		}
-		if done, err := c.Insert(t.Context(), r, ""); done.Outcome != catalog.Unchanged || err != nil {
-			t.Errorf("inserted again: %v, %v", done, err)
-		}
-		smith := rec(t, `{"eid":"F314","lastname":"Smith","npi":"1414213562","ssn":"123-45-6789"}`)
-		if _, err := c.Replace(t.Context(), smith, by("eid", "F314"), always); err != nil {
-			t.Error(err)
-		}
-		w.wantFound(c, by("npi", "1414213562"), smith)
-		w.check(c)
-	})
+	}
+}
+
+func takeOverRecords(t *testing.T, w *world) {
+	t.Helper()
+	if err := w.account.Table("People" + w.suffix).Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := rec(t, `{"eid":"F314","lastname":"Faux","npi":"1414213562","ssn":"123-45-6789"}`)
+	for _, p := range []string{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"} {
+		w.published(p, "faux:56a9e459", r)
+	}
+	// Its program died before the third row: md5("g2|2|3") begins with 8480c7ca.
+	half := rec(t, `{"eid":"G2","lastname":"Half","npi":"2","ssn":"3"}`)
+	for _, p := range []string{"3_eidg2", "3_npi2"} {
+		w.published(p, rowOf(t, w.schema, half), half)
+	}
+	c := w.catalog()
+	w.wantFound(c, by("ssn", "123-45-6789"), r)
+	w.wantFound(c, catalog.Query{Keys: map[string]string{"eid": "f314", "npi": "1414213562"}, RowTo: "fau"}, r)
+	_, err := c.Insert(t.Context(), rec(t, faux), "")
+	wantKind(t, err, problem.Conflict)
+
+	_, err = c.Check(t.Context(), true, func(catalog.Finding) {})
+	wantKind(t, err, problem.Conflict)
+	if sum := w.migrate(c); sum.Taken != 2 {
+		t.Errorf("%+v", sum)
+	}
+	for field, value := range map[string]string{"eid": "g2", "npi": "2", "ssn": "3"} {
+		w.wantFound(c, by(field, value), half)
+	}
+	if done, err := c.Insert(t.Context(), r, ""); done.Outcome != catalog.Unchanged || err != nil {
+		t.Errorf("inserted again: %v, %v", done, err)
+	}
+	smith := rec(t, `{"eid":"F314","lastname":"Smith","npi":"1414213562","ssn":"123-45-6789"}`)
+	if _, err := c.Replace(t.Context(), smith, by("eid", "F314"), always); err != nil {
+		t.Error(err)
+	}
+	w.wantFound(c, by("npi", "1414213562"), smith)
+	w.check(c)
 }
 
 func rowOf(t *testing.T, s index.Schema, r record.Record) string {
@@ -227,7 +248,7 @@ type takeOver struct {
 // out, a deletion, and what nobody can carry out.
 func newTakeOver(w *world) takeOver {
 	w.Helper()
-	if err := errors.Join(w.account.Table("People").Create(w.Context()), w.account.Table("PeopleWAL").Create(w.Context())); err != nil {
+	if err := errors.Join(w.account.Table("People"+w.suffix).Create(w.Context()), w.account.Table("PeopleWAL"+w.suffix).Create(w.Context())); err != nil {
 		w.Fatal(err)
 	}
 	x := takeOver{map[string]record.Record{}, map[string][]key.Key{}}

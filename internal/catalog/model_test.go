@@ -81,6 +81,7 @@ type operation struct {
 	query      catalog.Query
 	match      string // the ETag that was demanded
 	absent     bool   // that there is no record was demanded
+	put        bool   // the record was put under its own identity
 	done       bool   // acknowledged as done
 	deleted    int
 	refused    problem.Kind
@@ -190,7 +191,7 @@ func (m *modelRun) operate(c *catalog.Catalog, rnd *randv2.Rand) {
 		o.match, o.absent = "", false
 		done, err = c.Insert(m.Context(), o.record, once)
 	case 3, 4:
-		o.kind = wal.Replace
+		o.kind, o.put = wal.Replace, true
 		done, err = c.Put(m.Context(), o.record, on)
 	case 5, 6:
 		o.kind = wal.Replace
@@ -377,6 +378,8 @@ func (m *modelRun) acknowledged(notes map[int64]committed, deletions int) {
 			m.Errorf("operation %d demanded version %s, and changed %d", o.n, o.match, c.before)
 		case there && o.absent && c.kind != wal.Insert:
 			m.Errorf("operation %d demanded that there is no record, and changed one", o.n)
+		case there && o.put && len(c.writes) > 1:
+			m.Errorf("operation %d put a record in the place of another: %+v", o.n, c)
 		}
 		if there && noted {
 			o.record = c.record

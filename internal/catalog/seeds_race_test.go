@@ -3,4 +3,7 @@
 package catalog_test
 
 // The race detector takes ten times as long, and looks for what few runs show.
-const defaultSeeds = 10
+const (
+	race         = true
+	defaultSeeds = 10
+)

@@ -2,5 +2,7 @@
 
 package catalog_test
 
-// How many seeds are run unless a flag says otherwise.
-const defaultSeeds = 30
+const (
+	race         = false
+	defaultSeeds = 30 // runs unless a flag says otherwise
+)

@@ -1,0 +1,73 @@
+// Package bugtest plants bugs, so that tests can prove that other tests find them.
+package bugtest
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Bug is a change to the source that makes it wrong. It is made in copies that only the
+// test's build sees, so that the app has neither the bugs nor switches for them. Who
+// changes a piece of code that a bug names changes it there, too.
+type Bug struct {
+	Name  string
+	Edits []Edit
+}
+
+// New returns a bug.
+func New(name string, edits ...Edit) Bug { return Bug{name, edits} }
+
+// Edit is a change to one file.
+type Edit struct{ file, old, replacement string }
+
+// In returns the edit that replaces a piece of a file, which must be there exactly once. The
+// file's path begins at the module's root.
+func In(file, old, replacement string) Edit { return Edit{file, old, replacement} }
+
+// Build builds the tests of the package in the directory, which begins at the module's
+// root, with the bug. It returns the path of the executable.
+func (b Bug) Build(t *testing.T, root, directory string) string {
+	t.Helper()
+	dir := t.TempDir()
+	changed := map[string]string{} // content by file
+	for _, e := range b.Edits {
+		content, ok := changed[e.file]
+		if !ok {
+			original, err := os.ReadFile(filepath.Join(root, e.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			content = string(original)
+		}
+		if n := strings.Count(content, e.old); n != 1 {
+			t.Fatalf("%s has %d times %q; adapt the bug to the source", e.file, n, e.old)
+		}
+		changed[e.file] = strings.Replace(content, e.old, e.replacement, 1)
+	}
+	overlay := map[string]map[string]string{"Replace": {}}
+	for file, content := range changed {
+		path := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay["Replace"][filepath.Join(root, file)] = path
+	}
+	list, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listFile, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "bug.test")
+	if err := os.WriteFile(listFile, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay="+listFile, "-o", binary, "./"+directory)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build with the bug: %v\n%s", err, out)
+	}
+	return binary
+}

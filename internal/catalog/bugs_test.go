@@ -1,0 +1,90 @@
+package catalog_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/bugtest"
+)
+
+const (
+	catalogFile   = "internal/catalog/catalog.go"
+	conditionFile = "internal/catalog/condition.go"
+	findFile      = "internal/catalog/find.go"
+	migrateFile   = "internal/catalog/migrate.go"
+	schemaFile    = "internal/catalog/schema.go"
+	writeFile     = "internal/catalog/write.go"
+	walFile       = "internal/catalog/wal/wal.go"
+)
+
+// planted are bugs, each with the test that must find it. WRONG stands for the condition
+// that this bug is the one that is switched on: all are in one build, which only this test
+// sees.
+var planted = []struct{ name, test, file, old, wrong string }{
+	{"keys have a number's text, not its value", "TestNumbersAsKeys", catalogFile,
+		"if n, ok := index.Number(text); ok {", "if n, ok := index.Number(text); ok && !WRONG {"},
+	{"PUT replaces any record with the first key", "TestModel", writeFile,
+		"		h, err := c.readHead(ctx, id.First(), id.Hash())\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n",
+		"		h, err := c.readHead(ctx, id.First(), id.Hash())\n		if first := c.Schema.Keys[0].Field; WRONG && !h.live() {\n			value, _ := r.Get(first)\n			if done, err := c.Replace(ctx, r, Query{Keys: map[string]string{first: value}}, on); err == nil {\n				return done, nil\n			}\n		}\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n"},
+	{"If-Match is ignored", "TestModel", conditionFile,
+		"case on.demandsOne() && !fits(on.Match):", "case on.demandsOne() && !fits(on.Match) && !WRONG:"},
+	{"a read returns two rows of one line of writes", "TestNewestOfOneRecord", findFile,
+		" && !isGone && !old[i] {", " && !isGone && (!old[i] || WRONG) {"},
+	{"rows that say gone are cleared while an entry is pending", "TestFrozenWriter", walFile,
+		"	case pending:\n", "	case pending && !WRONG:\n"},
+	{"rows that say gone are cleared while an older request may come", "TestLateRequest", walFile,
+		"	case !h.Sure:\n", "	case !h.Sure && !WRONG:\n"},
+	{"a query does not check the schema", "TestReadsCheckTheSchema", findFile,
+		"	return found, next, checked()\n", "	if WRONG {\n		return found, next, nil\n	}\n	return found, next, checked()\n"},
+	{"a change of schema does not wait for writers", "TestMigrationUnderWriters", schemaFile,
+		"		if wait <= 0 {\n", "		if wait <= 0 || WRONG {\n"},
+	{"a take-over deletes the only copy of a content", "TestLateForeignRowIsLeft", migrateFile,
+		"	if !there {\n", "	if !there && !WRONG {\n"},
+	{"records that differ in case alone are taken for one", "TestTakeOverDies", migrateFile,
+		"before.ambiguous || before.hash != of.hash", "before.ambiguous || before.hash != of.hash && !WRONG"},
+	{"a query ends with a page of nothing but gone rows", "TestPagesAreFilled", findFile,
+		"		case len(found) < p.top && time.Since(start) < fillTime:\n", "		case len(found) < p.top && time.Since(start) < fillTime && !WRONG:\n"},
+}
+
+// TestBugsAreFound proves that the tests can fail: each of the bugs is found by the test
+// that is named.
+func TestBugsAreFound(t *testing.T) {
+	const variable = "TABLESWEEP_BUG"
+	if testing.Short() || race || os.Getenv(variable) != "" {
+		t.Skip("builds the tests with bugs; without -race and -short it does")
+	}
+	var edits []bugtest.Edit
+	var files []string
+	for _, b := range planted {
+		if !slices.Contains(files, b.file) {
+			files = append(files, b.file)
+			edits = append(edits, bugtest.In(b.file, "\nimport ", "\nimport switches \"os\"\nimport "))
+		}
+		on := fmt.Sprintf("(switches.Getenv(%q) == %q)", variable, b.name)
+		edits = append(edits, bugtest.In(b.file, b.old, strings.ReplaceAll(b.wrong, "WRONG", on)))
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := bugtest.New("one of them", edits...).Build(t, root, "internal/catalog")
+	for _, b := range planted {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), binary, "-test.run=^"+b.test+"$")
+			cmd.Env = append(os.Environ(), variable+"="+b.name)
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Fatalf("%s does not find it", b.test)
+			}
+			if !strings.Contains(string(out), "--- FAIL: "+b.test) {
+				t.Fatalf("%s did not run to its end:\n%s", b.test, out)
+			}
+		})
+	}
+}
