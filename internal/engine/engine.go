@@ -175,8 +175,9 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	usable := usableHints(ctx, hints, r)
-	if usable == nil {
+	usable, err := usableHints(hints, r)
+	if err != nil {
+		warnOfHints(ctx, err)
 		hints = nil
 	}
 	if run, err = e.open(r, usable); err != nil {

@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/adaptive"
 	"tablesweep/internal/key"
 	"tablesweep/internal/ledger"
+	"tablesweep/internal/problem"
 )
 
 // Split hints: each step notes where its pages ended; when a scan has ended, these
@@ -138,21 +139,24 @@ func packHints(h adaptive.Hints) (packed []byte, fits bool, err error) {
 }
 
 // usableHints returns hints of the rows that a request is about, nil if there are none.
-// It drops those that are no use: a scan without hints is less balanced, but one with
-// wrong ones would miss rows.
-func usableHints(ctx context.Context, packed []byte, r Request) *adaptive.Hints {
+// Its error says why they are no use; for those of a newer version it is [problem.Stale].
+// A scan without hints is less balanced, but one with wrong ones would miss rows.
+func usableHints(packed []byte, r Request) (*adaptive.Hints, error) {
 	if len(packed) == 0 {
-		return nil
+		return nil, nil
 	}
 	h, err := unpackHints(packed)
 	if err == nil {
 		err = h.Check(r.Range)
 	}
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("hints dropped; the scan splits without them")
-		return nil
+		return nil, err
 	}
-	return &h
+	return &h, nil
+}
+
+func warnOfHints(ctx context.Context, err error) {
+	zerolog.Ctx(ctx).Warn().Err(err).Msg("hints dropped; the scan splits without them")
 }
 
 func unpackHints(packed []byte) (adaptive.Hints, error) {
@@ -167,12 +171,15 @@ func unpackHints(packed []byte) (adaptive.Hints, error) {
 	if len(text) > maxHintsText {
 		return adaptive.Hints{}, fmt.Errorf("unpack hints: more than %d bytes", maxHintsText)
 	}
+	var format struct {
+		Version int `json:"version"`
+	}
+	if json.Unmarshal(text, &format) == nil && format.Version > hintsVersion {
+		return adaptive.Hints{}, &problem.Error{Kind: problem.Stale, Detail: fmt.Sprintf("the hints have version %d of a newer program, and this one knows version %d", format.Version, hintsVersion)}
+	}
 	var h packedHints
 	if err := json.Unmarshal(text, &h); err != nil {
 		return adaptive.Hints{}, fmt.Errorf("unpack hints: %w", err)
-	}
-	if h.Version > hintsVersion {
-		return adaptive.Hints{}, fmt.Errorf("hints have version %d; this program knows %d", h.Version, hintsVersion)
 	}
 	return h.Hints, nil
 }

@@ -87,6 +87,22 @@ func ParseRequest(body []byte) (Request, error) {
 	return r, r.check()
 }
 
+// parseStored reads the request of a scan that is under way. If it asks for what only a
+// newer version of this program can do, the error is [problem.Stale]: the scan's steps stay
+// pending, and an instance of that version takes them. Checks may be stricter now than
+// when the scan began; they are not repeated.
+func parseStored(body []byte) (Request, error) {
+	var r Request
+	err := input.JSON(body, &r)
+	known := slices.Contains(actionTypes, r.Action.Type) &&
+		(r.Action.Mode == "" || slices.Contains(copier.Modes, r.Action.Mode)) &&
+		(r.Strategy == "" || slices.Contains(Strategies, r.Strategy))
+	if err != nil || !known {
+		return r, &problem.Error{Kind: problem.Stale, Detail: "the scan asks for something that this version of the program does not know; its steps are left to instances of a newer one", Err: err}
+	}
+	return r, nil
+}
+
 // check finds what is wrong with a request without asking any service, and
 // fills in nothing.
 func (r Request) check() error {

@@ -72,19 +72,17 @@ func (e *Engine) load(ctx context.Context, id string) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := requestOf(s)
+	r, err := parseStored(s.Request)
 	if err != nil {
 		return nil, err
 	}
-	var run *running
-	if ok { // hints never change under a scan, and are many
-		run, err = e.open(r, cached.running.hints)
-	} else {
-		var hints []byte
-		if hints, err = e.ledger.Hints(ctx, id); err == nil {
-			run, err = e.open(r, usableHints(ctx, hints, r))
-		}
+	var hints *adaptive.Hints
+	if ok { // they never change under a scan, and are many
+		hints = cached.running.hints
+	} else if hints, err = e.ownHints(ctx, id, r); err != nil {
+		return nil, err
 	}
+	run, err := e.open(r, hints)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +91,21 @@ func (e *Engine) load(ctx context.Context, id string) (*running, error) {
 		e.remember(id, run)
 	}
 	return run, nil
+}
+
+// ownHints returns the hints that a scan has kept for itself. Its steps refer to them: those
+// of a newer version are [problem.Stale], as the steps are.
+func (e *Engine) ownHints(ctx context.Context, id string, r Request) (*adaptive.Hints, error) {
+	packed, err := e.ledger.Hints(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	hints, err := usableHints(packed, r)
+	if problem.FateOf(err) == problem.Done {
+		return hints, err
+	}
+	warnOfHints(ctx, err)
+	return nil, nil
 }
 
 func (e *Engine) remember(id string, run *running) {
