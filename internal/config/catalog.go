@@ -104,8 +104,9 @@ func LoadCatalogs(getenv func(string) string) ([]Catalog, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		if !catalogName.MatchString(name) || name == "records" || name == "changes" {
-			errs = append(errs, fmt.Errorf("setting TABLESWEEP_CATALOGS: %q can't be a catalog's name: it must be 1 to 63 letters, digits, - and _, start with a letter, and be neither records nor changes", name))
+		// Addresses tell catalogs from records and changes whatever the case.
+		if !catalogName.MatchString(name) || strings.EqualFold(name, "records") || strings.EqualFold(name, "changes") {
+			errs = append(errs, fmt.Errorf("setting TABLESWEEP_CATALOGS: %q can't be a catalog's name: it must be 1 to 63 letters, digits, - and _, start with a letter, and be neither records nor changes in any case", name))
 			continue
 		}
 		add(name, named[name], inCatalogs(name))
