@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/record"
 )
 
 // TestLater: what is completed in the background is bounded, and a panic there is no end
@@ -23,5 +26,23 @@ func TestLater(t *testing.T) {
 	c.Close()
 	if n := running.Load(); n != maxBackground {
 		t.Errorf("%d ran, want %d", n, maxBackground)
+	}
+}
+
+// TestInsertAllPanics: a panic in one of many inserts is that record's error.
+func TestInsertAllPanics(t *testing.T) {
+	schema, err := index.Parse("eid", "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := record.Parse([]byte(`{"eid":"1","name":"n"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(Options{Schema: schema}) // without tables: whatever is asked of them panics
+	for _, result := range c.InsertAll(t.Context(), []record.Record{one, one}) {
+		if result.Err == nil {
+			t.Errorf("%+v; want an error", result)
+		}
 	}
 }

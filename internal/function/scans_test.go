@@ -226,7 +226,7 @@ func TestBadPaths(t *testing.T) {
 		{"PUT", "/api/scans", 405},
 		{"GET", "/ScanPrefix", 405},
 	} {
-		w := a.call(t, tt.method, tt.path, "", nil)
+		w := a.call(t, tt.method, tt.path, countBody, nil)
 		if w.Code != tt.status || w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %s: status %d, Content-Type %q, want a problem of %d", tt.method, tt.path, w.Code, w.Header().Get("Content-Type"), tt.status)
 		}
@@ -267,6 +267,11 @@ func TestPanicIsOneInvocationsFailure(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/api/scans/x", nil))
 	if w.Code != http.StatusInternalServerError || w.Header().Get("Content-Type") != "application/problem+json" {
 		t.Errorf("status %d, Content-Type %q, want a problem", w.Code, w.Header().Get("Content-Type"))
+	}
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("POST", "/Maintain", strings.NewReader(`{"Data":{"timer":"{}"},"Metadata":{}}`)))
+	if w.Code != http.StatusInternalServerError {
+		t.Errorf("the timer, whose parts panic at once: status %d", w.Code)
 	}
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
