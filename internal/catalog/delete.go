@@ -12,7 +12,7 @@ import (
 )
 
 // Delete deletes all records that the query finds, and returns how many these
-// were. It also completes deletions that a crash has left half done. If the time that ctx
+// were. It also completes deletions and moves that a crash has left half done. If the time that ctx
 // gives is over first, the error says so; asking again goes on. With a condition, the
 // query must find one record only. The query's Top and Cursor must not be set.
 func (c *Catalog) Delete(ctx context.Context, q Query, on Condition) (int, error) {
@@ -23,8 +23,9 @@ func (c *Catalog) Delete(ctx context.Context, q Query, on Condition) (int, error
 		return c.deleteOne(ctx, q, on)
 	}
 	var deleted atomic.Int64
+	var behind atomic.Bool // rows of records that were gone, or had moved
 	q.Top = MaxTop
-	for {
+	for races := 0; races < maxRaces; {
 		gone := map[string][]string{} // identities of deleted records met, by shard
 		found, next, err := c.find(ctx, q, func(row storage.Entity) {
 			shard := shardOf(row.Get(firstColumn))
@@ -38,6 +39,8 @@ func (c *Catalog) Delete(ctx context.Context, q Query, on Condition) (int, error
 					done, err := c.remove(ctx, m.id.First(), m.id.Hash(), m.record, on)
 					if done {
 						deleted.Add(1)
+					} else {
+						behind.Store(true)
 					}
 					return err
 				})
@@ -50,26 +53,35 @@ func (c *Catalog) Delete(ctx context.Context, q Query, on Condition) (int, error
 		if err != nil && deleted.Load() > 0 {
 			err = fmt.Errorf("after %d records were deleted: %w", deleted.Load(), err)
 		}
-		if err != nil || next == "" {
+		if err != nil || next == "" && !behind.Load() {
 			return int(deleted.Load()), err
 		}
-		q.Cursor = next
+		if q.Cursor = next; next == "" { // a record may stand where it was not seen: look again
+			behind.Store(false)
+			races++
+		}
 	}
+	return int(deleted.Load()), c.busy()
 }
 
 func (c *Catalog) deleteOne(ctx context.Context, q Query, on Condition) (int, error) {
-	found, err := c.selectOne(ctx, q)
-	if err != nil || found == nil {
-		if err == nil {
-			err = on.check(nil)
+	for range maxRaces {
+		found, err := c.selectOne(ctx, q)
+		if err != nil {
+			return 0, err
 		}
-		return 0, err
+		if found == nil {
+			return 0, on.check(nil)
+		}
+		done, err := c.remove(ctx, found.id.First(), found.id.Hash(), found.record, on)
+		if done {
+			return 1, err
+		}
+		if err != nil {
+			return 0, err
+		}
 	}
-	done, err := c.remove(ctx, found.id.First(), found.id.Hash(), found.record, on)
-	if done {
-		return 1, err
-	}
-	return 0, err
+	return 0, c.busy()
 }
 
 // completeDeletions applies the shard's entries that are still to be done and that

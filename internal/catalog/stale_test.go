@@ -60,6 +60,39 @@ func TestStalenessIsBounded(t *testing.T) {
 	}
 }
 
+// TestDeletionFollowsAMove lets a writer die at each request of a move, and deletes the
+// record at once by what it has before and after. It is there all the time, and so it is
+// deleted, and doesn't come back under its new identity.
+func TestDeletionFollowsAMove(t *testing.T) {
+	t.Parallel()
+	for _, on := range []catalog.Condition{always, {Match: []string{catalog.AnyETag}}, {Differ: []string{`"1"`}}} {
+		for n, died := 2, true; died; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
+				c := w.catalog()
+				old := w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "ssn": "5", "lastname": "Faux"})
+				c.Close()
+				next := rec(t, `{"eid":"1","npi":"8","ssn":"5","lastname":"Smith"}`)
+				victim, p := w.mortal(n, true, nil)
+				_, _ = victim.Replace(t.Context(), next, by("npi", "7"), always)
+				victim.Close()
+				died = p.Dead()
+				if deleted, err := c.Delete(t.Context(), by("eid", "1"), on); deleted != 1 || err != nil {
+					t.Errorf("%d deleted, %v", deleted, err)
+				}
+				if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
+					t.Error(err)
+				}
+				w.wantEverywhere(c, nil, append(old, next))
+				c.Close()
+			})
+			if t.Failed() {
+				t.Fatalf("died at request %d, condition %v", n, on)
+			}
+		}
+	}
+}
+
 // TestNewestOfOneRecord reads partitions of which one holds a record as it was before it
 // took another identity, or as it was before it was replaced: each is returned once.
 func TestNewestOfOneRecord(t *testing.T) {

@@ -253,13 +253,10 @@ func (c *Catalog) inTheWay(cause error) error {
 }
 
 // remove deletes the record r, whose identity is given. It reports false if the record
-// is gone already.
+// is gone already, or has moved; then what made it so is completed.
 func (c *Catalog) remove(ctx context.Context, first, identity string, r record.Record, on Condition) (bool, error) {
 	for range maxRaces {
 		h, err := c.readHead(ctx, first, identity)
-		if err == nil {
-			err = on.check(h)
-		}
 		if err != nil {
 			return false, err
 		}
@@ -269,6 +266,9 @@ func (c *Catalog) remove(ctx context.Context, first, identity string, r record.R
 				return false, c.unknown()
 			}
 			return false, c.complete(ctx, shardOf(first), h.Entry)
+		}
+		if err := on.check(h); err != nil {
+			return false, err
 		}
 		e := c.newEntry(wal.Delete, first, r, h.state())
 		e.Writes = []wal.Write{w}
