@@ -316,7 +316,7 @@ func (x takeOver) lost(w *world) []string {
 // anything lost, and the next run ends it.
 func TestTakeOverDies(t *testing.T) {
 	t.Parallel()
-	for n := 1; ; n++ {
+	for n := 1; ; n += everyRequest {
 		died := false
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
@@ -398,7 +398,7 @@ func TestCheckerFindsLoss(t *testing.T) {
 // takes it back, without waiting again for writers that are stopped.
 func TestMigrationDies(t *testing.T) {
 	t.Parallel()
-	for n := 1; ; n++ {
+	for n := 1; ; n += everyRequest {
 		died := false
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")

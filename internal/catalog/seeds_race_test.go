@@ -6,4 +6,5 @@ package catalog_test
 const (
 	race         = true
 	defaultSeeds = 10
+	everyRequest = 7 // what dies at each request elsewhere dies at each seventh
 )
