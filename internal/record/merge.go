@@ -22,11 +22,20 @@ func (r Record) Merge(patch []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
+	untyped := map[string]bool{}
 	for _, m := range changes {
-		if k := m.value.Kind(); k == 'n' || k == '{' || k == '[' {
-			members = slices.DeleteFunc(members, func(old member) bool { return old.name == m.name+typeSuffix })
+		switch m.value.Kind() {
+		case '{', '[':
+			// A deeper patch makes a deeper field, and much work on the way.
+			if depth(m.value) > maxDepth {
+				return Record{}, tooDeep(m)
+			}
+			untyped[m.name+typeSuffix] = true
+		case 'n':
+			untyped[m.name+typeSuffix] = true
 		}
 	}
+	members = slices.DeleteFunc(members, func(old member) bool { return untyped[old.name] })
 	if members, err = merge(members, changes); err != nil {
 		return Record{}, err
 	}
@@ -35,15 +44,18 @@ func (r Record) Merge(patch []byte) (Record, error) {
 
 // merge applies the changes to an object's members.
 func merge(members, changes []member) ([]member, error) {
+	at := make(map[string]int, len(members))
+	for i, m := range members {
+		at[m.name] = i
+	}
+	gone := map[string]bool{}
 	for _, change := range changes {
-		i := slices.IndexFunc(members, func(m member) bool { return m.name == change.name })
 		if change.value.Kind() == 'n' {
-			if i >= 0 {
-				members = slices.Delete(members, i, i+1)
-			}
+			gone[change.name] = true
 			continue
 		}
-		if i < 0 {
+		i, there := at[change.name]
+		if !there {
 			i = len(members)
 			members = append(members, member{name: change.name})
 		}
@@ -52,7 +64,7 @@ func merge(members, changes []member) ([]member, error) {
 			return nil, err
 		}
 	}
-	return members, nil
+	return slices.DeleteFunc(members, func(m member) bool { return gone[m.name] }), nil
 }
 
 // mergeValue returns what a patch makes of a value, which may be missing.

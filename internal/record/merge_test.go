@@ -1,8 +1,10 @@
 package record_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"tablesweep/internal/record"
 )
@@ -55,5 +57,39 @@ func TestMerge(t *testing.T) {
 		if got, err := r.Merge([]byte(patch)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s makes %s, %v; want an error with %q", patch, got.AppendJSON(nil), err, want)
 		}
+	}
+}
+
+// TestMergeEndsSoon merges patches far larger than a record can be. They are refused, and
+// take no more than a few times as long as it takes to read them.
+func TestMergeEndsSoon(t *testing.T) {
+	old, err := record.Parse([]byte(`{"a":{"b":1}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wide strings.Builder
+	for i := range 30_000 {
+		fmt.Fprintf(&wide, `,"k%d":1`, i)
+	}
+	for name, patch := range map[string]string{
+		"many fields":           `{"z":1` + wide.String() + `}`,
+		"many fields to remove": strings.ReplaceAll(`{"z":1`+wide.String()+`}`, ":1", ":null"),
+		"a field of many":       `{"a":{"z":1` + wide.String() + `}}`,
+		"a deep field":          strings.Repeat(`{"a":`, 9000) + `"` + strings.Repeat("x", 100_000) + `"` + strings.Repeat("}", 9000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			_, readErr := record.Parse([]byte(patch))
+			read := time.Since(began)
+			began = time.Now()
+			_, mergeErr := old.Merge([]byte(patch))
+			merged := time.Since(began)
+			if removes := strings.Contains(patch, "null"); (readErr == nil) != removes || (mergeErr == nil) != removes {
+				t.Errorf("read: %v, merged: %v", readErr, mergeErr)
+			}
+			if merged > 30*read {
+				t.Errorf("merged in %v, %.0f times as long as it takes to read", merged, merged.Seconds()/read.Seconds())
+			}
+		})
 	}
 }

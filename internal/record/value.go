@@ -155,7 +155,7 @@ func shortest(v jsontext.Value) jsontext.Value {
 // nest returns an object or array as the String that holds its text.
 func nest(m member) (jsontext.Value, error) {
 	if depth(m.value) > maxDepth {
-		return nil, problem.Invalidf(m.name, "has more than %d objects and arrays within each other", maxDepth)
+		return nil, tooDeep(m)
 	}
 	compact := bytes.Clone(m.value)
 	if err := (*jsontext.Value)(&compact).Compact(jsontext.AllowInvalidUTF8(true)); err != nil {
@@ -186,6 +186,10 @@ func depth(v jsontext.Value) int {
 		open = dec.StackDepth()
 		deepest = max(deepest, open)
 	}
+}
+
+func tooDeep(m member) error {
+	return problem.Invalidf(m.name, "has more than %d objects and arrays within each other", maxDepth)
 }
 
 func problemTooLarge(format string, args ...any) error {
