@@ -210,7 +210,7 @@ func followEvents(s *logtail.Streams, stream string, given url.Values, top int, 
 		Events []logtail.Event `json:"events"`
 		Next   string          `json:"next"`
 		More   bool            `json:"more"`
-	}{next.Events, next.After, next.More})
+	}{append([]logtail.Event{}, next.Events...), next.After, next.More})
 	return nil
 }
 

@@ -96,7 +96,7 @@ func TestFollowingOverHTTP(t *testing.T) {
 	get := func(after string) logPage {
 		t.Helper()
 		var p logPage
-		if w := a.call(t, "GET", "/api/log/orders?top=2&after="+after, "", &p); w.Code != http.StatusOK || p.Next == "" {
+		if w := a.call(t, "GET", "/api/log/orders?top=2&after="+after, "", &p); w.Code != http.StatusOK || p.Next == "" || !strings.HasPrefix(w.Body.String(), `{"events":[`) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 		return p

@@ -284,7 +284,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, &problem.Error{Kind: problem.Invalid, Detail: "the body can't be read", Err: err}
 	}
-	return b, nil
+	return bytes.TrimPrefix(b, []byte("\ufeff")), nil // which some editors on Windows begin a file with
 }
 
 // withLogger gives each request a logger that names its invocation.
