@@ -249,7 +249,10 @@ func (im *importer) run(ctx context.Context) error {
 	if im.done.Refused == 0 {
 		_ = os.Remove(im.failed.Name()) // it is empty
 	}
-	return os.Remove(im.path + ".import")
+	if err := os.Remove(im.path + ".import"); !errors.Is(err, os.ErrNotExist) { // a file without records has none
+		return err
+	}
+	return nil
 }
 
 // insert inserts a chunk, and notes that it is done.
@@ -279,7 +282,7 @@ func (im *importer) insert(ctx context.Context, rows []inputRow) error {
 			return hinted{fmt.Errorf("line %d: %w", row.line, err), "run the command again: it goes on from there"}
 		default:
 			done.Refused++
-			fmt.Fprintf(im.cmd.ErrOrStderr(), "tablesweep: refused: line %d: %v\n", row.line, err)
+			fmt.Fprintf(im.cmd.ErrOrStderr(), "tablesweep: refused: line %d: %s\n", row.line, strings.ReplaceAll(err.Error(), "\n", "; "))
 			im.keep(&refused, row, done.FailedBytes == 0 && refused.Len() == 0)
 		}
 	}

@@ -143,6 +143,9 @@ func TestImportCSVAsOthersWriteIt(t *testing.T) {
 		return im.done, string(refused)
 	}
 	path := filepath.Join(t.TempDir(), "people.csv")
+	if done, _ := run(path, "eid,lastname\r\n"); done.Rows != 0 {
+		t.Errorf("%+v of no rows", done)
+	}
 	const header = "\"eid\",\"lastname\",\"note\""
 	wrong := []string{`2,B,say "hi" there`, `3,C`, `4,D,more,cells,here`, `,E,"two` + "\r\n" + `lines"`}
 	done, refused := run(path, byteOrderMark+header+"\r\n1,A,\"a \"\"b\"\"\"\r\n"+strings.Join(wrong, "\r\n\r\n")+"\r\n5,F,\r\n")
