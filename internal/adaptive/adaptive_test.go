@@ -186,19 +186,39 @@ func TestProgress(t *testing.T) {
 	if pages, ok := adaptive.Left(start); ok {
 		t.Errorf("before the first page %v pages are left", pages)
 	}
-	left := 0.0
+	left, steps := 0.0, 0.0
+	var ahead adaptive.Outlook
 	for _, c := range advance(t, s, start, page(100_000, 101_000, "%d")) {
 		pages, ok := adaptive.Left(c)
 		if !ok {
 			t.Errorf("nothing is known of %+v", c)
 		}
 		left += pages
+		steps++
+		ahead = ahead.And(adaptive.Ahead(c))
 	}
 	if left <= 0 || left > 2000 { // 800 in truth, which one page can't tell
 		t.Errorf("%v pages are left, want up to 2000", left)
 	}
-	if got, want := adaptive.Progress(1, left), 1/(1+left); math.Abs(got-want) > 1e-9 {
-		t.Errorf("progress %v, want %v", got, want)
+	enough := left + steps
+	if got, ok := ahead.Progress(enough); math.Abs(got-0.5) > 1e-9 || ok != (enough >= 40) {
+		t.Errorf("progress %v, %v with half of it done, want 0.5, told from 40 pages on", got, ok)
+	}
+	for _, tt := range []struct {
+		read float64
+		o    adaptive.Outlook
+		ok   bool
+	}{
+		{40 + enough, ahead, true},
+		{39, adaptive.Outlook{}.And(ahead), false},
+		{0.6 * enough, ahead, false},
+		{40 + enough, ahead.And(adaptive.Ahead(start)), false},
+		{1, adaptive.Pages(9), true},
+		{0, adaptive.Outlook{}, false},
+	} {
+		if share, ok := tt.o.Progress(tt.read); ok != tt.ok {
+			t.Errorf("%v pages of %+v: progress %v, %v, want it told: %v", tt.read, tt.o, share, ok, tt.ok)
+		}
 	}
 	for _, foreign := range []scan.Strategy{scan.Prefix{FirstSegments: 2}, scan.Serial{}} {
 		if pages, ok := adaptive.Left(foreign.Start(scan.Bounds{})); ok {
@@ -208,5 +228,8 @@ func TestProgress(t *testing.T) {
 	hints := adaptive.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
 	if pages, ok := adaptive.Left(adaptive.Strategy{Hints: &hints}.Start(scan.Bounds{})); !ok || pages != 24 {
 		t.Errorf("three hinted pieces have %v pages left, %v, want 24", pages, ok)
+	}
+	if share, ok := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(scan.Bounds{})).Progress(6); !ok || share != 0.2 {
+		t.Errorf("six pages with hinted pieces ahead are a progress of %v, %v, want 0.2", share, ok)
 	}
 }

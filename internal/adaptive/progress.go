@@ -10,22 +10,63 @@ import (
 // stand for, itself and all its descendants. ok is false if nothing is known
 // yet, as before the first page of a scan, or if another strategy made it.
 func Left(s scan.Step) (pages float64, ok bool) {
-	var st strand // its letters, which no other strategy's state has, are there even if there are none
+	st, ok := believer(s)
+	return st.Left, ok
+}
+
+// believer returns the step's state, with the pages of its group among those left.
+func believer(s scan.Step) (st strand, ok bool) {
+	// Its letters, which no other strategy's state has, are there even if there are none.
 	if err := json.Unmarshal(s.State, &st); err != nil || st.First || st.Left <= 0 || st.Letters == nil {
-		return 0, false
+		return strand{}, false
 	}
 	if g := st.Group; g != nil {
 		st.Left += float64(hintPages * (g.End - g.First))
 	}
-	return st.Left, true
+	return st, true
+}
+
+// Outlook is what the pending steps of a scan are believed to stand for. The zero
+// value is that of none.
+type Outlook struct {
+	pages   float64 // left to all steps
+	guessed bool    // for some step, not from hints
+	unknown bool    // for some step, nothing is known
+}
+
+// Ahead returns the outlook of one step. A step without hints is believed to stand
+// for a page more than it has [Left]: beliefs are too small far more often than too
+// large.
+func Ahead(s scan.Step) Outlook {
+	st, ok := believer(s)
+	switch {
+	case !ok:
+		return Outlook{unknown: true}
+	case st.Hinted:
+		return Outlook{pages: st.Left}
+	}
+	return Outlook{pages: st.Left + 1, guessed: true}
+}
+
+// Pages returns the outlook of a step that is known to stand for so many pages.
+func Pages(pages float64) Outlook { return Outlook{pages: pages} }
+
+// And returns the outlook of the steps of both.
+func (o Outlook) And(other Outlook) Outlook {
+	return Outlook{o.pages + other.pages, o.guessed || other.guessed, o.unknown || other.unknown}
 }
 
 // Progress returns the share of a scan that is done, from 0 to 1, given how many
-// full pages of rows it has read and the sum of what is [Left] to its pending
-// steps. It may fall as more comes to light.
-func Progress(read, left float64) float64 {
-	if read+left <= 0 {
-		return 0
+// full pages of rows it has read. It may fall as more comes to light. ok is false if
+// it can't be believed: if nothing is known of some step, or too little has been read
+// to tell from it what is left.
+func (o Outlook) Progress(read float64) (share float64, ok bool) {
+	// From these on, guesses are off by 10 points at most on the mean of a scan's
+	// second half, for all but one of ten real tables. Earlier ones are off by up to 90.
+	const enough, believable = 40, 0.4
+	if o.unknown || read+o.pages <= 0 {
+		return 0, false
 	}
-	return read / (read + left)
+	share = read / (read + o.pages)
+	return share, !o.guessed || read >= enough && share >= believable
 }

@@ -31,7 +31,8 @@ type Status struct {
 	} `json:"steps"`
 	// Progress is the share of the work that is done, from 0 to 1, as far as
 	// what has been read tells. Only a running scan by the adaptive strategy
-	// has it. It may fall when more rows come to light.
+	// has it, and only when it can be believed. It may fall when more rows come
+	// to light.
 	Progress     *float64 `json:"progress,omitempty"`
 	Queries      int64    `json:"queries"`
 	Transactions int64    `json:"transactions"`
@@ -65,21 +66,19 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 
 // backlog sums up pending steps.
 type backlog struct {
-	steps   int64
-	pages   float64 // that the steps are believed to stand for, descendants included
-	unknown bool    // for some step, nothing is known
+	steps int64
+	ahead adaptive.Outlook // of the steps, descendants included
 }
 
 func (b *backlog) add(steps []ledger.Pending) {
 	for _, p := range steps {
 		b.steps++
 		m, err := parseMessage(p.Message)
-		pages, ok := adaptive.Left(m.Step)
-		if m.Rows {
-			pages, ok = 1, true
+		ahead := adaptive.Ahead(m.Step)
+		if err == nil && m.Rows {
+			ahead = adaptive.Pages(1)
 		}
-		b.pages += pages
-		b.unknown = b.unknown || !ok || err != nil
+		b.ahead = b.ahead.And(ahead)
 	}
 }
 
@@ -97,10 +96,10 @@ func newStatus(s ledger.Scan, t ledger.Totals, ahead backlog) (Status, error) {
 	}
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed = t.Rows, t.Written, t.Failed
 	st.Steps.Pending, st.Steps.Done = ahead.steps, t.Steps
-	if s.State == ledger.Running && ahead.steps > 0 && !ahead.unknown {
-		pages := float64(t.Rows) / float64(r.segmentSize())
-		progress := adaptive.Progress(pages, ahead.pages)
-		st.Progress = &progress
+	if s.State == ledger.Running && ahead.steps > 0 {
+		if progress, ok := ahead.ahead.Progress(float64(t.Rows) / float64(r.segmentSize())); ok {
+			st.Progress = &progress
+		}
 	}
 	return st, nil
 }

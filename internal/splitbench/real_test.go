@@ -90,6 +90,16 @@ func TestSplitOfRealTables(t *testing.T) {
 			t.Errorf("%s of Go's files: %.3f, want %.2f at most", c.name, got, c.files)
 		}
 	}
+	told, off := 0, 0.0
+	for _, f := range figures {
+		if f.ProgressShown >= 0.8 {
+			told++
+			off += f.ProgressError
+		}
+	}
+	if off /= float64(told); told < len(figures)-1 || off > 0.1 {
+		t.Errorf("progress is told on %d of %d tables, off by %.3f; want all but one, at most 0.1", told, len(figures), off)
+	}
 	published, err := os.ReadFile("../../docs/measurements.md")
 	if err != nil {
 		t.Fatal(err)

@@ -97,14 +97,14 @@ func WriteSets(w io.Writer, results []Result) error {
 		fmt.Fprintf(&b, " %s |", c)
 		rule += "--:|"
 	}
-	b.WriteString(" error of progress |\n" + rule + "--:|\n")
+	b.WriteString(" progress: shown | off by |\n" + rule + "--:|--:|\n")
 	each(results, func(of map[Contender]Result) {
 		fmt.Fprintf(&b, "| %s | %d |", of[Serial].Set, of[Serial].Rows)
 		for _, c := range shown {
 			r := of[c]
 			fmt.Fprintf(&b, " %.2f; %.1f |", float64(r.Queries)/float64(r.Optimum), makespan(r)/makespan(of[Bound]))
 		}
-		fmt.Fprintf(&b, " %.1f %% |\n", 100*of[Adaptive].ProgressError)
+		fmt.Fprintf(&b, " %s |\n", told(of[Adaptive].ProgressShown, of[Adaptive].ProgressError))
 	})
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -114,12 +114,12 @@ func WriteSets(w io.Writer, results []Result) error {
 // the optimum's, and makespans of 64 workers with hop 3, one and up to four queries
 // an invocation, as multiples of the published scan's with one and of the bound.
 type Figure struct {
-	Set                   string
-	Pages                 int
-	Queries, Empty        float64
-	PerPrefix, PerBound   float64
-	PerPrefix4, PerBound4 float64
-	ProgressError         float64
+	Set                          string
+	Pages                        int
+	Queries, Empty               float64
+	PerPrefix, PerBound          float64
+	PerPrefix4, PerBound4        float64
+	ProgressShown, ProgressError float64
 }
 
 // Figures returns a figure for each set that the results are of, in their order.
@@ -133,7 +133,7 @@ func Figures(results []Result) []Figure {
 			Queries: float64(a.Queries) / float64(a.Optimum), Empty: float64(a.Empty) / float64(a.Queries),
 			PerPrefix: makespan(Adaptive) / makespan(Prefix), PerBound: makespan(Adaptive) / makespan(Bound),
 			PerPrefix4: makespan(Adaptive4) / makespan(Prefix), PerBound4: makespan(Adaptive4) / makespan(Bound),
-			ProgressError: a.ProgressError,
+			ProgressShown: a.ProgressShown, ProgressError: a.ProgressError,
 		})
 	})
 	return figures
@@ -155,11 +155,11 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 // below it the means and the worst sets.
 func WriteReal(w io.Writer, figures []Figure) error {
 	var b strings.Builder
-	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ prefix | ÷ bound | up to 4 an invocation: ÷ prefix | ÷ bound | error of progress |\n")
-	b.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ prefix | ÷ bound | up to 4 an invocation: ÷ prefix | ÷ bound | progress: shown | off by |\n")
+	b.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, f := range figures {
-		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f | %.1f %% |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
-			f.PerPrefix, f.PerBound, f.PerPrefix4, f.PerBound4, 100*f.ProgressError)
+		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
+			f.PerPrefix, f.PerBound, f.PerPrefix4, f.PerBound4, told(f.ProgressShown, f.ProgressError))
 	}
 	for _, c := range []struct {
 		name   string
@@ -189,6 +189,15 @@ func each(results []Result, f func(of map[Contender]Result)) {
 		}
 		f(of)
 	}
+}
+
+// told returns two cells: how much of the second half of a scan shows its progress,
+// and by how many points it is off.
+func told(shown, off float64) string {
+	if shown == 0 {
+		return "0 % |"
+	}
+	return fmt.Sprintf("%.0f %% | %.0f", 100*shown, 100*off)
 }
 
 // makespan returns a result's time with 64 workers and hop 3.

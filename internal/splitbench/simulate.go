@@ -13,9 +13,9 @@ type node struct {
 	children []*node
 	// next is the child that the same invocation may go on with: the only child,
 	// or for the published scan the one that reads on along its level.
-	next *node
-	rows int
-	left float64 // pages that the step was believed to have left
+	next  *node
+	rows  int
+	ahead adaptive.Outlook // what the step was believed to stand for
 }
 
 // record runs the scan over the whole table and returns its tree of queries and where
@@ -42,7 +42,7 @@ func record(t table, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
 		}
 		yielded += o.Yield
 		j.node.rows = o.Yield
-		j.node.left, _ = adaptive.Left(j.step)
+		j.node.ahead = adaptive.Ahead(j.step)
 		for _, step := range o.Children {
 			child := &node{}
 			j.node.children = append(j.node.children, child)
@@ -83,28 +83,51 @@ func (n *node) count() (queries, empty int) {
 	return queries, empty
 }
 
-// progressError plays the scan with 64 workers and returns the mean difference
-// between the progress that the beliefs of the pending steps tell and the true
-// one.
-func progressError(root *node, t table) float64 {
-	const workers = 64
-	sum, ticks, done := 0.0, 0, 0
-	for pending := []*node{root}; len(pending) > 0; ticks++ {
-		n := min(workers, len(pending))
-		running := pending[:n:n]
-		pending = pending[n:]
-		for _, r := range running {
-			done += r.rows
-			pending = append(pending, r.children...)
-		}
-		left := 0.0
-		for _, p := range pending {
-			left += p.left
-		}
-		told := adaptive.Progress(float64(done)/float64(t.page), left)
-		sum += math.Abs(told - float64(done)/float64(max(1, len(t.keys))))
+// progress plays the scan with 64 workers, hop 3 and a query an invocation. It
+// returns for what part of the second half of the scan's time a progress is told,
+// and how far it is from the true one on the mean.
+func progress(root *node, t table) (shown, off float64) {
+	type moment struct {
+		told, truth float64
+		ok          bool
 	}
-	return sum / float64(ticks)
+	var moments []moment
+	const workers, hop = 64, 3
+	pending := map[*node]bool{root: true}
+	arriving := map[int][]*node{0: {root}}
+	var queue []*node
+	done := 0
+	for now := 0; len(pending) > 0; now++ {
+		queue = append(queue, arriving[now]...)
+		delete(arriving, now)
+		n := min(workers, len(queue))
+		for _, q := range queue[:n] {
+			done += q.rows
+			delete(pending, q)
+			for _, c := range q.children {
+				pending[c] = true
+				arriving[now+1+hop] = append(arriving[now+1+hop], c)
+			}
+		}
+		queue = queue[n:]
+		if len(pending) > 0 {
+			var ahead adaptive.Outlook
+			for p := range pending {
+				ahead = ahead.And(p.ahead)
+			}
+			told, ok := ahead.Progress(float64(done) / float64(t.page))
+			moments = append(moments, moment{told, float64(done) / float64(len(t.keys)), ok})
+		}
+	}
+	half := moments[len(moments)/2:]
+	count := 0
+	for _, m := range half {
+		if m.ok {
+			count++
+			off += math.Abs(m.told - m.truth)
+		}
+	}
+	return float64(count) / float64(max(1, len(half))), off / float64(max(1, count))
 }
 
 // clairvoyant is the tree of a scan that knows where all rows are: each of its
