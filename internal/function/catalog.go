@@ -383,6 +383,9 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Quer
 			return q, problem.Invalidf("row_prefix", "stands for a row_from and a row_to: leave those out")
 		}
 		q.RowFrom, q.RowTo = given.Get("row_prefix"), given.Get("row_prefix")
+		if _, err := s.Window(q.RowFrom, q.RowTo); err != nil {
+			return q, problem.Invalidf("row_prefix", "%s", problem.Of(err).Detail)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if slices.Contains(given[name], "") && name != "cursor" {
