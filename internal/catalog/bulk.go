@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"hash/maphash"
 
 	"tablesweep/internal/record"
 	"tablesweep/internal/task"
@@ -24,21 +23,25 @@ type Inserted struct {
 // Maintain has run.
 func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Inserted {
 	results := make([]Inserted, len(records))
-	var queues [bulkWriters][]int
-	seed := maphash.MakeSeed()
+	var identities []string
+	same := map[string][]int{} // by identity
 	for i, r := range records {
 		id, err := c.identify(r)
 		if err != nil {
 			results[i].Err = err
 			continue
 		}
-		n := maphash.String(seed, id.Hash()) % bulkWriters
-		queues[n] = append(queues[n], i)
+		hash := id.Hash()
+		if len(same[hash]) == 0 {
+			identities = append(identities, hash)
+		}
+		same[hash] = append(same[hash], i)
 	}
 	var g task.Group
-	for _, queue := range queues {
+	g.SetLimit(bulkWriters)
+	for _, hash := range identities {
 		g.Go(func() error {
-			for _, i := range queue {
+			for _, i := range same[hash] {
 				results[i].Err = task.Do(func() (err error) {
 					results[i].Written, err = c.Insert(ctx, records[i], "")
 					return err
