@@ -101,9 +101,10 @@ demo=$!
 
 say "simulation of crashes and faults: 2,000 seeds, every crash point, planted bugs"
 go test -vet=off ./internal/sim -seeds=2000
+go test -vet=off -run '^TestEveryCrashPoint$' ./internal/engine
 
 say "catalog: 8 writers, clocks that disagree, crashes at any request: 1,000 seeds, planted bugs"
-go test -vet=off -run '^TestBugsAreFound$' ./internal/catalog
+go test -vet=off -run '^TestBugsAreFound$|Dies$|^TestEveryCrashPoint$' ./internal/catalog
 model=$(mktemp)
 go test -vet=off -c -o "$model" ./internal/catalog
 seq 1 250 751 | xargs -P "$(getconf _NPROCESSORS_ONLN)" -I{} "$model" -test.run '^TestModel$' -first={} -seeds=250

@@ -90,7 +90,7 @@ func TestEveryCrashPoint(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		var slowest time.Duration
 		crashes := 0
-		for n := 1; ; n++ {
+		for n := 1; ; n += everyRequest {
 			finished := false
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, emulator.Options{})
@@ -115,7 +115,7 @@ func TestEveryCrashPoint(t *testing.T) {
 			}
 			crashes++
 		}
-		if crashes < 50 {
+		if crashes*everyRequest < 50 {
 			t.Errorf("only %d crash points were tried", crashes)
 		}
 		// The lease of the message that the dead process held, its age in the
