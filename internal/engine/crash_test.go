@@ -189,52 +189,178 @@ func TestDuplicateDeliveries(t *testing.T) {
 }
 
 // TestStepThatEndsProcesses has a process die whenever a step is begun, by whichever message
-// and however it is delivered. After the fifth time the scan fails by the step's name.
+// and however it is delivered. After the fifth time the scan fails by the step's name. A
+// first delivery that came to an error doesn't count.
 func TestStepThatEndsProcesses(t *testing.T) {
 	t.Parallel()
 	for _, redelivered := range []bool{false, true} {
-		t.Run(fmt.Sprint("redelivered ", redelivered), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
-				w.fill("Source", plainRows(3, 1))
-				id := w.start(copyRequest("Source", "Target"))
-				q := w.queue(engine.Queues[engine.ScanPrefix])
-				deaths, start := 0, time.Now()
-				for w.status(id).State == ledger.Running && time.Since(start) < 3*time.Hour {
-					messages, err := q.Get(t.Context(), 1, lease)
-					if err != nil {
-						t.Fatal(err)
-					}
-					for _, m := range messages {
-						body, err := base64.StdEncoding.DecodeString(m.Text)
-						if err != nil {
-							t.Fatal(err)
-						}
-						w.process.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "Source") })
-						_, _ = w.engine.Run(t.Context(), body, m.DequeueCount)
-						if w.process.Dead() {
-							deaths++
-						} else if err := q.Delete(t.Context(), m); err != nil {
-							t.Fatal(err)
-						}
-						w.restart()
-						if redelivered && m.DequeueCount < engine.MaxDeliveries {
-							if _, err := q.Update(t.Context(), m, 10*time.Second); err != nil && !storage.NotFound(err) {
-								t.Fatal(err)
-							}
-						}
-					}
-					time.Sleep(time.Minute)
-					if err := w.engine.Maintain(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
-				s := w.status(id)
-				if deaths != engine.MaxDeliveries || s.State != ledger.Failed || !strings.Contains(s.Error, "begun 5 times") || s.Steps.Pending != 1 {
-					t.Errorf("%d processes died, status %+v; want 5, and failed with the step kept", deaths, s)
-				}
+		for _, fails := range []bool{false, true} {
+			t.Run(fmt.Sprintf("redelivered %v, failed first %v", redelivered, fails), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { endProcesses(t, redelivered, fails) })
 			})
+		}
+	}
+}
+
+func endProcesses(t *testing.T, redelivered, fails bool) {
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(3, 1))
+	id := w.start(copyRequest("Source", "Target"))
+	q := w.queue(engine.Queues[engine.ScanPrefix])
+	deaths, start := 0, time.Now()
+	for w.status(id).State == ledger.Running && time.Since(start) < 3*time.Hour {
+		messages, err := q.Get(t.Context(), 1, lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range messages {
+			body, err := base64.StdEncoding.DecodeString(m.Text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			faults := ""
+			if fails {
+				faults = "seed=1; busy p=1 on=query table=Source"
+			} else {
+				w.process.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "Source") })
+			}
+			if err := w.emulator.SetFaults(faults); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = w.engine.Run(t.Context(), body, m.DequeueCount)
+			again := redelivered && m.DequeueCount < engine.MaxDeliveries
+			switch {
+			case w.process.Dead():
+				deaths++
+			case fails:
+				fails, again = false, true
+			default:
+				if err := q.Delete(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.restart()
+			if again {
+				if _, err := q.Update(t.Context(), m, 10*time.Second); err != nil && !storage.NotFound(err) {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		if err := w.engine.Maintain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := w.status(id)
+	if deaths != engine.MaxDeliveries || s.State != ledger.Failed || !strings.Contains(s.Error, "begun 5 times") || s.Steps.Pending != 1 {
+		t.Errorf("%d processes died, status %+v; want 5, and failed with the step kept", deaths, s)
+	}
+}
+
+// TestLostBehindBacklog: a lost step is sent again in time although its queue always has
+// messages, those of other scans, which are not sent again.
+func TestLostBehindBacklog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(3, 1))
+		id := w.start(copyRequest("Source", "Target"))
+		q := w.queue(engine.Queues[engine.ScanPrefix])
+		if lost, err := q.Get(t.Context(), 1, lease); err != nil || len(lost) != 1 {
+			t.Fatalf("%v, %v; want the scan's message", lost, err)
+		}
+		time.Sleep(20 * time.Second)
+		for range 2 * storage.MaxGetMessages {
+			w.start(copyRequest("Source", "Other"))
+		}
+		sends := func() (ours, others int64) {
+			for _, e := range w.rows("tablesweep") {
+				if e.Key.Partition == id {
+					ours += e.Int("Sends")
+				} else {
+					others += e.Int("Sends")
+				}
+			}
+			return ours, others
+		}
+		for range 5 {
+			if err := w.engine.Maintain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(50 * time.Second)
+			if ours, others := sends(); ours != 1 || others != 0 {
+				t.Errorf("the lost step was sent again %d times, others %d times; want 1 and 0", ours, others)
+			}
+		}
+	})
+}
+
+// TestLeased: a status tells of the steps that processes have in hand, and until when they
+// are sent again if the processes are dead.
+func TestLeased(t *testing.T) {
+	t.Parallel()
+	for _, dies := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{})
+			w.fill("Source", plainRows(3, 1))
+			id := w.start(copyRequest("Source", "Target"))
+			if l := w.status(id).Leased; l != nil {
+				t.Errorf("leased %+v, and nothing was begun", l)
+			}
+			w.process.DieWhen(func(r *http.Request) bool {
+				if !strings.Contains(r.URL.Path, "Source") {
+					return false
+				}
+				time.Sleep(12 * time.Second) // a slow query
+				return dies
+			})
+			q := w.queue(engine.Queues[engine.ScanPrefix])
+			messages, err := q.Get(t.Context(), 1, lease)
+			if err != nil || len(messages) != 1 {
+				t.Fatalf("%v, %v; want the scan's message", messages, err)
+			}
+			body, err := base64.StdEncoding.DecodeString(messages[0].Text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				_, err := w.engine.Run(t.Context(), body, 1)
+				ended <- err
+			}()
+			time.Sleep(7 * time.Second)
+			if l := w.status(id).Leased; l == nil || l.Steps != 1 || time.Until(l.Until) < 80*time.Second || time.Until(l.Until) > 90*time.Second {
+				t.Errorf("leased %+v at %v, want 1 step for up to 90 s", l, time.Now())
+			}
+			time.Sleep(6 * time.Second)
+			if !dies {
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				if s := w.status(id); s.State != ledger.Succeeded || s.Leased != nil {
+					t.Errorf("%+v, want success with nothing leased", s)
+				}
+				return
+			}
+			l := w.status(id).Leased
+			if l == nil || l.Steps != 1 {
+				t.Fatalf("leased %+v, want what the dead process had", l)
+			}
+			for waits := []storage.Message(nil); len(waits) == 0; {
+				time.Sleep(time.Minute - 11*time.Second)
+				if err := w.observer.Maintain(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if waits, err = q.Peek(t.Context()); err != nil || time.Now().After(l.Until) {
+					t.Fatalf("not sent again until %v: %v", l.Until, err)
+				}
+			}
+			time.Sleep(time.Until(l.Until))
+			if l := w.status(id).Leased; l != nil {
+				t.Errorf("leased %+v, want nothing when the dead process's time is over", l)
+			}
+			<-ended
 		})
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// beatTime is how often a process says what it has in hand, while there is something.
+	// beatTime is how often a process says what it has in hand, while it has a step for longer.
 	beatTime = 5 * time.Second
 	// beatPause is the time until a beat that failed is tried again, and beatTry what a
 	// try may take. Within lookTime there are several.
@@ -29,26 +29,36 @@ const (
 )
 
 // heart tells others which steps a process has in hand, so that they needn't guess from
-// a message's age whether it was lost. Its methods may be called at once.
+// a message's age whether it was lost. Each step is named within beatTime of being taken,
+// unless it has ended by then: short steps cost nothing. Its methods may be called at once.
 type heart struct {
 	process string // the process's name, random
 	write   func(ctx context.Context, process string, steps []string) error
 
-	mu      sync.Mutex           // guards the fields below
-	hands   map[string]int       // deliveries under way, by step
-	failed  map[string]time.Time // steps that the host will deliver again, and until when
+	mu      sync.Mutex       // guards the fields below
+	hands   map[string]*hand // by step
 	beating bool
 }
 
+// hand is a step in hand.
+type hand struct {
+	since      time.Time // when it was taken
+	deliveries int       // under way
+	until      time.Time // if it failed: when the host will have delivered it again
+}
+
 func newHeart(write func(context.Context, string, []string) error) *heart {
-	return &heart{process: strings.ToLower(rand.Text()), write: write, hands: map[string]int{}, failed: map[string]time.Time{}}
+	return &heart{process: strings.ToLower(rand.Text()), write: write, hands: map[string]*hand{}}
 }
 
 // take records that a delivery of a step has begun.
 func (h *heart) take(log *zerolog.Logger, step string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.hands[step]++
+	if h.hands[step] == nil {
+		h.hands[step] = &hand{since: time.Now()}
+	}
+	h.hands[step].deliveries++
 	if !h.beating {
 		h.beating = true
 		h.beatAfter(log, beatTime)
@@ -60,34 +70,40 @@ func (h *heart) take(log *zerolog.Logger, step string) {
 func (h *heart) release(step string, again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.hands[step]--; h.hands[step] == 0 {
-		delete(h.hands, step)
-	}
-	delete(h.failed, step)
+	held := h.hands[step]
+	held.deliveries--
+	held.until = time.Time{}
 	if again {
-		h.failed[step] = time.Now().Add(redelivery)
+		held.until = time.Now().Add(redelivery)
+	}
+	if held.ended() {
+		delete(h.hands, step)
 	}
 }
 
-// held returns the steps in hand. If there are none, the heart stops.
-func (h *heart) held() []string {
+func (h *hand) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
+
+// held returns the steps in hand, and for how long the first of them has been. If there
+// are none, the heart stops.
+func (h *heart) held() (steps []string, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	maps.DeleteFunc(h.failed, func(_ string, until time.Time) bool { return time.Now().After(until) })
-	steps := slices.Concat(slices.Collect(maps.Keys(h.hands)), slices.Collect(maps.Keys(h.failed)))
-	slices.Sort(steps)
-	h.beating = len(steps) > 0
-	return slices.Compact(steps)
+	maps.DeleteFunc(h.hands, func(_ string, held *hand) bool { return held.ended() })
+	for _, held := range h.hands {
+		longest = max(longest, time.Since(held.since))
+	}
+	h.beating = len(h.hands) > 0
+	return slices.Sorted(maps.Keys(h.hands)), longest
 }
 
 // beatAfter has the heart beat in a while, and then again until there is nothing in hand.
 func (h *heart) beatAfter(log *zerolog.Logger, d time.Duration) {
 	time.AfterFunc(d, func() {
-		err := task.Do(h.beat)
+		var next time.Duration
+		err := task.Do(func() (err error) { next, err = h.beat(); return err })
 		if errors.Is(err, errStopped) {
 			return
 		}
-		next := beatTime
 		if err != nil {
 			next = beatPause
 			log.Debug().Err(err).Msg("could not say what is in hand")
@@ -99,14 +115,18 @@ func (h *heart) beatAfter(log *zerolog.Logger, d time.Duration) {
 // errStopped ends the beating: there is nothing in hand.
 var errStopped = errors.New("nothing in hand")
 
-// beat says what is in hand. It tries once and not with the SDK's growing pauses: after
-// an outage, others must hear of us soon.
-func (h *heart) beat() error {
-	steps := h.held()
-	if len(steps) == 0 {
-		return errStopped
+// beat says what is in hand, if a step has been for beatTime, and returns the time until
+// the next. It tries once and not with the SDK's growing pauses: after an outage, others
+// must hear of us soon.
+func (h *heart) beat() (next time.Duration, err error) {
+	steps, longest := h.held()
+	switch {
+	case len(steps) == 0:
+		return 0, errStopped
+	case longest < beatTime:
+		return beatTime - longest, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
 	defer cancel()
-	return h.write(storage.Once(ctx), h.process, steps)
+	return beatTime, h.write(storage.Once(ctx), h.process, steps)
 }

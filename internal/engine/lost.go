@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"encoding/base64"
 	"slices"
 	"time"
 
 	"tablesweep/internal/ledger"
+	"tablesweep/internal/storage"
 )
 
 // A pending step is in one of four places: its message waits in the queue; a living process
@@ -19,7 +21,7 @@ const (
 	// message is about to be sent.
 	looks = 3
 	// lostIfBusy is the age from which on a step that nobody has in hand is lost although
-	// messages wait in its queue: its own may be one of them.
+	// its message may be among those that wait in its queue.
 	lostIfBusy = 12 * time.Minute
 	// firstPause is the least time until a message is sent again a second time; it doubles
 	// from then on, up to maxPause.
@@ -34,10 +36,10 @@ type look struct {
 	steps map[string]ledger.Pending // by id
 	said  map[string]time.Time      // when each process last said what it has in hand
 	held  map[string][]string       // what that was: the processes by step
-	waits map[string]bool           // whether messages wait, by function
+	waits map[string]front          // the messages that wait, by function
 }
 
-func newLook(steps map[string]ledger.Pending, beats []ledger.Beat, waits map[string]bool) look {
+func newLook(steps map[string]ledger.Pending, beats []ledger.Beat, waits map[string]front) look {
 	l := look{steps: steps, said: map[string]time.Time{}, held: map[string][]string{}, waits: waits}
 	for _, b := range beats {
 		l.said[b.Process] = b.At
@@ -52,7 +54,39 @@ func newLook(steps map[string]ledger.Pending, beats []ledger.Beat, waits map[str
 // one whose queue its message is for.
 func (l look) missing(step, function string) bool {
 	p, pending := l.steps[step]
-	return pending && (!l.waits[function] || p.Age > lostIfBusy<<min(p.Sends, 6))
+	return pending && (!l.waits[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))
+}
+
+// front is what a peek into a queue has shown: the messages that have been visible for longest.
+type front struct {
+	steps  map[string]bool // theirs
+	all    bool            // no others were visible
+	newest time.Time       // when the youngest of them was put into the queue
+}
+
+func newFront(messages []storage.Message) front {
+	f := front{steps: map[string]bool{}, all: len(messages) < storage.MaxGetMessages}
+	for _, m := range messages {
+		if body, err := base64.StdEncoding.DecodeString(m.Text); err == nil {
+			f.steps[stepID(body)] = true
+		}
+		if m.Inserted.After(f.newest) {
+			f.newest = m.Inserted
+		}
+	}
+	return f
+}
+
+// mayHave reports whether the step's message may be visible, behind the front if not in it.
+// A queue has its messages in the order in which they became visible, or nearly so: the
+// message is not behind one that was put there well after it. One of a step that failed
+// became visible a while after that was recorded.
+func (f front) mayHave(p ledger.Pending) bool {
+	margin := lookTime
+	if p.Begun != 0 {
+		margin = redelivery
+	}
+	return f.steps[p.ID] || !f.all && !f.newest.After(p.At.Add(margin))
 }
 
 // lost reports whether the step was lost when it was looked at twice, lookTime apart.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/ledger"
+	"tablesweep/internal/storage"
 )
 
 func TestLost(t *testing.T) {
@@ -19,7 +21,7 @@ func TestLost(t *testing.T) {
 	early, late := time.Unix(100, 0), time.Unix(105, 0)
 	at := func(age time.Duration, sends int, waits bool, beats ...ledger.Beat) look {
 		p := ledger.Pending{Step: ledger.Step{ID: step}, Age: age, Sends: sends}
-		return newLook(map[string]ledger.Pending{step: p}, beats, map[string]bool{ScanPrefix: waits})
+		return newLook(map[string]ledger.Pending{step: p}, beats, map[string]front{ScanPrefix: {all: !waits}})
 	}
 	holds := func(when time.Time) ledger.Beat {
 		return ledger.Beat{Process: process, Steps: []string{step}, At: when}
@@ -52,6 +54,50 @@ func TestLost(t *testing.T) {
 	} {
 		if got := lost(tt.before, tt.after, step, ScanPrefix); got != tt.want {
 			t.Errorf("%s: lost is %v", tt.name, got)
+		}
+	}
+}
+
+// TestFront: whether a step's message may be among those that wait in its queue.
+func TestFront(t *testing.T) {
+	now := time.Unix(100_000, 0)
+	ours, err := message{Version: messageVersion, Scan: "ours"}.step()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// others returns messages put into the queue after ours, one a second, the last one so late.
+	others := func(n int, last time.Duration) []storage.Message {
+		var messages []storage.Message
+		for i := range n {
+			body := fmt.Appendf(nil, "other %d", i)
+			messages = append(messages, storage.Message{Text: encode(body), Inserted: now.Add(last - time.Duration(n-1-i)*time.Second)})
+		}
+		return messages
+	}
+	withOurs := func(messages []storage.Message) []storage.Message {
+		messages[len(messages)/2].Text = encode(ours.Message)
+		return messages
+	}
+	const full = storage.MaxGetMessages
+	for _, tt := range []struct {
+		name     string
+		messages []storage.Message
+		begun    int
+		want     bool
+	}{
+		{"an empty queue", nil, 0, false},
+		{"a few others", others(full-1, 0), 0, false},
+		{"a few, and ours among them", withOurs(others(full-1, 0)), 0, true},
+		{"many, older ones first", others(full, 0), 0, true},
+		{"many, about as old as ours", others(full, lookTime), 0, true},
+		{"many, some of them younger", others(full, lookTime+time.Second), 0, false},
+		{"many younger, ours among them", withOurs(others(full, time.Hour)), 0, true},
+		{"it failed, and waits to be delivered again", others(full, redelivery), -1, true},
+		{"it failed, and younger ones than the next delivery wait", others(full, redelivery+time.Second), -1, false},
+		{"messages that nobody can read", []storage.Message{{Text: "?", Inserted: now}}, 0, false},
+	} {
+		if got := newFront(tt.messages).mayHave(ledger.Pending{Step: ours, At: now, Begun: tt.begun}); got != tt.want {
+			t.Errorf("%s: it may have it: %v", tt.name, got)
 		}
 	}
 }
@@ -89,6 +135,23 @@ func TestHeart(t *testing.T) {
 		h.take(&log, "a")
 		h.release("a", false)
 		expect("a short step", time.Minute)
+		for range 20 { // steps that overlap, so that there is always one in hand
+			h.take(&log, "a")
+			time.Sleep(beatTime / 2)
+			h.take(&log, "b")
+			h.release("a", false)
+			time.Sleep(beatTime / 2)
+			h.release("b", false)
+		}
+		expect("short steps all the time", 0)
+		time.Sleep(time.Minute)
+		h.take(&log, "a")
+		time.Sleep(beatTime - time.Millisecond)
+		h.take(&log, "b")
+		h.release("a", false)
+		expect("a step taken before the first one's beat was due", beatTime+time.Millisecond, []string{"b"})
+		h.release("b", false)
+		time.Sleep(time.Minute)
 		h.take(&log, "a")
 		h.take(&log, "b")
 		h.take(&log, "b") // twice, by two deliveries

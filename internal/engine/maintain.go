@@ -111,7 +111,8 @@ type suspect struct {
 
 // look looks at the pending steps of scans, or at suspects once more. It returns those that
 // may be lost, and ends scans that have no pending step. What can't be read is left for
-// the next time.
+// the next time. Steps that are too young to be told lost are looked at no closer: in a
+// scan that goes on, they will be committed soon.
 func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
 	known := map[string]bool{}
 	for _, s := range again {
@@ -123,7 +124,7 @@ func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]s
 	var errs error
 	var all []suspect
 	steps := map[string]ledger.Pending{}
-	waits := map[string]bool{}
+	asked := map[string]bool{} // functions whose queue must be seen
 	for _, id := range scans {
 		pending, err := e.ledger.Pending(ctx, id)
 		if err == nil && len(pending) == 0 && len(again) == 0 {
@@ -139,29 +140,37 @@ func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]s
 				continue // a newer version's, which sends it by itself; or not asked for
 			}
 			steps[p.ID] = p
-			waits[m.function()] = true // until asked
 			all = append(all, suspect{id, m.function(), p})
+			if p.Age >= lookTime {
+				asked[m.function()] = true
+			}
 		}
 	}
-	if len(all) == 0 {
-		return nil, look{}, errs
+	waits := map[string]front{}
+	for _, function := range slices.Sorted(maps.Keys(asked)) {
+		messages, err := e.queues[function].Peek(ctx)
+		if err != nil {
+			return nil, look{}, errors.Join(errs, err)
+		}
+		waits[function] = newFront(messages)
+	}
+	seen := newLook(steps, nil, waits)
+	all = slices.DeleteFunc(all, func(s suspect) bool {
+		return asked[s.function] && !seen.missing(s.step.ID, s.function)
+	})
+	if !slices.ContainsFunc(all, func(s suspect) bool { return asked[s.function] }) {
+		return all, seen, errs
 	}
 	beats, err := e.ledger.Beats(ctx)
 	if err != nil {
 		return nil, look{}, errors.Join(errs, err)
 	}
-	for _, function := range slices.Sorted(maps.Keys(waits)) {
-		if waits[function], err = e.queues[function].Waits(ctx); err != nil {
-			return nil, look{}, errors.Join(errs, err)
-		}
-	}
-	seen := newLook(steps, beats, waits)
 	for _, b := range beats {
 		if b.Age > beatKept {
 			errs = errors.Join(errs, e.ledger.ForgetBeat(ctx, b))
 		}
 	}
-	return slices.DeleteFunc(all, func(s suspect) bool { return !seen.missing(s.step.ID, s.function) }), seen, errs
+	return all, newLook(steps, beats, waits), errs
 }
 
 // resendLost sends the steps again that two looks have shown to be lost.

@@ -193,12 +193,14 @@ func (e *Engine) step(ctx context.Context, m message, id string, delivery int) (
 	if !pending {
 		return "", e.repeated(ctx, m.Scan, delivery)
 	}
-	if delivery > 1 || p.Sends > 0 || p.Begun > 0 {
+	if delivery > 1 || p.Sends > 0 || p.Begun != 0 {
 		if err := e.begin(counted, m.Scan, p); err != nil {
 			return "", err
 		}
-		defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
+	} else {
+		p.Begun = -1 // if it comes to an error, it has not ended a process
 	}
+	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
 	seg, err := run.read(counted, m)
 	if err != nil {
 		return "", err
@@ -245,13 +247,12 @@ func (e *Engine) begin(ctx context.Context, id string, p ledger.Pending) error {
 }
 
 // diedOver is why a scan fails whose step has ended MaxDeliveries processes. The first
-// time isn't recorded.
+// delivery isn't recorded, and counts unless it is known to have come to an error.
 func diedOver(step string) string {
 	return fmt.Sprintf("step %s was begun %d times and never finished: the handler died or ran out of time each time", step, MaxDeliveries)
 }
 
-// giveUp records that a step which was begun again ended with an error, and not with the
-// process; with the last delivery of a message also why. It does nothing for no error, nor
+// giveUp records that a step ended with an error, and not with the process; with the last delivery of a message also why. It does nothing for no error, nor
 // for one that has ended the step for good.
 func (e *Engine) giveUp(ctx context.Context, id string, p ledger.Pending, delivery int, err error) {
 	var fatal *fatalError

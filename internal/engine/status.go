@@ -29,6 +29,9 @@ type Status struct {
 		Pending int64 `json:"pending"`
 		Done    int64 `json:"done"`
 	} `json:"steps"`
+	// Leased tells of the steps that processes have in hand, as far as they have said so:
+	// those that take a while. It is nil if there are none.
+	Leased *Leased `json:"leased,omitempty"`
 	// Progress is the share of the work that is done, from 0 to 1, as far as
 	// what has been read tells. Only a running scan by the adaptive strategy
 	// has it, and only when it can be believed. It may fall when more rows come
@@ -38,6 +41,18 @@ type Status struct {
 	Transactions int64    `json:"transactions"`
 	Error        string   `json:"error,omitempty"`
 }
+
+// Leased tells of steps that were begun, and neither committed nor found lost.
+type Leased struct {
+	Steps int64 `json:"steps"`
+	// Until is when they are sent again at the latest if their processes are dead now.
+	Until time.Time `json:"until"`
+}
+
+// repairTime is how long after a process's last word its steps are sent again at the latest:
+// Maintain runs every minute, and takes lookTime. If the instance that ran Maintain is lost,
+// too, it takes a minute longer.
+const repairTime = 90 * time.Second
 
 // Status returns a scan's status. Its figures are sums over committed steps;
 // summing costs a query per thousand steps while the scan runs.
@@ -49,7 +64,7 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	totals, ahead := s.Totals, backlog{}
+	totals, ahead, beats := s.Totals, backlog{ids: map[string]bool{}}, []ledger.Beat(nil)
 	// An end that was reached, and not forced, has the totals.
 	if s.State == ledger.Running || s.Totals.Steps == 0 {
 		g, ctx := task.WithContext(ctx)
@@ -57,22 +72,54 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 		g.Go(func() error {
 			return e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error { ahead.add(steps); return nil })
 		})
+		g.Go(func() (err error) { beats, err = e.ledger.Beats(ctx); return err })
 		if err := g.Wait(); err != nil {
 			return Status{}, err
 		}
 	}
-	return newStatus(s, totals, ahead)
+	st, err := newStatus(s, totals, ahead)
+	if s.State == ledger.Running {
+		st.Leased = leased(ahead.ids, beats)
+	}
+	return st, err
+}
+
+// leased returns what beats tell of pending steps. A process that has said nothing for
+// repairTime holds none.
+func leased(pending map[string]bool, beats []ledger.Beat) *Leased {
+	held := map[string]bool{}
+	var until time.Time
+	for _, b := range beats {
+		if b.Age >= repairTime {
+			continue
+		}
+		for _, step := range b.Steps {
+			if !pending[step] {
+				continue
+			}
+			held[step] = true
+			if u := b.At.Add(repairTime); u.After(until) {
+				until = u
+			}
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	return &Leased{Steps: int64(len(held)), Until: until}
 }
 
 // backlog sums up pending steps.
 type backlog struct {
 	steps int64
+	ids   map[string]bool
 	ahead adaptive.Outlook // of the steps, descendants included
 }
 
 func (b *backlog) add(steps []ledger.Pending) {
 	for _, p := range steps {
 		b.steps++
+		b.ids[p.ID] = true
 		m, err := parseMessage(p.Message)
 		ahead := adaptive.Ahead(m.Step)
 		if err == nil && m.Rows {

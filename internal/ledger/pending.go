@@ -16,9 +16,10 @@ import (
 type Pending struct {
 	Step
 	Sends  int           // times that its message was sent again
-	Begun  int           // times that a repeated delivery has begun it, without coming to an end
+	Begun  int           // times that a repeated delivery has begun it, without coming to an end; one less if the first came to an error
 	Reason string        // why it failed, if its deliveries were used up
-	Age    time.Duration // since its row was written last, by the service's clock
+	At     time.Time     // when its row was written last, by the service's clock
+	Age    time.Duration // since then, by the service's clock
 	Lost   time.Duration // since its message was sent again first; 0 if it never was
 
 	etag string
@@ -69,7 +70,7 @@ func pendingStep(e storage.Entity, date time.Time) Pending {
 	p := Pending{
 		Step:  Step{ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message")},
 		Sends: int(e.Int("Sends")), Begun: int(e.Int("Begun")), Reason: e.Get("Reason"),
-		Age: date.Sub(e.Timestamp), etag: e.ETag, date: date,
+		At: e.Timestamp, Age: date.Sub(e.Timestamp), etag: e.ETag, date: date,
 	}
 	if lost := e.Time("Lost"); !lost.IsZero() {
 		p.Lost = date.Sub(lost)
@@ -100,7 +101,8 @@ func (l *Ledger) Begin(ctx context.Context, id string, p Pending) (bool, error) 
 }
 
 // GiveUp records that a delivery of the step came to an end without success, and if it
-// was the last of its message, the reason. p is the step as it was before it was begun.
+// was the last of its message, the reason. p is the step as it was before it was begun,
+// with Begun -1 if this was its first delivery.
 func (l *Ledger) GiveUp(ctx context.Context, id string, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if reason != "" {

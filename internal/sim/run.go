@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +28,8 @@ const (
 type Stats struct {
 	Took       time.Duration // from the first scan's record to the last one's end
 	Requests   int           // of handlers and hosts
+	Polls      int           // of them, those that look for messages
+	Watching   int           // of them, those that tell lost steps from others
 	Transcript uint64        // a hash of them all, with their times and results
 	Rows       int
 	Accidents  int // of the plan's, those that befell
@@ -55,16 +59,17 @@ type world struct {
 	mu         sync.Mutex // guards the fields below
 	violations []string
 	stats      Stats
-	lights     chan struct{} // in a blackout: closed when it is over
-	failed     bool          // a scan has failed
-	raging     []int         // outages
-	holder     *machine      // of the timer's lease
+	lights     chan struct{}   // in a blackout: closed when it is over
+	failed     bool            // a scan has failed
+	raging     []int           // outages
+	holder     *machine        // of the timer's lease
+	looks      map[string]bool // of Maintain at pending steps, by run and scan
 }
 
 // Run carries out the plan and returns what does not hold, if anything. It must be
 // called in a bubble of testing/synctest, since it takes hours. log gets what happens.
 func Run(p Plan, log zerolog.Logger) (Stats, []string) {
-	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{})}
+	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), looks: map[string]bool{}}
 	w.stats.Rows = len(p.Source)
 	w.appLog = log
 	if log.GetLevel() == zerolog.Disabled {
@@ -126,6 +131,28 @@ func (w *world) note(name string, req *http.Request, result string) {
 	w.stats.Transcript = h.Sum64()
 	if e := w.log.Trace(); e.Enabled() {
 		e.Str("at", now.String()).Str("wire", name).Str("request", req.Method+" "+req.URL.Path+" "+req.URL.RawQuery).Msg(result)
+	}
+}
+
+// tally counts requests that look for messages, and those that tell lost steps from others:
+// beats, looks at beats and into queues, and Maintain's second looks at a scan's pending steps.
+func (w *world) tally(req *http.Request, body []byte) {
+	q := req.URL.Query()
+	filter, peeks := q.Get("$filter"), q.Get("peekonly") != ""
+	caller, _ := req.Context().Value(invocationKey{}).(string)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case peeks, strings.Contains(filter, "'beats'"), bytes.Contains(body, []byte(`"PartitionKey":"beats"`)):
+		w.stats.Watching++
+	case req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/messages"):
+		w.stats.Polls++
+	case strings.HasPrefix(caller, "timer ") && strings.Contains(filter, "'p|") && q.Get("$top") != "1":
+		if look := caller + filter; w.looks[look] {
+			w.stats.Watching++
+		} else {
+			w.looks[look] = true
+		}
 	}
 }
 

@@ -119,14 +119,19 @@ func (q *Queue) Delete(ctx context.Context, m Message) error {
 	return wrap("delete from queue "+q.name, x, err)
 }
 
-// Waits reports whether a message is visible: whether it waits for a reader.
-func (q *Queue) Waits(ctx context.Context) (bool, error) {
+// Peek returns the first [MaxGetMessages] of the messages that are visible, with their
+// texts and times of insertion, and leaves them as they are.
+func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 	x := &exchange{failed: -1}
-	resp, err := q.client.PeekMessage(x.in(ctx), nil)
+	resp, err := q.client.PeekMessages(x.in(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(MaxGetMessages))})
 	if err != nil {
-		return false, wrap("peek into queue "+q.name, x, err)
+		return nil, wrap("peek into queue "+q.name, x, err)
 	}
-	return len(resp.Messages) > 0, nil
+	var messages []Message
+	for _, m := range resp.Messages {
+		messages = append(messages, Message{ID: *m.MessageID, Text: deref(m.MessageText), DequeueCount: int(*m.DequeueCount), Inserted: *m.InsertionTime, Expires: *m.ExpirationTime})
+	}
+	return messages, nil
 }
 
 // Length returns about how many messages the queue holds. 0 can be trusted to
