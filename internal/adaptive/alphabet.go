@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"tablesweep/internal/key"
 )
 
 const (
@@ -143,37 +145,7 @@ func shared(a, b string) int {
 	return n
 }
 
-// Characters above U+FFFF, of which there are 0x100000, come before U+E000 in
-// key order (package key).
-const (
-	surrogates = 0xD800
-	supplement = 0x10000
-	private    = 0xE000
-)
-
-// order returns a character's place in key order.
-func order(char rune) rune {
-	switch {
-	case char >= supplement:
-		return char - supplement + surrogates
-	case char >= private:
-		return char - private + surrogates + 0x100000
-	}
-	return char
-}
-
-// inOrder returns the character at a place in key order.
-func inOrder(place rune) rune {
-	switch {
-	case place >= surrogates+0x100000:
-		return place - 0x100000 - surrogates + private
-	case place >= surrogates:
-		return place - surrogates + supplement
-	}
-	return place
-}
-
-func byOrder(a, b rune) int { return int(order(a) - order(b)) }
+func byOrder(a, b rune) int { return int(key.Place(a) - key.Place(b)) }
 
 // ordinary reports whether a cut may hold the character. The service takes no
 // control characters in keys, and some software no noncharacters.

@@ -113,7 +113,7 @@ func (g *gauge) part(depth int, char rune, path bool) (low, high float64) {
 	if !path || depth >= len(g.here) || !separator(g.here[depth]) {
 		return low, high
 	}
-	switch off := order(char) - order(g.here[depth]); {
+	switch off := key.Place(char) - key.Place(g.here[depth]); {
 	case off == 0:
 		return low * rare, low*rare + 1 - rare
 	case off > 0:

@@ -18,9 +18,9 @@ func TestOrderIsKeyOrder(t *testing.T) {
 	t.Parallel()
 	before := rune(-1)
 	for place := range rune(0x110000 - 0x800) {
-		char := inOrder(place)
-		if order(char) != place || !utf8.ValidRune(char) {
-			t.Fatalf("place %#x holds %#x, whose place is %#x", place, char, order(char))
+		char := key.AtPlace(place)
+		if key.Place(char) != place || !utf8.ValidRune(char) {
+			t.Fatalf("place %#x holds %#x, whose place is %#x", place, char, key.Place(char))
 		}
 		if before >= 0 && !key.Less(string(before), string(char)) {
 			t.Fatalf("%#x comes before %#x", before, char)

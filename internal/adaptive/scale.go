@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"unicode/utf8"
+
+	"tablesweep/internal/key"
 )
 
 // scale divides the interval [0, 1) among the characters of one position of a
@@ -82,14 +84,14 @@ func newRuler(a alphabet, last string) ruler {
 	}
 	r := ruler{inner: newScale(weights)}
 	above, top := 0.2*supposed, rune('~')
-	if first, _ := utf8.DecodeRuneInString(last); last != "" && order(first) > top {
-		above, top = total/2, order(first)
+	if first, _ := utf8.DecodeRuneInString(last); last != "" && key.Place(first) > top {
+		above, top = total/2, key.Place(first)
 	}
 	const steps = 12
-	ratio := math.Pow(float64(order(0xFFFF))/float64(top), 1.0/steps)
+	ratio := math.Pow(float64(key.Place(0xFFFF))/float64(top), 1.0/steps)
 	for i, at := 1, float64(top); i < steps; i++ {
 		at *= ratio
-		if char := inOrder(rune(at)); ordinary(char) {
+		if char := key.AtPlace(rune(at)); ordinary(char) {
 			weights[char] += above / steps
 		}
 	}
