@@ -89,6 +89,20 @@ func (t *timer) renew(ctx context.Context, lost func()) {
 	}
 }
 
+// keep records the schedule's state, for whoever takes over. The real host does so when it
+// starts and after each run. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
+func (t *timer) keep(ctx context.Context, status envelope.Status) {
+	t.mu.Lock()
+	t.status = status
+	t.mu.Unlock()
+	if t.lease == nil {
+		return
+	}
+	if _, err := t.lease.take(ctx, &status); err != nil && ctx.Err() == nil {
+		t.host.options.Log.Debug().Err(err).Str("function", t.function.Name).Msg("can't record the timer's state; the next renewal will")
+	}
+}
+
 func (t *timer) state() envelope.Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,9 +124,7 @@ func (t *timer) fireAll(ctx, work context.Context) {
 		status = envelope.Status{Last: now, Next: trigger.Schedule.Next(now), Updated: now}
 	}
 	for free := (time.Time{}); ; { // since when the run before is over
-		t.mu.Lock()
-		t.status = status
-		t.mu.Unlock()
+		t.keep(ctx, status)
 		for wait := time.Until(status.Next); wait > 0 && ctx.Err() == nil; wait = time.Until(status.Next) {
 			sleep(ctx, min(wait, 10*time.Second))
 		}

@@ -245,6 +245,31 @@ func TestTimerLease(t *testing.T) {
 	})
 }
 
+// TestTimerStateIsKept: from the first second on, and after each run, the lease tells
+// whoever takes over what the timer missed.
+func TestTimerStateIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, account := emulatortest.NewAccount(t, emulator.Options{})
+		start := time.Now().Truncate(time.Minute)
+		h := leased(account, "a", func(*http.Request) (string, error) { return "{}", nil })
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer stop()
+		var keeping sync.WaitGroup
+		keeping.Go(func() {
+			h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *"), UseMonitor: true}})
+		})
+		kept := lease{table: account.Table(timerTable), name: "Tick", holder: "a", lasts: timerLeaseFor}
+		for _, next := range []time.Duration{time.Minute, 2 * time.Minute} {
+			time.Sleep(time.Until(start.Add(next - time.Minute + time.Second)))
+			if got, err := kept.take(t.Context(), nil); err != nil || !got.Next.Equal(start.Add(next)) {
+				t.Errorf("a second into the minute the lease says %+v (error %v), want the next time in %v", got, err, next)
+			}
+		}
+		keeping.Wait()
+	})
+}
+
 // TestTimerOfLostHost: the lease of a host that was killed lapses after a minute, and the
 // time that was missed is made up for.
 func TestTimerOfLostHost(t *testing.T) {
