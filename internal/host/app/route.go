@@ -4,20 +4,23 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // Route is a route template: literals and parameters between slashes. {name}
 // takes one segment, {name?} at the end one or none, {*name} at the end the rest.
+// {name:regex(PATTERN)} takes what the pattern matches, and the other forms accept it, too.
 type Route struct {
 	text     string
 	segments []segment
 }
 
 type segment struct {
-	kind kind
-	name string // of the parameter, or the literal in lower case
+	kind    kind
+	name    string         // of the parameter, or the literal in lower case
+	pattern *regexp.Regexp // that a parameter's value must match, or nil
 }
 
 type kind int
@@ -30,8 +33,8 @@ const (
 	rest
 )
 
-// ParseRoute reads a route template. Constraints and default values of ASP.NET
-// are refused.
+// ParseRoute reads a route template. Default values of ASP.NET, and constraints other
+// than regex, are refused.
 func ParseRoute(s string) (Route, error) {
 	r := Route{text: strings.Trim(s, "/")}
 	if r.text == "" {
@@ -66,10 +69,40 @@ func parseSegment(s string) (segment, error) {
 	} else if n, ok := strings.CutSuffix(name, "?"); ok {
 		seg = segment{kind: optional, name: n}
 	}
-	if seg.name == "" || strings.ContainsAny(seg.name, ":={}?*") {
+	seg.name, name, ok = strings.Cut(seg.name, ":")
+	if seg.name == "" || strings.ContainsAny(seg.name, "={}?*") {
 		return segment{}, fmt.Errorf("%s: only {name}, {name?} and {*name} are supported", s)
 	}
+	if !ok {
+		return seg, nil
+	}
+	var err error
+	if seg.pattern, err = parseConstraint(name); err != nil {
+		return segment{}, fmt.Errorf("%s: %w", s, err)
+	}
 	return seg, nil
+}
+
+// parseConstraint reads regex(PATTERN). Braces of the pattern are doubled, as in every
+// template; : and = would end a constraint in some places. Letters match in any case.
+// (RouteParameterParser and RegexRouteConstraint of ASP.NET Core)
+func parseConstraint(s string) (*regexp.Regexp, error) {
+	pattern, isRegex := strings.CutPrefix(s, "regex(")
+	pattern, closed := strings.CutSuffix(pattern, ")")
+	if !isRegex || !closed || strings.ContainsAny(pattern, ":=") {
+		return nil, fmt.Errorf("constraint %q: only regex(PATTERN) is supported, without : and = in it", s)
+	}
+	plain := strings.NewReplacer("{{", "{", "}}", "}")
+	if strings.ContainsAny(strings.NewReplacer("{{", "", "}}", "").Replace(pattern), "{}") {
+		return nil, fmt.Errorf("constraint %q: a brace in a pattern must be doubled", s)
+	}
+	return regexp.Compile("(?i)" + plain.Replace(pattern))
+}
+
+// takes reports whether a parameter may have the value. In .NET, $ also matches before a
+// line feed at the end.
+func (s segment) takes(value string) bool {
+	return s.pattern == nil || s.pattern.MatchString(value) || s.pattern.MatchString(strings.TrimSuffix(value, "\n"))
 }
 
 // String returns the template.
@@ -86,7 +119,7 @@ func (r Route) Match(path string) (map[string]string, bool) {
 	params := map[string]string{}
 	for i, seg := range r.segments {
 		if i >= len(parts) {
-			return params, seg.kind == optional || seg.kind == rest
+			return params, seg.kind == optional || seg.kind == rest && seg.pattern == nil
 		}
 		text, err := url.PathUnescape(parts[i])
 		if err != nil {
@@ -100,8 +133,11 @@ func (r Route) Match(path string) (map[string]string, bool) {
 		case rest:
 			all, err := url.PathUnescape(strings.Join(parts[i:], "/"))
 			params[seg.name] = all
-			return params, err == nil
+			return params, err == nil && seg.takes(all)
 		default:
+			if !seg.takes(text) {
+				return nil, false
+			}
 			params[seg.name] = text
 		}
 	}

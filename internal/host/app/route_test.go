@@ -30,6 +30,19 @@ func TestRouteMatch(t *testing.T) {
 		{"rest", "files/{*path}", "/files/a/b%20c", params{"path": "a/b c"}},
 		{"rest of nothing", "files/{*path}", "/files", params{}},
 		{"middle", "a/{b}/c", "/a/x/c", params{"b": "x"}},
+		{"pattern", "files/{file:regex(^[a-z]+[.]js$)}", "/files/App.JS", params{"file": "App.JS"}},
+		{"pattern, another value", "files/{file:regex(^[a-z]+[.]js$)}", "/files/app.css", nil},
+		{"pattern, backslash", "files/{file:regex(^[a-z]+[.]js$)}", "/files/..%5Capp.js", nil},
+		{"pattern, slash", "files/{file:regex(^[a-z]+[.]js$)}", "/files/..%2Fapp.js", nil},
+		{"pattern, line feed", "files/{file:regex(^[a-z]+[.]js$)}", "/files/app.js%0A", params{"file": "app.js\n"}},
+		{"pattern, two lines", "files/{file:regex(^[a-z]+[.]js$)}", "/files/app.js%0A..", nil},
+		{"pattern of an optional one", "files/{file:regex(^a$)?}", "/files/a", params{"file": "a"}},
+		{"pattern of an optional one, absent", "files/{file:regex(^a$)?}", "/files/", params{}},
+		{"pattern of an optional one, another value", "files/{file:regex(^a$)?}", "/files/b", nil},
+		{"pattern of the rest", "files/{*path:regex(^a.a$)}", "/files/a/a", params{"path": "a/a"}},
+		{"pattern of the rest, another value", "files/{*path:regex(^a$)}", "/files/a/b", nil},
+		{"pattern of the rest of nothing", "files/{*path:regex(^$)}", "/files", nil},
+		{"braces", "{n:regex(^a{{2}}$)}", "/aa", params{"n": "aa"}},
 		{"root", "", "/", params{}},
 		{"root and more", "", "/x", nil},
 	}
@@ -50,7 +63,8 @@ func TestRouteMatch(t *testing.T) {
 
 func TestRouteRefuses(t *testing.T) {
 	t.Parallel()
-	for _, s := range []string{"a//b", "{id?}/x", "{*rest}/x", "{id:int}", "{id=5}", "{}", "{a", "a}", "x{id}"} {
+	for _, s := range []string{"a//b", "{id?}/x", "{*rest}/x", "{id:int}", "{id=5}", "{}", "{a", "a}", "x{id}",
+		"{id:regex(a}", "{id:regex(a{2})}", "{id:regex(a:b)}", "{id:regex(()}", "{:regex(a)}"} {
 		if r, err := app.ParseRoute(s); err == nil {
 			t.Errorf("ParseRoute(%q) = %v", s, r)
 		}
