@@ -131,7 +131,7 @@ func Functions(a App) []Function {
 func Handler(functions []Function, log zerolog.Logger) http.Handler {
 	r := chi.NewRouter()
 	var all routes
-	r.Use(withLogger(log), timed, recovered, folded(&all), middleware.GetHead)
+	r.Use(withLogger(log), timed, recovered, behindHost, folded(&all), middleware.GetHead)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(otherMethod(r, &all))
 	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { // the host asks here whether we are up

@@ -185,6 +185,23 @@ func fromHost(next http.Handler) http.Handler {
 	})
 }
 
+// behindHost refuses browsers that call this server past the host, which asks for keys or
+// knows its own pages: on a developer's machine, any web page can send simple requests to any
+// port. A host adds one of these headers, by forwarding or proxying, and a page can't.
+// (DefaultHttpWorkerService and DefaultHttpProxyService of azure-functions-host; YARP)
+func behindHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		has := func(names ...string) bool {
+			return slices.ContainsFunc(names, func(name string) bool { return r.Header.Get(name) != "" })
+		}
+		if has("Origin", "Sec-Fetch-Site") && !has("X-Azure-Functions-InvocationId", "X-Ms-Invocation-Id", "X-Forwarded-Host") {
+			notFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // limited bounds the size of a request's body and the time of its handling. A request
 // that may write goes on when its client leaves, which a proxying host tells: half of
 // a write would be left to recovery.
@@ -369,9 +386,13 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType s
 	if err := enc.Encode(v); err != nil {
 		panic("function: internal error: " + err.Error())
 	}
+	writeBytes(w, r, status, contentType, b.Bytes())
+}
+
+func writeBytes(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if _, err := w.Write(body); err != nil {
 		zerolog.Ctx(r.Context()).Debug().Err(err).Msg("answer not taken")
 	}
 }

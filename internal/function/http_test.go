@@ -324,6 +324,37 @@ func TestInvocationsComeFromTheHost(t *testing.T) {
 	}
 }
 
+// TestBrowsersPastTheHost: a web page that sends requests to the handler's own port reaches
+// no function; what a host hands on does.
+func TestBrowsersPastTheHost(t *testing.T) {
+	a := newRecords(t)
+	for _, tt := range []struct {
+		name    string
+		headers []string
+		refused bool
+	}{
+		{"the host, or a program", nil, false},
+		{"a page", []string{"Origin"}, true},
+		{"a page, no Origin", []string{"Sec-Fetch-Site"}, true},
+		{"a page by a forwarding host", []string{"Origin", "Sec-Fetch-Site", "X-Azure-Functions-InvocationId"}, false},
+		{"a page by a proxying host", []string{"Origin", "X-Forwarded-Host"}, false},
+		{"a page by another proxying host", []string{"Origin", "X-Ms-Invocation-Id"}, false},
+	} {
+		for _, target := range []string{"POST /api/log/orders", "GET /api/scans", "POST /Maintain", "GET /"} {
+			method, path, _ := strings.Cut(target, " ")
+			r := httptest.NewRequest(method, path, strings.NewReader(`{"Data":{"timer":"{}"},"Metadata":{}}`))
+			for _, name := range tt.headers {
+				r.Header.Set(name, "https://evil.example")
+			}
+			w := httptest.NewRecorder()
+			a.ServeHTTP(w, r)
+			if (w.Code == http.StatusNotFound) != tt.refused {
+				t.Errorf("%s, %s: status %d, refused: want %v", target, tt.name, w.Code, tt.refused)
+			}
+		}
+	}
+}
+
 // pipes is a listener whose connections are in memory, so that time is the test's own.
 type pipes chan net.Conn
 

@@ -67,6 +67,12 @@ func (h *Host) serve(ctx, work context.Context) {
 func (h *Host) front(ctx context.Context) http.HandlerFunc {
 	rt := newRouter(h.app)
 	return func(w http.ResponseWriter, r *http.Request) {
+		if h.options.Keys == (Keys{}) {
+			if why := h.foreign(r); why != "" {
+				http.Error(w, why+"; an app without keys takes requests from this machine and its own pages alone", http.StatusForbidden)
+				return
+			}
+		}
 		if name, ok := cutPrefixFold(r.URL.Path, "/admin/functions/"); ok && r.Method == http.MethodPost {
 			h.trigger(ctx, name, w, r)
 			return

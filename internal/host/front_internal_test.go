@@ -35,7 +35,7 @@ func TestResponseLimit(t *testing.T) {
 				return "{}", nil
 			})
 			start, w := time.Now(), httptest.NewRecorder()
-			h.front(t.Context())(w, httptest.NewRequest("GET", "/web", nil))
+			h.front(t.Context())(w, httptest.NewRequest("GET", "http://localhost/web", nil))
 			if took := time.Since(start); w.Code != http.StatusGatewayTimeout || took != 230*time.Second {
 				t.Errorf("status %d after %v, want 504 after 230 s", w.Code, took)
 			}
@@ -82,7 +82,7 @@ func TestClientLeaves(t *testing.T) {
 			})
 			ctx, leave := context.WithTimeout(t.Context(), time.Second)
 			defer leave()
-			go h.front(t.Context())(httptest.NewRecorder(), httptest.NewRequest("POST", "/web", nil).WithContext(ctx))
+			go h.front(t.Context())(httptest.NewRecorder(), httptest.NewRequest("POST", "http://localhost/web", nil).WithContext(ctx))
 			time.Sleep(2 * time.Minute)
 			if want := map[bool]time.Duration{true: time.Second, false: time.Minute}[proxy]; time.Duration(took.Load()) != want {
 				t.Errorf("proxied %v: the handler's request ended after %v, want %v", proxy, time.Duration(took.Load()), want)
