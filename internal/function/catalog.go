@@ -59,6 +59,38 @@ func (c Catalogs) routes(gates map[string]*gate.Gate, resources ...served) func(
 	}
 }
 
+// queryRoutes serves resources of every catalog, and the list of catalogs.
+func (c Catalogs) queryRoutes(gates map[string]*gate.Gate, resources ...served) func(chi.Router) {
+	each := c.routes(gates, resources...)
+	return func(r chi.Router) {
+		r.Get("/api/catalog", failing(c.list))
+		each(r)
+	}
+}
+
+// list answers with what every catalog is found and sorted by, as in the settings.
+func (c Catalogs) list(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	type listed struct {
+		Name      string   `json:"name"` // "" for the one at /api/catalog/records
+		IndexKeys []string `json:"indexKeys"`
+		RowKey    string   `json:"rowKey"`
+	}
+	all := []listed{}
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		s := c[name].Schema
+		l := listed{Name: name, RowKey: s.Sort.String()}
+		for _, k := range s.Keys {
+			l.IndexKeys = append(l.IndexKeys, k.String())
+		}
+		all = append(all, l)
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", map[string]any{"catalogs": all})
+	return nil
+}
+
 func (c Catalogs) named(name string) (*catalog.Catalog, error) {
 	if found := c[name]; found != nil {
 		return found, nil

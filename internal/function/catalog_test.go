@@ -285,7 +285,7 @@ func TestBadRecordRequests(t *testing.T) {
 		{"long value", "POST", people, `{"eid":"1","lastname":"A","note":"` + strings.Repeat("x", 40<<10) + `"}`, 413, "note", "split it"},
 		{"large body", "POST", people, faux + strings.Repeat(" ", 4<<20), 413, "", "larger than 4194304 bytes"},
 		{"unknown catalog", "GET", "/api/catalog/nobody/records?eid=1", "", 404, "", `there is no catalog "nobody": setting TABLESWEEP_CATALOGS makes one; there are ["" "visits"]`},
-		{"unknown path", "GET", "/api/catalog", "", 404, "", "there is no GET"},
+		{"unknown path", "GET", "/api/catalog/nothing", "", 404, "", "there is no GET"},
 		{"changes are read only", "POST", "/api/catalog/changes", "{}", 405, "", "does not take POST"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -323,6 +323,18 @@ func TestLargeRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.call(t, "POST", people, string(body), 201, string(body))
+}
+
+func TestListCatalogs(t *testing.T) {
+	a := newRecords(t)
+	a.call(t, "GET", "/api/catalog", "", 200, `{"catalogs":[{"name":"","indexKeys":["eid","npi","ssn:digits"],"rowKey":"lastname"},{"name":"visits","indexKeys":["eid"],"rowKey":"at:newest"}]}`)
+	a.call(t, "GET", "/api/catalog?top=1", "", 400, `{"title":"Bad Request","status":400,"field":"top"`)
+	a.call(t, "POST", "/api/catalog", "", 405, `{"title":"Method Not Allowed"`)
+	none := httptest.NewRecorder()
+	function.Handler(function.Functions(function.App{}), zerolog.Nop()).ServeHTTP(none, httptest.NewRequest("GET", "/api/catalog/", nil))
+	if got := strings.TrimSpace(none.Body.String()); got != `{"catalogs":[]}` {
+		t.Errorf("without catalogs: %s", got)
+	}
 }
 
 // Maintain goes on with the other parts when one fails, and tells what failed.

@@ -120,7 +120,7 @@ func Functions(a App) []Function {
 		{Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"}, maxBody: maxRecord,
 			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"POST", "records", insertRecord}, served{"POST", "recover", recoverWrites}, served{"PUT", "records", replaceRecord}, served{"PATCH", "records", patchRecord})},
 		{Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
-			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"GET", "records", findRecords}, served{"GET", "count", countRecords}, served{"GET", "records/{id:[0-9a-f]{64}}", getRecord}, served{"GET", "changes", listChanges})},
+			gates: settings, routes: a.Catalogs.queryRoutes(a.Gates.Catalogs, served{"GET", "records", findRecords}, served{"GET", "count", countRecords}, served{"GET", "records/{id:[0-9a-f]{64}}", getRecord}, served{"GET", "changes", listChanges})},
 		{Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
 			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"DELETE", "records", deleteRecords})},
 	}

@@ -53,6 +53,15 @@ type Key struct {
 	Normaliser Normaliser
 }
 
+// String returns the key as [Parse] reads it: with its normaliser where that is not Lower,
+// or the name holds a colon.
+func (k Key) String() string {
+	if k.normaliser() == Lower && !strings.Contains(k.Field, ":") {
+		return k.Field
+	}
+	return k.Field + ":" + string(k.normaliser())
+}
+
 // Normaliser says what text makes of two values one. The empty one is Lower.
 type Normaliser string
 
@@ -67,6 +76,15 @@ const (
 type Sort struct {
 	Field string // as configured; compared without regard to case
 	Order Order
+}
+
+// String returns the sort field as [Parse] reads it: with its order where that is not Text,
+// or the name holds a colon.
+func (s Sort) String() string {
+	if order := cmp.Or(s.Order, Text); order != Text || strings.Contains(s.Field, ":") {
+		return s.Field + ":" + string(order)
+	}
+	return s.Field
 }
 
 // Order says how values are sorted. The empty one is Text.

@@ -129,3 +129,26 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A key and a sort field are written as the settings have them.
+func TestPartsAreWrittenAsSet(t *testing.T) {
+	for _, tt := range []struct{ keys, row, wantKeys, wantRow string }{
+		{"eid,SSN:digits", "LastName", "eid,SSN:digits", "LastName"},
+		{"a:b:lower,c:lower,d:exact", "a:b:text", "a:b:lower,c,d:exact", "a:b:text"},
+		{"e", "at:newest", "e", "at:newest"},
+		{"e", "wage:number:desc", "e", "wage:number:desc"},
+		{"e", "name:text", "e", "name"},
+	} {
+		s, err := index.Parse(tt.keys, tt.row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, k := range s.Keys {
+			keys = append(keys, k.String())
+		}
+		if got := strings.Join(keys, ","); got != tt.wantKeys || s.Sort.String() != tt.wantRow {
+			t.Errorf("%s; %s: written as %s; %s, want %s; %s", tt.keys, tt.row, got, s.Sort, tt.wantKeys, tt.wantRow)
+		}
+	}
+}
