@@ -40,7 +40,8 @@ environment, or else from local.settings.json.
 
 --keys asks callers for keys, as the cloud does: --keys alone makes a function key
 and a master key and logs them, --keys=FUNCTION,MASTER gives them. A request brings
-its key in the header x-functions-key or in the query as code. POST
+its key in the header x-functions-key or in the query as code. Without --keys, requests
+that come from other web pages or under other host names are refused. POST
 /admin/functions/NAME with {"input":"..."} runs a queue or timer function by hand.
 
 EXIT STATUS
