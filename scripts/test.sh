@@ -13,7 +13,7 @@ azurite_version=3.35.0 # runs on Node 20; later ones want 22
 fuzz_time=${FUZZ_TIME:-10000x}
 skipped=()
 
-say() { printf '\n== %s\n' "$*"; }
+say() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 
 start_azurite() {
   if ! command -v npm >/dev/null; then
