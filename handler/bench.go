@@ -42,7 +42,7 @@ func benchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure without a storage account",
 	}
-	c.AddCommand(benchSplitCommand())
+	c.AddCommand(benchSplitCommand(), benchScaleCommand())
 	return c
 }
 

@@ -3,25 +3,60 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"tablesweep/internal/scalebench"
 	"tablesweep/internal/splitbench"
 )
 
+// bench runs a benchmark's command and returns what it prints.
+func bench(args ...string) (string, error) {
+	var out bytes.Buffer
+	c := benchCommand()
+	c.SetArgs(args)
+	c.SetOut(&out)
+	c.SetErr(io.Discard)
+	c.SilenceUsage, c.SilenceErrors = true, true
+	err := c.Execute()
+	return out.String(), err
+}
+
+func TestBenchScale(t *testing.T) {
+	t.Parallel()
+	plot := filepath.Join(t.TempDir(), "plot.svg")
+	text, err := bench("scale", "--rows", "3000", "--per-partition", "100", "--plan", "consumption", "--json", "--plot", plot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r scalebench.Result
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Status.Rows.Written != 3000 || r.Took < 5 || r.Options.Plan != "consumption" {
+		t.Errorf("result %s", text)
+	}
+	if drawn, err := os.ReadFile(plot); err != nil || !strings.HasPrefix(string(drawn), "<svg ") {
+		t.Errorf("plot %s: %v", drawn, err)
+	}
+	if text, err = bench("scale", "--facts"); err != nil || !strings.Contains(text, "| what | value | source |") {
+		t.Errorf("%s: %v", text, err)
+	}
+	for _, args := range [][]string{{"--rows", "0"}, {"--plan", "free"}, {"--keys", "none"}, {"--decide", "1ms"}} {
+		var usage usageError
+		if _, err := bench(append([]string{"scale"}, args...)...); !errors.As(err, &usage) {
+			t.Errorf("%v: got %v, want a mistake in the command line", args, err)
+		}
+	}
+}
+
 func TestBenchSplit(t *testing.T) {
 	t.Parallel()
-	run := func(args ...string) (string, error) {
-		var out bytes.Buffer
-		c := benchCommand()
-		c.SetArgs(append([]string{"split"}, args...))
-		c.SetOut(&out)
-		c.SetErr(io.Discard)
-		c.SilenceUsage, c.SilenceErrors = true, true
-		err := c.Execute()
-		return out.String(), err
-	}
+	run := func(args ...string) (string, error) { return bench(append([]string{"split"}, args...)...) }
 	text, err := run("--rows", "3000", "--sets", "guid,debian")
 	if err != nil {
 		t.Fatal(err)

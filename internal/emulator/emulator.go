@@ -54,16 +54,24 @@ type Options struct {
 	Account string        // the account's name; "" for DefaultAccount
 	Key     string        // the account's key in base64; "" for DefaultKey
 
+	// Tables are tables with rows of their own, by name: computed ones, for example.
+	Tables map[string]table.Rows
+
 	// OnRequest, if set, is called before a request is carried out, and, if it
 	// was, again before the answer is sent. It may block, and is called
 	// concurrently. Tests use it to stop a program at a chosen point.
 	OnRequest func(Event)
+
+	// OnFault, if set, is called when a request is about to be answered with a failure
+	// that the fault spec asks for. It may block, and is called concurrently.
+	OnFault func(fault.Request, fault.Name)
 }
 
 // Event is what OnRequest is told.
 type Event struct {
 	fault.Request
 	Applied bool // the request was carried out
+	Found   int  // rows or messages in its answer, if it was
 }
 
 // Emulator is one storage account in memory. Its methods may be called
@@ -75,6 +83,7 @@ type Emulator struct {
 	latency   time.Duration
 	patience  time.Duration // how long a client may take to send a body or to read an answer
 	onRequest func(Event)
+	onFault   func(fault.Request, fault.Name)
 
 	tables   *table.Store
 	queues   *queue.Store
@@ -96,6 +105,7 @@ func New(o Options) (*Emulator, error) {
 		latency:   o.Latency,
 		patience:  defaultPatience,
 		onRequest: o.OnRequest,
+		onFault:   o.OnFault,
 		tables:    table.NewStore(),
 		queues:    queue.NewStore(),
 	}
@@ -108,6 +118,11 @@ func New(o Options) (*Emulator, error) {
 	var err error
 	if e.key, err = base64.StdEncoding.DecodeString(e.keyText); err != nil {
 		return nil, fmt.Errorf("account key is not base64: %w", err)
+	}
+	for name, rows := range o.Tables {
+		if err := e.tables.Add(name, rows); err != nil {
+			return nil, fmt.Errorf("table %s: %w", name, err)
+		}
 	}
 	return e, e.SetFaults(o.Faults)
 }

@@ -143,6 +143,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 		s.counts.results(len(page.Rows), 0)
 		s.injector.Load().Charge(now, op.Request, len(page.Rows))
 		r := s.page(c, stored.Name(), page.Rows, q.columns)
+		r.found = len(page.Rows)
 		if page.More {
 			next := token{key: page.Next}
 			if next.key == at.key {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +22,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/emulator/table"
+	"tablesweep/internal/key"
 )
 
 // inProcess returns an emulator and an account that reaches it without sockets.
@@ -202,6 +206,22 @@ func TestTimeIsVirtual(t *testing.T) {
 		same(t, "later", b.insert(t, "rows", "p0", "x", "").status, 204)
 		same(t, "fired", e.FaultCounts(), map[string]int{"partition-rate": 1})
 	})
+	// Each message that a get returns counts.
+	synctest.Test(t, func(t *testing.T) {
+		e, b := inProcess(t, "")
+		queue := b.newQueue(t)
+		for range 20 {
+			b.put(t, queue, "m", "")
+		}
+		if err := e.SetFaults("partition-rate=10"); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "20 messages", b.receive(t, queue, "numofmessages=20").status, 200)
+		time.Sleep(900 * time.Millisecond)
+		same(t, "after 0.9 s", b.receive(t, queue, "").status, 503)
+		time.Sleep(200 * time.Millisecond)
+		same(t, "after 1.1 s", b.receive(t, queue, "").status, 200)
+	})
 }
 
 // The SDK's own retries get through, and what fired is the same on every run,
@@ -249,15 +269,67 @@ func TestFaultsAreTheSameUnderConcurrency(t *testing.T) {
 
 func TestOnRequest(t *testing.T) {
 	t.Parallel()
-	var events []string
-	e := newEmulator(t, emulator.Options{Faults: "busy p=1 times=1 on=tables", OnRequest: func(ev emulator.Event) {
-		events = append(events, fmt.Sprintf("%s %s %v", ev.Kind, ev.Table, ev.Applied))
-	}})
+	var events, faults []string
+	e := newEmulator(t, emulator.Options{
+		Faults: "busy p=1 times=1 on=tables; partition-rate=2 on=point",
+		OnRequest: func(ev emulator.Event) {
+			events = append(events, fmt.Sprintf("%s %s %v %d", ev.Kind, ev.Table, ev.Applied, ev.Found))
+		},
+		OnFault: func(r fault.Request, cause fault.Name) {
+			faults = append(faults, fmt.Sprintf("%s %s %s", r.Kind, r.Table, cause))
+		},
+	})
 	b := backend{account: newAccount(t, e.ConnectionString())}
 	b.http = &http.Client{Transport: e.Transport()}
 	check(t, "create", b.createTable(t, "rows"), 503, "ServerBusy")
 	check(t, "create", b.createTable(t, "rows"), 201, "")
-	same(t, "events", events, []string{"tables rows false", "tables rows false", "tables rows true"})
+	same(t, "events", events, []string{"tables rows false 0", "tables rows false 0", "tables rows true 0"})
+	check(t, "insert", b.insert(t, "rows", "p", "r", ""), 204, "")
+	events = nil
+	same(t, "rows", b.all(t, "rows", ""), []string{"p/r"})
+	same(t, "events of a query", events, []string{"query rows false 0", "query rows true 1"})
+	same(t, "faults", faults, []string{"tables rows busy"})
+	faults = nil
+	for range 4 {
+		b.get(t, "rows", "p", "r")
+	}
+	if len(faults) == 0 || faults[0] != "point rows partition-rate" {
+		t.Errorf("got the faults %v, want the limit's", faults)
+	}
+}
+
+// A table's rows can be computed.
+func TestTables(t *testing.T) {
+	t.Parallel()
+	e := newEmulator(t, emulator.Options{Tables: map[string]table.Rows{"made": threeRows{}}})
+	b := backend{account: newAccount(t, e.ConnectionString())}
+	b.http = &http.Client{Transport: e.Transport()}
+	same(t, "rows", b.all(t, "made", ""), []string{"p/0", "p/1", "p/2"})
+	same(t, "rows by filter", b.all(t, "made", "$filter=RowKey%20gt%20'1'"), []string{"p/2"})
+	check(t, "create", b.createTable(t, "made"), 409, "TableAlreadyExists")
+	check(t, "insert", b.insert(t, "made", "p", "3", ""), 404, "ResourceNotFound")
+	if _, err := emulator.New(emulator.Options{Tables: map[string]table.Rows{"1": threeRows{}}}); err == nil {
+		t.Error("a table may be called 1")
+	}
+}
+
+// threeRows is a table of three rows that can't be changed.
+type threeRows struct{}
+
+func (threeRows) Get(key.Key) (table.Row, error) { return table.Row{}, table.NotFound() }
+
+func (threeRows) Query(q table.Query) (p table.Page) {
+	for i := range 3 {
+		row := table.Row{PartitionKey: "p", RowKey: strconv.Itoa(i), Ticks: int64(i)}
+		if q.Filter == nil || q.Filter.Match(row) {
+			p.Rows = append(p.Rows, row)
+		}
+	}
+	return p
+}
+
+func (threeRows) Apply(time.Time, []table.Operation) ([]table.Row, error) {
+	return nil, &table.OperationError{Err: table.NotFound()}
 }
 
 func TestAdministration(t *testing.T) {

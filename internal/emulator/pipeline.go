@@ -61,6 +61,7 @@ type response struct {
 	body        []byte
 	header      [][2]string
 	pooled      bool // body is from Emulator.buffers
+	found       int  // rows or messages in the body
 }
 
 func (r *response) set(name, value string) {
@@ -79,20 +80,20 @@ func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.counts.request(op.Request)
-	p.event(op, false)
+	p.event(Event{Request: op.Request})
 	plan := p.injector.Load().Plan(time.Now(), op.Request)
 	if !sleep(r.Context(), p.latency+plan.Latency) {
 		return // the client is gone
 	}
 	if plan.Fail == fault.Busy || plan.Fail == fault.TimeoutBefore || plan.Fail == fault.ResetBefore {
-		p.breakDown(w, c, plan)
+		p.breakDown(w, c, op, plan)
 		return
 	}
 	answer, err := op.run(time.Now(), plan)
-	p.event(op, true)
+	p.event(Event{Request: op.Request, Applied: true, Found: answer.found})
 	switch {
 	case plan.Fail != "":
-		p.breakDown(w, c, plan)
+		p.breakDown(w, c, op, plan)
 	case err != nil:
 		p.fail(w, c, err)
 	default:
@@ -100,9 +101,9 @@ func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p pipeline) event(op operation, applied bool) {
+func (p pipeline) event(e Event) {
 	if p.onRequest != nil {
-		p.onRequest(Event{op.Request, applied})
+		p.onRequest(e)
 	}
 }
 
@@ -164,7 +165,10 @@ func bodyTooLarge() error {
 const minRead = 512
 
 // breakDown carries out a plan to fail.
-func (p pipeline) breakDown(w http.ResponseWriter, c *call, plan fault.Plan) {
+func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan fault.Plan) {
+	if p.onFault != nil {
+		p.onFault(op.Request, plan.Cause)
+	}
 	switch plan.Fail {
 	case fault.ResetBefore, fault.ResetAfter:
 		reset(w)

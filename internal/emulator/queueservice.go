@@ -224,7 +224,10 @@ func (s queueService) parseMessages(c *call, query url.Values, op operation) (op
 	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
 		messages := q.Get(now, n, now.Add(seconds(hidden)))
 		s.counts.results(0, len(messages))
-		return messageList(messages, (*messageXML).received), nil
+		s.injector.Load().Charge(now, op.Request, len(messages)-1) // one is in op.Request
+		r := messageList(messages, (*messageXML).received)
+		r.found = len(messages)
+		return r, nil
 	})
 	return op, err
 }

@@ -51,6 +51,15 @@ type listener struct {
 	log     zerolog.Logger
 }
 
+// Poll polls a queue for a function of an instance, as a [Host] does for its own, until
+// ctx ends. It returns when every message that it took is settled, or work has ended.
+// invoke runs the function with a message's decoded text; an error has it delivered again.
+func Poll(ctx, work context.Context, messages, poison *storage.Queue, options app.Queues, log zerolog.Logger,
+	invoke func(ctx context.Context, m storage.Message, text string) error) {
+	l := listener{queue: messages, poison: poison, options: options, lease: defaultLease, invoke: invoke, log: log}
+	l.run(ctx, work)
+}
+
 // run polls until ctx ends, and returns when every message that it took is settled, or
 // work has ended. It gets batchSize messages as soon as no more than newBatchThreshold
 // are running.

@@ -44,7 +44,7 @@ func (in *Injector) admit(now time.Time, rule int, req Request) bool {
 }
 
 // Charge takes from the partition's limit what a request turned out to cost beyond
-// req.Entities: the rows that a query returned.
+// req.Entities: the rows that a query returned, or the messages of a get.
 func (in *Injector) Charge(now time.Time, req Request, entities int) {
 	if !req.Confined || entities <= 0 {
 		return

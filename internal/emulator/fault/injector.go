@@ -26,6 +26,7 @@ type Request struct {
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, TimeoutBefore, TimeoutAfter, ResetBefore or ResetAfter
+	Cause      Name          // the rule that made it fail: where Fail is Busy, perhaps a rate limit
 	RetryAfter time.Duration // with Busy; 0 for none
 
 	Short     bool
@@ -39,7 +40,8 @@ type Plan struct {
 // Injector applies a spec and counts what fired. Its methods may be called
 // concurrently.
 type Injector struct {
-	spec Spec
+	spec  Spec
+	draws bool // a rule depends on chance, or on how often a request was seen
 
 	mu      sync.Mutex // guards the fields below
 	fired   map[Name]int
@@ -49,7 +51,8 @@ type Injector struct {
 
 // NewInjector returns an injector that has seen nothing yet.
 func NewInjector(spec Spec) *Injector {
-	return &Injector{spec: spec, fired: make(map[Name]int), seen: make(map[uint64]int), buckets: make(map[bucketKey]*bucket)}
+	draws := slices.ContainsFunc(spec.Rules, func(r Rule) bool { return r.Name.shape() != rate || r.Times > 0 })
+	return &Injector{spec: spec, draws: draws, fired: make(map[Name]int), seen: make(map[uint64]int), buckets: make(map[bucketKey]*bucket)}
 }
 
 // Spec returns the injector's spec.
@@ -78,9 +81,13 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	identity := hash(req.Identity)
-	occurrence := in.seen[identity]
-	in.seen[identity]++
+	var identity uint64
+	var occurrence int
+	if in.draws { // rate limits alone need no memory of what was seen
+		identity = hash(req.Identity)
+		occurrence = in.seen[identity]
+		in.seen[identity]++
+	}
 	for i, rule := range in.spec.Rules {
 		if !rule.covers(req) || rule.Times > 0 && occurrence >= rule.Times {
 			continue
@@ -118,7 +125,7 @@ func (in *Injector) apply(plan *Plan, rule Rule, draw uint64) {
 			return
 		}
 		in.fired[rule.Name]++
-		plan.Fail, plan.RetryAfter = rule.Name, rule.RetryAfter
+		plan.Fail, plan.Cause, plan.RetryAfter = rule.Name, rule.Name, rule.RetryAfter
 		if rule.Name.shape() == rate {
 			plan.Fail = Busy
 		}

@@ -22,6 +22,16 @@ func NewStore() *Store {
 	return &Store{tables: make(map[string]*Table), deleting: make(map[string]time.Time)}
 }
 
+// Add makes a table whose rows are own, which must not be nil. The error is a
+// *problem.Error.
+func (s *Store) Add(name string, own Rows) error {
+	t, err := s.Create(name, time.Time{})
+	if err == nil {
+		t.own = own
+	}
+	return err
+}
+
 // Create makes an empty table. The error is a *problem.Error.
 func (s *Store) Create(name string, now time.Time) (*Table, error) {
 	if err := checkName(name); err != nil {

@@ -75,9 +75,19 @@ func less(a, b Row) bool {
 	return key.Less(a.RowKey, b.RowKey)
 }
 
+// Rows is what a table has in place of rows in memory: rows that are computed when they
+// are read, or looked at and dropped when they are written. Its methods do what those of
+// [Table] do, and may be called concurrently.
+type Rows interface {
+	Get(k key.Key) (Row, error)
+	Query(q Query) Page
+	Apply(now time.Time, operations []Operation) ([]Row, error)
+}
+
 // Table is one table. Its methods may be called concurrently.
 type Table struct {
 	name string
+	own  Rows // nil for rows in memory
 
 	mu        sync.RWMutex // guards the fields below
 	rows      *btree.BTreeG[Row]
@@ -100,6 +110,9 @@ func (t *Table) Len() int {
 
 // Get returns the row with the given key.
 func (t *Table) Get(k key.Key) (Row, error) {
+	if t.own != nil {
+		return t.own.Get(k)
+	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	row, ok := t.rows.Get(probe(k))
@@ -111,6 +124,9 @@ func (t *Table) Get(k key.Key) (Row, error) {
 
 // probe is a row to search the tree with.
 func probe(k key.Key) Row { return Row{PartitionKey: k.Partition, RowKey: k.Row} }
+
+// NotFound is the error for a row that does not exist.
+func NotFound() error { return notFound() }
 
 func notFound() *problem.Error {
 	return problem.New(problem.ResourceNotFound, "The specified resource does not exist.")
@@ -151,6 +167,9 @@ func (e *OperationError) Unwrap() error { return e.Err }
 // returns the rows as they are now (without content for deleted ones), or an
 // *OperationError.
 func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
+	if t.own != nil {
+		return t.own.Apply(now, operations)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	results := make([]Row, len(operations))
@@ -224,6 +243,9 @@ const (
 func (t *Table) Query(q Query) Page {
 	if q.Top == 0 {
 		return Page{}
+	}
+	if t.own != nil {
+		return t.own.Query(q)
 	}
 	var bounds odata.Range
 	if q.Filter != nil {

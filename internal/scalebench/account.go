@@ -1,0 +1,129 @@
+package scalebench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/emulator/table"
+	"tablesweep/internal/storage"
+)
+
+// account is a storage account with its limits and latencies.
+type account struct {
+	name       string
+	latency    Latency
+	slower     float64
+	storage    *emulator.Emulator
+	transport  *emulator.Transport
+	connection storage.Connection
+	parts      bool // requests are counted by partition and queue: there are few
+
+	mu        sync.Mutex // guards the fields below
+	random    *rand.Rand
+	requests  int64
+	refused   int64
+	found     int64            // rows that queries returned
+	byPart    map[string]int64 // requests, by partition or queue
+	throttled map[string]int64 // refused requests, by the limit
+}
+
+func newAccount(name string, o Options, tables map[string]table.Rows) (*account, error) {
+	a := &account{
+		name: name, latency: o.Latency, slower: o.Slower, parts: tables == nil, byPart: map[string]int64{}, throttled: map[string]int64{},
+		random: rand.New(rand.NewPCG(o.Seed, uint64(len(name)))),
+	}
+	var err error
+	a.storage, err = emulator.New(emulator.Options{
+		Account: name, Tables: tables, OnRequest: a.observe, OnFault: a.refuse,
+		Faults: fmt.Sprintf("account-rate=%v; partition-rate=%v", o.Limits.Account, o.Limits.Partition),
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.transport = a.storage.Transport()
+	a.connection, err = storage.ParseConnection(a.storage.ConnectionString())
+	return a, err
+}
+
+// observe counts a request, and keeps its answer back for as long as it takes.
+func (a *account) observe(e emulator.Event) {
+	if !e.Applied {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.requests++
+		if a.parts {
+			a.byPart[part(e.Request)]++
+		}
+		return
+	}
+	time.Sleep(a.takes(e))
+}
+
+// refuse counts a request that a limit refuses, and keeps the refusal back.
+func (a *account) refuse(r fault.Request, limit fault.Name) {
+	a.mu.Lock()
+	a.refused++
+	what := "the account's requests"
+	if limit == fault.PartitionRate {
+		what = "a partition"
+		if a.parts {
+			what = part(r)
+		}
+	}
+	a.throttled[what]++
+	a.mu.Unlock()
+	time.Sleep(a.latency.Refusal)
+}
+
+// part names what a request of the app's own account is about.
+func part(r fault.Request) string {
+	switch {
+	case r.Queue != "":
+		return "queue " + r.Queue
+	case r.Kind == fault.Tables:
+		return "tables"
+	case r.Partition == "scans" || r.Partition == "beats":
+		return "partition " + r.Partition
+	case r.Confined:
+		return "partition of the scan"
+	}
+	return "several partitions"
+}
+
+// takes returns how long a request takes: its kind's latency, times what varies.
+func (a *account) takes(e emulator.Event) time.Duration {
+	l := a.latency
+	var d time.Duration
+	switch e.Kind {
+	case fault.Query:
+		d = l.Query + time.Duration(e.Found)*l.QueryRow
+	case fault.Point:
+		d = l.Point
+	case fault.Insert, fault.Update, fault.Merge, fault.Delete, fault.Batch, fault.Tables:
+		d = l.Write + time.Duration(max(e.Entities-1, 0))*l.WriteRow
+	default:
+		d = l.Queue
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e.Kind == fault.Query {
+		a.found += int64(e.Found)
+	}
+	factor := a.slower * (0.6 + 0.8*a.random.Float64())
+	if a.random.IntN(100) == 0 {
+		factor *= 5
+	}
+	return time.Duration(float64(d) * factor)
+}
+
+// totals returns how many requests came, how many were refused, and how many rows queries
+// have returned.
+func (a *account) totals() (requests, refused, found int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.requests, a.refused, a.found
+}

@@ -1,0 +1,18 @@
+package scalebench
+
+import "time"
+
+// Costs are what the processor of an instance spends.
+type Costs struct {
+	Request    time.Duration // on each request to storage
+	SentKB     time.Duration // on each KiB of a request's body
+	ReceivedKB time.Duration // on each KiB of an answer's
+	Execution  time.Duration // on each execution, the host's part included
+}
+
+var measuredCosts = Costs{Request: 120 * time.Microsecond, SentKB: 10 * time.Microsecond, ReceivedKB: 15 * time.Microsecond, Execution: 2 * time.Millisecond}
+
+const (
+	tablePrice = 0.00036 / 10_000 // dollars a request
+	queuePrice = 0.0004 / 10_000
+)

@@ -1,0 +1,7 @@
+package scalebench
+
+// For tests.
+const FunctionTimeout = functionTimeout
+
+// HostQueues is for tests.
+var HostQueues = hostQueues

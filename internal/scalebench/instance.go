@@ -1,0 +1,219 @@
+package scalebench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"tablesweep/internal/engine"
+	"tablesweep/internal/function"
+	"tablesweep/internal/host"
+	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/storage"
+)
+
+// connections is how many requests an instance has under way at each host: as many as
+// package storage opens connections.
+const connections = 256
+
+// instance is a machine of the app: the host's listeners and a handler process.
+type instance struct {
+	*world
+	group     *group
+	processor processor
+	handler   http.Handler
+	queues    *storage.Account // the host's own clients
+
+	mu        sync.Mutex // guards the fields below
+	open      int        // requests under way
+	most      int        // of these, at any time
+	executing int        // now
+	since     time.Time  // that some are
+	active    time.Duration
+	executed  int64
+}
+
+// processor is the time that an instance's cores give, handed out in the order of asking.
+type processor struct {
+	cores float64
+
+	mu   sync.Mutex // guards the fields below
+	free time.Time
+	used time.Duration
+}
+
+// leeway is how long a wait for the processor must be to be waited for: less is owed by the
+// next. It saves most of the simulation's timers.
+const leeway = time.Millisecond
+
+// use waits until the work that takes a core so long is done.
+func (p *processor) use(work time.Duration) {
+	p.mu.Lock()
+	now := time.Now()
+	if p.free.Before(now) {
+		p.free = now
+	}
+	p.free = p.free.Add(time.Duration(float64(work) / p.cores))
+	p.used += work
+	wait := p.free.Sub(now)
+	p.mu.Unlock()
+	if wait > leeway {
+		time.Sleep(wait)
+	}
+}
+
+// wire carries an instance's requests to one host of an account.
+type wire struct {
+	*instance
+	account *account
+	slots   chan struct{}
+}
+
+func (w wire) Do(req *http.Request) (*http.Response, error) {
+	select {
+	case w.slots <- struct{}{}:
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+	defer func() { <-w.slots }()
+	w.under(1)
+	defer w.under(-1)
+	w.processor.use(w.costs.Request + kilobytes(req.ContentLength, w.costs.SentKB))
+	resp, err := w.account.transport.Do(req)
+	if err == nil {
+		w.processor.use(kilobytes(resp.ContentLength, w.costs.ReceivedKB))
+	}
+	return resp, err
+}
+
+func kilobytes(n int64, each time.Duration) time.Duration {
+	return time.Duration(float64(max(n, 0)) / 1024 * float64(each))
+}
+
+// under counts requests that are under way.
+func (in *instance) under(change int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.open += change
+	in.most = max(in.most, in.open)
+}
+
+// opened returns the account as the instance uses it. The services of an account are hosts
+// of their own.
+func (in *instance) opened(a *account) *storage.Account {
+	tables, queues := wire{in, a, make(chan struct{}, connections)}, wire{in, a, make(chan struct{}, connections)}
+	opened, err := storage.Open(a.connection, storage.Options{Transport: services{a.connection, tables, queues}})
+	if err != nil {
+		panic("scalebench: internal error: " + err.Error())
+	}
+	return opened
+}
+
+// services sends requests to the host that they are for.
+type services struct {
+	connection     storage.Connection
+	tables, queues wire
+}
+
+func (s services) Do(req *http.Request) (*http.Response, error) {
+	if bytes.Contains([]byte(req.URL.Host), []byte(".queue.")) {
+		return s.queues.Do(req)
+	}
+	return s.tables.Do(req)
+}
+
+// launch starts an instance of the group, and returns when it takes calls and messages.
+func (g *group) launch() *instance {
+	in := &instance{world: g.world, group: g, processor: processor{cores: g.cores}}
+	time.Sleep(g.options.ColdStart)
+	own := in.opened(g.own)
+	in.queues = own
+	e, err := engine.New(engine.Options{
+		Own: own, StateTable: stateTable,
+		Accounts: map[string]*storage.Account{sourceConnection: in.opened(g.source), destinationConnection: in.opened(g.destination)},
+	})
+	if err == nil {
+		err = e.Prepare(g.running)
+	}
+	if err != nil {
+		g.fail(fmt.Errorf("start an instance: %w", err))
+		return in
+	}
+	app := function.App{Engine: e, Log: logtail.New(logtail.Options{Table: own.Table("log")})}
+	functions := function.Functions(app)
+	in.handler = function.Handler(functions, g.log)
+	for _, f := range functions {
+		if f.Trigger == function.Queue && g.has(f.Queue) {
+			g.work.Go(func() { in.listen(f) })
+		}
+	}
+	return in
+}
+
+// listen hands a queue's messages to its function until the run ends.
+func (in *instance) listen(f function.Function) {
+	q, err := in.queues.Queue(f.Queue)
+	poison, poisonErr := in.queues.Queue(f.Queue + "-poison")
+	if err := errors.Join(err, poisonErr); err != nil {
+		in.fail(err)
+		return
+	}
+	host.Poll(in.running, in.running, q, poison, hostQueues, in.log, func(ctx context.Context, m storage.Message, text string) error {
+		return in.execute(ctx, f.Name, envelope.Queue(in.invocation(f.Name, "item"), envelope.Message{
+			Text: text, ID: m.ID, PopReceipt: m.PopReceipt, DequeueCount: m.DequeueCount,
+			Inserted: m.Inserted, Expires: m.Expires, NextVisible: m.NextVisible,
+		}))
+	})
+}
+
+func (in *instance) invocation(name, binding string) envelope.Invocation {
+	return envelope.Invocation{Function: name, Binding: binding, Time: time.Now(), RandGUID: uuid.NewString()}
+}
+
+// execute runs a queue's or a timer's function.
+func (in *instance) execute(ctx context.Context, name string, document []byte) error {
+	in.begin()
+	defer in.end()
+	in.processor.use(in.costs.Execution)
+	ctx, cancel := context.WithTimeout(ctx, functionTimeout)
+	defer cancel()
+	req := httptest.NewRequest(http.MethodPost, "/"+name, bytes.NewReader(document)).WithContext(ctx)
+	req.ContentLength = -1
+	req.Header.Set("Content-Type", envelope.ContentType)
+	a := in.call(req)
+	_, err := envelope.ParseAnswer(a.Code, a.Header().Get("Content-Type"), a.Body.Bytes())
+	return err
+}
+
+// call has the handler answer a request.
+func (in *instance) call(req *http.Request) *httptest.ResponseRecorder {
+	req.Header.Set(envelope.HeaderInvocation, uuid.NewString())
+	w := httptest.NewRecorder()
+	in.handler.ServeHTTP(w, req)
+	return w
+}
+
+func (in *instance) begin() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.executing++; in.executing == 1 {
+		in.since = time.Now()
+	}
+	in.executed++
+}
+
+func (in *instance) end() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.executing--; in.executing == 0 {
+		in.active += time.Since(in.since)
+	}
+}

@@ -1,0 +1,118 @@
+package scalebench
+
+import (
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+)
+
+// Result is what a run has shown. Times are virtual seconds, but for Simulated.
+type Result struct {
+	Options   Options
+	Simulated float64 // seconds that the simulation took
+	Took      float64 // from the request that starts the scan to its end
+	Limit     float64 // what the destination's or the source's limit allows
+	PerSecond float64 // rows
+	Serial    float64 // a program that reads and writes one request after the other
+
+	Instances   int     // at most
+	Active      float64 // seconds in which instances executed, of all together
+	Executions  int64
+	GBSeconds   float64
+	Processor   float64 // seconds of a core
+	Connections int     // at once, of an instance
+
+	Accounts []AccountResult
+	Again    int64            // rows that were written more than once
+	Warnings map[string]int64 // of the app's log
+	Dollars  Dollars
+	Status   engine.Status
+	Samples  []Sample
+}
+
+// AccountResult tells of an account's requests.
+type AccountResult struct {
+	Name      string
+	Requests  int64
+	Refused   int64
+	Counts    emulator.Counts
+	Parts     map[string]int64 `json:",omitempty"` // requests, by partition or queue
+	Throttled map[string]int64 // refused requests, by the limit
+}
+
+// Dollars are what a run costs, by the prices of [Facts].
+type Dollars struct{ Functions, Tables, Queues float64 }
+
+// Sample tells how far a run has come. Requests and refusals are of the accounts own,
+// source and destination.
+type Sample struct {
+	Seconds   float64
+	Rows      int64 // that arrived; of a count, that were read
+	Instances int
+	Requests  [3]int64
+	Refused   [3]int64
+}
+
+func (w *world) result(s engine.Status) Result {
+	o := w.options
+	r := Result{Options: o, Status: s, Samples: w.samples, Again: w.sink.again, Warnings: w.warnings}
+	end := time.Now()
+	if s.FinishedAt != nil {
+		end = *s.FinishedAt
+	}
+	r.Took = end.Sub(w.start).Seconds()
+	r.PerSecond = float64(o.Rows) / r.Took
+	r.Limit, r.Serial = w.limit(), w.serial()
+	for _, a := range []*account{w.own, w.source, w.destination} {
+		r.Accounts = append(r.Accounts, AccountResult{
+			Name: a.name, Requests: a.requests, Refused: a.refused, Counts: a.storage.Counts(), Parts: a.byPart, Throttled: a.throttled,
+		})
+		c := a.storage.Counts()
+		r.Dollars.Tables += float64(c.TableTransactions()) * tablePrice
+		r.Dollars.Queues += float64(c.QueueTransactions()) * queuePrice
+	}
+	for _, g := range w.groups {
+		for _, in := range g.instances {
+			r.Active += in.active.Seconds()
+			r.Executions += in.executed
+			r.Processor += in.processor.used.Seconds()
+			r.Connections = max(r.Connections, in.most)
+		}
+		r.Instances += len(g.instances)
+	}
+	p := plans[o.Plan]
+	r.GBSeconds = r.Active * float64(o.Memory) / 1024
+	r.Dollars.Functions = r.GBSeconds*p.gbSecond + float64(r.Executions)/1e6*p.million
+	return r
+}
+
+// transactions returns the least number of transactions that write the table.
+func (w *world) transactions() int64 {
+	whole, left := w.rows.count/w.rows.perPartition, w.rows.count%w.rows.perPartition
+	return whole*((w.rows.perPartition+99)/100) + (left+99)/100
+}
+
+// pages returns the number of full pages of the table.
+func (w *world) pages() int64 { return (w.rows.count + 999) / 1000 }
+
+// limit returns how long the account's limit on requests makes the work last, in seconds: of
+// a copy the destination's, of a count the source's.
+func (w *world) limit() float64 {
+	if w.options.copies() {
+		return float64(w.transactions()) / w.options.Limits.Account
+	}
+	return float64(w.pages()) / w.options.Limits.Account
+}
+
+// serial returns how long a program takes that makes one request after the other, with the
+// mean latencies of the model, in seconds.
+func (w *world) serial() float64 {
+	const meanFactor = 1.04 // of takes
+	l := w.options.Latency
+	d := float64(w.pages())*l.Query.Seconds() + float64(w.rows.count)*l.QueryRow.Seconds()
+	if w.options.copies() {
+		d += float64(w.transactions())*l.Write.Seconds() + float64(w.rows.count-w.transactions())*l.WriteRow.Seconds()
+	}
+	return d * meanFactor * w.options.Slower
+}
