@@ -37,6 +37,7 @@ out, it is AZURE_STORAGE_CONNECTION_STRING or, if that is not set, AzureWebJobsS
 
 // catalogFlags say which catalog a command is about.
 type catalogFlags struct {
+	accountFlags
 	connection, name, table, indexKeys, rowKey, wal string
 }
 
@@ -47,6 +48,7 @@ func catalogCommand() *cobra.Command {
 		}}
 	var f catalogFlags
 	flags := c.PersistentFlags()
+	f.addPatience(flags)
 	flags.StringVar(&f.connection, "connection", "", "the catalog's account; see above")
 	flags.StringVar(&f.name, "catalog", "", "name of a catalog in the setting TABLESWEEP_CATALOGS")
 	flags.StringVar(&f.table, "table", "", "the index table")
@@ -102,7 +104,7 @@ func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *
 	if err != nil {
 		return err
 	}
-	account, err := openAccount("connection", cmp.Or(f.connection, settings.Setting))
+	account, err := f.openAccount(c, "connection", cmp.Or(f.connection, settings.Setting))
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"runtime/debug"
@@ -15,6 +14,7 @@ import (
 
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/progress"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -77,10 +77,10 @@ func exitCode(err error) int {
 }
 
 // report tells an error, and what may be done about it.
-func report(w io.Writer, err error) {
-	fmt.Fprintf(w, "tablesweep: error: %v\n", err)
+func report(m *progress.Meter, err error) {
+	m.Say("error", err.Error())
 	if hint := hintFor(err); hint != "" {
-		fmt.Fprintf(w, "tablesweep: hint: %s\n", hint)
+		m.Say("hint", hint)
 	}
 }
 
@@ -101,6 +101,8 @@ func hintFor(err error) string {
 		return "reading takes the role Storage Table Data Reader, writing Storage Table Data Contributor, or a SAS with those permissions; the account's firewall may refuse this machine, too"
 	case errors.As(err, &dns):
 		return "check the account's name in the connection"
+	case errors.Is(err, storage.ErrAway):
+		return "run it again when the account answers; --patience says how long to wait for it"
 	}
 	return ""
 }
@@ -164,8 +166,19 @@ sign in with Entra ID. Names keep keys out of shell histories and process lists.
 // isSetting reports whether a connection is the name of a setting, and so no secret.
 func isSetting(connection string) bool { return !strings.ContainsAny(connection, "=:/") }
 
-// openAccount opens the account that a flag's connection leads to.
-func openAccount(flag, connection string) (*storage.Account, error) {
+// accountFlags are the flags of commands that use a storage account.
+type accountFlags struct{ patience time.Duration }
+
+func (f *accountFlags) addPatience(flags *pflag.FlagSet) {
+	flags.DurationVar(&f.patience, "patience", storage.DefaultPatience, "how long to wait for an account that has answered and does no longer")
+}
+
+// openAccount opens the account that a flag's connection leads to. While a request waits
+// for it in vain, the command says so.
+func (f *accountFlags) openAccount(cmd *cobra.Command, flag, connection string) (*storage.Account, error) {
+	if f.patience <= 0 {
+		return nil, usagef("--patience is %v, want a time above 0", f.patience)
+	}
 	var c storage.Connection
 	var err error
 	if isSetting(connection) {
@@ -176,7 +189,11 @@ func openAccount(flag, connection string) (*storage.Account, error) {
 	if err != nil {
 		return nil, usagef("--%s: %w", flag, err)
 	}
-	return storage.Open(c, storage.Options{Impatient: true})
+	a, err := storage.Open(c, storage.Options{Patience: f.patience})
+	if err == nil {
+		toldBy(cmd).meter.Await(cmd.Context(), a.Outages)
+	}
+	return a, err
 }
 
 // openTable returns the table that a flag names.
@@ -191,18 +208,22 @@ func openTable(a *storage.Account, flag, name string) (*storage.Table, error) {
 }
 
 // tableFlags name one table.
-type tableFlags struct{ connection, table string }
+type tableFlags struct {
+	accountFlags
+	connection, table string
+}
 
 func (f *tableFlags) add(c *cobra.Command) {
+	f.addPatience(c.Flags())
 	c.Flags().StringVar(&f.connection, "connection", defaultConnection, "the table's account; see above")
 	c.Flags().StringVar(&f.table, "table", "", "the table")
 }
 
-func (f *tableFlags) open() (*storage.Account, *storage.Table, error) {
+func (f *tableFlags) open(c *cobra.Command) (*storage.Account, *storage.Table, error) {
 	if f.table == "" {
 		return nil, nil, usagef("--table is missing")
 	}
-	a, err := openAccount("connection", f.connection)
+	a, err := f.openAccount(c, "connection", f.connection)
 	if err != nil {
 		return nil, nil, err
 	}

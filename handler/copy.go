@@ -48,10 +48,14 @@ type copyOptions struct {
 }
 
 // pairFlags name two tables.
-type pairFlags struct{ from, to, fromConnection, toConnection string }
+type pairFlags struct {
+	accountFlags
+	from, to, fromConnection, toConnection string
+}
 
 func (p *pairFlags) add(c *cobra.Command) {
 	flags := c.Flags()
+	p.addPatience(flags)
 	flags.StringVar(&p.from, "from", "", "the source table")
 	flags.StringVar(&p.to, "to", "", "the destination table")
 	flags.StringVar(&p.fromConnection, "from-connection", defaultConnection, "the source's account; see above")
@@ -59,14 +63,14 @@ func (p *pairFlags) add(c *cobra.Command) {
 }
 
 // open opens both tables, which must differ.
-func (p *pairFlags) open() (from, to *storage.Table, err error) {
-	source, err := openAccount("from-connection", p.fromConnection)
+func (p *pairFlags) open(c *cobra.Command) (from, to *storage.Table, err error) {
+	source, err := p.openAccount(c, "from-connection", p.fromConnection)
 	if err != nil {
 		return nil, nil, err
 	}
 	destination := source
 	if p.toConnection != "" {
-		if destination, err = openAccount("to-connection", p.toConnection); err != nil {
+		if destination, err = p.openAccount(c, "to-connection", p.toConnection); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -113,7 +117,7 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	if o.rows != "" && (o.verify || o.dryRun) {
 		return usagef("--verify and --dry-run are about ranges, not about the rows of --rows")
 	}
-	from, to, err := o.open()
+	from, to, err := o.open(c)
 	if err != nil {
 		return err
 	}
@@ -137,7 +141,7 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	if err := to.Create(c.Context()); err != nil {
 		return err
 	}
-	_, err = j.run(s, copier.Copier{Destination: to, Mode: copier.Mode(o.mode)}, "copied")
+	_, err = j.run(s, copier.Copier{Destination: to, Mode: copier.Mode(o.mode)}, "copying", "copied")
 	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {
 		if err := verifyCopy(c, s, to, o, j.meter); err != nil {
 			return err
@@ -171,8 +175,9 @@ func verifyCopy(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions
 	}
 	d := s
 	d.Table = to
+	m.Phase("verifying")
 	r, err := verify.Tables(c.Context(), s, d, verify.Options{Depth: depth, AllowExtra: true, Workers: o.workers, Watch: m.Show}, printDifference(c, m, o.json))
-	m.Clear()
+	m.End()
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}

@@ -47,7 +47,7 @@ func countCommand() *cobra.Command {
 }
 
 func runCount(c *cobra.Command, o countOptions) error {
-	_, s, err := o.source()
+	_, s, err := o.source(c)
 	if err != nil {
 		return err
 	}
@@ -56,8 +56,9 @@ func runCount(c *cobra.Command, o countOptions) error {
 		return err
 	}
 	s.Select = []string{}
-	totals, err := sweep.Count(c.Context(), s, sweep.Options{Workers: o.workers, Watch: meter.Show})
-	meter.Clear()
+	meter.Phase("counting")
+	totals, err := sweep.Count(c.Context(), s, sweepOptions(c, o.workers))
+	meter.End()
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func deleteCommand() *cobra.Command {
 }
 
 func runDelete(c *cobra.Command, o deleteOptions) error {
-	_, s, err := o.source()
+	_, s, err := o.source(c)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 	if err != nil {
 		return err
 	}
-	_, err = j.run(s, action.Delete{Table: s.Table}, "deleted")
+	_, err = j.run(s, action.Delete{Table: s.Table}, "deleting", "deleted")
 	return err
 }
 
@@ -92,12 +92,13 @@ func countDeletes(c *cobra.Command, s sweep.Scan, o deleteOptions) error {
 	if err != nil {
 		return err
 	}
+	meter.Phase("counting")
 	batches := 0
-	totals, err := sweep.Each(c.Context(), s, sweep.Options{Workers: o.workers, Watch: meter.Show}, func(rows []storage.Entity) error {
+	totals, err := sweep.Each(c.Context(), s, sweepOptions(c, o.workers), func(rows []storage.Entity) error {
 		batches += copier.Chunks(rows)
 		return nil
 	})
-	meter.Clear()
+	meter.End()
 	if err != nil {
 		return err
 	}

@@ -66,11 +66,11 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err != nil {
 		return usagef("--message: %w", err)
 	}
-	account, s, err := o.source()
+	account, s, err := o.source(c)
 	if err != nil {
 		return err
 	}
-	queue, err := o.openQueue(account)
+	queue, err := o.openQueue(c, account)
 	if err != nil {
 		return err
 	}
@@ -87,11 +87,11 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err := queue.Create(c.Context()); err != nil {
 		return err
 	}
-	_, err = j.run(s, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"}, "enqueued")
+	_, err = j.run(s, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"}, "enqueuing", "enqueued")
 	return err
 }
 
-func (o *enqueueOptions) openQueue(account *storage.Account) (*storage.Queue, error) {
+func (o *enqueueOptions) openQueue(c *cobra.Command, account *storage.Account) (*storage.Queue, error) {
 	if o.queue == "" {
 		return nil, usagef("--queue is missing")
 	}
@@ -100,7 +100,7 @@ func (o *enqueueOptions) openQueue(account *storage.Account) (*storage.Queue, er
 	}
 	if o.queueConnection != "" {
 		var err error
-		if account, err = openAccount("queue-connection", o.queueConnection); err != nil {
+		if account, err = o.openAccount(c, "queue-connection", o.queueConnection); err != nil {
 			return nil, err
 		}
 	}

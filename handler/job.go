@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tablesweep/internal/action"
 	"tablesweep/internal/copier"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
@@ -49,7 +50,9 @@ func (p *progressFlag) meter(c *cobra.Command) (*progress.Meter, error) {
 	if !slices.Contains(progress.Styles, progress.Style(p.style)) {
 		return nil, usagef("--progress is %q, want one of %v", p.style, progress.Styles)
 	}
-	return progress.New(c.ErrOrStderr(), progress.Style(p.style)), nil
+	m := toldBy(c).meter
+	m.Use(progress.Style(p.style))
+	return m, nil
 }
 
 // jobFlags are the flags of commands that do something with every row.
@@ -63,7 +66,7 @@ type jobFlags struct {
 }
 
 // oncePerRun are flags that a checkpoint does not keep.
-var oncePerRun = []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "help", "dry-run"}
+var oncePerRun = []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "help", "dry-run", "patience"}
 
 func (j *jobFlags) add(c *cobra.Command) {
 	flags := c.Flags()
@@ -137,6 +140,7 @@ type job struct {
 	out     *os.File // gets failed rows; nil if none was asked for
 	listed  int
 	began   time.Time
+	ran     sweep.Totals // of this run alone
 }
 
 // start prepares the job. tables are those it is about: a checkpoint is good for
@@ -148,7 +152,12 @@ func (j *jobFlags) start(c *cobra.Command, workers int, tables ...*storage.Table
 		return nil, err
 	}
 	job := &job{flags: j, cmd: c, meter: meter, began: time.Now()}
-	job.options = sweep.Options{Workers: workers, Watch: meter.Show, Failed: job.rowsFailed}
+	job.options = sweepOptions(c, workers)
+	job.options.Failed = job.rowsFailed
+	job.options.Watch = func(p sweep.Progress) {
+		job.ran = p.Run
+		meter.Show(p)
+	}
 	var names []string
 	for _, t := range tables {
 		names = append(names, t.String())
@@ -244,10 +253,9 @@ func (j *job) rowsFailed(rows []copier.Failure) error {
 		if j.listed++; j.listed > maxListed {
 			return nil
 		}
-		j.meter.Clear()
-		fmt.Fprintf(j.cmd.ErrOrStderr(), "tablesweep: failed: %s\n", f)
+		j.meter.Say("failed", f.String())
 		if j.listed == maxListed {
-			fmt.Fprintf(j.cmd.ErrOrStderr(), "tablesweep: warning: further failed rows are counted, not listed; --failed FILE takes all of them\n")
+			j.meter.Say("warning", "further failed rows are counted, not listed; --failed FILE takes all of them")
 		}
 	}
 	return nil
@@ -303,8 +311,9 @@ func (j *jobFlags) keys() ([]key.Key, error) {
 }
 
 // run does the action with the rows and ends the job: what it returns is the
-// command's error.
-func (j *job) run(s sweep.Scan, a copier.Work, verb string) (sweep.Totals, error) {
+// command's error. phase and verb say what is done and what was done.
+func (j *job) run(s sweep.Scan, a copier.Work, phase, verb string) (sweep.Totals, error) {
+	j.meter.Phase(phase)
 	totals, err := sweep.Do(j.cmd.Context(), s, j.options, a)
 	j.meter.Clear()
 	if j.out != nil {
@@ -314,7 +323,9 @@ func (j *job) run(s sweep.Scan, a copier.Work, verb string) (sweep.Totals, error
 	}
 	switch {
 	case errors.Is(err, sweep.ErrInterrupted) && j.flags.point == nil:
-		return totals, hinted{err, "with --checkpoint FILE it could be resumed"}
+		return totals, hinted{err, "it can't be resumed; with --checkpoint FILE it could"}
+	case errors.Is(err, storage.ErrAway) && j.flags.point == nil:
+		return totals, hinted{err, "it can't be resumed; with --checkpoint FILE it could. --patience says how long to wait for an account"}
 	case err != nil && j.flags.point != nil:
 		return totals, hinted{err, fmt.Sprintf("%s %s --resume %s goes on with what is left", j.cmd.Root().Name(), j.cmd.Name(), j.resumeFile())}
 	case err != nil:
@@ -325,7 +336,11 @@ func (j *job) run(s sweep.Scan, a copier.Work, verb string) (sweep.Totals, error
 			return totals, err
 		}
 	}
-	return totals, j.summary(totals, verb)
+	var doubts int64
+	if _, ok := a.(action.Enqueue); ok { // all else may be repeated
+		doubts = totals.Doubts
+	}
+	return totals, j.summary(totals, doubts, verb)
 }
 
 func (j *job) resumeFile() string {
@@ -344,19 +359,24 @@ type jobResult struct {
 	Queries    int64   `json:"queries"`
 	Requests   int64   `json:"requests"`
 	Throttles  int64   `json:"throttles"`
-	Seconds    float64 `json:"seconds"` // of this run
-	RowsPerSec float64 `json:"rowsPerSecond"`
+	Seconds    float64 `json:"seconds"`       // of this run
+	RowsPerSec float64 `json:"rowsPerSecond"` // of this run
+	Doubts     int64   `json:"possibleDuplicates,omitempty"`
 }
 
-func (j *job) summary(t sweep.Totals, verb string) error {
+func (j *job) summary(t sweep.Totals, doubts int64, verb string) error {
 	took := time.Since(j.began).Round(time.Millisecond).Seconds()
-	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, t.Requests, t.Throttles, took, math.Round(float64(t.Rows) / max(took, 0.001))}
+	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, t.Requests, t.Throttles, took, math.Round(float64(j.ran.Rows) / max(took, 0.001)), doubts}
+	duplicates := ""
+	if doubts > 0 {
+		duplicates = fmt.Sprintf(", up to %d put twice", doubts)
+	}
 	var err error
 	if j.flags.json {
 		err = json.NewEncoder(j.cmd.OutOrStdout()).Encode(r)
 	} else {
-		_, err = fmt.Fprintf(j.cmd.OutOrStdout(), "%s %d of %d rows in %.1f s: %.0f rows/s, %d requests, %d throttled, %d skipped, %d failed\n",
-			verb, r.Written, r.Rows, r.Seconds, r.RowsPerSec, r.Requests, r.Throttles, r.Skipped, r.Failed)
+		_, err = fmt.Fprintf(j.cmd.OutOrStdout(), "%s %d of %d rows in %.1f s: %.0f rows/s, %d requests, %d throttled, %d skipped, %d failed%s\n",
+			verb, r.Written, r.Rows, r.Seconds, r.RowsPerSec, r.Requests, r.Throttles, r.Skipped, r.Failed, duplicates)
 	}
 	if err == nil && r.Failed > 0 {
 		return hinted{failedRows(r.Failed), j.failedHint()}

@@ -51,7 +51,7 @@ func keysCommand() *cobra.Command {
 }
 
 func runKeys(c *cobra.Command, o keysOptions) error {
-	_, s, err := o.source()
+	_, s, err := o.source(c)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func runKeys(c *cobra.Command, o keysOptions) error {
 	s.Strategy = scan.Prefix{KeepPartitions: true}
 	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
 	last, any := "", false
-	totals, err := sweep.Each(c.Context(), s, sweep.Options{Workers: o.workers, Watch: meter.Show}, func(rows []storage.Entity) error {
+	totals, err := sweep.Each(c.Context(), s, sweepOptions(c, o.workers), func(rows []storage.Entity) error {
 		for _, row := range rows {
 			if any && row.Key.Partition == last {
 				continue
@@ -78,7 +78,7 @@ func runKeys(c *cobra.Command, o keysOptions) error {
 	if flushErr := out.Flush(); err == nil {
 		err = flushErr
 	}
-	meter.Clear()
+	meter.End()
 	if err == nil && o.stats {
 		err = json.NewEncoder(c.ErrOrStderr()).Encode(statsOf(totals))
 	}

@@ -31,9 +31,9 @@ func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().Lookup("table").Usage = "the table of streams (default that of the setting TABLESWEEP_LOG_TABLE, or " + logtail.DefaultTable + ")"
 }
 
-func (f *logFlags) open() (*logtail.Streams, error) {
+func (f *logFlags) open(c *cobra.Command) (*logtail.Streams, error) {
 	f.table = cmp.Or(f.table, os.Getenv("TABLESWEEP_LOG_TABLE"), logtail.DefaultTable)
-	_, table, err := f.tableFlags.open()
+	_, table, err := f.tableFlags.open(c)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func runLogTail(c *cobra.Command, o logTailOptions, args []string) error {
 	if o.since, err = sinceOf(o.since, time.Now()); err != nil {
 		return err
 	}
-	streams, err := o.open()
+	streams, err := o.open(c)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func runLogAppend(c *cobra.Command, o logAppendOptions, args []string) error {
 		return err
 	}
 	limitMemory()
-	streams, err := o.open()
+	streams, err := o.open(c)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func logListCommand() *cobra.Command {
 		Example: "  handler log list",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			streams, err := f.open()
+			streams, err := f.open(c)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func logDeleteCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			streams, err := f.open()
+			streams, err := f.open(c)
 			if err != nil {
 				return err
 			}

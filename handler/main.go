@@ -13,22 +13,82 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/progress"
 	"tablesweep/internal/sweep"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, func() { // a second Ctrl-C ends the program at once
-		time.Sleep(time.Second) // but not one that a wrapper forwards, which we have got already
-		stop()
+	i := interrupts()
+	meter := progress.New(os.Stderr)
+	context.AfterFunc(i.second, func() {
+		time.Sleep(lastWords) // for what ends by itself
+		meter.End()
+		report(meter, sweep.ErrInterrupted)
+		os.Exit(exitInterrupted)
 	})
-	err := execute(ctx, rootCommand())
-	stop()
+	err := execute(withTold(i.first, told{meter, i.second}), rootCommand())
+	meter.End()
 	var again restart
 	if err != nil && !(errors.As(err, &again) && again.cause == nil) {
-		report(os.Stderr, err)
+		report(meter, err)
 	}
 	os.Exit(exitCode(err))
+}
+
+const (
+	// forwarded is how long after an interrupt another one may be the same: wrappers
+	// forward those that we have got already.
+	forwarded = 200 * time.Millisecond
+	// lastWords is how long a command has after the second interrupt.
+	lastWords = 700 * time.Millisecond
+)
+
+// interruption is what interrupts the program: the first signal ends its commands when
+// what is under way is done, the second one at once.
+type interruption struct{ first, second context.Context }
+
+func interrupts() interruption {
+	first, begin := context.WithCancel(context.Background())
+	second, end := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() { // ends with the process
+		<-signals
+		at := time.Now()
+		begin()
+		for range signals {
+			if time.Since(at) >= forwarded {
+				end()
+			}
+		}
+	}()
+	return interruption{first, second}
+}
+
+// told is what all commands share: what they tell on stderr, and what ends them at once.
+type told struct {
+	meter  *progress.Meter
+	second context.Context
+}
+
+type toldKey struct{}
+
+func withTold(ctx context.Context, t told) context.Context {
+	return context.WithValue(ctx, toldKey{}, t)
+}
+
+// toldBy returns what was given to a command; in tests, a meter of its own.
+func toldBy(c *cobra.Command) told {
+	if t, ok := c.Context().Value(toldKey{}).(told); ok {
+		return t
+	}
+	return told{progress.New(c.ErrOrStderr()), context.Background()}
+}
+
+// sweepOptions are those of every sweep that a command makes.
+func sweepOptions(c *cobra.Command, workers int) sweep.Options {
+	t := toldBy(c)
+	return sweep.Options{Workers: workers, Watch: t.meter.Show, Abort: t.second.Done()}
 }
 
 // execute runs the command. An error after ctx has ended is an interrupt.

@@ -36,8 +36,8 @@ func (f *sourceFlags) add(c *cobra.Command) {
 }
 
 // source opens the table, and returns the scan that the flags ask for.
-func (f *sourceFlags) source() (*storage.Account, sweep.Scan, error) {
-	account, table, err := f.open()
+func (f *sourceFlags) source(c *cobra.Command) (*storage.Account, sweep.Scan, error) {
+	account, table, err := f.open(c)
 	if err != nil {
 		return nil, sweep.Scan{}, err
 	}

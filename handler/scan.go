@@ -69,14 +69,14 @@ func runScan(c *cobra.Command, o scanOptions) error {
 		o.selected = []string{}
 	}
 	limitMemory()
-	_, s, err := o.source()
+	_, s, err := o.source(c)
 	if err != nil {
 		return err
 	}
 	if o.strategy == "prefix" {
 		s.Strategy = scan.Prefix{FirstSegments: o.first, NextSegments: o.next}
 	}
-	options := sweep.Options{Workers: o.workers}
+	options := sweepOptions(c, o.workers)
 	if o.explain {
 		options.Trace = explain(c.ErrOrStderr())
 	}

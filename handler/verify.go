@@ -62,7 +62,7 @@ var errDifferent = errors.New("the tables differ")
 
 func runVerify(c *cobra.Command, o verifyOptions) error {
 	limitMemory()
-	from, to, err := o.open()
+	from, to, err := o.open(c)
 	if err != nil {
 		return err
 	}
@@ -77,6 +77,7 @@ func runVerify(c *cobra.Command, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
+	meter.Phase("verifying")
 	destination := source
 	destination.Table = to
 	options := verify.Options{AllowExtra: o.allowExtra, Workers: o.workers, Watch: meter.Show}
@@ -133,8 +134,7 @@ func repair(c *cobra.Command, source, destination sweep.Scan, o verifyOptions, o
 		written += r.Written
 		failed += int64(len(r.Failed))
 		for _, f := range r.Failed {
-			m.Clear()
-			fmt.Fprintf(c.ErrOrStderr(), "tablesweep: failed: %s\n", f)
+			m.Say("failed", f.String())
 		}
 		return err
 	}}

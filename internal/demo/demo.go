@@ -116,7 +116,7 @@ func (d *demo) start(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.account, err = storage.Open(c, storage.Options{Impatient: true}); err != nil {
+	if d.account, err = storage.Open(c, storage.Options{Patience: 10 * time.Second}); err != nil {
 		return nil, err
 	}
 	if err := d.load(ctx); err != nil {

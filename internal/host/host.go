@@ -211,7 +211,7 @@ func (h *Host) openStorage() error {
 	settings := settingsOf(h.command.env)
 	accounts := map[string]*storage.Account{}
 	if c, err := storage.SettingConnection(ownStorage, settings.get); err == nil {
-		if h.own, err = storage.Open(c, storage.Options{Impatient: true}); err != nil {
+		if h.own, err = storage.Open(c, storage.Options{Patience: 10 * time.Second}); err != nil {
 			return fmt.Errorf("setting %s: %w", ownStorage, err)
 		}
 		accounts[ownStorage] = h.own
@@ -226,7 +226,7 @@ func (h *Host) openStorage() error {
 			if err != nil {
 				return fmt.Errorf("%s/function.json: connection: %w", f.Name, err)
 			}
-			if accounts[name], err = storage.Open(c, storage.Options{Impatient: true}); err != nil {
+			if accounts[name], err = storage.Open(c, storage.Options{Patience: 10 * time.Second}); err != nil {
 				return fmt.Errorf("%s/function.json: connection: %w", f.Name, err)
 			}
 		}

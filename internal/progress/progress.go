@@ -1,19 +1,24 @@
-// Package progress shows how far a sweep is: on a terminal as one line that
-// changes, elsewhere as a line of JSON every few seconds. What can't be told
-// honestly, the share done and the time left, is left out.
+// Package progress tells on stderr what a command does: how far a sweep is, which
+// storage it waits for, and what went wrong with single rows. On a terminal, a sweep
+// has one line that changes; elsewhere it has a line of JSON every few seconds. What
+// can't be told honestly, the share done and the time left, is left out.
 package progress
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mattn/go-isatty"
+	"golang.org/x/term"
 
+	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
 
@@ -24,7 +29,7 @@ type Style string
 const (
 	Auto  Style = "auto"  // plain on a terminal, json elsewhere; the default
 	Plain Style = "plain" // text: on a terminal one line that changes
-	JSON  Style = "json"
+	JSON  Style = "json"  // and whatever else is told, too
 	None  Style = "none"
 )
 
@@ -33,81 +38,222 @@ var Styles = []Style{Auto, Plain, JSON, None}
 
 const (
 	interval = 5 * time.Second  // between two lines, unless one line changes
+	again    = time.Minute      // between two warnings of the same outage
 	window   = 10 * time.Second // that a rate is measured over
-	enough   = 0.01             // share that must be done before the time left is told
+	refresh  = time.Second      // between two looks at outages
 )
 
-// Meter shows progress. It is not safe for concurrent use.
+// Meter shows progress, and writes all else that a command tells on stderr. It is safe
+// for concurrent use.
 type Meter struct {
 	out   io.Writer
-	style Style
-	live  bool // the line is written over
-	shown bool // a line that must be cleared is on the terminal
-	last  time.Duration
-	rates rates
+	width func() int // of the terminal, in columns; 0 if nobody knows
+
+	mu       sync.Mutex
+	style    Style
+	machine  bool // all that is told is JSON
+	terminal bool
+	live     bool // the line is written over
+	shown    bool // a line that must be cleared is on the terminal
+	phase    string
+	last     time.Duration
+	rates    rates
+	figures  Figures // that were shown last
+	begun    bool    // figures has some
+
+	sources []func() []storage.Outage
+	outages []storage.Outage
+	warned  time.Time // of these
 }
 
-// New returns a meter that writes to w.
-func New(w io.Writer, s Style) *Meter {
-	f, ok := w.(*os.File)
-	terminal := ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
+// New returns a meter that writes to w. It has the style [None] until [Meter.Use].
+func New(w io.Writer) *Meter {
+	m := &Meter{out: w, style: None, width: func() int { return 0 }}
+	if f, ok := w.(*os.File); ok {
+		m.terminal = isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd())
+		m.width = func() int {
+			columns, _, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 0
+			}
+			return columns
+		}
+	}
+	return m
+}
+
+// Use sets the style.
+func (m *Meter) Use(s Style) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.machine = s == JSON
 	if s == Auto || s == "" {
 		s = JSON
-		if terminal {
+		if m.terminal {
 			s = Plain
 		}
 	}
-	return &Meter{out: w, style: s, live: terminal && s == Plain}
+	m.style, m.live = s, m.terminal && s == Plain
 }
 
-// Show tells how far the sweep is, if it is time to.
+// Phase begins a part of the work, such as "copying". Rates begin anew.
+func (m *Meter) Phase(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.phase, m.last, m.rates, m.begun = name, 0, rates{}, false
+}
+
+// Show tells how far the sweep is, if it is time to. An interrupt is told at once.
 func (m *Meter) Show(p sweep.Progress) {
-	f := m.figures(p)
-	if m.style == None || !m.live && (p.Ended || p.Elapsed-m.last < interval) {
-		return
-	}
-	m.last = p.Elapsed
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stopping := p.Stopping && !m.figures.Stopping
+	m.figures, m.begun = m.figuresOf(p), true
 	switch {
+	case p.Ended:
+		return
 	case m.live:
-		fmt.Fprintf(m.out, "\r\x1b[K\x1b[?7l%s\x1b[?7h", f) // what is too long is cut off, not wrapped
-		m.shown = true
-	case m.style == Plain:
-		fmt.Fprintln(m.out, f)
-	default:
-		_ = json.NewEncoder(m.out).Encode(f)
+		m.draw()
+	case stopping:
+		m.say("warning", m.figures.stopping()+"; Ctrl-C again ends at once")
+	case m.style != None && p.Elapsed-m.last >= interval:
+		m.last = p.Elapsed
+		if m.style == Plain {
+			fmt.Fprintln(m.out, m.figures.line(0))
+			return
+		}
+		m.encode(m.figures)
 	}
+}
+
+// draw writes the live line anew.
+func (m *Meter) draw() {
+	f := m.figures
+	f.Waiting = waits(m.outages)
+	text := f.line(m.width() - 1)
+	if !m.begun {
+		text = fit(f.waiting(), m.width()-1)
+	}
+	fmt.Fprintf(m.out, "\r\x1b[K\x1b[?7l%s\x1b[?7h", text) // nothing wraps, whatever the width
+	m.shown = true
 }
 
 // Clear makes room for other lines on the terminal.
 func (m *Meter) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clear()
+}
+
+func (m *Meter) clear() {
 	if m.shown {
 		fmt.Fprint(m.out, "\r\x1b[K")
 		m.shown = false
 	}
 }
 
-// Figures are what is shown.
-type Figures struct {
-	Rows       int64    `json:"rows"`
-	RowsPerSec float64  `json:"rowsPerSecond"`
-	Failed     int64    `json:"failed"`
-	Requests   int64    `json:"requests"`
-	Throttles  int64    `json:"throttles"`
-	Ranges     int      `json:"rangesLeft"`
-	Percent    *float64 `json:"percent,omitempty"`     // of the rows, as far as can be told
-	Left       *float64 `json:"secondsLeft,omitempty"` // at the present rate
-	Seconds    float64  `json:"seconds"`
+// End removes the live line for good.
+func (m *Meter) End() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clear()
+	m.begun, m.live = false, false
 }
 
-func (m *Meter) figures(p sweep.Progress) Figures {
+// Say writes a line of its own, such as a warning. kind says what it is.
+func (m *Meter) Say(kind, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.say(kind, text)
+}
+
+func (m *Meter) say(kind, text string) {
+	m.clear()
+	if m.machine {
+		m.encode(map[string]string{kind: text})
+		return
+	}
+	fmt.Fprintf(m.out, "tablesweep: %s: %s\n", kind, text)
+}
+
+// encode writes a line of JSON. Of a failure to write to stderr nobody can be told.
+func (m *Meter) encode(v any) {
+	e := json.NewEncoder(m.out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
+}
+
+// Await tells of outages, as outages returns them, until ctx ends.
+func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sources = append(m.sources, outages)
+	if len(m.sources) > 1 {
+		return
+	}
+	go func() { // ends with ctx
+		tick := time.NewTicker(refresh)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				m.look()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// look shows the outages of this moment, and that there are none any more.
+func (m *Meter) look() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.outages
+	m.outages = nil
+	for _, source := range m.sources {
+		m.outages = append(m.outages, source()...)
+	}
+	switch {
+	case len(m.outages) == 0 && len(before) == 0:
+	case m.live && (m.begun || len(m.outages) > 0):
+		m.draw()
+	case m.live:
+		m.clear()
+	case len(m.outages) == 0:
+		m.warned = time.Time{}
+		m.say("warning", before[0].Host+" answers again")
+	case time.Since(m.warned) >= again:
+		m.warned = time.Now()
+		m.say("warning", Figures{Waiting: waits(m.outages)}.waiting())
+	}
+}
+
+// Wait is a host that is waited for.
+type Wait struct {
+	Host    string  `json:"host"`
+	Seconds float64 `json:"seconds"`
+	Cause   string  `json:"cause"`
+}
+
+func waits(outages []storage.Outage) []Wait {
+	var all []Wait
+	for _, o := range outages {
+		all = append(all, Wait{o.Host, math.Floor(time.Since(o.Since).Seconds()), o.Cause})
+	}
+	return all
+}
+
+func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	f := Figures{
-		Rows: p.Rows, RowsPerSec: math.Round(m.rates.add(p.Elapsed, p.Run.Rows)), Failed: p.Failed,
+		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.add(p.Elapsed, p.Run.Rows)), Failed: p.Failed,
 		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: tenths(p.Elapsed.Seconds()),
+		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages),
 	}
 	if share, ok := p.Share(); ok {
 		percent := math.Floor(share*1000) / 10
 		f.Percent = &percent
-		if share >= enough && f.RowsPerSec > 0 && !p.Ended {
+		if f.RowsPerSec > 0 && !p.Ended {
 			left := math.Ceil(float64(p.Rows) * (1/share - 1) / f.RowsPerSec)
 			f.Left = &left
 		}
@@ -116,27 +262,6 @@ func (m *Meter) figures(p sweep.Progress) Figures {
 }
 
 func tenths(x float64) float64 { return math.Round(x*10) / 10 }
-
-// String returns the figures as one line.
-func (f Figures) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d rows, %.0f rows/s, %d requests, %d throttled, %d ranges left", f.Rows, f.RowsPerSec, f.Requests, f.Throttles, f.Ranges)
-	if f.Failed > 0 {
-		fmt.Fprintf(&b, ", %d FAILED", f.Failed)
-	}
-	if f.Percent != nil {
-		fmt.Fprintf(&b, ", %.0f %%", *f.Percent)
-	}
-	fmt.Fprintf(&b, ", %s", seconds(f.Seconds))
-	if f.Left != nil {
-		fmt.Fprintf(&b, ", about %s left", seconds(*f.Left))
-	}
-	return b.String()
-}
-
-func seconds(s float64) time.Duration {
-	return time.Duration(s * float64(time.Second)).Round(time.Second)
-}
 
 // rates measures a rate over the last window.
 type rates struct{ samples []sample }
@@ -161,3 +286,27 @@ func (r *rates) add(at time.Duration, rows int64) float64 {
 	}
 	return float64(rows-from.rows) / (at - from.at).Seconds()
 }
+
+// fit cuts a line off at a number of columns, below 1 for no limit.
+func fit(text string, columns int) string {
+	if r := []rune(text); columns > 0 && len(r) > columns {
+		return string(r[:columns])
+	}
+	return text
+}
+
+// seconds rounds to a duration that people read.
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}
+
+// plural returns a number with its noun.
+func plural[N int | int64](n N, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// list joins texts.
+func list(texts ...string) string { return strings.Join(texts, ", ") }

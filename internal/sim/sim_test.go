@@ -34,7 +34,7 @@ var (
 func run(t *testing.T, p sim.Plan, log zerolog.Logger) (stats sim.Stats, violations []string) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	rand.Seed(int64(p.Seed)) //lint:ignore SA1019 the SDK draws from the global source
+	rand.Seed(int64(p.Seed)) //lint:ignore SA1019 retries draw from the global source
 	cryptotest.SetGlobalRandom(t, p.Seed)
 	synctest.Test(t, func(*testing.T) { stats, violations = sim.Run(p, log) })
 	return stats, violations

@@ -1,12 +1,8 @@
 package storage
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -23,9 +19,11 @@ type Options struct {
 	// two accounts, which stay below the 600 that a Functions instance may have open. (Microsoft
 	// Learn, "Manage connections in Azure Functions")
 	Connections int
-	// Impatient callers are told at once if nobody listens at an address, instead
-	// of trying again until their time is up: for commands, whose user waits.
-	Impatient bool
+	// Patience is how long requests wait for a host that gives no good answer: for
+	// commands, whose user waits. A host that can't be reached at all is told at once,
+	// until it has answered for the first time. 0 means that a request is tried again
+	// until its own time is up.
+	Patience time.Duration
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter
 }
@@ -36,35 +34,37 @@ type Account struct {
 	connection Connection
 	tables     *aztables.ServiceClient
 	queues     *azqueue.ServiceClient // nil if the connection names no queue endpoint
+	retries    []*retries             // of each endpoint
 }
-
-// Retries: the service asks callers to back off when it is busy, so an account
-// that throttles slows its callers down until their own deadline. The try
-// timeout lies above the service's 30 s limit. (Microsoft Learn, "Setting
-// timeouts for Table service operations")
-const (
-	maxRetries    = 40
-	retryDelay    = 250 * time.Millisecond
-	maxRetryDelay = time.Minute // no less than a Retry-After, or the SDK gives up
-	tryTimeout    = 40 * time.Second
-)
 
 // Open makes an account's clients. It sends nothing.
 func Open(c Connection, o Options) (*Account, error) {
 	if o.Transport == nil {
 		o.Transport = newTransport(o.Connections)
 	}
-	tables, err := openTables(c, o)
-	if err != nil {
+	a := &Account{connection: c}
+	var err error
+	if a.tables, err = openTables(c, o.Transport, a.clientOptions(c.tableURL, o)); err != nil {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
-	a := &Account{connection: c, tables: tables}
 	if c.queueURL != "" {
-		if a.queues, err = openQueues(c, o); err != nil {
+		if a.queues, err = openQueues(c, o.Transport, a.clientOptions(c.queueURL, o)); err != nil {
 			return nil, fmt.Errorf("open queues of %s: %w", c, withoutURL(err))
 		}
 	}
 	return a, nil
+}
+
+// Outages returns the account's hosts that give no good answer, while requests wait
+// for one.
+func (a *Account) Outages() []Outage {
+	var all []Outage
+	for _, r := range a.retries {
+		if o, ok := r.outage(); ok {
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 // Connection returns what the account was opened with.
@@ -79,48 +79,25 @@ func newTransport(connections int) *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// clientOptions returns fresh options: the SDK appends to the policies of those
-// it is given, so that two clients must not share them.
-func clientOptions(o Options) azcore.ClientOptions {
+// clientOptions returns fresh options for an endpoint's client: the SDK appends to the
+// policies of those it is given, so that two clients must not share them.
+func (a *Account) clientOptions(endpoint string, o Options) azcore.ClientOptions {
+	r := newRetries(hostOf(endpoint), o.Patience)
+	a.retries = append(a.retries, r)
 	return azcore.ClientOptions{
-		Transport: o.Transport,
-		Retry: policy.RetryOptions{
-			MaxRetries: maxRetries, RetryDelay: retryDelay, MaxRetryDelay: maxRetryDelay, TryTimeout: tryTimeout,
-			ShouldRetry: func(resp *http.Response, err error) bool { return shouldRetry(resp, err, o.Impatient) },
-		},
+		Transport:        o.Transport,
+		Retry:            policy.RetryOptions{MaxRetries: -1, TryTimeout: tryTimeout},
 		Telemetry:        policy.TelemetryOptions{ApplicationID: "tablesweep"},
-		PerCallPolicies:  []policy.Policy{replaceBody{}},
+		PerCallPolicies:  []policy.Policy{replaceBody{}, r},
 		PerRetryPolicies: []policy.Policy{captureAnswer{}},
 	}
 }
 
-// Once returns a context whose requests are sent once each: for those who try again by
-// themselves, and must notice soon that the service is back.
-func Once(ctx context.Context) context.Context {
-	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1, TryTimeout: tryTimeout})
-}
-
-// shouldRetry repeats what may pass: a busy service, a time-out, a broken
-// connection. A host that does not exist is a mistake in the connection, and is told
-// at once.
-func shouldRetry(resp *http.Response, err error, impatient bool) bool {
-	if err != nil {
-		var dns *net.DNSError
-		return !(errors.As(err, &dns) && dns.IsNotFound) && !(impatient && errors.Is(err, syscall.ECONNREFUSED)) && !errors.Is(err, context.Canceled)
-	}
-	switch resp.StatusCode {
-	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
-}
-
-func openTables(c Connection, options Options) (*aztables.ServiceClient, error) {
-	o := &aztables.ClientOptions{ClientOptions: clientOptions(options)}
+func openTables(c Connection, transport policy.Transporter, options azcore.ClientOptions) (*aztables.ServiceClient, error) {
+	o := &aztables.ClientOptions{ClientOptions: options}
 	switch {
 	case c.identity != nil:
-		cred, err := credential(*c.identity, options.Transport)
+		cred, err := credential(*c.identity, transport)
 		if err != nil {
 			return nil, err
 		}
@@ -135,11 +112,11 @@ func openTables(c Connection, options Options) (*aztables.ServiceClient, error) 
 	return aztables.NewServiceClientWithNoCredential(c.tableURL+"?"+c.sas, o)
 }
 
-func openQueues(c Connection, options Options) (*azqueue.ServiceClient, error) {
-	o := &azqueue.ClientOptions{ClientOptions: clientOptions(options)}
+func openQueues(c Connection, transport policy.Transporter, options azcore.ClientOptions) (*azqueue.ServiceClient, error) {
+	o := &azqueue.ClientOptions{ClientOptions: options}
 	switch {
 	case c.identity != nil:
-		cred, err := credential(*c.identity, options.Transport)
+		cred, err := credential(*c.identity, transport)
 		if err != nil {
 			return nil, err
 		}

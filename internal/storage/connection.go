@@ -68,6 +68,15 @@ func place(endpoint string) string {
 	return host + strings.TrimSuffix(u.Path, "/")
 }
 
+// hostOf returns an endpoint's host, with its port if the URL has one.
+func hostOf(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return endpoint
+	}
+	return u.Host
+}
+
 // ParseConnection reads a connection string, UseDevelopmentStorage=true, or the
 // https URL of an account's table or queue endpoint, which means Entra ID.
 // Errors never repeat the input, which may hold a secret.

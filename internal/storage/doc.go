@@ -7,7 +7,7 @@
 // entity group transaction; a single row is a query for one row or a batch of
 // one. A [Queue] puts, gets and deletes messages.
 //
-// The clients are those of azure-sdk-for-go, which sign, retry and pool. What
+// The clients are those of azure-sdk-for-go, which sign and pool. What
 // they would change on the way is replaced while it passes through (wire.go):
 // aztables decodes entities into Go maps and so loses the difference between
 // Double 3.0 and Int32 3, refuses empty partition keys, leaves quotes in a batch's

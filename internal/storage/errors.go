@@ -54,7 +54,7 @@ func Passing(err error) bool {
 	if errors.As(err, &e) {
 		return e.Temporary()
 	}
-	return errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return errors.Is(err, errNoAnswer) || errors.Is(err, ErrAway) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // HasCode reports whether err is the service's error with one of the codes.
@@ -90,7 +90,7 @@ func wrap(op string, x *exchange, err error) error {
 	var re *azcore.ResponseError
 	if !errors.As(err, &re) {
 		err = withoutURL(err)
-		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrAway) {
 			return fmt.Errorf("%s: %w", op, err)
 		}
 		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)

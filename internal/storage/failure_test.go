@@ -37,7 +37,7 @@ func TestErrorsKeepSignaturesSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cause := range []error{syscall.ECONNREFUSED, &net.DNSError{Err: "no such host", IsNotFound: true}} {
 			transport := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { return nil, cause })}
-			a := open(t, signed, storage.Options{Transport: transport, Impatient: true})
+			a := open(t, signed, storage.Options{Transport: transport, Patience: time.Minute})
 			q, err := a.Queue("work")
 			if err != nil {
 				t.Fatal(err)
@@ -68,23 +68,23 @@ func TestWhatIsRetried(t *testing.T) {
 		return func(*http.Request) (*http.Response, error) { return nil, err }
 	}
 	for _, tt := range []struct {
-		name      string
-		answer    func(*http.Request) (*http.Response, error)
-		impatient bool
-		retried   bool
+		name     string
+		answer   func(*http.Request) (*http.Response, error)
+		patience time.Duration
+		retried  bool
 	}{
-		{"busy", busy("1"), false, true},
-		{"busy for long", busy("45"), false, true},
-		{"name service does not answer", fails(&net.DNSError{IsTimeout: true}), false, true},
-		{"no such host", fails(&net.DNSError{IsNotFound: true}), false, false},
-		{"nobody listens", fails(syscall.ECONNREFUSED), false, true},
-		{"nobody listens, and somebody waits", fails(syscall.ECONNREFUSED), true, false},
-		{"bad request", func(r *http.Request) (*http.Response, error) { return answered(r, 400, http.Header{}, "{}"), nil }, false, false},
+		{"busy", busy("1"), 0, true},
+		{"busy for long", busy("45"), 0, true},
+		{"name service does not answer", fails(&net.DNSError{IsTimeout: true}), 0, true},
+		{"no such host", fails(&net.DNSError{IsNotFound: true}), 0, false},
+		{"nobody listens", fails(syscall.ECONNREFUSED), 0, true},
+		{"nobody listens, and somebody waits", fails(syscall.ECONNREFUSED), time.Minute, false},
+		{"bad request", func(r *http.Request) (*http.Response, error) { return answered(r, 400, http.Header{}, "{}"), nil }, 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &stub{answer: tt.answer}
-				a := open(t, signed, storage.Options{Transport: s, Impatient: tt.impatient})
+				a := open(t, signed, storage.Options{Transport: s, Patience: tt.patience})
 				if _, err := a.Table("Orders").Query(t.Context(), storage.Query{}); err == nil {
 					t.Error("no error")
 				}

@@ -43,7 +43,7 @@ type Counter struct {
 	// called concurrently.
 	OnThrottle func()
 
-	n atomic.Int64
+	n, doubts atomic.Int64
 }
 
 type counterKey struct{}
@@ -55,6 +55,10 @@ func (c *Counter) In(ctx context.Context) context.Context {
 
 // Requests returns the number of requests counted so far.
 func (c *Counter) Requests() int64 { return c.n.Load() }
+
+// Doubts returns the number of those whose outcome is unknown: no answer came, or one
+// that the service may give although it carries the request out.
+func (c *Counter) Doubts() int64 { return c.doubts.Load() }
 
 // replaceBody is a per-call policy: it swaps the request's body before the
 // request is signed and sent.

@@ -17,12 +17,13 @@ import (
 // first a snapshot (a header, and a node for each step or page left), then what
 // happened since:
 //
-//	{"version":2,"job":…,"totals":{…}}             once, on top
+//	{"version":3,"job":…,"totals":{…}}             once, on top
 //	{"node":{"id":1,"step":{…}}}                   a step left, in table order
 //	{"read":1,"through":{…},"children":[{…}]}      a step was read; rows up to through are its own
 //	{"did":1,"span":{"a":{…},"b":{…}}}             these rows of it are done
 //	{"end":1}                                      all of its rows are done
 //	{"steal":1,"strand":{"end":{…}},"children":[…]}  what lies behind the end was stolen
+//	{"vain":true,"totals":{…}}                     requests that failed, and are to be made again
 //
 // Each line is written when it has happened, so a process that dies loses what was
 // under way and no more. A machine that dies may lose the last second, too; what a
@@ -36,7 +37,8 @@ import (
 // A theft is recorded before the thieves' first queries. A thief that finds nothing
 // is a step that was read without rows.
 //
-// Version 1 had no thefts. Its sweeps go on with the steps they were left with.
+// Version 1 had no thefts, and version 2 did not count requests made in vain. Their
+// sweeps go on with the steps they were left with.
 type Checkpoint struct {
 	path     string
 	job      json.RawMessage
@@ -50,7 +52,7 @@ type Checkpoint struct {
 }
 
 // checkpointVersion changes with the form of the file.
-const checkpointVersion = 2
+const checkpointVersion = 3
 
 // compactBytes is how much is appended at least before the snapshot is renewed: as
 // much as the snapshot has, if that is more.
@@ -79,6 +81,7 @@ type line struct {
 	Steal  int64         `json:"steal,omitempty"`
 	Strand *steal.Strand `json:"strand,omitempty"`
 
+	Vain   bool   `json:"vain,omitempty"`
 	Totals Totals `json:"totals,omitzero"` // what it adds
 }
 
@@ -160,7 +163,7 @@ func restore(text []byte) (*restored, error) {
 // can't be meant.
 func (r *restored) apply(nodes map[int64]*node, l line) bool {
 	n := nodes[l.Read+l.Did+l.End+l.Steal] // a line is of one kind
-	if (n == nil) != (l.Node != nil) || (l.Steal != 0) != (l.Strand != nil) || !l.newNodes(nodes) {
+	if (n == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Strand != nil) || !l.newNodes(nodes) {
 		return false
 	}
 	switch f := r.frontier; {
@@ -242,6 +245,8 @@ func (c *Checkpoint) did(n *node, s span, did Totals) {
 	n.done = append(n.done, s)
 	c.append(line{Did: n.id, Span: &s, Totals: did})
 }
+
+func (c *Checkpoint) vain(did Totals) { c.append(line{Vain: true, Totals: did}) }
 
 func (c *Checkpoint) end(n *node) { c.append(line{End: n.id}) }
 

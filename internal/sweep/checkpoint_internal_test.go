@@ -94,7 +94,7 @@ func TestRestoreReadWithoutRows(t *testing.T) {
 
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "\n", "{}\n", `{"version":3}` + "\n", "PK\x03\x04\n"} {
+	for _, text := range []string{"", "\n", "{}\n", `{"version":4}` + "\n", "PK\x03\x04\n"} {
 		if _, err := restore([]byte(text)); err == nil {
 			t.Errorf("took %q", text)
 		}

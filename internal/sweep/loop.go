@@ -46,13 +46,17 @@ type run struct {
 	hot            map[string]bool // partitions throttled since the last tick
 	units          int             // of the last page that had rows
 	page, largest  int             // bytes that a page may have, and that one had
+	bytes          int64           // of all pages
 
 	events    chan func() // what the loop is to do when something ended
 	throttles chan throttle
+	wanted    context.Context // canceled by an interrupt
 	tasks     context.Context // of queries and units
 	cancel    context.CancelFunc
 	stopping  bool
 	err       error
+	// interrupted is that the context was canceled, and that no error came before.
+	interrupted bool
 }
 
 func newRun(s Scan, o Options, a copier.Work, inOrder bool) *run {
@@ -75,7 +79,8 @@ func newRun(s Scan, o Options, a copier.Work, inOrder bool) *run {
 }
 
 func (r *run) run(ctx context.Context) (Totals, error) {
-	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.wanted = ctx
+	r.tasks, r.cancel = context.WithCancel(storage.StopRetries(context.WithoutCancel(ctx), ctx.Done()))
 	defer r.cancel()
 	if err := r.fill(); err != nil {
 		return r.totals, err
@@ -135,6 +140,7 @@ func (r *run) loop(ctx context.Context) error {
 	defer tick.Stop()
 	defer watch.Stop()
 	interrupt := ctx.Done()
+	var abort <-chan struct{}
 	var grace <-chan time.Time
 	last := time.Now()
 	for {
@@ -159,8 +165,13 @@ func (r *run) loop(ctx context.Context) error {
 		case <-watch.C:
 			r.watch()
 		case <-interrupt:
-			interrupt, r.stopping = nil, true
+			interrupt, abort, r.stopping = nil, r.options.Abort, true
+			r.interrupted = r.err == nil
 			grace = time.After(graceTime)
+			r.watch()
+		case <-abort:
+			abort = nil
+			r.cancel()
 		case <-grace:
 			r.cancel()
 		}
@@ -186,6 +197,12 @@ func (r *run) fail(err error) {
 		r.err, r.stopping = err, true
 		r.cancel()
 	}
+}
+
+// expected reports whether an error comes from stopping: from requests that were broken
+// off, or that were not tried again.
+func (r *run) expected(err error) bool {
+	return r.stopping && (r.err != nil || r.tasks.Err() != nil) || r.wanted.Err() != nil && storage.Passing(err)
 }
 
 // dispatch starts as much as is allowed: units first, since they free memory.
@@ -253,7 +270,7 @@ func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests in
 	did := Totals{Requests: requests}
 	if err != nil {
 		r.unread(n, did)
-		if !r.stopping || r.err == nil && r.tasks.Err() == nil {
+		if !r.expected(err) {
 			r.fail(fmt.Errorf("read the source: %w", err))
 		}
 		return
@@ -281,6 +298,7 @@ func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests in
 			return slices.ContainsFunc(n.done, func(s span) bool { return s.contains(e.Key) })
 		})
 	}
+	r.bytes += int64(p.Bytes)
 	bytes := weight(p)
 	r.expect(bytes)
 	r.found(n, rows, bytes, children, did)
@@ -304,7 +322,15 @@ func (r *run) expect(bytes int) {
 // still has its step.
 func (r *run) unread(n *node, did Totals) {
 	r.frontier.unread(n)
+	r.vain(did)
+}
+
+// vain counts requests whose work is still to be done.
+func (r *run) vain(did Totals) {
 	r.count(did)
+	if c := r.options.Checkpoint; c != nil {
+		c.vain(did)
+	}
 }
 
 // weight is about how many bytes of memory a page takes: its text, which the rows
@@ -391,25 +417,25 @@ func (r *run) startUnit(n *node, u []storage.Entity) {
 		took := time.Since(began)
 		r.events <- func() {
 			r.target.ended(took)
-			r.unitEnded(n, u, result, counter.Requests(), err)
+			r.unitEnded(n, u, result, counter, err)
 		}
 	}()
 }
 
-func (r *run) unitEnded(n *node, u []storage.Entity, result copier.Result, requests int64, err error) {
+func (r *run) unitEnded(n *node, u []storage.Entity, result copier.Result, sent *storage.Counter, err error) {
 	partition := u[0].Key.Partition
 	if r.underway[partition]--; r.underway[partition] == 0 {
 		delete(r.underway, partition)
 	}
 	r.partitions.Answered(partition)
-	did := Totals{Requests: requests}
+	did := Totals{Requests: sent.Requests(), Doubts: sent.Doubts()}
 	if err == nil {
 		err = r.report(result.Failed)
 	}
 	if err != nil {
 		r.frontier.giveBack(n, u)
-		r.count(did)
-		if !r.stopping || r.err == nil && r.tasks.Err() == nil {
+		r.vain(did)
+		if !r.expected(err) {
 			r.fail(err)
 		}
 		return

@@ -71,6 +71,10 @@ func (r *run) progress() Progress {
 	p := Progress{
 		Totals: r.totals, Run: r.ours, Elapsed: time.Since(r.began), Ranges: r.frontier.nodes.Len(),
 		Buffered: r.frontier.buffered, Reading: r.frontier.reads, Working: r.frontier.works,
+		Limit: r.source.pace.Limit(), Bytes: r.bytes, Stopping: r.interrupted,
+	}
+	if r.target.took > 0 {
+		p.Limit += r.target.pace.Limit()
 	}
 	p.Left, p.LeftOK = r.left()
 	p.told = r.told

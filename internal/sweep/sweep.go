@@ -54,8 +54,11 @@ type Options struct {
 	// so it must have stored them. An error stops the sweep and leaves the unit to
 	// be done again.
 	Failed func([]copier.Failure) error
-	// Watch, if set, is told now and then how far the sweep is, one at a time, and
-	// once at its end.
+	// Abort, if set, ends what is under way when it is closed, if the context was
+	// canceled before. Without it, a canceled sweep waits for that up to 30 s.
+	Abort <-chan struct{}
+	// Watch, if set, is called about once a second, never concurrently, with the
+	// progress; also when the context is canceled, and once at the end.
 	Watch func(Progress)
 	// Trace, if set, gets every query, one at a time.
 	Trace func(Query)
@@ -74,8 +77,8 @@ type Query struct {
 	Took time.Duration
 }
 
-// ErrInterrupted is the error of a sweep whose context was canceled. What was
-// under way has ended, and the checkpoint, if there is one, knows what is left.
+// ErrInterrupted is the error of a sweep whose context was canceled. No request is
+// under way any more, and the checkpoint, if there is one, knows what is left.
 var ErrInterrupted = errors.New("interrupted")
 
 // Each calls fn with the rows in table order, page by page, whatever the order

@@ -19,6 +19,7 @@ type Totals struct {
 	CriticalPath     int64 `json:"criticalPath,omitempty"` // steps that had to wait for each other, at most
 	Requests         int64 `json:"requests,omitempty"`     // storage requests, retries included
 	Throttles        int64 `json:"throttles,omitempty"`    // answers that the service is too busy
+	Doubts           int64 `json:"doubts,omitempty"`       // requests of the action that may have been carried out without an answer
 }
 
 // add adds what one more unit or query did.
@@ -33,6 +34,7 @@ func (t *Totals) add(o Totals) {
 	t.CriticalPath = max(t.CriticalPath, o.CriticalPath)
 	t.Requests += o.Requests
 	t.Throttles += o.Throttles
+	t.Doubts += o.Doubts
 }
 
 // Progress is how far a sweep is.
@@ -44,6 +46,9 @@ type Progress struct {
 	Buffered int64         // rows read and not done
 	Reading  int           // queries under way
 	Working  int           // units under way
+	Limit    int           // of queries and units under way that was found to pay
+	Bytes    int64         // of the pages that this run has read
+	Stopping bool          // interrupted: what is under way ends
 	// Left is how many rows are believed unread; ok is false while nobody knows.
 	Left   float64
 	LeftOK bool

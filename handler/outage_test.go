@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/outagetest"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/verify"
+)
+
+// away is an account that can be cut off from the commands.
+type away struct {
+	*outagetest.Proxy
+	em   *emulator.Emulator
+	own  *storage.Account // not by way of the proxy
+	rows []storage.Entity // of its table source
+}
+
+func newAway(t *testing.T, rows []storage.Entity) *away {
+	em, own, connection := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond})
+	if err := own.Table("source").Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (copier.Copier{Destination: own.Table("source")}).Copy(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	return &away{outagetest.New(t, connection), em, own, rows}
+}
+
+// command is the program with the account as its default one.
+func (a *away) command(args ...string) *child {
+	c := &child{Cmd: exec.Command("handler", args...)}
+	c.Env = append(os.Environ(), "AzureWebJobsStorage="+a.Connection)
+	c.Stdout, c.Stderr = &c.out, &c.told
+	return c
+}
+
+// child is a process under way.
+type child struct {
+	*exec.Cmd
+	out  bytes.Buffer
+	told buffer
+}
+
+// buffer can be read while it is written.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// after waits until the account has had so many requests since its counts were reset.
+func (a *away) after(t *testing.T, requests int64) {
+	t.Helper()
+	for began := time.Now(); a.em.Counts().TableTransactions() < requests; time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("only %d requests", a.em.Counts().TableTransactions())
+		}
+	}
+}
+
+func (a *away) same(t *testing.T, table string) {
+	t.Helper()
+	r, err := verify.Tables(t.Context(), sweep.Scan{Table: a.own.Table("source")}, sweep.Scan{Table: a.own.Table(table)}, verify.Options{},
+		func(d verify.Difference) error { t.Errorf("%+v", d); return nil })
+	if err != nil || r.Rows != int64(len(a.rows)) || !r.Same() {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A copy goes on after storage was away, whatever its mode and the kind of outage, and
+// says for whom it waits.
+func TestCopyThroughOutages(t *testing.T) {
+	t.Parallel()
+	rows := manyRows(1500, 2)
+	for _, tt := range []struct {
+		mode string
+		kind outagetest.Mode
+		told string
+	}{
+		{"replace", outagetest.Refuse, "connection refused"},
+		{"merge", outagetest.Drop, "connection broken|closed idle connection"},
+		{"skip", outagetest.Drop, "connection broken|closed idle connection"},
+		{"fail", outagetest.Refuse, "connection refused"},
+	} {
+		t.Run(tt.mode, func(t *testing.T) {
+			t.Parallel()
+			a := newAway(t, rows)
+			a.em.ResetCounts()
+			c := a.command("copy", "--from", "source", "--to", "copied", "--mode", tt.mode, "--json", "--progress", "none", "--workers", "8")
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			a.after(t, 300)
+			a.For(4*time.Second, tt.kind)
+			a.after(t, 600)
+			a.For(time.Second, tt.kind)
+			if err := c.Wait(); err != nil {
+				t.Fatalf("%v\n%s", err, &c.told)
+			}
+			var r jobResult
+			if err := json.Unmarshal(c.out.Bytes(), &r); err != nil || r.Rows != int64(len(rows)) || r.Written != r.Rows || r.Failed+r.Skipped > 0 {
+				t.Errorf("%s, %v", &c.out, err)
+			}
+			if told := c.told.String(); !strings.Contains(told, "waiting for 127.0.0.1:") || !regexp.MustCompile(tt.told).MatchString(told) || !strings.Contains(told, "answers again") {
+				t.Errorf("it told\n%s", told)
+			}
+			a.same(t, "copied")
+		})
+	}
+}
+
+// After --patience a copy stops. With a checkpoint, it goes on when storage is back.
+func TestPatienceEnds(t *testing.T) {
+	t.Parallel()
+	rows := manyRows(1500, 2)
+	for _, checkpoint := range []bool{false, true} {
+		t.Run(fmt.Sprintf("checkpoint %v", checkpoint), func(t *testing.T) {
+			t.Parallel()
+			a := newAway(t, rows)
+			a.em.ResetCounts()
+			path := filepath.Join(t.TempDir(), "c.ckpt")
+			args := []string{"copy", "--from", "source", "--to", "copied", "--progress", "none", "--workers", "8", "--patience", "2s"}
+			hint := "it can't be resumed"
+			if checkpoint {
+				args = append(args, "--checkpoint", path)
+				hint = "copy --resume " + path + " goes on"
+			}
+			c := a.command(args...)
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			a.after(t, 300)
+			a.Set(outagetest.Refuse)
+			began := time.Now()
+			_ = c.Wait()
+			took := time.Since(began)
+			if code := c.ProcessState.ExitCode(); code != exitFailed || took > 8*time.Second {
+				t.Errorf("exit code %d after %v", code, took)
+			}
+			if told := c.told.String(); !strings.Contains(told, "no good answer from 127.0.0.1:") || !strings.Contains(told, "connection refused") || !strings.Contains(told, hint) {
+				t.Errorf("it told\n%s", told)
+			}
+			a.Set(outagetest.Forward)
+			if !checkpoint {
+				return
+			}
+			c = a.command("copy", "--resume", path, "--progress", "none")
+			if err := c.Run(); err != nil {
+				t.Fatalf("%v\n%s", err, &c.told)
+			}
+			a.same(t, "copied")
+		})
+	}
+}
+
+// An account that nobody has reached is told at once, by every command.
+func TestRefusedFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	a := newAway(t, nil)
+	a.Set(outagetest.Refuse)
+	for _, args := range []string{
+		"copy --from source --to copied", "count --table source", "scan --table source", "keys --table source", "verify --from source --to copied",
+		"enqueue --table source --queue work", "delete --table source --yes", "log tail orders", "catalog query eid=1 --table People --index-keys eid --row-key at",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			c := a.command(strings.Fields(args)...)
+			began := time.Now()
+			_ = c.Run()
+			if took := time.Since(began); c.ProcessState.ExitCode() != exitFailed || took > 5*time.Second || !strings.Contains(c.told.String(), "connection refused") {
+				t.Errorf("exit code %d after %v: %s", c.ProcessState.ExitCode(), took, &c.told)
+			}
+		})
+	}
+}
+
+// Messages whose answer was lost may be there twice. They are counted, and every row
+// has its own.
+func TestEnqueueCountsDoubts(t *testing.T) {
+	t.Parallel()
+	a := newAway(t, manyRows(20, 100))
+	c := a.command("enqueue", "--table", "source", "--queue", "work", "--message", "{{.PartitionKey}} {{.RowKey}}", "--encoding", "none", "--json", "--progress", "none", "--workers", "16")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	q, err := a.own.Queue("work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < 300; time.Sleep(5 * time.Millisecond) {
+		n, _ = q.Length(t.Context())
+	}
+	a.For(3*time.Second, outagetest.Drop)
+	if err := c.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &c.told)
+	}
+	var r jobResult
+	if err := json.Unmarshal(c.out.Bytes(), &r); err != nil || r.Written != int64(len(a.rows)) {
+		t.Fatalf("%s, %v", &c.out, err)
+	}
+	seen, messages := map[string]int{}, 0
+	for {
+		got, err := q.Get(t.Context(), storage.MaxGetMessages, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) == 0 {
+			break
+		}
+		for _, m := range got {
+			seen[m.Text]++
+			messages++
+		}
+	}
+	if twice := int64(messages - len(a.rows)); len(seen) != len(a.rows) || r.Doubts == 0 || twice > r.Doubts {
+		t.Errorf("%d messages for %d rows of %d, %d told to be in doubt", messages, len(seen), len(a.rows), r.Doubts)
+	}
+}

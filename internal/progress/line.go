@@ -1,0 +1,102 @@
+package progress
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Figures are what is shown.
+type Figures struct {
+	Phase      string   `json:"phase,omitempty"`
+	Rows       int64    `json:"rows"`
+	RowsPerSec float64  `json:"rowsPerSecond"`
+	Failed     int64    `json:"failed"`
+	Requests   int64    `json:"requests"`
+	Throttles  int64    `json:"throttles"`
+	Ranges     int      `json:"rangesLeft"`
+	Bytes      int64    `json:"bytes"`                 // of the answers to queries
+	Underway   int      `json:"requestsUnderWay"`      // queries and units of work
+	Limit      int      `json:"requestsLimit"`         // that was found to pay; of these
+	Percent    *float64 `json:"percent,omitempty"`     // of the rows, as far as can be told
+	Left       *float64 `json:"secondsLeft,omitempty"` // at the present rate
+	Seconds    float64  `json:"seconds"`
+	Stopping   bool     `json:"stopping,omitempty"` // interrupted
+	Waiting    []Wait   `json:"waiting,omitempty"`
+}
+
+// part is a part of the line.
+type part struct {
+	rank int // the higher ones go first where there is no room
+	text string
+}
+
+// line returns the figures as text of so many columns at most, below 1 for no limit.
+// The least important parts go first.
+func (f Figures) line(columns int) string {
+	parts := []part{{1, fmt.Sprintf("%d rows", f.Rows)}}
+	add := func(rank int, when bool, format string, args ...any) {
+		if when {
+			parts = append(parts, part{rank, fmt.Sprintf(format, args...)})
+		}
+	}
+	add(0, f.Stopping, "%s", f.stopping())
+	add(0, len(f.Waiting) > 0, "%s", f.waiting())
+	if f.Percent != nil {
+		add(2, true, "%.0f %%", *f.Percent)
+	}
+	if f.Left != nil {
+		add(3, !f.Stopping && len(f.Waiting) == 0, "about %s left", seconds(*f.Left))
+	}
+	add(4, f.Failed > 0, "%d FAILED", f.Failed)
+	add(5, true, "%.0f rows/s", f.RowsPerSec)
+	add(7, true, "%s", seconds(f.Seconds))
+	add(8, f.Bytes > 0, "%s", size(f.Bytes))
+	add(6, f.Throttles > 0, "%d throttled", f.Throttles)
+	add(9, true, "%d of %d at once", f.Underway, f.Limit)
+	add(10, true, "%s", plural(f.Requests, "request"))
+	add(11, true, "%s left", plural(f.Ranges, "range"))
+	for {
+		var texts []string
+		for _, p := range parts {
+			texts = append(texts, p.text)
+		}
+		text := list(texts...)
+		if f.Phase != "" {
+			text = f.Phase + " " + text
+		}
+		if columns < 1 || len(text) <= columns || len(parts) == 1 {
+			return fit(text, columns)
+		}
+		least := slices.MaxFunc(parts, func(a, b part) int { return a.rank - b.rank })
+		parts = slices.DeleteFunc(parts, func(p part) bool { return p == least })
+	}
+}
+
+// stopping says what an interrupted sweep waits for.
+func (f Figures) stopping() string {
+	return "interrupted: waiting for " + plural(f.Underway, "request")
+}
+
+// waiting says who is waited for, and for how long already.
+func (f Figures) waiting() string {
+	text := "waiting for "
+	for i, w := range f.Waiting {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s for %v: %s", w.Host, seconds(w.Seconds), w.Cause)
+	}
+	return text
+}
+
+// size returns bytes as people read them.
+func size(bytes int64) string {
+	unit, x := 0, float64(bytes)
+	for ; x >= 999.5 && unit < 4; unit++ {
+		x /= 1000
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	return fmt.Sprintf("%.3g %cB", x, "kMGT"[unit-1])
+}

@@ -1,0 +1,249 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/storage"
+)
+
+// service answers well but from one time to another, when it does what away says.
+type service struct {
+	begin        time.Time
+	from, to     time.Duration
+	away         func(*http.Request) (*http.Response, error)
+	mu           sync.Mutex
+	tries, awake int
+}
+
+func (s *service) Do(r *http.Request) (*http.Response, error) {
+	age := time.Since(s.begin)
+	s.mu.Lock()
+	s.tries++
+	if age >= s.to {
+		s.awake++
+	}
+	s.mu.Unlock()
+	if age >= s.from && age < s.to {
+		return s.away(r)
+	}
+	return answered(r, 200, http.Header{}, `{"value":[]}`), nil
+}
+
+func refuses(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }
+
+func drops(*http.Request) (*http.Response, error) { return nil, io.EOF }
+
+func hangs(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func isBusy(r *http.Request) (*http.Response, error) {
+	return answered(r, 503, http.Header{}, "{}"), nil
+}
+
+// A host that has answered is waited for, with pauses of seconds at most and no longer
+// than the patience; one that never has is given up soon.
+func TestOutages(t *testing.T) {
+	const never = time.Hour
+	for _, tt := range []struct {
+		name     string
+		away     func(*http.Request) (*http.Response, error)
+		from, to time.Duration // of the outage
+		fails    bool
+		min, max time.Duration // that the request of second 1 takes
+		cause    string        // told in between
+	}{
+		{"refused for 1 s", refuses, time.Second, 2 * time.Second, false, time.Second, 4 * time.Second, ""},
+		{"refused for 40 s", refuses, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "connection refused"},
+		{"dropped for 40 s", drops, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "connection broken"},
+		{"silent for 10 s", hangs, time.Second, 11 * time.Second, false, 40 * time.Second, 46 * time.Second, "no answer yet"},
+		{"busy for 40 s", isBusy, time.Second, 41 * time.Second, false, 40 * time.Second, 100 * time.Second, "it answers 503 Service Unavailable"},
+		{"refused for long", refuses, time.Second, never, true, 3 * time.Minute, 3*time.Minute + 10*time.Second, "connection refused"},
+		{"busy for long", isBusy, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 Service Unavailable"},
+		{"silent for long", hangs, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "no answer within 40s"},
+		{"never reached", refuses, 0, never, true, 0, 0, ""},
+		{"always dropped", drops, 0, never, true, 5 * time.Second, 10 * time.Second, "connection broken"},
+		{"always silent", hangs, 0, never, true, 40 * time.Second, 40 * time.Second, "no answer yet"},
+		{"always busy", isBusy, 0, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 Service Unavailable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &service{begin: time.Now(), from: tt.from, to: tt.to, away: tt.away}
+				a := open(t, signed, storage.Options{Transport: s, Patience: 3 * time.Minute})
+				if tt.from > 0 {
+					if _, err := a.Table("Orders").Query(t.Context(), storage.Query{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Second)
+				seen := map[string]bool{}
+				stop := make(chan struct{})
+				go func() {
+					for {
+						select {
+						case <-time.After(time.Second):
+						case <-stop:
+							return
+						}
+						for _, o := range a.Outages() {
+							seen[o.Cause] = o.Host == "h" && o.Since.Equal(s.begin.Add(time.Second))
+						}
+					}
+				}()
+				began := time.Now()
+				_, err := a.Table("Orders").Query(t.Context(), storage.Query{})
+				took := time.Since(began)
+				close(stop)
+				synctest.Wait()
+				if (err != nil) != tt.fails || took < tt.min || took > tt.max {
+					t.Errorf("after %v: %v; want an error: %v, within %v to %v", took, err, tt.fails, tt.min, tt.max)
+				}
+				if tt.fails && !storage.Passing(err) {
+					t.Errorf("%v is not told as one that may pass", err)
+				}
+				if tt.cause != "" && !seen[tt.cause] || tt.cause == "" && len(seen) > 0 {
+					t.Errorf("told %v, want %q", seen, tt.cause)
+				}
+				if len(a.Outages()) > 0 {
+					t.Error("an outage without a request that waits")
+				}
+			})
+		})
+	}
+}
+
+// When a host is back, all who wait for it go on at once.
+func TestAllGoOnAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{begin: time.Now(), from: time.Second, to: time.Minute, away: refuses}
+		a := open(t, signed, storage.Options{Transport: s, Patience: 10 * time.Minute})
+		query := func() {
+			if _, err := a.Table("Orders").Query(t.Context(), storage.Query{}); err != nil {
+				t.Error(err)
+			}
+		}
+		query()
+		time.Sleep(time.Second)
+		var first, last time.Duration
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				query()
+				s.mu.Lock()
+				last = time.Since(s.begin)
+				s.mu.Unlock()
+			})
+		}
+		for first == 0 {
+			time.Sleep(time.Millisecond)
+			s.mu.Lock()
+			if s.awake > 0 {
+				first = time.Since(s.begin)
+			}
+			s.mu.Unlock()
+		}
+		all.Wait()
+		if last-first > 10*time.Millisecond || s.tries > 50*40 {
+			t.Errorf("the first went on after %v, the last after %v, with %d tries", first, last, s.tries)
+		}
+	})
+}
+
+// A request that fails while others succeed is given up after as many tries as ever.
+func TestOneRequestAlwaysFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := 0
+		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Path, "Bad") {
+				failed++
+				return nil, io.EOF
+			}
+			return answered(r, 200, http.Header{}, `{"value":[]}`), nil
+		})
+		a := open(t, signed, storage.Options{Transport: &http.Client{Transport: transport}, Patience: 10 * time.Minute})
+		ctx, cancel := context.WithCancel(t.Context())
+		var others sync.WaitGroup
+		others.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = a.Table("Good").Query(ctx, storage.Query{})
+				time.Sleep(time.Second)
+			}
+		})
+		_, err := a.Table("Bad").Query(ctx, storage.Query{})
+		cancel()
+		others.Wait()
+		if err == nil || failed < 40 || failed > 60 {
+			t.Errorf("%v after %d tries", err, failed)
+		}
+	})
+}
+
+// Pauses between tries end when nobody wants another try.
+func TestStopRetries(t *testing.T) {
+	for name, away := range map[string]func(*http.Request) (*http.Response, error){"refused": refuses, "busy": isBusy} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &service{begin: time.Now(), from: time.Second, to: time.Hour, away: away}
+				a := open(t, signed, storage.Options{Transport: s, Patience: time.Hour})
+				if _, err := a.Table("Orders").Query(t.Context(), storage.Query{}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				stop := make(chan struct{})
+				time.AfterFunc(50*time.Second, func() { close(stop) })
+				_, err := a.Table("Orders").Query(storage.StopRetries(t.Context(), stop), storage.Query{})
+				if took := time.Since(s.begin); !errors.Is(err, context.Canceled) || took != 51*time.Second {
+					t.Errorf("%v after %v", err, took)
+				}
+			})
+		})
+	}
+}
+
+// Tries that may have been carried out without an answer are counted.
+func TestDoubts(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer func(*http.Request) (*http.Response, error)
+		want   int64
+	}{
+		{"dropped", drops, 1},
+		{"no answer", hangs, 1},
+		{"out of time", func(r *http.Request) (*http.Response, error) { return answered(r, 500, http.Header{}, ""), nil }, 1},
+		{"refused", refuses, 0},
+		{"busy", isBusy, 0},
+		{"bad", func(r *http.Request) (*http.Response, error) { return answered(r, 400, http.Header{}, "{}"), nil }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first := true
+				s := &stub{answer: func(r *http.Request) (*http.Response, error) {
+					if first {
+						first = false
+						return tt.answer(r)
+					}
+					return answered(r, 201, http.Header{}, `<?xml version="1.0"?><QueueMessagesList></QueueMessagesList>`), nil
+				}}
+				q, err := open(t, signed, storage.Options{Transport: s}).Queue("work")
+				if err != nil {
+					t.Fatal(err)
+				}
+				var c storage.Counter
+				_ = q.Put(c.In(t.Context()), "x")
+				if c.Doubts() != tt.want {
+					t.Errorf("%d doubts, want %d", c.Doubts(), tt.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,314 @@
+package storage
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+)
+
+// The service asks callers to back off when it is busy, so an account that throttles
+// slows its callers down until their own deadline. The try timeout lies above the
+// service's 30 s limit. (Microsoft Learn, "Setting timeouts for Table service
+// operations")
+const (
+	maxRetries    = 40
+	retryDelay    = 250 * time.Millisecond
+	maxRetryDelay = time.Minute
+	tryTimeout    = 40 * time.Second
+
+	maxDialDelay  = 5 * time.Second // between two tries to reach a host that was there before
+	firstPatience = 5 * time.Second // for a host that has never answered
+	noticed       = 2 * time.Second // of failed tries are an outage
+	silence       = 10 * time.Second
+)
+
+// DefaultPatience is how long commands wait for an account that is away.
+const DefaultPatience = 10 * time.Minute
+
+// Outage is a time without a good answer from a host, while requests wait for one.
+type Outage struct {
+	Host  string
+	Since time.Time
+	Cause string // what the last try ended with; "no answer yet" before any has ended
+}
+
+// ErrAway is the error of a request that was given up because its host gave no good
+// answer for the account's patience.
+var ErrAway = errors.New("no good answer")
+
+// retries is a per-call policy. It sends a request again while that may help, and
+// knows since when the host has given no good answer. All requests to a host share one.
+type retries struct {
+	host     string
+	patience time.Duration // 0: until the request's own time is up
+
+	mu      sync.Mutex
+	pending int           // requests without an answer, pauses included
+	since   time.Time     // of the last good answer, or when the first pending request began
+	cause   string        // of the last failure since then
+	good    int64         // good answers so far
+	again   chan struct{} // closed by the next good answer
+}
+
+func newRetries(host string, patience time.Duration) *retries {
+	return &retries{host: host, patience: patience, again: make(chan struct{})}
+}
+
+type onceKey struct{}
+
+// Once returns a context whose requests are sent once each: for those who try again by
+// themselves, and must notice soon that the service is back.
+func Once(ctx context.Context) context.Context { return context.WithValue(ctx, onceKey{}, true) }
+
+type stopKey struct{}
+
+// StopRetries returns a context whose requests are not sent again once stop is closed.
+// Those under way go on.
+func StopRetries(ctx context.Context, stop <-chan struct{}) context.Context {
+	return context.WithValue(ctx, stopKey{}, stop)
+}
+
+// Do implements [policy.Policy]. The SDK's own retry policy, behind it, makes one try
+// with a time limit.
+func (r *retries) Do(req *policy.Request) (*http.Response, error) {
+	ctx := req.Raw().Context()
+	counter, _ := ctx.Value(counterKey{}).(*Counter)
+	stop, _ := ctx.Value(stopKey{}).(<-chan struct{})
+	heard := r.begin()
+	defer r.end()
+	lonely := 0 // tries that failed while the host answered others
+	for try := 1; ; try++ {
+		resp, err := req.Next()
+		if counter != nil && doubtful(resp, err) {
+			counter.doubts.Add(1)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return resp, err
+		case !mayPass(resp, err):
+			r.answered(err)
+			return resp, err
+		case ctx.Value(onceKey{}) != nil:
+			return resp, err
+		}
+		good, again := r.failed(causeOf(resp, err))
+		if good != heard || r.patience == 0 {
+			lonely++
+		}
+		heard = good
+		pause, err := r.pause(resp, err, try)
+		if pause < 0 || lonely > maxRetries {
+			return resp, err
+		}
+		if resp != nil { // a busy host is not asked before its time
+			again = nil
+			runtime.Drain(resp)
+		}
+		if err := wait(ctx, pause, again, stop); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// wait returns early if again is closed. It fails if stop is closed or ctx ends.
+func wait(ctx context.Context, pause time.Duration, again, stop <-chan struct{}) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-again:
+	case <-stop:
+		return context.Canceled
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (r *retries) begin() (good int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pending++; r.pending == 1 {
+		r.since, r.cause = time.Now(), ""
+	}
+	return r.good
+}
+
+func (r *retries) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending--
+}
+
+// answered notes a try that is not made again: an answer, if err is nil.
+func (r *retries) answered(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		return
+	}
+	r.good++
+	r.since = time.Now()
+	if r.cause != "" {
+		r.cause = ""
+		close(r.again)
+		r.again = make(chan struct{})
+	}
+}
+
+// failed notes a try that failed. It returns the number of good answers so far, and a
+// channel that the next one closes.
+func (r *retries) failed(cause string) (good int64, again <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cause = cause
+	if r.patience == 0 {
+		return r.good, nil
+	}
+	return r.good, r.again
+}
+
+// outage returns since when and why the host gives no good answer. ok is false if it
+// does, or if nobody waits for it.
+func (r *retries) outage() (o Outage, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o = Outage{Host: r.host, Since: r.since, Cause: r.cause}
+	if o.Cause == "" {
+		o.Cause = "no answer yet"
+	}
+	age := time.Since(r.since)
+	return o, r.pending > 0 && (r.cause != "" && age >= noticed || age >= silence)
+}
+
+// pause returns how long to wait before the next try, which failed with resp or err;
+// below 0 for no further try, with the error to return.
+func (r *retries) pause(resp *http.Response, err error, try int) (time.Duration, error) {
+	pause := retryAfter(resp)
+	if pause <= 0 {
+		pause = backoff(try)
+	}
+	if r.patience == 0 {
+		if pause > maxRetryDelay || noSuchHost(err) {
+			return -1, err
+		}
+		return pause, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := r.patience
+	if err != nil {
+		pause = min(pause, maxDialDelay)
+		if r.good == 0 {
+			limit = min(limit, firstPatience)
+		}
+		if r.good == 0 && unreachable(err) {
+			return -1, err
+		}
+	}
+	age := time.Since(r.since)
+	if age >= limit {
+		return -1, fmt.Errorf("%w from %s for %v: %s", ErrAway, r.host, age.Round(time.Second), r.cause)
+	}
+	return min(pause, limit-age), err
+}
+
+// backoff grows with the number of tries made, and varies.
+func backoff(try int) time.Duration {
+	delay := float64(int(1)<<min(try, 20)-1) * float64(retryDelay)
+	return min(time.Duration(delay*(rand.Float64()/2+0.8)), maxRetryDelay)
+}
+
+// retryAfter returns the pause that an answer asks for, 0 if it asks for none.
+func retryAfter(resp *http.Response) time.Duration {
+	if resp == nil {
+		return 0
+	}
+	text := resp.Header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return time.Until(at)
+	}
+	return 0
+}
+
+// mayPass reports whether the same try may succeed later: the service was busy or timed
+// out, or the connection broke or could not be made.
+func mayPass(resp *http.Response, err error) bool {
+	if err != nil {
+		var never interface{ NonRetriable() }
+		return !errors.As(err, &never) && !errors.Is(err, context.Canceled)
+	}
+	switch resp.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// doubtful reports whether a try that failed may have been carried out all the same.
+func doubtful(resp *http.Response, err error) bool {
+	if err != nil {
+		return !dialing(err)
+	}
+	switch resp.StatusCode {
+	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// dialing reports whether a request failed before it was sent.
+func dialing(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+func noSuchHost(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) && dns.IsNotFound
+}
+
+// unreachable reports whether an error speaks against the address itself. A host that
+// has answered may be away for a while; another one is a mistake in the connection.
+func unreachable(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var passing interface{ Timeout() bool }
+	return dialing(err) && !(errors.As(err, &passing) && passing.Timeout()) || errors.As(err, &certificate) || errors.As(err, &record)
+}
+
+// causeOf describes a failed try in a few words, without the URL, which may hold a
+// secret.
+func causeOf(resp *http.Response, err error) string {
+	var op *net.OpError
+	switch {
+	case err == nil:
+		return fmt.Sprintf("it answers %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case noSuchHost(err):
+		return "no such host"
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("no answer within %v", tryTimeout)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op) && op.Op != "dial":
+		return "connection broken"
+	}
+	return withoutURL(err).Error()
+}
