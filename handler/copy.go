@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -134,12 +135,12 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	if err := probe(c.Context(), s); err != nil {
 		return err
 	}
-	j, err := o.start(c, o.workers, from, to)
+	j, err := o.start(c, o.workers, from.Address(), to.Address())
 	if err != nil {
 		return err
 	}
 	if err := to.Create(c.Context()); err != nil {
-		return err
+		return errors.Join(err, j.closeFailed(o.resume == ""))
 	}
 	_, err = j.run(s, copier.Copier{Destination: to, Mode: copier.Mode(o.mode)}, "copying", "copied")
 	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {

@@ -78,7 +78,7 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 	if err := o.confirm(c, s.Table.String()); err != nil {
 		return err
 	}
-	j, err := o.start(c, o.workers, s.Table)
+	j, err := o.start(c, o.workers, s.Table.Address())
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
@@ -80,12 +82,12 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err := probe(c.Context(), s); err != nil {
 		return err
 	}
-	j, err := o.start(c, o.workers, s.Table)
+	j, err := o.start(c, o.workers, s.Table.Address(), queue.Address())
 	if err != nil {
 		return err
 	}
 	if err := queue.Create(c.Context()); err != nil {
-		return err
+		return errors.Join(err, j.closeFailed(o.resume == ""))
 	}
 	_, err = j.run(s, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"}, "enqueuing", "enqueued")
 	return err

@@ -62,7 +62,7 @@ type jobFlags struct {
 	failed, rows       string
 	json               bool
 	point              *sweep.Checkpoint // set by restore
-	tables             []string          // that the checkpoint was made for
+	places             []string          // that the checkpoint was made for
 }
 
 // oncePerRun are flags that a checkpoint does not keep.
@@ -81,10 +81,16 @@ func (j *jobFlags) add(c *cobra.Command) {
 
 // jobRecord is what a checkpoint keeps of a command.
 type jobRecord struct {
+	Version int               `json:"version"`
 	Command string            `json:"command"`
 	Flags   map[string]string `json:"flags"`
-	Tables  []string          `json:"tables"` // with their accounts
+	Again   []string          `json:"again,omitempty"` // flags with a connection that may be secret
+	Places  []string          `json:"places"`          // addresses of its tables and queue
 }
+
+// jobVersion changes with the record. Earlier ones name no endpoints, so that a table of
+// another account could be taken for theirs.
+const jobVersion = 2
 
 // restore sets flags to what the checkpoint has.
 func (j *jobFlags) restore(c *cobra.Command) error {
@@ -96,7 +102,10 @@ func (j *jobFlags) restore(c *cobra.Command) error {
 	}
 	var err error
 	if j.point, err = sweep.ReadCheckpoint(j.resume); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, sweep.ErrLocked):
+			return hinted{usageError{err}, "wait until it has ended, or stop it"}
+		case errors.Is(err, fs.ErrNotExist):
 			return hinted{usageError{err}, "a command that came to its end has removed its checkpoint"}
 		}
 		return usageError{err}
@@ -105,7 +114,15 @@ func (j *jobFlags) restore(c *cobra.Command) error {
 	if err := json.Unmarshal(j.point.Job(), &record); err != nil || record.Command != c.Name() {
 		return usagef("--resume %s: the file belongs to the command %q", j.resume, record.Command)
 	}
-	j.tables = record.Tables
+	if record.Version != jobVersion {
+		return usagef("--resume %s: another version of this program made the file; go on with that version", j.resume)
+	}
+	for _, name := range record.Again {
+		if f := c.Flags().Lookup(name); f == nil || !f.Changed {
+			return usagef("--%s held more than a setting's name when the checkpoint was made, which does not keep secrets; give it again", name)
+		}
+	}
+	j.places = record.Places
 	for _, name := range slices.Sorted(maps.Keys(record.Flags)) {
 		f := c.Flags().Lookup(name)
 		switch {
@@ -143,9 +160,9 @@ type job struct {
 	ran     sweep.Totals // of this run alone
 }
 
-// start prepares the job. tables are those it is about: a checkpoint is good for
-// them alone.
-func (j *jobFlags) start(c *cobra.Command, workers int, tables ...*storage.Table) (*job, error) {
+// start prepares the job. places are the addresses of the tables and queues that it is
+// about: a checkpoint is good for them alone.
+func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job, error) {
 	limitMemory(j.rows, j.resume)
 	meter, err := j.meter(c)
 	if err != nil {
@@ -158,31 +175,30 @@ func (j *jobFlags) start(c *cobra.Command, workers int, tables ...*storage.Table
 		job.ran = p.Run
 		meter.Show(p)
 	}
-	var names []string
-	for _, t := range tables {
-		names = append(names, t.String())
-	}
 	switch {
-	case j.point != nil && !slices.Equal(names, j.tables):
-		return nil, usagef("the checkpoint is about %s, not %s; check the connections", strings.Join(j.tables, " and "), strings.Join(names, " and "))
+	case j.point != nil && !slices.Equal(places, j.places):
+		return nil, usagef("the checkpoint is about %s, not %s; check the connections", strings.Join(j.places, " and "), strings.Join(places, " and "))
 	case j.checkpoint != "":
-		j.point, err = sweep.NewCheckpoint(j.checkpoint, recordOf(c, names))
+		j.point, err = sweep.NewCheckpoint(j.checkpoint, recordOf(c, places))
 		if errors.Is(err, fs.ErrExist) {
 			return nil, hinted{usageError{err}, "--resume goes on from it; remove it to start anew"}
 		}
 		if err != nil {
-			return nil, err
+			return nil, usageError{err}
 		}
 	}
 	job.options.Checkpoint = j.point
 	return job, job.openFailed()
 }
 
-func recordOf(c *cobra.Command, tables []string) json.RawMessage {
-	r := jobRecord{Command: c.Name(), Flags: map[string]string{}, Tables: tables}
+func recordOf(c *cobra.Command, places []string) json.RawMessage {
+	r := jobRecord{Version: jobVersion, Command: c.Name(), Flags: map[string]string{}, Places: places}
 	c.Flags().Visit(func(f *pflag.Flag) {
-		secret := strings.Contains(f.Name, "connection") && !isSetting(f.Value.String())
-		if !secret && !slices.Contains(oncePerRun, f.Name) {
+		switch {
+		case slices.Contains(oncePerRun, f.Name):
+		case strings.Contains(f.Name, "connection") && !isSetting(f.Value.String()):
+			r.Again = append(r.Again, f.Name)
+		default:
 			r.Flags[f.Name] = flagText(f)
 		}
 	})
@@ -202,12 +218,20 @@ func (j *job) openFailed() error {
 		return usagef("--failed and --rows name the same file; write the rows that fail again to another")
 	}
 	resumed := j.flags.resume != ""
-	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
-	if resumed {
+	info, err := os.Stat(j.flags.failed)
+	regular := err != nil || info.Mode().IsRegular()
+	mode := os.O_CREATE | os.O_WRONLY
+	switch {
+	case resumed:
 		mode = os.O_CREATE | os.O_RDWR | os.O_APPEND
+	case regular:
+		mode |= os.O_EXCL
 	}
-	var err error
-	if j.out, err = os.OpenFile(j.flags.failed, mode, 0o600); err != nil {
+	j.out, err = os.OpenFile(j.flags.failed, mode, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return hinted{usagef("--failed: %w", err), "--resume goes on with it; remove it to start anew, or name another file"}
+	case err != nil:
 		return usagef("--failed: %w", err)
 	}
 	if resumed {
@@ -217,6 +241,19 @@ func (j *job) openFailed() error {
 		return fmt.Errorf("--failed: %w", err)
 	}
 	return nil
+}
+
+// closeFailed closes the file for failed rows. An empty one is in the way of a job that
+// can't be resumed and starts anew.
+func (j *job) closeFailed(anew bool) error {
+	if j.out == nil {
+		return nil
+	}
+	info, err := j.out.Stat()
+	if err == nil && anew && info.Mode().IsRegular() && info.Size() == 0 {
+		err = os.Remove(j.out.Name())
+	}
+	return errors.Join(err, j.out.Close())
 }
 
 // dropCutLine removes a last line that has no end, which a process leaves that died
@@ -316,10 +353,8 @@ func (j *job) run(s sweep.Scan, a copier.Work, phase, verb string) (sweep.Totals
 	j.meter.Phase(phase)
 	totals, err := sweep.Do(j.cmd.Context(), s, j.options, a)
 	j.meter.Clear()
-	if j.out != nil {
-		if closeErr := j.out.Close(); err == nil {
-			err = closeErr
-		}
+	if closeErr := j.closeFailed(err != nil && j.flags.point == nil); err == nil {
+		err = closeErr
 	}
 	switch {
 	case errors.Is(err, sweep.ErrInterrupted) && j.flags.point == nil:

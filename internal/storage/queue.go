@@ -34,8 +34,9 @@ var ErrNoQueues = errors.New("the connection names no queue endpoint: give a con
 
 // Queue gives access to one queue.
 type Queue struct {
-	client *azqueue.QueueClient
-	name   string
+	client  *azqueue.QueueClient
+	name    string
+	address string
 }
 
 // Message is a message that was got from a queue and is invisible to others
@@ -55,11 +56,14 @@ func (a *Account) Queue(name string) (*Queue, error) {
 	if a.queues == nil {
 		return nil, ErrNoQueues
 	}
-	return &Queue{client: a.queues.NewQueueClient(name), name: name}, nil
+	return &Queue{client: a.queues.NewQueueClient(name), name: name, address: a.connection.queueURL + "/" + name}, nil
 }
 
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
+
+// Address returns the queue's URL, which tells it from all others.
+func (q *Queue) Address() string { return q.address }
 
 // Create makes the queue unless it exists.
 func (q *Queue) Create(ctx context.Context) error {

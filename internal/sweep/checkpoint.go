@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gofrs/flock"
+
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/steal"
@@ -44,6 +46,7 @@ type Checkpoint struct {
 	job      json.RawMessage
 	restored *restored // nil for a new one
 
+	lockFile *flock.Flock
 	file     *os.File
 	pending  bytes.Buffer // lines not written yet
 	snapshot int          // bytes of the snapshot
@@ -110,28 +113,42 @@ func NewCheckpoint(path string, job json.RawMessage) (*Checkpoint, error) {
 	if _, err := os.Stat(path); err == nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", path, os.ErrExist)
 	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", about(path, "open", err))
+	}
 	return &Checkpoint{path: path, job: job}, nil
 }
 
-// ReadCheckpoint reads a checkpoint to go on from. [Checkpoint.Job] tells what it
-// was made for.
+// ReadCheckpoint reads a checkpoint to go on from, and locks it until the sweep has
+// ended. [Checkpoint.Job] tells what it was made for.
 func ReadCheckpoint(path string) (*Checkpoint, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	c := &Checkpoint{path: path}
+	if err := c.lock(); err != nil {
+		return nil, err
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
+		return nil, errors.Join(fmt.Errorf("checkpoint: %w", err), c.unlock())
 	}
 	r, err := restore(text)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("checkpoint %s: %w", path, err), c.unlock())
 	}
-	return &Checkpoint{path: path, job: r.job, restored: r}, nil
+	c.job, c.restored = r.job, r
+	return c, nil
 }
 
 // Job returns what the checkpoint was made with.
 func (c *Checkpoint) Job() json.RawMessage { return c.job }
 
 // Remove deletes the file, for a sweep that has come to its end.
-func (c *Checkpoint) Remove() error { return os.Remove(c.path) }
+func (c *Checkpoint) Remove() error {
+	_ = os.Remove(c.path + lockExt) // one that stays does no harm
+	return os.Remove(c.path)
+}
 
 // restore reads a file's text, up to a line that is cut off.
 func restore(text []byte) (*restored, error) {
@@ -290,6 +307,11 @@ func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 	snapshot := bytes.Clone(c.pending.Bytes())
 	c.pending.Reset()
 	c.snapshot, c.appended, c.unsynced = len(snapshot), 0, false
+	if c.lockFile == nil { // a new one
+		if err := c.lock(); err != nil {
+			return err
+		}
+	}
 	if c.file != nil {
 		c.file.Close()
 	}
@@ -306,6 +328,10 @@ func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 // ReplaceFile writes a file so that its path always names the old text or the new
 // one, whole.
 func ReplaceFile(path string, text []byte) error {
+	return about(path, "write", replaceFile(path, text))
+}
+
+func replaceFile(path string, text []byte) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*") // readable by its owner alone
 	if err != nil {
@@ -329,9 +355,9 @@ func ReplaceFile(path string, text []byte) error {
 
 func (c *Checkpoint) close() error {
 	if c.file == nil {
-		return nil
+		return c.unlock()
 	}
-	if err := errors.Join(c.sync(), c.file.Close()); err != nil {
+	if err := errors.Join(c.sync(), c.file.Close(), c.unlock()); err != nil {
 		return fmt.Errorf("write the checkpoint: %w", err)
 	}
 	return nil

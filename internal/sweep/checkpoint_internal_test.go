@@ -153,7 +153,9 @@ func FuzzRestore(f *testing.F) {
 		if err := c.rewrite(r.frontier, r.totals); err != nil {
 			t.Fatal(err)
 		}
-		defer c.close()
+		if err := c.close(); err != nil {
+			t.Fatal(err)
+		}
 		again, err := ReadCheckpoint(path)
 		if err != nil {
 			t.Fatal(err)
