@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +21,9 @@ Loads Debian's package list into embedded storage, starts handler processes behi
 the local Functions host, copies the table through them, verifies the copy, and
 counts the rows once with each strategy. Nothing is kept.
 
+--watch prints the address of the console, the web page to watch all this by, and keeps
+the app running afterwards, until an interrupt: there one can start other scans.
+
 EXIT STATUS
 
 0 if the copy is exact, 1 if it is not or something failed, 2 if a flag is wrong.`
@@ -28,6 +32,7 @@ EXIT STATUS
 type demoOptions struct {
 	instances     int
 	json, verbose bool
+	watch         bool
 }
 
 func demoCommand() *cobra.Command {
@@ -41,6 +46,7 @@ func demoCommand() *cobra.Command {
 	}
 	c.Flags().IntVar(&o.instances, "instances", 3, "number of handler processes")
 	c.Flags().BoolVar(&o.json, "json", false, "print the report as JSON")
+	c.Flags().BoolVar(&o.watch, "watch", false, "print the address of the console, and keep the app running")
 	c.Flags().BoolVar(&o.verbose, "verbose", false, "show the log of the host and the handlers")
 	return c
 }
@@ -58,12 +64,24 @@ func runDemo(c *cobra.Command, o demoOptions) error {
 	if o.verbose {
 		log = localLog(c.ErrOrStderr(), true)
 	}
-	report, err := demo.Run(c.Context(), demo.Options{
-		Root: root, Executable: self, Instances: o.instances, Progress: c.ErrOrStderr(), Log: log,
-	})
+	options := demo.Options{Root: root, Executable: self, Instances: o.instances, Progress: c.ErrOrStderr(), Log: log}
+	if o.watch {
+		var printed error
+		options.Watch = func(r demo.Report) {
+			printed = printDemo(c, o, r)
+			<-c.Context().Done()
+		}
+		_, err := demo.Run(c.Context(), options)
+		return cmp.Or(err, printed)
+	}
+	report, err := demo.Run(c.Context(), options)
 	if err != nil {
 		return err
 	}
+	return printDemo(c, o, report)
+}
+
+func printDemo(c *cobra.Command, o demoOptions, report demo.Report) error {
 	if o.json {
 		e := json.NewEncoder(c.OutOrStdout())
 		e.SetIndent("", "  ")

@@ -48,6 +48,9 @@ func TestHTTPModes(t *testing.T) {
 				t.Fatalf("not ready; stderr:\n%s", &a.log)
 			}
 			tryHTTP(t, a, mode == "forwarding")
+			if mode != "" {
+				tryConsole(t, a)
+			}
 			a.stop(t)
 			if strings.Contains(a.log.String(), "KEY") {
 				t.Errorf("the log has the function key:\n%s", &a.log)

@@ -25,7 +25,8 @@ real host would send them, and what fails there fails here: a killed handler's
 messages come back after host.json's visibilityTimeout, those of a killed host after
 --lease; a handler that fails three times ends its instance, and the command if it
 was the last one. Several of these commands may share one storage. When every instance is
-ready, "ready http://ADDRESS" is printed on stdout; logs go to stderr.
+ready, stdout gets "ready http://ADDRESS" and then "console http://ADDRESS/api/console/",
+the page to watch it by; logs go to stderr.
 
 The handler that runs is this very program, so that "go run ./handler local" needs
 nothing built. --built runs what host.json names instead, as the cloud does.
@@ -125,6 +126,9 @@ func runLocal(c *cobra.Command, o localOptions) error {
 		log.Info().Str("function", options.Keys.Function).Str("master", options.Keys.Master).Msg("keys")
 	}
 	fmt.Fprintln(c.OutOrStdout(), "ready", h.URL())
+	if address := consoleOf(ctx, h.URL()); address != "" {
+		fmt.Fprintln(c.OutOrStdout(), "console", address)
+	}
 	select {
 	case <-ctx.Done():
 		return nil

@@ -73,6 +73,9 @@ func TestLocal(t *testing.T) {
 	} else if resp.Body.Close(); resp.StatusCode != http.StatusOK {
 		t.Errorf("GET /api/scans: status %d", resp.StatusCode)
 	}
+	if line, err := stdout.ReadString('\n'); line != "console "+url+"/api/console/\n" {
+		t.Errorf("the second line on stdout is %q, %v; want the console's address", line, err)
+	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)
 	}

@@ -81,6 +81,7 @@ func serve(ctx context.Context, getenv func(string) string) error {
 	if settingsErr == nil {
 		app, settingsErr = newApp(c)
 	}
+	app.Console = c.Console // whose page tells what is wrong with the settings
 	prepare(ctx, &app, c.Catalogs, settingsErr)
 	server := &http.Server{Handler: function.Handler(function.Functions(app), log), ReadHeaderTimeout: 30 * time.Second}
 	log.Info().Str("port", port).Msg("listening")

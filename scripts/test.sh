@@ -2,8 +2,9 @@
 # Every check there is: format, vet, staticcheck, tests under the race detector, against
 # embedded storage and Azurite, a short run of each fuzz test, and the benchmarks'
 # claims. FUZZ_TIME=1m fuzzes longer. Needs Go; with Node and npm, Azurite is installed
-# into .azurite, and Microsoft's JavaScript SDKs into scripts/jssdk. What had to be skipped
-# is said at the end.
+# into .azurite, Microsoft's JavaScript SDKs into scripts/jssdk, and what drives a browser
+# into scripts/browser. The browser is Chromium, which root on Debian gets from apt. What had
+# to be skipped is said at the end, and is a failure if CI is set.
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 cd "$(dirname "$0")/.."
@@ -73,6 +74,41 @@ check_jssdk() {
   rm -r "$dir"
 }
 
+# browser prints where Chromium is, having installed it where that takes no questions.
+browser() {
+  local name
+  for name in chromium chromium-browser google-chrome; do
+    command -v "$name" && return
+  done
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq >&2 && apt-get install -qq --no-install-recommends chromium >&2 && command -v chromium && return
+  fi
+  return 1
+}
+
+# The console as people see it.
+check_console() {
+  if ! command -v npm >/dev/null; then
+    skipped+=("the console in a browser: npm is not installed")
+    return
+  fi
+  local executable dir
+  if ! executable=$(browser); then
+    skipped+=("the console in a browser: Chromium is not installed")
+    return
+  fi
+  say "the console in $executable"
+  if ! npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/browser; then
+    skipped+=("the console in a browser: npm could not install playwright-core")
+    return
+  fi
+  dir=$(mktemp -d)
+  go build -o "$dir/handler" ./handler
+  node scripts/browser/check.mjs "$dir/handler" "$executable"
+  rm -r "$dir"
+}
+
 say "gofmt"
 unformatted=$(gofmt -l handler internal)
 if [ -n "$unformatted" ]; then
@@ -93,6 +129,7 @@ say "go test -race"
 go test -vet=off -race ./...
 
 check_jssdk
+check_console
 
 # The demonstration's tests mostly wait for what was killed to be found missing.
 demo_log=$(mktemp)
@@ -132,6 +169,7 @@ functions Benchmark | cut -d' ' -f1 | uniq | xargs go test -vet=off -run '^$' -b
 
 if [ ${#skipped[@]} -gt 0 ]; then
   printf '\n!! SKIPPED: %s\n' "${skipped[@]}"
+  [ -z "${CI:-}" ] || exit 1
 else
   printf '\nall checks passed, nothing skipped\n'
 fi

@@ -39,6 +39,7 @@ var Settings = []Setting{
 	{catalogStorage, "", "The catalogs' account; `AzureWebJobsStorage`, in any form, if not set"},
 	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`, and optionally `wal`, `changes` (how long they are kept, `30d`), `connection` (a setting's name)"},
 	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "1", "Queries that one invocation may make, 1 to 24"},
+	{"TABLESWEEP_CONSOLE", "on", "`off` removes the console, the web page at `/api/console/`"},
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
 }
 
@@ -55,6 +56,7 @@ type Config struct {
 	Catalogs              []Catalog
 	SegmentsPerInvocation int
 	LogLevel              zerolog.Level
+	Console               bool // whether it is served; known even if another setting is bad
 }
 
 var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -103,6 +105,11 @@ func Load(getenv func(string) string) (Config, error) {
 	}
 	if c.SegmentsPerInvocation, err = strconv.Atoi(value("TABLESWEEP_SEGMENTS_PER_INVOCATION")); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > engine.MaxSegments {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SEGMENTS_PER_INVOCATION must be a number from 1 to %d", engine.MaxSegments))
+	}
+	if v := value("TABLESWEEP_CONSOLE"); v != "on" && v != "off" {
+		errs = append(errs, errors.New("setting TABLESWEEP_CONSOLE must be on or off"))
+	} else {
+		c.Console = v == "on"
 	}
 	if c.LogLevel, err = zerolog.ParseLevel(value("TABLESWEEP_LOG_LEVEL")); err != nil {
 		errs = append(errs, errors.New("setting TABLESWEEP_LOG_LEVEL must be trace, debug, info, warn or error"))

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -39,6 +40,9 @@ type Options struct {
 	Connection string         // string of the account to use; embedded storage if empty
 	Progress   io.Writer      // gets a line for each thing that happens
 	Log        zerolog.Logger // gets the host's and the handlers' log
+	// Watch, unless it is nil, is called when the demonstration is over, and the app runs until
+	// it returns. The app has a console, a catalog and a stream of events, too.
+	Watch func(Report)
 }
 
 // Report is what the demonstration did. Times are in seconds.
@@ -88,6 +92,12 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return d.report, err
 	}
 	defer stop()
+	if d.Watch != nil {
+		d.say("watch it at %s/api/console/", d.host.URL())
+		if err := d.furnish(ctx); err != nil {
+			return d.report, err
+		}
+	}
 	if err := d.copy(ctx); err != nil {
 		return d.report, err
 	}
@@ -95,6 +105,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		if err := d.count(ctx, name); err != nil {
 			return d.report, fmt.Errorf("count by strategy %s: %w", name, err)
 		}
+	}
+	if d.Watch != nil {
+		d.say("the app goes on, with its console at %s/api/console/, until an interrupt", d.host.URL())
+		d.Watch(d.report)
 	}
 	return d.report, nil
 }
@@ -124,7 +138,7 @@ func (d *demo) start(ctx context.Context) (stop func(), err error) {
 	}
 	d.host, err = host.Start(ctx, host.Options{
 		Root: d.Root, Executable: d.Executable, Addr: "127.0.0.1:0", Instances: d.Instances,
-		Settings: map[string]string{"AzureWebJobsStorage": d.Connection, "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": polling}, Log: d.Log,
+		Settings: d.settings(), Log: d.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the app: %w", err)
@@ -135,6 +149,15 @@ func (d *demo) start(ctx context.Context) (stop func(), err error) {
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Progress, format+"\n", args...) }
+
+// settings are those of the app.
+func (d *demo) settings() map[string]string {
+	s := map[string]string{"AzureWebJobsStorage": d.Connection, "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": polling}
+	if d.Watch != nil {
+		maps.Copy(s, catalogSettings)
+	}
+	return s
+}
 
 // embed starts embedded storage.
 func (d *demo) embed(ctx context.Context) (stop func(), err error) {

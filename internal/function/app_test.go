@@ -54,6 +54,9 @@ func TestFoldersAreTheFunctions(t *testing.T) {
 				want.Schedule = f.Schedule
 			case function.HTTP:
 				want.Route, want.AuthLevel = f.Route, "function"
+				if f.Anonymous {
+					want.AuthLevel = "anonymous"
+				}
 				for _, m := range f.Methods {
 					want.Methods = append(want.Methods, strings.ToLower(m))
 				}

@@ -45,9 +45,10 @@ type Function struct {
 	Queue    string // name of the queue, of a queue function
 	Schedule string // NCRONTAB, of a timer function
 
-	Route   string   // below /api, of an HTTP function
-	Methods []string // of an HTTP function; none means all, so that the app answers what it does not take
-	maxBody int64    // of a request to an HTTP function, in bytes; 0 means maxRequest
+	Route     string   // below /api, of an HTTP function
+	Methods   []string // of an HTTP function; none means all, so that the app answers what it does not take
+	maxBody   int64    // of a request to an HTTP function, in bytes; 0 means maxRequest
+	Anonymous bool     // an HTTP function takes calls without a key
 
 	// gates hold calls back until the app is ready for them.
 	gates []*gate.Gate
@@ -62,6 +63,7 @@ type App struct {
 	Log      *logtail.Streams
 	Catalogs Catalogs
 	Gates    Gates
+	Console  bool // whether the console is served
 }
 
 // Gates hold calls back until what they need is ready. A nil gate is open.
@@ -116,6 +118,7 @@ func Functions(a App) []Function {
 		{Name: "Maintain", Trigger: Timer, Schedule: "0 * * * * *", gates: settings, invoke: a.maintain},
 		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", gates: own, routes: scanRoutes(a.Engine)},
 		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, routes: logRoutes(a.Log)},
+		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Methods: []string{"GET", "HEAD", "OPTIONS"}, Anonymous: true, routes: consoleRoutes(a.Console)},
 		// These share a route, and have function keys of their own.
 		{Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"}, maxBody: maxRecord,
 			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"POST", "records", insertRecord}, served{"POST", "recover", recoverWrites}, served{"PUT", "records", replaceRecord}, served{"PATCH", "records", patchRecord})},

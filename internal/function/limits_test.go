@@ -59,6 +59,9 @@ func limitOf(f function.Function) time.Duration {
 // that it ends with a failure ahead of its limit.
 func eachCall(t *testing.T, newApp func(t *testing.T) function.App) {
 	for _, f := range function.Functions(function.App{}) {
+		if f.Name == "Console" {
+			continue // which needs nothing but the binary
+		}
 		if len(calls[f.Name]) == 0 {
 			t.Errorf("%s has no call here", f.Name)
 		}

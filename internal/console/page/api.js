@@ -1,0 +1,139 @@
+// The app's API: calls with the key, and refreshes that go on by themselves.
+
+const keyPlace = 'tablesweep-key'; // in the tab's own storage, which no other tab sees
+const patience = 30_000;
+
+// key is what calls are sent with; an app on this machine needs none.
+export const key = {
+  get: () => sessionStorage.getItem(keyPlace) ?? '',
+  set: (value) => (value ? sessionStorage.setItem(keyPlace, value) : sessionStorage.removeItem(keyPlace)),
+};
+
+// Problem is a call that failed, in words for people.
+export class Problem extends Error {
+  constructor(message, more = {}) {
+    super(message);
+    Object.assign(this, { status: 0, fields: [], ...more });
+  }
+  // needsKey: the app wants a key, or another one. missing: the app has no such call. away: it may work later.
+  get needsKey() { return this.status === 401; }
+  get missing() { return this.status === 404 || this.status === 405; }
+  get away() { return this.status === 0 || this.status === 429 || this.status >= 500; }
+}
+
+// owner names the function whose own key opens a path as well.
+function owner(path, method) {
+  if (path.startsWith('scans')) return 'Scans';
+  if (path.startsWith('log')) return 'EventLog';
+  return method === 'GET' ? 'CatalogQuery' : 'CatalogInsert';
+}
+
+function refusal(method, path) {
+  const opens = `a host key of the app, or a key of its function ${owner(path, method)}`;
+  return key.get()
+    ? `The app does not take the key that was entered. This page needs ${opens}.`
+    : `The app asks for a key: ${opens}.`;
+}
+
+// Exact is a number as it was written: a 64-bit integer has more digits than a JavaScript number.
+export class Exact {
+  constructor(text) { this.text = text; }
+  toString() { return this.text; }
+  toJSON() { return JSON.rawJSON ? JSON.rawJSON(this.text) : Number(this.text); }
+}
+
+// exactly parses JSON whose numbers stay as they were written.
+export const exactly = (text) =>
+  JSON.parse(text, (_, value, context) => (typeof value === 'number' ? new Exact(context?.source ?? String(value)) : value));
+
+// call makes a call below /api and returns its answer. The key goes into a header alone: addresses are logged.
+export async function call(method, path, { query = {}, body, parse = JSON.parse } = {}) {
+  const address = new URL(`../${path}`, location.href.split('#')[0]);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== '') address.searchParams.append(name, value);
+  }
+  const headers = { accept: 'application/json' };
+  if (key.get()) headers['x-functions-key'] = key.get();
+  if (body !== undefined) headers['content-type'] = 'application/json';
+  let response, text;
+  try {
+    response = await fetch(address, {
+      method, headers, body: body === undefined ? undefined : JSON.stringify(body),
+      cache: 'no-store', credentials: 'same-origin', redirect: 'error', referrerPolicy: 'no-referrer', signal: AbortSignal.timeout(patience),
+    });
+    text = await response.text();
+  } catch (error) {
+    throw new Problem(error.name === 'TimeoutError' ? 'The app took longer than 30 s to answer.' : 'The app does not answer.');
+  }
+  const json = (response.headers.get('content-type') ?? '').includes('json');
+  if (response.ok && json) return parse(text);
+  if (response.status === 401) throw new Problem(refusal(method, path), { status: 401 });
+  let told = {};
+  if (json) try { told = JSON.parse(text); } catch { /* no JSON: its status must do */ }
+  const plain = !json && text.length < 500 && !text.includes('<') ? text.trim() : '';
+  throw new Problem(told.detail || plain || `The app answered ${response.status} ${response.statusText}.`, {
+    status: response.status,
+    fields: told.errors ?? (told.field ? [{ field: told.field, detail: told.detail }] : []),
+    retryAfter: Number(response.headers.get('retry-after')) || 0,
+  });
+}
+
+// Live repeats a task while its page is there: every interval, more rarely while the page is hidden, and with growing
+// pauses while the app is away. tell hears how it goes.
+export class Live {
+  static hiddenInterval = 60_000;
+  static longestPause = 60_000;
+  static tell = () => {};
+  static current = null;
+
+  constructor(task, interval) {
+    Object.assign(this, { task, interval, failures: 0, timer: 0, next: 0, since: 0, stopped: false, running: false });
+    Live.current?.stop();
+    Live.current = this;
+    this.wake = () => { if (document.hidden) this.plan(); else this.now(); };
+    document.addEventListener('visibilitychange', this.wake);
+    window.addEventListener('online', this.wake);
+    this.now();
+  }
+
+  stop() {
+    this.stopped = true;
+    clearTimeout(this.timer);
+    document.removeEventListener('visibilitychange', this.wake);
+    window.removeEventListener('online', this.wake);
+    if (Live.current === this) Live.current = null;
+  }
+
+  async now() {
+    clearTimeout(this.timer);
+    if (this.running || this.stopped) return;
+    this.running = true;
+    try {
+      const again = await this.task();
+      if (again) this.interval = again;
+      Object.assign(this, { failures: 0, since: 0, problem: null, last: Date.now() });
+    } catch (error) {
+      if (!(error instanceof Problem)) console.error(error);
+      this.problem = error instanceof Problem ? error : new Problem('This page has failed; reload it.', { status: -1 });
+      this.failures += 1;
+      this.since ||= Date.now();
+    }
+    this.running = false;
+    if (!this.stopped) this.plan();
+  }
+
+  // plan sets the time of the next turn. A wrong key, or what isn't there, is no better later: those wait for the user.
+  plan() {
+    clearTimeout(this.timer);
+    let pause = this.interval;
+    if (this.problem) {
+      pause = Math.min(Live.longestPause, Math.max(2000 * 2 ** (this.failures - 1), (this.problem.retryAfter ?? 0) * 1000));
+      pause *= 0.9 + 0.2 * Math.random();
+    }
+    if (document.hidden) pause = Math.max(pause, Live.hiddenInterval);
+    const waits = this.problem && !this.problem.away;
+    this.next = waits ? 0 : Date.now() + pause;
+    if (!waits) this.timer = setTimeout(() => this.now(), pause);
+    Live.tell(this);
+  }
+}

@@ -1,0 +1,122 @@
+// The page's frame: which view is shown, the key, and how the refreshes go.
+import { h, set, show, time, duration, announce } from './dom.js';
+import { Live, Problem, key } from './api.js';
+import { listScans } from './scans.js';
+import { showScan } from './scan.js';
+import { newScan } from './form.js';
+import { showCatalog } from './catalog.js';
+import { showLogs } from './logs.js';
+
+const main = document.getElementById('main');
+const live = document.getElementById('live');
+const banner = document.getElementById('banner');
+const keyButton = document.getElementById('key');
+
+// parts splits an address such as #/catalog/people?eid=7.
+function parts() {
+  const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
+  const decoded = path.split('/').map((part) => {
+    try { return decodeURIComponent(part); } catch { return part; }
+  });
+  return { path: decoded, query: new URLSearchParams(query ?? '') };
+}
+
+const views = {
+  scans: ({ path }) => (!path[1] ? listScans : path[1] === 'new' ? newScan : showScan),
+  catalog: () => showCatalog,
+  logs: () => showLogs,
+};
+
+let shown = ''; // the address, but for its query
+
+// open shows the view of the address. Views return nothing; those that refresh themselves make a Live.
+function open() {
+  if (location.hash === '#main') return; // the link to skip to the content
+  const at = parts();
+  const view = views[at.path[0]];
+  if (!view) {
+    location.replace('#/scans');
+    return;
+  }
+  Live.current?.stop();
+  show(banner, false);
+  set(live, '');
+  live.className = 'live';
+  for (const link of document.querySelectorAll('nav a')) {
+    const current = link.hash === `#/${at.path[0]}`;
+    if (current) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  main.replaceChildren();
+  document.title = 'Tablesweep';
+  view(at)(main, at);
+  const place = at.path.join('/');
+  if (shown && shown !== place) {
+    window.scrollTo(0, 0);
+    main.focus({ preventScroll: true });
+  }
+  shown = place;
+}
+
+// tell says how the refreshes go, whenever something changes and each second while a time is told.
+function tell() {
+  const l = Live.current;
+  if (!l) return;
+  const problem = l.problem;
+  live.classList.toggle('bad', Boolean(problem));
+  if (!problem) {
+    if (l.last) set(live, document.hidden ? 'Once a minute while hidden' : `Live · ${time(l.last)}`);
+    show(banner, false);
+    return;
+  }
+  set(live, problem.needsKey ? 'No access' : problem.away ? 'Not answering' : 'Stopped');
+  const again = h('button', { type: 'button', class: 'link', onclick: () => l.now() }, 'Try now');
+  const enter = h('button', { type: 'button', class: 'link', onclick: askKey }, 'Enter a key');
+  const since = l.failures > 1 ? ` Since ${time(l.since)}.` : '';
+  const message = problem.message + since;
+  if (banner.dataset.message !== message) {
+    banner.dataset.message = message;
+    banner.replaceChildren(h('span', {}, message), ' ', h('span', { class: 'next' }), ' ', problem.needsKey ? enter : again);
+  }
+  set(banner.querySelector('.next'), l.next ? `Next try in ${duration(Math.max(0, Math.ceil((l.next - Date.now()) / 1000)))}.` : '');
+  show(banner, true);
+}
+
+Live.tell = (l) => {
+  if (l.problem?.needsKey && l.failures === 1) askKey();
+  show(keyButton, Boolean(key.get() || l.problem?.needsKey) || !keyButton.hidden);
+  tell();
+};
+setInterval(() => { if (Live.current?.problem?.away) tell(); }, 1000);
+
+// askKey asks for the key, and tries again with it.
+function askKey() {
+  if (document.querySelector('dialog[open]')) return;
+  const input = h('input', { type: 'password', name: 'key', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'key-why' });
+  const dialog = h('dialog', { 'aria-labelledby': 'key-title' },
+    h('form', { onsubmit: (event) => { event.preventDefault(); done(input.value.trim()); } },
+      h('h2', { id: 'key-title' }, 'Key of the app'),
+      h('p', { id: 'key-why' }, Live.current?.problem?.needsKey ? Live.current.problem.message : 'A host key of the app opens all of this page; the key of one function opens its part.'),
+      h('label', {}, 'Key', input),
+      h('p', { class: 'hint' }, 'It stays in this browser tab, and is sent in a header to this app alone.'),
+      h('div', { class: 'actions' },
+        h('button', { type: 'submit', class: 'primary' }, 'Use it'),
+        h('button', { type: 'button', onclick: () => dialog.close() }, 'Not now'),
+        key.get() && h('button', { type: 'button', class: 'right', onclick: () => done('') }, 'Forget the key'))));
+  function done(value) {
+    key.set(value);
+    dialog.close();
+    open();
+  }
+  dialog.addEventListener('close', () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+keyButton.addEventListener('click', askKey);
+window.addEventListener('hashchange', open);
+window.addEventListener('unhandledrejection', (event) => {
+  if (event.reason instanceof Problem) announce(event.reason.message);
+});
+show(keyButton, Boolean(key.get()));
+open();

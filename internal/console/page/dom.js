@@ -1,0 +1,74 @@
+// Elements and formats. Nothing here takes markup: whatever the tables hold is text.
+
+const svgNamespace = 'http://www.w3.org/2000/svg';
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? '' : value);
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child !== undefined && child !== null && child !== false) element.append(child);
+  }
+  return element;
+}
+
+// h makes an HTML element, svg an SVG one. A property onNAME is a listener, others are attributes.
+export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
+export const svg = (tag, properties, ...children) => fill(document.createElementNS(svgNamespace, tag), properties, children);
+
+// set changes an element's text, if it is another: a selection in it lasts, and screen readers are left alone.
+export function set(element, text) {
+  text = String(text ?? '');
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function show(element, shown) {
+  if (element.hidden === shown) element.hidden = !shown;
+}
+
+// announce tells screen readers.
+export const announce = (text) => set(document.getElementById('announcement'), text);
+
+const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const rounded = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 });
+const short = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3, notation: 'compact' });
+
+export const count = (n) => whole.format(n ?? 0);
+export const compact = (n) => short.format(n ?? 0);
+export const rate = (n) => (n === undefined || n === null ? '–' : n >= 100 ? whole.format(n) : rounded.format(n));
+export const percent = (share) => `${Math.floor(share * 100)} %`;
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
+export function money(dollars) {
+  if (dollars === undefined || dollars === null) return '–';
+  if (dollars >= 0.995) return `$${dollars.toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  return `$${dollars.toLocaleString('en-US', { maximumSignificantDigits: 2, maximumFractionDigits: 8 })}`;
+}
+
+export function duration(seconds) {
+  if (!Number.isFinite(seconds)) return '–';
+  if (seconds < 10) return `${Math.max(0, seconds).toFixed(1)} s`;
+  const s = Math.round(seconds);
+  if (s < 90) return `${s} s`;
+  if (s < 5400) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 2 * 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+const clock = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
+const day = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' });
+
+export const time = (at) => clock.format(new Date(at));
+
+// when tells a time of today by its clock, and others by their day, too.
+export function when(at) {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return String(at);
+  const today = day.format(date) === day.format(new Date());
+  return today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
+}
+
+// moment is a time as an element, exact when one asks.
+export const moment = (at) => h('time', { datetime: at, title: at }, when(at));

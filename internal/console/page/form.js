@@ -1,0 +1,172 @@
+// The form that starts a scan: the app checks it and estimates, and starts it when that is what one wants.
+import { h, set, show, count, money, duration, announce } from './dom.js';
+import { Live, call } from './api.js';
+
+// fields are those of a request, by their names there; of says which actions take them.
+const fields = [
+  { name: 'source.table', label: 'Table', required: true },
+  { name: 'source.connection', label: 'Connection', hint: 'the name of a setting; the app’s own storage if empty' },
+  { name: 'action.type', label: 'Action', options: [['copy', 'copy the rows to a table'], ['count', 'count the rows'], ['keys', 'list the partition keys in a table'], ['enqueue', 'put a message a row into a queue'], ['delete', 'delete the rows']] },
+  { name: 'action.destination.table', label: 'Destination table', of: ['copy', 'keys'], required: true, hint: 'it is created if it is missing' },
+  { name: 'action.destination.connection', label: 'Destination connection', of: ['copy', 'keys'] },
+  { name: 'action.mode', label: 'Rows that exist there', of: ['copy'], options: [['', 'replace'], ['merge', 'merge'], ['skip', 'skip'], ['fail', 'fail']] },
+  { name: 'action.queue.name', label: 'Queue', of: ['enqueue'], required: true, hint: 'it is created if it is missing' },
+  { name: 'action.queue.connection', label: 'Queue’s connection', of: ['enqueue'] },
+  { name: 'action.message', label: 'Message', of: ['enqueue'], hint: 'such as {{.PartitionKey}}/{{.RowKey}}; the row as JSON if empty' },
+  { name: 'range.prefix', label: 'PartitionKey begins with', group: 'Range' },
+  { name: 'range.after', label: 'PartitionKey after', group: 'Range', hint: 'strictly greater' },
+  { name: 'range.before', label: 'PartitionKey before', group: 'Range', hint: 'strictly less' },
+  { name: 'filter', label: 'Filter', group: 'Range', hint: 'OData, such as Total gt 100.0' },
+  { name: 'select', label: 'Properties', group: 'Range', of: ['copy', 'enqueue'], hint: 'separated by commas; all if empty', list: true },
+  { name: 'strategy', label: 'Strategy', group: 'How', of: ['copy', 'count', 'enqueue', 'delete'], options: [['', 'adaptive'], ['prefix', 'prefix'], ['serial', 'serial']] },
+  { name: 'segmentSize', label: 'Rows a query', group: 'How', number: true, hint: '1 to 1,000' },
+  { name: 'segmentsPerInvocation', label: 'Queries an invocation', group: 'How', number: true, hint: '1 to 24' },
+];
+
+function input(field) {
+  const id = `field-${field.name.replaceAll('.', '-')}`;
+  const error = h('span', { class: 'error', id: `${id}-error` });
+  const properties = { id, name: field.name, 'aria-describedby': `${id}-hint ${id}-error`, 'aria-required': field.required ? 'true' : undefined };
+  const control = field.options
+    ? h('select', properties, field.options.map(([value, text]) => h('option', { value }, text)))
+    : h('input', { ...properties, type: 'text', inputmode: field.number ? 'numeric' : undefined, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
+  const element = h('div', { class: 'field' }, h('label', { for: id }, field.label), control, h('span', { class: 'hint', id: `${id}-hint` }, field.hint ?? ''), error);
+  return { ...field, control, element, error };
+}
+
+// requestOf makes the request of what the form holds, leaving out what is empty.
+function requestOf(inputs, type) {
+  const request = {};
+  for (const f of inputs) {
+    if (f.control.value === '' || (f.of && !f.of.includes(type))) continue;
+    let value = f.control.value;
+    if (f.number) value = Number.isInteger(Number(value)) && value.trim() ? Number(value) : value;
+    if (f.list) value = value.split(',').map((name) => name.trim()).filter(Boolean);
+    const names = f.name.split('.');
+    let at = request;
+    for (const name of names.slice(0, -1)) at = at[name] ??= {};
+    at[names.at(-1)] = value;
+  }
+  request.source ??= { table: '' };
+  return request;
+}
+
+function words(e) {
+  const [low, high] = e.rows ?? [];
+  const rows = low === high ? `${count(low)} rows` : `${count(low)} to ${count(high)} rows`;
+  return [rows, `${count(e.requests)} requests`, e.dollars !== undefined && `about ${money(e.dollars)}`, e.seconds !== undefined && `about ${duration(e.seconds)}`].filter(Boolean).join(' · ');
+}
+
+// newScan shows the form. Nothing is started before the app has checked the request.
+export function newScan(main, { query }) {
+  document.title = 'New scan · Tablesweep';
+  const inputs = fields.map(input);
+  const by = Object.fromEntries(inputs.map((f) => [f.name, f]));
+  const type = by['action.type'].control;
+  const trouble = h('p', { class: 'banner', role: 'alert', hidden: true });
+  const outcome = h('p', { class: 'estimate', role: 'status' });
+  const sure = h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false' });
+  const confirmation = h('label', { class: 'field', hidden: true }, 'This deletes rows for good. Type the table’s name to go on.', sure);
+  const check = h('button', { type: 'submit', class: 'primary' }, 'Check and estimate');
+  const start = h('button', { type: 'button', hidden: true, onclick: () => begin() }, 'Start the scan');
+  const groups = ['', 'Range', 'How'].map((name) => {
+    const body = inputs.filter((f) => (f.group ?? '') === name).map((f) => f.element);
+    return name ? h('details', { open: name === 'Range' && query.size > 0 }, h('summary', {}, name === 'Range' ? 'Which rows' : 'How it is split'), h('div', { class: 'fields' }, body)) : h('div', { class: 'fields' }, body);
+  });
+  const form = h('form', { class: 'new', novalidate: true, onsubmit: (event) => { event.preventDefault(); estimate(); }, oninput: (event) => { if (event.target !== sure) changed(); } },
+    groups, trouble, outcome, confirmation, h('div', { class: 'actions' }, check, start, h('a', { class: 'button', href: '#/scans' }, 'Back')));
+  main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans')), h('h1', {}, 'New scan'), form);
+  for (const [name, value] of query) if (by[name]) by[name].control.value = value;
+  let checked; // the request that the app has taken, if nothing was changed since
+
+  function changed() {
+    checked = undefined;
+    show(start, false);
+    show(confirmation, false);
+    set(outcome, '');
+    check.classList.add('primary');
+    for (const f of inputs) show(f.element, !f.of || f.of.includes(type.value));
+  }
+
+  // blame shows what the app found wrong beside the fields, and the rest above the buttons.
+  function blame(error) {
+    const rest = [];
+    let first;
+    for (const { field, detail } of error.fields) {
+      const f = by[field];
+      if (!f || f.element.hidden) {
+        rest.push(field ? `${field} ${detail}` : detail);
+        continue;
+      }
+      set(f.error, detail);
+      f.control.setAttribute('aria-invalid', 'true');
+      const group = f.element.closest('details');
+      if (group) group.open = true;
+      first ??= f.control;
+    }
+    if (!error.fields.length) rest.push(error.message);
+    set(trouble, rest.join(' '));
+    show(trouble, rest.length > 0);
+    first?.focus();
+  }
+
+  function clear() {
+    show(trouble, false);
+    for (const f of inputs) {
+      set(f.error, '');
+      f.control.removeAttribute('aria-invalid');
+    }
+  }
+
+  async function estimate() {
+    clear();
+    const request = requestOf(inputs, type.value);
+    check.disabled = true;
+    set(outcome, 'Estimating …');
+    let told;
+    try {
+      told = words(await call('POST', 'scans/estimate', { body: request }));
+    } catch (error) {
+      if (!error.missing) {
+        set(outcome, '');
+        blame(error);
+        check.disabled = false;
+        return;
+      }
+      told = 'This version of the app does not estimate.';
+    }
+    check.disabled = false;
+    checked = request;
+    set(outcome, told);
+    show(confirmation, type.value === 'delete');
+    start.className = type.value === 'delete' ? 'danger' : 'primary';
+    check.classList.remove('primary');
+    show(start, true);
+    (type.value === 'delete' ? sure : start).focus();
+  }
+
+  async function begin() {
+    if (!checked) return;
+    if (type.value === 'delete' && sure.value !== checked.source.table) {
+      set(trouble, 'The name of the table is another one. Nothing was started.');
+      show(trouble, true);
+      sure.focus();
+      return;
+    }
+    clear();
+    start.disabled = true;
+    try {
+      const { id } = await call('POST', 'scans', { body: checked });
+      announce('The scan is started.');
+      location.hash = `#/scans/${encodeURIComponent(id)}`;
+    } catch (error) {
+      blame(error);
+    }
+    start.disabled = false;
+  }
+
+  changed();
+  by['source.table'].control.focus();
+  // A wrong key is told before the form is filled in.
+  new Live(async () => { await call('GET', 'scans', { query: { top: 1 } }); }, 3_600_000);
+}

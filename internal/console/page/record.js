@@ -1,0 +1,52 @@
+// Records and events as they were written: every field with its type.
+import { h } from './dom.js';
+import { Exact } from './api.js';
+
+const annotation = '@odata.type';
+
+// typeOf names the type of a field: what stands beside it, or what JSON tells.
+function typeOf(record, name) {
+  const given = record[name + annotation];
+  if (typeof given === 'string') return given.replace(/^Edm\./, '');
+  const value = record[name];
+  if (value instanceof Exact) {
+    if (/[.eE]/.test(value.text)) return 'Double';
+    return BigInt.asIntN(32, BigInt(value.text)) === BigInt(value.text) ? 'Int32' : 'Int64';
+  }
+  if (typeof value === 'boolean') return 'Boolean';
+  return typeof value === 'object' ? 'JSON' : 'String';
+}
+
+const names = (record) => Object.keys(record).filter((name) => !(name.endsWith(annotation) && name.slice(0, -annotation.length) in record));
+
+// valueText writes a value as people read it.
+export const valueText = (value) => (typeof value === 'string' ? value : value instanceof Exact ? value.text : JSON.stringify(value) ?? '');
+
+// fieldOf finds a field whatever the case of its name.
+export function fieldOf(record, name) {
+  const found = names(record).find((n) => n.toLowerCase() === name.toLowerCase());
+  return found === undefined ? undefined : record[found];
+}
+
+// brief shows a record in a line.
+export function brief(record, without = []) {
+  const skip = without.map((name) => name.toLowerCase());
+  return h('span', { class: 'brief' }, names(record).filter((name) => !skip.includes(name.toLowerCase()))
+    .map((name) => [h('span', { class: 'name' }, name), ' ', h('span', { class: 'value' }, valueText(record[name])), ' ']));
+}
+
+// recordTable shows all fields of a record with their types.
+export function recordTable(record) {
+  return h('table', { class: 'record' }, h('thead', {}, h('tr', {}, ['Field', 'Type', 'Value'].map((name) => h('th', { scope: 'col' }, name)))),
+    h('tbody', {}, names(record).map((name) => h('tr', {}, h('th', { scope: 'row', class: 'key' }, name), h('td', {}, typeOf(record, name)), h('td', { class: 'key' }, valueText(record[name]))))));
+}
+
+// openRecord shows a record over the page.
+export function openRecord(title, record, remarks = []) {
+  const dialog = h('dialog', { class: 'large', 'aria-labelledby': 'record-title' }, h('h2', { id: 'record-title' }, title),
+    remarks.filter(Boolean).map((remark) => h('p', { class: 'hint key' }, remark)), h('div', { class: 'scroll' }, recordTable(record)),
+    h('div', { class: 'actions' }, h('button', { type: 'button', autofocus: true, onclick: () => dialog.close() }, 'Close')));
+  dialog.addEventListener('close', () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}

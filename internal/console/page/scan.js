@@ -1,0 +1,190 @@
+// A scan's page.
+import { h, set, show, count, rate, percent, money, duration, time, when, plural, announce } from './dom.js';
+import { Live, Problem, call } from './api.js';
+import { TimeChart, Strip } from './chart.js';
+import { titleOf, stateBadge, progressBar, seconds } from './scans.js';
+
+const statusInterval = 2000, endedInterval = 30_000;
+const detailInterval = 15_000; // the app keeps a timeline and ranges for as long
+const failedTop = 50;
+
+// figure is a number with a name and a remark.
+function figure(name) {
+  const value = h('dd'), remark = h('dd', { class: 'remark' });
+  return {
+    element: h('div', {}, h('dt', {}, name), value, remark),
+    update(text, more = '') {
+      set(value, text);
+      set(remark, more);
+    },
+  };
+}
+
+// ask shows a question and resolves to whether it was answered with yes.
+function ask(title, text, yes, danger) {
+  return new Promise((resolve) => {
+    const dialog = h('dialog', { 'aria-labelledby': 'ask-title' }, h('h2', { id: 'ask-title' }, title), h('p', {}, text),
+      h('div', { class: 'actions' }, h('button', { type: 'button', class: danger ? 'danger' : 'primary', onclick: () => dialog.close('yes') }, yes),
+        h('button', { type: 'button', autofocus: true, onclick: () => dialog.close() }, 'No, leave it')));
+    dialog.addEventListener('close', () => {
+      dialog.remove();
+      resolve(dialog.returnValue === 'yes');
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+// figures are the numbers at the top.
+function figures() {
+  const all = { rows: figure('Rows read'), written: figure('Rows written'), rate: figure('Rows a second'), left: figure('Time'), steps: figure('Steps'), requests: figure('Requests'), cost: figure('Cost') };
+  return {
+    element: h('dl', { class: 'figures' }, Object.values(all).map((f) => f.element)),
+    update(s) {
+      const running = s.state === 'running', took = seconds(s);
+      all.rows.update(count(s.rows.scanned), running && s.progress !== undefined ? `about ${percent(s.progress)} of them` : '');
+      show(all.written.element, s.action?.type !== 'count');
+      all.written.update(count(s.rows.written), s.rows.failed ? `${count(s.rows.failed)} failed` : '');
+      all.rate.update(running ? rate(s.rate) : rate(took > 0 ? s.rows.scanned / took : undefined), running ? 'over the last minute' : 'on average');
+      all.left.update(duration(took), running ? (s.secondsLeft === undefined ? 'time left not known' : `about ${duration(s.secondsLeft)} left`) : s.finishedAt ? `ended ${when(s.finishedAt)}` : '');
+      all.steps.update(count(s.steps.done), [s.steps.pending && `${count(s.steps.pending)} pending`, s.leased && `${count(s.leased.steps)} in hand`].filter(Boolean).join(', '));
+      all.requests.update(count(s.transactions), [`${count(s.queries)} queries`, s.throttled && `${count(s.throttled)} throttled`].filter(Boolean).join(', '));
+      show(all.cost.element, Boolean(s.cost));
+      if (s.cost) all.cost.update(money(s.cost.dollars), `${count(s.cost.requests)} paid requests`);
+    },
+  };
+}
+
+// failedRows lists rows that could not be written, by pages, when somebody wants to see them.
+function failedRows(id) {
+  const body = h('tbody');
+  const note = h('p', { class: 'hint' });
+  const more = h('button', { type: 'button', hidden: true, onclick: () => load() }, 'Show more');
+  const table = h('table', {}, h('caption', { class: 'unseen' }, 'Failed rows'), h('thead', {}, h('tr', {}, ['PartitionKey', 'RowKey', 'Reason'].map((name) => h('th', { scope: 'col' }, name)))), body);
+  const element = h('section', { hidden: true }, h('h2', {}, 'Failed rows'), note, h('div', { class: 'scroll' }, table), more);
+  let cursor = '', total = -1;
+  async function load() {
+    try {
+      const page = await call('GET', `scans/${encodeURIComponent(id)}/failed`, { query: { top: failedTop, cursor } });
+      if (!cursor) body.replaceChildren();
+      body.append(...page.rows.map((r) => h('tr', {}, h('td', { class: 'key' }, r.partitionKey), h('td', { class: 'key' }, r.rowKey), h('td', {}, r.reason))));
+      cursor = page.cursor ?? '';
+      show(more, Boolean(cursor));
+      const told = page.kept !== undefined && page.kept < page.total ? ` Of them, ${count(page.kept)} were kept to be shown.` : '';
+      set(note, `${plural(page.total, 'row')} could not be written.${told}`);
+    } catch (error) {
+      set(note, error.missing ? 'This version of the app does not list failed rows.' : error.message);
+    }
+  }
+  return {
+    element,
+    update(failed) {
+      show(element, failed > 0);
+      if (!failed || failed === total) return;
+      if (cursor === '' || total < 0) { // somebody who reads on is not thrown back
+        total = failed;
+        cursor = '';
+        load();
+      }
+    },
+  };
+}
+
+// detail shows the ranges and the timeline, which are older than the figures.
+function detail(id) {
+  const strip = new Strip();
+  const rows = new TimeChart('Rows a second', ['rows/s']);
+  const requests = new TimeChart('Requests a second', ['requests/s', 'throttled/s']);
+  const asOf = h('span', { class: 'hint' });
+  const note = h('p', { class: 'hint', hidden: true });
+  const element = h('div', {}, h('section', {}, h('div', { class: 'title' }, h('h2', {}, 'Key space'), asOf), note, strip.element),
+    h('section', { class: 'charts' }, rows.element, requests.element));
+  let read = 0, missing = false, told;
+  async function load(s) {
+    const path = `scans/${encodeURIComponent(id)}`;
+    const [ranges, timeline] = await Promise.all([call('GET', `${path}/ranges`), call('GET', `${path}/timeline`)]);
+    const running = s.state === 'running';
+    strip.update(ranges.ranges, running ? s.progress : undefined);
+    set(note, 'There are too many pending steps to show them all: some ranges that count as done are pending.');
+    show(note, Boolean(ranges.sampled));
+    const each = timeline.interval || 1;
+    const at = Date.parse(ranges.at ?? timeline.at) || Date.now();
+    const points = (of) => timeline.points.map((p) => ({ at: p.at, values: of(p).map((n) => n / each) }));
+    rows.update(points((p) => [p.rows]), each, running ? at : undefined);
+    requests.update(points((p) => [p.requests, p.throttled]), each, running ? at : undefined);
+    set(asOf, `as of ${time(at)}`);
+  }
+  return {
+    element,
+    // update reads anew when what is shown is old, or the scan has changed its state.
+    async update(s) {
+      const now = Date.now();
+      if (missing || (told === s.state && (now - read < detailInterval || (s.state !== 'running' && now - read < 4 * detailInterval)))) return;
+      try {
+        await load(s);
+        [read, told] = [now, s.state];
+      } catch (error) {
+        if (!(error instanceof Problem) || !error.missing) throw error;
+        missing = true;
+        element.replaceChildren(h('p', { class: 'hint' }, 'This version of the app tells neither ranges nor a timeline.'));
+      }
+    },
+  };
+}
+
+// showScan shows one scan, with what can be done about it.
+export function showScan(main, { path }) {
+  const id = path[1];
+  const address = `scans/${encodeURIComponent(id)}`;
+  const badge = stateBadge(), bar = progressBar('progress of the scan');
+  const title = h('h1', {}, 'Scan');
+  const stop = h('button', { type: 'button', hidden: true, onclick: () => act('DELETE', address, 'Cancel this scan?', 'Steps under way end; the others are kept, so that the scan can go on later.', 'Cancel the scan', true) }, 'Cancel …');
+  const retry = h('button', { type: 'button', hidden: true, onclick: () => act('POST', `${address}/retry`, 'Go on with this scan?', 'It goes on with the steps that are kept. Rows that were done are not done again.', 'Go on') }, 'Retry …');
+  const failure = h('p', { class: 'banner', hidden: true });
+  const acted = h('p', { class: 'banner', role: 'alert', hidden: true });
+  const numbers = figures(), failed = failedRows(id), more = detail(id);
+  const about = h('p', { class: 'about' }, h('span', { class: 'key' }, id));
+  main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans')), h('div', { class: 'title' }, title, badge.element, h('span', { class: 'grow' }), stop, retry), about, failure, acted, bar.element, numbers.element, more.element, failed.element);
+  let state;
+
+  async function act(method, to, question, text, yes, danger) {
+    if (!(await ask(question, text, yes, danger))) return;
+    show(acted, false);
+    try {
+      await call(method, to);
+    } catch (error) {
+      set(acted, error.message);
+      show(acted, true);
+    }
+    live.now();
+  }
+
+  function update(s) {
+    const name = titleOf(s);
+    document.title = `${s.state === 'running' ? (s.progress === undefined ? '' : `${percent(s.progress)} · `) : `${s.state} · `}${name} · Tablesweep`;
+    set(title, name);
+    if (!about.dataset.known) {
+      about.dataset.known = 'yes';
+      const account = (ref) => (ref?.connection ? ` (${ref.connection})` : '');
+      about.append(` · started ${when(s.startedAt)} · from ${s.source?.table ?? ''}${account(s.source)}`, s.action?.destination ? ` to ${s.action.destination.table}${account(s.action.destination)}, ${s.action.mode ?? 'replace'}` : '');
+    }
+    badge.update(s.state, s.phase);
+    bar.update(s);
+    show(bar.element, s.state === 'running');
+    numbers.update(s);
+    set(failure, s.error ?? '');
+    show(failure, Boolean(s.error));
+    show(stop, s.state === 'running');
+    show(retry, s.state === 'failed' || s.state === 'canceled');
+    failed.update(s.rows?.failed ?? 0);
+    if (state && state !== s.state) announce(`${name}: ${s.state}`);
+    state = s.state;
+  }
+
+  const live = new Live(async () => {
+    const s = await call('GET', address);
+    update(s);
+    await more.update(s);
+    return s.state === 'running' ? statusInterval : endedInterval;
+  }, statusInterval);
+}

@@ -1,0 +1,60 @@
+package function
+
+import (
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"tablesweep/internal/console"
+)
+
+// consoleRoute admits plain file names alone. Anyone may call an anonymous function, and a
+// forwarding host resolves ..%5C in the path that it hands on: with a catch-all, every route
+// would be open without a key.
+const consoleRoute = "console/{file:regex(^[a-z]+[.](css|js|svg)$)?}"
+
+// consoleHeaders keep the page from loading or sending anything elsewhere, and from running
+// what it shows.
+var consoleHeaders = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'",
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cache-Control":                "no-cache",
+}
+
+// consoleRoutes serves the console's files, which hold no data, if the setting
+// TABLESWEEP_CONSOLE has not removed them.
+//
+// caller: browsers.
+func consoleRoutes(on bool) func(chi.Router) {
+	return func(r chi.Router) {
+		if !on {
+			return
+		}
+		r.Get("/api/console", getConsole)
+		r.Get("/api/console/{file}", getConsole)
+	}
+}
+
+func getConsole(w http.ResponseWriter, r *http.Request) {
+	file := parameter(r, "file")
+	content, kind, found := console.File(file)
+	switch {
+	case !found:
+		notFound(w, r)
+		return
+	case file == "" && !strings.HasSuffix(r.URL.Path, "/"): // the page's files are relative to it
+		w.Header().Set("Location", path.Base(r.URL.Path)+"/")
+		w.WriteHeader(http.StatusFound)
+		return
+	}
+	for name, value := range consoleHeaders {
+		w.Header().Set(name, value)
+	}
+	writeBytes(w, r, http.StatusOK, kind, content)
+}

@@ -1,0 +1,426 @@
+// Drives a real browser through the console, which handler local serves. Arguments: the
+// program, the browser's executable, and optionally a part of the names of the cases to run.
+// Exits 1 if a case fails, after all have run.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import crypto from "node:crypto";
+import http from "node:http";
+import net from "node:net";
+import { chromium } from "playwright-core";
+
+const [program, executablePath] = process.argv.slice(2);
+const patience = 20_000;
+const hostile = `<img src=x onerror="document.body.dataset.hacked=1">"'&\u202e`;
+
+// until repeats a question until its answer is a true one.
+async function until(what, ask) {
+  const late = Date.now() + patience;
+  for (;;) {
+    const answer = await ask();
+    if (answer) return answer;
+    assert.ok(Date.now() < late, `in vain: ${what}`);
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}
+
+const freePort = () => new Promise((done) => {
+  const server = net.createServer().listen(0, "127.0.0.1", () => {
+    const { port } = server.address();
+    server.close(() => done(port));
+  });
+});
+
+// start runs a command of the program and resolves when a line of its output begins as given.
+function start(args, begins, environment = {}) {
+  const child = spawn(program, args, { env: { ...process.env, ...environment }, stdio: ["ignore", "pipe", "pipe"] });
+  child.said = "";
+  child.stderr.on("data", (text) => (child.said += text));
+  child.ended = new Promise((done) => child.once("exit", done));
+  return new Promise((done, failed) => {
+    let out = "";
+    child.stdout.on("data", (text) => {
+      out += text;
+      const line = out.split("\n").slice(0, -1).find((l) => l.startsWith(begins));
+      if (line !== undefined) {
+        child.line = line;
+        done(child);
+      }
+    });
+    child.ended.then((code) => failed(new Error(`${args[0]} ended with ${code}:\n${child.said}`)));
+  });
+}
+
+const children = [];
+async function run(...args) {
+  const child = await start(...args);
+  children.push(child);
+  return child;
+}
+
+async function stop(child) {
+  if (child.exitCode === null) child.kill("SIGINT");
+  await child.ended;
+}
+
+// tables returns a function that sends signed requests to the Table service of a connection.
+function tables(connection) {
+  const part = (name) => new RegExp(`${name}=([^;]+)`).exec(connection)[1];
+  const account = part("AccountName"), endpoint = part("TableEndpoint");
+  return async (method, path, body) => {
+    const date = new Date().toUTCString();
+    const url = new URL(`${endpoint}/${path}`);
+    const signed = crypto.createHmac("sha256", Buffer.from(part("AccountKey"), "base64")).update(`${date}\n/${account}${url.pathname}`).digest("base64");
+    const r = await fetch(url, { method, body: body && JSON.stringify(body), headers: {
+      authorization: `SharedKeyLite ${account}:${signed}`, "x-ms-date": date, "x-ms-version": "2019-02-02", "content-type": "application/json", accept: "application/json;odata=nometadata",
+    } });
+    assert.ok(r.ok, `${method} ${path}: ${r.status} ${await r.text()}`);
+  };
+}
+
+const storage = await run(["emulator", "--table-addr", "127.0.0.1:0", "--queue-addr", "127.0.0.1:0", "--latency", "5ms"], "");
+const table = tables(storage.line);
+const settings = {
+  TABLE_CATALOG_NAME: "People", TABLE_CATALOG_INDEX_KEYS: "eid,ssn:digits", TABLE_CATALOG_ROW_KEY: "lastname",
+  TABLESWEEP_CATALOGS: '{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at:newest"}}',
+  AzureFunctionsJobHost__extensions__queues__maxPollingInterval: "00:00:01",
+};
+const port = await freePort();
+const local = (...more) => run(["local", "--storage", storage.line, ...more], "console ", settings);
+const app = await local("--addr", `127.0.0.1:${port}`);
+const base = `http://127.0.0.1:${port}`, home = `${base}/api/console/`;
+assert.equal(app.line, `console ${home}`);
+const handlerPort = () => /url=http:\/\/127\.0\.0\.1:(\d+)/.exec(app.said)[1]; // past the host
+
+const api = async (method, path, body, address = base, headers = {}) => {
+  const r = await fetch(`${address}/api/${path}`, { method, headers, body: body && JSON.stringify(body) });
+  return r.json();
+};
+for (const name of ["Source", "Small", "Clash"]) await table("POST", "Tables", { TableName: name });
+await Promise.all(Array.from({ length: 200 }, (_, i) => table("POST", "Source", { PartitionKey: `p${i % 40}`, RowKey: `r${i}`, N: i })));
+for (const name of ["Small", "Clash"]) await table("POST", name, { PartitionKey: hostile, RowKey: "1", Text: name });
+
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--host-resolver-rules=MAP evil.example 127.0.0.1"] });
+const refused = []; // what the page's policy or script complained about
+
+// open opens a page in a tab of its own, and notes the requests that it makes.
+async function open(address = home, options = {}) {
+  const context = options.context ?? await browser.newContext(options);
+  const page = await context.newPage();
+  page.requests = [];
+  page.setDefaultTimeout(patience);
+  page.on("request", (r) => page.requests.push(r));
+  page.on("pageerror", (e) => refused.push(e.stack));
+  page.on("console", (m) => { if (!page.meant && /Content Security|Trusted|Refused to|Uncaught/.test(m.text())) refused.push(m.text()); });
+  await page.goto(address);
+  return page;
+}
+
+// own asserts that all requests of a page went to the app, and that no address holds a key.
+function own(page) {
+  assert.ok(page.requests.length > 0);
+  for (const r of page.requests) {
+    assert.equal(new URL(r.url()).origin, new URL(page.url()).origin, r.url());
+    assert.ok(!/KEY|code=/.test(r.url()), r.url());
+  }
+}
+
+const text = (page, what) => page.getByText(what, { exact: true }).first().waitFor();
+const badge = (page, state) => page.locator(`.badge[data-state=${state}]`).first().waitFor();
+
+// fill fills the form of a new scan and lets the app check it.
+async function fill(page, values) {
+  await page.goto(`${home}#/scans/new`);
+  const form = page.locator("form.new");
+  await form.waitFor();
+  for (const [name, value] of Object.entries(values)) {
+    const control = form.locator(`[name="${name}"]`);
+    const group = control.locator("xpath=ancestor::details");
+    if (await group.count() && !(await group.evaluate((d) => d.open))) await group.locator("summary").click();
+    if (await control.evaluate((c) => c.tagName) === "SELECT") await control.selectOption(value);
+    else await control.fill(value);
+  }
+  await page.getByRole("button", { name: "Check and estimate" }).click();
+}
+
+// submit starts the scan that was filled in, unless the app has found it wrong before.
+async function submit(page) {
+  const start = page.getByRole("button", { name: "Start the scan" });
+  await start.or(page.locator(".error:not(:empty)")).first().waitFor();
+  if (await start.isVisible()) await start.click();
+}
+
+async function begin(page, values) {
+  await fill(page, values);
+  await submit(page);
+  await page.waitForURL(/#\/scans\/\d+-/);
+  return decodeURIComponent(page.url().split("/").at(-1));
+}
+
+const cases = {
+  async "headers, weight and origin"() {
+    const page = await open();
+    await page.getByRole("heading", { name: "Scans" }).waitFor();
+    const answers = await Promise.all(page.requests.map((r) => r.response()));
+    let weight = 0;
+    for (const a of answers.filter((a) => a.url().includes("/console/"))) {
+      weight += (await a.body()).length;
+      assert.match(a.headers()["content-security-policy"], /^default-src 'none'; script-src 'self'/);
+    }
+    console.log(`  the page weighs ${weight} bytes`);
+    assert.ok(weight > 10_000 && weight <= 100_000, `weight ${weight}`);
+    assert.equal((await fetch(`${base}/api/console`, { redirect: "manual" })).headers.get("location"), "console/");
+    await page.goto(`${base}/api/console`);
+    assert.equal(page.url().split("#")[0], home);
+    own(page);
+    page.meant = true; // the policy holds: markup is refused
+    const outcome = await page.evaluate(() => {
+      try { document.body.innerHTML = "<b>x</b>"; return "taken"; } catch (e) { return e.name; }
+    });
+    assert.equal(outcome, "TypeError");
+  },
+
+  async "a scan by the form, watched to its end"() {
+    const page = await open();
+    await fill(page, { "source.table": "no_table", "action.type": "count" });
+    await submit(page);
+    await page.locator('[name="source.table"][aria-invalid=true]').waitFor();
+    assert.match(await page.locator("#field-source-table-error").textContent(), /table name/);
+    const id = await begin(page, { "source.table": "Source", "action.type": "copy", "action.destination.table": "Target" });
+    await badge(page, "succeeded");
+    assert.equal(await page.locator("dt:text-is('Rows read') + dd").textContent(), "200");
+    assert.equal((await api("GET", `scans/${id}`)).rows.written, 200);
+    await page.goto(home);
+    await page.getByRole("link", { name: "copy Source → Target" }).click();
+    await badge(page, "succeeded");
+    own(page);
+  },
+
+  async "a scan is canceled, and goes on"() {
+    const page = await open();
+    const id = await begin(page, { "source.table": "Source", "action.type": "count", strategy: "serial", segmentSize: "1" });
+    await badge(page, "running");
+    await page.getByRole("button", { name: "Cancel …" }).click();
+    await page.getByRole("button", { name: "No, leave it" }).click();
+    assert.equal((await api("GET", `scans/${id}`)).state, "running");
+    await page.getByRole("button", { name: "Cancel …" }).click();
+    await page.getByRole("button", { name: "Cancel the scan" }).click();
+    await badge(page, "canceled");
+    assert.equal((await api("GET", `scans/${id}`)).state, "canceled");
+    await page.getByRole("button", { name: "Retry …" }).click();
+    await page.getByRole("button", { name: "Go on" }).click();
+    await badge(page, "running");
+    await api("DELETE", `scans/${id}`);
+  },
+
+  async "a deletion asks for the table's name"() {
+    const page = await open();
+    await table("POST", "Tables", { TableName: "Doomed" });
+    await table("POST", "Doomed", { PartitionKey: "a", RowKey: "b" });
+    await fill(page, { "source.table": "Doomed", "action.type": "delete" });
+    await page.getByRole("button", { name: "Start the scan" }).click();
+    await page.getByText("Nothing was started").waitFor();
+    await page.getByLabel(/Type the table/).fill("Doomed");
+    await page.getByRole("button", { name: "Start the scan" }).click();
+    await badge(page, "succeeded");
+  },
+
+  async "hostile text stays text"() {
+    await api("POST", "catalog/records", { eid: hostile, lastname: hostile, [hostile]: hostile, n: 1 });
+    await fetch(`${base}/api/log?stream=${encodeURIComponent(hostile)}`, { method: "POST", body: JSON.stringify({ [hostile]: hostile }) });
+    const { id } = await api("POST", "scans", { source: { table: "Small" }, action: { type: "copy", destination: { table: "Clash" }, mode: "fail" } });
+    const page = await open(`${home}#/scans/${id}`);
+    await badge(page, "failed");
+    await page.getByText("onerror=").first().waitFor();
+    await fill(page, { "source.table": hostile, "action.type": "count" });
+    await submit(page);
+    await page.locator(".error", { hasText: "onerror=" }).waitFor();
+    await page.goto(`${home}#/catalog`);
+    await page.getByText("onerror=").first().waitFor();
+    await page.getByRole("button", { name: "All fields" }).first().click();
+    await page.locator("dialog", { hasText: "onerror=" }).waitFor();
+    await page.goto(`${home}#/logs`);
+    await page.reload();
+    await page.getByRole("link", { name: "onerror=" }).click();
+    await page.locator(".brief", { hasText: "onerror=" }).waitFor();
+    await page.goto(`${home}#/catalog/${encodeURIComponent(hostile)}`);
+    await page.getByText("There is no catalog").waitFor();
+    assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
+    assert.equal(await page.locator("main img").count(), 0);
+    own(page);
+  },
+
+  async "records by their keys, and changes"() {
+    const big = "9007199254740993";
+    await fetch(`${base}/api/catalog/records`, { method: "POST", body: `{"eid":"F314","ssn":"123-45-6789","lastname":"Faux","pay":3.0,"id":${big},"when":"2026-02-03T04:05:06Z","when@odata.type":"Edm.DateTime"}` });
+    await Promise.all(Array.from({ length: 60 }, (_, i) => api("POST", "catalog/records", { eid: "many", lastname: `n${100 + i}` })));
+    const page = await open(`${home}#/catalog`);
+    await page.getByLabel("ssn").fill("123456789");
+    await page.getByRole("button", { name: "Look up" }).click();
+    await text(page, "1 record");
+    await page.getByRole("button", { name: "All fields" }).click();
+    for (const [name, type, value] of [["pay", "Double", "3.0"], ["id", "Int64", big], ["when", "DateTime", "2026-02-03T04:05:06Z"], ["lastname", "String", "Faux"]]) {
+      const row = page.locator("dialog tbody tr", { has: page.locator(`th:text-is("${name}")`) });
+      assert.deepEqual(await row.locator("td").allTextContents(), [type, value], name);
+    }
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.getByLabel("ssn").fill("");
+    await page.getByLabel("eid").fill("MANY");
+    await page.getByRole("button", { name: "Look up" }).click();
+    await text(page, "50 records on this page");
+    await page.getByRole("link", { name: "Next page" }).click();
+    await text(page, "10 records");
+    await page.goBack();
+    await text(page, "50 records on this page");
+    await page.getByRole("link", { name: "visits" }).click();
+    await text(page, "0 records");
+    await page.getByRole("link", { name: "Newest changes" }).click();
+    await page.getByText("No changes are kept").waitFor();
+    await api("POST", "catalog/visits/records", { eid: "F314", at: "2026-11-22T01:00:00Z" });
+    await text(page, "insert");
+    own(page);
+  },
+
+  async "a stream is followed"() {
+    await api("POST", "log/orders", Array.from({ length: 120 }, (_, i) => ({ order: i })));
+    const page = await open(`${home}#/logs/orders`);
+    await page.getByText("100 events").waitFor();
+    await page.getByRole("button", { name: "Older events" }).click();
+    await until("older events", async () => (await page.locator(".events tbody tr").count()) === 120);
+    await api("POST", "log/orders", { order: "new" });
+    await page.locator(".events tbody tr").first().getByText("new").waitFor();
+    assert.equal(await page.locator(".events tbody tr").count(), 121);
+    own(page);
+  },
+
+  async "a key: none, a wrong one, the right one"() {
+    const keyed = await local("--addr", "127.0.0.1:0", "--keys=KEY,MASTER");
+    const address = keyed.line.replace("console ", "");
+    const page = await open(address);
+    await page.locator("dialog").getByText("The app asks for a key: a host key of the app, or a key of its function Scans.").waitFor();
+    await page.getByLabel("Key", { exact: true }).fill("wrong KEY");
+    await page.getByRole("button", { name: "Use it" }).click();
+    await page.locator("dialog").getByText("The app does not take the key that was entered.").waitFor();
+    await page.getByLabel("Key", { exact: true }).fill("KEY");
+    await page.keyboard.press("Enter");
+    await page.locator("table").waitFor();
+    await page.reload();
+    await page.locator("table").waitFor(); // the tab keeps it
+    assert.equal(await page.evaluate(() => localStorage.length + document.cookie.length), 0);
+    own(page);
+    assert.ok(page.requests.some((r) => r.headers()["x-functions-key"] === "KEY"));
+    const other = await open(address, { context: page.context() });
+    await other.locator("dialog").waitFor(); // another tab has none
+    await page.getByRole("button", { name: "Key" }).click();
+    await page.getByRole("button", { name: "Forget the key" }).click();
+    await page.locator("dialog").waitFor();
+    await stop(keyed);
+  },
+
+  async "the app goes away and comes back; a hidden page is quiet"() {
+    const address = ["--addr", `127.0.0.1:${await freePort()}`];
+    let away = await local(...address);
+    const page = await open(away.line.replace("console ", ""));
+    await page.locator("main h1").waitFor();
+    await page.getByText("Live").waitFor();
+    await stop(away);
+    await page.locator("#banner").getByText("The app does not answer.").waitFor();
+    await page.locator("#banner").getByText(/Next try in \d/).waitFor();
+    away = await local(...address);
+    await page.locator("#banner").waitFor({ state: "hidden" });
+    await page.getByText("Live").waitFor();
+    await page.evaluate(() => {
+      Object.defineProperty(document, "hidden", { value: true, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
+    await page.getByText("Once a minute while hidden").waitFor();
+    const before = page.requests.length;
+    await page.waitForTimeout(3500);
+    assert.equal(page.requests.length, before);
+    await page.evaluate(() => {
+      delete document.hidden;
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
+    await until("a refresh", () => page.requests.length > before);
+    await stop(away);
+  },
+
+  async "other web pages are refused"() {
+    const scans = async () => (await api("GET", "scans?top=100")).scans.length;
+    const before = await scans();
+    const body = JSON.stringify({ source: { table: "Source" }, action: { type: "delete" } });
+    const evil = http.createServer((_, w) => w.setHeader("content-type", "text/html").end("<title>evil</title>"));
+    await new Promise((done) => evil.listen(0, "127.0.0.1", done));
+    const page = await open(`http://127.0.0.1:${evil.address().port}/`);
+    const answers = [];
+    page.on("response", (r) => answers.push([r.url(), r.status()]));
+    const attempts = await page.evaluate(async ([base, port, body]) => {
+      const targets = [`${base}/api/scans`, `${base}/api/log/evil`, `${base}/admin/functions/Maintain`, `http://127.0.0.1:${port}/api/scans`, `http://127.0.0.1:${port}/api/log/evil`, `http://127.0.0.1:${port}/Maintain`];
+      for (const target of targets) await fetch(target, { method: "POST", mode: "no-cors", headers: { "content-type": "text/plain" }, body }).catch(() => {});
+      await fetch(`${base}/api/scans`, { mode: "no-cors" }).catch(() => {});
+      return targets.length + 1;
+    }, [base, handlerPort(), body]);
+    await until("the answers", () => answers.length >= attempts);
+    for (const [url, status] of answers) assert.ok(status === 403 || status === 404, `${url}: ${status}`);
+    assert.equal(await scans(), before);
+    assert.equal((await api("GET", "log")).streams.filter((s) => s.name === "evil").length, 0);
+    // A name that was made to mean this machine.
+    for (const path of ["/api/console/", "/api/scans", "/"]) {
+      assert.equal((await page.goto(`http://evil.example:${port}${path}`)).status(), 403, path);
+    }
+    evil.close();
+  },
+
+  async "every view at 400 and 1,600 pixels, light and dark, by keyboard"() {
+    const scans = (await api("GET", "scans?top=1")).scans;
+    for (const [width, colorScheme] of [[400, "dark"], [1600, "light"]]) {
+      const page = await open(home, { viewport: { width, height: 900 }, colorScheme });
+      for (const view of ["#/scans", `#/scans/${scans[0].id}`, "#/scans/new", "#/catalog", "#/catalog/-/changes", "#/logs", "#/logs/orders"]) {
+        await page.goto(home + view);
+        await page.locator("main h1").waitFor();
+        await page.waitForTimeout(150);
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} is wider than ${width}`);
+        const nameless = await page.evaluate(() => [...document.querySelectorAll("main input, main select, main button, main a, main [role=img]")]
+          .filter((e) => !(e.labels?.length || e.textContent.trim() || e.getAttribute("aria-label"))).map((e) => e.outerHTML));
+        assert.deepEqual(nameless, [], view);
+      }
+      const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number));
+      assert.equal(ground[0] > 128, colorScheme === "light");
+      await page.goto(home);
+      await page.reload();
+      await page.locator("main h1").waitFor();
+      const reached = [];
+      for (let i = 0; i < 8; i++) {
+        await page.keyboard.press("Tab");
+        reached.push(await page.evaluate(() => document.activeElement.textContent));
+      }
+      assert.deepEqual(reached.slice(0, 6), ["Skip to the content", "Tablesweep", "Scans", "Catalog", "Logs", "New scan"]);
+      await page.keyboard.press("Enter");
+      await page.context().close();
+    }
+  },
+};
+
+// The cases mostly wait, so some run at once.
+let failed = 0;
+const waiting = Object.entries(cases).filter(([name]) => name.includes(process.argv[4] ?? ""));
+async function worker() {
+  for (let next; (next = waiting.shift());) {
+    const [name, run] = next;
+    const began = Date.now();
+    try {
+      await run();
+      console.log(`ok   ${name} (${((Date.now() - began) / 1000).toFixed(1)} s)`);
+    } catch (e) {
+      failed++;
+      console.error(`FAIL ${name}: ${e.stack}`);
+    }
+  }
+}
+await Promise.all([worker(), worker(), worker(), worker()]);
+await browser.close();
+for (const child of children.reverse()) await stop(child);
+if (refused.length > 0) {
+  failed++;
+  console.error(`FAIL the pages' errors:\n${refused.join("\n")}`);
+}
+process.exit(failed ? 1 : 0);
