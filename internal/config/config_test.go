@@ -82,3 +82,24 @@ func TestREADMEListsTheSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestConsole: it can be removed even while another setting is bad.
+func TestConsole(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		env  map[string]string
+		want bool
+		bad  bool
+	}{
+		{"by default", map[string]string{"AzureWebJobsStorage": development}, true, false},
+		{"on", map[string]string{"AzureWebJobsStorage": development, "TABLESWEEP_CONSOLE": "on"}, true, false},
+		{"off", map[string]string{"AzureWebJobsStorage": development, "TABLESWEEP_CONSOLE": "off"}, false, false},
+		{"neither", map[string]string{"AzureWebJobsStorage": development, "TABLESWEEP_CONSOLE": "false"}, false, true},
+		{"off, and no storage", map[string]string{"TABLESWEEP_CONSOLE": "off"}, false, true},
+		{"no storage", nil, true, true},
+	} {
+		if c, err := load(tt.env); c.Console != tt.want || (err != nil) != tt.bad {
+			t.Errorf("%s: %v, %v; want %v, an error: %v", tt.name, c.Console, err, tt.want, tt.bad)
+		}
+	}
+}
