@@ -142,9 +142,9 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	if err := to.Create(c.Context()); err != nil {
 		return errors.Join(err, j.closeFailed(o.resume == ""))
 	}
-	_, err = j.run(s, copier.Copier{Destination: to, Mode: copier.Mode(o.mode)}, "copying", "copied")
+	done, err := j.run(s, copier.Copier{Destination: to, Mode: copier.Mode(o.mode)}, "copying", "copied")
 	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {
-		if err := verifyCopy(c, s, to, o, j.meter); err != nil {
+		if err := verifyCopy(c, s, to, o, j.meter, done.Rows); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func probe(ctx context.Context, s sweep.Scan) error {
 
 // verifyCopy compares what the copy's mode promises. Rows that the destination had
 // of its own are no matter.
-func verifyCopy(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions, m *progress.Meter) error {
+func verifyCopy(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions, m *progress.Meter, rows int64) error {
 	depth := verify.Exact
 	switch copier.Mode(o.mode) {
 	case copier.Merge:
@@ -177,6 +177,7 @@ func verifyCopy(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions
 	d := s
 	d.Table = to
 	m.Phase("verifying")
+	m.Expect(float64(rows), float64(rows)) // others may have come
 	r, err := verify.Tables(c.Context(), s, d, verify.Options{Depth: depth, AllowExtra: true, Workers: o.workers, Watch: m.Show}, printDifference(c, m, o.json))
 	m.End()
 	if err != nil {

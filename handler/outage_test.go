@@ -241,3 +241,80 @@ func TestEnqueueCountsDoubts(t *testing.T) {
 		t.Errorf("%d messages for %d rows of %d, %d told to be in doubt", messages, len(seen), len(a.rows), r.Doubts)
 	}
 }
+
+// An interrupt says at once what it waits for, and a second one ends the copy within a
+// second. Both leave a checkpoint to go on from.
+func TestInterruptWhileStorageHangs(t *testing.T) {
+	t.Parallel()
+	a := newAway(t, manyRows(1500, 2))
+	a.em.ResetCounts()
+	path := filepath.Join(t.TempDir(), "c.ckpt")
+	c := a.command("copy", "--from", "source", "--to", "copied", "--progress", "json", "--workers", "8", "--checkpoint", path)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	a.after(t, 300)
+	a.Set(outagetest.Hang)
+	time.Sleep(time.Second)
+	interrupt := func() {
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	interrupt()
+	interrupt() // which a wrapper forwards
+	time.Sleep(time.Second)
+	if told := c.told.String(); !regexp.MustCompile(`{"warning":"interrupted: waiting for \d+ requests; Ctrl-C again ends at once"}`).MatchString(told) {
+		t.Errorf("a second after the interrupt, it told\n%s", told)
+	}
+	if strings.Contains(c.told.String(), "--resume") {
+		t.Error("the first interrupt did not wait")
+	}
+	interrupt()
+	began := time.Now()
+	_ = c.Wait()
+	if took := time.Since(began); c.ProcessState.ExitCode() != exitInterrupted || took > time.Second {
+		t.Errorf("exit code %d %v after the second interrupt", c.ProcessState.ExitCode(), took)
+	}
+	for line := range strings.Lines(c.told.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("text among JSON: %s", line)
+		}
+	}
+	if !strings.Contains(c.told.String(), "--resume "+path) {
+		t.Errorf("it told\n%s", &c.told)
+	}
+	a.Set(outagetest.Forward)
+	if c = a.command("copy", "--resume", path, "--progress", "none"); c.Run() != nil {
+		t.Fatal(&c.told)
+	}
+	a.same(t, "copied")
+}
+
+// What waits for storage that refuses is not under way: an interrupt ends it.
+func TestInterruptWhileStorageRefuses(t *testing.T) {
+	t.Parallel()
+	a := newAway(t, manyRows(1500, 2))
+	a.em.ResetCounts()
+	for _, args := range []string{"copy --from source --to copied", "keys --table source --segment-size 10 --workers 2"} {
+		t.Run(args, func(t *testing.T) {
+			c := a.command(strings.Fields(args)...)
+			a.em.ResetCounts()
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			a.after(t, 50)
+			a.Set(outagetest.Refuse)
+			time.Sleep(2 * time.Second)
+			began := time.Now()
+			if err := c.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.Wait()
+			if took := time.Since(began); c.ProcessState.ExitCode() != exitInterrupted || took > time.Second {
+				t.Errorf("exit code %d after %v\n%s", c.ProcessState.ExitCode(), took, &c.told)
+			}
+			a.Set(outagetest.Forward)
+		})
+	}
+}

@@ -56,6 +56,7 @@ type Meter struct {
 	live     bool // the line is written over
 	shown    bool // a line that must be cleared is on the terminal
 	phase    string
+	expected bounds // rows of the phase
 	last     time.Duration
 	rates    rates
 	figures  Figures // that were shown last
@@ -100,7 +101,18 @@ func (m *Meter) Use(s Style) {
 func (m *Meter) Phase(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.phase, m.last, m.rates, m.begun = name, 0, rates{}, false
+	m.phase, m.last, m.rates, m.begun, m.expected = name, 0, rates{}, false, bounds{}
+}
+
+// bounds are what a number lies between; the zero value is that of an unknown one.
+type bounds struct{ low, high float64 }
+
+// Expect says between which numbers that of the phase's rows lies. Without it, neither
+// the share done nor the time left is shown.
+func (m *Meter) Expect(low, high float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expected = bounds{low, high}
 }
 
 // Show tells how far the sweep is, if it is time to. An interrupt is told at once.
@@ -250,16 +262,35 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: tenths(p.Elapsed.Seconds()),
 		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages),
 	}
-	if share, ok := p.Share(); ok {
-		percent := math.Floor(share*1000) / 10
-		f.Percent = &percent
-		if f.RowsPerSec > 0 && !p.Ended {
-			left := math.Ceil(float64(p.Rows) * (1/share - 1) / f.RowsPerSec)
-			f.Left = &left
-		}
-	}
+	f.share(m.expected, p)
 	return f
 }
+
+// narrow is how many points the share done may lie between, to be told as one number.
+const narrow = 10
+
+// share adds the share done and the time left as far as they are known. Bounds that
+// turned out wrong tell nothing.
+func (f *Figures) share(of bounds, p sweep.Progress) {
+	rows := float64(p.Rows)
+	if of.high <= 0 || rows > of.high {
+		return
+	}
+	low, high := tenth(100*rows/of.high), tenth(100*rows/max(rows, of.low))
+	if high-low > narrow {
+		f.Between = []float64{low, high}
+		return
+	}
+	percent := tenth((low + high) / 2)
+	f.Percent = &percent
+	if p.Run.Rows > 0 && p.Elapsed > window {
+		left := math.Ceil(((of.high+max(rows, of.low))/2 - rows) * p.Elapsed.Seconds() / float64(p.Run.Rows))
+		f.Left = &left
+	}
+}
+
+// tenth rounds down, so that nothing is done before it is.
+func tenth(percent float64) float64 { return math.Floor(percent*10) / 10 }
 
 func tenths(x float64) float64 { return math.Round(x*10) / 10 }
 

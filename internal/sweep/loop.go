@@ -38,7 +38,6 @@ type run struct {
 	totals   Totals // earlier runs included
 	ours     Totals
 	began    time.Time
-	told     float64 // the largest share of the rows that was told as done
 
 	source, target side
 	partitions     pace.Partitions

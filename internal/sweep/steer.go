@@ -76,10 +76,5 @@ func (r *run) progress() Progress {
 	if r.target.took > 0 {
 		p.Limit += r.target.pace.Limit()
 	}
-	p.Left, p.LeftOK = r.left()
-	p.told = r.told
-	if share, ok := p.Share(); ok {
-		r.told = share
-	}
 	return p
 }

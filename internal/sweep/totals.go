@@ -1,10 +1,6 @@
 package sweep
 
-import (
-	"time"
-
-	"tablesweep/internal/adaptive"
-)
+import "time"
 
 // Totals are what a sweep has done, earlier runs of a resumed one included.
 type Totals struct {
@@ -49,61 +45,5 @@ type Progress struct {
 	Limit    int           // of queries and units under way that was found to pay
 	Bytes    int64         // of the pages that this run has read
 	Stopping bool          // interrupted: what is under way ends
-	// Left is how many rows are believed unread; ok is false while nobody knows.
-	Left   float64
-	LeftOK bool
-	Ended  bool
-	told   float64 // the largest share that was told before
-}
-
-// believable is the least share that is told. Ahead of it, strands know too little.
-const believable = 0.3
-
-// Share returns the share of the rows that is done, from 0 to 1; ok is false
-// while it can't be told. It never falls during a run.
-func (p Progress) Share() (share float64, ok bool) {
-	if p.Ended {
-		return 1, true
-	}
-	left := p.Left + float64(p.Buffered)
-	if !p.LeftOK || p.Rows == 0 {
-		return 0, false
-	}
-	share = max(p.told, float64(p.Rows)/(float64(p.Rows)+left))
-	return share, share >= believable
-}
-
-// left estimates the rows that the steps of the frontier stand for. Steps of
-// strategies that believe nothing make it unknown, as do strands that go on after
-// a resume, until they have read a page.
-func (r *run) left() (rows float64, ok bool) {
-	// The few strands that seem endless are mostly wrong. None is thought to have
-	// more than a part of what all have read.
-	const part = 16
-	if !r.steals {
-		return 0, false
-	}
-	most := float64(r.totals.Rows+r.frontier.buffered) / part
-	for n := r.frontier.first(); n != nil; n = r.frontier.after(n) {
-		if n.state == working {
-			continue
-		}
-		var left float64
-		var known bool
-		if n.strand != nil {
-			left, known = r.model.Left(n.strand)
-			left = min(left, most)
-		} else {
-			left, known = adaptive.Left(n.step)
-			left *= float64(r.scan.Segment)
-		}
-		if !known {
-			return 0, false
-		}
-		if n.through != nil {
-			left = float64(r.scan.Segment)
-		}
-		rows += left
-	}
-	return rows, true
+	Ended    bool
 }

@@ -1,0 +1,50 @@
+package progress
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// On a narrow terminal the least important goes first, and nothing is wider.
+func TestLineFits(t *testing.T) {
+	t.Parallel()
+	percent, left := 42.0, 4000.0
+	f := Figures{
+		Phase: "copying", Rows: 123_456_789, RowsPerSec: 54_321, Failed: 3, Requests: 1_234_567, Throttles: 77, Ranges: 1,
+		Bytes: 98_700_000_000, Underway: 37, Limit: 64, Percent: &percent, Left: &left, Seconds: 2400,
+	}
+	whole := "copying 123456789 rows, 42 %, about 1h6m40s left, 3 FAILED, 54321 rows/s, 40m0s, 98.7 GB, 77 throttled, 37 of 64 at once, 1234567 requests, 1 range left"
+	if got := f.line(0); got != whole {
+		t.Errorf("got %q", got)
+	}
+	for columns, want := range map[int]string{
+		139: "copying 123456789 rows, 42 %, about 1h6m40s left, 3 FAILED, 54321 rows/s, 40m0s, 98.7 GB, 77 throttled, 37 of 64 at once, 1234567 requests",
+		79:  "copying 123456789 rows, 42 %, about 1h6m40s left, 3 FAILED, 54321 rows/s",
+		39:  "copying 123456789 rows, 42 %",
+		10:  "copying 12",
+	} {
+		if got := f.line(columns); got != want {
+			t.Errorf("%d columns: %q", columns, got)
+		}
+	}
+	f.Waiting = []Wait{{"orders.table.core.windows.net", 12, "connection refused"}}
+	f.Stopping = true
+	for columns := 1; columns < 200; columns++ {
+		if n := utf8.RuneCountInString(f.line(columns)); n > columns {
+			t.Errorf("%d columns: %d", columns, n)
+		}
+	}
+	if got := f.line(119); !strings.Contains(got, "waiting for orders.table") || !strings.Contains(got, "interrupted") {
+		t.Errorf("119 columns: %q", got)
+	}
+}
+
+func TestSize(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 kB", 999_600: "1 MB", 123_456_789: "123 MB", 5_000_000_000_000_000: "5e+03 TB"} {
+		if got := size(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
