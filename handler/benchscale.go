@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -80,6 +81,9 @@ func runBenchScale(c *cobra.Command, o benchScaleOptions) error {
 	}
 	// Much garbage, and little that stays: a larger heap saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	o.Progress = func(s scalebench.Sample) {
+		fmt.Fprintf(c.ErrOrStderr(), "after %v of virtual time: %d rows, %d instances\n", time.Duration(s.Seconds)*time.Second, s.Rows, s.Instances)
+	}
 	r, err := scalebench.Run(o.Options)
 	if err != nil {
 		return err

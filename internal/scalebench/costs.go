@@ -10,7 +10,7 @@ type Costs struct {
 	Execution  time.Duration // on each execution, the host's part included
 }
 
-var measuredCosts = Costs{Request: 120 * time.Microsecond, SentKB: 10 * time.Microsecond, ReceivedKB: 15 * time.Microsecond, Execution: 2 * time.Millisecond}
+var measuredCosts = Costs{Request: 220 * time.Microsecond, SentKB: 27 * time.Microsecond, ReceivedKB: 11 * time.Microsecond, Execution: 2 * time.Millisecond}
 
 const (
 	tablePrice = 0.00036 / 10_000 // dollars a request

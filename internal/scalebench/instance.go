@@ -110,7 +110,7 @@ func (in *instance) under(change int) {
 // of their own.
 func (in *instance) opened(a *account) *storage.Account {
 	tables, queues := wire{in, a, make(chan struct{}, connections)}, wire{in, a, make(chan struct{}, connections)}
-	opened, err := storage.Open(a.connection, storage.Options{Transport: services{a.connection, tables, queues}})
+	opened, err := storage.Open(a.connection, storage.Options{Transport: services{a.connection, tables, queues}, TryTimeout: -1})
 	if err != nil {
 		panic("scalebench: internal error: " + err.Error())
 	}

@@ -33,6 +33,8 @@ type Options struct {
 	Latency Latency
 	Slower  float64 // every latency times this
 	Seed    uint64  // of what varies from request to request
+
+	Progress func(Sample) `json:"-"` // is told now and then how the run goes; may be nil
 }
 
 // Limits are what the services take in a second.

@@ -10,7 +10,7 @@ import (
 // scale is the scale controller: again and again it looks how long each group's queues are,
 // and starts instances.
 func (w *world) scale() {
-	a, err := storage.Open(w.own.connection, storage.Options{Transport: w.own.transport})
+	a, err := storage.Open(w.own.connection, storage.Options{Transport: w.own.transport, TryTimeout: -1})
 	if err != nil {
 		w.fail(err)
 		return
@@ -79,4 +79,7 @@ func (w *world) note() {
 		}
 	}
 	w.samples = append(w.samples, s)
+	if w.options.Progress != nil && len(w.samples)%10 == 0 {
+		w.options.Progress(s)
+	}
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -24,6 +25,10 @@ type Options struct {
 	// until it has answered for the first time. 0 means that a request is tried again
 	// until its own time is up.
 	Patience time.Duration
+	// TryTimeout limits one try of a request. Default 40 s; negative means no limit, for
+	// virtual time: a bubble keeps stopped timers, and with them all that a request had,
+	// until their time would have come.
+	TryTimeout time.Duration
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter
 }
@@ -86,7 +91,7 @@ func (a *Account) clientOptions(endpoint string, o Options) azcore.ClientOptions
 	a.retries = append(a.retries, r)
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
-		Retry:            policy.RetryOptions{MaxRetries: -1, TryTimeout: tryTimeout},
+		Retry:            policy.RetryOptions{MaxRetries: -1, TryTimeout: max(0, cmp.Or(o.TryTimeout, tryTimeout))},
 		Telemetry:        policy.TelemetryOptions{ApplicationID: "tablesweep"},
 		PerCallPolicies:  []policy.Policy{replaceBody{}, r},
 		PerRetryPolicies: []policy.Policy{captureAnswer{}},
