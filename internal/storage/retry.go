@@ -26,7 +26,12 @@ const (
 	maxRetries    = 40
 	retryDelay    = 250 * time.Millisecond
 	maxRetryDelay = time.Minute
-	tryTimeout    = 40 * time.Second
+	// maxBusyDelay is the longest pause while the host answers others: it is over its
+	// target then, and has room again in the next second. A single write that waits a
+	// minute holds its whole step back, and the scan's end. Such short pauses are many.
+	maxBusyDelay   = 4 * time.Second
+	maxBusyRetries = 10 * maxRetries
+	tryTimeout     = 40 * time.Second
 
 	maxDialDelay  = 5 * time.Second // between two tries to reach a host that was there before
 	firstPatience = 5 * time.Second // for a host that has never answered
@@ -104,12 +109,13 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			return resp, err
 		}
 		good, again := r.failed(causeOf(resp, err))
-		if good != heard || r.patience == 0 {
+		others := good != heard
+		if others || r.patience == 0 {
 			lonely++
 		}
 		heard = good
-		pause, err := r.pause(resp, err, try)
-		if pause < 0 || lonely > maxRetries {
+		pause, err := r.pause(resp, err, try, others)
+		if pause < 0 || lonely > maxBusyRetries || lonely > maxRetries && (resp == nil || !others) {
 			return resp, err
 		}
 		if resp != nil { // a busy host is not asked before its time
@@ -194,11 +200,16 @@ func (r *retries) outage() (o Outage, ok bool) {
 }
 
 // pause returns how long to wait before the next try, which failed with resp or err;
-// below 0 for no further try, with the error to return.
-func (r *retries) pause(resp *http.Response, err error, try int) (time.Duration, error) {
+// below 0 for no further try, with the error to return. others tells that the host has
+// answered other requests since this one's last try.
+func (r *retries) pause(resp *http.Response, err error, try int, others bool) (time.Duration, error) {
 	pause := retryAfter(resp)
 	if pause <= 0 {
-		pause = backoff(try)
+		longest := maxRetryDelay
+		if others && err == nil {
+			longest = maxBusyDelay
+		}
+		pause = backoff(try, longest)
 	}
 	if r.patience == 0 {
 		if pause > maxRetryDelay || noSuchHost(err) {
@@ -225,9 +236,9 @@ func (r *retries) pause(resp *http.Response, err error, try int) (time.Duration,
 	return min(pause, limit-age), err
 }
 
-// backoff grows with the number of tries made, and varies.
-func backoff(try int) time.Duration {
-	delay := float64(int(1)<<min(try, 20)-1) * float64(retryDelay)
+// backoff grows with the number of tries made up to the longest, and varies.
+func backoff(try int, longest time.Duration) time.Duration {
+	delay := min(float64(int(1)<<min(try, 20)-1)*float64(retryDelay), float64(longest))
 	return min(time.Duration(delay*(rand.Float64()/2+0.8)), maxRetryDelay)
 }
 
