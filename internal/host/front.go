@@ -69,7 +69,7 @@ func (h *Host) front(ctx context.Context) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if h.options.Keys == (Keys{}) {
 			if why := h.foreign(r); why != "" {
-				http.Error(w, why+"; an app without keys takes requests from this machine and its own pages alone", http.StatusForbidden)
+				http.Error(w, why+"; an app without keys takes requests from this machine and its own pages alone: start it with --keys", http.StatusForbidden)
 				return
 			}
 		}

@@ -1,5 +1,5 @@
 // Charts as SVG, drawn to the width that there is: values over time, and a strip of ranges.
-import { h, svg, set, show, time, rate, count, plural } from './dom.js';
+import { h, svg, set, time, rate, count, plural } from './dom.js';
 
 // onWidth calls back with the width inside an element when it has got another.
 function onWidth(element, draw) {
@@ -17,15 +17,62 @@ function steps(largest) {
   return [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => largest / n <= 4);
 }
 
+// grow gives an element so many children: those that are there are used again.
+function grow(element, size, make) {
+  while (element.children.length > size) element.lastChild.remove();
+  while (element.children.length < size) element.append(make());
+}
+
+// put changes an attribute, if it is another.
+function put(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+// Reader lets one read single items of a picture, by pointer and by arrow keys. of tells how many there are, which
+// stands at a place, the place of one, and its words.
+class Reader {
+  constructor(picture, top, height, of) {
+    Object.assign(this, { of, at: -1 });
+    this.element = h('output', { class: 'reading key' });
+    this.cursor = svg('rect', { class: 'cursor', y: top, height, visibility: 'hidden' });
+    picture.addEventListener('pointermove', (e) => this.read(of.find(e.clientX - picture.getBoundingClientRect().left)));
+    for (const name of ['pointerleave', 'blur']) picture.addEventListener(name, () => this.read(-1));
+    picture.addEventListener('keydown', (e) => this.step(e));
+  }
+
+  step(event) {
+    const size = this.of.size();
+    const to = { ArrowLeft: (this.at < 0 ? size : this.at) - 1, ArrowRight: this.at + 1, Home: 0, End: size - 1 }[event.key];
+    if (to === undefined || !size) return;
+    event.preventDefault();
+    this.read(Math.max(0, Math.min(size - 1, to)));
+  }
+
+  read(at) {
+    this.at = at < this.of.size() ? at : -1;
+    set(this.element, this.at < 0 ? '' : this.of.text(this.at));
+    this.cursor.setAttribute('visibility', this.at < 0 ? 'hidden' : 'visible');
+    if (this.at < 0) return;
+    const [from, to] = this.of.place(this.at);
+    this.cursor.setAttribute('x', from);
+    this.cursor.setAttribute('width', Math.max(2, to - from));
+  }
+}
+
+const plotHeight = 150, plotTop = 8, plotBottom = 20;
+
 // TimeChart shows one or two values a second over time as steps; the second lies within the first.
 export class TimeChart {
   constructor(title, names) {
-    this.names = names;
-    this.reading = h('output', { class: 'reading' });
-    this.picture = svg('svg', { class: 'plot', height: 150, tabindex: 0, role: 'img', onpointermove: (e) => this.point(e), onpointerleave: () => this.point(null), onkeydown: (e) => this.step(e), onblur: () => this.point(null) });
-    this.element = h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title), this.reading), this.picture);
-    this.title = title;
-    this.points = [];
+    this.picture = svg('svg', { class: 'plot', height: plotHeight, tabindex: 0, role: 'img' });
+    this.reader = new Reader(this.picture, plotTop, plotHeight - plotTop - plotBottom, {
+      size: () => this.points.length,
+      find: (x) => this.points.findIndex((_, i) => this.place(i)[0] <= x && x < this.place(i)[1]),
+      place: (i) => this.place(i),
+      text: (i) => `${time(this.points[i].at)}: ${names.map((name, n) => `${rate(this.points[i].values[n])} ${name}`).join(', ')}`,
+    });
+    this.element = h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title), this.reader.element), this.picture);
+    Object.assign(this, { title, names, points: [] });
     onWidth(this.element, (width) => { this.width = width; this.draw(); });
   }
 
@@ -41,11 +88,11 @@ export class TimeChart {
   draw() {
     const { width } = this;
     if (!width) return; // it is not shown yet
-    const height = 150, left = 52, right = 6, top = 8, bottom = 20;
+    const left = 52, right = 6, bottom = plotHeight - plotBottom;
     const { points, interval } = this;
     this.picture.setAttribute('width', width);
     if (!points.length) {
-      this.picture.replaceChildren(svg('text', { x: width / 2, y: height / 2, 'text-anchor': 'middle' }, 'Nothing yet'));
+      this.picture.replaceChildren(svg('text', { x: width / 2, y: plotHeight / 2, 'text-anchor': 'middle' }, 'Nothing yet'));
       this.picture.setAttribute('aria-label', `${this.title}: nothing yet`);
       return;
     }
@@ -54,18 +101,18 @@ export class TimeChart {
     const largest = Math.max(...points.map((p) => p.values[0]));
     const grid = steps(largest), most = grid * Math.max(1, Math.ceil(largest / grid));
     const x = (at) => left + ((at - start) / (end - start)) * (width - left - right);
-    const y = (value) => top + (1 - value / most) * (height - top - bottom);
-    this.place = { x, y, left, top, bottom: height - bottom, width };
+    const y = (value) => plotTop + (1 - value / most) * (bottom - plotTop);
+    this.place = (i) => [0, length].map((more) => x(Date.parse(points[i].at) + more));
     const lines = [];
     for (let value = 0; value <= most + grid / 2; value += grid) {
       lines.push(svg('line', { class: value ? 'grid' : 'axis', x1: left, x2: width - right, y1: y(value), y2: y(value) }),
         svg('text', { x: left - 6, y: y(value) + 4, 'text-anchor': 'end' }, rate(value)));
     }
     const places = width < 500 ? [0, 1] : [0, 0.5, 1];
-    const times = places.map((share) => svg('text', { x: left + share * (width - left - right), y: height - 4, 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle' }, time(start + share * (end - start))));
+    const times = places.map((share) => svg('text', { x: left + share * (width - left - right), y: plotHeight - 4, 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle' }, time(start + share * (end - start))));
     const areas = this.names.map((_, n) => svg('path', { class: `area area${n}`, d: this.outline(points, n, x, y, length) }));
-    this.cursor = svg('line', { class: 'cursor', y1: top, y2: height - bottom, visibility: 'hidden' });
-    this.picture.replaceChildren(...lines, ...areas, ...times, this.cursor);
+    this.picture.replaceChildren(...lines, ...areas, ...times, this.reader.cursor);
+    this.reader.read(this.reader.at);
     const last = points.at(-1);
     this.picture.setAttribute('aria-label', `${this.title}, from ${time(start)} to ${time(end)}: at most ${rate(largest)}, ` +
       `${rate(last.values[0])} at ${time(last.at)}. Arrow keys read single values.`);
@@ -84,34 +131,6 @@ export class TimeChart {
     }
     return path && `${path}V${zero}`;
   }
-
-  point(event) {
-    if (!this.points.length) return;
-    if (!event) return this.read(-1);
-    const at = event.clientX - this.picture.getBoundingClientRect().left;
-    const length = this.interval * 1000;
-    this.read(this.points.findLastIndex((p) => this.place.x(Date.parse(p.at)) <= at && at <= this.place.x(Date.parse(p.at) + 3 * length)));
-  }
-
-  step(event) {
-    const to = { ArrowLeft: (this.at ?? this.points.length) - 1, ArrowRight: (this.at ?? -1) + 1, Home: 0, End: this.points.length - 1 }[event.key];
-    if (to === undefined || !this.points.length) return;
-    event.preventDefault();
-    this.read(Math.max(0, Math.min(this.points.length - 1, to)));
-  }
-
-  read(at) {
-    const p = this.points[at];
-    this.at = p ? at : undefined;
-    set(this.reading, p ? `${time(p.at)}: ${this.names.map((name, n) => `${rate(p.values[n])} ${name}`).join(', ')}` : '');
-    if (!this.cursor) return;
-    this.cursor.setAttribute('visibility', p ? 'visible' : 'hidden');
-    if (p) {
-      const x = this.place.x(Date.parse(p.at) + this.interval * 500);
-      this.cursor.setAttribute('x1', x);
-      this.cursor.setAttribute('x2', x);
-    }
-  }
 }
 
 // keyText writes a bound of a range: a key, or a place in a partition.
@@ -121,23 +140,29 @@ export function keyText(bound) {
   return JSON.stringify(bound.partitionKey) + (bound.rowKey ? ` / ${JSON.stringify(bound.rowKey)}` : '');
 }
 
-const rangeText = (r) => `${r.from ? `from ${keyText(r.from)}` : 'from the beginning'} ${r.to ? `to ${keyText(r.to)}` : 'to the end'}`;
-
 // Strip shows ranges in table order: each as wide as its rows, those to come by what is left.
 export class Strip {
   constructor() {
-    this.picture = svg('svg', { class: 'strip', height: 34, tabindex: 0, role: 'img', onpointermove: (e) => this.point(e), onpointerleave: () => this.read(-1), onkeydown: (e) => this.step(e), onblur: () => this.read(-1) },
+    this.picture = svg('svg', { class: 'strip', height: 34, tabindex: 0, role: 'img' },
       svg('defs', {}, svg('pattern', { id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)' },
-        svg('rect', { class: 'failed', width: 6, height: 6 }), svg('rect', { class: 'stripe', width: 2, height: 6 }))));
-    this.reading = h('output', { class: 'reading key' });
+        svg('rect', { width: 6, height: 6 }), svg('rect', { class: 'stripe', width: 2, height: 6 }))));
+    this.reader = new Reader(this.picture, 2, 30, {
+      size: () => this.ranges.length,
+      find: (x) => this.places.findIndex(([from, to]) => from <= x && x < to),
+      place: (i) => this.places[i],
+      text: (i) => {
+        const { state, rows, from, to } = this.ranges[i];
+        return `${state}, ${plural(rows ?? 0, 'row')}, from ${keyText(from) || 'the beginning'} to ${keyText(to) || 'the end'}`;
+      },
+    });
     this.legend = h('p', { class: 'legend' });
     this.rows = h('tbody');
     this.table = h('details', { ontoggle: () => this.list() }, h('summary', {}, 'Ranges as a table'),
       h('div', { class: 'scroll' }, h('table', {}, h('thead', {}, h('tr', {}, ['State', 'From', 'To', 'Rows'].map((name) => h('th', { scope: 'col', class: name === 'Rows' && 'number' }, name)))), this.rows)));
-    this.element = h('div', { class: 'ranges' }, this.picture, h('div', { class: 'under' }, this.legend, this.reading), this.table);
-    this.ranges = [];
+    this.element = h('div', { class: 'ranges' }, this.picture, h('div', { class: 'under' }, this.legend, this.reader.element), this.table);
+    [this.ranges, this.places] = [[], []];
     this.group = svg('g');
-    this.picture.append(this.group);
+    this.picture.append(this.group, this.reader.cursor);
     onWidth(this.element, (width) => { this.width = width; this.draw(); });
   }
 
@@ -180,42 +205,26 @@ export class Strip {
     this.picture.setAttribute('width', width);
     let x = 0;
     this.places = this.widths().map((share) => [x, (x += share * width)]);
-    this.group.replaceChildren(...this.ranges.map((r, i) => {
-      const [from, to] = this.places[i];
-      return svg('rect', { class: r.state, x: from.toFixed(2), y: 4, width: Math.max(0.5, to - from - (to - from > 4 ? 1 : 0)).toFixed(2), height: 26, fill: r.state === 'failed' ? 'url(#hatch)' : undefined });
-    }));
-    this.cursor = svg('rect', { class: 'frame', y: 2, height: 30, visibility: 'hidden' });
-    this.group.append(this.cursor);
+    grow(this.group, this.ranges.length, () => svg('rect', { y: 4, height: 26 }));
+    this.ranges.forEach((r, i) => {
+      const [from, to] = this.places[i], rect = this.group.children[i];
+      put(rect, 'class', r.state);
+      put(rect, 'x', from.toFixed(1));
+      put(rect, 'width', Math.max(0.5, to - from - (to - from > 4 ? 1 : 0)).toFixed(1));
+    });
+    this.reader.read(this.reader.at);
   }
 
   list() {
     if (!this.table.open) return;
-    this.rows.replaceChildren(...this.ranges.map((r) => h('tr', {}, h('td', {}, h('span', { class: `mark ${r.state}` }, r.state)),
-      h('td', { class: 'key' }, keyText(r.from) || 'the beginning'), h('td', { class: 'key' }, keyText(r.to) || 'the end'), h('td', { class: 'number' }, count(r.rows)))));
-  }
-
-  point(event) {
-    const x = event.clientX - this.picture.getBoundingClientRect().left;
-    this.read(this.places?.findIndex(([from, to]) => from <= x && x < to) ?? -1);
-  }
-
-  step(event) {
-    const to = { ArrowLeft: (this.at ?? this.ranges.length) - 1, ArrowRight: (this.at ?? -1) + 1, Home: 0, End: this.ranges.length - 1 }[event.key];
-    if (to === undefined || !this.ranges.length) return;
-    event.preventDefault();
-    this.read(Math.max(0, Math.min(this.ranges.length - 1, to)));
-  }
-
-  read(at) {
-    const r = this.ranges[at];
-    this.at = r ? at : undefined;
-    set(this.reading, r ? `${r.state}, ${plural(r.rows ?? 0, 'row')}, ${rangeText(r)}` : '');
-    if (!this.cursor) return;
-    this.cursor.setAttribute('visibility', r ? 'visible' : 'hidden');
-    if (r) {
-      const [from, to] = this.places[at];
-      this.cursor.setAttribute('x', from);
-      this.cursor.setAttribute('width', Math.max(2, to - from));
-    }
+    grow(this.rows, this.ranges.length, () => h('tr', {}, h('td', {}, h('span')), h('td', { class: 'key' }), h('td', { class: 'key' }), h('td', { class: 'number' })));
+    this.ranges.forEach((r, i) => {
+      const [state, from, to, rows] = this.rows.children[i].children;
+      put(state.firstChild, 'class', `mark ${r.state}`);
+      set(state.firstChild, r.state);
+      set(from, keyText(r.from) || 'the beginning');
+      set(to, keyText(r.to) || 'the end');
+      set(rows, count(r.rows));
+    });
   }
 }

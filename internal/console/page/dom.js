@@ -33,10 +33,8 @@ export const announce = (text) => set(document.getElementById('announcement'), t
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const rounded = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 });
-const short = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3, notation: 'compact' });
 
 export const count = (n) => whole.format(n ?? 0);
-export const compact = (n) => short.format(n ?? 0);
 export const rate = (n) => (n === undefined || n === null ? '–' : n >= 100 ? whole.format(n) : rounded.format(n));
 export const percent = (share) => `${Math.floor(share * 100)} %`;
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
