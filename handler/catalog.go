@@ -44,7 +44,7 @@ type catalogFlags struct {
 func catalogCommand() *cobra.Command {
 	c := &cobra.Command{Use: "catalog", Short: "Keep records and find them by any of several identifiers", Long: catalogHelp, Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("say what to do with the catalog: insert, query, patch, delete, changes, count, import, export, recover, check or migrate")
+			return usagef("say what to do with the catalog: insert, query, patch, delete, changes, count, list, import, export, recover, check or migrate")
 		}}
 	var f catalogFlags
 	flags := c.PersistentFlags()
@@ -56,7 +56,7 @@ func catalogCommand() *cobra.Command {
 	flags.StringVar(&f.rowKey, "row-key", "", "the field that sorts records, such as lastname")
 	flags.StringVar(&f.wal, "wal", "", "the table of the log")
 	c.AddCommand(catalogInsertCommand(&f), catalogQueryCommand(&f), catalogPatchCommand(&f), catalogDeleteCommand(&f), catalogChangesCommand(&f),
-		catalogRecoverCommand(&f), catalogCheckCommand(&f), catalogMigrateCommand(&f), catalogImportCommand(&f), catalogExportCommand(&f), catalogCountCommand(&f))
+		catalogRecoverCommand(&f), catalogCheckCommand(&f), catalogMigrateCommand(&f), catalogImportCommand(&f), catalogExportCommand(&f), catalogCountCommand(&f), catalogListCommand())
 	return c
 }
 

@@ -59,6 +59,22 @@ func (c Catalogs) routes(gates map[string]*gate.Gate, resources ...served) func(
 	}
 }
 
+// CatalogInfo says by what a catalog's records are found and sorted, as the settings have it.
+type CatalogInfo struct {
+	Name      string   `json:"name"` // "" for the one at /api/catalog/records
+	IndexKeys []string `json:"indexKeys"`
+	RowKey    string   `json:"rowKey"`
+}
+
+// Describe returns what a catalog is listed as.
+func Describe(name string, s index.Schema) CatalogInfo {
+	info := CatalogInfo{Name: name, RowKey: s.Sort.String()}
+	for _, k := range s.Keys {
+		info.IndexKeys = append(info.IndexKeys, k.String())
+	}
+	return info
+}
+
 // queryRoutes serves resources of every catalog, and the list of catalogs.
 func (c Catalogs) queryRoutes(gates map[string]*gate.Gate, resources ...served) func(chi.Router) {
 	each := c.routes(gates, resources...)
@@ -68,24 +84,14 @@ func (c Catalogs) queryRoutes(gates map[string]*gate.Gate, resources ...served) 
 	}
 }
 
-// list answers with what every catalog is found and sorted by, as in the settings.
+// list answers with every catalog.
 func (c Catalogs) list(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parameters(r); err != nil {
 		return err
 	}
-	type listed struct {
-		Name      string   `json:"name"` // "" for the one at /api/catalog/records
-		IndexKeys []string `json:"indexKeys"`
-		RowKey    string   `json:"rowKey"`
-	}
-	all := []listed{}
+	all := []CatalogInfo{}
 	for _, name := range slices.Sorted(maps.Keys(c)) {
-		s := c[name].Schema
-		l := listed{Name: name, RowKey: s.Sort.String()}
-		for _, k := range s.Keys {
-			l.IndexKeys = append(l.IndexKeys, k.String())
-		}
-		all = append(all, l)
+		all = append(all, Describe(name, c[name].Schema))
 	}
 	writeJSON(w, r, http.StatusOK, "application/json", map[string]any{"catalogs": all})
 	return nil
