@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/copier"
+	"tablesweep/internal/estimate"
 	"tablesweep/internal/progress"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -104,9 +102,9 @@ func copyCommand() *cobra.Command {
 	o.jobFlags.add(c)
 	flags := c.Flags()
 	flags.StringVar(&o.mode, "mode", string(copier.Replace), "for rows that the destination has: replace, merge, skip or fail")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "copy nothing; estimate rows, requests, time and cost by a few queries")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "copy nothing and change nothing; estimate rows, requests, time and cost, and try the destination")
 	flags.BoolVar(&o.verify, "verify", false, "compare both tables afterwards")
-	flags.Float64Var(&o.price, "price", 0.00036, "dollars for 10,000 requests, for --dry-run")
+	flags.Float64Var(&o.price, "price", estimate.Price, "dollars for 10,000 requests, for --dry-run")
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"replace", "merge", "skip", "fail"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -130,7 +128,7 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 		return err
 	}
 	if o.dryRun {
-		return estimate(c, s, o)
+		return dryRun(c, s, to, o)
 	}
 	if err := probe(c.Context(), s); err != nil {
 		return err
@@ -184,46 +182,4 @@ func verifyCopy(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions
 		return fmt.Errorf("verify: %w", err)
 	}
 	return tellComparison(c, r, o.json)
-}
-
-// sampleQueries is what a dry run may cost.
-const sampleQueries = 40
-
-// copyEstimate is what a copy is expected to take.
-type copyEstimate struct {
-	Rows     float64 `json:"rows"`
-	Exact    bool    `json:"exact"` // rows were counted, not estimated
-	Requests float64 `json:"requests"`
-	Seconds  float64 `json:"seconds"`
-	Dollars  float64 `json:"dollars"`
-	Sample   int     `json:"sampleQueries"`
-}
-
-// entitiesPerSecond is what a standard account takes of entities of 1 KiB. (Microsoft
-// Learn, "Scalability and performance targets for Table storage")
-const entitiesPerSecond = 20_000
-
-func estimate(c *cobra.Command, s sweep.Scan, o copyOptions) error {
-	sample, err := sweep.Sample(c.Context(), s, sampleQueries)
-	if err != nil {
-		return err
-	}
-	e := copyEstimate{Rows: math.Round(sample.Rows), Exact: sample.Exact, Sample: sample.Queries}
-	e.Requests = math.Ceil(e.Rows/float64(s.Segment)) + math.Ceil(sample.Batches)
-	e.Seconds = max(e.Requests*sample.Latency.Seconds()/float64(o.workers), e.Rows/entitiesPerSecond)
-	e.Dollars = e.Requests / 10_000 * o.price
-	if o.json {
-		return json.NewEncoder(c.OutOrStdout()).Encode(e)
-	}
-	about := "about "
-	if e.Exact {
-		about = ""
-	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), `would copy %s%.0f rows, judging by %d queries of %v each
-about %.0f requests
-at least %v, at %d requests at once and %d rows a second
-about $%.4f, at $%g for 10,000 requests
-`, about, e.Rows, e.Sample, sample.Latency.Round(time.Millisecond), e.Requests,
-		time.Duration(e.Seconds*float64(time.Second)).Round(time.Second), o.workers, entitiesPerSecond, e.Dollars, o.price)
-	return err
 }

@@ -19,6 +19,8 @@ type work struct {
 	what string
 	// prepare makes what the scan writes to; nil if nothing is to be made.
 	prepare func(context.Context) error
+	// lookAt reports whether that is missing, and changes nothing; nil with prepare.
+	lookAt func(context.Context) (missing bool, err error)
 	// destination is the table that it writes to, if it is one other than the source.
 	destination *storage.Table
 	// packs tells that it writes a partition's rows in transactions, so that a page
@@ -67,6 +69,7 @@ func (e *Engine) writing(a Action) (work, error) {
 		what:        "write to the destination",
 		destination: destination,
 		prepare:     func(ctx context.Context) error { return createDestination(ctx, destination) },
+		lookAt:      func(ctx context.Context) (bool, error) { return lookAtTable(ctx, destination) },
 	}, err
 }
 
@@ -92,6 +95,7 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 		do:         doing(action.Enqueue{Queue: q, Message: template}),
 		what:       "enqueue messages",
 		properties: true,
+		lookAt:     func(ctx context.Context) (bool, error) { return lookAtQueue(ctx, q) },
 		prepare: func(ctx context.Context) error {
 			err := q.Create(ctx)
 			if storage.Permanent(err) {

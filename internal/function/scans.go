@@ -21,6 +21,7 @@ const (
 func scanRoutes(e *engine.Engine) func(chi.Router) {
 	return func(r chi.Router) {
 		r.Post("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return startScan(e, w, r) }))
+		r.Post("/api/scans/estimate", failing(func(w http.ResponseWriter, r *http.Request) error { return estimateScan(e, w, r) }))
 		r.Get("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return listScans(e, w, r) }))
 		r.Get("/api/scans/{id}", failing(func(w http.ResponseWriter, r *http.Request) error {
 			if _, err := parameters(r); err != nil {
@@ -60,14 +61,7 @@ type started struct {
 }
 
 func startScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
-	if _, err := parameters(r); err != nil {
-		return err
-	}
-	body, err := readBody(r)
-	if err != nil {
-		return err
-	}
-	req, err := engine.ParseRequest(body)
+	req, err := scanRequest(r)
 	if err != nil {
 		return err
 	}
@@ -77,6 +71,32 @@ func startScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Location", "/api/scans/"+id)
 	writeJSON(w, r, http.StatusAccepted, "application/json", started{ID: id, StatusURL: statusURL(r, id)})
+	return nil
+}
+
+// scanRequest reads the body that asks for a scan.
+func scanRequest(r *http.Request) (engine.Request, error) {
+	if _, err := parameters(r); err != nil {
+		return engine.Request{}, err
+	}
+	body, err := readBody(r)
+	if err != nil {
+		return engine.Request{}, err
+	}
+	return engine.ParseRequest(body)
+}
+
+// estimateScan tells what a scan would find and cost, by the request that would start it.
+func estimateScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
+	req, err := scanRequest(r)
+	if err != nil {
+		return err
+	}
+	report, err := e.Estimate(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", report)
 	return nil
 }
 

@@ -316,3 +316,33 @@ func TestStatusURL(t *testing.T) {
 		})
 	}
 }
+
+// TestEstimate tells what scans would cost, and sees that nothing was made by it.
+func TestEstimate(t *testing.T) {
+	t.Parallel()
+	a := newApp(t)
+	for _, tt := range []struct {
+		action, rest string
+		status       int
+		want         string
+	}{
+		{`{"type":"copy","destination":{"table":"Target"}}`, "", 200, `{"rows":[3,3],"requests":7,`},
+		{`{"type":"copy","destination":{"table":"Target"}}`, "", 200, `"queries":1,"creates":true`},
+		{`{"type":"enqueue","queue":{"name":"work"}}`, "", 200, `"creates":true`},
+		{`{"type":"count"}`, `,"range":{"after":"0"}`, 200, `{"rows":[2,2],`},
+		{`{"type":"copy"}`, "", 400, "action.destination"},
+		{`{"type":"copy","destination":{"table":"Source"}}`, "", 400, "source itself"},
+		{`{"type":"count"}`, `,"filter":"V eq eq"`, 400, "filter"},
+	} {
+		w := a.call(t, "POST", "/api/scans/estimate", `{"source":{"table":"Source"},"action":`+tt.action+tt.rest+`}`, nil)
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {
+			t.Errorf("%s: %d %s, want %d and %s", tt.action+tt.rest, w.Code, w.Body, tt.status, tt.want)
+		}
+	}
+	if _, err := a.account.Table("Target").Query(t.Context(), storage.Query{}); !storage.NotFound(err) {
+		t.Errorf("an estimate made the destination: %v", err)
+	}
+	if w := a.call(t, "GET", "/api/scans", "", nil); strings.TrimSpace(w.Body.String()) != `{"scans":[]}` {
+		t.Errorf("an estimate left a scan: %s", w.Body)
+	}
+}

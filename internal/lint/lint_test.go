@@ -26,7 +26,7 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "input", "ticks", "scan", "adaptive", "steal", "debian", "odata", "splitbench", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "input", "ticks", "scan", "adaptive", "steal", "debian", "estimate", "odata", "splitbench", "catalog/index", "catalog/wal"}
 
 // forbidden says who must not import what, and why.
 var forbidden = []struct{ from, to, why string }{

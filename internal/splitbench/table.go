@@ -13,6 +13,11 @@ type table struct {
 	page int // rows of a full page
 }
 
+// Pages answers queries from sorted, distinct keys, by pages of so many rows.
+func Pages(keys []key.Key, rows int) func(scan.Step) scan.Page {
+	return table{keys: keys, page: rows}.query
+}
+
 // pages returns the number of queries that a serial scan takes.
 func (t table) pages() int { return max(1, (len(t.keys)+t.page-1)/t.page) }
 

@@ -43,15 +43,7 @@ func (m *Model) newMeasure(s *Strand) *measure {
 		most   = 1e100 // rows; the climb ends there lest the numbers overflow
 	)
 	x := &measure{}
-	var end text
-	top := 0
-	if s.End != nil {
-		end = textOf(*s.End)
-		if s.End.Row == "" {
-			end = end[:len(end)-1]
-		}
-		top = common(s.last, end)
-	}
+	end, top := s.limit()
 	to := func(depth int) float64 {
 		if end == nil || depth > top {
 			return 1
@@ -90,7 +82,7 @@ func (m *Model) cuts(s *Strand, n int, reach float64) []key.Key {
 	}
 	var cuts []key.Key
 	add := func(k key.Key) {
-		if s.last.key().Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0) {
+		if s.holds(k) {
 			cuts = append(cuts, k)
 		}
 	}

@@ -293,3 +293,29 @@ func TestBusyServiceIsRetried(t *testing.T) {
 		}
 	})
 }
+
+func TestMayWrite(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, a *storage.Account) {
+		table := newTable(t, a)
+		if exists, err := table.MayWrite(t.Context()); !exists || err != nil {
+			t.Errorf("%v, %v; want a table that takes rows", exists, err)
+		}
+		if p, err := table.Query(t.Context(), storage.Query{}); err != nil || len(p.Entities) > 0 {
+			t.Errorf("asking left %d rows, %v", len(p.Entities), err)
+		}
+		if exists, err := a.Table("nothere").MayWrite(t.Context()); exists || err != nil {
+			t.Errorf("%v, %v; want a table that does not exist", exists, err)
+		}
+	})
+}
+
+func TestMayNotWrite(t *testing.T) {
+	t.Parallel()
+	_, em := openEmulator(t)
+	wrong := strings.Replace(em.ConnectionString(), "AccountKey=", "AccountKey=AAAA", 1)
+	a := open(t, wrong, storage.Options{Transport: em.Transport()})
+	if _, err := a.Table("table").MayWrite(t.Context()); !storage.Permanent(err) {
+		t.Errorf("with a wrong key: %v", err)
+	}
+}

@@ -1,52 +1,64 @@
 package sweep_test
 
 import (
-	"math"
+	"fmt"
 	"testing"
+	"time"
 
-	"tablesweep/internal/copier"
-	"tablesweep/internal/debian"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/splitbench"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
 
+// TestSample counts a table that takes few queries, however its pages come.
 func TestSample(t *testing.T) {
 	t.Parallel()
-	packages, err := debian.Packages()
+	sets, err := splitbench.Sets()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := make([]storage.Entity, len(packages)/slowdown)
-	for i := range rows {
-		rows[i] = storage.Entity{Key: packages[i*slowdown].Key()}
-	}
-	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	s := sweep.Scan{Table: fill(t, a, "packages", rows), Segment: storage.PageRows / slowdown}
-	// Never off by more than a factor of three, and exact if the sample sees all.
-	for _, queries := range []int{5, 20, 40} {
-		e, err := sweep.Sample(t.Context(), s, queries)
+	for _, set := range sets[5:8] {
+		keys, err := set.Rows(2000 / slowdown)
 		if err != nil {
 			t.Fatal(err)
 		}
-		off := math.Abs(math.Log(e.Rows / float64(len(rows))))
-		t.Logf("%d queries: %.0f rows, %.0f transactions", queries, e.Rows, e.Batches)
-		if e.Exact || e.Queries != queries || off > math.Log(3) {
-			t.Errorf("%d queries: %+v, want about %d rows", queries, e, len(rows))
+		rows := make([]storage.Entity, len(keys))
+		for i, k := range keys {
+			rows[i] = storage.Entity{Key: k}
+		}
+		for _, faults := range []string{"", "seed=1; short-page p=0.3; empty-page p=0.2"} {
+			t.Run(set.Name+faults, func(t *testing.T) {
+				t.Parallel()
+				_, a := emulatortest.NewAccount(t, emulator.Options{Faults: faults})
+				s := sweep.Scan{Table: fill(t, a, "table", rows), Segment: 100 / slowdown}
+				e, _, err := sweep.Sample(t.Context(), s, 1000, time.Minute)
+				if err != nil || !e.Exact() || int(e.Rows.Low) != len(rows) {
+					t.Errorf("%+v, %v; want exactly %d rows", e, err, len(rows))
+				}
+			})
 		}
 	}
-	s.Bounds = scan.Bounds{Prefix: "lib", Before: "libd"}
-	want, batches := 0, 0
-	for _, c := range (copier.Copier{}).Split(rows) {
-		if k := c[0].Key; s.Bounds.Range().Contains(k) {
-			batches++
-			want += len(c)
-		}
+}
+
+// TestSampleHurries ends a sample whose time is over, and counts only the bounds.
+func TestSampleHurries(t *testing.T) {
+	t.Parallel()
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
+	rows := make([]storage.Entity, 2000)
+	for i := range rows {
+		rows[i].Key.Partition = fmt.Sprintf("%04d", i)
 	}
-	e, err := sweep.Sample(t.Context(), s, 40)
-	if err != nil || !e.Exact || e.Rows != float64(want) || e.Batches < float64(batches) || e.Batches > float64(batches+e.Queries) {
-		t.Errorf("%+v, %v; want %d rows, %d transactions", e, err, want, batches)
+	s := sweep.Scan{Table: fill(t, a, "table", rows), Segment: 1}
+	e, _, err := sweep.Sample(t.Context(), s, 1_000_000, 0)
+	if err != nil || e.Exact() || e.Queries > 800 {
+		t.Errorf("%+v, %v; want some rows of %d by a few hundred queries", e, err, len(rows))
+	}
+	s.Bounds = scan.Bounds{Prefix: "01", Before: "015"}
+	e, _, err = sweep.Sample(t.Context(), s, 1000, time.Minute)
+	if err != nil || !e.Exact() || e.Rows.Low != 50 || e.Transactions.Low != 50 {
+		t.Errorf("%+v, %v; want 50 rows", e, err)
 	}
 }

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"tablesweep/internal/estimate"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// What an estimate may cost a caller, who waits for it.
+const (
+	estimateQueries = 2000
+	estimateTime    = 20 * time.Second
+)
+
+// What an app is taken for: one instance, each of whose steps reads a page and writes
+// three times to the ledger and the queues beside it.
+const (
+	instanceParallel = 64 // requests under way
+	ledgerRequests   = 3
+)
+
+// Estimate tells about how many rows a scan would meet and what it would cost. It reads
+// keys, asks whether it may write to the destination, and changes nothing.
+func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
+	run, err := e.open(r, nil)
+	if err != nil {
+		return estimate.Report{}, err
+	}
+	if err := e.checkDestination(run); err != nil {
+		return estimate.Report{}, err
+	}
+	if err := probe(ctx, run.source, r); err != nil {
+		return estimate.Report{}, err
+	}
+	creates := false
+	if run.work.lookAt != nil {
+		if creates, err = run.work.lookAt(ctx); err != nil {
+			return estimate.Report{}, err
+		}
+	}
+	s := sweep.Scan{Table: run.source, Bounds: r.Range, Filter: r.Filter, Segment: r.segmentSize()}
+	found, latency, err := sweep.Sample(ctx, s, estimateQueries, estimateTime)
+	if err != nil {
+		return estimate.Report{}, err
+	}
+	w := estimate.Work{Segment: r.segmentSize(), PerQuery: ledgerRequests, Transactions: run.work.packs, Parallel: instanceParallel, Latency: latency, Price: estimate.Price}
+	if r.Action.Type == Enqueue {
+		w.PerRow = 1
+	}
+	report := found.Report(w)
+	report.Creates = creates
+	return report, nil
+}
+
+// lookAtTable reports whether the destination table is missing, and refuses one that may
+// not be written to.
+func lookAtTable(ctx context.Context, t *storage.Table) (missing bool, err error) {
+	exists, err := t.MayWrite(ctx)
+	if storage.Permanent(err) {
+		return false, &problem.Error{Kind: problem.Invalid, Field: "action.destination", Detail: "the Table service refuses to write to it; check the name, the connection and its permissions", Err: err}
+	}
+	return !exists, err
+}
+
+// lookAtQueue does the same for a queue, as far as looking at it tells.
+func lookAtQueue(ctx context.Context, q *storage.Queue) (missing bool, err error) {
+	_, err = q.Length(ctx)
+	switch {
+	case storage.NotFound(err):
+		return true, nil
+	case storage.Permanent(err):
+		return false, &problem.Error{Kind: problem.Invalid, Field: "action.queue", Detail: "the Queue service refuses to show it; check the name, the connection and its permissions", Err: err}
+	}
+	return false, err
+}

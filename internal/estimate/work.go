@@ -1,0 +1,100 @@
+package estimate
+
+import (
+	"math"
+	"time"
+)
+
+// Targets of the service. (Microsoft Learn, "Scalability and performance targets for
+// Table storage")
+const (
+	accountRows   = 20_000 // entities of 1 KiB that an account takes in a second
+	partitionRows = 2_000  // and a partition
+)
+
+// Work says what is done with the rows, and how.
+type Work struct {
+	Segment      int           // rows a query
+	PerQuery     float64       // requests that a query costs beside itself
+	Transactions bool          // rows are written in transactions
+	PerRow       float64       // requests that each row costs beside these
+	Parallel     int           // requests under way at once
+	Latency      time.Duration // of a request
+	Price        float64       // dollars for 10,000 requests
+}
+
+// Cost is what work takes.
+type Cost struct {
+	Requests Range
+	Seconds  Range // at least
+	Dollars  Range
+}
+
+// Cost returns what it takes to do the work with the rows.
+func (e Estimate) Cost(w Work) Cost {
+	const spare = 1.1 // queries that a scan makes for each that a serial one takes
+	bound := func(rows, transactions float64) (requests, seconds float64) {
+		queries := math.Ceil(rows / float64(w.Segment))
+		if queries > 1 {
+			queries *= spare
+		}
+		requests = math.Ceil(max(1, queries)*(1+w.PerQuery) + rows*w.PerRow)
+		seconds = rows / accountRows
+		if w.Transactions {
+			requests += math.Ceil(transactions)
+			seconds = max(seconds, min(e.Busiest, rows)/partitionRows)
+		}
+		return requests, max(seconds, requests*w.Latency.Seconds()/float64(w.Parallel))
+	}
+	var c Cost
+	c.Requests.Low, c.Seconds.Low = bound(e.Rows.Low, e.Transactions.Low)
+	c.Requests.High, c.Seconds.High = bound(e.Rows.High, e.Transactions.High)
+	const unit = 10_000
+	c.Dollars = Range{c.Requests.Low / unit * w.Price, c.Requests.High / unit * w.Price}
+	return c
+}
+
+// Middle returns the geometric mean of the range's ends.
+func (r Range) Middle() float64 { return math.Sqrt(r.Low * r.High) }
+
+// Rounded returns the range with two digits to each number, rounded outwards: the
+// precision that an estimate has.
+func (r Range) Rounded() Range {
+	return Range{round(r.Low, math.Floor), round(r.High, math.Ceil)}
+}
+
+func round(x float64, to func(float64) float64) float64 {
+	if x < 100 {
+		return to(x)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
+	return to(x/unit) * unit
+}
+
+// Price is what 10,000 requests cost in dollars unless somebody says otherwise.
+const Price = 0.00036
+
+// Report is an estimate as it is sent and printed, at the precision that it has.
+type Report struct {
+	Rows     [2]int64 `json:"rows"`     // at least and at most; the same if they were counted
+	Requests float64  `json:"requests"` // this and the others for a number of rows in between
+	Dollars  float64  `json:"dollars"`
+	Seconds  float64  `json:"seconds"`           // at least
+	Queries  int      `json:"queries"`           // that the estimate took
+	Creates  bool     `json:"creates,omitempty"` // what the work writes to is missing, and will be created
+}
+
+// Report returns the estimate with the cost of work on the rows.
+func (e Estimate) Report(w Work) Report {
+	r := Report{Queries: e.Queries}
+	rows, cost := e.Rows, e.Cost(w)
+	near := func(x Range) float64 { return round(x.Middle(), math.Round) }
+	if e.Exact() {
+		near = Range.Middle
+	} else {
+		rows = rows.Rounded()
+	}
+	r.Rows = [2]int64{int64(rows.Low), int64(rows.High)}
+	r.Requests, r.Dollars, r.Seconds = near(cost.Requests), cost.Dollars.Middle(), round(cost.Seconds.Middle(), math.Ceil)
+	return r
+}
