@@ -9,15 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/estimate"
+	"tablesweep/internal/estimate/survey"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
 
-// What a dry run may cost.
-const (
-	dryRunQueries = 4000
-	dryRunTime    = 30 * time.Second
-)
+// dryRunEffort is what a dry run may cost.
+var dryRunEffort = survey.Effort{Queries: 4000, Time: 30 * time.Second}
 
 // dryRun tells what a copy would take. It reads keys of the source, asks whether it may
 // write to the destination, and changes nothing.
@@ -29,7 +27,8 @@ func dryRun(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions) er
 	if err != nil {
 		return fmt.Errorf("try the destination: %w", err)
 	}
-	e, latency, err := sweep.Sample(c.Context(), s, dryRunQueries, dryRunTime)
+	q := storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Top: s.Segment}
+	e, latency, err := survey.Rows(c.Context(), s.Table, q, dryRunEffort)
 	if err != nil {
 		return err
 	}

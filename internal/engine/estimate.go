@@ -5,16 +5,13 @@ import (
 	"time"
 
 	"tablesweep/internal/estimate"
+	"tablesweep/internal/estimate/survey"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 )
 
-// What an estimate may cost a caller, who waits for it.
-const (
-	estimateQueries = 2000
-	estimateTime    = 20 * time.Second
-)
+// effort is what an estimate may cost a caller, who waits for it.
+var effort = survey.Effort{Queries: 2000, Time: 20 * time.Second}
 
 // What an app is taken for: one instance, each of whose steps reads a page and writes
 // three times to the ledger and the queues beside it.
@@ -42,8 +39,8 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 			return estimate.Report{}, err
 		}
 	}
-	s := sweep.Scan{Table: run.source, Bounds: r.Range, Filter: r.Filter, Segment: r.segmentSize()}
-	found, latency, err := sweep.Sample(ctx, s, estimateQueries, estimateTime)
+	q := storage.Query{Range: r.Range.Range(), Filter: r.Filter, Top: r.segmentSize()}
+	found, latency, err := survey.Rows(ctx, run.source, q, effort)
 	if err != nil {
 		return estimate.Report{}, err
 	}
