@@ -49,7 +49,7 @@ func catalogCommand() *cobra.Command {
 	var f catalogFlags
 	flags := c.PersistentFlags()
 	f.addPatience(flags)
-	flags.StringVar(&f.connection, "connection", "", "the catalog's account; see above")
+	addConnection(c, flags, &f.connection, "connection", "", "the catalog's account; see above")
 	flags.StringVar(&f.name, "catalog", "", "name of a catalog in the setting TABLESWEEP_CATALOGS")
 	flags.StringVar(&f.table, "table", "", "the index table")
 	flags.StringVar(&f.indexKeys, "index-keys", "", "the index keys, such as eid,npi,ssn:digits")

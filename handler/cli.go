@@ -54,7 +54,12 @@ func (h hinted) Unwrap() error { return h.error }
 // failedRows ends a command that is done but for some rows.
 type failedRows int64
 
-func (n failedRows) Error() string { return fmt.Sprintf("%d rows failed", int64(n)) }
+func (n failedRows) Error() string {
+	if n == 1 {
+		return "1 row failed"
+	}
+	return fmt.Sprintf("%d rows failed", int64(n))
+}
 
 // exitCode returns what the program exits with for an error, which may be nil.
 func exitCode(err error) int {
@@ -114,7 +119,7 @@ func noArgs(c *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return nil
 	case c.HasSubCommands() && isSetting(args[0]):
-		return usagef("there is no command %q", args[0])
+		return usagef("there is no command %q%s", args[0], didYouMean(args[0], c.CommandPath()+" ", commandNames(c)))
 	case c.HasSubCommands():
 		return usagef("there is no such command")
 	case isSetting(args[0]):
@@ -124,14 +129,21 @@ func noArgs(c *cobra.Command, args []string) error {
 }
 
 // badFlag makes a mistake in a flag a usage error. Of a flag that does not exist it
-// repeats the name alone: what follows may be a connection.
-func badFlag(_ *cobra.Command, err error) error {
+// repeats the name alone: what follows may be a connection. If the command does not
+// exist either, that is the mistake.
+func badFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
-		name, _, _ := strings.Cut(err.Error(), "=")
-		return usagef("%s", name)
+	if !errors.As(err, &unknown) {
+		return usageError{err}
 	}
-	return usageError{err}
+	if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
+		return noArgs(c, args)
+	}
+	text, _, _ := strings.Cut(err.Error(), "=")
+	if unknown.GetSpecifiedShortnames() == "" {
+		text += didYouMean(unknown.GetSpecifiedName(), "--", flagNames(c))
+	}
+	return usagef("%s", text)
 }
 
 // parseSince reads a --since as [logtail.ParseTime] does; empty is the zero time.
@@ -215,7 +227,7 @@ type tableFlags struct {
 
 func (f *tableFlags) add(c *cobra.Command) {
 	f.addPatience(c.Flags())
-	c.Flags().StringVar(&f.connection, "connection", defaultConnection, "the table's account; see above")
+	addConnection(c, c.Flags(), &f.connection, "connection", defaultConnection, "the table's account; see above")
 	c.Flags().StringVar(&f.table, "table", "", "the table")
 }
 

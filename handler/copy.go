@@ -57,8 +57,8 @@ func (p *pairFlags) add(c *cobra.Command) {
 	p.addPatience(flags)
 	flags.StringVar(&p.from, "from", "", "the source table")
 	flags.StringVar(&p.to, "to", "", "the destination table")
-	flags.StringVar(&p.fromConnection, "from-connection", defaultConnection, "the source's account; see above")
-	flags.StringVar(&p.toConnection, "to-connection", "", "the destination's account (default the source's)")
+	addConnection(c, flags, &p.fromConnection, "from-connection", defaultConnection, "the source's account; see above")
+	addConnection(c, flags, &p.toConnection, "to-connection", "", "the destination's account (default the source's)")
 }
 
 // open opens both tables, which must differ.

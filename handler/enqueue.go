@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
 )
 
 const enqueueHelp = `Put one message into a queue for every row of a table. The queue is created if it is
@@ -49,7 +52,7 @@ func enqueueCommand() *cobra.Command {
 	flags := c.Flags()
 	o.tableFlags.add(c)
 	flags.StringVar(&o.queue, "queue", "", "the queue")
-	flags.StringVar(&o.queueConnection, "queue-connection", "", "the queue's account (default the table's)")
+	addConnection(c, flags, &o.queueConnection, "queue-connection", "", "the queue's account (default the table's)")
 	flags.StringVar(&o.message, "message", action.WholeRow, "template of a message; see above")
 	flags.StringVar(&o.encoding, "encoding", "base64", "base64, as the Functions host expects it, or none")
 	o.rowFlags.add(c)
@@ -82,6 +85,10 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err := probe(c.Context(), s); err != nil {
 		return err
 	}
+	work := action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"}
+	if err := try(c.Context(), s, work, o.resume != ""); err != nil {
+		return err
+	}
 	j, err := o.start(c, o.workers, s.Table.Address(), queue.Address())
 	if err != nil {
 		return err
@@ -89,8 +96,24 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err := queue.Create(c.Context()); err != nil {
 		return errors.Join(err, j.closeFailed(o.resume == ""))
 	}
-	_, err = j.run(s, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"}, "enqueuing", "enqueued")
+	_, err = j.run(s, work, "enqueuing", "enqueued")
 	return err
+}
+
+// try makes the messages of the first page, and sends none. A template that suits no row
+// of it is a mistake.
+func try(ctx context.Context, s sweep.Scan, work action.Enqueue, resumed bool) error {
+	if resumed || s.Keys != nil {
+		return nil
+	}
+	page, err := s.Table.Query(ctx, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: s.Segment})
+	if err != nil {
+		return fmt.Errorf("read the source: %w", err)
+	}
+	if err := work.Try(page.Entities); err != nil {
+		return usagef("--message suits none of the first %d rows: %w", len(page.Entities), err)
+	}
+	return nil
 }
 
 func (o *enqueueOptions) openQueue(c *cobra.Command, account *storage.Account) (*storage.Queue, error) {

@@ -119,7 +119,7 @@ Functions host starts.
 	}
 	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(scanCommand(), copyCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
-		catalogCommand(), logCommand(),
+		tablesCommand(), catalogCommand(), logCommand(),
 		localCommand(), emulatorCommand(), demoCommand(), benchCommand(), versionCommand(), manCommand())
 	return root
 }

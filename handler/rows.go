@@ -97,15 +97,16 @@ func (f *rowFlags) scan(t *storage.Table) (sweep.Scan, error) {
 // what describes the rows for a question or a summary.
 func (f *rowFlags) what() string {
 	var limits []string
-	for _, l := range []struct{ name, value string }{
-		{"prefix", f.bounds.Prefix}, {"after", f.bounds.After}, {"before", f.bounds.Before}, {"filter", f.filter},
+	for _, l := range []struct{ is, value string }{
+		{"partition key starts with %q", f.bounds.Prefix}, {"partition key is behind %q", f.bounds.After},
+		{"partition key is ahead of %q", f.bounds.Before}, {"properties match %q", f.filter},
 	} {
 		if l.value != "" {
-			limits = append(limits, fmt.Sprintf("%s %q", l.name, l.value))
+			limits = append(limits, fmt.Sprintf(l.is, l.value))
 		}
 	}
 	if limits == nil {
 		return "all rows"
 	}
-	return "the rows with " + strings.Join(limits, ", ")
+	return "the rows whose " + strings.Join(limits, " and whose ")
 }

@@ -1,6 +1,7 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -48,6 +49,19 @@ func (q Enqueue) Do(ctx context.Context, rows []storage.Entity) (copier.Result, 
 		r.Written++
 	}
 	return r, nil
+}
+
+// Try returns the first row's error if none of the rows has a message.
+func (q Enqueue) Try(rows []storage.Entity) error {
+	var first error
+	for _, e := range rows {
+		_, err := q.message(e)
+		if err == nil {
+			return nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return first
 }
 
 // tooLarge reports whether the service refuses a message for what it is.

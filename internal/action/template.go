@@ -77,7 +77,7 @@ func (t *Template) text(e storage.Entity) (string, error) {
 	}
 	var out message
 	if err := one.Funcs(b.functions(e)).Execute(&out, rowOf(e)); err != nil {
-		return "", err
+		return "", plain(err)
 	}
 	return out.text.String(), nil
 }
@@ -119,6 +119,17 @@ func rowOf(e storage.Entity) row {
 		r[p.Name] = &value{p: p}
 	}
 	return r
+}
+
+// missing is how package template says that a map has no such key.
+var missing = regexp.MustCompile(`map has no entry for key ("[^"]*")$`)
+
+// plain names a missing property in place of the template's position.
+func plain(err error) error {
+	if m := missing.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("the row has no property %s", m[1])
+	}
+	return err
 }
 
 // budget is what the functions of one execution may still make, in bytes.

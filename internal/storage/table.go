@@ -64,6 +64,23 @@ func (t *Table) Create(ctx context.Context) error {
 	return err
 }
 
+// TableNames calls fn with the names of all tables of the account, in order.
+func (a *Account) TableNames(ctx context.Context, fn func(name string) error) error {
+	x := &exchange{failed: -1}
+	for pager := a.tables.NewListTablesPager(nil); pager.More(); {
+		page, err := pager.NextPage(x.in(ctx))
+		if err != nil {
+			return wrap("list tables of "+a.connection.String(), x, err)
+		}
+		for _, t := range page.Tables {
+			if err := fn(deref(t.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Delete removes the table if it exists. The service may take a minute before a
 // table of that name can be created again.
 func (t *Table) Delete(ctx context.Context) error {

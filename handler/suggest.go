@@ -1,0 +1,91 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tablesweep/internal/storage"
+)
+
+// didYouMean returns a question with the candidate closest to a word, "" if none is.
+func didYouMean(word, prefix string, candidates []string) string {
+	best, least := "", len(word)/3+2
+	for _, c := range candidates {
+		if d := distance(word, c); d < min(least, len(word)) || best == "" && strings.HasPrefix(c, word) {
+			best, least = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + prefix + best + "?"
+}
+
+// distance is the number of letters to insert, delete or replace, or of neighbours to
+// exchange, that makes a of b.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		for j := range rows[i] {
+			if i == 0 || j == 0 {
+				rows[i][j] = i + j
+				continue
+			}
+			same := 1
+			if a[i-1] == b[j-1] {
+				same = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+same)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}
+
+func flagNames(c *cobra.Command) []string {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+func commandNames(c *cobra.Command) []string {
+	var names []string
+	for _, sub := range c.Commands() {
+		names = append(names, sub.Name())
+	}
+	return names
+}
+
+// addConnection adds a flag that takes a connection. The shell completes it to the names
+// of settings that hold one.
+func addConnection(c *cobra.Command, flags *pflag.FlagSet, to *string, name, standard, usage string) {
+	flags.StringVar(to, name, standard, usage)
+	_ = c.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return connectionSettings(os.Environ()), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// connectionSettings returns the names of settings that hold a connection, in any form.
+func connectionSettings(environment []string) []string {
+	var names []string
+	for _, setting := range environment {
+		name, value, _ := strings.Cut(setting, "=")
+		_, err := storage.ParseConnection(value)
+		base, _, identity := strings.Cut(name, "__")
+		switch {
+		case identity && (strings.HasSuffix(name, "__accountName") || strings.HasSuffix(name, "__tableServiceUri")):
+			names = append(names, base)
+		case !identity && err == nil && strings.Contains(value, "="): // other URLs are seldom accounts
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

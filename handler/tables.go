@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/storage"
+)
+
+const tablesHelp = `List, create and delete the tables of an account.
+
+` + connectionHelp
+
+func tablesCommand() *cobra.Command {
+	c := &cobra.Command{Use: "tables", Short: "List, create and delete tables", Long: tablesHelp, Args: noArgs, RunE: func(*cobra.Command, []string) error {
+		return usagef("tables needs a command: list, create or delete")
+	}}
+	c.AddCommand(tablesListCommand(), tablesCreateCommand(), tablesDeleteCommand())
+	return c
+}
+
+// tablesFlags name an account.
+type tablesFlags struct {
+	accountFlags
+	connection string
+}
+
+func (f *tablesFlags) add(c *cobra.Command) {
+	f.addPatience(c.Flags())
+	addConnection(c, c.Flags(), &f.connection, "connection", defaultConnection, "the account; see above")
+}
+
+// table opens the table that the only argument names. exists tells whether the account
+// has it.
+func (f *tablesFlags) table(c *cobra.Command, args []string) (t *storage.Table, exists bool, err error) {
+	if len(args) == 0 {
+		return nil, false, usagef("the table's name is missing")
+	}
+	if err := noArgs(c, args[1:]); err != nil {
+		return nil, false, err
+	}
+	if err := storage.CheckTableName(args[0]); err != nil {
+		return nil, false, usageError{err}
+	}
+	a, err := f.openAccount(c, "connection", f.connection)
+	if err != nil {
+		return nil, false, err
+	}
+	t = a.Table(args[0])
+	_, err = t.Query(c.Context(), storage.Query{Top: 1, Select: []string{}})
+	if storage.NotFound(err) {
+		return t, false, nil
+	}
+	return t, err == nil, err
+}
+
+func tablesListCommand() *cobra.Command {
+	var f tablesFlags
+	var prefix string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the tables of an account",
+		Long:    "List the names of an account's tables, in order, one a line.\n\n" + connectionHelp,
+		Example: "  handler tables list\n  handler tables list --connection ARCHIVE --prefix orders",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			a, err := f.openAccount(c, "connection", f.connection)
+			if err != nil {
+				return err
+			}
+			return a.TableNames(c.Context(), func(name string) error {
+				if !strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
+					return nil
+				}
+				if asJSON {
+					return json.NewEncoder(c.OutOrStdout()).Encode(map[string]string{"table": name})
+				}
+				_, err := fmt.Fprintln(c.OutOrStdout(), name)
+				return err
+			})
+		},
+	}
+	f.add(c)
+	c.Flags().StringVar(&prefix, "prefix", "", "only names that start with this, in any case")
+	c.Flags().BoolVar(&asJSON, "json", false, "print each name as a JSON object")
+	return c
+}
+
+func tablesCreateCommand() *cobra.Command {
+	var f tablesFlags
+	c := &cobra.Command{
+		Use:     "create TABLE",
+		Short:   "Create a table",
+		Long:    "Create a table, unless the account has it. The service takes the name of a deleted\ntable again after about a minute.\n\n" + connectionHelp,
+		Example: "  handler tables create orders",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, exists, err := f.table(c, args)
+			if err != nil {
+				return err
+			}
+			said := "exists already"
+			if !exists {
+				said = "created"
+				if err := t.Create(c.Context()); err != nil {
+					return err
+				}
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s %s\n", t, said)
+			return err
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func tablesDeleteCommand() *cobra.Command {
+	var f tablesFlags
+	var yes bool
+	c := &cobra.Command{
+		Use:     "delete TABLE",
+		Short:   "Delete a table with all its rows",
+		Long:    "Delete a table with all its rows. The command asks before it starts, unless --yes is\ngiven.\n\n" + connectionHelp,
+		Example: "  handler tables delete orders2019",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, exists, err := f.table(c, args)
+			switch {
+			case err != nil:
+				return err
+			case !exists:
+				return hinted{fmt.Errorf("there is no table %s", t), "handler tables list shows which there are"}
+			}
+			if !yes {
+				if err := confirm(c, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", t.Name()); err != nil {
+					return err
+				}
+			}
+			if err := t.Delete(c.Context()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s deleted\n", t)
+			return err
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	return c
+}
