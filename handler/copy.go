@@ -140,7 +140,9 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	if err := to.Create(c.Context()); err != nil {
 		return errors.Join(err, j.closeFailed(o.resume == ""))
 	}
-	done, err := j.run(s, copier.Copier{Destination: to, Mode: copier.Mode(o.mode)}, "copying", "copied")
+	raw := s
+	raw.Raw = true
+	done, err := j.run(raw, copier.Copier{Destination: to, Mode: copier.Mode(o.mode)}, "copying", "copied")
 	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {
 		if err := verifyCopy(c, s, to, o, j.meter, done.Rows); err != nil {
 			return err

@@ -66,7 +66,7 @@ type jobFlags struct {
 }
 
 // oncePerRun are flags that a checkpoint does not keep.
-var oncePerRun = []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "help", "dry-run", "patience"}
+var oncePerRun = []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "help", "dry-run", "patience", "pprof"}
 
 func (j *jobFlags) add(c *cobra.Command) {
 	flags := c.Flags()

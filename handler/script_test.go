@@ -23,7 +23,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts in testdata compare with; read the diff before committing it")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"handler": main})
+	testscript.Main(m, map[string]func(){"handler": main, "boundcopier": boundMain})
 }
 
 // TestScripts runs the program as users do. Each script has two accounts to itself,

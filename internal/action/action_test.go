@@ -84,7 +84,7 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{})
 		rows := someRows(20, 30)
 		table := fill(t, a, rows)
-		if err := e.SetFaults("seed=1; timeout-after p=0.4 on=batch; latency=1ms"); err != nil {
+		if err := e.SetFaults("seed=1; timeout-after p=0.4 on=batch,delete; latency=1ms"); err != nil {
 			t.Fatal(err)
 		}
 		r, err := copier.All(t.Context(), action.Delete{Table: table}, rows)

@@ -31,10 +31,17 @@ type picky struct {
 }
 
 func (p *picky) Do(r *http.Request) (*http.Response, error) {
-	if !strings.HasSuffix(r.URL.Path, "/$batch") {
+	if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/Tables") {
 		return p.next.Do(r)
 	}
 	p.batches.Add(1)
+	if !strings.HasSuffix(r.URL.Path, "/$batch") {
+		if strings.Contains(r.URL.Path, "bad") {
+			return answer(r, http.StatusBadRequest, "application/json",
+				`{"odata.error":{"code":"KeyValueTooLarge","message":{"value":"The key is too long.\nRequestId:1\nTime:2"}}}`), nil
+		}
+		return p.next.Do(r)
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err

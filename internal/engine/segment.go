@@ -64,6 +64,7 @@ func (run *running) query(m message) storage.Query {
 		Select: run.request.Select,
 		Top:    run.request.SegmentSize,
 		Token:  m.Step.Token,
+		Raw:    run.work.raw,
 	}
 	if !run.work.properties {
 		q.Select = []string{} // the keys come anyway

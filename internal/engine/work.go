@@ -28,6 +28,8 @@ type work struct {
 	packs bool
 	// properties tells that it needs more of a row than its keys.
 	properties bool
+	// raw tells that it writes rows as they are, whatever is in them.
+	raw bool
 }
 
 // work returns the work of a request's action. Its errors are [problem.Invalid].
@@ -36,7 +38,7 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	case Copy:
 		w, err := e.writing(r.Action)
 		c := copier.Copier{Destination: w.destination, Mode: r.Action.Mode}
-		w.do, w.packs, w.properties = c.Copy, true, true
+		w.do, w.packs, w.properties, w.raw = c.Copy, true, true, true
 		return w, err
 	case Keys:
 		w, err := e.writing(r.Action)

@@ -172,8 +172,8 @@ func TestLargeEvents(t *testing.T) {
 	}
 	w.emulator.ResetCounts()
 	w.append(s, "s", all...)
-	if c := w.emulator.Counts(); c.Batch != 2+1 {
-		t.Errorf("6 MiB took %d transactions", c.Batch)
+	if c := w.emulator.Counts(); c.Batch != 2 || c.Insert != 1 {
+		t.Errorf("6 MiB took %d transactions, the list %d insertions", c.Batch, c.Insert)
 	}
 	if got := w.all(s, "s", 1000); len(got) != 20 || text(got[0]) != "19" {
 		t.Errorf("%d events", len(got))
@@ -252,7 +252,7 @@ func TestRetention(t *testing.T) {
 		}
 		maintain := func() {
 			t.Helper()
-			if err := w.emulator.SetFaults("seed=1; timeout-after p=0.3 on=batch; busy p=0.2"); err != nil {
+			if err := w.emulator.SetFaults("seed=1; timeout-after p=0.3 on=batch,insert,merge,update; busy p=0.2"); err != nil {
 				t.Fatal(err)
 			}
 			var g sync.WaitGroup

@@ -65,7 +65,7 @@ func TestFollowersMissAndRepeatNothing(t *testing.T) {
 				// Latency and skew together stay within the window.
 				faults := fmt.Sprintf("seed=%d; latency=1ms..8s", seed)
 				if seed%2 == 1 {
-					faults += "; short-page p=0.3; empty-page p=0.2 times=1; timeout-after p=0.1 on=batch times=1; busy p=0.1"
+					faults += "; short-page p=0.3; empty-page p=0.2 times=1; timeout-after p=0.1 on=batch,insert times=1; busy p=0.1"
 				}
 				if err := w.emulator.SetFaults(faults); err != nil {
 					t.Fatal(err)

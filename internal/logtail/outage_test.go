@@ -76,7 +76,7 @@ func TestSlowAppend(t *testing.T) {
 		w.append(s, "s", event(t, "before"))
 		stop := w.watch(logtail.FollowOptions{})
 		time.Sleep(5 * time.Second)
-		if err := w.emulator.SetFaults("busy p=1 on=batch"); err != nil {
+		if err := w.emulator.SetFaults("busy p=1 on=batch,insert"); err != nil {
 			t.Fatal(err)
 		}
 		go func() { time.Sleep(100 * time.Second); _ = w.emulator.SetFaults("") }()

@@ -13,12 +13,12 @@ package pace
 import "time"
 
 const (
-	start      = 8    // requests under way at first
 	grow       = 1.5  // factor of a step up, until the first throttling
 	growLater  = 1.1  // and after it
 	shrink     = 0.7  // factor of a step down
 	worthwhile = 0.25 // share of a step up that must come back as throughput
-	patience   = 12   // measurements between two tries at a limit that didn't pay
+	patience   = 4    // measurements between two tries at a limit that did not pay
+	calm       = 6    // measurements from a throttling to the next try
 	rounds     = 2    // requests that each slot has finished before a measurement counts
 )
 
@@ -39,9 +39,10 @@ type Pace struct {
 	wait      int     // measurements before the next step up
 }
 
-// New returns a pace of at most the given number of requests.
-func New(most int) *Pace {
-	return &Pace{limit: min(start, float64(most)), most: float64(most)}
+// New returns a pace that begins with the given number of requests, and has at most
+// another number under way.
+func New(start, most int) *Pace {
+	return &Pace{limit: float64(min(start, most)), most: float64(most)}
 }
 
 // Fixed returns a pace of that many requests from the start on. Only throttling
@@ -58,7 +59,7 @@ func (p *Pace) Observe(elapsed time.Duration, done int, saturated, throttled boo
 	if throttled {
 		p.limit = max(1, p.limit*shrink)
 		p.throttled = true
-		p.previous, p.wait = 0, patience/2
+		p.previous, p.wait = 0, calm
 		p.reset()
 		return
 	}

@@ -45,7 +45,7 @@ func TestPaceFollowsTheService(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			limit, throttled := tt.service.run(pace.New(tt.most), 10)
+			limit, throttled := tt.service.run(pace.New(8, tt.most), 10)
 			if limit < tt.low || limit > tt.high {
 				t.Errorf("limit %d, want %d to %d", limit, tt.low, tt.high)
 			}
@@ -58,7 +58,7 @@ func TestPaceFollowsTheService(t *testing.T) {
 
 func TestPaceRecovers(t *testing.T) {
 	t.Parallel()
-	p := pace.New(64)
+	p := pace.New(8, 64)
 	service{capacity: 200, refuses: true}.run(p, 5)
 	low := p.Limit()
 	if high, _ := (service{capacity: 1e9}).run(p, 60); low > 4 || high != 64 {
@@ -68,7 +68,7 @@ func TestPaceRecovers(t *testing.T) {
 
 func TestPaceIgnoresTimesWithoutWork(t *testing.T) {
 	t.Parallel()
-	p := pace.New(64)
+	p := pace.New(8, 64)
 	before := p.Limit()
 	for range 100 {
 		p.Observe(time.Second, 100, false, false)

@@ -19,7 +19,7 @@ import (
 func small(strategy string) sim.Plan {
 	p := sim.Plan{
 		Seed: 1, MaxPolling: 5 * time.Second, // as in host.json
-		Faults:   "seed=1; latency=2ms..20ms on=query,batch,tables,put,get,update-message,delete-message,queues",
+		Faults:   "seed=1; latency=2ms..20ms on=query,insert,update,merge,delete,batch,tables,put,get,update-message,delete-message,queues",
 		Machines: slices.Repeat([]sim.Machine{{Restart: 2 * time.Second, Replace: 30 * time.Second}}, 2),
 		Scans: []sim.Scan{{Request: engine.Request{
 			Source:   engine.TableRef{Table: "Source"},

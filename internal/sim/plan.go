@@ -132,7 +132,7 @@ func Draw(seed uint64) Plan {
 		}
 	}
 	if d.chance(0.07) {
-		p.Outages = append(p.Outages, Outage{Rules: "busy p=1 retry-after=2s on=batch table=Target0", From: d.between(0, 10*time.Second), For: 10 * time.Minute})
+		p.Outages = append(p.Outages, Outage{Rules: "busy p=1 retry-after=2s on=batch,insert,update,merge table=Target0", From: d.between(0, 10*time.Second), For: 10 * time.Minute})
 	}
 	if d.chance(0.07) {
 		p.Outages = append(p.Outages, Outage{Rules: "busy p=1 on=query table=Source", From: d.between(2*time.Second, 10*time.Second), UntilFailed: true})

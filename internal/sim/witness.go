@@ -64,7 +64,7 @@ func (w *witness) read(id string) (scanRow, error) {
 // observe is called by the emulator when a request has been carried out. A scan's row
 // may only change from running to an end, and from there to the next attempt.
 func (w *world) observe(ev emulator.Event) {
-	if !ev.Applied || ev.Kind != fault.Batch || ev.Table != stateTable || ev.Partition == "scans" {
+	if !ev.Applied || ev.Kind == fault.Query || ev.Kind == fault.Point || ev.Table != stateTable || ev.Partition == "" || ev.Partition == "scans" {
 		return
 	}
 	w.mu.Lock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
@@ -38,6 +39,7 @@ type Options struct {
 type Account struct {
 	connection Connection
 	tables     *aztables.ServiceClient
+	rows       runtime.Pipeline       // of requests for rows
 	queues     *azqueue.ServiceClient // nil if the connection names no queue endpoint
 	retries    []*retries             // of each endpoint
 }
@@ -49,11 +51,15 @@ func Open(c Connection, o Options) (*Account, error) {
 	}
 	a := &Account{connection: c}
 	var err error
-	if a.tables, err = openTables(c, o.Transport, a.clientOptions(c.tableURL, o)); err != nil {
+	r := a.newRetries(c.tableURL, o)
+	if a.tables, err = openTables(c, o.Transport, clientOptions(r, o)); err != nil {
+		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
+	}
+	if a.rows, err = openRows(c, clientOptions(r, o)); err != nil {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
 	if c.queueURL != "" {
-		if a.queues, err = openQueues(c, o.Transport, a.clientOptions(c.queueURL, o)); err != nil {
+		if a.queues, err = openQueues(c, o.Transport, clientOptions(a.newRetries(c.queueURL, o), o)); err != nil {
 			return nil, fmt.Errorf("open queues of %s: %w", c, withoutURL(err))
 		}
 	}
@@ -75,25 +81,36 @@ func (a *Account) Outages() []Outage {
 // Connection returns what the account was opened with.
 func (a *Account) Connection() Connection { return a.connection }
 
-func newTransport(connections int) *http.Client {
+// transport is the network. It follows no redirections, for there are none, and so does
+// without what [http.Client] does for them.
+type transport struct{ *http.Transport }
+
+func (t transport) Do(r *http.Request) (*http.Response, error) { return t.RoundTrip(r) }
+
+func newTransport(connections int) transport {
 	if connections == 0 {
 		connections = 256
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, connections, connections
-	return &http.Client{Transport: t}
+	return transport{t}
 }
 
-// clientOptions returns fresh options for an endpoint's client: the SDK appends to the
-// policies of those it is given, so that two clients must not share them.
-func (a *Account) clientOptions(endpoint string, o Options) azcore.ClientOptions {
+// newRetries returns the retries of an endpoint, which all clients for it share.
+func (a *Account) newRetries(endpoint string, o Options) *retries {
 	r := newRetries(hostOf(endpoint), o.Patience)
 	a.retries = append(a.retries, r)
+	return r
+}
+
+// clientOptions returns fresh options for a client: the SDK appends to the
+// policies of those it is given, so that two clients must not share them.
+func clientOptions(r *retries, o Options) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
 		Retry:            policy.RetryOptions{MaxRetries: -1, TryTimeout: max(0, cmp.Or(o.TryTimeout, tryTimeout))},
 		Telemetry:        policy.TelemetryOptions{ApplicationID: "tablesweep"},
-		PerCallPolicies:  []policy.Policy{replaceBody{}, r},
+		PerCallPolicies:  []policy.Policy{r},
 		PerRetryPolicies: []policy.Policy{captureAnswer{}},
 	}
 }

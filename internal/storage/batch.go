@@ -5,10 +5,9 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"tablesweep/internal/key"
 )
@@ -42,19 +41,25 @@ type Op struct {
 
 // Batch is an entity group transaction in the making: operations on rows of one
 // partition, each row once, which succeed or fail together. It knows the
-// service's limits.
+// service's limits. It can be sent once.
 type Batch struct {
 	table    *Table
 	boundary string
-	body     bytes.Buffer
+	body     *bytes.Buffer
 	rows     int
-	deletes  bool // all operations are Delete
+	deletes  bool       // all operations are Delete
+	first    rowRequest // the first operation alone
+	target   span       // of first, in body
+	json     span
 }
+
+// span is a part of a text.
+type span struct{ from, to int }
 
 // Batch starts a transaction on the table.
 func (t *Table) Batch() *Batch {
-	b := &Batch{table: t, boundary: rand.Text()}
-	fmt.Fprintf(&b.body, "--batch_%s\r\nContent-Type: multipart/mixed; boundary=changeset_%s\r\n\r\n", b.boundary, b.boundary)
+	b := &Batch{table: t, boundary: rand.Text(), body: getBuffer()}
+	b.write("--batch_", b.boundary, "\r\nContent-Type: multipart/mixed; boundary=changeset_", b.boundary, "\r\n\r\n")
 	return b
 }
 
@@ -77,46 +82,95 @@ func (b *Batch) Add(op Op) bool {
 	return true
 }
 
+var methods = [...]string{Insert: http.MethodPost, Replace: http.MethodPut, Merge: http.MethodPatch, Delete: http.MethodDelete}
+
 func (b *Batch) append(op Op) {
-	fmt.Fprintf(&b.body, "--changeset_%s\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n", b.boundary)
-	method, target := "POST", b.table.account.connection.tableURL+"/"+b.table.name
-	switch op.Kind {
-	case Replace:
-		method = "PUT"
-	case Merge:
-		method = "PATCH"
-	case Delete:
-		method = "DELETE"
-	}
-	if op.Kind != Insert {
-		target += keyPath(op.Entity.Key)
-	}
-	fmt.Fprintf(&b.body, "%s %s HTTP/1.1\r\nAccept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0\r\n", method, target)
-	if op.Kind == Insert {
-		b.body.WriteString("Prefer: return-no-content\r\n")
-	}
 	if op.Kind == Delete && op.IfMatch == "" {
 		op.IfMatch = "*"
 	}
+	method := methods[op.Kind]
+	b.write("--changeset_", b.boundary, "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n", method, " ", b.table.account.connection.tableURL)
+	target := span{from: b.body.Len()}
+	b.write("/", b.table.name)
+	if op.Kind != Insert {
+		b.body.Write(appendKeyPath(b.body.AvailableBuffer(), op.Entity.Key))
+	}
+	target.to = b.body.Len()
+	b.write(" HTTP/1.1\r\nAccept: " + accepted + "\r\nDataServiceVersion: 3.0\r\n")
+	if op.Kind == Insert {
+		b.write("Prefer: " + noContent + "\r\n")
+	}
 	if op.IfMatch != "" {
-		fmt.Fprintf(&b.body, "If-Match: %s\r\n", op.IfMatch)
+		b.write("If-Match: ", op.IfMatch, "\r\n")
 	}
-	if op.Kind == Delete {
-		b.body.WriteString("\r\n\r\n")
-		return
+	if op.Kind != Delete {
+		b.write("Content-Type: application/json\r\n")
 	}
-	b.body.WriteString("Content-Type: application/json\r\n\r\n")
-	b.body.Write(op.Entity.AppendJSON(b.body.AvailableBuffer()))
-	b.body.WriteString("\r\n")
+	b.write("\r\n")
+	json := span{from: b.body.Len()}
+	if op.Kind != Delete {
+		b.body.Write(op.Entity.AppendJSON(b.body.AvailableBuffer()))
+	}
+	json.to = b.body.Len()
+	b.write("\r\n")
+	if b.rows == 0 {
+		b.first = rowRequest{method: method, contentType: "application/json", ifMatch: op.IfMatch}
+		b.target, b.json = target, json
+		if op.Entity.Key.Partition == "" || op.Entity.Key.Row == "" {
+			b.target.to = 0
+		}
+	}
 }
 
-// keyPath writes a key as a URL's segment: quotes doubled, and everything but
-// letters, digits and a few marks escaped.
-func keyPath(k key.Key) string {
-	return "(PartitionKey=" + escape(literal(k.Partition)) + ",RowKey=" + escape(literal(k.Row)) + ")"
+func (b *Batch) write(texts ...string) {
+	for _, t := range texts {
+		b.body.WriteString(t)
+	}
+}
+
+// appendKeyPath appends a key as it stands in a URL behind the table: quotes doubled, and
+// everything but letters, digits and a few marks escaped.
+func appendKeyPath(b []byte, k key.Key) []byte {
+	b = appendEscaped(append(b, "(PartitionKey='"...), k.Partition)
+	b = appendEscaped(append(b, "',RowKey='"...), k.Row)
+	return append(b, "')"...)
+}
+
+// appendEscaped appends a key in a URL.
+func appendEscaped(b []byte, text string) []byte {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == '~':
+			b = append(b, c)
+		case c == '\'':
+			b = append(b, "%27%27"...)
+		default:
+			b = append(b, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+		}
+	}
+	return b
 }
 
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+
+// maxPlainURL is the longest URL of a row that is sent by itself, in bytes: proxies on the way
+// may refuse longer ones.
+const maxPlainURL = 2048
+
+// batchTarget is where transactions are sent.
+const batchTarget = "/$batch"
+
+// request returns what to send: the operation by itself if it is the only one, which
+// costs a third as much. Empty keys are said to be refused in URLs, and stay in transactions.
+func (b *Batch) request() rowRequest {
+	if n := b.target.to - b.target.from; b.rows > 1 || n < 0 || n+len(b.table.account.connection.tableURL) > maxPlainURL {
+		b.write("--changeset_", b.boundary, "--\r\n--batch_", b.boundary, "--\r\n")
+		return rowRequest{method: http.MethodPost, target: batchTarget, contentType: "multipart/mixed; boundary=batch_" + b.boundary, body: b.body.Bytes()}
+	}
+	text := b.body.Bytes()
+	b.first.target, b.first.body = string(text[b.target.from:b.target.to]), text[b.json.from:b.json.to]
+	return b.first
+}
 
 // Do sends the transaction. If an operation is refused, none is applied, and
 // the [Error] has its Index. An empty transaction sends nothing.
@@ -124,24 +178,21 @@ func (b *Batch) Do(ctx context.Context) error {
 	if b.rows == 0 {
 		return nil
 	}
-	fmt.Fprintf(&b.body, "--changeset_%s--\r\n--batch_%s--\r\n", b.boundary, b.boundary)
-	x := &exchange{
-		contentType: "multipart/mixed; boundary=batch_" + b.boundary,
-		body:        b.body.Bytes(),
-		failed:      -1,
-	}
-	_, err := b.table.client.SubmitTransaction(x.in(ctx), carrier, nil)
+	x := newRowExchange()
+	defer x.release()
+	what := "write to table "
 	if b.deletes {
-		return wrap("delete from table "+b.table.name, x, err)
+		what = "delete from table "
 	}
-	return wrap("write to table "+b.table.name, x, err)
+	r := b.request()
+	x.plain = r.target != batchTarget
+	_, err := b.table.send(ctx, x, what, r)
+	if err == nil && x.tries == 1 { // else a try that was given up may still be reading it
+		putBuffer(b.body)
+	}
+	b.body = nil
+	return err
 }
-
-// carrier is a transaction that the SDK takes; its bytes are replaced on the way.
-var carrier = []aztables.TransactionAction{{
-	ActionType: aztables.TransactionTypeAdd,
-	Entity:     []byte(`{"PartitionKey":"p","RowKey":"r"}`),
-}}
 
 // Write sends the operations, all on one partition, as one transaction. There must
 // not be more than the service takes.

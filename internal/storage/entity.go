@@ -55,10 +55,14 @@ type Entity struct {
 	Properties []Property // without PartitionKey, RowKey and Timestamp
 	ETag       string
 	Timestamp  time.Time // last modification by the service's clock; zero if not selected
+	// JSON is the row as [Entity.AppendJSON] writes it, if a [Query] with Raw read it.
+	// All but Key and JSON is empty then.
+	JSON jsontext.Value
 }
 
 // Clone returns a copy that keeps nothing else of the page alive that e was read in.
 func (e Entity) Clone() Entity {
+	e.JSON = e.JSON.Clone()
 	e.Properties = slices.Clone(e.Properties)
 	for i, p := range e.Properties {
 		e.Properties[i].Value = p.Value.Clone()
@@ -119,11 +123,13 @@ func BinaryProperty(name string, value []byte) Property {
 	return Property{Name: name, Type: Binary, Value: quote(base64.StdEncoding.EncodeToString(value))}
 }
 
-func quote(s string) jsontext.Value {
-	v, err := jsontext.AppendQuote(nil, s)
+func quote(s string) jsontext.Value { return appendQuote(nil, s) }
+
+func appendQuote(b []byte, s string) []byte {
+	v, err := jsontext.AppendQuote(b, s)
 	if err != nil {
 		// Not UTF-8: what cannot be sent is replaced, as encoding/json does.
-		v, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD"))
+		v, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(s, "\uFFFD"))
 	}
 	return v
 }
@@ -332,12 +338,15 @@ func (d *pageDecoder) value() (jsontext.Value, error) {
 // the service store every value as the type it has. Double is always annotated:
 // without, a client or emulator in between may take 3.0 for an Int32.
 func (e Entity) AppendJSON(b []byte) []byte {
+	if e.JSON != nil {
+		return append(b, e.JSON...)
+	}
 	b = append(b, `{"PartitionKey":`...)
-	b = append(b, quote(e.Key.Partition)...)
+	b = appendQuote(b, e.Key.Partition)
 	b = append(b, `,"RowKey":`...)
-	b = append(b, quote(e.Key.Row)...)
+	b = appendQuote(b, e.Key.Row)
 	for _, p := range e.Properties {
-		if p.Type > Int32 {
+		if p.Type == Double || p.Type != plainType(p.Value) {
 			b = append(b, ',', '"')
 			b = append(b, p.Name...)
 			b = append(b, `@odata.type":"`...)
@@ -355,6 +364,11 @@ func (e Entity) AppendJSON(b []byte) []byte {
 // Equal reports whether two entities have the same key and the same properties,
 // in any order, with the same types and values.
 func Equal(a, b Entity) bool {
+	a, err1 := a.decoded()
+	b, err2 := b.decoded()
+	if err1 != nil || err2 != nil {
+		return false
+	}
 	if a.Key != b.Key || len(a.Properties) != len(b.Properties) {
 		return false
 	}

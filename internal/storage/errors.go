@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -122,7 +123,7 @@ func withoutURL(err error) error {
 func cleanMessage(message string, index int) string {
 	message, _, _ = strings.Cut(message, "\n")
 	if index >= 0 {
-		_, message, _ = strings.Cut(message, ":")
+		message = strings.TrimPrefix(message, strconv.Itoa(index)+":")
 	}
 	return strings.TrimSpace(message)
 }

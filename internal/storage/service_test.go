@@ -284,8 +284,8 @@ func TestBusyServiceIsRetried(t *testing.T) {
 					t.Errorf("%s: %v", faults, err)
 				}
 			}
-			if counter.Requests() <= 10 || counter.Requests() != em.Counts().Batch {
-				t.Errorf("%s: %d requests counted, the service had %d; want more than 10", faults, counter.Requests(), em.Counts().Batch)
+			if counter.Requests() <= 10 || counter.Requests() != em.Counts().TableTransactions() {
+				t.Errorf("%s: %d requests counted, the service had %d; want more than 10", faults, counter.Requests(), em.Counts().TableTransactions())
 			}
 			if time.Since(start) < time.Second {
 				t.Errorf("%s: no pause between tries", faults)

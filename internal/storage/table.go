@@ -1,14 +1,16 @@
 package storage
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"tablesweep/internal/key"
@@ -99,6 +101,7 @@ type Query struct {
 	Select []string // properties wanted, nil for all; the keys always come
 	Top    int      // rows at most; 0 means PageRows
 	Token  *scan.Token
+	Raw    bool // rows are to be written as they are: entities have JSON, and no properties
 }
 
 // Page is a query's answer.
@@ -120,36 +123,61 @@ func (p Page) Keys() []key.Key {
 
 // Query reads one page. A page may be short or empty and still have a Next.
 func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
-	o := &aztables.ListEntitiesOptions{Top: to.Ptr(int32(PageRows))}
-	if q.Top > 0 {
-		o.Top = to.Ptr(int32(q.Top))
-	}
-	if f := q.filter(); f != "" {
-		o.Filter = &f
-	}
-	if q.Select != nil {
-		o.Select = to.Ptr(strings.Join(withKeys(q.Select), ","))
-	}
-	if q.Token != nil {
-		o.NextPartitionKey = &q.Token.Partition
-		if q.Token.Row != "" {
-			o.NextRowKey = &q.Token.Row
-		}
-	}
-	x := &exchange{page: true, failed: -1}
-	resp, err := t.client.NewListEntitiesPager(o).NextPage(x.in(ctx))
+	x := newRowExchange()
+	defer x.release()
+	header, err := t.send(ctx, x, "query table ", rowRequest{method: http.MethodGet, target: "/" + t.name + "()?" + q.parameters()})
 	if err != nil {
-		return Page{}, wrap("query table "+t.name, x, err)
+		return Page{}, err
 	}
 	p := Page{Bytes: len(x.answer)}
-	if p.Entities, err = decodePage(x.answer); err != nil {
+	if p.Entities, err = q.entities(x.answer); err != nil {
 		return Page{}, fmt.Errorf("query table %s: %w", t.name, err)
 	}
-	if np, nr := deref(resp.NextPartitionKey), deref(resp.NextRowKey); np != "" || nr != "" {
+	if np, nr := header.Get(nextPartition), header.Get(nextRow); np != "" || nr != "" {
 		p.Next = &scan.Token{Partition: np, Row: nr}
 	}
-	p.Date, _ = http.ParseTime(x.header.Get("Date"))
+	p.Date, _ = http.ParseTime(header.Get("Date"))
 	return p, nil
+}
+
+// The headers with the token of a query's next page.
+const (
+	nextPartition = "X-Ms-Continuation-Nextpartitionkey"
+	nextRow       = "X-Ms-Continuation-Nextrowkey"
+)
+
+// parameters returns the query's part of the URL.
+func (q Query) parameters() string {
+	p := "%24top=" + strconv.Itoa(cmp.Or(q.Top, PageRows))
+	if f := q.filter(); f != "" {
+		p += "&%24filter=" + escape(f)
+	}
+	if q.Select != nil {
+		p += "&%24select=" + escape(strings.Join(withKeys(q.Select), ","))
+	}
+	if q.Token != nil {
+		p += "&NextPartitionKey=" + escape(q.Token.Partition)
+		if q.Token.Row != "" {
+			p += "&NextRowKey=" + escape(q.Token.Row)
+		}
+	}
+	return p
+}
+
+// entities reads a page. They keep nothing of body.
+func (q Query) entities(body []byte) ([]Entity, error) {
+	if q.Raw {
+		if entities, ok := rawPage(body); ok {
+			return entities, nil
+		}
+	}
+	entities, err := decodePage(bytes.Clone(body))
+	if err == nil && q.Raw {
+		for i, e := range entities {
+			entities[i] = e.asRaw()
+		}
+	}
+	return entities, err
 }
 
 // All reads every page of the query and calls fn for each.

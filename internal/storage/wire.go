@@ -10,29 +10,75 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 )
 
-// exchange travels in the context of an SDK call. It puts our bytes on the wire
-// in place of the SDK's and keeps the service's answer as it came.
+// exchange travels in the context of a request and keeps the service's answer as it
+// came.
 type exchange struct {
-	contentType string // with body: what to send instead of the SDK's body
-	body        []byte
-	page        bool // the answer is a page of entities, which the caller decodes
+	answer []byte // body of the last answer; of the failed operation, if one failed
+	failed int    // index of the batch's operation that failed, -1 if none
+	tries  int    // requests sent
+	plain  bool   // the request is an operation of a batch by itself
+	// buffer, if set, takes the bodies of good answers. They are gone with release.
+	buffer *bytes.Buffer
+	body   []byte // of the request, if it has a buffer
+}
 
-	header http.Header // of the last answer
-	answer []byte      // body of the last answer; of the failed operation, if one failed
-	failed int         // index of the batch's operation that failed, -1 if none
+// newRowExchange returns the exchange of a [rowRequest].
+func newRowExchange() *exchange { return &exchange{failed: -1, buffer: getBuffer()} }
+
+// release gives the answer's buffer back.
+func (x *exchange) release() {
+	putBuffer(x.buffer)
+	x.buffer, x.answer = nil, nil
 }
 
 type exchangeKey struct{}
 
 func (x *exchange) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+// giveBody sets the request's body. Each try has a reader of its own, which
+// [http.Transport] knows to be in memory: for the SDK's it would send the headers by themselves first.
+func (x *exchange) giveBody(r *http.Request) {
+	if len(x.body) == 0 {
+		return
+	}
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
+	r.Body, _ = r.GetBody()
+}
+
+// read takes in an answer's body. A good answer to a request for rows is one that the SDK
+// has left unread.
+func (x *exchange) read(resp *http.Response) (err error) {
+	if x.buffer == nil || resp.StatusCode >= 400 {
+		x.answer, err = runtime.Payload(resp)
+		return err
+	}
+	defer resp.Body.Close()
+	x.buffer.Reset()
+	if _, err := x.buffer.ReadFrom(resp.Body); err != nil {
+		return err
+	}
+	x.answer = x.buffer.Bytes()
+	return giveSDK(resp, nil)
+}
+
+// buffers holds buffers of bodies: what thousands of requests a second would leave to the
+// garbage collector.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func getBuffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+
+func putBuffer(b *bytes.Buffer) {
+	b.Reset()
+	buffers.Put(b)
 }
 
 // Counter counts the requests that were sent in its context, retries included:
@@ -60,19 +106,6 @@ func (c *Counter) Requests() int64 { return c.n.Load() }
 // that the service may give although it carries the request out.
 func (c *Counter) Doubts() int64 { return c.doubts.Load() }
 
-// replaceBody is a per-call policy: it swaps the request's body before the
-// request is signed and sent.
-type replaceBody struct{}
-
-func (replaceBody) Do(req *policy.Request) (*http.Response, error) {
-	if x, ok := req.Raw().Context().Value(exchangeKey{}).(*exchange); ok && x.body != nil {
-		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(x.body)), x.contentType); err != nil {
-			return nil, err
-		}
-	}
-	return req.Next()
-}
-
 // captureAnswer is a per-retry policy: it counts the request, keeps the answer,
 // and gives the SDK what it needs of it. An entity group transaction that fails
 // answers 202 with the failure inside; it is unwrapped here, so that the SDK's
@@ -86,34 +119,44 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	if counting {
 		c.n.Add(1)
 	}
-	resp, err := req.Next()
 	x, ok := ctx.Value(exchangeKey{}).(*exchange)
-	if err != nil || !ok {
+	if ok {
+		x.tries++
+		x.giveBody(req.Raw())
+	}
+	resp, err := req.Next()
+	if !ok {
 		return resp, err
 	}
-	answer, err := runtime.Payload(resp)
 	if err != nil {
+		return resp, err
+	}
+	if err := x.read(resp); err != nil {
 		return nil, err
 	}
-	x.header, x.answer, x.failed = resp.Header, answer, -1
+	x.failed = -1
 	switch {
-	case resp.StatusCode == http.StatusOK && x.page:
-		err = giveSDK(resp, []byte(`{"value":[]}`)) // spares it decoding the page too
 	case resp.StatusCode == http.StatusAccepted:
-		if part := failedPart(resp.Header.Get("Content-Type"), answer); part != nil {
+		if part := failedPart(resp.Header.Get("Content-Type"), x.answer); part != nil {
 			x.answer, x.failed = part.body, part.index
 			resp.StatusCode, resp.Status = part.status, strconv.Itoa(part.status)+" "+http.StatusText(part.status)
 			resp.Header = part.header
-			err = giveSDK(resp, part.body)
+			if err := giveSDK(resp, part.body); err != nil {
+				return nil, err
+			}
 		}
-	}
-	if err != nil {
-		return nil, err
+	case x.plain && aboutRow(resp.StatusCode):
+		x.failed = 0
 	}
 	if counting && c.OnThrottle != nil && busy(resp.StatusCode) {
 		c.OnThrottle()
 	}
 	return resp, nil
+}
+
+// aboutRow reports whether a status refuses a row, and not whoever asks or the request.
+func aboutRow(status int) bool {
+	return status >= 400 && status < 500 && status != http.StatusUnauthorized && status != http.StatusForbidden
 }
 
 // giveSDK puts a body in the place of the answer's. It marks it as complete, as

@@ -22,6 +22,11 @@ const (
 	watchTime = time.Second            // between two calls of Watch, and of the checkpoint's sync
 	graceTime = 30 * time.Second       // for what is under way when the sweep is interrupted
 	firstPage = 1 << 20                // bytes that a page is thought to have until one is seen
+
+	// Requests under way at first. A query more than pays is stolen from another and costs a
+	// request; units are there in any case.
+	firstReads = 8
+	firstUnits = 64
 )
 
 // run is a sweep under way. All of it belongs to the goroutine in loop, but for
@@ -51,6 +56,7 @@ type run struct {
 	throttles chan throttle
 	wanted    context.Context // canceled by an interrupt
 	tasks     context.Context // of queries and units
+	idle      chan func()     // goroutines that ended a task take the next one from it
 	cancel    context.CancelFunc
 	stopping  bool
 	err       error
@@ -68,8 +74,9 @@ func newRun(s Scan, o Options, a copier.Work, inOrder bool) *run {
 	r := &run{
 		scan: s, options: o, action: a, inOrder: inOrder,
 		frontier: &frontier{}, model: steal.New(s.Segment), began: time.Now(), page: firstPage,
-		source: side{pace: pace.New(o.Workers)}, target: side{pace: pace.New(o.Workers)},
+		source: side{pace: pace.New(firstReads, o.Workers)}, target: side{pace: pace.New(firstUnits, o.Workers)},
 		underway: map[string]int{}, hot: map[string]bool{}, events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers),
+		idle: make(chan func()),
 	}
 	if a, ok := s.Strategy.(adaptive.Strategy); ok && a.Hints == nil && s.Keys == nil {
 		r.steals = true
@@ -81,6 +88,7 @@ func (r *run) run(ctx context.Context) (Totals, error) {
 	r.wanted = ctx
 	r.tasks, r.cancel = context.WithCancel(storage.StopRetries(context.WithoutCancel(ctx), ctx.Done()))
 	defer r.cancel()
+	defer close(r.idle)
 	if err := r.fill(); err != nil {
 		return r.totals, err
 	}
@@ -242,14 +250,28 @@ func (r *run) ahead() bool {
 
 func (r *run) startRead(n *node) {
 	r.frontier.startRead(n)
-	q := storage.Query{Range: n.step.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.Segment, Token: n.step.Token}
-	go func() { // ends with the query, whose event the loop awaits
+	q := storage.Query{Range: n.step.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.Segment, Token: n.step.Token, Raw: r.scan.Raw}
+	r.start(func() {
 		began := time.Now()
 		counter := r.counter(throttle{})
 		page, err := r.scan.Table.Query(counter.In(r.tasks), q)
 		took := time.Since(began)
 		r.events <- func() { r.readEnded(n, page, took, counter.Requests(), err) }
-	}()
+	})
+}
+
+// start runs a task, whose event the loop awaits, in a goroutine. It prefers one that has
+// ended another: a request needs a deep stack, and a new goroutine has to grow it.
+func (r *run) start(task func()) {
+	select {
+	case r.idle <- task:
+	default:
+		go func() { // ends with the run
+			for ; task != nil; task = <-r.idle {
+				task()
+			}
+		}()
+	}
 }
 
 // counter returns a counter that reports throttling to the loop. If the loop can't
@@ -409,7 +431,7 @@ func (r *run) drop(n *node) {
 func (r *run) startUnit(n *node, u []storage.Entity) {
 	partition := u[0].Key.Partition
 	r.underway[partition]++
-	go func() { // ends with the unit, whose event the loop awaits
+	r.start(func() {
 		began := time.Now()
 		counter := r.counter(throttle{unit: true, partition: partition})
 		result, err := r.action.Do(counter.In(r.tasks), u)
@@ -418,7 +440,7 @@ func (r *run) startUnit(n *node, u []storage.Entity) {
 			r.target.ended(took)
 			r.unitEnded(n, u, result, counter, err)
 		}
-	}()
+	})
 }
 
 func (r *run) unitEnded(n *node, u []storage.Entity, result copier.Result, sent *storage.Counter, err error) {

@@ -32,6 +32,7 @@ type Scan struct {
 	Bounds   scan.Bounds
 	Filter   string        // OData, on top of the bounds; "" for all rows
 	Select   []string      // properties wanted, nil for all; the keys always come
+	Raw      bool          // rows have JSON and no properties, which is faster for what only writes them
 	Segment  int           // rows a query; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
 	// Keys, if set, are the rows to sweep, one query each; bounds and strategy do

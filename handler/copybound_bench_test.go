@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/verify"
+)
+
+// BenchmarkCopyBound copies the same rows with the command copy and with the shortest
+// program that can, each in a process of its own, and fails if copy takes more than 1.4
+// times the processor time, or longer.
+func BenchmarkCopyBound(b *testing.B) {
+	for _, size := range []struct{ partitions, each int }{{1_000, 100}, {10_000, 1}} {
+		b.Run(fmt.Sprintf("%d-rows-a-partition", size.each), func(b *testing.B) { benchmarkCopyBound(b, size.partitions, size.each) })
+	}
+}
+
+func benchmarkCopyBound(b *testing.B, partitions, each int) {
+	em, a, connection := serveEmulator(b, emulator.Options{})
+	source := makeTables(b, a, typicalRows(partitions, each), "ours", "bound")
+	if err := em.SetFaults("latency=10ms"); err != nil {
+		b.Fatal(err)
+	}
+	run := func(args ...string) (cpu, took float64) {
+		c := exec.Command(args[0], args[1:]...)
+		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
+		start := time.Now()
+		if out, err := c.CombinedOutput(); err != nil {
+			b.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds(), time.Since(start).Seconds()
+	}
+	ways := [][]string{{"handler", "copy", "--from", "source", "--to", "ours", "--progress", "none"}, {"boundcopier", "source", "bound"}}
+	limits := []struct {
+		what string
+		most float64 // times what the shortest program takes
+	}{{"CPU", 1.4}, {"time", 1}}
+	for b.Loop() {
+		var least [2][2]float64 // seconds of each way, CPU and time
+		holds := false
+		for round := 0; round < 2 || round < 8 && !holds; round++ { // what else the machine does only adds, to either
+			holds = true
+			for w, args := range ways {
+				cpu, took := run(args...)
+				for i, seconds := range []float64{cpu, took} {
+					if round == 0 || seconds < least[w][i] {
+						least[w][i] = seconds
+					}
+				}
+			}
+			for i, l := range limits {
+				holds = holds && least[0][i] <= l.most*least[1][i]
+			}
+		}
+		for i, l := range limits {
+			ratio := least[0][i] / least[1][i]
+			b.ReportMetric(ratio, "x-bound-"+l.what)
+			b.ReportMetric(least[1][i], "s-bound-"+l.what)
+			if ratio > l.most {
+				b.Errorf("%s: %.2f s, and %.2f s by the shortest program: %.2f times, want at most %.1f", l.what, least[0][i], least[1][i], ratio, l.most)
+			}
+		}
+	}
+	for _, name := range []string{"ours", "bound"} {
+		r, err := verify.Tables(b.Context(), sweep.Scan{Table: source}, sweep.Scan{Table: a.Table(name)}, verify.Options{}, func(verify.Difference) error { return nil })
+		if err != nil || !r.Same() || r.Rows != int64(partitions*each) {
+			b.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// typicalRows returns rows with properties of several types, 300 bytes as the service writes them.
+func typicalRows(partitions, each int) []storage.Entity {
+	rows := manyRows(partitions, each)
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range rows {
+		rows[i].Key = key.Key{Partition: fmt.Sprintf("customer-%06d", i/each), Row: fmt.Sprintf("order-%08d", i%each)}
+		rows[i].Properties = append(rows[i].Properties,
+			storage.StringProperty("Name", fmt.Sprintf("Name of a customer %d", i)),
+			storage.StringProperty("Country", "Portugal"),
+			storage.TimeProperty("Created", at.Add(time.Duration(i)*time.Second)),
+			storage.Property{Name: "Price", Type: storage.Double, Value: jsontext.Value(fmt.Sprintf("%d.5", i%1000))},
+			storage.Property{Name: "Items", Type: storage.Int32, Value: jsontext.Value(fmt.Sprint(i % 50))},
+			storage.Property{Name: "Paid", Type: storage.Boolean, Value: jsontext.Value("true")})
+	}
+	return rows
+}
+
+// makeTables makes the table "source" of the rows, and empty ones of the other names.
+func makeTables(b *testing.B, a *storage.Account, rows []storage.Entity, empty ...string) *storage.Table {
+	for _, name := range append(empty, "source") {
+		if err := a.Table(name).Create(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for start := 0; start < len(rows); start += 10_000 {
+		if _, err := (copier.Copier{Destination: a.Table("source")}).Copy(b.Context(), rows[start:min(start+10_000, len(rows))]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return a.Table("source")
+}

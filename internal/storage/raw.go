@@ -1,0 +1,376 @@
+package storage
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+)
+
+// rawPage reads the body of a query's answer as [decodePage] does, but leaves each row
+// as text: its entities have a key and JSON alone. The text is what the service sent,
+// less odata members, Timestamp and nulls, and with the annotation that [Entity.AppendJSON]
+// gives a Double. It keeps nothing of body.
+//
+// It knows JSON in the form in which services write rows. It reports false for any
+// other: decodePage then decides what the page means.
+func rawPage(body []byte) ([]Entity, bool) {
+	out := getBuffer()
+	defer putBuffer(out)
+	out.Grow(len(body))
+	r := rawReader{in: body, out: out.AvailableBuffer(), rows: make([]Entity, 0, min(PageRows, len(body)/150+1))}
+	if !r.page() {
+		return nil, false
+	}
+	text, begin := bytes.Clone(r.out), 0
+	for i := range r.rows {
+		json := &r.rows[i].JSON
+		end := begin + len(*json)
+		*json, begin = text[begin:end:end], end
+	}
+	return r.rows, true
+}
+
+// rawReader goes through a page once. Its methods report false for what they don't know.
+type rawReader struct {
+	in   []byte
+	at   int // of in, behind what has been read
+	out  []byte
+	rows []Entity
+	kept int // start of what of in has been read, is kept, and not been appended to out
+}
+
+func (r *rawReader) page() bool {
+	if !r.next('{') {
+		return false
+	}
+	for seen := false; ; {
+		name := r.name()
+		switch {
+		case name == nil || !r.next(':'):
+			return false
+		case string(name) != `"value"`:
+			if r.value().text == nil {
+				return false
+			}
+		case seen || !r.all():
+			return false
+		default:
+			seen = true
+		}
+		if !r.next(',') {
+			return r.next('}')
+		}
+	}
+}
+
+// all reads the array of rows.
+func (r *rawReader) all() bool {
+	if !r.next('[') {
+		return false
+	}
+	if r.next(']') {
+		return true
+	}
+	for {
+		if !r.row() {
+			return false
+		}
+		if !r.next(',') {
+			return r.next(']')
+		}
+	}
+}
+
+// The members of a row that are not properties, with their quotes.
+const (
+	partitionName = `"PartitionKey"`
+	rowName       = `"RowKey"`
+	timestampName = `"Timestamp"`
+	odataPrefix   = `"odata.`
+	typeSuffix    = `@odata.type"`
+)
+
+// row reads a row and appends it to rows, and its JSON to out.
+func (r *rawReader) row() bool {
+	if !r.next('{') {
+		return false
+	}
+	var e Entity
+	begin := len(r.out)
+	r.out = append(r.out, '{')
+	r.kept = r.at
+	partition, row := false, false // have been read
+	for more := true; more; {
+		start := r.at
+		name := r.name()
+		if name == nil || !r.next(':') {
+			return false
+		}
+		v := r.value()
+		ok, leaveOut := v.text != nil, false
+		switch {
+		case !ok:
+		case string(name) == partitionName:
+			ok = !partition && setRawKey(&e.Key.Partition, v, r.lastPartition())
+			partition = true
+		case string(name) == rowName:
+			ok = !row && setRawKey(&e.Key.Row, v, "")
+			row = true
+		case string(name) == timestampName, bytes.HasPrefix(name, []byte(odataPrefix)):
+			leaveOut = true
+		case bytes.HasSuffix(name, []byte(typeSuffix)):
+			ok = r.annotated(name, v.text)
+		case v.text[0] == 'n': // null: a selected property that the row does not have
+			leaveOut = true
+		case v.double:
+			r.flush(start)
+			r.out = append(append(r.out, name[:len(name)-1]...), typeSuffix+`:"Edm.Double",`...)
+		}
+		if !ok {
+			return false
+		}
+		if leaveOut {
+			r.flush(start)
+		}
+		more = r.next(',')
+		if leaveOut {
+			r.kept = r.at
+		}
+	}
+	end := r.at
+	if !r.next('}') || !partition || !row {
+		return false
+	}
+	r.flush(end)
+	r.out = append(bytes.TrimRight(r.out, ", \t\r\n"), '}') // the last member may have been left out
+	e.JSON = r.out[begin:]
+	r.rows = append(r.rows, e)
+	return true
+}
+
+// flush appends what was kept of in, up to a place.
+func (r *rawReader) flush(to int) {
+	r.out = append(r.out, r.in[r.kept:to]...)
+	r.kept = to
+}
+
+func (r *rawReader) lastPartition() string {
+	if len(r.rows) == 0 {
+		return ""
+	}
+	return r.rows[len(r.rows)-1].Key.Partition
+}
+
+// setRawKey takes in a key without escapes. last is one that it may be equal to.
+func setRawKey(to *string, v rawValue, last string) bool {
+	if v.text[0] != '"' || !v.ascii && (bytes.IndexByte(v.text, '\\') >= 0 || !utf8.Valid(v.text)) {
+		return false
+	}
+	if text := v.text[1 : len(v.text)-1]; string(text) == last {
+		*to = last
+	} else {
+		*to = string(text)
+	}
+	return true
+}
+
+// annotated reads the property that the annotation must be followed by. Those that a
+// type needs no annotation for are left to decodePage, and so are nulls.
+func (r *rawReader) annotated(annotation, kind []byte) bool {
+	switch string(kind) {
+	case `"Edm.Int64"`, `"Edm.Double"`, `"Edm.DateTime"`, `"Edm.Guid"`, `"Edm.Binary"`:
+	default:
+		return false
+	}
+	if !r.next(',') {
+		return false
+	}
+	name := r.name()
+	of := annotation[:len(annotation)-len(typeSuffix)]
+	if name == nil || !bytes.Equal(name[:len(name)-1], of) || special(name) || !r.next(':') {
+		return false
+	}
+	v := r.value()
+	return v.text != nil && v.text[0] != 'n'
+}
+
+// special reports whether a member of the name is no property.
+func special(name []byte) bool {
+	return string(name) == partitionName || string(name) == rowName || string(name) == timestampName ||
+		bytes.HasPrefix(name, []byte(odataPrefix)) || bytes.HasSuffix(name, []byte(typeSuffix))
+}
+
+// next skips white space and then the character c, if it follows.
+func (r *rawReader) next(c byte) bool {
+	r.skipSpace()
+	return r.skip(c)
+}
+
+func (r *rawReader) skipSpace() {
+	for r.at < len(r.in) {
+		switch r.in[r.at] {
+		case ' ', '\t', '\r', '\n':
+			r.at++
+		default:
+			return
+		}
+	}
+}
+
+// skip passes the character c, if it follows at once.
+func (r *rawReader) skip(c byte) bool {
+	if r.at < len(r.in) && r.in[r.at] == c {
+		r.at++
+		return true
+	}
+	return false
+}
+
+// name reads a member's name, with its quotes. It must be well formed and have no escapes:
+// nil for any other.
+func (r *rawReader) name() []byte {
+	r.skipSpace()
+	v := r.text()
+	if v.ascii || v.text != nil && bytes.IndexByte(v.text, '\\') < 0 && utf8.Valid(v.text) {
+		return v.text
+	}
+	return nil
+}
+
+// rawValue is a scalar: nil text for what is none.
+type rawValue struct {
+	text   []byte
+	ascii  bool // a string of ASCII without escapes
+	double bool // a number that is no Int32
+}
+
+func (r *rawReader) value() rawValue {
+	r.skipSpace()
+	if r.at == len(r.in) {
+		return rawValue{}
+	}
+	switch r.in[r.at] {
+	case '"':
+		return r.text()
+	case 't':
+		return r.word("true")
+	case 'f':
+		return r.word("false")
+	case 'n':
+		return r.word("null")
+	}
+	return r.number()
+}
+
+func (r *rawReader) word(w string) rawValue {
+	if !bytes.HasPrefix(r.in[r.at:], []byte(w)) {
+		return rawValue{}
+	}
+	r.at += len(w)
+	return rawValue{text: r.in[r.at-len(w) : r.at]}
+}
+
+// number reads a number: -?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?
+func (r *rawReader) number() rawValue {
+	start := r.at
+	r.skip('-')
+	if !r.skip('0') && r.digits() == 0 {
+		return rawValue{}
+	}
+	whole := r.at
+	if r.skip('.') && r.digits() == 0 {
+		return rawValue{}
+	}
+	if r.skip('e') || r.skip('E') {
+		if !r.skip('+') {
+			r.skip('-')
+		}
+		if r.digits() == 0 {
+			return rawValue{}
+		}
+	}
+	text := r.in[start:r.at]
+	// Int32 is the type of what has few digits; plainType decides where they are many.
+	return rawValue{text: text, double: r.at > whole || len(text) > 9 && plainType(text) == Double}
+}
+
+func (r *rawReader) digits() (n int) {
+	for ; r.at < len(r.in) && '0' <= r.in[r.at] && r.in[r.at] <= '9'; r.at++ {
+		n++
+	}
+	return n
+}
+
+// stops holds the characters of a string that need a look.
+var stops = func() (stops [256]bool) {
+	for c := range stops {
+		stops[c] = c == '"' || c == '\\' || c < ' ' || c >= utf8.RuneSelf
+	}
+	return stops
+}()
+
+// text reads a string, with its quotes.
+func (r *rawReader) text() rawValue {
+	if !r.skip('"') {
+		return rawValue{}
+	}
+	v := rawValue{ascii: true}
+	for i := r.at; i < len(r.in); i++ {
+		c := r.in[i]
+		if !stops[c] {
+			continue
+		}
+		switch {
+		case c == '"':
+			v.text = r.in[r.at-1 : i+1]
+			r.at = i + 1
+			return v
+		case c == '\\':
+			n := escapeLength(r.in[i:])
+			if n == 0 {
+				return rawValue{}
+			}
+			i += n - 1
+		case c < ' ':
+			return rawValue{}
+		}
+		v.ascii = false
+	}
+	return rawValue{}
+}
+
+// escapeLength returns the length of the escape that text starts with, 0 if it is none.
+func escapeLength(text []byte) int {
+	if len(text) < 2 {
+		return 0
+	}
+	switch text[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(text) < 6 {
+			return 0
+		}
+		if _, err := strconv.ParseUint(string(text[2:6]), 16, 16); err != nil {
+			return 0
+		}
+		return 6
+	}
+	return 0
+}
+
+// decoded returns an entity with properties in the place of JSON.
+func (e Entity) decoded() (Entity, error) {
+	if e.JSON == nil {
+		return e, nil
+	}
+	page := append(append([]byte(`{"value":[`), e.JSON...), `]}`...)
+	all, err := decodePage(page)
+	if err != nil {
+		return Entity{}, err
+	}
+	return all[0], nil
+}
+
+// asRaw returns an entity with JSON in the place of all but its key.
+func (e Entity) asRaw() Entity { return Entity{Key: e.Key, JSON: e.AppendJSON(nil)} }

@@ -1,0 +1,165 @@
+package storage_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// An operation by itself goes as a plain request, and is refused as one of a batch is.
+func TestSingleOperations(t *testing.T) {
+	long := strings.Repeat("é", 400) // 2,400 bytes in a URL
+	for _, tt := range []struct {
+		pk, rk string
+		batch  int64 // transactions
+	}{
+		{"p", "r", 0}, {"o'b", "a;b c%&+é😀", 0}, {"", "r", 1}, {"p", "", 1}, {"p", long, 1}, {long, "r", 1},
+	} {
+		a, em := openEmulator(t)
+		table := newTable(t, a)
+		em.ResetCounts()
+		if err := table.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row(tt.pk, tt.rk)}); err != nil {
+			t.Errorf("%q, %q: %v", tt.pk, tt.rk, err)
+		}
+		if c := em.Counts(); c.Batch != tt.batch || c.Update != 1-tt.batch {
+			t.Errorf("%q, %q: %d transactions and %d plain requests, want %d transactions", tt.pk, tt.rk, c.Batch, c.Update, tt.batch)
+		}
+	}
+	onEach(t, func(t *testing.T, a *storage.Account) {
+		table := newTable(t, a)
+		for _, pk := range []string{"p", ""} { // plain, and in a transaction
+			write := func(kind storage.OpKind, ifMatch string) error {
+				return table.Write(t.Context(), storage.Op{Kind: kind, Entity: row(pk, "r"), IfMatch: ifMatch})
+			}
+			old := `W/"datetime'2000-01-01T00%3A00%3A00Z'"`
+			for i, tt := range []struct {
+				kind    storage.OpKind
+				ifMatch string
+				status  int
+			}{
+				{storage.Delete, "", 404}, {storage.Replace, "*", 404}, {storage.Merge, "*", 404}, {storage.Insert, "", 0},
+				{storage.Insert, "", 409}, {storage.Replace, old, 412}, {storage.Merge, old, 412}, {storage.Delete, old, 412}, {storage.Delete, "", 0},
+			} {
+				err := write(tt.kind, tt.ifMatch)
+				e, refused := err.(*storage.Error)
+				if refused != (tt.status != 0) || !refused && err != nil {
+					t.Errorf("%q, %d: %v, want status %d", pk, i, err, tt.status)
+				} else if refused && (e.Status != tt.status || e.Index != 0 || e.Code == "" || e.Message == "" || strings.Contains(e.Message, "\n") || strings.HasPrefix(e.Message, "0:")) {
+					t.Errorf("%q, %d: %+v, want status %d", pk, i, e, tt.status)
+				}
+			}
+		}
+		err := a.Table("Nowhere").Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: row("p", "r")})
+		if !storage.HasCode(err, "TableNotFound") {
+			t.Errorf("missing table: %v", err)
+		}
+	})
+}
+
+// TestRawRowsAreWrittenAsTheyWere writes rows that a raw query read, and compares.
+func TestRawRowsAreWrittenAsTheyWere(t *testing.T) {
+	onEach(t, func(t *testing.T, a *storage.Account) {
+		source, destination := newTable(t, a), newTable(t, a)
+		property := func(name string, of storage.Type, value string) storage.Property {
+			return storage.Property{Name: name, Type: of, Value: jsontext.Value(value)}
+		}
+		typed := storage.Entity{Key: key.Key{Partition: "p'é", Row: "😀"}, Properties: []storage.Property{
+			storage.StringProperty("S", "a\"\\\n\u2028é<&>"), storage.StringProperty("Empty", ""), property("B", storage.Boolean, "false"),
+			property("I", storage.Int32, "-3"), storage.Int64Property("L", math.MaxInt64), property("D", storage.Double, "3.0"), property("E", storage.Double, "1e300"),
+			property("N", storage.Double, `"NaN"`), property("Inf", storage.Double, `"-Infinity"`), storage.TimeProperty("T", time.Unix(1, 1234567)),
+			property("G", storage.GUID, `"c9da6455-213d-42c9-9a79-3e9149a57833"`), storage.BinaryProperty("X", []byte{0, 1, 255}),
+		}}
+		rows := []storage.Entity{typed, row("p'é", "2"), row("q", "1")}
+		for _, k := range oddKeys {
+			rows = append(rows, row("odd", k))
+		}
+		for _, r := range rows {
+			if err := source.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: r}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, q := range []storage.Query{{Raw: true}, {Raw: true, Select: []string{"S", "D", "Text"}}} {
+			p, err := source.Query(t.Context(), q)
+			if err != nil || len(p.Entities) != len(rows) {
+				t.Fatalf("%d rows, %v", len(p.Entities), err)
+			}
+			for _, e := range p.Entities {
+				if e.JSON == nil || e.Properties != nil {
+					t.Errorf("%v was decoded", e.Key)
+				}
+				if err := destination.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: e}); err != nil {
+					t.Error(err)
+				}
+			}
+			q.Raw = false
+			want, err := source.Query(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := destination.Query(t.Context(), storage.Query{})
+			if err != nil || !slices.EqualFunc(want.Entities, got.Entities, storage.Equal) {
+				t.Errorf("select %v: got %v, %v; want %v", q.Select, got.Entities, err, want.Entities)
+			}
+		}
+	})
+}
+
+// TestBodiesAreNotMixed writes many rows at once, while answers are lost and requests
+// repeated, over connections of their own: no request may carry another's body.
+func TestBodiesAreNotMixed(t *testing.T) {
+	t.Parallel()
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	table := newTable(t, open(t, server.ConnectionString(), storage.Options{}))
+	if err := em.SetFaults("seed=1; busy p=0.05; reset-before p=0.05; reset-after p=0.05; timeout-after p=0.05"); err != nil {
+		t.Fatal(err)
+	}
+	var g task.Group
+	g.SetLimit(64)
+	for i := range 150 {
+		g.Go(func() error {
+			var ops []storage.Op
+			for j := range 1 + i%3 {
+				e := row(fmt.Sprintf("p%d", i), fmt.Sprint(j))
+				e.Properties = append(e.Properties, storage.StringProperty("Of", strings.Repeat(e.Key.Partition, 1+i%50)))
+				ops = append(ops, storage.Op{Kind: storage.Replace, Entity: e})
+			}
+			return table.Write(t.Context(), ops...)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if len(em.FaultCounts()) < 4 {
+		t.Errorf("only %v fired", em.FaultCounts())
+	}
+	n := 0
+	err = table.All(t.Context(), storage.Query{Raw: true}, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			if n++; strings.Count(string(e.JSON), e.Key.Partition) < 2 {
+				t.Errorf("%v holds %s", e.Key, e.JSON)
+			}
+		}
+		return nil
+	})
+	if err != nil || n != 150+150 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}
