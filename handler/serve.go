@@ -203,6 +203,8 @@ func newApp(c config.Config) (function.App, error) {
 		Accounts:              accounts,
 		StateTable:            c.StateTable,
 		SegmentsPerInvocation: c.SegmentsPerInvocation,
+		Retention:             c.ScanRetention,
+		Price:                 c.Price,
 	})
 	if err != nil {
 		return function.App{}, err

@@ -195,7 +195,7 @@ func TestProgress(t *testing.T) {
 		}
 		left += pages
 		steps++
-		ahead = ahead.And(adaptive.Ahead(c))
+		ahead = ahead.Plus(adaptive.Ahead(c))
 	}
 	if left <= 0 || left > 2000 { // 800 in truth, which one page can't tell
 		t.Errorf("%v pages are left, want up to 2000", left)
@@ -210,9 +210,9 @@ func TestProgress(t *testing.T) {
 		ok   bool
 	}{
 		{40 + enough, ahead, true},
-		{39, adaptive.Outlook{}.And(ahead), false},
+		{39, adaptive.Outlook{}.Plus(ahead), false},
 		{0.6 * enough, ahead, false},
-		{40 + enough, ahead.And(adaptive.Ahead(start)), false},
+		{40 + enough, ahead.Plus(adaptive.Ahead(start)), false},
 		{1, adaptive.Pages(9), true},
 		{0, adaptive.Outlook{}, false},
 	} {

@@ -25,8 +25,26 @@ type Hints struct {
 // PageEnd is what remains of a page for hints: the key of the last row that
 // its step yielded, and how many it yielded.
 type PageEnd struct {
-	Last key.Key
-	Rows int
+	Last   key.Key
+	Rows   int
+	Failed int `json:",omitempty"` // of the rows, those that could not be written
+}
+
+// Thin returns the ends in table order, the given number at most: neighbours become one.
+func Thin(ends []PageEnd, most int) []PageEnd {
+	ends = slices.Clone(ends)
+	slices.SortFunc(ends, func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
+	pages := (len(ends) + most - 1) / most // that become one
+	var thin []PageEnd
+	for group := range slices.Chunk(ends, max(1, pages)) {
+		end := PageEnd{Last: group[len(group)-1].Last}
+		for _, e := range group {
+			end.Rows += e.Rows
+			end.Failed += e.Failed
+		}
+		thin = append(thin, end)
+	}
+	return thin
 }
 
 // NewHints makes hints of the ends of all pages of a scan, in any order. Pages
@@ -37,7 +55,7 @@ func NewHints(b scan.Bounds, ends []PageEnd, segment int) Hints {
 	h := Hints{Bounds: b}
 	rows := 0
 	for _, e := range ends {
-		if rows += e.Rows; rows >= hintPages*segment && e.Rows > 0 {
+		if rows += e.Rows; rows >= hintPages*segment && e.Rows > 0 && (len(h.Keys) == 0 || h.Keys[len(h.Keys)-1] != e.Last) {
 			h.Keys = append(h.Keys, e.Last)
 			rows = 0
 		}

@@ -2,7 +2,9 @@ package adaptive
 
 import (
 	"encoding/json"
+	"math"
 
+	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 )
 
@@ -26,12 +28,23 @@ func believer(s scan.Step) (st strand, ok bool) {
 	return st, true
 }
 
+// End returns where a pending step of this strategy stops ahead of its range's end, nil if it
+// doesn't. launches tells that pieces which follow the range are its to read, too.
+func End(s scan.Step) (stop *key.Key, launches bool) {
+	var st strand
+	if json.Unmarshal(s.State, &st) != nil {
+		return nil, false
+	}
+	return st.Stop, st.Group != nil
+}
+
 // Outlook is what the pending steps of a scan are believed to stand for. The zero
-// value is that of none.
+// value is that of none. Its fields add up exactly, in any order: what a step that is
+// done has changed can be kept as the difference.
 type Outlook struct {
-	pages   float64 // left to all steps
-	guessed bool    // for some step, not from hints
-	unknown bool    // for some step, nothing is known
+	Millipages int64 // left to all steps, in thousandths of a page
+	Guessed    int64 // steps for which that is a guess, and not from hints
+	Unknown    int64 // steps of which nothing is known
 }
 
 // Ahead returns the outlook of one step. A step without hints is believed to stand
@@ -41,19 +54,26 @@ func Ahead(s scan.Step) Outlook {
 	st, ok := believer(s)
 	switch {
 	case !ok:
-		return Outlook{unknown: true}
+		return Outlook{Unknown: 1}
 	case st.Hinted:
-		return Outlook{pages: st.Left}
+		return Pages(st.Left)
 	}
-	return Outlook{pages: st.Left + 1, guessed: true}
+	o := Pages(st.Left + 1)
+	o.Guessed = 1
+	return o
 }
 
 // Pages returns the outlook of a step that is known to stand for so many pages.
-func Pages(pages float64) Outlook { return Outlook{pages: pages} }
+func Pages(pages float64) Outlook { return Outlook{Millipages: int64(math.Round(1000 * pages))} }
 
-// And returns the outlook of the steps of both.
-func (o Outlook) And(other Outlook) Outlook {
-	return Outlook{o.pages + other.pages, o.guessed || other.guessed, o.unknown || other.unknown}
+// Plus returns the outlook of the steps of both.
+func (o Outlook) Plus(other Outlook) Outlook {
+	return Outlook{o.Millipages + other.Millipages, o.Guessed + other.Guessed, o.Unknown + other.Unknown}
+}
+
+// Minus returns the outlook without the steps of another.
+func (o Outlook) Minus(other Outlook) Outlook {
+	return Outlook{o.Millipages - other.Millipages, o.Guessed - other.Guessed, o.Unknown - other.Unknown}
 }
 
 // Progress returns the share of a scan that is done, from 0 to 1, given how many
@@ -64,9 +84,10 @@ func (o Outlook) Progress(read float64) (share float64, ok bool) {
 	// From these on, guesses are off by 10 points at most on the mean of a scan's
 	// second half, for all but one of ten real tables. Earlier ones are off by up to 90.
 	const enough, believable = 40, 0.4
-	if o.unknown || read+o.pages <= 0 {
+	left := float64(o.Millipages) / 1000
+	if o.Unknown > 0 || read+left <= 0 {
 		return 0, false
 	}
-	share = read / (read + o.pages)
-	return share, !o.guessed || read >= enough && share >= believable
+	share = read / (read + left)
+	return share, o.Guessed == 0 || read >= enough && share >= believable
 }

@@ -29,6 +29,8 @@ var Settings = []Setting{
 	{HostStorage, "", "The app's own storage: a connection string, or its identity form (`__accountName`, `__tableServiceUri`, `__queueServiceUri`, `__credential`, `__clientId`)"},
 	{"TABLESWEEP_CONNECTIONS", HostStorage, "Names of the settings that hold the connections scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", "tablesweep", "The table that keeps the ledger of scans"},
+	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days scans are kept after their end, at least 8. Failed and canceled ones can be retried until then"},
+	{"TABLESWEEP_PRICE", "0.00036", "What 10,000 storage requests cost, in dollars: for the cost that a scan's status tells"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table that keeps event streams"},
 	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d` or `12h`"},
 	{"TABLESWEEP_LOG_STREAMS", "", "What is special about some streams, as JSON: `{\"orders\":{\"shards\":4,\"retention\":\"7d\"}}`"},
@@ -50,6 +52,8 @@ type Config struct {
 	// Connections holds the connections that scans may use, by setting name.
 	Connections           map[string]storage.Connection
 	StateTable            string
+	ScanRetention         time.Duration
+	Price                 float64 // of 10,000 storage requests, in dollars
 	LogTable              string
 	LogRetention          time.Duration             // 0 means forever
 	LogStreams            map[string]logtail.Stream // by name
@@ -58,6 +62,12 @@ type Config struct {
 	LogLevel              zerolog.Level
 	Console               bool // whether it is served; known even if another setting is bad
 }
+
+const (
+	minRetention = 8 // days; queues keep messages for 7
+	maxRetention = 36_500
+	maxPrice     = 1000
+)
 
 var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
@@ -96,6 +106,14 @@ func Load(getenv func(string) string) (Config, error) {
 	c.StateTable = value("TABLESWEEP_STATE_TABLE")
 	if err := storage.CheckTableName(c.StateTable); err != nil {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_STATE_TABLE: %w", err))
+	}
+	if days, err := strconv.Atoi(value("TABLESWEEP_SCAN_RETENTION")); err != nil || days < minRetention || days > maxRetention {
+		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SCAN_RETENTION must be a number of days from %d to %d: messages of a scan live for 7", minRetention, maxRetention))
+	} else {
+		c.ScanRetention = time.Duration(days) * 24 * time.Hour
+	}
+	if c.Price, err = strconv.ParseFloat(value("TABLESWEEP_PRICE"), 64); err != nil || !(c.Price >= 0 && c.Price <= maxPrice) {
+		errs = append(errs, errors.New("setting TABLESWEEP_PRICE must be what 10,000 storage requests cost in dollars, such as 0.00036"))
 	}
 	if err := c.loadLog(value); err != nil {
 		errs = append(errs, err)

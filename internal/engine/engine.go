@@ -36,6 +36,9 @@ const prefixStrategy = "prefix"
 // maxDequeueCount in host.json, which a test compares.
 const MaxDeliveries = 5
 
+// DefaultRetention is how long scans are kept after their end.
+const DefaultRetention = 90 * 24 * time.Hour
+
 // defaultConnection is the connection of a table for which none is named.
 const defaultConnection = "AzureWebJobsStorage"
 
@@ -47,6 +50,7 @@ const (
 	hintsTime     = 10 * time.Minute // that an idle scan's hints are kept after that
 	startTime     = 4 * time.Minute  // for recording that a scan starts; below unfinishedStart
 	afterwork     = 30 * time.Second // for recording a failure when a step's time is up
+	endTime       = time.Minute      // for recording a scan's end, and what it has learned
 )
 
 // Options configure an [Engine].
@@ -61,6 +65,12 @@ type Options struct {
 	// SegmentsPerInvocation is the number of queries an invocation may make;
 	// 0 means 1.
 	SegmentsPerInvocation int
+	// FoldEvery is how many done steps are folded at once, on the mean; 0 means 48.
+	FoldEvery int
+	// Retention is how long scans are kept after their end; 0 means 90 days. Messages live 7.
+	Retention time.Duration
+	// Price is what 10,000 storage requests cost, in dollars.
+	Price float64
 	// Now is the app's own clock; nil means time.Now. It only dates scans and steps:
 	// what has become of a message is told by the service's clock, since those of
 	// two instances may differ.
@@ -72,6 +82,8 @@ type Engine struct {
 	options Options
 	ledger  *ledger.Ledger
 	heart   *heart
+	present presence
+	details details
 	queues  map[string]*storage.Queue // by function
 
 	mu    sync.Mutex
@@ -89,10 +101,17 @@ func New(o Options) (*Engine, error) {
 	if o.SegmentsPerInvocation == 0 {
 		o.SegmentsPerInvocation = 1
 	}
+	if o.FoldEvery == 0 {
+		o.FoldEvery = foldEvery
+	}
+	if o.Retention == 0 {
+		o.Retention = DefaultRetention
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	e := &Engine{options: o, queues: map[string]*storage.Queue{}, scans: map[string]cachedScan{}}
+	e.present.scans = map[string]*attended{}
 	e.ledger = ledger.New(o.Own.Table(o.StateTable))
 	e.heart = newHeart(e.ledger.Beat)
 	for function, name := range Queues {
@@ -185,13 +204,14 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 	}
 	now := e.options.Now()
 	id := ledger.NewID(now)
-	first, err := message{Version: messageVersion, Scan: id, Step: run.strategy.Start(r.Range)}.step()
+	m := message{Version: messageVersion, Scan: id, Step: run.strategy.Start(r.Range)}
+	first, err := m.step()
 	if err != nil {
 		return "", err
 	}
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	if err := e.ledger.Create(starting, id, now, r.json(), hints, first); err != nil {
+	if err := e.ledger.Create(starting, id, now, r.json(), hints, first, m.ahead()); err != nil {
 		return "", err
 	}
 	// The scan is recorded now: if its message is lost, Maintain sends it.

@@ -33,7 +33,7 @@ const (
 // unless it has ended by then: short steps cost nothing. Its methods may be called at once.
 type heart struct {
 	process string // the process's name, random
-	write   func(ctx context.Context, process string, steps []string) error
+	write   func(ctx context.Context, process string, steps, scans []string) error
 
 	mu      sync.Mutex       // guards the fields below
 	hands   map[string]*hand // by step
@@ -42,21 +42,22 @@ type heart struct {
 
 // hand is a step in hand.
 type hand struct {
+	scan       string
 	since      time.Time // when it was taken
 	deliveries int       // under way
 	until      time.Time // if it failed: when the host will have delivered it again
 }
 
-func newHeart(write func(context.Context, string, []string) error) *heart {
+func newHeart(write func(ctx context.Context, process string, steps, scans []string) error) *heart {
 	return &heart{process: strings.ToLower(rand.Text()), write: write, hands: map[string]*hand{}}
 }
 
 // take records that a delivery of a step has begun.
-func (h *heart) take(log *zerolog.Logger, step string) {
+func (h *heart) take(log *zerolog.Logger, scan, step string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.hands[step] == nil {
-		h.hands[step] = &hand{since: time.Now()}
+		h.hands[step] = &hand{scan: scan, since: time.Now()}
 	}
 	h.hands[step].deliveries++
 	if !h.beating {
@@ -83,9 +84,9 @@ func (h *heart) release(step string, again bool) {
 
 func (h *hand) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
 
-// held returns the steps in hand, and for how long the first of them has been. If there
-// are none, the heart stops.
-func (h *heart) held() (steps []string, longest time.Duration) {
+// held returns the steps in hand and their scans, and for how long the first of them has been. If
+// there are none, the heart stops.
+func (h *heart) held() (steps, scans []string, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	maps.DeleteFunc(h.hands, func(_ string, held *hand) bool { return held.ended() })
@@ -93,7 +94,11 @@ func (h *heart) held() (steps []string, longest time.Duration) {
 		longest = max(longest, time.Since(held.since))
 	}
 	h.beating = len(h.hands) > 0
-	return slices.Sorted(maps.Keys(h.hands)), longest
+	steps = slices.Sorted(maps.Keys(h.hands))
+	for _, step := range steps {
+		scans = append(scans, h.hands[step].scan)
+	}
+	return steps, scans, longest
 }
 
 // beatAfter has the heart beat in a while, and then again until there is nothing in hand.
@@ -119,7 +124,7 @@ var errStopped = errors.New("nothing in hand")
 // the next. It tries once and not with the SDK's growing pauses: after an outage, others
 // must hear of us soon.
 func (h *heart) beat() (next time.Duration, err error) {
-	steps, longest := h.held()
+	steps, scans, longest := h.held()
 	switch {
 	case len(steps) == 0:
 		return 0, errStopped
@@ -128,5 +133,5 @@ func (h *heart) beat() (next time.Duration, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
 	defer cancel()
-	return beatTime, h.write(storage.Once(ctx), h.process, steps)
+	return beatTime, h.write(storage.Once(ctx), h.process, steps, scans)
 }

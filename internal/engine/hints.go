@@ -85,12 +85,7 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 		return err
 	}
 	var ends []adaptive.PageEnd
-	err = e.ledger.Notes(ctx, id, func(note []byte) {
-		var some []adaptive.PageEnd
-		if json.Unmarshal(note, &some) == nil {
-			ends = append(ends, some...)
-		}
-	})
+	err = e.ledger.Notes(ctx, id, func(note []byte) { ends = append(ends, parseNote(note)...) })
 	if err != nil {
 		return err
 	}
@@ -129,13 +124,32 @@ func packHints(h adaptive.Hints) (packed []byte, fits bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("pack hints: %w", err)
 	}
+	packed = pack(text)
+	return packed, len(text) <= maxHintsText && len(packed) <= ledger.MaxHints, nil
+}
+
+// pack compresses a text.
+func pack(text []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, err = z.Write(text)
+	_, err := z.Write(text)
 	if err = errors.Join(err, z.Close()); err != nil {
-		return nil, false, fmt.Errorf("pack hints: %w", err)
+		panic("engine: internal error: " + err.Error()) // a buffer takes everything
 	}
-	return b.Bytes(), len(text) <= maxHintsText && b.Len() <= ledger.MaxHints, nil
+	return b.Bytes()
+}
+
+// unpack returns the text that was packed, of maxHintsText bytes at most.
+func unpack(packed []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxHintsText+1))
+	if err == nil && len(text) > maxHintsText {
+		err = fmt.Errorf("more than %d bytes", maxHintsText)
+	}
+	return text, err
 }
 
 // usableHints returns hints of the rows that a request is about, nil if there are none.
@@ -160,16 +174,9 @@ func warnOfHints(ctx context.Context, err error) {
 }
 
 func unpackHints(packed []byte) (adaptive.Hints, error) {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
+	text, err := unpack(packed)
 	if err != nil {
 		return adaptive.Hints{}, fmt.Errorf("unpack hints: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(z, maxHintsText+1))
-	if err != nil {
-		return adaptive.Hints{}, fmt.Errorf("unpack hints: %w", err)
-	}
-	if len(text) > maxHintsText {
-		return adaptive.Hints{}, fmt.Errorf("unpack hints: more than %d bytes", maxHintsText)
 	}
 	var format struct {
 		Version int `json:"version"`

@@ -109,7 +109,7 @@ func TestHeart(t *testing.T) {
 		var mu sync.Mutex // guards said and fail
 		var said [][]string
 		fail := 0
-		h := newHeart(func(_ context.Context, _ string, steps []string) error {
+		h := newHeart(func(_ context.Context, _ string, steps, _ []string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if fail > 0 {
@@ -132,29 +132,29 @@ func TestHeart(t *testing.T) {
 			}
 			said = nil
 		}
-		h.take(&log, "a")
+		h.take(&log, "scan", "a")
 		h.release("a", false)
 		expect("a short step", time.Minute)
 		for range 20 { // steps that overlap, so that there is always one in hand
-			h.take(&log, "a")
+			h.take(&log, "scan", "a")
 			time.Sleep(beatTime / 2)
-			h.take(&log, "b")
+			h.take(&log, "scan", "b")
 			h.release("a", false)
 			time.Sleep(beatTime / 2)
 			h.release("b", false)
 		}
 		expect("short steps all the time", 0)
 		time.Sleep(time.Minute)
-		h.take(&log, "a")
+		h.take(&log, "scan", "a")
 		time.Sleep(beatTime - time.Millisecond)
-		h.take(&log, "b")
+		h.take(&log, "scan", "b")
 		h.release("a", false)
 		expect("a step taken before the first one's beat was due", beatTime+time.Millisecond, []string{"b"})
 		h.release("b", false)
 		time.Sleep(time.Minute)
-		h.take(&log, "a")
-		h.take(&log, "b")
-		h.take(&log, "b") // twice, by two deliveries
+		h.take(&log, "scan", "a")
+		h.take(&log, "scan", "b")
+		h.take(&log, "scan", "b") // twice, by two deliveries
 		h.release("b", false)
 		expect("two steps", beatTime+time.Second, []string{"a", "b"})
 		mu.Lock()

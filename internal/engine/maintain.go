@@ -55,7 +55,7 @@ func (e *Engine) Maintain(ctx context.Context) error {
 			running = append(running, s.ID)
 		}
 	}
-	return errors.Join(errs, e.sendLost(ctx, running))
+	return errors.Join(errs, e.sendLost(ctx, running), e.tidyEnded(ctx), e.removeOld(ctx))
 }
 
 // tidy closes and forgets what has ended or never began, and reports whether the scan

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"tablesweep/internal/adaptive"
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
@@ -53,6 +54,15 @@ func (m message) function() string {
 		return ScanPartition
 	}
 	return ScanPrefix
+}
+
+// ahead returns what the step is believed to stand for, its descendants included. It goes by
+// the message alone: whoever asks gets the same answer.
+func (m message) ahead() adaptive.Outlook {
+	if m.Rows {
+		return adaptive.Pages(1)
+	}
+	return adaptive.Ahead(m.Step)
 }
 
 // step returns the message as the ledger keeps it. Its id is a hash of its

@@ -30,11 +30,8 @@ const retrySends = 32
 // error: a proxying Functions host may send one request several times.
 func (e *Engine) Retry(ctx context.Context, id string) error {
 	s, err := e.ledger.Scan(ctx, id)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return &problem.Error{Kind: problem.NotFound, Field: "id", Detail: fmt.Sprintf("there is no scan %q", id)}
-	}
 	if err != nil {
-		return err
+		return notFound(id, err)
 	}
 	if s.State == ledger.Running || s.State == ledger.Succeeded && s.Attempt > 1 {
 		return nil
@@ -66,9 +63,9 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
 	if err != nil || pending > 0 {
 		return err
 	}
-	totals, err := e.ledger.Totals(ctx, s.ID)
-	if err == nil && totals.Failed > 0 {
-		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: fmt.Sprintf("every step is done, and %d rows were refused, which a retry does not change; mend what the scan's error says and start a new scan", totals.Failed)}
+	found, err := e.ledger.Snapshot(ctx, s.ID)
+	if err == nil && found.Sums.Failed > 0 {
+		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: fmt.Sprintf("every step is done, and %d rows were refused, which a retry does not change; mend what the scan's error says and start a new scan", found.Sums.Failed)}
 	}
 	return err
 }

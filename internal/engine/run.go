@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/adaptive"
+	"tablesweep/internal/copier"
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
@@ -132,9 +133,15 @@ func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report str
 	id := stepID(body)
 	log := zerolog.Ctx(ctx)
 	log.UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", id) })
-	e.heart.take(log, id)
+	e.heart.take(log, m.Scan, id)
 	again := true // also if it panics
 	defer func() { e.heart.release(id, again && delivery < MaxDeliveries) }()
+	e.present.enter(m.Scan)
+	defer func() {
+		if e.present.leave(m.Scan) {
+			e.lookForEnd(ctx, m.Scan)
+		}
+	}()
 	stepCtx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
 	err = task.Do(func() (err error) {
@@ -205,21 +212,32 @@ func (e *Engine) step(ctx context.Context, m message, id string, delivery int) (
 	if err != nil {
 		return "", err
 	}
-	done := ledger.Done{Totals: ledger.Totals{Queries: seg.queries}, Note: seg.note()}
+	done := ledger.Done{Totals: ledger.Totals{Queries: seg.queries}}
 	if run.work.do != nil {
 		if run.work.packs {
 			seg.handOver(m)
 		}
-		if err := run.write(counted, seg.rows, &done.Totals); err != nil {
+		failed, err := run.write(counted, seg.rows, &done.Totals)
+		if err != nil {
 			return "", err
 		}
+		var kept int
+		done.Refused, kept = packRefused(failed)
+		done.Kept = int64(kept)
+		seg.blame(failed, m.Rows)
 	}
+	done.Note = seg.note()
 	children, err := seg.steps()
 	if err != nil {
 		return "", err
 	}
 	done.Rows = int64(len(seg.rows))
 	done.Transactions = counter.Requests() + 1 + int64(len(children))
+	done.Throttled = throttled.Load()
+	done.Ahead = adaptive.Outlook{}.Minus(m.ahead())
+	for _, c := range seg.children {
+		done.Ahead = done.Ahead.Plus(c.ahead())
+	}
 	done.Took = time.Since(start)
 	committed, err := e.ledger.Commit(ctx, m.Scan, id, e.options.Now(), done, children)
 	if err != nil {
@@ -229,6 +247,9 @@ func (e *Engine) step(ctx context.Context, m message, id string, delivery int) (
 	// whose answer was lost. Only in the second case do these children exist;
 	// messages for steps that don't are dropped by whoever gets them.
 	e.follow(ctx, m.Scan, children)
+	if committed {
+		e.foldAfter(ctx, m.Scan, id)
+	}
 	return fmt.Sprintf("scan %s, step %s: read %d rows in %d queries, wrote %d, refused %d, sent %d messages; %d requests, throttled %d times; took %v%s",
 		m.Scan, id, done.Rows, done.Queries, done.Written, done.Failed, len(children), done.Transactions, throttled.Load(), done.Took.Round(time.Millisecond),
 		map[bool]string{false: "; another delivery had committed it"}[committed]), nil
@@ -286,19 +307,25 @@ func (e *Engine) repeated(ctx context.Context, id string, delivery int) error {
 	return &problem.Error{Kind: problem.Stale, Detail: "the step was committed by an earlier delivery"}
 }
 
-// follow sends the children's messages, or, where there are none, looks whether
-// the scan has ended. A child whose message can't be sent is left to Maintain:
+// lookForEnd ends the scan if no step is pending.
+func (e *Engine) lookForEnd(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	ended, err := e.finish(ctx, id)
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not look for the scan's end; Maintain will")
+	}
+	if ended {
+		zerolog.Ctx(ctx).Info().Msg("scan ended")
+	}
+}
+
+// follow sends the children's messages; where there are none, the scan may have ended. A child whose message can't be sent is left to Maintain:
 // the step is committed, and must not be repeated.
 func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) {
 	log := zerolog.Ctx(ctx)
 	if len(children) == 0 {
-		ended, err := e.finish(ctx, id)
-		if err != nil {
-			log.Warn().Err(err).Msg("could not look for the scan's end; Maintain will")
-		}
-		if ended {
-			log.Info().Msg("scan ended")
-		}
+		e.present.ended(id)
 		return
 	}
 	var g task.Group
@@ -310,19 +337,18 @@ func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) 
 	}
 }
 
-// write does the scan's work with the rows and adds what became of them to done.
-func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) error {
+// write does the scan's work with the rows and adds what became of them to done. It returns those that
+// could not be written.
+func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) ([]copier.Failure, error) {
 	r, err := run.work.do(ctx, rows)
 	if err != nil {
-		return fatalIfPermanent(run.work.what, err)
+		return nil, fatalIfPermanent(run.work.what, err)
 	}
 	done.Written, done.Failed = r.Written, int64(len(r.Failed))
 	if len(r.Failed) > 0 {
-		done.FirstFailed = r.Failed[0].String()
-	}
-	if len(r.Failed) > 0 {
 		f := r.Failed[0]
+		done.FirstFailed = f.String()
 		zerolog.Ctx(ctx).Warn().Int("rows", len(r.Failed)).Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("rows refused; this is the first")
 	}
-	return nil
+	return r.Failed, nil
 }

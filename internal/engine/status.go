@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"tablesweep/internal/adaptive"
 	"tablesweep/internal/ledger"
@@ -36,10 +39,24 @@ type Status struct {
 	// what has been read tells. Only a running scan by the adaptive strategy
 	// has it, and only when it can be believed. It may fall when more rows come
 	// to light.
-	Progress     *float64 `json:"progress,omitempty"`
+	Progress *float64 `json:"progress,omitempty"`
+	// Phase says how a running scan gets on: one of the phases.
+	Phase string `json:"phase,omitempty"`
+	// Rate is how many rows a second were read over the last minute. A running scan has it.
+	Rate *float64 `json:"rate,omitempty"`
+	// SecondsLeft is absent unless progress and rate can both be believed.
+	SecondsLeft  *float64 `json:"secondsLeft,omitempty"`
+	Throttled    int64    `json:"throttled"` // requests that the storage told to wait
+	Cost         Cost     `json:"cost"`
 	Queries      int64    `json:"queries"`
 	Transactions int64    `json:"transactions"`
 	Error        string   `json:"error,omitempty"`
+}
+
+// Cost is what the steps of a scan have cost.
+type Cost struct {
+	Requests int64   `json:"requests"`
+	Dollars  float64 `json:"dollars"`
 }
 
 // Leased tells of steps that were begun, and neither committed nor found lost.
@@ -54,47 +71,48 @@ type Leased struct {
 // too, it takes a minute longer.
 const repairTime = 90 * time.Second
 
-// Status returns a scan's status. Its figures are sums over committed steps;
-// summing costs a query per thousand steps while the scan runs.
+// Status returns a scan's status. Its figures are sums over committed steps. It takes at most
+// three requests, unless folding is behind or an earlier version of the program has done steps.
 func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
-	s, err := e.ledger.Scan(ctx, id)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return Status{}, &problem.Error{Kind: problem.NotFound, Field: "id", Detail: fmt.Sprintf("there is no scan %q", id)}
+	found, err := e.ledger.Snapshot(ctx, id)
+	if err != nil {
+		return Status{}, notFound(id, err)
 	}
+	st, err := e.statusOf(ctx, found)
+	if err != nil || found.Scan.State != ledger.Running {
+		return st, err
+	}
+	beats, err := e.ledger.Beats(ctx)
 	if err != nil {
 		return Status{}, err
 	}
-	totals, ahead, beats := s.Totals, backlog{ids: map[string]bool{}}, []ledger.Beat(nil)
-	// An end that was reached, and not forced, has the totals.
-	if s.State == ledger.Running || s.Totals.Steps == 0 {
-		g, ctx := task.WithContext(ctx)
-		g.Go(func() (err error) { totals, err = e.ledger.Totals(ctx, id); return err })
-		g.Go(func() error {
-			return e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error { ahead.add(steps); return nil })
-		})
-		g.Go(func() (err error) { beats, err = e.ledger.Beats(ctx); return err })
-		if err := g.Wait(); err != nil {
-			return Status{}, err
-		}
+	st.Leased = leased(found, beats)
+	if st.Phase == Stalled && st.Leased != nil {
+		st.Phase = Working
 	}
-	st, err := newStatus(s, totals, ahead)
-	if s.State == ledger.Running {
-		st.Leased = leased(ahead.ids, beats)
-	}
-	return st, err
+	return st, nil
 }
 
-// leased returns what beats tell of pending steps. A process that has said nothing for
-// repairTime holds none.
-func leased(pending map[string]bool, beats []ledger.Beat) *Leased {
+// notFound tells callers of a scan that there is none.
+func notFound(id string, err error) error {
+	if errors.Is(err, ledger.ErrNotFound) {
+		return &problem.Error{Kind: problem.NotFound, Field: "id", Detail: fmt.Sprintf("there is no scan %q", id)}
+	}
+	return err
+}
+
+// leased returns what beats tell of the scan's pending steps. A process that has said nothing for
+// repairTime holds none. Where not all pending steps were read, a step is believed to be pending
+// unless it is among those done last.
+func leased(s ledger.Snapshot, beats []ledger.Beat) *Leased {
 	held := map[string]bool{}
 	var until time.Time
 	for _, b := range beats {
 		if b.Age >= repairTime {
 			continue
 		}
-		for _, step := range b.Steps {
-			if !pending[step] {
+		for i, step := range b.Steps {
+			if !s.Steps[step] && (s.Whole || s.Done[step] || b.Scan(i) != s.Scan.ID) {
 				continue
 			}
 			held[step] = true
@@ -109,64 +127,94 @@ func leased(pending map[string]bool, beats []ledger.Beat) *Leased {
 	return &Leased{Steps: int64(len(held)), Until: until}
 }
 
-// backlog sums up pending steps.
-type backlog struct {
-	steps int64
-	ids   map[string]bool
-	ahead adaptive.Outlook // of the steps, descendants included
-}
-
-func (b *backlog) add(steps []ledger.Pending) {
-	for _, p := range steps {
-		b.steps++
-		b.ids[p.ID] = true
-		m, err := parseMessage(p.Message)
-		ahead := adaptive.Ahead(m.Step)
-		if err == nil && m.Rows {
-			ahead = adaptive.Pages(1)
-		}
-		b.ahead = b.ahead.And(ahead)
+// pendingSteps counts the steps that are pending, and what they stand for. Only where the sums
+// don't tell are they read.
+func (e *Engine) pendingSteps(ctx context.Context, s ledger.Snapshot) (steps int64, ahead adaptive.Outlook, err error) {
+	if s.Scan.Final() {
+		return 0, ahead, nil
 	}
+	steps, ahead, ok := s.Sums.Pending()
+	if ok {
+		return steps, ahead, nil
+	}
+	steps, ahead = 0, adaptive.Outlook{}
+	err = e.ledger.EachPending(ctx, s.Scan.ID, func(some []ledger.Pending) error {
+		for _, p := range some {
+			m, _ := parseMessage(p.Message) // of one that is no message nothing is known
+			steps++
+			ahead = ahead.Plus(m.ahead())
+		}
+		return nil
+	})
+	return steps, ahead, err
 }
 
-func newStatus(s ledger.Scan, t ledger.Totals, ahead backlog) (Status, error) {
+// statusOf returns all but what is leased.
+func (e *Engine) statusOf(ctx context.Context, found ledger.Snapshot) (Status, error) {
+	st, err := e.summaryOf(found.Scan, found.Sums.Totals)
+	if err != nil {
+		return st, err
+	}
+	pending, ahead, err := e.pendingSteps(ctx, found)
+	if err != nil {
+		return st, err
+	}
+	st.Steps.Pending = pending
+	if found.Scan.State != ledger.Running {
+		return st, nil
+	}
+	r, err := requestOf(found.Scan)
+	if err != nil {
+		return st, err
+	}
+	if share, ok := ahead.Progress(float64(st.Rows.Scanned) / float64(r.segmentSize())); ok && pending > 0 {
+		st.Progress = &share
+	}
+	p := paceOf(found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Date)
+	st.Rate = &p.rate
+	st.Phase = p.phase(st.Steps.Done, pending)
+	if st.Progress != nil {
+		st.SecondsLeft = p.left(st.Rows.Scanned, *st.Progress)
+	}
+	return st, nil
+}
+
+// summaryOf returns what a scan's row and totals tell.
+func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals) (Status, error) {
 	r, err := requestOf(s)
 	if err != nil {
 		return Status{}, err
 	}
 	st := Status{
 		ID: s.ID, State: s.State, Source: r.Source, Action: r.Action, StartedAt: s.Started,
-		Queries: t.Queries, Transactions: t.Transactions, Error: s.Error,
+		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error,
+		Cost: Cost{Requests: t.Transactions, Dollars: float64(t.Transactions) / 10_000 * e.options.Price},
 	}
 	if !s.Finished.IsZero() {
 		st.FinishedAt = &s.Finished
 	}
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed = t.Rows, t.Written, t.Failed
-	st.Steps.Pending, st.Steps.Done = ahead.steps, t.Steps
-	if s.State == ledger.Running && ahead.steps > 0 {
-		if progress, ok := ahead.ahead.Progress(float64(t.Rows) / float64(r.segmentSize())); ok {
-			st.Progress = &progress
-		}
-	}
+	st.Steps.Pending, st.Steps.Done = s.Pending, t.Steps
 	return st, nil
 }
 
-// List returns the status of the newest scans, n at most.
+// List returns the status of the newest scans, n at most, without what is leased. It takes one
+// request, and one more for each scan that runs or ended a few minutes ago by force.
 func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
-	ids, err := e.ledger.Recent(ctx, n)
+	scans, err := e.ledger.Recent(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	statuses := make([]*Status, len(ids))
+	statuses := make([]*Status, len(scans))
 	g, ctx := task.WithContext(ctx)
 	g.SetLimit(8)
-	for i, id := range ids {
+	for i := range scans {
 		g.Go(func() error {
-			s, err := e.Status(ctx, id)
+			s, err := e.listed(ctx, &scans[i])
 			switch {
 			case err == nil:
 				statuses[i] = &s
-			case problem.Of(err).Kind == problem.NotFound:
+			case errors.Is(err, ledger.ErrNotFound):
 				return nil // being created, or never completed
 			}
 			return err
@@ -181,20 +229,38 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 			list = append(list, *s)
 		}
 	}
+	// What an earlier version of the program has ended was not listed so.
+	news := slices.DeleteFunc(scans, func(s ledger.Listed) bool { return s.Settled || !s.Final() })
+	if len(news) > 0 {
+		if err := e.ledger.Summarize(ctx, news); err != nil {
+			zerolog.Ctx(ctx).Debug().Err(err).Msg("ended scans not noted in the list")
+		}
+	}
 	return list, nil
+}
+
+// listed returns the status of a scan in the list. One whose entry doesn't tell is read.
+func (e *Engine) listed(ctx context.Context, s *ledger.Listed) (Status, error) {
+	if s.Settled {
+		return e.summaryOf(s.Scan, s.Totals)
+	}
+	found, err := e.ledger.Snapshot(ctx, s.ID)
+	if err != nil {
+		return Status{}, err
+	}
+	s.Scan = found.Scan
+	return e.statusOf(ctx, found)
 }
 
 // Cancel ends a running scan: its pending steps are kept and not worked on.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
 	err := e.ledger.Cancel(ctx, id, e.options.Now())
 	switch {
-	case errors.Is(err, ledger.ErrNotFound):
-		return &problem.Error{Kind: problem.NotFound, Field: "id", Detail: fmt.Sprintf("there is no scan %q", id)}
 	case errors.Is(err, ledger.ErrNotRunning):
 		if s, err := e.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
 			return err // canceled before, perhaps by this very request, which a host may repeat
 		}
 		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: "the scan has already ended"}
 	}
-	return err
+	return notFound(id, err)
 }

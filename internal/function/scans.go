@@ -13,6 +13,8 @@ import (
 const (
 	defaultTop = 20
 	maxTop     = 100
+	// maxFailedTop is how many failed rows one answer has at most.
+	maxFailedTop = 1000
 )
 
 // scanRoutes serves /api/scans.
@@ -23,20 +25,45 @@ func scanRoutes(e *engine.Engine) func(chi.Router) {
 		r.Post("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return startScan(e, w, r) }))
 		r.Post("/api/scans/estimate", failing(func(w http.ResponseWriter, r *http.Request) error { return estimateScan(e, w, r) }))
 		r.Get("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return listScans(e, w, r) }))
-		r.Get("/api/scans/{id}", failing(func(w http.ResponseWriter, r *http.Request) error {
-			if _, err := parameters(r); err != nil {
-				return err
-			}
-			s, err := e.Status(r.Context(), parameter(r, "id"))
-			if err != nil {
-				return err
-			}
-			writeJSON(w, r, http.StatusOK, "application/json", s)
-			return nil
-		}))
+		r.Get("/api/scans/{id}", failing(tellScan(e.Status)))
+		r.Get("/api/scans/{id}/timeline", failing(tellScan(e.Timeline)))
+		r.Get("/api/scans/{id}/ranges", failing(tellScan(e.Ranges)))
+		r.Get("/api/scans/{id}/failed", failing(func(w http.ResponseWriter, r *http.Request) error { return listFailed(e, w, r) }))
 		r.Delete("/api/scans/{id}", failing(changeScan(e.Cancel)))
 		r.Post("/api/scans/{id}/retry", failing(changeScan(e.Retry)))
 	}
+}
+
+// tellScan handles a request that asks something about the scan in its path.
+func tellScan[T any](ask func(ctx context.Context, id string) (T, error)) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := parameters(r); err != nil {
+			return err
+		}
+		told, err := ask(r.Context(), parameter(r, "id"))
+		if err != nil {
+			return err
+		}
+		writeJSON(w, r, http.StatusOK, "application/json", told)
+		return nil
+	}
+}
+
+func listFailed(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
+	given, err := parameters(r, "top", "cursor")
+	if err != nil {
+		return err
+	}
+	top, err := readTop(given, maxTop, maxFailedTop)
+	if err != nil {
+		return err
+	}
+	failed, err := e.Failed(r.Context(), parameter(r, "id"), top, given.Get("cursor"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r, http.StatusOK, "application/json", failed)
+	return nil
 }
 
 // changeScan handles a request that changes the state of the scan in its path.

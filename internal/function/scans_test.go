@@ -346,3 +346,59 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("an estimate left a scan: %s", w.Body)
 	}
 }
+
+// TestScanDetailOverHTTP: what a scan's page asks for is there from the start to the end.
+func TestScanDetailOverHTTP(t *testing.T) {
+	a := newApp(t)
+	if err := a.account.Table("Target").Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	taken := storage.Entity{Key: key.Key{Partition: "1"}, Properties: []storage.Property{storage.StringProperty("Name", "<img onerror>")}}
+	if err := a.account.Table("Target").Write(t.Context(), storage.Op{Entity: taken}); err != nil {
+		t.Fatal(err)
+	}
+	var started struct{ ID string }
+	a.call(t, "POST", "/api/scans", strings.Replace(copyBody, `"type":"copy"`, `"type":"copy","mode":"fail"`, 1), &started)
+	base := "/api/scans/" + started.ID
+	var status map[string]any
+	a.call(t, "GET", base, "", &status)
+	if status["phase"] != "starting" || status["rate"] != 0.0 || status["secondsLeft"] != nil {
+		t.Errorf("status %v, want one that starts", status)
+	}
+	a.deliver(t)
+	a.call(t, "GET", base, "", &status)
+	if cost := status["cost"].(map[string]any); status["throttled"] != 0.0 || cost["requests"] != status["transactions"] {
+		t.Errorf("status %v, want its cost", status)
+	}
+	var timeline struct {
+		Interval float64
+		Points   []map[string]any
+	}
+	a.call(t, "GET", base+"/timeline", "", &timeline)
+	if timeline.Interval != 5 || len(timeline.Points) == 0 || timeline.Points[len(timeline.Points)-1]["rows"] != 3.0 {
+		t.Errorf("timeline %+v, want the three rows", timeline)
+	}
+	var ranges struct {
+		Ranges []struct {
+			State string
+			Rows  int
+		}
+	}
+	a.call(t, "GET", base+"/ranges", "", &ranges)
+	if len(ranges.Ranges) != 2 || ranges.Ranges[0].State != "failed" || ranges.Ranges[0].Rows != 3 || ranges.Ranges[1].State != "done" {
+		t.Errorf("ranges %+v, want the page with the failed row and what is behind it", ranges)
+	}
+	var failed struct {
+		Rows  []struct{ PartitionKey, RowKey, Reason string }
+		Total int
+	}
+	a.call(t, "GET", base+"/failed?top=1", "", &failed)
+	if failed.Total != 1 || len(failed.Rows) != 1 || failed.Rows[0].PartitionKey != "1" || failed.Rows[0].Reason == "" {
+		t.Errorf("failed %+v, want the row that was there", failed)
+	}
+	for path, code := range map[string]int{"/api/scans/x/timeline": 404, "/api/scans/x/ranges": 404, "/api/scans/x/failed": 404, base + "/failed?top=0": 400, base + "/failed?cursor=x": 400, base + "/timeline?x=1": 400} {
+		if w := a.call(t, "GET", path, "", nil); w.Code != code {
+			t.Errorf("GET %s: %d %s, want %d", path, w.Code, w.Body, code)
+		}
+	}
+}

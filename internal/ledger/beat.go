@@ -12,7 +12,8 @@ import (
 )
 
 // A process that has steps in hand says so every few seconds, in a row of its own in the
-// partition "beats": Version, and Steps, the ids of the steps with spaces between them.
+// partition "beats": Version, and Steps, the ids of the steps with spaces between them; in Scans
+// are the ids of their scans, in the same order.
 const (
 	beatsPartition = "beats"
 	beatVersion    = 1
@@ -23,20 +24,30 @@ const (
 type Beat struct {
 	Process string
 	Steps   []string      // ids
+	scans   []string      // of the steps; none if an earlier version of the program wrote it
 	At      time.Time     // by the service's clock
 	Age     time.Duration // by the service's clock
 
 	etag string
 }
 
-// Beat records what a process has in hand.
-func (l *Ledger) Beat(ctx context.Context, process string, steps []string) error {
-	steps = steps[:min(len(steps), maxBeatSteps)]
+// Scan returns the id of the scan of the step with the index, "" if it isn't known.
+func (b Beat) Scan(step int) string {
+	if step >= len(b.scans) {
+		return ""
+	}
+	return b.scans[step]
+}
+
+// Beat records what a process has in hand: steps and their scans.
+func (l *Ledger) Beat(ctx context.Context, process string, steps, scans []string) error {
+	steps, scans = steps[:min(len(steps), maxBeatSteps)], scans[:min(len(scans), maxBeatSteps)]
 	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
 		Key: key.Key{Partition: beatsPartition, Row: process},
 		Properties: []storage.Property{
 			storage.Int64Property("Version", beatVersion),
 			storage.StringProperty("Steps", strings.Join(steps, " ")),
+			storage.StringProperty("Scans", strings.Join(scans, " ")),
 		},
 	}})
 	if err != nil {
@@ -52,7 +63,7 @@ func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 		for _, e := range p.Entities {
 			b := Beat{Process: e.Key.Row, At: e.Timestamp, Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
 			if e.Int("Version") == beatVersion {
-				b.Steps = strings.Fields(e.Get("Steps"))
+				b.Steps, b.scans = strings.Fields(e.Get("Steps")), strings.Fields(e.Get("Scans"))
 			}
 			beats = append(beats, b)
 		}

@@ -7,12 +7,15 @@
 //	RowKey           row
 //	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, and at the end the totals
 //	p|STEP           a pending step: Message (binary), Sends, Begun, Lost, Reason (see pending.go)
-//	d|TICKS|STEP     a done step, newest first: Rows, Written, Failed, Queries, Transactions, Millis, FirstFailed, Note (binary)
+//	d|TICKS|STEP     a done step, newest first: what it has counted and changed (see sums.go), Millis, Note (binary)
+//	d|-LEVEL|RANDOM  the sums of several such rows, in their place (see fold.go)
+//	x|TICKS|STEP     rows that a done step could not write (see data.go)
 //	h                what the scan was told of the table by an earlier one (see hints.go)
 //
 // STEP is the step's id, TICKS the 19 digits of package ticks. The partition
-// "scans" lists them: "a|ID" for every scan, "o|ID|ATTEMPT" for those that may be
-// open. The partition "beats" has what living processes have in hand (see beat.go). An id starts with inverted ticks, so that both lists are newest first.
+// "scans" lists them: "a|ID" for every scan, with what it came to when it has ended; "o|ID|ATTEMPT" for
+// those that may be open; "t|ID" for those that have ended and are to be tidied up (see retire.go). The partition
+// "beats" has what living processes have in hand (see beat.go). An id starts with inverted ticks, so that the lists are newest first.
 // Version in a scan's row is 1; a reader refuses any other.
 //
 // A scan that is restarted begins a new attempt. Each attempt is listed as open under
@@ -22,7 +25,8 @@
 // A step is committed by one entity group transaction that deletes its p row and
 // adds its d row and its children's p rows. So it is committed once, however many
 // deliveries of its message try; counters, which are sums over d rows, can't count
-// it twice; and a scan whose last p row is gone can never get another.
+// it twice; and a scan whose last p row is gone can never get another. The scan itself has a d
+// row without a step, of which its first step is the child: so the d rows also tell how many steps are pending.
 //
 // The package decides nothing about scans; requests and messages are opaque to it.
 package ledger
@@ -32,10 +36,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
+	"tablesweep/internal/adaptive"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/ticks"
@@ -45,12 +49,11 @@ import (
 const version = 1
 
 const (
-	scansPartition = "scans"
-	scanRow        = "s"
-	pendingPrefix  = "p|"
-	donePrefix     = "d|"
-	allPrefix      = "a|"
-	openPrefix     = "o|"
+	scanRow       = "s"
+	pendingPrefix = "p|"
+	donePrefix    = "d|"
+	foldedPrefix  = "d|-"
+	refusedPrefix = "x|"
 )
 
 // State is where a scan stands.
@@ -73,39 +76,29 @@ type Scan struct {
 	Started  time.Time
 	Finished time.Time // zero while running
 	Error    string    // why it failed
-	Totals   Totals    // set when the scan has finished
+	Totals   Totals    // set when the scan has finished, and none of its steps can follow
+
+	// Pending is the number of steps that an end which was forced has left. Only the list has it.
+	Pending int64
 
 	etag string
 }
 
-// Totals are sums over the done steps.
-type Totals struct {
-	Steps        int64
-	Rows         int64 // rows that steps yielded
-	Written      int64 // rows that stand at the destination as the action wants them
-	Failed       int64 // rows that could not be written
-	Queries      int64
-	Transactions int64 // requests sent by steps, commit and messages included
-	FirstFailed  string
-}
-
-func (t *Totals) add(d Totals) {
-	t.Steps += d.Steps
-	t.Rows += d.Rows
-	t.Written += d.Written
-	t.Failed += d.Failed
-	t.Queries += d.Queries
-	t.Transactions += d.Transactions
-	if d.FirstFailed != "" {
-		t.FirstFailed = d.FirstFailed
-	}
-}
+// Final reports whether the scan has ended by itself, with its totals. One that was
+// canceled or has failed may still have steps under way.
+func (s Scan) Final() bool { return s.State != Running && s.Totals.Steps > 0 }
 
 // Done is what remains of a step that is done.
 type Done struct {
 	Totals
 	Took time.Duration
-	Note []byte // opaque; [Ledger.Notes] returns it
+	// Ahead is what the step's children are believed to stand for, without the step itself.
+	Ahead adaptive.Outlook
+	Note  []byte // opaque; [Ledger.Notes] returns it
+	// Refused tells of rows that could not be written, Kept of them. It is opaque;
+	// [Ledger.Refused] returns it.
+	Refused []byte
+	Kept    int64
 }
 
 // Step is a pending step.
@@ -137,29 +130,26 @@ func NewID(now time.Time) string {
 // repeated, can't bring back a first step that has been done meanwhile.
 //
 // hints, if there are any, can be had back by [Ledger.Hints].
-func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Step) error {
-	if err := l.table.Write(ctx, list(allPrefix+id), list(openRow(id, 1))); err != nil {
+//
+// The first step counts as a child of the scan itself, which has a done row for that. ahead
+// is what the step is believed to stand for.
+func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Step, ahead adaptive.Outlook) error {
+	if err := l.table.Write(ctx, listed(id, 1), list(openRow(id, 1))); err != nil {
 		return fmt.Errorf("list scan %s: %w", id, err)
 	}
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
-	ops := []storage.Op{{Kind: storage.Insert, Entity: runningScan(id, 1, now, request)}, pending}
+	begun := storage.Entity{Key: key.Key{Partition: id, Row: donePrefix + ticks.Inverted(now) + "|"}}
+	begun.Properties = Sums{tells: 1, children: 1, ahead: ahead}.properties()
+	ops := []storage.Op{{Kind: storage.Insert, Entity: runningScan(id, 1, now, request)}, {Kind: storage.Insert, Entity: begun}, pending}
 	if len(hints) > 0 {
-		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: hintsRow(key.Key{Partition: id, Row: scanHintsRow}, hints)})
+		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: dataRow(key.Key{Partition: id, Row: scanHintsRow}, hints)})
 	}
 	err := l.table.Write(ctx, ops...)
 	if err != nil && !storage.Conflict(err) { // the id is ours alone: it was recorded by a try whose answer was lost
 		return fmt.Errorf("record scan %s: %w", id, err)
 	}
 	return nil
-}
-
-func list(row string) storage.Op {
-	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: scansPartition, Row: row}}}
-}
-
-func openRow(id string, attempt int64) string {
-	return openPrefix + id + "|" + strconv.FormatInt(attempt, 10)
 }
 
 // runningScan is the row of a scan whose attempt begins.
@@ -192,53 +182,38 @@ func (l *Ledger) Scan(ctx context.Context, id string) (Scan, error) {
 	if !found {
 		return Scan{}, fmt.Errorf("scan %s: %w", id, ErrNotFound)
 	}
+	return scanOf(id, e)
+}
+
+func scanOf(id string, e storage.Entity) (Scan, error) {
 	if v := e.Int("Version"); v != version {
 		return Scan{}, fmt.Errorf("scan %s has version %d of the ledger's format, and this program knows version %d: use the program that made it", id, v, version)
 	}
 	return Scan{
 		ID: id, State: State(e.Get("State")), Attempt: e.Int("Attempt"), Request: e.Bytes("Request"), Error: e.Get("Error"),
-		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Totals: totalsOf(e), etag: e.ETag,
+		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Totals: totalsOf(e), Pending: e.Int("Pending"), etag: e.ETag,
 	}, nil
-}
-
-func totalsOf(e storage.Entity) Totals {
-	return Totals{
-		Steps: e.Int("Steps"), Rows: e.Int("Rows"), Written: e.Int("Written"), Failed: e.Int("Failed"),
-		Queries: e.Int("Queries"), Transactions: e.Int("Transactions"), FirstFailed: e.Get("FirstFailed"),
-	}
-}
-
-func (t Totals) properties() []storage.Property {
-	p := []storage.Property{
-		storage.Int64Property("Steps", t.Steps),
-		storage.Int64Property("Rows", t.Rows),
-		storage.Int64Property("Written", t.Written),
-		storage.Int64Property("Failed", t.Failed),
-		storage.Int64Property("Queries", t.Queries),
-		storage.Int64Property("Transactions", t.Transactions),
-	}
-	if t.FirstFailed != "" {
-		p = append(p, storage.StringProperty("FirstFailed", t.FirstFailed))
-	}
-	return p
 }
 
 // Commit records that a step is done and that its children are pending, all or
 // nothing. It reports false if the step was not pending: it has been committed
 // before, perhaps by a first try of this very call whose answer was lost.
-// children must fit in one transaction with two more rows.
+// children must fit in one transaction with three more rows.
 func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Step) (bool, error) {
 	done.Steps = 1
-	properties := append(done.properties(), storage.Int64Property("Millis", done.Took.Milliseconds()))
+	sums := Sums{Totals: done.Totals, Kept: done.Kept, tells: 1, children: int64(len(children)), ahead: done.Ahead}
+	row := key.Key{Partition: id, Row: donePrefix + ticks.Inverted(now) + "|" + stepID}
+	properties := append(sums.properties(), storage.Int64Property("Millis", done.Took.Milliseconds()))
 	if len(done.Note) > 0 {
 		properties = append(properties, storage.BinaryProperty("Note", done.Note))
 	}
 	ops := []storage.Op{
 		{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: id, Row: pendingPrefix + stepID}}},
-		{Kind: storage.Replace, Entity: storage.Entity{
-			Key:        key.Key{Partition: id, Row: donePrefix + ticks.Inverted(now) + "|" + stepID},
-			Properties: properties,
-		}},
+		{Kind: storage.Replace, Entity: storage.Entity{Key: row, Properties: properties}},
+	}
+	if len(done.Refused) > 0 {
+		row.Row = refusedPrefix + strings.TrimPrefix(row.Row, donePrefix)
+		ops = append(ops, storage.Op{Kind: storage.Replace, Entity: dataRow(row, done.Refused)})
 	}
 	for _, c := range children {
 		ops = append(ops, addPending(id, c))

@@ -2,10 +2,7 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"tablesweep/internal/key"
@@ -31,9 +28,11 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time) (bool, er
 	if s.State != Running {
 		return false, nil
 	}
-	if s.Totals, err = l.Totals(ctx, id); err != nil {
+	sums, err := l.Snapshot(ctx, id)
+	if err != nil {
 		return false, err
 	}
+	s.Totals = sums.Sums.Totals
 	state, reason := Succeeded, ""
 	if s.Totals.Failed > 0 {
 		state = Failed
@@ -110,7 +109,7 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 // may have begun.
 func (l *Ledger) Restart(ctx context.Context, s Scan) error {
 	next := s.Attempt + 1
-	if err := l.table.Write(ctx, list(openRow(s.ID, next))); err != nil {
+	if err := l.table.Write(ctx, listed(s.ID, next), list(openRow(s.ID, next))); err != nil {
 		return fmt.Errorf("list scan %s: %w", s.ID, err)
 	}
 	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: s.etag, Entity: runningScan(s.ID, next, s.Started, s.Request)})
@@ -121,103 +120,6 @@ func (l *Ledger) Restart(ctx context.Context, s Scan) error {
 		return fmt.Errorf("restart scan %s: %w", s.ID, err)
 	}
 	return nil
-}
-
-// Close takes an attempt that has ended, or never began, off the list of open
-// scans. If o is from [Ledger.Open], one that was listed anew since then stays: it
-// may be about to begin.
-func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
-	op := unlist(openRow(o.ID, o.Attempt))
-	op.IfMatch = o.etag
-	err := l.table.Write(ctx, op)
-	if storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied") {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("close scan %s: %w", o.ID, err)
-	}
-	return nil
-}
-
-// Forget takes a scan whose record was never completed off both lists.
-func (l *Ledger) Forget(ctx context.Context, id string) error {
-	if err := l.table.Write(ctx, unlist(allPrefix+id), unlist(openRow(id, 1))); err != nil {
-		return fmt.Errorf("forget scan %s: %w", id, err)
-	}
-	return nil
-}
-
-func unlist(row string) storage.Op {
-	return storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: scansPartition, Row: row}}}
-}
-
-// OpenScan is an attempt of a scan that has not been closed.
-type OpenScan struct {
-	ID      string
-	Attempt int64
-	Age     time.Duration // since it was listed, by the service's clock
-
-	etag string
-}
-
-// Open lists the scans that have not been closed, the newest first.
-func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
-	var open []OpenScan
-	err := l.table.All(ctx, storage.Query{Range: scan.WithPrefix(scansPartition, openPrefix)}, func(p storage.Page) error {
-		for _, e := range p.Entities {
-			id, attempt, _ := strings.Cut(strings.TrimPrefix(e.Key.Row, openPrefix), "|")
-			n, err := strconv.ParseInt(attempt, 10, 64)
-			if err != nil {
-				continue // not ours; it must not keep us from our own
-			}
-			open = append(open, OpenScan{ID: id, Attempt: n, Age: p.Date.Sub(e.Timestamp), etag: e.ETag})
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list open scans: %w", err)
-	}
-	return open, nil
-}
-
-// errEnough ends a listing that has what it wants.
-var errEnough = errors.New("enough")
-
-// Recent returns the newest scans' ids, n at most.
-func (l *Ledger) Recent(ctx context.Context, n int) ([]string, error) {
-	var ids []string
-	q := storage.Query{Range: scan.WithPrefix(scansPartition, allPrefix), Select: []string{}, Top: min(n, storage.PageRows)}
-	err := l.table.All(ctx, q, func(p storage.Page) error {
-		for _, e := range p.Entities {
-			if len(ids) < n {
-				ids = append(ids, strings.TrimPrefix(e.Key.Row, allPrefix))
-			}
-		}
-		if len(ids) == n {
-			return errEnough
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return nil, fmt.Errorf("list scans: %w", err)
-	}
-	return ids, nil
-}
-
-// Totals sums up the scan's done steps, one query a thousand.
-func (l *Ledger) Totals(ctx context.Context, id string) (Totals, error) {
-	var t Totals
-	sums := []string{"Steps", "Rows", "Written", "Failed", "Queries", "Transactions", "FirstFailed"}
-	err := l.table.All(ctx, storage.Query{Range: scan.WithPrefix(id, donePrefix), Select: sums}, func(p storage.Page) error {
-		for _, e := range p.Entities {
-			t.add(totalsOf(e))
-		}
-		return nil
-	})
-	if err != nil {
-		return Totals{}, fmt.Errorf("sum up scan %s: %w", id, err)
-	}
-	return t, nil
 }
 
 // CountPending counts the scan's pending steps, one query a thousand.

@@ -11,6 +11,9 @@ import (
 const (
 	ledgerFile = "internal/ledger/ledger.go"
 	stateFile  = "internal/ledger/state.go"
+	listFile   = "internal/ledger/list.go"
+	foldFile   = "internal/ledger/fold.go"
+	sumsFile   = "internal/ledger/sums.go"
 	runFile    = "internal/engine/run.go"
 )
 
@@ -29,7 +32,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(ledgerFile, "type Ledger struct{ table *storage.Table }", "type Ledger struct {\n	table  *storage.Table\n	memory sync.Map\n}"),
 		bugtest.In(ledgerFile, "	\"strings\"\n", "	\"strings\"\n	\"sync\"\n"),
 		bugtest.In(ledgerFile, "	return true, nil\n}\n", "	t, _ := l.memory.LoadOrStore(id, &Totals{})\n	t.(*Totals).add(done.Totals)\n	return true, nil\n}\n"),
-		bugtest.In(stateFile, "	if s.Totals, err = l.Totals(ctx, id); err != nil {\n		return false, err\n	}\n", "	if t, ok := l.memory.Load(id); ok {\n		s.Totals = *t.(*Totals)\n	}\n"),
+		bugtest.In(stateFile, "	s.Totals = sums.Sums.Totals\n", "	s.Totals = sums.Sums.Totals\n	if t, ok := l.memory.Load(id); ok {\n		s.Totals = *t.(*Totals)\n	}\n"),
 	),
 	bugtest.New("a message is acknowledged on an error",
 		bugtest.In("internal/function/envelope.go", "		status = problem.Status(err)\n", ""),
@@ -39,13 +42,24 @@ var bugs = []bugtest.Bug{
 	),
 	bugtest.New("a scan's record may be written twice",
 		bugtest.In(ledgerFile, "	pending.Kind = storage.Insert\n", ""),
-		bugtest.In(ledgerFile, "{{Kind: storage.Insert, Entity: runningScan", "{{Kind: storage.Replace, Entity: runningScan"),
+		bugtest.In(ledgerFile, "{{Kind: storage.Insert, Entity: runningScan(id, 1, now, request)}, {Kind: storage.Insert", "{{Kind: storage.Replace, Entity: runningScan(id, 1, now, request)}, {Kind: storage.Replace"),
 	),
 	bugtest.New("the end is written over whatever is there",
 		bugtest.In(stateFile, "Kind: storage.Merge, IfMatch: s.etag", "Kind: storage.Merge, IfMatch: \"*\""),
 	),
 	bugtest.New("all attempts are listed as one",
-		bugtest.In(ledgerFile, "strconv.FormatInt(attempt, 10)", "strconv.FormatInt(min(attempt, 1), 10)"),
+		bugtest.In(listFile, "strconv.FormatInt(attempt, 10)", "strconv.FormatInt(min(attempt, 1), 10)"),
+	),
+	bugtest.New("a fold counts steps, and removes their rows later",
+		bugtest.In(foldFile, "		err := l.table.Write(ctx, fold(id, some, into, join)...)\n",
+			"		ops := fold(id, some, into, join)\n		err := l.table.Write(ctx, ops[len(ops)-1])\n		if err == nil {\n			err = l.table.Write(ctx, ops[:len(ops)-1]...)\n		}\n"),
+	),
+	bugtest.New("what is dated before the last fold counts as folded", // a slow clock's steps
+		bugtest.In(foldFile, "append(sums.properties(), ", "append(append(sums.properties(), storage.StringProperty(\"Until\", rows[0].Key.Row)), "),
+		bugtest.In(sumsFile, "	\"Kept\", ", "	\"Until\", \"Kept\", "),
+		bugtest.In(sumsFile, "	donePages int ", "	until     string\n	donePages int "),
+		bugtest.In(sumsFile, "			r.s.Sums.add(sumsOf(e))\n", "			if u := e.Get(\"Until\"); strings.HasPrefix(u, \"d|2\") && (r.until == \"\" || u < r.until) {\n				r.until = u\n			}\n"+
+			"			if !isFolded(e) && r.until != \"\" && row >= r.until {\n				continue\n			}\n			r.s.Sums.add(sumsOf(e))\n"),
 	),
 }
 

@@ -151,7 +151,7 @@ func (m *machine) start() *process {
 	}
 	account := m.open(l)
 	e, err := engine.New(engine.Options{
-		Own: account, Accounts: map[string]*storage.Account{ownConnection: account}, StateTable: stateTable,
+		Own: account, Accounts: map[string]*storage.Account{ownConnection: account}, StateTable: stateTable, FoldEvery: m.plan.FoldEvery,
 		Now: func() time.Time { return time.Now().Add(m.Skew) },
 	})
 	if err != nil {

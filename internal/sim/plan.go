@@ -30,6 +30,7 @@ type Plan struct {
 	MaxPolling time.Duration // between two looks into an empty queue
 	Overlap    bool          // Maintain may run while it runs
 	Holder     int           // the machine that holds the timer's lease at first
+	FoldEvery  int           // how many done steps are folded at once, on the mean; 0 means the app's own number
 
 	// Outages change the faults for a time.
 	Outages []Outage
@@ -70,7 +71,7 @@ type Outage struct {
 // String tells the plan in a few lines.
 func (p Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d rows, calm %v\nfaults: %s\nlate %.3f, polling up to %v, Maintain overlaps %v\n", p.Seed, len(p.Source), p.Calm, p.Faults, p.Late, p.MaxPolling, p.Overlap)
+	fmt.Fprintf(&b, "seed %d: %d rows, calm %v\nfaults: %s\nlate %.3f, polling up to %v, Maintain overlaps %v, folds every %d steps\n", p.Seed, len(p.Source), p.Calm, p.Faults, p.Late, p.MaxPolling, p.Overlap, p.FoldEvery)
 	for _, s := range p.Scans {
 		fmt.Fprintf(&b, "scan %+v, %d rows at the destination, cancel at %v, retry %v later\n", s.Request, len(s.Destination), s.Cancel, s.Rest)
 	}
@@ -114,6 +115,7 @@ func Draw(seed uint64) Plan {
 			Restart: d.between(time.Second, 5*time.Second), Replace: d.between(2*time.Second, 2*time.Minute),
 		})
 	}
+	p.FoldEvery = dice{rand.New(rand.NewPCG(seed, 0xf01d))}.number(2, 6)
 	if p.Calm {
 		p.Faults = d.faults(true)
 		return p

@@ -113,7 +113,7 @@ func progress(root *node, t table) (shown, off float64) {
 		if len(pending) > 0 {
 			var ahead adaptive.Outlook
 			for p := range pending {
-				ahead = ahead.And(p.ahead)
+				ahead = ahead.Plus(p.ahead)
 			}
 			told, ok := ahead.Progress(float64(done) / float64(t.page))
 			moments = append(moments, moment{told, float64(done) / float64(len(t.keys)), ok})

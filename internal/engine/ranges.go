@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// maxRanges is how many ranges are told of a scan.
+const maxRanges = 500
+
+// KeyRange is a part of a scan's key range.
+type KeyRange struct {
+	From  *RowPlace `json:"from,omitempty"` // absent where the table begins
+	To    *RowPlace `json:"to,omitempty"`   // absent where it ends
+	State string    `json:"state"`          // RangeDone, RangePending or RangeFailed
+	Rows  int64     `json:"rows"`           // read there so far
+}
+
+// RowPlace is a place in a table's order.
+type RowPlace struct {
+	PartitionKey string `json:"partitionKey"`
+	RowKey       string `json:"rowKey,omitempty"`
+}
+
+// The states of ranges.
+const (
+	RangeDone    = "done"
+	RangePending = "pending"
+	RangeFailed  = "failed" // a step failed there, or rows could not be written
+)
+
+// span is what a pending step is to read.
+type span struct {
+	low  key.Key
+	high *key.Key // the first key behind it; nil where the table ends
+	// goesOn tells that pages of it have been read; launches that it stands for more than its span.
+	goesOn, launches, failed bool
+}
+
+// spanOf returns a pending step's span.
+func spanOf(m message) span {
+	s := spanOfRange(m.Step.Range)
+	stop, launches := adaptive.End(m.Step)
+	if stop != nil {
+		s.high = stop
+	}
+	s.goesOn, s.launches = m.Step.Token != nil && !m.Rows, launches
+	return s
+}
+
+func spanOfRange(r scan.Range) span {
+	place := func(b scan.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
+		k := key.Key{Partition: b.Key}
+		if r.Partition != nil {
+			k = key.Key{Partition: *r.Partition, Row: b.Key}
+		}
+		switch {
+		case !open:
+		case r.Partition != nil:
+			k.Row += "\x00"
+		default:
+			k.Partition += "\x00"
+		}
+		return k
+	}
+	var s span
+	if r.Partition != nil {
+		s.low, s.high = key.Key{Partition: *r.Partition}, &key.Key{Partition: *r.Partition + "\x00"}
+	}
+	if r.Low != nil {
+		s.low = place(*r.Low, r.Low.Open)
+	}
+	if r.High != nil {
+		high := place(*r.High, !r.High.Open)
+		s.high = &high
+	}
+	return s
+}
+
+// rangesOf returns the ranges that a scan's range falls into, in table order. A step that goes on has
+// its place from the ends of pages: its token doesn't tell it.
+func rangesOf(whole scan.Range, ends []adaptive.PageEnd, pending []span) []KeyRange {
+	ends = adaptive.Thin(ends, max(1, len(ends))) // sorted
+	for i, p := range pending {
+		pending[i] = p.advanced(ends)
+	}
+	slices.SortFunc(pending, func(a, b span) int { return a.low.Compare(b.low) })
+	bounds := spanOfRange(whole)
+	at := bounds.low
+	var ranges []KeyRange
+	add := func(from key.Key, to *key.Key, state string) {
+		if to != nil && from.Compare(*to) >= 0 {
+			return
+		}
+		r := KeyRange{From: rowPlace(from), State: state}
+		if to != nil {
+			r.To = rowPlace(*to)
+		}
+		for len(ends) > 0 && (to == nil || ends[0].Last.Compare(*to) < 0) {
+			r.Rows += int64(ends[0].Rows)
+			ends = ends[1:]
+		}
+		if n := len(ranges); n > 0 && ranges[n-1].State == state {
+			r.From, r.Rows = ranges[n-1].From, r.Rows+ranges[n-1].Rows
+			ranges = ranges[:n-1]
+		}
+		ranges = append(ranges, r)
+	}
+	done := func(to *key.Key) { // adds what is done from at on, with failed pages apart
+		for i := 0; i < len(ends) && (to == nil || ends[i].Last.Compare(*to) < 0); i++ {
+			if ends[i].Failed == 0 {
+				continue
+			}
+			if i > 0 {
+				before := behindRow(ends[i-1].Last)
+				add(at, &before, RangeDone)
+				at = before
+			}
+			behind := behindRow(ends[0].Last)
+			add(at, &behind, RangeFailed)
+			at, i = behind, -1
+		}
+		add(at, to, RangeDone)
+	}
+	for i, p := range pending {
+		if p.launches { // what it launches follows its span; how far, hints would tell
+			p.high = bounds.high
+			if i+1 < len(pending) {
+				p.high = &pending[i+1].low
+			}
+		}
+		if p.low.Compare(at) < 0 {
+			p.low = at
+		}
+		if p.high != nil && p.low.Compare(*p.high) >= 0 {
+			continue
+		}
+		done(&p.low)
+		state := RangePending
+		if p.failed {
+			state = RangeFailed
+		}
+		add(p.low, p.high, state)
+		if p.high == nil {
+			return ranges
+		}
+		at = *p.high
+	}
+	done(bounds.high)
+	return ranges
+}
+
+// advanced returns what is left of a span, given the ends of the pages that were read.
+func (s span) advanced(ends []adaptive.PageEnd) span {
+	if !s.goesOn {
+		return s
+	}
+	n := len(ends)
+	if s.high != nil {
+		n, _ = slices.BinarySearchFunc(ends, *s.high, func(e adaptive.PageEnd, k key.Key) int { return e.Last.Compare(k) })
+	}
+	if n > 0 && ends[n-1].Last.Compare(s.low) >= 0 {
+		s.low = behindRow(ends[n-1].Last)
+	}
+	return s
+}
+
+func behindRow(k key.Key) key.Key { return key.Key{Partition: k.Partition, Row: k.Row + "\x00"} }
+
+// rowPlace returns a place as callers see it, nil for the table's beginning. Whether the key itself belongs
+// to the range is not told: no key has the NUL that says so here.
+func rowPlace(k key.Key) *RowPlace {
+	if k == (key.Key{}) {
+		return nil
+	}
+	return &RowPlace{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
+}
+
+// atMost merges neighbours until there are at most so many ranges. What is pending or failed in part
+// counts as a whole.
+func atMost(most int, ranges []KeyRange) []KeyRange {
+	if len(ranges) <= most {
+		return ranges
+	}
+	var merged []KeyRange
+	for group := range slices.Chunk(ranges, (len(ranges)+most-1)/most) {
+		m := KeyRange{From: group[0].From, To: group[len(group)-1].To, State: RangeDone}
+		for _, r := range group {
+			m.Rows += r.Rows
+			if r.State == RangeFailed || r.State == RangePending && m.State == RangeDone {
+				m.State = r.State
+			}
+		}
+		merged = append(merged, m)
+	}
+	return merged
+}

@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	// finest is the shortest interval of [Times]: it makes a rate of the last minute exact
+	// to a few percent. Each longer one is twice the one before.
+	finest = 5 * time.Second
+	// maxPoints bounds the span of Times, in intervals.
+	maxPoints = 240
+)
+
+// Times tell when work was done, by the service's clock: how much of it in each
+// interval. They take the shortest interval of which a scan's whole life has at most 240.
+// The zero value is that of no work.
+type Times struct {
+	doublings uint            // the interval is finest << doublings
+	points    map[int64]Point // by the interval's number since 1970
+}
+
+// Point is the work of one interval.
+type Point struct {
+	At        time.Time // when the interval begins
+	Rows      int64
+	Requests  int64
+	Throttled int64 // requests that the storage told to wait
+}
+
+// Interval returns how long each point's interval is.
+func (t Times) Interval() time.Duration { return finest << t.doublings }
+
+// Points returns the points with work, in order of time.
+func (t Times) Points() []Point {
+	points := make([]Point, 0, len(t.points))
+	for _, n := range slices.Sorted(maps.Keys(t.points)) {
+		p := t.points[n]
+		p.At = time.Unix(n*int64(t.Interval()/time.Second), 0).UTC()
+		points = append(points, p)
+	}
+	return points
+}
+
+// add adds work that was done at a time.
+func (t *Times) add(at time.Time, done Totals) {
+	n := at.Unix() / int64(t.Interval()/time.Second)
+	t.merge(n, Point{Rows: done.Rows, Requests: done.Transactions, Throttled: done.Throttled})
+	t.fit()
+}
+
+// plus adds the work of others.
+func (t *Times) plus(other Times) {
+	for t.doublings < other.doublings {
+		t.double()
+	}
+	for n, p := range other.points {
+		t.merge(n>>(t.doublings-other.doublings), p)
+	}
+	t.fit()
+}
+
+func (t *Times) merge(n int64, p Point) {
+	if t.points == nil {
+		t.points = map[int64]Point{}
+	}
+	was := t.points[n]
+	t.points[n] = Point{Rows: was.Rows + p.Rows, Requests: was.Requests + p.Requests, Throttled: was.Throttled + p.Throttled}
+}
+
+// fit makes the interval long enough for the span.
+func (t *Times) fit() {
+	for {
+		first, last := int64(0), int64(-1)
+		for n := range t.points {
+			if last < first {
+				first, last = n, n
+			}
+			first, last = min(first, n), max(last, n)
+		}
+		if last-first < maxPoints {
+			return
+		}
+		t.double()
+	}
+}
+
+// double takes intervals of twice the length.
+func (t *Times) double() {
+	fine := t.points
+	t.doublings, t.points = t.doublings+1, nil
+	for n, p := range fine {
+		t.merge(n>>1, p)
+	}
+}
+
+// timesVersion is the form of Times in a row.
+const timesVersion = 1
+
+// pack returns the times for a row: a version, the doublings, and for each point in order
+// the step from the number before it and the counts, all as varints.
+func (t Times) pack() []byte {
+	b := []byte{timesVersion}
+	b = binary.AppendUvarint(b, uint64(t.doublings))
+	before := int64(0)
+	for _, n := range slices.Sorted(maps.Keys(t.points)) {
+		p := t.points[n]
+		for _, v := range []int64{n - before, p.Rows, p.Requests, p.Throttled} {
+			b = binary.AppendVarint(b, v)
+		}
+		before = n
+	}
+	return b
+}
+
+// unpackTimes reads what pack returned. What it can't read counts as no times: they are
+// shown, and decide nothing.
+func unpackTimes(b []byte) Times {
+	if len(b) == 0 || b[0] != timesVersion {
+		return Times{}
+	}
+	doublings, size := binary.Uvarint(b[1:])
+	if size <= 0 || doublings > 30 {
+		return Times{}
+	}
+	t := Times{doublings: uint(doublings)}
+	n := int64(0)
+	for b = b[1+size:]; len(b) > 0; {
+		var v [4]int64
+		for i := range v {
+			value, size := binary.Varint(b)
+			if size <= 0 {
+				return Times{}
+			}
+			v[i], b = value, b[size:]
+		}
+		n += v[0]
+		t.merge(n, Point{Rows: v[1], Requests: v[2], Throttled: v[3]})
+	}
+	t.fit()
+	return t
+}
