@@ -106,7 +106,49 @@ func (b *book) check(t *testing.T, s ledger.Snapshot) {
 	}
 }
 
+// begunScan returns a ledger's table with a scan whose first step is that of a new book.
+func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, string) {
+	t.Helper()
+	em, a := emulatortest.NewAccount(t, emulator.Options{})
+	table := a.Table("ledger")
+	if err := table.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	id := ledger.NewID(now)
+	first := ledger.Step{ID: "000000", Message: []byte("{}")}
+	if err := ledger.New(table).Create(t.Context(), id, now, []byte("{}"), nil, first, adaptive.Outlook{Unknown: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return em, table, id
+}
+
 func join(notes [][]byte) []byte { return nil }
+
+// commitOne commits a step, sometimes twice, by a clock that is minutes off. It reports false if none is pending.
+func (b *book) commitOne(ctx context.Context, t *testing.T, l *ledger.Ledger, id string, r *rand.Rand) bool {
+	step, done, children := b.take(r)
+	if step == "" {
+		return false
+	}
+	skewed := time.Now().Add(time.Duration(r.IntN(20)-10) * time.Minute)
+	ours := 0
+	for range 1 + r.IntN(2) { // delivered twice
+		committed, err := l.Commit(ctx, id, step, skewed, done, children)
+		if err != nil {
+			t.Errorf("commit: %v", err)
+		}
+		if committed {
+			ours++
+		}
+		skewed = skewed.Add(time.Second)
+	}
+	b.committed(children)
+	if ours != 1 {
+		t.Errorf("step %s was committed %d times", step, ours)
+	}
+	return true
+}
 
 // TestSumsUnderConcurrentFolds: while steps are committed, some of them twice, by clocks that are
 // minutes off, and folded by several at once, a snapshot has all steps that were committed before
@@ -114,18 +156,8 @@ func join(notes [][]byte) []byte { return nil }
 // short and empty, so that snapshots of several pages are among them.
 func TestSumsUnderConcurrentFolds(t *testing.T) {
 	t.Parallel()
-	em, a := emulatortest.NewAccount(t, emulator.Options{})
-	table := a.Table("ledger")
-	if err := table.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	l := ledger.New(table)
-	b := newBook()
-	now := time.Now()
-	id := ledger.NewID(now)
-	if err := l.Create(t.Context(), id, now, []byte("{}"), nil, ledger.Step{ID: "000000", Message: []byte("{}")}, adaptive.Outlook{Unknown: 1}); err != nil {
-		t.Fatal(err)
-	}
+	em, table, id := begunScan(t)
+	l, b := ledger.New(table), newBook()
 	if err := em.SetFaults("seed=1; short-page p=0.2 on=query; empty-page p=0.1 on=query"); err != nil {
 		t.Fatal(err)
 	}
@@ -154,25 +186,8 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(b.begun), uint64(i)))
 			commits.Go(func() {
 				for range 15 {
-					step, done, children := b.take(r)
-					if step == "" {
+					if !b.commitOne(ctx, t, l, id, r) {
 						return
-					}
-					skewed := time.Now().Add(time.Duration(r.IntN(20)-10) * time.Minute)
-					ours := 0
-					for range 1 + r.IntN(2) { // delivered twice
-						committed, err := l.Commit(ctx, id, step, skewed, done, children)
-						if err != nil {
-							t.Errorf("commit: %v", err)
-						}
-						if committed {
-							ours++
-						}
-						skewed = skewed.Add(time.Second)
-					}
-					b.committed(children)
-					if ours != 1 {
-						t.Errorf("step %s was committed %d times", step, ours)
 					}
 					mu.Lock()
 					acknowledged++
@@ -251,18 +266,8 @@ func doneRows(t *testing.T, table *storage.Table) int {
 // out, or a fold is carried out twice: the sums stay what they are.
 func TestFoldCrashPoints(t *testing.T) {
 	t.Parallel()
-	em, a := emulatortest.NewAccount(t, emulator.Options{})
-	table := a.Table("ledger")
-	if err := table.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	l, ctx := ledger.New(table), t.Context()
-	b := newBook()
-	now := time.Now()
-	id := ledger.NewID(now)
-	if err := l.Create(ctx, id, now, []byte("{}"), nil, ledger.Step{ID: "000000", Message: []byte("{}")}, adaptive.Outlook{Unknown: 1}); err != nil {
-		t.Fatal(err)
-	}
+	em, table, id := begunScan(t)
+	l, ctx, b, now := ledger.New(table), t.Context(), newBook(), time.Now()
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, dies := range []int{1, 2, 0} {
 		for _, applied := range []bool{false, true} {
