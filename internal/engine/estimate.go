@@ -44,7 +44,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	if err != nil {
 		return estimate.Report{}, err
 	}
-	w := estimate.Work{Segment: r.segmentSize(), PerQuery: ledgerRequests, Transactions: run.work.packs, Parallel: instanceParallel, Latency: latency, Price: estimate.Price}
+	w := estimate.Work{Segment: r.segmentSize(), PerQuery: ledgerRequests, Transactions: run.work.packs, Parallel: instanceParallel, Latency: latency, Price: e.options.Price}
 	if r.Action.Type == Enqueue {
 		w.PerRow = 1
 	}

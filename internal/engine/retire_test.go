@@ -1,0 +1,201 @@
+package engine_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+var single = flag.Int("single", 400, "the rows of the scan in TestStatusRequests, which takes nearly three steps for each")
+
+// ledgerRows returns the rows of the ledger that belong to a scan, in its partition and in lists.
+func (w *world) ledgerRows(id string) []storage.Entity {
+	return slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool {
+		return e.Key.Partition != id && !strings.Contains(e.Key.Row, id)
+	})
+}
+
+// maintain runs Maintain once a minute.
+func (w *world) maintain(times int) {
+	w.Helper()
+	for range times {
+		if err := w.engine.Maintain(w.Context()); err != nil && !w.process.Dead() {
+			w.Errorf("Maintain: %v", err)
+		}
+		if w.process.Dead() {
+			w.restart()
+		}
+		time.Sleep(time.Minute)
+	}
+}
+
+// requests returns how many storage requests a call makes.
+func (w *world) requests(call func() error) int64 {
+	w.Helper()
+	w.emulator.ResetCounts()
+	if err := call(); err != nil {
+		w.Error(err)
+	}
+	c := w.emulator.Counts()
+	return c.TableTransactions() + c.QueueTransactions()
+}
+
+// TestRetention: a day after its end a scan's steps are one row, of which timeline and ranges are told as
+// before. When its time is over, nothing of it is left, at whatever request a process that removes it dies. Running
+// scans stay, and canceled ones can be retried until then.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	for _, applied := range []bool{false, true} {
+		for n, survived := 1, false; !survived; n += 5 {
+			synctest.Test(t, func(t *testing.T) { survived = retention(t, n, applied) })
+			if t.Failed() {
+				t.Fatalf("failed at request %d, applied %v", n, applied)
+			}
+		}
+	}
+}
+
+func retention(t *testing.T, n int, applied bool) (survived bool) {
+	w := newWorld(t, emulator.Options{})
+	count := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5}
+	canceled := w.canceled()
+	time.Sleep(time.Second)
+	ended := w.run(count).ID
+	before := w.status(canceled)
+	w.process.DieWith(n, applied)
+	w.maintain(20)
+	list, err := w.observer.List(t.Context(), 10)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("list %+v, %v", list, err)
+	}
+	if s := list[1]; s.Rows != before.Rows || s.Steps != before.Steps || s.State != ledger.Canceled || s.Steps.Pending == 0 {
+		t.Errorf("the list has %+v, want what the status had: %+v", s, before)
+	}
+	time.Sleep(24 * time.Hour)
+	w.process.DieWith(n, applied)
+	w.maintain(5)
+	done := slices.DeleteFunc(w.ledgerRows(ended), func(e storage.Entity) bool { return !strings.HasPrefix(e.Key.Row, "d|") })
+	if len(done) != 1 {
+		t.Errorf("%d done rows a day later, want 1", len(done))
+	}
+	if n == 1 {
+		w.checkTold(ended, 50)
+	}
+	w.restart()
+	running := w.start(count)
+	time.Sleep(91 * 24 * time.Hour)
+	w.process.DieWith(n, applied)
+	w.maintain(2)
+	survived = n > 60
+	w.restart()
+	w.maintain(3)
+	for _, id := range []string{ended, canceled} {
+		if left := w.ledgerRows(id); len(left) > 0 {
+			t.Errorf("%d rows are left of scan %s: %v", len(left), id, left)
+		}
+		if err := w.engine.Retry(t.Context(), id); problem.Of(err).Kind != problem.NotFound {
+			t.Errorf("retry of a forgotten scan: %v", err)
+		}
+	}
+	if s := w.status(running); s.State != ledger.Running {
+		t.Errorf("status %+v, want running", s)
+	}
+	if list, err := w.observer.List(t.Context(), 10); err != nil || len(list) != 1 {
+		t.Errorf("list %+v, %v, want the running scan", list, err)
+	}
+	return survived
+}
+
+// checkTold checks that timeline and ranges tell of all rows of a scan that is done.
+func (w *world) checkTold(id string, rows int64) {
+	w.Helper()
+	timeline, err := w.engine.Timeline(w.Context(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	ranges, err := w.engine.Ranges(w.Context(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var worked, read int64
+	for _, p := range timeline.Points {
+		worked += p.Rows
+	}
+	for _, r := range ranges.Ranges {
+		if r.State != engine.RangeDone {
+			w.Errorf("range %+v, want it done", r)
+		}
+		read += r.Rows
+	}
+	if worked != rows || read != rows {
+		w.Errorf("the timeline has %d rows and the ranges have %d, want %d", worked, read, rows)
+	}
+}
+
+// TestRefreshRequests: what the console asks for at once costs little, also on a process that has just
+// started, with many scans of which one runs.
+func TestRefreshRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(12, 1))
+	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5}
+	for range 49 {
+		w.run(r)
+	}
+	id := w.start(r)
+	w.deliver()
+	w.deliver()
+	w.restart()
+	n := w.requests(func() error {
+		list, err := w.engine.List(t.Context(), 50)
+		if err != nil || len(list) != 50 {
+			return fmt.Errorf("list of %d, %w", len(list), err)
+		}
+		if _, err := w.engine.Status(t.Context(), id); err != nil {
+			return err
+		}
+		if _, err := w.engine.Timeline(t.Context(), id); err != nil {
+			return err
+		}
+		_, err = w.engine.Ranges(t.Context(), id)
+		return err
+	})
+	if n > 5 {
+		t.Errorf("a refresh costs %d requests, want at most 5", n)
+	}
+}
+
+// TestStatusRequests: at any time of a scan of many steps, a status costs at most three requests.
+// -single sets the number of rows.
+func TestStatusRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(*single, 1))
+	id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 1})
+	most, asked := int64(0), 0
+	for i := 0; w.deliver() > 0; i++ {
+		if i%10 == 0 {
+			asked++
+			most = max(most, w.requests(func() error { _, err := w.observer.Status(t.Context(), id); return err }))
+		}
+	}
+	s := w.status(id)
+	if s.State != ledger.Succeeded || s.Rows.Scanned != int64(*single) || s.Steps.Done < int64(*single) {
+		t.Errorf("status %+v", s)
+	}
+	done := slices.DeleteFunc(w.ledgerRows(id), func(e storage.Entity) bool { return !strings.HasPrefix(e.Key.Row, "d|") })
+	if most > 3 || asked < 2 {
+		t.Errorf("a status costs up to %d requests, asked %d times, want at most 3", most, asked)
+	}
+	t.Logf("%d steps, at most %d requests a status; %d done rows are left", s.Steps.Done, most, len(done))
+}
