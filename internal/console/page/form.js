@@ -54,7 +54,7 @@ function requestOf(inputs, type) {
 function words(e) {
   const [low, high] = e.rows ?? [];
   const rows = low === high ? `${count(low)} rows` : `${count(low)} to ${count(high)} rows`;
-  return [rows, `${count(e.requests)} requests`, e.dollars !== undefined && `about ${money(e.dollars)}`, e.seconds !== undefined && `about ${duration(e.seconds)}`].filter(Boolean).join(' · ');
+  return [rows, `about ${count(e.requests)} requests`, e.dollars !== undefined && money(e.dollars), e.seconds !== undefined && `at least ${duration(e.seconds)}`, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
 }
 
 // newScan shows the form. Nothing is started before the app has checked the request.
