@@ -97,6 +97,13 @@ func (m *Meter) Use(s Style) {
 	m.style, m.live = s, m.terminal && s == Plain
 }
 
+// Shows reports whether the meter shows how far a sweep is.
+func (m *Meter) Shows() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.style != None
+}
+
 // Phase begins a part of the work, such as "copying". Rates begin anew.
 func (m *Meter) Phase(name string) {
 	m.mu.Lock()
