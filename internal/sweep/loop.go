@@ -38,6 +38,7 @@ type run struct {
 	inOrder bool
 
 	frontier *frontier
+	spill    spill // in order, for pages read long ahead of their turn
 	model    *steal.Model
 	steals   bool   // idle workers steal, and no strategy splits the scan
 	totals   Totals // earlier runs included
@@ -71,11 +72,12 @@ func newRun(s Scan, o Options, a copier.Work, inOrder bool) *run {
 	}
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
 	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
+	o.Spill = cmp.Or(o.Spill, spillMost)
 	r := &run{
 		scan: s, options: o, action: a, inOrder: inOrder,
 		frontier: &frontier{}, model: steal.New(s.Segment), began: time.Now(), page: firstPage,
 		source: side{pace: pace.New(firstReads, o.Workers)}, target: side{pace: pace.New(firstUnits, o.Workers)},
-		underway: map[string]int{}, hot: map[string]bool{}, events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers),
+		spill: spill{most: o.Spill}, underway: map[string]int{}, hot: map[string]bool{}, events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers),
 		idle: make(chan func()),
 	}
 	if a, ok := s.Strategy.(adaptive.Strategy); ok && a.Hints == nil && s.Keys == nil {
@@ -93,6 +95,9 @@ func (r *run) run(ctx context.Context) (Totals, error) {
 		return r.totals, err
 	}
 	err := r.loop(ctx)
+	if closeErr := r.spill.close(); err == nil {
+		err = closeErr
+	}
 	if c := r.options.Checkpoint; c != nil {
 		if closeErr := c.close(); err == nil {
 			err = closeErr
@@ -219,7 +224,17 @@ func (r *run) dispatch() {
 		if n == nil {
 			break
 		}
-		r.startUnit(n, r.frontier.take(n, i))
+		u := r.frontier.take(n, i)
+		if n.spilled != nil {
+			rows, err := r.spill.load(n.spilled)
+			if err != nil {
+				r.frontier.giveBack(n, u)
+				r.fail(err)
+				break
+			}
+			u, n.spilled = rows, nil
+		}
+		r.startUnit(n, u)
 	}
 	for !r.stopping && !r.ahead() && r.source.free(r.frontier.reads) {
 		n, ahead := r.frontier.waits()
@@ -404,6 +419,11 @@ func (r *run) found(n *node, rows []storage.Entity, bytes int, children []scan.S
 	}
 	if inUnits == 0 {
 		bytes = 0
+	}
+	if r.inOrder && inUnits > 0 && r.frontier.bytes+bytes > r.options.Buffer/2 && n != r.frontier.first() {
+		if n.spilled = r.spill.store(rows); n.spilled != nil {
+			units, bytes = [][]storage.Entity{nil}, 0
+		}
 	}
 	did.Rows = int64(len(rows) - inUnits)
 	added := r.frontier.read(n, bytes, units, int64(inUnits), children)

@@ -48,6 +48,9 @@ type Options struct {
 	// Buffer is how many bytes of pages are kept in memory, about; 0 means
 	// DefaultBuffer. A page is kept until all of its rows are done.
 	Buffer int
+	// Spill is how many bytes of pages [Each] puts aside in a temporary file, beside those
+	// in memory, when it reads ahead; 0 means 2 GiB, and less than 0 none.
+	Spill int64
 	// Checkpoint, if set, records what is done, and may hold what was done before.
 	Checkpoint *Checkpoint
 	// Failed, if set, is called with the rows of each unit that failed, never
@@ -83,7 +86,8 @@ type Query struct {
 var ErrInterrupted = errors.New("interrupted")
 
 // Each calls fn with the rows in table order, page by page, whatever the order
-// in which they are read.
+// in which they are read. Pages that don't fit into memory until it is their turn wait
+// in a temporary file, without ETags.
 func Each(ctx context.Context, s Scan, o Options, fn func([]storage.Entity) error) (Totals, error) {
 	return newRun(s, o, inOrder(fn), true).run(ctx)
 }

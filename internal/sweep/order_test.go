@@ -1,0 +1,54 @@
+package sweep_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// TestOrderedReadsAhead reads rows in order, 20 a partition, and keeps at least eight
+// queries under way on the mean. Pages are a tenth of what they are by default, and so
+// is the memory for them.
+func TestOrderedReadsAhead(t *testing.T) {
+	t.Parallel()
+	const wait = 100 * time.Millisecond
+	rows := someRows(2000/slowdown, 20)
+	for _, tt := range []struct {
+		name        string
+		spill       int64
+		least, most float64 // queries under way
+	}{
+		{"with a file", 0, 8, 200},
+		{"with a small file", 8 << 20 / slowdown, 3, 200},
+		{"without", -1, 1, 8},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
+			s := sweep.Scan{Table: fill(t, a, "table", rows), Segment: 100, Strategy: adaptive.Strategy{}}
+			began, next := time.Now(), 0
+			totals, err := sweep.Each(t.Context(), s, sweep.Options{Buffer: sweep.DefaultBuffer / 10, Spill: tt.spill}, func(page []storage.Entity) error {
+				for _, e := range page {
+					if !storage.Equal(e, rows[next]) {
+						t.Fatalf("%s: row %d is %v, want %v", tt.name, next, e, rows[next])
+					}
+					next++
+				}
+				return nil
+			})
+			if err != nil || next != len(rows) {
+				t.Fatalf("%s: %d rows, %v", tt.name, next, err)
+			}
+			mean := float64(totals.Queries) * wait.Seconds() / time.Since(began).Seconds()
+			t.Logf("%s: %.1f queries under way, %d for %d pages", tt.name, mean, totals.Queries, len(rows)/100)
+			if mean < tt.least || mean > tt.most {
+				t.Errorf("%s: %.1f queries under way on the mean, want %v to %v", tt.name, mean, tt.least, tt.most)
+			}
+		})
+	}
+}
