@@ -16,7 +16,7 @@ import (
 const scanHelp = `Print the rows of a table, one JSON object a line, in table order.
 
 Ranges are read at once, by several requests, and yet printed in order, in bounded
-memory. Every value keeps its type: a property that JSON can't tell comes with an
+memory and a temporary file of at most 2 GiB (TMPDIR says where). Every value keeps its type: a property that JSON can't tell comes with an
 annotation, as the Table service sends it. Timestamp and ETag are left out.
 
 ` + connectionHelp

@@ -17,8 +17,8 @@ import (
 const verifyHelp = `Compare two tables row by row, values and types included, and list what is missing
 from the destination, extra in it, or different.
 
-Both tables are read once, in key order, by many requests at a time, and in bounded
-memory. --repair copies the rows that are missing or different; rows that are extra
+Both tables are read once, in key order, by many requests at a time, in bounded
+memory and a temporary file each of at most 2 GiB (TMPDIR says where). --repair copies the rows that are missing or different; rows that are extra
 are never touched.
 
 ` + connectionHelp

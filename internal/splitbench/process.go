@@ -3,7 +3,6 @@ package splitbench
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -138,7 +137,7 @@ func (x stealing) page(s *steal.Strand, p scan.Page) (int, bool) { return x.mode
 
 func (x stealing) rob(strands []*steal.Strand, idle int) []*steal.Strand {
 	var thieves []*steal.Strand
-	for _, t := range x.model.Steal(strands, idle, math.Inf(1)) {
+	for _, t := range x.model.Steal(strands, idle) {
 		thieves = append(thieves, t.Thieves...)
 	}
 	return thieves

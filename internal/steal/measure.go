@@ -72,14 +72,10 @@ func (m *Model) newMeasure(s *Strand) *measure {
 
 // cuts returns up to n places to cut the strand at, in order, none if there is no
 // key between its place and its end.
-func (m *Model) cuts(s *Strand, n int, reach float64) []key.Key {
+func (m *Model) cuts(s *Strand, n int) []key.Key {
 	const wide = 0.3 // share of the thieves that try level by level
 	x := m.measureOf(s)
 	byLevel := min(n, int(float64(n)*wide)+s.misses%2)
-	within := 1.0 // share of the rows left that is in reach
-	if reach < x.total {
-		byLevel, within = 0, reach/x.total
-	}
 	var cuts []key.Key
 	add := func(k key.Key) {
 		if s.holds(k) {
@@ -87,7 +83,7 @@ func (m *Model) cuts(s *Strand, n int, reach float64) []key.Key {
 		}
 	}
 	for i := 1; i <= n-byLevel; i++ {
-		if l, u, ok := x.at(within * quantile(i, n-byLevel)); ok {
+		if l, u, ok := x.at(quantile(i, n-byLevel)); ok {
 			add(m.spell(s.last, l, u))
 		}
 	}

@@ -12,18 +12,17 @@ type Theft struct {
 	Thieves []*Strand // in key order
 }
 
-// Steal sends idle workers to the strands, and cuts these, no farther behind their
-// places than reach rows are believed to be. Strands that have read nothing yet
-// can't be cut. There may be more thieves than workers: the rest of a partition and
-// what follows it take a query each.
-func (m *Model) Steal(strands []*Strand, idle int, reach float64) []Theft {
+// Steal sends idle workers to the strands, and cuts these. Strands that have read
+// nothing yet can't be cut. There may be more thieves than workers: the rest of a
+// partition and what follows it take a query each.
+func (m *Model) Steal(strands []*Strand, idle int) []Theft {
 	given := m.share(strands, idle)
 	var thefts []Theft
 	for i, s := range strands {
 		if given[i] == 0 {
 			continue
 		}
-		cuts := m.cuts(s, given[i], reach)
+		cuts := m.cuts(s, given[i])
 		s.robbed += given[i]
 		if len(cuts) == 0 {
 			continue

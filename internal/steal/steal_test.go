@@ -2,7 +2,6 @@ package steal_test
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -54,7 +53,7 @@ func scanCase(c scantest.Case, r *rand.Rand) (rows []key.Key, thieves int, err e
 			}
 		}
 		if r.IntN(2) == 0 && thieves < 50+2*len(c.Rows) {
-			for _, t := range m.Steal(strandsOf(underway, r), r.IntN(9), float64(1+r.IntN(2)*10_000)) {
+			for _, t := range m.Steal(strandsOf(underway, r), r.IntN(9)) {
 				for _, thief := range t.Thieves {
 					thieves++
 					if thief.Range().Empty() {
@@ -151,7 +150,7 @@ func TestThiefThatFindsNothing(t *testing.T) {
 	}
 	last := s.End
 	for range 5 {
-		thefts := m.Steal([]*steal.Strand{s}, 1, math.Inf(1))
+		thefts := m.Steal([]*steal.Strand{s}, 1)
 		if len(thefts) == 0 {
 			break
 		}

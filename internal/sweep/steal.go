@@ -1,8 +1,6 @@
 package sweep
 
 import (
-	"math"
-
 	"tablesweep/internal/scan"
 	"tablesweep/internal/steal"
 )
@@ -23,7 +21,7 @@ func (r *run) steal() {
 			strands = append(strands, n.strand)
 		}
 	}
-	for _, theft := range r.model.Steal(strands, idle, math.Inf(1)) {
+	for _, theft := range r.model.Steal(strands, idle) {
 		r.stolen(nodes[theft.Victim], theft.Thieves)
 	}
 }

@@ -104,6 +104,36 @@ func TestFindsEachDifference(t *testing.T) {
 	}
 }
 
+// TestTakesNoLongerThanACopy compares a copy with its source, 20 rows a partition, with
+// 100 ms a request in virtual time: that takes at most 1.3 times what the copy took.
+func TestTakesNoLongerThanACopy(t *testing.T) {
+	t.Parallel()
+	rows := someRows(20_000 / slowdown)
+	for i := range rows {
+		rows[i].Key = key.Key{Partition: fmt.Sprintf("p%05d", i/20), Row: fmt.Sprintf("r%02d", i%20)}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
+		s := sweep.Scan{Table: fill(t, a, "source", rows), Segment: 100, Strategy: adaptive.Strategy{}}
+		d := s
+		d.Table = fill(t, a, "destination", nil)
+		began := time.Now()
+		if _, err := sweep.Do(t.Context(), s, sweep.Options{}, copier.Copier{Destination: d.Table}); err != nil {
+			t.Fatal(err)
+		}
+		copied := time.Since(began)
+		r, err := verify.Tables(t.Context(), s, d, verify.Options{}, func(verify.Difference) error { return nil })
+		if err != nil || !r.Same() || int(r.Rows) != len(rows) {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		compared := time.Since(began) - copied
+		t.Logf("copy %v, verify %v", copied, compared)
+		if compared.Seconds() > 1.3*copied.Seconds() {
+			t.Errorf("verify takes %v, the copy took %v", compared, copied)
+		}
+	})
+}
+
 // TestAgainstTwin compares random tables, read in short and empty pages, with a
 // comparison of maps.
 func TestAgainstTwin(t *testing.T) {
