@@ -18,14 +18,14 @@ import (
 func TestOrderedReadsAhead(t *testing.T) {
 	t.Parallel()
 	const wait = 100 * time.Millisecond
-	rows := someRows(2000/slowdown, 20)
+	rows := someRows(1500/min(2, slowdown), 20)
 	for _, tt := range []struct {
 		name        string
 		spill       int64
 		least, most float64 // queries under way
 	}{
 		{"with a file", 0, 8, 200},
-		{"with a small file", 8 << 20 / slowdown, 3, 200},
+		{"with a small file", 6 << 20, 3, 200},
 		{"without", -1, 1, 8},
 	} {
 		synctest.Test(t, func(t *testing.T) {
