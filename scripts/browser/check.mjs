@@ -193,6 +193,12 @@ const cases = {
     await badge(page, "succeeded");
     assert.equal(await page.locator("dt:text-is('Rows read') + dd").textContent(), "200");
     assert.equal((await api("GET", `scans/${id}`)).rows.written, 200);
+    await page.locator(".legend", { hasText: /^done: 1 range, 200 rows$/ }).waitFor();
+    assert.match(await page.locator(".plot").first().getAttribute("aria-label"), /^Rows a second, from .*: at most \d/);
+    await page.locator(".strip").focus();
+    await page.keyboard.press("ArrowRight");
+    assert.equal(await page.locator(".ranges output").textContent(), "done, 200 rows, from the beginning to the end");
+    assert.match(await page.locator("dt:text-is('Cost') + dd").textContent(), /^\$0\.000/);
     await page.goto(home);
     await page.getByRole("link", { name: "copy Source → Target" }).click();
     await badge(page, "succeeded");
@@ -234,7 +240,9 @@ const cases = {
     const { id } = await api("POST", "scans", { source: { table: "Small" }, action: { type: "copy", destination: { table: "Clash" }, mode: "fail" } });
     const page = await open(`${home}#/scans/${id}`);
     await badge(page, "failed");
-    await page.getByText("onerror=").first().waitFor();
+    await page.locator(".banner", { hasText: "onerror=" }).waitFor();
+    const failed = page.locator("section", { has: page.getByRole("heading", { name: "Failed rows" }) });
+    assert.equal(await failed.locator("tbody td").first().textContent(), hostile);
     await fill(page, { "source.table": hostile, "action.type": "count" });
     await submit(page);
     await page.locator(".error", { hasText: "onerror=" }).waitFor();

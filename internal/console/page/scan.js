@@ -6,6 +6,7 @@ import { titleOf, stateBadge, progressBar, seconds } from './scans.js';
 
 const statusInterval = 2000, endedInterval = 30_000;
 const detailInterval = 15_000; // the app keeps a timeline and ranges for as long
+const lateInterval = 5000;
 const failedTop = 50;
 
 // figure is a number with a name and a remark.
@@ -99,7 +100,7 @@ function detail(id) {
   const note = h('p', { class: 'hint', hidden: true });
   const element = h('div', {}, h('section', {}, h('div', { class: 'title' }, h('h2', {}, 'Key space'), asOf), note, strip.element),
     h('section', { class: 'charts' }, rows.element, requests.element));
-  let read = 0, missing = false, told;
+  let read = 0, at = 0, missing = false, told;
   async function load(s) {
     const path = `scans/${encodeURIComponent(id)}`;
     const [ranges, timeline] = await Promise.all([call('GET', `${path}/ranges`), call('GET', `${path}/timeline`)]);
@@ -108,7 +109,7 @@ function detail(id) {
     set(note, 'There are too many pending steps to show them all: some ranges that count as done are pending.');
     show(note, Boolean(ranges.sampled));
     const each = timeline.interval || 1;
-    const at = Date.parse(ranges.at ?? timeline.at) || Date.now();
+    at = Date.parse(ranges.at) || Date.now();
     const points = (of) => timeline.points.map((p) => ({ at: p.at, values: of(p).map((n) => n / each) }));
     rows.update(points((p) => [p.rows]), each, running ? at : undefined);
     requests.update(points((p) => [p.requests, p.throttled]), each, running ? at : undefined);
@@ -116,18 +117,21 @@ function detail(id) {
   }
   return {
     element,
-    // update reads anew when what is shown is old, or the scan has changed its state.
+    // update reads anew when what is shown is old, or the scan has changed its state. It returns whether there is
+    // nothing to come: of a scan that has ended, the app may still tell how it was before.
     async update(s) {
-      const now = Date.now();
-      if (missing || (told === s.state && (now - read < detailInterval || (s.state !== 'running' && now - read < 4 * detailInterval)))) return;
+      const final = () => s.state !== 'running' && told === s.state && !(at < Date.parse(s.finishedAt));
+      const fresh = Date.now() - read < (s.state === 'running' ? detailInterval : lateInterval);
+      if (missing || final() || (told === s.state && fresh)) return missing || final();
       try {
         await load(s);
-        [read, told] = [now, s.state];
+        [read, told] = [Date.now(), s.state];
       } catch (error) {
         if (!(error instanceof Problem) || !error.missing) throw error;
         missing = true;
         element.replaceChildren(h('p', { class: 'hint' }, 'This version of the app tells neither ranges nor a timeline.'));
       }
+      return missing || final();
     },
   };
 }
@@ -184,7 +188,7 @@ export function showScan(main, { path }) {
   const live = new Live(async () => {
     const s = await call('GET', address);
     update(s);
-    await more.update(s);
-    return s.state === 'running' ? statusInterval : endedInterval;
+    const final = await more.update(s);
+    return s.state !== 'running' && final ? endedInterval : statusInterval;
   }, statusInterval);
 }
