@@ -44,7 +44,7 @@ func dryRun(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions) er
 func printEstimate(out io.Writer, e estimate.Estimate, w estimate.Work, to *storage.Table, exists bool) error {
 	cost := e.Cost(w)
 	number := func(r estimate.Range, format string) string {
-		if e.Exact() {
+		if e.Exact {
 			return fmt.Sprintf(format, r.Middle())
 		}
 		r = r.Rounded()
@@ -52,7 +52,7 @@ func printEstimate(out io.Writer, e estimate.Estimate, w estimate.Work, to *stor
 	}
 	lasts := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(time.Second) }
 	how := "sampled"
-	if e.Exact() {
+	if e.Exact {
 		how = "counted"
 	}
 	table := fmt.Sprintf("the destination %s exists and takes rows", to)

@@ -206,11 +206,9 @@ type Estimate struct {
 	Transactions Range
 	// Busiest is about how many rows the largest partition has.
 	Busiest float64
-	Queries int // of the sample
+	Exact   bool // all rows were counted
+	Queries int  // of the sample
 }
-
-// Exact reports whether all rows were counted.
-func (e Estimate) Exact() bool { return e.Rows.Low == e.Rows.High }
 
 // below and above say how far the number of rows may lie from the mean. Rare dense parts
 // of a range are often missed, so a sample says too little more often than too much. Of
@@ -219,11 +217,11 @@ const below, above = 2, 6
 
 // Estimate returns what the sample has found so far.
 func (s *Sample) Estimate() Estimate {
-	e := Estimate{Queries: s.queries}
+	e := Estimate{Queries: s.queries, Exact: !s.drawn && len(s.strands) == 0}
 	for _, rows := range s.busiest {
 		e.Busiest = max(e.Busiest, rows)
 	}
-	if !s.drawn && len(s.strands) == 0 {
+	if e.Exact {
 		e.Rows = Range{s.counted.rows, s.counted.rows}
 		e.Transactions = Range{s.counted.transactions, s.counted.transactions}
 		return e
@@ -233,7 +231,7 @@ func (s *Sample) Estimate() Estimate {
 		all.rows += g.rows
 		all.transactions += g.transactions
 	}
-	low, high := max(s.counted.rows, all.rows/below), all.rows*above
+	low, high := max(s.counted.rows, all.rows/below), max(all.rows, float64(s.segment))*above
 	e.Rows = Range{low, high}
 	each := all.transactions / max(1, all.rows)
 	e.Transactions = Range{low * each, high * each}

@@ -96,8 +96,25 @@ func TestSmallTablesAreCounted(t *testing.T) {
 		pages := len(table.keys) / table.page
 		s := estimate.New(scan.Range{}, table.page, 8*pages)
 		read(s, table)
-		if e := s.Estimate(); !e.Exact() || int(e.Rows.Low) != len(table.keys) || e.Queries > 4*pages {
+		if e := s.Estimate(); !e.Exact || int(e.Rows.Low) != len(table.keys) || e.Queries > 4*pages {
 			t.Errorf("%s of %d pages: %+v", table.name, pages, e)
 		}
+	}
+}
+
+// TestNothingFoundIsNotNothing answers with empty pages that have tokens, as a filter may
+// bring them: that no row was met is no count.
+func TestNothingFoundIsNotNothing(t *testing.T) {
+	t.Parallel()
+	s := estimate.New(scan.Range{}, 1000, 20)
+	for steps := s.Queries(); len(steps) > 0; steps = s.Queries() {
+		pages := make([]scan.Page, len(steps))
+		for i := range pages {
+			pages[i].Next = &scan.Token{Partition: "p"}
+		}
+		s.Answer(pages)
+	}
+	if e := s.Estimate(); e.Exact || e.Rows.Low != 0 || e.Rows.High < 1000 || e.Queries > 50 {
+		t.Errorf("%+v, want between none and some pages of rows", e)
 	}
 }

@@ -89,7 +89,7 @@ func (e Estimate) Report(w Work) Report {
 	r := Report{Queries: e.Queries}
 	rows, cost := e.Rows, e.Cost(w)
 	near := func(x Range) float64 { return round(x.Middle(), math.Round) }
-	if e.Exact() {
+	if e.Exact {
 		near = Range.Middle
 	} else {
 		rows = rows.Rounded()

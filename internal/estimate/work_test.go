@@ -10,7 +10,7 @@ import (
 func TestCost(t *testing.T) {
 	t.Parallel()
 	counted := func(rows, transactions, busiest float64) estimate.Estimate {
-		return estimate.Estimate{Rows: estimate.Range{Low: rows, High: rows}, Transactions: estimate.Range{Low: transactions, High: transactions}, Busiest: busiest}
+		return estimate.Estimate{Rows: estimate.Range{Low: rows, High: rows}, Transactions: estimate.Range{Low: transactions, High: transactions}, Busiest: busiest, Exact: true}
 	}
 	work := estimate.Work{Segment: 1000, Transactions: true, Parallel: 100, Latency: 10 * time.Millisecond, Price: 1}
 	for _, tt := range []struct {

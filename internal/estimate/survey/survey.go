@@ -19,7 +19,7 @@ const parallel = 64
 // Effort is what a survey may cost.
 type Effort struct {
 	Queries int           // about
-	Time    time.Duration // after it, the survey ends soon
+	Time    time.Duration // after it, the survey ends soon; after twice the time, at once
 }
 
 // Rows estimates how many rows a query of partition keys finds, with all pages. It reads
@@ -30,7 +30,7 @@ func Rows(ctx context.Context, t *storage.Table, q storage.Query, effort Effort)
 	began, took := time.Now(), time.Duration(0)
 	for {
 		steps := sample.Queries()
-		if len(steps) == 0 {
+		if len(steps) == 0 || time.Since(began) > 2*effort.Time {
 			break
 		}
 		pages := make([]scan.Page, len(steps))
