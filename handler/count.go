@@ -57,9 +57,7 @@ func runCount(c *cobra.Command, o countOptions) error {
 	}
 	s.Select = []string{}
 	meter.Phase("counting")
-	stop := expect(c, s, o.workers, meter, surveyAfter)
 	totals, err := sweep.Count(c.Context(), s, sweepOptions(c, o.workers))
-	stop()
 	meter.End()
 	if err != nil {
 		return err

@@ -351,12 +351,7 @@ func (j *jobFlags) keys() ([]key.Key, error) {
 // command's error. phase and verb say what is done and what was done.
 func (j *job) run(s sweep.Scan, a copier.Work, phase, verb string) (sweep.Totals, error) {
 	j.meter.Phase(phase)
-	stop := func() {}
-	if _, ok := a.(action.Delete); !ok { // a survey misses what is deleted already
-		stop = expect(j.cmd, s, j.options.Workers, j.meter, surveyAfter)
-	}
 	totals, err := sweep.Do(j.cmd.Context(), s, j.options, a)
-	stop()
 	j.meter.Clear()
 	if closeErr := j.closeFailed(err != nil && j.flags.point == nil); err == nil {
 		err = closeErr

@@ -7,22 +7,21 @@ import (
 
 // Figures are what is shown.
 type Figures struct {
-	Phase      string    `json:"phase,omitempty"`
-	Rows       int64     `json:"rows"`
-	RowsPerSec float64   `json:"rowsPerSecond"`
-	Failed     int64     `json:"failed"`
-	Requests   int64     `json:"requests"`
-	Throttles  int64     `json:"throttles"`
-	Ranges     int       `json:"rangesLeft"`
-	Bytes      int64     `json:"bytes"`                    // of the answers to queries
-	Underway   int       `json:"requestsUnderWay"`         // queries and units of work
-	Limit      int       `json:"requestsLimit"`            // that was found to pay; of these
-	Percent    *float64  `json:"percent,omitempty"`        // of the rows, as far as can be told
-	Between    []float64 `json:"percentBetween,omitempty"` // where it can't be told as one number
-	Left       *float64  `json:"secondsLeft,omitempty"`    // at the rate so far
-	Seconds    float64   `json:"seconds"`
-	Stopping   bool      `json:"stopping,omitempty"` // interrupted
-	Waiting    []Wait    `json:"waiting,omitempty"`
+	Phase      string   `json:"phase,omitempty"`
+	Rows       int64    `json:"rows"`
+	RowsPerSec float64  `json:"rowsPerSecond"`
+	Failed     int64    `json:"failed"`
+	Requests   int64    `json:"requests"`
+	Throttles  int64    `json:"throttles"`
+	Ranges     int      `json:"rangesLeft"`
+	Bytes      int64    `json:"bytes"`                 // of the answers to queries
+	Underway   int      `json:"requestsUnderWay"`      // queries and units of work
+	Limit      int      `json:"requestsLimit"`         // that was found to pay; of these
+	Percent    *float64 `json:"percent,omitempty"`     // of the rows, as far as can be told
+	Left       *float64 `json:"secondsLeft,omitempty"` // at the rate so far
+	Seconds    float64  `json:"seconds"`
+	Stopping   bool     `json:"stopping,omitempty"` // interrupted
+	Waiting    []Wait   `json:"waiting,omitempty"`
 }
 
 // part is a part of the line.
@@ -44,9 +43,6 @@ func (f Figures) line(columns int) string {
 	add(0, len(f.Waiting) > 0, "%s", f.waiting())
 	if f.Percent != nil {
 		add(2, true, "%d %%", int(*f.Percent))
-	}
-	if f.Between != nil {
-		add(2, true, "%d to %d %%", int(f.Between[0]), int(f.Between[1]))
 	}
 	if f.Left != nil {
 		add(3, !f.Stopping && len(f.Waiting) == 0, "about %s left", seconds(*f.Left))

@@ -56,7 +56,7 @@ type Meter struct {
 	live     bool // the line is written over
 	shown    bool // a line that must be cleared is on the terminal
 	phase    string
-	expected bounds // rows of the phase
+	expected int64 // rows of the phase; 0 if nobody knows
 	last     time.Duration
 	rates    rates
 	figures  Figures // that were shown last
@@ -97,29 +97,19 @@ func (m *Meter) Use(s Style) {
 	m.style, m.live = s, m.terminal && s == Plain
 }
 
-// Shows reports whether the meter shows how far a sweep is.
-func (m *Meter) Shows() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.style != None
-}
-
 // Phase begins a part of the work, such as "copying". Rates begin anew.
 func (m *Meter) Phase(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.phase, m.last, m.rates, m.begun, m.expected = name, 0, rates{}, false, bounds{}
+	m.phase, m.last, m.rates, m.begun, m.expected = name, 0, rates{}, false, 0
 }
 
-// bounds are what a number lies between; the zero value is that of an unknown one.
-type bounds struct{ low, high float64 }
-
-// Expect says between which numbers that of the phase's rows lies. Without it, neither
-// the share done nor the time left is shown.
-func (m *Meter) Expect(low, high float64) {
+// Expect says how many rows the phase has. Without it, neither the share done nor the
+// time left is shown.
+func (m *Meter) Expect(rows int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.expected = bounds{low, high}
+	m.expected = rows
 }
 
 // Show tells how far the sweep is, if it is time to. An interrupt is told at once.
@@ -273,31 +263,19 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	return f
 }
 
-// narrow is how many points the share done may lie between, to be told as one number.
-const narrow = 10
-
-// share adds the share done and the time left as far as they are known. Bounds that
-// turned out wrong tell nothing.
-func (f *Figures) share(of bounds, p sweep.Progress) {
-	rows := float64(p.Rows)
-	if of.high <= 0 || rows > of.high {
+// share adds the share done and the time left. A number that turned out wrong tells
+// nothing.
+func (f *Figures) share(of int64, p sweep.Progress) {
+	if of <= 0 || p.Rows > of {
 		return
 	}
-	low, high := tenth(100*rows/of.high), tenth(100*rows/max(rows, of.low))
-	if high-low > narrow {
-		f.Between = []float64{low, high}
-		return
-	}
-	percent := tenth((low + high) / 2)
+	percent := math.Floor(float64(p.Rows)/float64(of)*1000) / 10 // nothing is done before it is
 	f.Percent = &percent
 	if p.Run.Rows > 0 && p.Elapsed > window {
-		left := math.Ceil(((of.high+max(rows, of.low))/2 - rows) * p.Elapsed.Seconds() / float64(p.Run.Rows))
+		left := math.Ceil(float64(of-p.Rows) * p.Elapsed.Seconds() / float64(p.Run.Rows))
 		f.Left = &left
 	}
 }
-
-// tenth rounds down, so that nothing is done before it is.
-func tenth(percent float64) float64 { return math.Floor(percent*10) / 10 }
 
 func tenths(x float64) float64 { return math.Round(x*10) / 10 }
 
