@@ -94,7 +94,7 @@ func (g *group) size() int {
 
 func newWorld(o Options) (*world, error) {
 	p := plans[o.Plan]
-	w := &world{options: o, cores: p.cores(o.Memory), costs: measuredCosts, rows: newRows(o), start: time.Now(), warnings: map[string]int64{}}
+	w := &world{options: o, cores: p.cores(o.Memory), costs: assumedCosts, rows: newRows(o), start: time.Now(), warnings: map[string]int64{}}
 	w.running, w.stop = context.WithCancel(context.Background())
 	w.log = zerolog.New(io.Discard).Level(zerolog.WarnLevel).Hook(zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
 		w.mu.Lock()
