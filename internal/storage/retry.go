@@ -94,6 +94,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	heard := r.begin()
 	defer r.end()
 	lonely := 0 // tries that failed while the host answered others
+	alone := 0  // tries in a row that failed while it answered nobody
 	for try := 1; ; try++ {
 		resp, err := req.Next()
 		if counter != nil && doubtful(resp, err) {
@@ -110,11 +111,14 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		}
 		good, again := r.failed(causeOf(resp, err))
 		others := good != heard
+		if alone++; others {
+			alone = 0
+		}
 		if others || r.patience == 0 {
 			lonely++
 		}
 		heard = good
-		pause, err := r.pause(resp, err, try, others)
+		pause, err := r.pause(resp, err, try, alone)
 		if pause < 0 || lonely > maxBusyRetries || lonely > maxRetries && (resp == nil || !others) {
 			return resp, err
 		}
@@ -200,14 +204,14 @@ func (r *retries) outage() (o Outage, ok bool) {
 }
 
 // pause returns how long to wait before the next try, which failed with resp or err;
-// below 0 for no further try, with the error to return. others tells that the host has
-// answered other requests since this one's last try.
-func (r *retries) pause(resp *http.Response, err error, try int, others bool) (time.Duration, error) {
+// below 0 for no further try, with the error to return. alone is the number of tries in a
+// row after which the host had answered nobody: none while it is only over its target.
+func (r *retries) pause(resp *http.Response, err error, try, alone int) (time.Duration, error) {
 	pause := retryAfter(resp)
 	if pause <= 0 {
 		longest := maxRetryDelay
-		if others && err == nil {
-			longest = maxBusyDelay
+		if err == nil {
+			longest = max(maxBusyDelay, grown(alone))
 		}
 		pause = backoff(try, longest)
 	}
@@ -238,8 +242,12 @@ func (r *retries) pause(resp *http.Response, err error, try int, others bool) (t
 
 // backoff grows with the number of tries made up to the longest, and varies.
 func backoff(try int, longest time.Duration) time.Duration {
-	delay := min(float64(int(1)<<min(try, 20)-1)*float64(retryDelay), float64(longest))
-	return min(time.Duration(delay*(rand.Float64()/2+0.8)), maxRetryDelay)
+	return min(time.Duration(float64(min(grown(try), longest))*(rand.Float64()/2+0.8)), maxRetryDelay)
+}
+
+// grown is the pause after so many tries, before it varies.
+func grown(tries int) time.Duration {
+	return min(time.Duration(int(1)<<min(tries, 20)-1)*retryDelay, maxRetryDelay)
 }
 
 // retryAfter returns the pause that an answer asks for, 0 if it asks for none.

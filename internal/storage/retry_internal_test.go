@@ -17,21 +17,22 @@ func TestPauses(t *testing.T) {
 		name           string
 		resp           *http.Response
 		try            int
-		others         bool
+		alone          int
 		atLeast, below time.Duration
 	}{
-		{"the first", busy, 1, true, 200 * time.Millisecond, 400 * time.Millisecond},
-		{"the tenth, others are answered", busy, 10, true, 3 * time.Second, 6 * time.Second},
-		{"the tenth, nobody is", busy, 10, false, 45 * time.Second, maxRetryDelay + 1},
-		{"the tenth, without an answer", nil, 10, true, 45 * time.Second, maxRetryDelay + 1},
-		{"as the host asks", asking, 10, true, 30 * time.Second, 30*time.Second + 1},
+		{"the first", busy, 1, 0, 200 * time.Millisecond, 400 * time.Millisecond},
+		{"the tenth, others are answered", busy, 10, 0, 3 * time.Second, 6 * time.Second},
+		{"the tenth, of the last few that there are", busy, 10, 3, 3 * time.Second, 6 * time.Second},
+		{"the tenth, nobody is", busy, 10, 10, 45 * time.Second, maxRetryDelay + 1},
+		{"the tenth, without an answer", nil, 10, 0, 45 * time.Second, maxRetryDelay + 1},
+		{"as the host asks", asking, 10, 0, 30 * time.Second, 30*time.Second + 1},
 	} {
 		var err error
 		if tt.resp == nil {
 			err = http.ErrHandlerTimeout
 		}
 		for range 100 {
-			if got, _ := r.pause(tt.resp, err, tt.try, tt.others); got < tt.atLeast || got >= tt.below {
+			if got, _ := r.pause(tt.resp, err, tt.try, tt.alone); got < tt.atLeast || got >= tt.below {
 				t.Fatalf("%s: pause %v, want %v to %v", tt.name, got, tt.atLeast, tt.below)
 			}
 		}
