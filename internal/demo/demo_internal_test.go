@@ -3,10 +3,15 @@ package demo
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -43,18 +48,44 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestDemoCommand runs the demonstration as its user does.
+// TestDemoCommand runs the demonstration as its user does, who then looks at the console.
 func TestDemoCommand(t *testing.T) {
 	t.Parallel()
-	c := exec.Command(handler, "demo", "--json")
-	c.Dir, c.Stderr = root, testWriter{t}
-	out, err := c.Output()
+	c := exec.CommandContext(t.Context(), handler, "demo", "--json", "--watch")
+	told := &heard{}
+	c.Dir, c.Stderr = root, io.MultiWriter(told, testWriter{t})
+	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
 	var r Report
-	if err := json.Unmarshal(out, &r); err != nil {
-		t.Fatalf("%v in %s", err, out)
+	if err := json.NewDecoder(out).Decode(&r); err != nil {
+		_ = c.Wait()
+		t.Fatal(err)
+	}
+	address := regexp.MustCompile(`watch it at (http://[^ ]+)/api/console/\n`).FindStringSubmatch(told.text())
+	if address == nil {
+		t.Fatal("no address of the console was told")
+	}
+	for path, want := range map[string]string{"/api/console/": "<!doctype html>", "/api/catalog/records?section=games": `"package"`, "/api/log/demo": `"loaded"`, "/api/scans": `"copy"`} {
+		resp, err := http.Get(address[1] + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("GET %s: %s %.300s %v, want %s", path, resp.Status, body, err, want)
+		}
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v", err)
 	}
 	if !r.Verified || r.Rows != 63_666 || r.Partitions != 34_172 || r.Copy.Rows != 63_666 || len(r.Processes) < 2 {
 		t.Errorf("report %+v", r)
@@ -127,4 +158,22 @@ type testWriter struct{ t *testing.T }
 func (w testWriter) Write(b []byte) (int, error) {
 	w.t.Logf("%s", b)
 	return len(b), nil
+}
+
+// heard is what a process has written so far.
+type heard struct {
+	mu sync.Mutex // guards b
+	b  strings.Builder
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.b.Write(p)
+}
+
+func (h *heard) text() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.b.String()
 }
