@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"tablesweep/internal/config"
 )
@@ -25,7 +26,7 @@ func TestLoad(t *testing.T) {
 	if len(c.Connections) != 2 || c.Connections["OTHER"].String() != "other" {
 		t.Errorf("connections %v", c.Connections)
 	}
-	if c.StateTable != "tablesweep" || c.SegmentsPerInvocation != 1 || c.LogLevel.String() != "info" {
+	if c.StateTable != "tablesweep" || c.SegmentsPerInvocation != 1 || c.LogLevel.String() != "info" || c.ScanRetention != 90*24*time.Hour || c.Price != 0.00036 {
 		t.Errorf("defaults %+v", c)
 	}
 }
@@ -37,6 +38,8 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 		"TABLESWEEP_CONNECTIONS":             "MISSING," + secret,
 		"TABLESWEEP_STATE_TABLE":             "my_state",
 		"TABLESWEEP_SEGMENTS_PER_INVOCATION": "25",
+		"TABLESWEEP_SCAN_RETENTION":          "7",
+		"TABLESWEEP_PRICE":                   "-1",
 		"TABLESWEEP_LOG_LEVEL":               "loud",
 		"TABLESWEEP_LOG_TABLE":               "my_log",
 		"TABLESWEEP_LOG_RETENTION":           "a while",
@@ -45,7 +48,7 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, name := range []string{"AzureWebJobsStorage", "MISSING", "TABLESWEEP_CONNECTIONS", "TABLESWEEP_STATE_TABLE", "TABLESWEEP_SEGMENTS_PER_INVOCATION", "TABLESWEEP_LOG_LEVEL", "TABLESWEEP_LOG_TABLE", "TABLESWEEP_LOG_RETENTION", "TABLESWEEP_LOG_STREAMS"} {
+	for _, name := range []string{"AzureWebJobsStorage", "MISSING", "TABLESWEEP_CONNECTIONS", "TABLESWEEP_STATE_TABLE", "TABLESWEEP_SEGMENTS_PER_INVOCATION", "TABLESWEEP_SCAN_RETENTION", "TABLESWEEP_PRICE", "TABLESWEEP_LOG_LEVEL", "TABLESWEEP_LOG_TABLE", "TABLESWEEP_LOG_RETENTION", "TABLESWEEP_LOG_STREAMS"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("the error does not name %s:\n%v", name, err)
 		}

@@ -264,15 +264,22 @@ func (e *Engine) drain(ctx context.Context, q *storage.Queue) error {
 	return errs
 }
 
-// failIfPending fails the scan unless the step was committed after all.
+// failIfPending fails the scan unless the step was committed after all. The step is marked with the
+// reason, so that it can be told which part of the table that is.
 func (e *Engine) failIfPending(ctx context.Context, id, stepID, reason string) error {
-	_, pending, err := e.ledger.Step(ctx, id, stepID)
+	p, pending, err := e.ledger.Step(ctx, id, stepID)
 	if err != nil || !pending {
 		return err
 	}
-	_, err = e.ledger.Fail(ctx, id, e.options.Now(), reason)
+	ended, err := e.ledger.Fail(ctx, id, e.options.Now(), reason)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
-	return err
+	if err != nil || !ended {
+		return err
+	}
+	if err := e.ledger.GiveUp(ctx, id, p, reason[:min(len(reason), maxReason)]); err != nil {
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not mark the step that failed")
+	}
+	return nil
 }

@@ -2,12 +2,14 @@ package engine_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -64,6 +66,9 @@ func TestRetryAfterFailure(t *testing.T) {
 			}
 			if s := w.status(id); s.State != ledger.Failed || s.Error == "" {
 				t.Fatalf("status %+v, want failed", s)
+			}
+			if told, err := w.engine.Ranges(t.Context(), id); err != nil || !slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }) {
+				t.Errorf("ranges %+v, %v, want a failed one", told, err)
 			}
 			if err := w.engine.Retry(t.Context(), id); err != nil {
 				t.Fatal(err)

@@ -181,9 +181,10 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 	for range 10 {
 		var commits sync.WaitGroup
 		var mu sync.Mutex // guards acknowledged
-		acknowledged := b.begun
+		begun := b.begun  // nothing is under way now
+		acknowledged := begun
 		for i := range 4 {
-			r := rand.New(rand.NewPCG(uint64(b.begun), uint64(i)))
+			r := rand.New(rand.NewPCG(uint64(begun), uint64(i)))
 			commits.Go(func() {
 				for range 15 {
 					if !b.commitOne(ctx, t, l, id, r) {

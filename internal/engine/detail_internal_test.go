@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/copier"
+	"tablesweep/internal/key"
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/scan"
+)
+
+// TestRangesOf: what is pending is cut out of what is done, in table order; a step that goes on has its place from the pages
+// that were read; pages with failed rows stand apart.
+func TestRangesOf(t *testing.T) {
+	t.Parallel()
+	end := func(pk string, rows, failed int) adaptive.PageEnd {
+		return adaptive.PageEnd{Last: key.Key{Partition: pk}, Rows: rows, Failed: failed}
+	}
+	partitions := func(low, high string) scan.Range {
+		var r scan.Range
+		if low != "" {
+			r.Low = &scan.Bound{Key: low}
+		}
+		if high != "" {
+			r.High = &scan.Bound{Key: high, Open: true}
+		}
+		return r
+	}
+	step := func(low, high string, goesOn bool) span {
+		m := message{Step: scan.Step{Range: partitions(low, high)}}
+		if goesOn {
+			m.Step.Token = &scan.Token{Partition: "opaque"}
+		}
+		return spanOf(m)
+	}
+	p := "m"
+	for _, tt := range []struct {
+		name    string
+		whole   scan.Range
+		ends    []adaptive.PageEnd
+		pending []span
+		want    string
+	}{
+		{"before the first page", partitions("", ""), nil, []span{step("", "", false)}, "(-) pending 0"},
+		{"all done", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0), end("a", 1, 0)}, nil, "(-) done 3"},
+		{"one goes on", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0)}, []span{step("", "", true)}, "(-b) done 2, (b-) pending 0"},
+		{"bounds", partitions("c", "x"), []adaptive.PageEnd{end("d", 2, 0)}, []span{step("c", "x", true)}, "(c-d) done 2, (d-x) pending 0"},
+		{"two pieces", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0), end("n", 3, 0)}, []span{step("m", "", true), step("", "m", true)},
+			"(-b) done 2, (b-m) pending 0, (m-n) done 3, (n-) pending 0"},
+		{"a piece between", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0), end("z", 3, 0)}, []span{step("k", "m", false)}, "(-k) done 2, (k-m) pending 0, (m-) done 3"},
+		{"what was handed over", partitions("", ""), []adaptive.PageEnd{end("d", 9, 0)}, []span{step("b", "c", false), step("", "", true)},
+			"(-b) done 0, (b-c) pending 0, (c-d) done 9, (d-) pending 0"},
+		{"failed rows", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0), end("d", 2, 1), end("f", 2, 0)}, nil, "(-b) done 2, (b-d) failed 2, (d-) done 2"},
+		{"a partition", partitions("", ""), []adaptive.PageEnd{{Last: key.Key{Partition: "m", Row: "5"}, Rows: 7}},
+			[]span{spanOf(message{Step: scan.Step{Range: scan.Range{Partition: &p}, Token: &scan.Token{}}})}, "(-m/5) done 7, (m/5-m) pending 0, (m-) done 0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := text(rangesOf(tt.whole, tt.ends, tt.pending)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func text(ranges []KeyRange) string {
+	place := func(p *RowPlace) string {
+		switch {
+		case p == nil:
+			return ""
+		case p.RowKey == "":
+			return p.PartitionKey
+		}
+		return p.PartitionKey + "/" + p.RowKey
+	}
+	var all []string
+	for _, r := range ranges {
+		all = append(all, fmt.Sprintf("(%s-%s) %s %d", place(r.From), place(r.To), r.State, r.Rows))
+	}
+	return strings.Join(all, ", ")
+}
+
+// TestAtMost: neighbours are merged, and what is pending or failed in part shows.
+func TestAtMost(t *testing.T) {
+	t.Parallel()
+	var ranges []KeyRange
+	for i := range 999 {
+		ranges = append(ranges, KeyRange{From: &RowPlace{PartitionKey: fmt.Sprint(i)}, To: &RowPlace{PartitionKey: fmt.Sprint(i + 1)}, State: []string{RangeDone, RangePending}[i%2], Rows: 1})
+	}
+	ranges[500].State = RangeFailed
+	merged := atMost(maxRanges, ranges)
+	rows := int64(0)
+	for i, r := range merged {
+		rows += r.Rows
+		if i > 0 && *r.From != *merged[i-1].To {
+			t.Errorf("range %d begins at %v, want %v", i, r.From, merged[i-1].To)
+		}
+	}
+	if len(merged) > maxRanges || rows != 999 || merged[0].State != RangePending || merged[250].State != RangeFailed || *merged[len(merged)-1].To != *ranges[998].To {
+		t.Errorf("%d ranges with %d rows: %s", len(merged), rows, text(merged[:3]))
+	}
+}
+
+// TestPace: a rate is that of the last minute, and tells the time left only if it goes on.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	points := func(rows ...int64) []ledger.Point {
+		var all []ledger.Point
+		for i, n := range rows {
+			all = append(all, ledger.Point{At: began.Add(time.Duration(i) * 10 * time.Second), Rows: n, Requests: 10, Throttled: n % 10})
+		}
+		return all
+	}
+	even := slices.Repeat([]int64{100}, 30)
+	for _, tt := range []struct {
+		name   string
+		points []ledger.Point
+		after  time.Duration
+		rate   float64
+		phase  string
+		left   float64 // with half of 1,000 rows read; 0 if it isn't told
+	}{
+		{"nothing yet", nil, 0, 0, Working, 0},
+		{"steady", points(even...), 300 * time.Second, 10, Working, 100},
+		{"began just now", points(100, 100), 20 * time.Second, 10, Working, 0},
+		{"began half a minute ago", points(100, 100, 100, 100), 40 * time.Second, 10, Working, 25},
+		{"in the middle of an interval", points(even...), 305 * time.Second, 550. / 60, Working, 1000 * 60 / 550.},
+		{"came to rest", points(even...), 400 * time.Second, 0, Working, 0},
+		{"stands still", points(even...), 430 * time.Second, 0, Stalled, 0},
+		{"became fast", points(10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 900, 900, 900, 900, 900, 900), 240 * time.Second, 90, Working, 0},
+		{"throttled", points(slices.Repeat([]int64{103}, 30)...), 300 * time.Second, 10.3, Throttled, 1000 / 10.3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := paceOf(tt.points, 10*time.Second, began.Add(tt.after))
+			if p.rate < tt.rate-0.01 || p.rate > tt.rate+0.01 {
+				t.Errorf("rate %v, want %v", p.rate, tt.rate)
+			}
+			if got := p.phase(1, 1); got != tt.phase {
+				t.Errorf("phase %s, want %s", got, tt.phase)
+			}
+			rows := int64(1000)
+			if tt.name == "began half a minute ago" {
+				rows = 250
+			}
+			left := p.left(rows, 0.5)
+			if (left != nil) != (tt.left > 0) || left != nil && (*left < tt.left-0.1 || *left > tt.left+0.1) {
+				t.Errorf("left %v, want %v", left, tt.left)
+			}
+		})
+	}
+	if (pace{}).phase(0, 1) != Starting {
+		t.Error("a scan without a done step doesn't start")
+	}
+}
+
+// TestRefusedIsBounded: a step keeps a thousand failed rows, fewer if they are long.
+func TestRefusedIsBounded(t *testing.T) {
+	t.Parallel()
+	failed := make([]copier.Failure, 3000)
+	for i := range failed {
+		failed[i] = copier.Failure{Key: key.Key{Partition: fmt.Sprint(i)}, Reason: "<img onerror>"}
+	}
+	packed, kept := packRefused(failed)
+	if rows := parseRefused(packed); kept != maxFailedRows || len(rows) != kept || rows[7] != (FailedRow{"7", "", "<img onerror>"}) {
+		t.Errorf("%d rows kept, of which %d are read", kept, len(rows))
+	}
+	failed = failed[:300]
+	seed := uint32(1)
+	for i := range failed {
+		b := make([]byte, maxReason)
+		for j := range b {
+			seed = seed*1664525 + 1013904223
+			b[j] = 'a' + byte(seed>>24)%26
+		}
+		failed[i].Reason = string(b)
+	}
+	if packed, kept = packRefused(failed); kept == 0 || kept >= len(failed) || len(packed) > ledger.MaxRefused {
+		t.Errorf("%d rows kept in %d bytes", kept, len(packed))
+	}
+}

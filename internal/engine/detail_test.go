@@ -1,0 +1,76 @@
+package engine_test
+
+import (
+	"testing"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/ledger"
+)
+
+// TestFailedRows: every row that could not be written is listed once, although messages are delivered several
+// times, whatever the pages; and the ranges show where they are.
+func TestFailedRows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	rows := plainRows(60, 1)
+	w.fill("Source", rows)
+	taken := plainRows(60, 1)[10:50]
+	for i := range taken {
+		taken[i].Properties = taken[i].Properties[:1] // other contents, so that the mode refuses them
+	}
+	w.fill("Target", taken)
+	if err := w.emulator.SetFaults("seed=5; duplicate p=0.5; reset-after p=0.1 on=batch"); err != nil {
+		t.Fatal(err)
+	}
+	r := copyRequest("Source", "Target")
+	r.Action.Mode, r.SegmentSize = copier.Fail, 5
+	s := w.run(r)
+	if s.State != ledger.Failed || s.Rows.Failed != int64(len(taken)) {
+		t.Fatalf("status %+v, want %d rows failed", s, len(taken))
+	}
+	for _, top := range []int{1, 7, 40, 100} {
+		listed := map[string]int{}
+		cursor := ""
+		for page := 0; ; page++ {
+			f, err := w.observer.Failed(t.Context(), s.ID, top, cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Total != int64(len(taken)) || f.Kept != f.Total || len(f.Rows) > top || page > len(taken) {
+				t.Fatalf("page %d has %d rows, total %d, kept %d", page, len(f.Rows), f.Total, f.Kept)
+			}
+			for _, row := range f.Rows {
+				if row.Reason == "" {
+					t.Errorf("row %+v has no reason", row)
+				}
+				listed[row.PartitionKey+" "+row.RowKey]++
+			}
+			if cursor = f.Cursor; cursor == "" {
+				break
+			}
+		}
+		for _, row := range taken {
+			if n := listed[row.Key.Partition+" "+row.Key.Row]; n != 1 {
+				t.Errorf("by pages of %d, row %v is listed %d times", top, row.Key, n)
+			}
+		}
+		if len(listed) != len(taken) {
+			t.Errorf("%d rows are listed, want %d", len(listed), len(taken))
+		}
+	}
+	ranges, err := w.observer.Ranges(t.Context(), s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed, read int64
+	for _, r := range ranges.Ranges {
+		read += r.Rows
+		if r.State == "failed" {
+			failed += r.Rows
+		}
+	}
+	if failed < int64(len(taken)) || failed == read || read != int64(len(rows)) {
+		t.Errorf("ranges %+v: %d rows of %d in failed ones", ranges.Ranges, failed, read)
+	}
+}
