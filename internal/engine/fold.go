@@ -85,7 +85,7 @@ func parseNote(note []byte) []adaptive.PageEnd {
 	return ends
 }
 
-// tidy does a minute's part of what ended scans need: those that were canceled or have
+// tidyEnded does a minute's part of what ended scans need: those that were canceled or have
 // failed are listed with what they came to, and what steps have left is folded.
 func (e *Engine) tidyEnded(ctx context.Context) error {
 	ended, err := e.ledger.Ended(ctx)
@@ -99,13 +99,13 @@ func (e *Engine) tidyEnded(ctx context.Context) error {
 		switch {
 		case done == tidyScans:
 			return errs
+		case s.Age >= settleTime && !s.Settled:
+			err = e.ledger.Settle(ctx, s)
 		case s.Age >= wholeTime:
 			var whole bool
 			if whole, err = e.ledger.FoldAll(ctx, s.ID, joinNotes); err == nil && whole {
 				err = e.ledger.Tidied(ctx, s)
 			}
-		case s.Age >= settleTime && !s.Settled:
-			err = e.ledger.Settle(ctx, s)
 		default:
 			continue
 		}

@@ -116,6 +116,35 @@ func retention(t *testing.T, n int, applied bool) (survived bool) {
 	return survived
 }
 
+// TestLateTidying: where nobody maintained for days after a scan was canceled, its sums get into the list all the same.
+func TestLateTidying(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id := w.canceled()
+		want := w.status(id)
+		time.Sleep(72 * time.Hour)
+		w.maintain(3)
+		time.Sleep(24 * time.Hour)
+		w.maintain(5)
+		n := w.requests(func() error {
+			list, err := w.observer.List(t.Context(), 5)
+			if err == nil && (len(list) != 1 || list[0].Rows != want.Rows || list[0].Steps != want.Steps) {
+				t.Errorf("list %+v, want %+v", list, want)
+			}
+			return err
+		})
+		if n != 1 {
+			t.Errorf("the list costs %d requests, want 1", n)
+		}
+		for _, e := range w.rows("tablesweep") {
+			if strings.HasPrefix(e.Key.Row, "t|") {
+				t.Errorf("the scan is still to be tidied up: %+v", e)
+			}
+		}
+	})
+}
+
 // checkTold checks that timeline and ranges tell of all rows of a scan that is done.
 func (w *world) checkTold(id string, rows int64) {
 	w.Helper()

@@ -181,8 +181,7 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 	for range 10 {
 		var commits sync.WaitGroup
 		var mu sync.Mutex // guards acknowledged
-		begun := b.begun  // nothing is under way now
-		acknowledged := begun
+		begun, acknowledged := b.begun, b.begun
 		for i := range 4 {
 			r := rand.New(rand.NewPCG(uint64(begun), uint64(i)))
 			commits.Go(func() {
@@ -232,9 +231,6 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 		if whole, err = l.FoldAll(ctx, id, join); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := em.SetFaults(""); err != nil {
-		t.Fatal(err)
 	}
 	s, err := l.Snapshot(ctx, id)
 	if err != nil {
@@ -336,4 +332,38 @@ func TestEarlierVersionsSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestManyPending: a snapshot of a scan with more pending steps than a page takes costs two requests, and
+// counts them all.
+func TestManyPending(t *testing.T) {
+	t.Parallel()
+	em, table, id := begunScan(t)
+	l, ctx, b, r := ledger.New(table), t.Context(), newBook(), rand.New(rand.NewPCG(3, 3))
+	for len(b.pending) < 1500 {
+		step, done, children := b.take(r)
+		for range 60 { // a step with many children
+			b.next++
+			c := ledger.Step{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
+			b.born[c.ID] = adaptive.Outlook{Guessed: 1}
+			done.Ahead.Guessed++
+			children = append(children, c)
+		}
+		if _, err := l.Commit(ctx, id, step, time.Now(), done, children); err != nil {
+			t.Fatal(err)
+		}
+		b.committed(children)
+	}
+	em.ResetCounts()
+	s, err := l.Snapshot(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := em.Counts().TableTransactions(); n > 2 {
+		t.Errorf("the snapshot took %d requests, want 2", n)
+	}
+	if s.Whole || s.Scan.State != ledger.Running {
+		t.Errorf("whole %v, scan %+v", s.Whole, s.Scan)
+	}
+	b.check(t, s)
 }
