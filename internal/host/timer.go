@@ -24,6 +24,8 @@ type timer struct {
 
 	mu     sync.Mutex // guards status
 	status envelope.Status
+
+	recording sync.Mutex // held while the lease is written: two writes at once would take each other for another host's
 }
 
 // keepTimer fires one function's timer until ctx ends. work bounds what it runs.
@@ -78,8 +80,7 @@ func (t *timer) renew(ctx context.Context, lost func()) {
 		if ctx.Err() != nil {
 			return
 		}
-		status := t.state()
-		_, err := t.lease.take(ctx, &status)
+		err := t.record(ctx)
 		if errors.Is(err, errHeld) {
 			return
 		}
@@ -98,9 +99,18 @@ func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	if t.lease == nil {
 		return
 	}
-	if _, err := t.lease.take(ctx, &status); err != nil && ctx.Err() == nil {
+	if err := t.record(ctx); err != nil && ctx.Err() == nil {
 		t.host.options.Log.Debug().Err(err).Str("function", t.function.Name).Msg("can't record the timer's state; the next renewal will")
 	}
+}
+
+// record renews the lease and leaves the schedule's state in it.
+func (t *timer) record(ctx context.Context) error {
+	t.recording.Lock()
+	defer t.recording.Unlock()
+	status := t.state()
+	_, err := t.lease.take(ctx, &status)
+	return err
 }
 
 func (t *timer) state() envelope.Status {
