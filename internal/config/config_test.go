@@ -58,9 +58,9 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// The README's table lists the settings as the program has them.
-func TestREADMEListsTheSettings(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// The documents' table lists the settings as the program has them.
+func TestDocumentsListTheSettings(t *testing.T) {
+	table, err := os.ReadFile("../../docs/settings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +69,8 @@ func TestREADMEListsTheSettings(t *testing.T) {
 		if s.Default != "" {
 			value = "`" + s.Default + "`"
 		}
-		if row := fmt.Sprintf("| `%s` | %s | %s |", s.Name, value, s.Meaning); !strings.Contains(string(readme), row) {
-			t.Errorf("README.md lacks the row\n%s", row)
+		if row := fmt.Sprintf("| `%s` | %s | %s |", s.Name, value, s.Meaning); !strings.Contains(string(table), row) {
+			t.Errorf("docs/settings.md lacks the row\n%s", row)
 		}
 	}
 	for _, prefix := range []string{"TABLESWEEP_", "TABLE_CATALOG_"} {
@@ -80,8 +80,8 @@ func TestREADMEListsTheSettings(t *testing.T) {
 				want++
 			}
 		}
-		if got := strings.Count(string(readme), "\n| `"+prefix); got != want {
-			t.Errorf("README.md lists %d settings named %s…, want %d", got, prefix, want)
+		if got := strings.Count(string(table), "\n| `"+prefix); got != want {
+			t.Errorf("docs/settings.md lists %d settings named %s…, want %d", got, prefix, want)
 		}
 	}
 }
