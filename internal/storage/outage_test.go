@@ -63,7 +63,7 @@ func TestOutages(t *testing.T) {
 		min, max time.Duration // that the request of second 1 takes
 		cause    string        // told in between
 	}{
-		{"refused for 1 s", refuses, time.Second, 2 * time.Second, false, time.Second, 4 * time.Second, ""},
+		{"refused for half a second", refuses, time.Second, 1500 * time.Millisecond, false, 500 * time.Millisecond, 1500 * time.Millisecond, ""},
 		{"refused for 40 s", refuses, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "connection refused"},
 		{"dropped for 40 s", drops, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "connection broken"},
 		{"silent for 10 s", hangs, time.Second, 11 * time.Second, false, 40 * time.Second, 46 * time.Second, "no answer yet"},
