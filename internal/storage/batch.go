@@ -58,7 +58,7 @@ type span struct{ from, to int }
 
 // Batch starts a transaction on the table.
 func (t *Table) Batch() *Batch {
-	b := &Batch{table: t, boundary: rand.Text(), body: getBuffer()}
+	b := &Batch{table: t, boundary: rand.Text(), body: transactionBuffers.get()}
 	b.write("--batch_", b.boundary, "\r\nContent-Type: multipart/mixed; boundary=changeset_", b.boundary, "\r\n\r\n")
 	return b
 }
@@ -178,7 +178,7 @@ func (b *Batch) Do(ctx context.Context) error {
 	if b.rows == 0 {
 		return nil
 	}
-	x := newRowExchange()
+	x := newRowExchange(&statusBuffers)
 	defer x.release()
 	what := "write to table "
 	if b.deletes {
@@ -188,7 +188,7 @@ func (b *Batch) Do(ctx context.Context) error {
 	x.plain = r.target != batchTarget
 	_, err := b.table.send(ctx, x, what, r)
 	if err == nil && x.tries == 1 { // else a try that was given up may still be reading it
-		putBuffer(b.body)
+		transactionBuffers.put(b.body)
 	}
 	b.body = nil
 	return err

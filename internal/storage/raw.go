@@ -14,8 +14,8 @@ import (
 // It knows JSON in the form in which services write rows. It reports false for any
 // other: decodePage then decides what the page means.
 func rawPage(body []byte) ([]Entity, bool) {
-	out := getBuffer()
-	defer putBuffer(out)
+	out := pageBuffers.get()
+	defer pageBuffers.put(out)
 	out.Grow(len(body))
 	r := rawReader{in: body, out: out.AvailableBuffer(), rows: make([]Entity, 0, min(PageRows, len(body)/150+1))}
 	if !r.page() {

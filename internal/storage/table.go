@@ -123,7 +123,7 @@ func (p Page) Keys() []key.Key {
 
 // Query reads one page. A page may be short or empty and still have a Next.
 func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
-	x := newRowExchange()
+	x := newRowExchange(&pageBuffers)
 	defer x.release()
 	header, err := t.send(ctx, x, "query table ", rowRequest{method: http.MethodGet, target: "/" + t.name + "()?" + q.parameters()})
 	if err != nil {

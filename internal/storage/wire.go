@@ -25,16 +25,19 @@ type exchange struct {
 	tries  int    // requests sent
 	plain  bool   // the request is an operation of a batch by itself
 	// buffer, if set, takes the bodies of good answers. They are gone with release.
-	buffer *bytes.Buffer
-	body   []byte // of the request, if it has a buffer
+	buffer  *bytes.Buffer
+	answers *bufferPool // that the buffer is from
+	body    []byte      // of the request, if it has a buffer
 }
 
-// newRowExchange returns the exchange of a [rowRequest].
-func newRowExchange() *exchange { return &exchange{failed: -1, buffer: getBuffer()} }
+// newRowExchange returns the exchange of a [rowRequest], for answers of a kind.
+func newRowExchange(answers *bufferPool) *exchange {
+	return &exchange{failed: -1, buffer: answers.get(), answers: answers}
+}
 
 // release gives the answer's buffer back.
 func (x *exchange) release() {
-	putBuffer(x.buffer)
+	x.answers.put(x.buffer)
 	x.buffer, x.answer = nil, nil
 }
 
@@ -63,6 +66,9 @@ func (x *exchange) read(resp *http.Response) (err error) {
 	}
 	defer resp.Body.Close()
 	x.buffer.Reset()
+	if n := min(resp.ContentLength, maxExpected); n > 0 {
+		x.buffer.Grow(int(n) + bytes.MinRead)
+	}
 	if _, err := x.buffer.ReadFrom(resp.Body); err != nil {
 		return err
 	}
@@ -70,15 +76,26 @@ func (x *exchange) read(resp *http.Response) (err error) {
 	return giveSDK(resp, nil)
 }
 
-// buffers holds buffers of bodies: what thousands of requests a second would leave to the
-// garbage collector.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// maxExpected is the longest body that a buffer is made ready for: a page is 4 MiB at
+// most, and its JSON rarely more than twice that. What only announces more takes no memory.
+const maxExpected = 8 << 20
 
-func getBuffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+// bufferPool holds buffers of bodies: what thousands of requests a second would leave to the
+// garbage collector. Each size has its own, or each small answer would come to hold a buffer as large as a page.
+type bufferPool struct{ pool sync.Pool }
 
-func putBuffer(b *bytes.Buffer) {
+var pageBuffers, transactionBuffers, statusBuffers bufferPool
+
+func (p *bufferPool) get() *bytes.Buffer {
+	if b, ok := p.pool.Get().(*bytes.Buffer); ok {
+		return b
+	}
+	return new(bytes.Buffer)
+}
+
+func (p *bufferPool) put(b *bytes.Buffer) {
 	b.Reset()
-	buffers.Put(b)
+	p.pool.Put(b)
 }
 
 // Counter counts the requests that were sent in its context, retries included:
