@@ -25,12 +25,14 @@ type world struct {
 	engine   *engine.Engine
 	process  *emulatortest.Process
 	observer *engine.Engine // of the test: asks for states, and never dies
+
+	delivered map[string]int // messages by function
 }
 
 func newWorld(t testing.TB, o emulator.Options) *world {
 	t.Helper()
 	em := emulatortest.New(t, o)
-	w := &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil)}
+	w := &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil), delivered: map[string]int{}}
 	w.observer = w.newEngine(w.account)
 	w.restart()
 	if err := w.engine.Prepare(t.Context()); err != nil {
@@ -139,6 +141,7 @@ func (w *world) deliver() int {
 				}
 			}
 		}
+		w.delivered[function] += len(messages)
 		total += len(messages)
 	}
 	return total
