@@ -234,6 +234,34 @@ const cases = {
     await badge(page, "succeeded");
   },
 
+  async "an estimate of what the form no longer shows starts nothing"() {
+    const page = await open();
+    let answer, arrived;
+    const asked = new Promise((resolve) => { arrived = resolve; });
+    await page.route("**/api/scans/estimate", async (route) => {
+      const held = new Promise((resolve) => { answer = resolve; });
+      arrived();
+      await held;
+      await route.continue();
+    });
+    await fill(page, { "source.table": "Small", "action.type": "delete" });
+    await asked;
+    await page.locator('form.new [name="action.type"]').selectOption("count");
+    const answered = page.waitForResponse("**/api/scans/estimate");
+    answer();
+    await answered;
+    await page.getByRole("button", { name: "Check and estimate", disabled: false }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Start the scan" }).isVisible(), false);
+    assert.equal(await page.locator(".estimate").textContent(), "");
+  },
+
+  async "a table that is missing is told at its field"() {
+    const page = await open();
+    await fill(page, { "source.table": "Nowhere", "action.type": "count" });
+    await page.locator("#field-source-table-error", { hasText: /\S/ }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Start the scan" }).isVisible(), false);
+  },
+
   async "hostile text stays text"() {
     await api("POST", "catalog/records", { eid: hostile, lastname: hostile, [hostile]: hostile, n: 1 });
     await fetch(`${base}/api/log?stream=${encodeURIComponent(hostile)}`, { method: "POST", body: JSON.stringify({ [hostile]: hostile }) });

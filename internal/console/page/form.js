@@ -78,9 +78,12 @@ export function newScan(main, { query }) {
   main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans')), h('h1', {}, 'New scan'), form);
   for (const [name, value] of query) if (by[name]) by[name].control.value = value;
   let checked; // the request that the app has taken, if nothing was changed since
+  let changes = 0;
 
   function changed() {
+    changes++;
     checked = undefined;
+    sure.value = '';
     show(start, false);
     show(confirmation, false);
     set(outcome, '');
@@ -123,31 +126,33 @@ export function newScan(main, { query }) {
     const request = requestOf(inputs, type.value);
     check.disabled = true;
     set(outcome, 'Estimating …');
-    let told;
+    const asked = changes;
+    let told, wrong;
     try {
       told = words(await call('POST', 'scans/estimate', { body: request }));
     } catch (error) {
-      if (!error.missing) {
-        set(outcome, '');
-        blame(error);
-        check.disabled = false;
-        return;
-      }
-      told = 'This version of the app does not estimate.';
+      if (error.missing && !error.fields.length) told = 'This version of the app does not estimate.';
+      else wrong = error;
     }
     check.disabled = false;
+    if (changes !== asked) return; // the answer is about a request that the form no longer shows
+    set(outcome, told ?? '');
+    if (wrong) {
+      blame(wrong);
+      return;
+    }
     checked = request;
-    set(outcome, told);
-    show(confirmation, type.value === 'delete');
-    start.className = type.value === 'delete' ? 'danger' : 'primary';
+    const deletes = request.action.type === 'delete';
+    show(confirmation, deletes);
+    start.className = deletes ? 'danger' : 'primary';
     check.classList.remove('primary');
     show(start, true);
-    (type.value === 'delete' ? sure : start).focus();
+    (deletes ? sure : start).focus();
   }
 
   async function begin() {
     if (!checked) return;
-    if (type.value === 'delete' && sure.value !== checked.source.table) {
+    if (checked.action.type === 'delete' && sure.value !== checked.source.table) {
       set(trouble, 'The name of the table is another one. Nothing was started.');
       show(trouble, true);
       sure.focus();

@@ -60,8 +60,9 @@ function events(body, stream) {
 
   const live = new Live(async () => {
     if (!after) { // before the first page, so that nothing falls between
-      after = (await call('GET', 'log', { query: { stream, after: 'now', top: 1 }, parse: exactly })).next;
+      const { next } = await call('GET', 'log', { query: { stream, after: 'now', top: 1 }, parse: exactly });
       await read();
+      after = next;
     } else if (follow.checked) {
       const page = await call('GET', 'log', { query: { stream, after, top: pageTop }, parse: exactly });
       after = page.next;
