@@ -489,14 +489,17 @@ func (m *modelRun) compare() {
 	for field, all := range values {
 		for _, value := range all {
 			var got []string
-			retry(func() error {
-				r, err := c.Find(m.Context(), by(field, value))
-				got = nil
+			for q, more := by(field, value), true; more; { // an answer that took long has a cursor
+				var r catalog.Result
+				retry(func() (err error) {
+					r, err = c.Find(m.Context(), q)
+					return err
+				})
 				for _, r := range r.Records {
 					got = append(got, string(r.AppendJSON(nil)))
 				}
-				return err
-			})
+				q.Cursor, more = r.Cursor, r.Cursor != ""
+			}
 			var want []string
 			_, wanted, _ := m.schema.Partition(field, value)
 			for _, r := range m.records {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -100,8 +101,42 @@ func TestAtMost(t *testing.T) {
 			t.Errorf("range %d begins at %v, want %v", i, r.From, merged[i-1].To)
 		}
 	}
-	if len(merged) > maxRanges || rows != 999 || merged[0].State != RangePending || merged[250].State != RangeFailed || *merged[len(merged)-1].To != *ranges[998].To {
+	failed := slices.IndexFunc(merged, func(r KeyRange) bool { return r.State == RangeFailed })
+	if len(merged) > maxRanges || rows != 999 || failed < 0 || *merged[0].From != *ranges[0].From || *merged[len(merged)-1].To != *ranges[998].To {
 		t.Errorf("%d ranges with %d rows: %s", len(merged), rows, text(merged[:3]))
+	}
+}
+
+// TestAtMostShowsWhatIsDone: of many small pending ranges between done ones, what is done still shows.
+func TestAtMostShowsWhatIsDone(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var ranges []KeyRange
+		whole := map[string]int64{}
+		for i := range 501 + r.IntN(2000) {
+			k := KeyRange{From: &RowPlace{PartitionKey: fmt.Sprint(i)}, To: &RowPlace{PartitionKey: fmt.Sprint(i + 1)}, State: RangePending}
+			if i%2 == 0 {
+				k.State, k.Rows = RangeDone, r.Int64N(1000)
+			} else if r.IntN(50) == 0 {
+				k.State = RangeFailed
+			}
+			ranges = append(ranges, k)
+			whole[k.State] += k.Rows
+		}
+		merged := atMost(maxRanges, ranges)
+		got := map[string]int64{}
+		for i, k := range merged {
+			got[k.State] += k.Rows
+			if i > 0 && *k.From != *merged[i-1].To {
+				t.Fatalf("range %d begins at %v, want %v", i, k.From, merged[i-1].To)
+			}
+		}
+		all := got[RangeDone] + got[RangePending] + got[RangeFailed]
+		share := float64(got[RangeDone]) / float64(whole[RangeDone])
+		if len(merged) > maxRanges || all != whole[RangeDone] || share < float64(maxRanges)/float64(len(ranges))*0.99 {
+			t.Errorf("%d ranges of %d: %d rows of %d, %.2f of those done still shown as done", len(merged), len(ranges), all, whole[RangeDone], share)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -181,21 +182,51 @@ func rowPlace(k key.Key) *RowPlace {
 }
 
 // atMost merges neighbours until there are at most so many ranges. What is pending or failed in part
-// counts as a whole.
+// counts as a whole. So the done ranges with the fewest rows are merged into their neighbours first:
+// then as much as possible of what is done still shows.
 func atMost(most int, ranges []KeyRange) []KeyRange {
-	if len(ranges) <= most {
-		return ranges
-	}
-	var merged []KeyRange
-	for group := range slices.Chunk(ranges, (len(ranges)+most-1)/most) {
-		m := KeyRange{From: group[0].From, To: group[len(group)-1].To, State: RangeDone}
-		for _, r := range group {
-			m.Rows += r.Rows
-			if r.State == RangeFailed || r.State == RangePending && m.State == RangeDone {
-				m.State = r.State
+	for len(ranges) > most {
+		var done []int
+		for i, r := range ranges {
+			if r.State == RangeDone {
+				done = append(done, i)
 			}
 		}
-		merged = append(merged, m)
+		slices.SortStableFunc(done, func(a, b int) int { return cmp.Compare(ranges[a].Rows, ranges[b].Rows) })
+		// Each takes two ranges away, itself and the neighbour that it joins.
+		ends := map[int]bool{}
+		for _, i := range done[:min(len(done), (len(ranges)-most+1)/2)] {
+			ends[i] = true
+		}
+		size := 1
+		if len(done) == 0 {
+			size = (len(ranges) + most - 1) / most
+		}
+		var merged []KeyRange
+		for i, r := range ranges {
+			last := len(merged) - 1
+			joins := i%size != 0
+			if len(done) > 0 {
+				joins = i > 0 && (ends[i] || ends[i-1] || r.State == merged[last].State)
+			}
+			if !joins {
+				merged = append(merged, r)
+				continue
+			}
+			m := &merged[last]
+			m.To, m.Rows, m.State = r.To, m.Rows+r.Rows, worse(m.State, r.State)
+		}
+		ranges = merged
 	}
-	return merged
+	return ranges
+}
+
+// worse returns what two neighbours count as when they are merged.
+func worse(a, b string) string {
+	for _, state := range []string{RangeFailed, RangePending} {
+		if a == state || b == state {
+			return state
+		}
+	}
+	return RangeDone
 }

@@ -7,7 +7,7 @@ import { titleOf, stateBadge, progressBar, seconds } from './scans.js';
 const statusInterval = 2000, endedInterval = 30_000;
 const detailInterval = 15_000; // the app keeps a timeline and ranges for as long
 const lateInterval = 5000;
-const failedTop = 50;
+const failedTop = 50, failedInterval = 5000;
 
 // figure is a number with a name and a remark.
 function figure(name) {
@@ -60,10 +60,10 @@ function figures() {
 function failedRows(id) {
   const body = h('tbody');
   const note = h('p', { class: 'hint' });
-  const more = h('button', { type: 'button', hidden: true, onclick: () => load() }, 'Show more');
+  const more = h('button', { type: 'button', hidden: true, onclick: () => { readsOn = true; load(); } }, 'Show more');
   const table = h('table', {}, h('caption', { class: 'unseen' }, 'Failed rows'), h('thead', {}, h('tr', {}, ['PartitionKey', 'RowKey', 'Reason'].map((name) => h('th', { scope: 'col' }, name)))), body);
   const element = h('section', { hidden: true }, h('h2', {}, 'Failed rows'), note, h('div', { class: 'scroll' }, table), more);
-  let cursor = '', total = -1;
+  let cursor = '', total = -1, asked = 0, readsOn = false;
   async function load() {
     try {
       const page = await call('GET', `scans/${encodeURIComponent(id)}/failed`, { query: { top: failedTop, cursor } });
@@ -73,6 +73,7 @@ function failedRows(id) {
       show(more, Boolean(cursor));
       const told = page.kept !== undefined && page.kept < page.total ? ` Of them, ${count(page.kept)} were kept to be shown.` : '';
       set(note, `${plural(page.total, 'row')} could not be written.${told}`);
+      total = page.total; // the app may tell an earlier one, up to 15 s old: then it is asked again
     } catch (error) {
       set(note, error.missing ? 'This version of the app does not list failed rows.' : error.message);
     }
@@ -81,12 +82,11 @@ function failedRows(id) {
     element,
     update(failed) {
       show(element, failed > 0);
-      if (!failed || failed === total) return;
-      if (cursor === '' || total < 0) { // somebody who reads on is not thrown back
-        total = failed;
-        cursor = '';
-        load();
-      }
+      if (!failed || failed === total || readsOn) return; // somebody who reads on is not thrown back
+      if (Date.now() - asked < failedInterval) return;
+      asked = Date.now();
+      cursor = '';
+      load();
     },
   };
 }
