@@ -192,33 +192,33 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 				done = append(done, i)
 			}
 		}
-		slices.SortStableFunc(done, func(a, b int) int { return cmp.Compare(ranges[a].Rows, ranges[b].Rows) })
-		// Each takes two ranges away, itself and the neighbour that it joins.
-		ends := map[int]bool{}
-		for _, i := range done[:min(len(done), (len(ranges)-most+1)/2)] {
-			ends[i] = true
-		}
-		size := 1
 		if len(done) == 0 {
-			size = (len(ranges) + most - 1) / most
+			size := (len(ranges) + most - 1) / most
+			return joined(ranges, func(i int, _ KeyRange) bool { return i%size != 0 })
 		}
-		var merged []KeyRange
-		for i, r := range ranges {
-			last := len(merged) - 1
-			joins := i%size != 0
-			if len(done) > 0 {
-				joins = i > 0 && (ends[i] || ends[i-1] || r.State == merged[last].State)
-			}
-			if !joins {
-				merged = append(merged, r)
-				continue
-			}
-			m := &merged[last]
-			m.To, m.Rows, m.State = r.To, m.Rows+r.Rows, worse(m.State, r.State)
+		slices.SortStableFunc(done, func(a, b int) int { return cmp.Compare(ranges[a].Rows, ranges[b].Rows) })
+		gone := map[int]bool{} // each takes a neighbour along
+		for _, i := range done[:min(len(done), (len(ranges)-most+1)/2)] {
+			gone[i] = true
 		}
-		ranges = merged
+		ranges = joined(ranges, func(i int, last KeyRange) bool { return gone[i] || gone[i-1] || ranges[i].State == last.State })
 	}
 	return ranges
+}
+
+// joined merges each range into the one before it for which joins says so. last is what that one
+// has come to.
+func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange {
+	merged := []KeyRange{ranges[0]}
+	for i, r := range ranges[1:] {
+		last := &merged[len(merged)-1]
+		if !joins(i+1, *last) {
+			merged = append(merged, r)
+			continue
+		}
+		last.To, last.Rows, last.State = r.To, last.Rows+r.Rows, worse(last.State, r.State)
+	}
+	return merged
 }
 
 // worse returns what two neighbours count as when they are merged.

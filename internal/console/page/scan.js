@@ -65,9 +65,10 @@ function failedRows(id) {
   const element = h('section', { hidden: true }, h('h2', {}, 'Failed rows'), note, h('div', { class: 'scroll' }, table), more);
   let cursor = '', total = -1, asked = 0, readsOn = false;
   async function load() {
+    const from = cursor; // another call may change it meanwhile
     try {
-      const page = await call('GET', `scans/${encodeURIComponent(id)}/failed`, { query: { top: failedTop, cursor } });
-      if (!cursor) body.replaceChildren();
+      const page = await call('GET', `scans/${encodeURIComponent(id)}/failed`, { query: { top: failedTop, cursor: from } });
+      if (!from) body.replaceChildren();
       body.append(...page.rows.map((r) => h('tr', {}, h('td', { class: 'key' }, r.partitionKey), h('td', { class: 'key' }, r.rowKey), h('td', {}, r.reason))));
       cursor = page.cursor ?? '';
       show(more, Boolean(cursor));
