@@ -167,9 +167,6 @@ func asUsage(err error) error {
 	return err
 }
 
-// defaultConnection is the setting that a connection is taken from if none is given.
-const defaultConnection = "AzureWebJobsStorage"
-
 const connectionHelp = `A connection is the name of a setting in the environment (AzureWebJobsStorage if
 the flag is left out) that holds a connection string; or a connection string,
 UseDevelopmentStorage=true for Azurite, or https://ACCOUNT.table.core.windows.net to
@@ -227,7 +224,7 @@ type tableFlags struct {
 
 func (f *tableFlags) add(c *cobra.Command) {
 	f.addPatience(c.Flags())
-	addConnection(c, c.Flags(), &f.connection, "connection", defaultConnection, "the table's account; see above")
+	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, "the table's account; see above")
 	c.Flags().StringVar(&f.table, "table", "", "the table")
 }
 

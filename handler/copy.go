@@ -57,7 +57,7 @@ func (p *pairFlags) add(c *cobra.Command) {
 	p.addPatience(flags)
 	flags.StringVar(&p.from, "from", "", "the source table")
 	flags.StringVar(&p.to, "to", "", "the destination table")
-	addConnection(c, flags, &p.fromConnection, "from-connection", defaultConnection, "the source's account; see above")
+	addConnection(c, flags, &p.fromConnection, "from-connection", storage.HostConnection, "the source's account; see above")
 	addConnection(c, flags, &p.toConnection, "to-connection", "", "the destination's account (default the source's)")
 }
 

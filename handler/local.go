@@ -15,6 +15,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/host"
+	"tablesweep/internal/storage"
 )
 
 const localHelp = `Play the Azure Functions host on this machine.
@@ -115,7 +116,7 @@ func runLocal(c *cobra.Command, o localOptions) error {
 			return err
 		}
 		defer server.Close()
-		options.Settings = map[string]string{"AzureWebJobsStorage": server.ConnectionString()}
+		options.Settings = map[string]string{storage.HostConnection: server.ConnectionString()}
 	}
 	h, err := host.Start(ctx, options)
 	if err != nil {
@@ -167,23 +168,22 @@ const embedded = "embedded"
 // storageSettings returns the settings AzureWebJobsStorage for a connection, or for
 // the name of a setting in the environment, identity forms included. Embedded
 // storage, and AzureWebJobsStorage itself, need none.
-func storageSettings(storage string, environ []string) (map[string]string, error) {
-	const name = "AzureWebJobsStorage"
+func storageSettings(from string, environ []string) (map[string]string, error) {
 	switch {
-	case storage == embedded, storage == name:
+	case from == embedded, from == storage.HostConnection:
 		return nil, nil
-	case strings.ContainsAny(storage, "=:/"):
-		return map[string]string{name: storage}, nil
+	case strings.ContainsAny(from, "=:/"):
+		return map[string]string{storage.HostConnection: from}, nil
 	}
 	found := map[string]string{}
 	for _, e := range environ {
 		key, v, _ := strings.Cut(e, "=")
-		if rest, ok := strings.CutPrefix(key, storage); ok && (rest == "" || strings.HasPrefix(rest, "__")) {
-			found[name+rest] = v
+		if rest, ok := strings.CutPrefix(key, from); ok && (rest == "" || strings.HasPrefix(rest, "__")) {
+			found[storage.HostConnection+rest] = v
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("--storage %s: no such setting in the environment; give %s, a connection, or a setting's name", storage, embedded)
+		return nil, fmt.Errorf("--storage %s: no such setting in the environment; give %s, a connection, or a setting's name", from, embedded)
 	}
 	return found, nil
 }

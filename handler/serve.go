@@ -131,13 +131,13 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.Catalog, 
 	}
 	if settingsErr != nil {
 		app.Gates.Settings = behind("settings", func(context.Context) error {
-			return &problem.Error{Kind: problem.NotReady, Detail: settingsErr.Error()}
+			return problem.NotReadyf("", "%s", settingsErr.Error())
 		})
 		return
 	}
 	app.Gates.Own = behind("scans and the event log", func(ctx context.Context) error {
 		ctx = storage.Once(ctx)
-		return storageError(config.HostStorage, errors.Join(app.Engine.Prepare(ctx), app.Log.Prepare(ctx)))
+		return storageError(storage.HostConnection, errors.Join(app.Engine.Prepare(ctx), app.Log.Prepare(ctx)))
 	})
 	app.Gates.Catalogs = map[string]*gate.Gate{}
 	for _, cat := range catalogs {
@@ -146,7 +146,7 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.Catalog, 
 			err := c.Prepare(storage.Once(ctx))
 			var p *problem.Error
 			if errors.As(err, &p) && p.Kind == problem.Conflict {
-				return &problem.Error{Kind: p.Kind, Detail: cat.SchemaSettings() + ": " + p.Detail, Err: p.Err}
+				return problem.Conflictf("", "%s: %s", cat.SchemaSettings(), p.Detail).Because(p.Err)
 			}
 			return storageError(cat.Setting, err)
 		})
@@ -161,7 +161,7 @@ func storageError(setting string, err error) error {
 	}
 	err = fmt.Errorf("prepare the storage that setting %s names: %w", setting, err)
 	if storage.Permanent(err) {
-		return &problem.Error{Kind: problem.NotReady, Detail: err.Error()}
+		return problem.NotReadyf("", "%s", err.Error())
 	}
 	return err
 }
@@ -180,7 +180,7 @@ func newApp(c config.Config) (function.App, error) {
 		opened[connection] = a
 		return a, nil
 	}
-	own, err := open(config.HostStorage, c.Own)
+	own, err := open(storage.HostConnection, c.Own)
 	if err != nil {
 		return function.App{}, err
 	}

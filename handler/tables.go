@@ -30,7 +30,7 @@ type tablesFlags struct {
 
 func (f *tablesFlags) add(c *cobra.Command) {
 	f.addPatience(c.Flags())
-	addConnection(c, c.Flags(), &f.connection, "connection", defaultConnection, "the account; see above")
+	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, "the account; see above")
 }
 
 // table opens the table that the only argument names. exists tells whether the account

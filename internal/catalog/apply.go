@@ -24,7 +24,7 @@ func (c *Catalog) carryOut(ctx context.Context, e entry) error {
 		return c.redo(ctx, e) // perhaps we are late, and the key's new owner is right
 	}
 	if err != nil {
-		return &problem.Error{Kind: problem.Busy, Detail: "the write is recorded and will be completed, but is not yet seen under every key; sending it again does no harm", Err: err}
+		return problem.Busyf("", "the write is recorded and will be completed, but is not yet seen under every key; sending it again does no harm").Because(err)
 	}
 	c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, e, sure) })
 	return nil

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"tablesweep/internal/catalog/index"
@@ -115,7 +114,7 @@ func (c *Catalog) adopt(ctx context.Context, id index.Identity, r record.Record)
 		}
 		before.Version = max(before.Version, x.slot.Version)
 		if !x.slot.Gone && contentOf(x.row).Hash() != r.Hash() {
-			return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("the row %q of %q has the same index and sort values, and other contents", x.at.Row, x.at.Partition)}
+			return problem.Conflictf("", "the row %q of %q has the same index and sort values, and other contents", x.at.Row, x.at.Partition)
 		}
 	}
 	w, _ = wal.Insertion(before, w, "", c.Now())

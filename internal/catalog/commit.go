@@ -41,7 +41,7 @@ func (c *Catalog) commit(ctx context.Context, e entry, changes []change, more ..
 		ours, err := c.recorded(ctx, e)
 		return !ours, err
 	case storage.HasCode(err, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge"):
-		return false, &problem.Error{Kind: problem.TooLarge, Detail: "the record is too large for a row: shorten it", Err: err}
+		return false, problem.TooLargef("", "the record is too large for a row: shorten it").Because(err)
 	}
 	return false, fmt.Errorf("catalog %s: record the write: %w", c.Name, err)
 }
@@ -93,14 +93,14 @@ func (c *Catalog) used(ctx context.Context, shard, once, content string) (e entr
 		return entry{}, false, err
 	}
 	if row.Get("Content") != content {
-		return entry{}, false, &problem.Error{Kind: problem.Conflict, Field: "Idempotency-Key", Detail: "was used for another record: take a new key for each record"}
+		return entry{}, false, problem.Conflictf("Idempotency-Key", "was used for another record: take a new key for each record")
 	}
 	row, found, err = c.recordedRow(ctx, shard, row.Get("Entry"))
 	if err != nil {
 		return entry{}, false, err
 	}
 	if !found {
-		return entry{}, false, &problem.Error{Kind: problem.Conflict, Field: "Idempotency-Key", Detail: "was used for this record when another one was in its way: change the record, and take a new key"}
+		return entry{}, false, problem.Conflictf("Idempotency-Key", "was used for this record when another one was in its way: change the record, and take a new key")
 	}
 	e, err = entryOf(row)
 	return e, true, err

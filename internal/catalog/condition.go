@@ -53,11 +53,11 @@ func (on Condition) check(h *head) error {
 	}
 	switch {
 	case on.demandsOne() && !h.live():
-		return &problem.Error{Kind: problem.Unmet, Field: "If-Match", Detail: "there is no such record"}
+		return problem.Unmetf("If-Match", "there is no such record")
 	case on.demandsOne() && !fits(on.Match):
-		return &problem.Error{Kind: problem.Unmet, Field: "If-Match", Detail: "the record has changed: read it again, and send the ETag that it has now"}
+		return problem.Unmetf("If-Match", "the record has changed: read it again, and send the ETag that it has now")
 	case fits(on.Differ):
-		return &problem.Error{Kind: problem.Unmet, Field: "If-None-Match", Detail: "the record is there"}
+		return problem.Unmetf("If-None-Match", "the record is there")
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (c *Catalog) readPage(ctx context.Context, q storage.Query) (storage.Page, 
 		}
 		q.Token = page.Next
 	}
-	return storage.Page{}, &problem.Error{Kind: problem.Busy, Detail: "the storage keeps sending empty pages; try again"}
+	return storage.Page{}, problem.Busyf("", "the storage keeps sending empty pages; try again")
 }
 
 // match reports whether the row, which was read as one of the key's, is one that the

@@ -186,12 +186,12 @@ func (c *Catalog) selectOne(ctx context.Context, q Query) (*match, error) {
 	case 1:
 		return &found[0], nil
 	}
-	return nil, &problem.Error{Kind: problem.Conflict, Detail: "the query string finds several records: add other index keys, or row_from and row_to"}
+	return nil, problem.Conflictf("", "the query string finds several records: add other index keys, or row_from and row_to")
 }
 
 // Get returns the record of an ID, and what it has now. It costs two requests.
 func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, error) {
-	absent := &problem.Error{Kind: problem.NotFound, Detail: "there is no record with this id: it is deleted, or has other index values or another sort value"}
+	absent := problem.NotFoundf("", "there is no record with this id: it is deleted, or has other index values or another sort value")
 	first, identity, ok := splitID(id)
 	if !ok {
 		return record.Record{}, Meta{}, absent

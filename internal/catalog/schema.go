@@ -88,7 +88,7 @@ func (c *Catalog) checkSchema(ctx context.Context) (found bool, err error) {
 		return true, fmt.Errorf("catalog %s: its schema: %w", c.Name, err)
 	}
 	conflict := func(format string, args ...any) error {
-		return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s ", c.Name) + fmt.Sprintf(format, args...)}
+		return problem.Conflictf("", "catalog %s %s", c.Name, fmt.Sprintf(format, args...))
 	}
 	switch stored := row.Get("Schema"); {
 	case stored != c.Schema.String():
@@ -129,7 +129,7 @@ func (c *Catalog) Writable(ctx context.Context) error {
 	}
 	found, err := c.look(ctx)
 	if err == nil && !found {
-		err = &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s holds records that another program wrote: they can be read; before it is changed, let it be taken over by: handler catalog migrate", c.Name)}
+		err = problem.Conflictf("", "catalog %s holds records that another program wrote: they can be read; before it is changed, let it be taken over by: handler catalog migrate", c.Name)
 	}
 	return err
 }
@@ -193,9 +193,7 @@ func (c *Catalog) stopWriters(ctx context.Context) (stopped *storage.Entity, err
 			return &row, nil
 		}
 		zerolog.Ctx(ctx).Info().Str("catalog", c.Name).Stringer("wait", wait).Msg("waiting until all writers have noticed that the schema changes")
-		select {
-		case <-time.After(max(wait, time.Second)): // the service's clock shows seconds
-		case <-ctx.Done():
+		if !task.Sleep(ctx, max(wait, time.Second)) { // the service's clock shows seconds
 			return nil, ctx.Err()
 		}
 	}
@@ -235,5 +233,5 @@ func (c *Catalog) letIn(ctx context.Context, stopped *storage.Entity) error {
 }
 
 func (c *Catalog) anotherMove() error {
-	return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("catalog %s is being moved to another schema by another process: let one of the two end, then run it again", c.Name)}
+	return problem.Conflictf("", "catalog %s is being moved to another schema by another process: let one of the two end, then run it again", c.Name)
 }

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
@@ -176,7 +175,7 @@ func nothingSelected(on Condition) error {
 	if err := on.check(nil); err != nil {
 		return err
 	}
-	return &problem.Error{Kind: problem.NotFound, Detail: "there is no record that the query string finds"}
+	return problem.NotFoundf("", "there is no record that the query string finds")
 }
 
 // add makes one try to insert the record, on condition that its identity's head is h.
@@ -213,7 +212,7 @@ func (c *Catalog) replace(ctx context.Context, old *head, w wal.Write, r record.
 	case wal.Same:
 		return Written{Unchanged, metaOf(old.Write), r}, false, c.complete(ctx, shardOf(w.First), old.Entry)
 	case wal.Absent:
-		return Written{}, false, &problem.Error{Kind: problem.NotFound, Detail: "there is no such record to replace: insert it"}
+		return Written{}, false, problem.NotFoundf("", "there is no such record to replace: insert it")
 	case wal.Taken:
 		return Written{}, false, c.taken(w.Row)
 	}
@@ -249,7 +248,7 @@ func (c *Catalog) free(ctx context.Context, w wal.Write) error {
 }
 
 func (c *Catalog) inTheWay(cause error) error {
-	return &problem.Error{Kind: problem.Conflict, Field: c.Schema.Sort.Field, Detail: "the record was not written: change this value a little, or that of the record in its way", Err: cause}
+	return problem.Conflictf(c.Schema.Sort.Field, "the record was not written: change this value a little, or that of the record in its way").Because(cause)
 }
 
 // remove deletes the record r, whose identity is given. It reports false if the record
@@ -284,13 +283,13 @@ func (c *Catalog) remove(ctx context.Context, first, identity string, r record.R
 }
 
 func (c *Catalog) unknown() error {
-	return &problem.Error{Kind: problem.Conflict, Detail: "the catalog's log does not know the record: enter it there by: handler catalog check --repair"}
+	return problem.Conflictf("", "the catalog's log does not know the record: enter it there by: handler catalog check --repair")
 }
 
 func (c *Catalog) taken(row string) error {
-	return &problem.Error{Kind: problem.Conflict, Detail: fmt.Sprintf("a record with the same index values and row key (%s) is there with other contents: PUT replaces it", row)}
+	return problem.Conflictf("", "a record with the same index values and row key (%s) is there with other contents: PUT replaces it", row)
 }
 
 func (c *Catalog) busy() error {
-	return &problem.Error{Kind: problem.Busy, Detail: "others keep changing this record; try again"}
+	return problem.Busyf("", "others keep changing this record; try again")
 }

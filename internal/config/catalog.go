@@ -76,7 +76,7 @@ var catalogName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 // default one's, if it is set, and those of TABLESWEEP_CATALOGS by name. With an
 // error, which tells all that is wrong, it returns those that are right.
 func LoadCatalogs(getenv func(string) string) ([]Catalog, error) {
-	standard := HostStorage
+	standard := storage.HostConnection
 	if getenv(catalogStorage) != "" {
 		standard = catalogStorage
 	}

@@ -17,17 +17,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// HostStorage is the setting that holds the app's own storage: the one with the
-// queues and the state table.
-const HostStorage = "AzureWebJobsStorage"
-
 // Setting describes one setting, for the README's table and its test.
 type Setting struct{ Name, Default, Meaning string }
 
 // Settings lists every setting that the handler reads for itself.
 var Settings = []Setting{
-	{HostStorage, "", "The app's own storage: a connection string, or its identity form (`__accountName`, `__tableServiceUri`, `__queueServiceUri`, `__credential`, `__clientId`)"},
-	{"TABLESWEEP_CONNECTIONS", HostStorage, "Names of the settings that hold the connections scans may use, separated by commas"},
+	{storage.HostConnection, "", "The app's own storage: a connection string, or its identity form (`__accountName`, `__tableServiceUri`, `__queueServiceUri`, `__credential`, `__clientId`)"},
+	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "Names of the settings that hold the connections scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", "tablesweep", "The table that keeps the ledger of scans"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days scans are kept after their end, at least 8. Failed and canceled ones can be retried until then"},
 	{"TABLESWEEP_PRICE", "0.00036", "What 10,000 storage requests cost, in dollars: for the cost that a scan's status tells"},
@@ -93,7 +89,7 @@ func Load(getenv func(string) string) (Config, error) {
 		}
 		return read[name]
 	}
-	c.Own = connect(HostStorage)
+	c.Own = connect(storage.HostConnection)
 	for name := range strings.SplitSeq(value("TABLESWEEP_CONNECTIONS"), ",") {
 		name = strings.TrimSpace(name)
 		if !settingName.MatchString(name) {

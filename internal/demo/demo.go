@@ -152,7 +152,7 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Progress, format+
 
 // settings are those of the app.
 func (d *demo) settings() map[string]string {
-	s := map[string]string{"AzureWebJobsStorage": d.Connection, "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": polling}
+	s := map[string]string{storage.HostConnection: d.Connection, "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": polling}
 	if d.Watch != nil {
 		maps.Copy(s, catalogSettings)
 	}

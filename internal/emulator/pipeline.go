@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/task"
 )
 
 // pipeline is what both services do with a request: check its signature, read it,
@@ -82,7 +82,7 @@ func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.counts.request(op.Request)
 	p.event(Event{Request: op.Request})
 	plan := p.injector.Load().Plan(time.Now(), op.Request)
-	if !sleep(r.Context(), p.latency+plan.Latency) {
+	if !task.Sleep(r.Context(), p.latency+plan.Latency) {
 		return // the client is gone
 	}
 	if plan.Fail == fault.Busy || plan.Fail == fault.TimeoutBefore || plan.Fail == fault.ResetBefore {
@@ -240,20 +240,5 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	_, _ = w.Write(r.body) // a client that went away is not our trouble
 	if r.pooled {
 		p.recycle(r.body)
-	}
-}
-
-// sleep waits, and reports whether it did so to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -38,9 +37,6 @@ const MaxDeliveries = 5
 
 // DefaultRetention is how long scans are kept after their end.
 const DefaultRetention = 90 * 24 * time.Hour
-
-// defaultConnection is the connection of a table for which none is named.
-const defaultConnection = "AzureWebJobsStorage"
 
 const (
 	stepTime      = 8 * time.Minute  // a step's own deadline, below host.json's functionTimeout
@@ -148,7 +144,7 @@ func (e *Engine) table(field string, ref TableRef) (*storage.Table, error) {
 
 // account returns the account of a connection that a request's field names.
 func (e *Engine) account(field, connection string) (*storage.Account, error) {
-	name := cmp.Or(connection, defaultConnection)
+	name := cmp.Or(connection, storage.HostConnection)
 	a, ok := e.options.Accounts[name]
 	if !ok {
 		return nil, problem.Invalidf(field+".connection", "%q is not among the app's connections; add the setting's name to TABLESWEEP_CONNECTIONS", name)
@@ -228,11 +224,11 @@ func probe(ctx context.Context, source *storage.Table, r Request) error {
 	case err == nil:
 		return nil
 	case storage.NotFound(err):
-		return &problem.Error{Kind: problem.NotFound, Field: "source.table", Detail: fmt.Sprintf("table %s does not exist in that account", r.Source.Table), Err: err}
+		return problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)
 	case storage.Permanent(err) && r.Filter != "" && !denied(err):
-		return &problem.Error{Kind: problem.Invalid, Field: "filter", Detail: "the Table service refuses it", Err: err}
+		return problem.Invalidf("filter", "the Table service refuses it").Because(err)
 	case storage.Permanent(err):
-		return &problem.Error{Kind: problem.Invalid, Field: "source", Detail: "the Table service refuses to read it; check the connection and its permissions", Err: err}
+		return problem.Invalidf("source", "the Table service refuses to read it; check the connection and its permissions").Because(err)
 	}
 	return err
 }
@@ -259,7 +255,7 @@ func createDestination(ctx context.Context, t *storage.Table) error {
 		return nil
 	}
 	if storage.HasCode(err, "TableBeingDeleted") {
-		return &problem.Error{Kind: problem.Conflict, Field: "action.destination.table", Detail: "is being deleted; try again in a minute", Err: err}
+		return problem.Conflictf("action.destination.table", "is being deleted; try again in a minute").Because(err)
 	}
 	if denied(err) {
 		if _, readErr := t.Query(ctx, storage.Query{Top: 1}); readErr == nil {
@@ -267,7 +263,7 @@ func createDestination(ctx context.Context, t *storage.Table) error {
 		}
 	}
 	if storage.Permanent(err) {
-		return &problem.Error{Kind: problem.Invalid, Field: "action.destination", Detail: "the Table service refuses to create it; check the name, the connection and its permissions", Err: err}
+		return problem.Invalidf("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions").Because(err)
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 func lookAtTable(ctx context.Context, t *storage.Table) (missing bool, err error) {
 	exists, err := t.MayWrite(ctx)
 	if storage.Permanent(err) {
-		return false, &problem.Error{Kind: problem.Invalid, Field: "action.destination", Detail: "the Table service refuses to write to it; check the name, the connection and its permissions", Err: err}
+		return false, problem.Invalidf("action.destination", "the Table service refuses to write to it; check the name, the connection and its permissions").Because(err)
 	}
 	return !exists, err
 }
@@ -70,7 +70,7 @@ func lookAtQueue(ctx context.Context, q *storage.Queue) (missing bool, err error
 	case storage.NotFound(err):
 		return true, nil
 	case storage.Permanent(err):
-		return false, &problem.Error{Kind: problem.Invalid, Field: "action.queue", Detail: "the Queue service refuses to show it; check the name, the connection and its permissions", Err: err}
+		return false, problem.Invalidf("action.queue", "the Queue service refuses to show it; check the name, the connection and its permissions").Because(err)
 	}
 	return false, err
 }

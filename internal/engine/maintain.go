@@ -90,7 +90,7 @@ func (e *Engine) sendLost(ctx context.Context, running []string) error {
 		if len(suspects) == 0 || ctx.Err() != nil {
 			break
 		}
-		if !sleep(ctx, lookTime) {
+		if !task.Sleep(ctx, lookTime) {
 			return errors.Join(errs, ctx.Err())
 		}
 		missing, after, err := e.look(ctx, nil, suspects)
@@ -210,16 +210,6 @@ func (e *Engine) resend(ctx context.Context, s suspect) error {
 	}
 	zerolog.Ctx(ctx).Warn().Str("scan", s.scan).Str("step", s.step.ID).Dur("age", s.step.Age).Int("sends", s.step.Sends+1).Msg("message lost; sent again")
 	return nil
-}
-
-// sleep waits for d and reports whether it did so to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // drainPoison takes messages out of the poison queues that the host gave up. Their steps

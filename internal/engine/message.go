@@ -94,19 +94,19 @@ func encode(body []byte) string { return base64.StdEncoding.EncodeToString(body)
 // [problem.Stale]: its step stays pending, and an instance of that version sends it again.
 func parseMessage(body []byte) (message, error) {
 	if len(body) > MaxMessageBytes {
-		return message{}, &problem.Error{Kind: problem.TooLarge, Detail: fmt.Sprintf("the message is %d bytes, %d is the most", len(body), MaxMessageBytes)}
+		return message{}, problem.TooLargef("", "the message is %d bytes, %d is the most", len(body), MaxMessageBytes)
 	}
 	var format struct {
 		Version int `json:"v"`
 	}
 	if json.Unmarshal(body, &format) == nil && format.Version > messageVersion {
-		return message{}, &problem.Error{Kind: problem.Stale, Detail: fmt.Sprintf("the message has format %d of a newer version, and this one knows format %d; the step is left to instances of that version", format.Version, messageVersion)}
+		return message{}, problem.Stalef("", "the message has format %d of a newer version, and this one knows format %d; the step is left to instances of that version", format.Version, messageVersion)
 	}
 	var m message
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
-		return m, &problem.Error{Kind: problem.Invalid, Detail: "the message is not a step of a scan; it was not made by this app", Err: err}
+		return m, problem.Invalidf("", "the message is not a step of a scan; it was not made by this app").Because(err)
 	}
 	switch {
 	case m.Version != messageVersion:

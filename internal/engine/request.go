@@ -98,7 +98,7 @@ func parseStored(body []byte) (Request, error) {
 		(r.Action.Mode == "" || slices.Contains(copier.Modes, r.Action.Mode)) &&
 		(r.Strategy == "" || slices.Contains(Strategies, r.Strategy))
 	if err != nil || !known {
-		return r, &problem.Error{Kind: problem.Stale, Detail: "the scan asks for something that this version of the program does not know; its steps are left to instances of a newer one", Err: err}
+		return r, problem.Stalef("", "the scan asks for something that this version of the program does not know; its steps are left to instances of a newer one").Because(err)
 	}
 	return r, nil
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/rs/zerolog"
 
@@ -54,7 +53,7 @@ func (e *Engine) Retry(ctx context.Context, id string) error {
 // retriable returns why a retry is refused, if it is.
 func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
 	if s.State == ledger.Succeeded {
-		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: fmt.Sprintf("the scan's state is %s; only one that is canceled or failed can be retried", s.State)}
+		return problem.Conflictf("id", "the scan's state is %s; only one that is canceled or failed can be retried", s.State)
 	}
 	if s.State == ledger.Canceled {
 		return nil
@@ -65,7 +64,7 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
 	}
 	found, err := e.ledger.Snapshot(ctx, s.ID)
 	if err == nil && found.Sums.Failed > 0 {
-		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: fmt.Sprintf("every step is done, and %d rows were refused, which a retry does not change; mend what the scan's error says and start a new scan", found.Sums.Failed)}
+		return problem.Conflictf("id", "every step is done, and %d rows were refused, which a retry does not change; mend what the scan's error says and start a new scan", found.Sums.Failed)
 	}
 	return err
 }

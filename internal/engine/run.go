@@ -68,7 +68,7 @@ func (e *Engine) load(ctx context.Context, id string) (*running, error) {
 	}
 	s, err := e.ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, &problem.Error{Kind: problem.Stale, Field: "scan", Detail: "the scan is not in the ledger; its record was deleted", Err: err}
+		return nil, problem.Stalef("scan", "the scan is not in the ledger; its record was deleted").Because(err)
 	}
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (e *Engine) step(ctx context.Context, m message, id string, delivery int) (
 		return "", err
 	}
 	if run.state != ledger.Running {
-		return "", &problem.Error{Kind: problem.Stale, Detail: fmt.Sprintf("the scan is %s", run.state)}
+		return "", problem.Stalef("", "the scan is %s", run.state)
 	}
 	var throttled atomic.Int64
 	counter := storage.Counter{OnThrottle: func() { throttled.Add(1) }}
@@ -304,7 +304,7 @@ func (e *Engine) repeated(ctx context.Context, id string, delivery int) error {
 			return err
 		}
 	}
-	return &problem.Error{Kind: problem.Stale, Detail: "the step was committed by an earlier delivery"}
+	return problem.Stalef("", "the step was committed by an earlier delivery")
 }
 
 // lookForEnd ends the scan if no step is pending.

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -96,7 +95,7 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 // notFound tells callers of a scan that there is none.
 func notFound(id string, err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
-		return &problem.Error{Kind: problem.NotFound, Field: "id", Detail: fmt.Sprintf("there is no scan %q", id)}
+		return problem.NotFoundf("id", "there is no scan %q", id)
 	}
 	return err
 }
@@ -260,7 +259,7 @@ func (e *Engine) Cancel(ctx context.Context, id string) error {
 		if s, err := e.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
 			return err // canceled before, perhaps by this very request, which a host may repeat
 		}
-		return &problem.Error{Kind: problem.Conflict, Field: "id", Detail: "the scan has already ended"}
+		return problem.Conflictf("id", "the scan has already ended")
 	}
 	return notFound(id, err)
 }

@@ -101,7 +101,7 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 		prepare: func(ctx context.Context) error {
 			err := q.Create(ctx)
 			if storage.Permanent(err) {
-				return &problem.Error{Kind: problem.Invalid, Field: "action.queue", Detail: "the Queue service refuses to create it; check the name, the connection and its permissions", Err: err}
+				return problem.Invalidf("action.queue", "the Queue service refuses to create it; check the name, the connection and its permissions").Because(err)
 			}
 			return err
 		},

@@ -101,7 +101,7 @@ func (c Catalogs) named(name string) (*catalog.Catalog, error) {
 	if found := c[name]; found != nil {
 		return found, nil
 	}
-	p := &problem.Error{Kind: problem.NotFound, Detail: "this app has no catalog without a name: setting TABLE_CATALOG_NAME makes one"}
+	p := problem.NotFoundf("", "this app has no catalog without a name: setting TABLE_CATALOG_NAME makes one")
 	if name != "" {
 		p.Detail = fmt.Sprintf("there is no catalog %q: setting TABLESWEEP_CATALOGS makes one", name)
 	}

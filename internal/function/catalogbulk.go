@@ -3,7 +3,6 @@ package function
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -47,7 +46,7 @@ func readRecords(r *http.Request) (items []item, several bool, err error) {
 		}
 	case len(trimmed) > 0 && trimmed[0] == '[':
 		if texts, err = elements(body); err != nil {
-			return nil, true, &problem.Error{Kind: problem.Invalid, Detail: "the body is not a JSON array of records", Err: err}
+			return nil, true, problem.Invalidf("", "the body is not a JSON array of records").Because(err)
 		}
 	default:
 		one, err := record.Parse(body)
@@ -57,7 +56,7 @@ func readRecords(r *http.Request) (items []item, several bool, err error) {
 	case len(texts) == 0:
 		return nil, true, problem.Invalidf("", "there is no record; send at least one")
 	case len(texts) > maxRecords:
-		return nil, true, &problem.Error{Kind: problem.TooLarge, Detail: fmt.Sprintf("there are %d records, at most %d are possible; send them in several requests", len(texts), maxRecords)}
+		return nil, true, problem.TooLargef("", "there are %d records, at most %d are possible; send them in several requests", len(texts), maxRecords)
 	}
 	for _, text := range texts {
 		one, err := record.Parse(text)

@@ -44,7 +44,7 @@ type response struct {
 func ParseEnvelope(body []byte) (Invocation, error) {
 	var r request
 	if err := json.Unmarshal(body, &r); err != nil {
-		return Invocation{}, &problem.Error{Kind: problem.Invalid, Detail: "the request is not the Functions host's envelope", Err: err}
+		return Invocation{}, problem.Invalidf("", "the request is not the Functions host's envelope").Because(err)
 	}
 	if len(r.Data) != 1 {
 		return Invocation{}, problem.Invalidf("Data", "has %d values, the trigger's one was expected", len(r.Data))

@@ -142,7 +142,7 @@ func parseEvents(body []byte) ([]record.Record, error) {
 		}
 		wrong = append(wrong, err)
 		if records = append(records, r); len(records) > maxEventCount {
-			return nil, &problem.Error{Kind: problem.TooLarge, Detail: fmt.Sprintf("the body has more than %d events; send them in several requests", maxEventCount)}
+			return nil, problem.TooLargef("", "the body has more than %d events; send them in several requests", maxEventCount)
 		}
 	}
 	if err == nil {
@@ -156,7 +156,7 @@ func parseEvents(body []byte) ([]record.Record, error) {
 		}
 	}
 	if err != nil {
-		return nil, &problem.Error{Kind: problem.Invalid, Detail: "the body is not a JSON array of events", Err: err}
+		return nil, problem.Invalidf("", "the body is not a JSON array of events").Because(err)
 	}
 	if len(records) == 0 {
 		return nil, problem.Invalidf("", "the array is empty; send at least one event")

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -145,12 +144,12 @@ func otherMethod(router chi.Routes, all *routes) http.HandlerFunc {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		writeProblem(w, r, &problem.Error{Kind: problem.WrongMethod, Detail: fmt.Sprintf("%s does not take %s; allowed: %s", r.URL.Path, r.Method, allow)})
+		writeProblem(w, r, problem.WrongMethodf("", "%s does not take %s; allowed: %s", r.URL.Path, r.Method, allow))
 	}
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	writeProblem(w, r, &problem.Error{Kind: problem.NotFound, Detail: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)})
+	writeProblem(w, r, problem.NotFoundf("", "there is no %s %s", r.Method, r.URL.Path))
 }
 
 // gated lets requests pass when the app is ready for them.
@@ -238,7 +237,7 @@ func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadClose
 	case "gzip", "x-gzip":
 		return http.MaxBytesReader(w, &gzipBody{packed: body}, limit), nil
 	default:
-		return nil, &problem.Error{Kind: problem.WrongEncoding, Field: "Content-Encoding", Detail: fmt.Sprintf("is %q; send the body as it is or with gzip", encoding)}
+		return nil, problem.WrongEncodingf("Content-Encoding", "is %q; send the body as it is or with gzip", encoding)
 	}
 }
 
@@ -295,11 +294,11 @@ func readBody(r *http.Request) ([]byte, error) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, &problem.Error{Kind: problem.TooLarge, Detail: fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit)}
+		return nil, problem.TooLargef("", "the body is larger than %d bytes", tooLarge.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &problem.Error{Kind: problem.Invalid, Detail: fmt.Sprintf("the body did not arrive within %v", bodyTime)}
+		return nil, problem.Invalidf("", "the body did not arrive within %v", bodyTime)
 	case err != nil:
-		return nil, &problem.Error{Kind: problem.Invalid, Detail: "the body can't be read", Err: err}
+		return nil, problem.Invalidf("", "the body can't be read").Because(err)
 	}
 	return bytes.TrimPrefix(b, []byte("\ufeff")), nil // which some editors on Windows begin a file with
 }

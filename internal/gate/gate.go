@@ -54,9 +54,7 @@ func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error,
 			reported = time.Now()
 			report(err)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !task.Sleep(ctx, pause) {
 			return
 		}
 	}
@@ -137,5 +135,5 @@ func reason(err error) error {
 	if errors.As(err, &p) {
 		return p
 	}
-	return &problem.Error{Kind: problem.NotReady, Detail: "the app is not ready: its storage does not answer; try again later", Err: err}
+	return problem.NotReadyf("", "the app is not ready: its storage does not answer; try again later").Because(err)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/task"
 )
 
 // Why a request can't be forwarded. (HttpRequestExtensions.ToHttpRequestMessage of
@@ -158,7 +159,7 @@ func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 		t.in.log.Warn().Err(err).Int("attempt", attempt).Msg("failed to proxy a request to the handler; trying again")
-		sleep(r.Context(), pause)
+		task.Sleep(r.Context(), pause)
 		pause = min(2*pause, longestPause)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tablesweep/internal/host/app"
+	"tablesweep/internal/task"
 )
 
 func webFunction(t *testing.T) app.Function {
@@ -76,7 +77,7 @@ func TestClientLeaves(t *testing.T) {
 			a := app.App{Handler: app.Handler{Forward: true, Proxy: proxy}, Functions: []app.Function{webFunction(t)}}
 			h := newTestHost(a, 1, func(r *http.Request) (string, error) {
 				start := time.Now()
-				sleep(r.Context(), time.Minute)
+				task.Sleep(r.Context(), time.Minute)
 				took.Store(int64(time.Since(start)))
 				return "{}", r.Context().Err()
 			})

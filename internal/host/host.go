@@ -87,9 +87,6 @@ type Host struct {
 // azure-functions-host)
 const defaultDrain = 10 * time.Second
 
-// ownStorage is the setting that names the account of the host itself.
-const ownStorage = "AzureWebJobsStorage"
-
 // boundQueue is a function's queue, and its poison queue or nil.
 type boundQueue struct{ queue, poison queue }
 
@@ -210,11 +207,11 @@ func load(o Options) (*Host, error) {
 func (h *Host) openStorage() error {
 	settings := settingsOf(h.command.env)
 	accounts := map[string]*storage.Account{}
-	if c, err := storage.SettingConnection(ownStorage, settings.get); err == nil {
+	if c, err := storage.SettingConnection(storage.HostConnection, settings.get); err == nil {
 		if h.own, err = storage.Open(c, storage.Options{Patience: 10 * time.Second}); err != nil {
-			return fmt.Errorf("setting %s: %w", ownStorage, err)
+			return fmt.Errorf("setting %s: %w", storage.HostConnection, err)
 		}
-		accounts[ownStorage] = h.own
+		accounts[storage.HostConnection] = h.own
 	}
 	for _, f := range h.app.Functions {
 		if f.Queue == nil {

@@ -239,13 +239,3 @@ func (f *failures) add(now time.Time) bool {
 	f.count, f.last = f.count+1, now
 	return f.count >= 3
 }
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}

@@ -16,6 +16,7 @@ import (
 
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // memoryQueue is a queue in memory, which keeps time with time.Now and honours pop
@@ -291,7 +292,7 @@ func TestListenerEnds(t *testing.T) {
 				options := plainQueues()
 				options.MaxDequeue = 1 // no failure must be counted
 				b := newBench(options, func(ctx context.Context, _ string) error {
-					sleep(ctx, took)
+					task.Sleep(ctx, took)
 					return ctx.Err()
 				})
 				_ = b.main.Put(t.Context(), "a")

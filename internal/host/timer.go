@@ -8,6 +8,7 @@ import (
 
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/task"
 )
 
 // lateness is how late a timer may fire before its function is told that it is
@@ -41,11 +42,11 @@ func (h *Host) keepTimer(ctx, work context.Context, f app.Function) {
 		switch {
 		case errors.Is(err, errHeld):
 			log.Debug().Msg("another host keeps the timer")
-			sleep(ctx, t.lease.lasts)
+			task.Sleep(ctx, t.lease.lasts)
 			continue
 		case err != nil && ctx.Err() == nil:
 			log.Warn().Err(err).Msg("can't get the timer's lease")
-			sleep(ctx, storagePause)
+			task.Sleep(ctx, storagePause)
 			continue
 		}
 		t.status = status
@@ -76,7 +77,7 @@ func (h *Host) leaseOf(f app.Function) *lease {
 func (t *timer) renew(ctx context.Context, lost func()) {
 	defer lost()
 	for last := time.Now(); time.Since(last) < t.lease.lasts; {
-		sleep(ctx, t.lease.lasts/2)
+		task.Sleep(ctx, t.lease.lasts/2)
 		if ctx.Err() != nil {
 			return
 		}
@@ -136,7 +137,7 @@ func (t *timer) fireAll(ctx, work context.Context) {
 	for free := (time.Time{}); ; { // since when the run before is over
 		t.keep(ctx, status)
 		for wait := time.Until(status.Next); wait > 0 && ctx.Err() == nil; wait = time.Until(status.Next) {
-			sleep(ctx, min(wait, 10*time.Second))
+			task.Sleep(ctx, min(wait, 10*time.Second))
 		}
 		if ctx.Err() != nil {
 			return

@@ -56,7 +56,7 @@ func explain(err error) error {
 	case errors.Is(err, io.EOF):
 		return problem.Invalidf("", "is empty; send JSON")
 	}
-	return &problem.Error{Kind: problem.Invalid, Detail: "is not valid JSON", Err: err}
+	return problem.Invalidf("", "is not valid JSON").Because(err)
 }
 
 // field returns a pointer such as /a/0/b as a.0.b.
@@ -110,7 +110,7 @@ var hosts = []string{"code", "clientId"}
 func Query(raw string, takes []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, &problem.Error{Kind: problem.Invalid, Detail: "the query string can't be read; escape & as %26, ; as %3B, + as %2B and % as %25", Err: err}
+		return nil, problem.Invalidf("", "the query string can't be read; escape & as %%26, ; as %%3B, + as %%2B and %% as %%25").Because(err)
 	}
 	read := url.Values{}
 	for name, values := range given {

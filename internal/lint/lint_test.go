@@ -130,6 +130,26 @@ func TestGoroutinesRecover(t *testing.T) {
 	})
 }
 
+// TestProblemsAreConstructed: one way to make an error of each kind, with its kind in the
+// name.
+func TestProblemsAreConstructed(t *testing.T) {
+	sources(t, func(path string, set *token.FileSet, f *ast.File) {
+		if strings.HasSuffix(path, "_test.go") || filepath.Dir(path) == "internal/problem" {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if l, ok := n.(*ast.CompositeLit); ok {
+				if s, ok := l.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Error" {
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "problem" {
+						t.Errorf("%s: a literal problem.Error; use the constructor of its kind", set.Position(l.Pos()))
+					}
+				}
+			}
+			return true
+		})
+	})
+}
+
 // sources calls fn for each Go file, parsed.
 func sources(t *testing.T, fn func(path string, set *token.FileSet, f *ast.File)) {
 	t.Helper()

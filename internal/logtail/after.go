@@ -57,7 +57,7 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int) (Nex
 		}
 		switch {
 		case n == maxBehind:
-			return Next{}, &problem.Error{Kind: problem.Conflict, Field: "after", Detail: fmt.Sprintf("more than %d events follow: read them with since, and start again with after=%s", maxBehind, Now)}
+			return Next{}, problem.Conflictf("after", "more than %d events follow: read them with since, and start again with after=%s", maxBehind, Now)
 		case after == Now:
 			taken = append(taken, placed{e.ID, true})
 		default:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // maxBehind is the most events that Follow takes into memory.
@@ -65,7 +66,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 		if len(found) > 0 {
 			pause = f.options.Poll
 		}
-		if !sleep(ctx, pause) {
+		if !task.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 		pause = min(2*pause, f.options.MaxPoll)
@@ -135,17 +136,5 @@ func (f *follower) poll(ctx context.Context, since string, newest int) ([]Event,
 		if e.ID < window {
 			seen[e.ID] = struct{}{}
 		}
-	}
-}
-
-// sleep waits, and reports false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

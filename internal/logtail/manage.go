@@ -77,7 +77,7 @@ func (s *Streams) Delete(ctx context.Context, stream string) (removed int64, err
 		return 0, fmt.Errorf("delete stream %q: %w", stream, err)
 	}
 	if l.shards == 0 {
-		return 0, &problem.Error{Kind: problem.NotFound, Detail: fmt.Sprintf("there is no stream %q", stream)}
+		return 0, problem.NotFoundf("", "there is no stream %q", stream)
 	}
 	log := s.logOf(escaped, l)
 	tail, err := log.Newest(ctx, Span{}, 1)

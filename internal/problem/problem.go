@@ -78,9 +78,59 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Invalidf returns an Invalid error about the field.
-func Invalidf(field, format string, args ...any) *Error {
-	return &Error{Kind: Invalid, Field: field, Detail: fmt.Sprintf(format, args...)}
+// The constructors: each returns an error of its kind about the request's field,
+// which may be empty.
+
+// Invalidf: see [Invalid].
+func Invalidf(field, format string, args ...any) *Error { return newf(Invalid, field, format, args...) }
+
+// NotFoundf: see [NotFound].
+func NotFoundf(field, format string, args ...any) *Error {
+	return newf(NotFound, field, format, args...)
+}
+
+// Conflictf: see [Conflict].
+func Conflictf(field, format string, args ...any) *Error {
+	return newf(Conflict, field, format, args...)
+}
+
+// Unmetf: see [Unmet].
+func Unmetf(field, format string, args ...any) *Error { return newf(Unmet, field, format, args...) }
+
+// TooLargef: see [TooLarge].
+func TooLargef(field, format string, args ...any) *Error {
+	return newf(TooLarge, field, format, args...)
+}
+
+// WrongMethodf: see [WrongMethod].
+func WrongMethodf(field, format string, args ...any) *Error {
+	return newf(WrongMethod, field, format, args...)
+}
+
+// WrongEncodingf: see [WrongEncoding].
+func WrongEncodingf(field, format string, args ...any) *Error {
+	return newf(WrongEncoding, field, format, args...)
+}
+
+// Busyf: see [Busy].
+func Busyf(field, format string, args ...any) *Error { return newf(Busy, field, format, args...) }
+
+// NotReadyf: see [NotReady].
+func NotReadyf(field, format string, args ...any) *Error {
+	return newf(NotReady, field, format, args...)
+}
+
+// Stalef: see [Stale].
+func Stalef(field, format string, args ...any) *Error { return newf(Stale, field, format, args...) }
+
+func newf(kind Kind, field, format string, args ...any) *Error {
+	return &Error{Kind: kind, Field: field, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Because returns the error with its cause, which is for the log.
+func (e *Error) Because(cause error) *Error {
+	e.Err = cause
+	return e
 }
 
 // Of returns the error as an [Error]. One that has no kind is Busy if time ran out,

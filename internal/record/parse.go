@@ -128,7 +128,7 @@ func syntaxError(err error) error {
 	if errors.As(err, &s) && errors.Is(err, jsontext.ErrDuplicateName) {
 		return problem.Invalidf(strings.TrimPrefix(string(s.JSONPointer), "/"), "is given twice; give each name once")
 	}
-	return &problem.Error{Kind: problem.Invalid, Detail: "is not valid JSON", Err: err}
+	return problem.Invalidf("", "is not valid JSON").Because(err)
 }
 
 // annotations returns the types given to fields.
@@ -201,7 +201,7 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 		return f, problem.Invalidf(m.name, "has a name that takes %d characters as a property's, at most %d are possible; choose a shorter one", n, maxNameLength)
 	}
 	if n := f.valueBytes(); (f.Type == storage.String || f.Type == storage.Binary) && n > maxValue {
-		return f, &problem.Error{Kind: problem.TooLarge, Field: m.name, Detail: tooLargeValue(f, n)}
+		return f, problem.TooLargef(m.name, "%s", tooLargeValue(f, n))
 	}
 	return f, nil
 }

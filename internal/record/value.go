@@ -193,7 +193,7 @@ func tooDeep(m member) error {
 }
 
 func problemTooLarge(format string, args ...any) error {
-	return &problem.Error{Kind: problem.TooLarge, Detail: "the object " + fmt.Sprintf(format, args...)}
+	return problem.TooLargef("", "the object "+format, args...)
 }
 
 func tooLargeValue(f Field, n int) string {

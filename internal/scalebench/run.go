@@ -2,7 +2,6 @@ package scalebench
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/ledger"
+	"tablesweep/internal/task"
 )
 
 const (
@@ -74,7 +74,7 @@ func (w *world) scan() (engine.Status, error) {
 		return engine.Status{}, err
 	}
 	for {
-		if !sleep(w.running, look) {
+		if !task.Sleep(w.running, look) {
 			return engine.Status{}, nil
 		}
 		req := httptest.NewRequest(http.MethodGet, "/api/scans/"+id, nil)
@@ -118,7 +118,7 @@ func (o Options) copies() bool { return o.Action == engine.Copy }
 // tick fires the timer of Maintain every minute. A run that goes on keeps the next from
 // starting.
 func (w *world) tick(in *instance) {
-	for sleep(w.running, time.Minute) {
+	for task.Sleep(w.running, time.Minute) {
 		err := in.execute(w.running, "Maintain", envelope.Timer(in.invocation("Maintain", "timer"), false, nil, false))
 		if err != nil {
 			w.log.Warn().Err(err).Msg("Maintain failed")
@@ -139,16 +139,4 @@ func (w *world) check(s engine.Status) error {
 		return fmt.Errorf("the scan says that it wrote %d rows of %d", s.Rows.Written, w.options.Rows)
 	}
 	return w.sink.check()
-}
-
-// sleep waits for d and reports whether it did so to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // scale is the scale controller: again and again it looks how long each group's queues are,
@@ -15,7 +16,7 @@ func (w *world) scale() {
 		w.fail(err)
 		return
 	}
-	for sleep(w.running, w.options.Decide) {
+	for task.Sleep(w.running, w.options.Decide) {
 		for _, g := range w.groups {
 			for range g.more(g.longest(a)) {
 				w.work.Go(func() { g.add() })
@@ -56,7 +57,7 @@ func (g *group) longest(a *storage.Account) int {
 // is dropped, and the next come half as often.
 func (w *world) sample() {
 	every := time.Second
-	for w.note(); sleep(w.running, every); w.note() {
+	for w.note(); task.Sleep(w.running, every); w.note() {
 		if len(w.samples) == maxSamples {
 			for i := range maxSamples / 2 {
 				w.samples[i] = w.samples[2*i]

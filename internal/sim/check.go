@@ -119,7 +119,7 @@ func (w *world) checkLedger() {
 // checkScan checks a scan's record.
 func (w *world) checkScan(id string, want expected) {
 	ctx := context.Background()
-	e, err := engine.New(engine.Options{Own: w.account, Accounts: map[string]*storage.Account{ownConnection: w.account}, StateTable: stateTable})
+	e, err := engine.New(engine.Options{Own: w.account, Accounts: map[string]*storage.Account{storage.HostConnection: w.account}, StateTable: stateTable})
 	if err != nil {
 		w.violated("engine.New: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/task"
 )
 
 // pick returns a machine that stands, or nil.
@@ -36,7 +37,7 @@ func (w *world) keepTime() {
 	var last <-chan error
 	holder := w.first()
 	var lapse time.Time // of the lease of a holder that was lost
-	for minute := 1; sleep(w.running, time.Until(w.start.Add(time.Duration(minute)*time.Minute))); minute++ {
+	for minute := 1; task.Sleep(w.running, time.Until(w.start.Add(time.Duration(minute)*time.Minute))); minute++ {
 		if holder != nil && holder.gone.Err() != nil {
 			lapse, holder, last = holder.lostAt().Add(timerLease), nil, nil
 		}
@@ -61,7 +62,7 @@ func (w *world) keepTime() {
 // as it stands.
 func (w *world) first() *machine {
 	p := w.places[w.plan.Holder]
-	for sleep(w.running, time.Millisecond) {
+	for task.Sleep(w.running, time.Millisecond) {
 		p.mu.Lock()
 		m := p.machine
 		p.mu.Unlock()
@@ -82,7 +83,7 @@ func (w *world) hold(m *machine) {
 
 // blackout loses every machine at once, and has a single one start later.
 func (w *world) blackout() {
-	if w.plan.Blackout == 0 || !sleep(w.running, w.plan.Blackout) {
+	if w.plan.Blackout == 0 || !task.Sleep(w.running, w.plan.Blackout) {
 		return
 	}
 	w.mu.Lock()
@@ -96,7 +97,7 @@ func (w *world) blackout() {
 		}
 		p.mu.Unlock()
 	}
-	sleep(w.running, w.plan.Darkness)
+	task.Sleep(w.running, w.plan.Darkness)
 	if w.plan.Cleared {
 		w.clearQueues()
 	}
@@ -129,13 +130,13 @@ func (w *world) outages() {
 	for i, o := range w.plan.Outages {
 		w.group.Go(func() {
 			<-w.started // a start needs the source, too
-			if !sleep(w.running, o.From) {
+			if !task.Sleep(w.running, o.From) {
 				return
 			}
 			w.outage(i, true)
 			end := time.Now().Add(o.For)
 			for w.running.Err() == nil && (time.Now().Before(end) || o.UntilFailed && !w.hasFailed()) {
-				sleep(w.running, 10*time.Second)
+				task.Sleep(w.running, 10*time.Second)
 			}
 			w.outage(i, false)
 		})

@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/function"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // What the host is set to, as in host.json, and what it does by itself: it takes
@@ -49,7 +50,7 @@ func (m *machine) listen(f function.Function) {
 			continue
 		}
 		jitter := 0.8 + 0.4*float64(draw(m.plan.Seed, m.name, f.Name, strconv.Itoa(polls))%1024)/1024
-		sleep(m.gone, time.Duration(float64(pause)*jitter))
+		task.Sleep(m.gone, time.Duration(float64(pause)*jitter))
 		pause = min(2*pause, m.plan.MaxPolling)
 		for waiting := true; waiting; {
 			select {

@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // place is where one machine after the other stands.
@@ -102,7 +103,7 @@ func (p *place) keep() {
 		m.run()
 		p.stand(nil)
 		p.log.Info().Str("machine", m.name).Msg("lost")
-		if !sleep(p.running, p.Replace) || p.dark() && !p.wait() {
+		if !task.Sleep(p.running, p.Replace) || p.dark() && !p.wait() {
 			return
 		}
 	}
@@ -128,7 +129,7 @@ func (m *machine) run() {
 		<-p.gone.Done()
 		m.publish(nil)
 		m.log.Info().Str("machine", m.name).Msg("handler ended")
-		if !sleep(m.gone, m.Restart) {
+		if !task.Sleep(m.gone, m.Restart) {
 			return
 		}
 	}
@@ -151,7 +152,7 @@ func (m *machine) start() *process {
 	}
 	account := m.open(l)
 	e, err := engine.New(engine.Options{
-		Own: account, Accounts: map[string]*storage.Account{ownConnection: account}, StateTable: stateTable, FoldEvery: m.plan.FoldEvery,
+		Own: account, Accounts: map[string]*storage.Account{storage.HostConnection: account}, StateTable: stateTable, FoldEvery: m.plan.FoldEvery,
 		Now: func() time.Time { return time.Now().Add(m.Skew) },
 	})
 	if err != nil {
@@ -179,7 +180,7 @@ func (m *machine) ready() *process {
 		if p != nil || m.gone.Err() != nil {
 			return p
 		}
-		sleep(m.gone, 100*time.Millisecond)
+		task.Sleep(m.gone, 100*time.Millisecond)
 	}
 }
 

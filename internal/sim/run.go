@@ -19,10 +19,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-const (
-	stateTable    = "tablesweep"
-	ownConnection = "AzureWebJobsStorage"
-)
+const stateTable = "tablesweep"
 
 // Stats count what happened in a run.
 type Stats struct {

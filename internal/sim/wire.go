@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"tablesweep/internal/task"
 )
 
 // Accident befalls a machine with one of its storage requests.
@@ -79,7 +81,7 @@ func (l *wire) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	moment := l.moment(req, body)
-	if !sleep(req.Context(), time.Duration(moment%uint64(time.Millisecond))) || l.gone.Err() != nil {
+	if !task.Sleep(req.Context(), time.Duration(moment%uint64(time.Millisecond))) || l.gone.Err() != nil {
 		return nil, l.ended(req)
 	}
 	detached := context.WithoutCancel(req.Context())
@@ -193,16 +195,4 @@ func readBody(req *http.Request) ([]byte, error) {
 	}
 	b, err := io.ReadAll(req.Body)
 	return b, errors.Join(err, req.Body.Close())
-}
-
-// sleep waits for d and reports whether it did so to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -10,6 +10,10 @@ import (
 	"unicode"
 )
 
+// HostConnection is the setting that holds the connection of a function app's own
+// account, which the Functions host uses too.
+const HostConnection = "AzureWebJobsStorage"
+
 // DevelopmentConnection is the short form for the local emulators' defaults.
 const DevelopmentConnection = "UseDevelopmentStorage=true"
 

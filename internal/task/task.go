@@ -1,11 +1,12 @@
 // Package task runs the parts of an invocation at once. A panic in one of them is its
-// error: the process has other invocations under way, and must not end.
+// error: the process has other invocations under way, and must not end. Sleep is what waits between them.
 package task
 
 import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -18,6 +19,21 @@ func Do(fn func() error) (err error) {
 		}
 	}()
 	return fn()
+}
+
+// Sleep waits for d and reports whether it did so to the end: false if ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Group is an [errgroup.Group] whose functions may panic. The zero value is ready.

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tablesweep/internal/storage"
 )
 
 var (
 	// functionName and bindingName are the host's own rules (Utility of azure-functions-host).
 	functionName = regexp.MustCompile(`(?i)^[a-z][a-z0-9_-]{0,127}$`)
 	bindingName  = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9]{0,127}|\$return)$`)
-	// queueName is the Queue service's rule (Microsoft Learn, "Naming queues and metadata").
-	queueName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`)
 )
 
 // readFunction reads FUNCTION/function.json and reports whether the function is
@@ -88,11 +88,11 @@ func readQueueTrigger(o *object, x expander) *QueueTrigger {
 		Queue:      x.expand(o.at("queueName"), o.text("queueName", "")),
 		Connection: x.expand(o.at("connection"), o.text("connection", "")),
 	}
-	if !queueName.MatchString(t.Queue) || len(t.Queue) > 63 {
-		o.problems.addf("%s %q must be 3 to 63 lower-case letters, digits and single dashes", o.at("queueName"), t.Queue)
+	if err := storage.CheckQueueName(t.Queue); err != nil {
+		o.problems.addf("%s: %v", o.at("queueName"), err)
 	}
 	if t.Connection == "" {
-		t.Connection = "AzureWebJobsStorage"
+		t.Connection = storage.HostConnection
 	}
 	return t
 }

@@ -183,7 +183,7 @@ func TestLoadReportsEverythingWrong(t *testing.T) {
 		`host.json: customHandler.enableForwardingHttpRequest must be true or false, not "yes"`,
 		`Work/function.json: bindings[0].direction must be "in", not "out"`,
 		`Work/function.json: bindings[0].name "1item"`,
-		`Work/function.json: bindings[0].queueName "Bad_Name"`,
+		`Work/function.json: bindings[0].queueName: queue name "Bad_Name"`,
 		`Work/function.json: bindings[0].conection: unknown`,
 		`Work/function.json: retry: unknown, or not supported by the local host`,
 		`None/function.json: bindings has no trigger`,
