@@ -12,6 +12,7 @@ import (
 	"go/token"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,20 @@ const (
 
 // pure packages decide; they know no network, no SDK and no storage.
 var pure = []string{"key", "input", "ticks", "scan", "adaptive", "steal", "debian", "estimate", "odata", "splitbench", "catalog/index", "catalog/wal"}
+
+// floors is the house from the ground up. A package imports from the floors below its own
+// alone, so that whoever reads it has only these to know.
+var floors = [][]string{
+	{"key", "ticks", "problem", "task", "pace", "console", "bugtest", "lint", "catalog/wal", "host/envelope", "emulator/fault", "emulator/problem", "emulator/outagetest"},
+	{"input", "gate", "odata", "scan", "debian", "emulator/queue"},
+	{"adaptive", "steal", "storage", "catalog/index", "emulator/entity", "scan/scantest"},
+	{"copier", "estimate", "ledger", "record", "splitbench", "emulator/table", "host/app"},
+	{"action", "sweep", "estimate/survey", "emulator", "host"},
+	{"engine", "logtail", "verify", "progress", "emulator/emulatortest"},
+	{"catalog", "config", "demo"},
+	{"function"},
+	{"sim", "scalebench"},
+}
 
 // forbidden says who must not import what, and why.
 var forbidden = []struct{ from, to, why string }{
@@ -49,12 +64,13 @@ var virtual = []string{"internal/scalebench", "handler"}
 
 type listed struct {
 	ImportPath string
+	Imports    []string
 	Deps       []string
 }
 
 func packages(t *testing.T) []listed {
 	t.Helper()
-	c := exec.Command("go", "list", "-json=ImportPath,Deps", "./...")
+	c := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...")
 	c.Dir = root
 	out, err := c.Output()
 	if err != nil {
@@ -94,6 +110,46 @@ func TestImportsPointOneWay(t *testing.T) {
 		if slices.Contains(p.Deps, "testing") && !strings.HasSuffix(name, "test") && !slices.Contains(virtual, name) {
 			t.Errorf("%s imports testing outside of tests", name)
 		}
+	}
+}
+
+// TestFloors: each package has its floor, imports from below it, and is told of by DESIGN.md.
+func TestFloors(t *testing.T) {
+	floor := map[string]int{}
+	for i, names := range floors {
+		for _, n := range names {
+			if _, twice := floor[n]; twice {
+				t.Errorf("%s has two floors", n)
+			}
+			floor[n] = i
+		}
+	}
+	design, err := os.ReadFile(filepath.Join(root, "DESIGN.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages(t) {
+		name, ok := strings.CutPrefix(p.ImportPath, "tablesweep/internal/")
+		if !ok {
+			continue
+		}
+		own, ok := floor[name]
+		if !ok {
+			t.Errorf("%s has no floor: give it the one above all that it imports", name)
+			continue
+		}
+		delete(floor, name)
+		for _, i := range p.Imports {
+			if i, ok := strings.CutPrefix(i, "tablesweep/internal/"); ok && !slices.ContainsFunc(floors[:own], func(f []string) bool { return slices.Contains(f, i) }) {
+				t.Errorf("%s imports %s, which is not on a floor below it", name, i)
+			}
+		}
+		if !strings.Contains(string(design), "`internal/"+name+"`") && !strings.Contains(string(design), "`"+filepath.Base(name)+"`") {
+			t.Errorf("DESIGN.md does not tell what %s has", name)
+		}
+	}
+	for n := range floor {
+		t.Errorf("there is no package %s", n)
 	}
 }
 
