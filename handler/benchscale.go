@@ -56,7 +56,7 @@ func benchScaleCommand() *cobra.Command {
 	f.StringVar(&o.Keys, "keys", o.Keys, "how partition keys are spread: "+strings.Join(scalebench.Keys, ", "))
 	f.StringVar(&o.Action, "action", o.Action, "copy or count")
 	f.StringVar(&o.Strategy, "strategy", o.Strategy, "how to split, as a scan's request has it (default adaptive)")
-	f.IntVar(&o.Segments, "segments", o.Segments, "queries an invocation")
+	f.IntVar(&o.Segments, "segments", o.Segments, "queries an invocation (default as the action has it)")
 	f.StringVar(&o.Plan, "plan", o.Plan, "hosting plan: "+strings.Join(scalebench.Plans(), ", "))
 	f.IntVar(&o.Memory, "memory", o.Memory, "MB of an instance (default as the plan has it)")
 	f.IntVar(&o.Instances, "instances", o.Instances, "most instances in all (default as the plan has it)")

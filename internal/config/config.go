@@ -36,7 +36,7 @@ var Settings = []Setting{
 	{"TABLE_CATALOG_WAL_NAME", "", "The table of its log; NAME followed by `WAL` if not set"},
 	{catalogStorage, "", "The catalogs' account; `AzureWebJobsStorage`, in any form, if not set"},
 	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`, and optionally `wal`, `changes` (how long they are kept, `30d`), `connection` (a setting's name)"},
-	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "1", "Queries that one invocation may make, 1 to 24"},
+	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "", "Queries that one invocation may make, 1 to 24; 4 for a count and 1 for others if not set"},
 	{"TABLESWEEP_CONSOLE", "on", "`off` removes the console, the web page at `/api/console/`"},
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
 }
@@ -54,7 +54,7 @@ type Config struct {
 	LogRetention          time.Duration             // 0 means forever
 	LogStreams            map[string]logtail.Stream // by name
 	Catalogs              []Catalog
-	SegmentsPerInvocation int
+	SegmentsPerInvocation int // 0 if the action decides
 	LogLevel              zerolog.Level
 	Console               bool // whether it is served; known even if another setting is bad
 }
@@ -117,7 +117,9 @@ func Load(getenv func(string) string) (Config, error) {
 	if err := c.loadCatalogs(getenv, connect); err != nil {
 		errs = append(errs, err)
 	}
-	if c.SegmentsPerInvocation, err = strconv.Atoi(value("TABLESWEEP_SEGMENTS_PER_INVOCATION")); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > engine.MaxSegments {
+	if v := value("TABLESWEEP_SEGMENTS_PER_INVOCATION"); v == "" {
+		// what is best depends on the action
+	} else if c.SegmentsPerInvocation, err = strconv.Atoi(v); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > engine.MaxSegments {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SEGMENTS_PER_INVOCATION must be a number from 1 to %d", engine.MaxSegments))
 	}
 	if v := value("TABLESWEEP_CONSOLE"); v != "on" && v != "off" {

@@ -26,7 +26,7 @@ func TestLoad(t *testing.T) {
 	if len(c.Connections) != 2 || c.Connections["OTHER"].String() != "other" {
 		t.Errorf("connections %v", c.Connections)
 	}
-	if c.StateTable != "tablesweep" || c.SegmentsPerInvocation != 1 || c.LogLevel.String() != "info" || c.ScanRetention != 90*24*time.Hour || c.Price != 0.00036 {
+	if c.StateTable != "tablesweep" || c.SegmentsPerInvocation != 0 || c.LogLevel.String() != "info" || c.ScanRetention != 90*24*time.Hour || c.Price != 0.00036 {
 		t.Errorf("defaults %+v", c)
 	}
 }

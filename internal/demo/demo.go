@@ -229,6 +229,7 @@ func (d *demo) count(ctx context.Context, strategy string) error {
 	d.say("POST /api/scans: count by strategy %s", strategy)
 	s, err := d.scan(ctx, engine.Request{
 		Source: engine.TableRef{Table: sourceTable}, Action: engine.Action{Type: engine.Count}, Strategy: strategy,
+		SegmentsPerInvocation: 1, // so that steps show how the strategy splits
 	})
 	if err == nil && s.Rows != int64(d.report.Rows) {
 		err = fmt.Errorf("it counted %d rows", s.Rows)

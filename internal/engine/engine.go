@@ -59,7 +59,7 @@ type Options struct {
 	// StateTable is the ledger's table.
 	StateTable string
 	// SegmentsPerInvocation is the number of queries an invocation may make;
-	// 0 means 1.
+	// 0 means 4 for a count and 1 for others.
 	SegmentsPerInvocation int
 	// FoldEvery is how many done steps are folded at once, on the mean; 0 means 48.
 	FoldEvery int
@@ -94,9 +94,6 @@ type cachedScan struct {
 
 // New returns an engine. [Engine.Prepare] must be called before others.
 func New(o Options) (*Engine, error) {
-	if o.SegmentsPerInvocation == 0 {
-		o.SegmentsPerInvocation = 1
-	}
 	if o.FoldEvery == 0 {
 		o.FoldEvery = foldEvery
 	}

@@ -13,8 +13,8 @@ import (
 // effort is what an estimate may cost a caller, who waits for it.
 var effort = survey.Effort{Queries: 2000, Time: 20 * time.Second}
 
-// What an app is taken for: one instance, each of whose steps reads a page and writes
-// three times to the ledger and the queues beside it.
+// What an app is taken for: one instance, each of whose steps reads its pages and writes
+// three times to the ledger and the queues beside them.
 const (
 	instanceParallel = 64 // requests under way
 	ledgerRequests   = 3
@@ -44,7 +44,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	if err != nil {
 		return estimate.Report{}, err
 	}
-	w := estimate.Work{Segment: r.segmentSize(), PerQuery: ledgerRequests, Transactions: run.work.packs, Parallel: instanceParallel, Latency: latency, Price: e.options.Price}
+	w := estimate.Work{Segment: r.segmentSize(), PerQuery: ledgerRequests / float64(run.segments), Transactions: run.work.packs, Parallel: instanceParallel, Latency: latency, Price: e.options.Price}
 	if r.Action.Type == Enqueue {
 		w.PerRow = 1
 	}

@@ -147,7 +147,7 @@ func TestProgress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(400, 1))
-	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 2}
+	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 2, SegmentsPerInvocation: 1}
 	id := w.start(r)
 	if s := w.status(id); s.Progress != nil {
 		t.Errorf("progress %v before the first page", *s.Progress)

@@ -26,7 +26,7 @@ type Request struct {
 	Strategy    string      `json:"strategy,omitempty"`    // one of Strategies
 	SegmentSize int         `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
 	// SegmentsPerInvocation is the number of queries that one invocation may
-	// make; 0 means the app's setting.
+	// make; 0 means the app's setting, and without one 4 for a count and 1 for others.
 	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the
 	// prefix strategy; see [scan.Prefix].

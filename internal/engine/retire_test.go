@@ -67,7 +67,7 @@ func TestRetention(t *testing.T) {
 
 func retention(t *testing.T, n int, applied bool) (survived bool) {
 	w := newWorld(t, emulator.Options{})
-	count := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5}
+	count := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
 	canceled := w.canceled()
 	time.Sleep(time.Second)
 	ended := w.run(count).ID
@@ -177,7 +177,7 @@ func TestRefreshRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(12, 1))
-	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5}
+	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
 	for range 49 {
 		w.run(r)
 	}
@@ -210,7 +210,7 @@ func TestStatusRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(*single, 1))
-	id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 1})
+	id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 1, SegmentsPerInvocation: 1})
 	most, asked := int64(0), 0
 	for i := 0; w.deliver() > 0; i++ {
 		if i%10 == 0 {

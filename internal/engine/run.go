@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,10 +36,6 @@ type running struct {
 func (e *Engine) open(r Request, hints *adaptive.Hints) (*running, error) {
 	run := &running{
 		state: ledger.Running, request: r, hints: hints, strategy: StrategyFor(r, hints),
-		segments: e.options.SegmentsPerInvocation,
-	}
-	if r.SegmentsPerInvocation > 0 {
-		run.segments = r.SegmentsPerInvocation
 	}
 	var err error
 	if run.source, err = e.table("source", r.Source); err != nil {
@@ -47,6 +44,7 @@ func (e *Engine) open(r Request, hints *adaptive.Hints) (*running, error) {
 	if run.work, err = e.work(r, run.source); err != nil {
 		return nil, err
 	}
+	run.segments = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, run.work.segments())
 	return run, nil
 }
 

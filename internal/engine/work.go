@@ -32,6 +32,18 @@ type work struct {
 	raw bool
 }
 
+// countSegments is how many queries an invocation makes that does nothing else. With one, a large
+// count's commits are all that the ledger's partition takes.
+const countSegments = 4
+
+// segments returns how many queries an invocation makes unless something else is asked for.
+func (w work) segments() int {
+	if w.do == nil {
+		return countSegments
+	}
+	return 1
+}
+
 // work returns the work of a request's action. Its errors are [problem.Invalid].
 func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	switch r.Action.Type {

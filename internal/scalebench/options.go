@@ -20,7 +20,7 @@ type Options struct {
 
 	Action   string // engine.Copy or engine.Count
 	Strategy string // as a request has it; "" for the default
-	Segments int    // queries an invocation
+	Segments int    // queries an invocation; 0 for the action's default
 
 	Plan      string        // one of Plans
 	Memory    int           // of an instance, in MB; it decides on the plan Flex how fast its processor is
@@ -76,8 +76,8 @@ func Plans() []string { return slices.Sorted(maps.Keys(plans)) }
 func DefaultOptions() Options {
 	return Options{
 		Rows: 3_560_000, PerPartition: 1, RowBytes: 40, Keys: "guid",
-		Action: engine.Copy, Segments: 1,
-		Plan: "flex", Decide: 10 * time.Second, Step: 4, ColdStart: 5 * time.Second,
+		Action: engine.Copy,
+		Plan:   "flex", Decide: 10 * time.Second, Step: 4, ColdStart: 5 * time.Second,
 		Limits: Limits{Account: 20_000, Partition: 2_000},
 		Latency: Latency{
 			Query: 20 * time.Millisecond, QueryRow: 80 * time.Microsecond, Point: 8 * time.Millisecond,
@@ -103,7 +103,7 @@ func (o *Options) Check() error {
 		{"row-bytes must be from 0 to 30,000", o.RowBytes >= 0 && o.RowBytes <= 30_000},
 		{"keys must be one of " + strings.Join(Keys, ", "), slices.Contains(Keys, o.Keys)},
 		{"action must be copy or count", o.Action == engine.Copy || o.Action == engine.Count},
-		{"segments must be from 1 to 24", o.Segments >= 1 && o.Segments <= 24},
+		{"segments must be from 1 to 24, or 0 for the action's default", o.Segments >= 0 && o.Segments <= 24},
 		{"memory must be at least 256", o.Memory >= 256},
 		{"instances must be at least 3", o.Instances >= 3},
 		{"step must be at least 1", o.Step >= 1},
