@@ -33,6 +33,9 @@ func tryConsole(t *testing.T, a *localApp) {
 			t.Errorf("GET %s: %s, want %s", path, got, want)
 		}
 	}
+	if resp := raw(t, a, "POST", "/api/console/"); resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD, OPTIONS" {
+		t.Errorf("POST /api/console/: %s, Allow %q", resp.Status, resp.Header.Get("Allow"))
+	}
 	// A dot, a slash and a backslash in every form, between the console and another route.
 	for _, dots := range []string{"..", "%2e%2e", "%252e%252e", "%25252e%25252e", "%c0%ae%c0%ae"} {
 		for _, slash := range []string{"/", `\`, "%2F", "%5C", "%252F", "%255C", "%25255C", "%c0%af"} {

@@ -251,6 +251,8 @@ func TestBadEventRequests(t *testing.T) {
 		{"query cut off", "GET", "/api/log/s?top=%", "", 400, "", "query string"},
 		{"top", "GET", "/api/log/s?top=1001", "", 400, "top", "1 to 1000"},
 		{"top is no number", "GET", "/api/log/s?top=many", "", 400, "top", "1 to 1000"},
+		{"top is empty", "GET", "/api/log/s?top=", "", 400, "top", "1 to 1000"},
+		{"cursor of the list", "GET", "/api/log?cursor=zz", "", 400, "cursor", "not one that this list returned"},
 		{"since", "GET", "/api/log/s?since=yesterday", "", 400, "since", "2026-02-03T04:05:06Z"},
 		{"cursor", "GET", "/api/log/s?cursor=1", "", 400, "cursor", "cursor"},
 		{"method", "PUT", "/api/log/s", "", 405, "", "does not take PUT"},

@@ -118,7 +118,7 @@ func Functions(a App) []Function {
 		{Name: "Maintain", Trigger: Timer, Schedule: "0 * * * * *", gates: settings, invoke: a.maintain},
 		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", gates: own, routes: scanRoutes(a.Engine)},
 		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, routes: logRoutes(a.Log)},
-		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Methods: []string{"GET", "HEAD", "OPTIONS"}, Anonymous: true, routes: consoleRoutes(a.Console)},
+		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Anonymous: true, routes: consoleRoutes(a.Console)},
 		// These share a route, and have function keys of their own.
 		{Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"}, maxBody: maxRecord,
 			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"POST", "records", insertRecord}, served{"POST", "recover", recoverWrites}, served{"PUT", "records", replaceRecord}, served{"PATCH", "records", patchRecord})},
@@ -134,7 +134,7 @@ func Functions(a App) []Function {
 func Handler(functions []Function, log zerolog.Logger) http.Handler {
 	r := chi.NewRouter()
 	var all routes
-	r.Use(withLogger(log), timed, recovered, behindHost, folded(&all), middleware.GetHead)
+	r.Use(withLogger(log), timed, recovered, behindHost, folded(&all, otherMethod(r, &all)), middleware.GetHead)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(otherMethod(r, &all))
 	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { // the host asks here whether we are up

@@ -48,18 +48,29 @@ const (
 )
 
 // routes finds the route of a path whose fixed parts may be written in any case.
-type routes [][]string // the patterns' segments, fixed parts before parameters
+type routes []route
+
+// route is one pattern of a router.
+type route struct {
+	segments []string // fixed parts before parameters
+	methods  []string
+}
 
 // routesOf lists the patterns of a router.
 func routesOf(router chi.Routes) routes {
-	var all routes
+	methods := map[string][]string{}
 	// The callback never fails.
-	_ = chi.Walk(router, func(_, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		all = append(all, strings.Split(pattern, "/"))
+	_ = chi.Walk(router, func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		methods[pattern] = append(methods[pattern], method)
 		return nil
 	})
-	slices.SortFunc(all, func(a, b []string) int {
-		return slices.CompareFunc(a, b, func(a, b string) int { return cmp.Compare(looseness(a), looseness(b)) })
+	var all routes
+	for pattern := range methods {
+		all = append(all, route{strings.Split(pattern, "/"), methods[pattern]})
+	}
+	slices.SortFunc(all, func(a, b route) int {
+		byLooseness := slices.CompareFunc(a.segments, b.segments, func(a, b string) int { return cmp.Compare(looseness(a), looseness(b)) })
+		return cmp.Or(byLooseness, slices.Compare(a.segments, b.segments))
 	})
 	return all
 }
@@ -79,17 +90,22 @@ func looseness(segment string) int {
 // parts as they stand there, no slash at the end. The Functions host matches routes
 // whatever their case and with a slash at the end, and hands on what was sent. (ASP.NET
 // Core routing) Parameters keep their case.
-func (all routes) fold(path string) string {
+//
+// A pattern without parameters has the path for itself, and own are its methods: another method must
+// not be taken for a pattern that has a parameter there.
+func (all routes) fold(path string) (folded string, own []string) {
 	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
 next:
-	for _, pattern := range all {
+	for _, r := range all {
+		pattern := r.segments
 		rest := pattern[len(pattern)-1] == "*"
 		if len(segments) < len(pattern) || len(segments) > len(pattern) && !rest {
 			continue
 		}
-		folded := slices.Clone(segments)
+		folded, loose := slices.Clone(segments), 0
 		for i, part := range pattern {
 			if looseness(part) > 0 {
+				loose++
 				continue
 			}
 			if !strings.EqualFold(part, segments[i]) {
@@ -97,9 +113,12 @@ next:
 			}
 			folded[i] = part
 		}
-		return strings.Join(folded, "/")
+		if loose == 0 {
+			own = r.methods
+		}
+		return strings.Join(folded, "/"), own
 	}
-	return cmp.Or(strings.Join(segments, "/"), "/")
+	return cmp.Or(strings.Join(segments, "/"), "/"), nil
 }
 
 // parameter returns a part of the path, unescaped.
@@ -111,11 +130,20 @@ func parameter(r *http.Request, name string) string {
 	return escaped // never: the server has refused such a path
 }
 
-// folded routes by the folded path.
-func folded(all *routes) func(http.Handler) http.Handler {
+// folded routes by the folded path. other answers where that path lacks the method.
+func folded(all *routes, other http.HandlerFunc) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			chi.RouteContext(r.Context()).RoutePath = all.fold(r.URL.EscapedPath())
+			path, own := all.fold(r.URL.EscapedPath())
+			chi.RouteContext(r.Context()).RoutePath = path
+			method := r.Method
+			if method == http.MethodHead {
+				method = http.MethodGet
+			}
+			if own != nil && !slices.Contains(own, method) {
+				other(w, r)
+				return
+			}
 			next.ServeHTTP(w, r)
 		})
 	}
@@ -124,10 +152,10 @@ func folded(all *routes) func(http.Handler) http.Handler {
 // otherMethod answers a method that a route lacks: 405, or 204 to OPTIONS.
 func otherMethod(router chi.Routes, all *routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		path := all.fold(r.URL.EscapedPath())
+		path, own := all.fold(r.URL.EscapedPath())
 		var allowed []string
 		for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-			if router.Match(chi.NewRouteContext(), m, path) {
+			if slices.Contains(own, m) || own == nil && router.Match(chi.NewRouteContext(), m, path) {
 				allowed = append(allowed, m)
 			}
 		}

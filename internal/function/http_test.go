@@ -31,6 +31,8 @@ func TestMethods(t *testing.T) {
 		{"/api/scans", "DELETE", "GET, POST, HEAD, OPTIONS"},
 		{"/api/scans/x", "POST", "GET, DELETE, HEAD, OPTIONS"},
 		{"/api/scans/x/retry", "GET", "POST, OPTIONS"},
+		{"/api/Scans/estimate/", "GET", "POST, OPTIONS"},
+		{"/api/scans/estimate", "HEAD", "POST, OPTIONS"},
 		{"/api/log", "PUT", "GET, POST, DELETE, HEAD, OPTIONS"},
 		{"/api/log/s", "PROPFIND", "GET, POST, DELETE, HEAD, OPTIONS"},
 		{"/api/catalog/records", "PROPFIND", "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS"},

@@ -16,11 +16,10 @@ func parameters(r *http.Request, allowed ...string) (url.Values, error) {
 
 // readTop reads how many items are wanted at most, standard if nothing is said.
 func readTop(given url.Values, standard, limit int) (int, error) {
-	text := given.Get("top")
-	if text == "" {
+	if !given.Has("top") {
 		return standard, nil
 	}
-	top, err := strconv.Atoi(text)
+	top, err := strconv.Atoi(given.Get("top"))
 	if err != nil || top < 1 || top > limit {
 		return 0, problem.Invalidf("top", "must be a number from 1 to %d", limit)
 	}

@@ -215,6 +215,7 @@ func TestBadPaths(t *testing.T) {
 		{"DELETE", "/api/scans/none", 404},
 		{"GET", "/api/scans?top=0", 400},
 		{"GET", "/api/scans?top=many", 400},
+		{"GET", "/api/scans?top=", 400},
 		{"GET", "/api/scans?topp=3", 400},
 		{"GET", "/api/scans?top=3&top=4", 400},
 		{"POST", "/api/scans?dryRun=true", 400},

@@ -2,7 +2,9 @@ package logtail
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -22,6 +24,9 @@ type StreamInfo struct {
 	Shards int    `json:"shards"` // partitions that it was ever spread over
 }
 
+// listCursor begins the cursors of [Streams.List], so that others are told from them.
+const listCursor = "after "
+
 // List returns streams in the order of their names as keys, top of them at most: 1 to
 // MaxTop. It goes on behind cursor, if that is not "". next is the cursor to go on with,
 // "" at the end. It costs one query, and more for streams that were deleted.
@@ -32,7 +37,12 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 	partition := streamsPartition
 	q := storage.Query{Range: scan.Range{Partition: &partition}, Top: top}
 	if cursor != "" {
-		q.Range.Low = &scan.Bound{Key: cursor, Open: true} // a wrong one is a key like any other
+		text, err := base64.RawURLEncoding.DecodeString(cursor)
+		after, ours := strings.CutPrefix(string(text), listCursor)
+		if err != nil || !ours {
+			return nil, "", problem.Invalidf("cursor", "is not one that this list returned")
+		}
+		q.Range.Low = &scan.Bound{Key: after, Open: true}
 	}
 	for {
 		page, err := s.options.Table.Query(ctx, q)
@@ -55,7 +65,7 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 			}
 			streams = append(streams, StreamInfo{l.name, l.shards})
 			if len(streams) == top && (i < len(page.Entities)-1 || page.Next != nil) {
-				return streams, row.Key.Row, nil
+				return streams, base64.RawURLEncoding.EncodeToString([]byte(listCursor + row.Key.Row)), nil
 			}
 		}
 		if q.Token = page.Next; q.Token == nil {
