@@ -159,19 +159,27 @@ func TestPace(t *testing.T) {
 		rate   float64
 		phase  string
 		left   float64 // with half of 1,000 rows read; 0 if it isn't told
+		scan   ledger.Scan
 	}{
-		{"nothing yet", nil, 0, 0, Working, 0},
-		{"steady", points(even...), 300 * time.Second, 10, Working, 100},
-		{"began just now", points(100, 100), 20 * time.Second, 10, Working, 0},
-		{"began half a minute ago", points(100, 100, 100, 100), 40 * time.Second, 10, Working, 25},
-		{"in the middle of an interval", points(even...), 305 * time.Second, 550. / 60, Working, 1000 * 60 / 550.},
-		{"came to rest", points(even...), 400 * time.Second, 0, Working, 0},
-		{"stands still", points(even...), 430 * time.Second, 0, Stalled, 0},
-		{"became fast", points(10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 900, 900, 900, 900, 900, 900), 240 * time.Second, 90, Working, 0},
-		{"throttled", points(slices.Repeat([]int64{103}, 30)...), 300 * time.Second, 10.3, Throttled, 1000 / 10.3},
+		{name: "nothing yet", phase: Working},
+		{"began at an interval's end", points(100, 100), 12 * time.Second, 200. / 4, Working, 0, ledger.Scan{Started: began.Add(8 * time.Second)}},
+		{"began this very moment", points(100), 8 * time.Second, 100, Working, 0, ledger.Scan{Started: began.Add(8 * time.Second)}},
+		{"began by a clock that is slow", points(100, 100), 20 * time.Second, 10, Working, 0, ledger.Scan{Started: began.Add(-time.Hour)}},
+		{"began by a clock that is fast", points(100, 100), 20 * time.Second, 10, Working, 0, ledger.Scan{Started: began.Add(time.Hour)}},
+		{"went on just now", append(points(even[:5]...), ledger.Point{At: began.Add(time.Hour), Rows: 300}), time.Hour + 9*time.Second, 100, Working, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour + 6*time.Second)}},
+		{"went on without a step yet", points(even...), time.Hour + 9*time.Second, 0, Working, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour)}},
+		{"went on and stands still", points(even...), time.Hour + 121*time.Second, 0, Stalled, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour)}},
+		{"steady", points(even...), 300 * time.Second, 10, Working, 100, ledger.Scan{Started: began}},
+		{"began just now", points(100, 100), 20 * time.Second, 10, Working, 0, ledger.Scan{Started: began}},
+		{"began half a minute ago", points(100, 100, 100, 100), 40 * time.Second, 10, Working, 25, ledger.Scan{Started: began}},
+		{"in the middle of an interval", points(even...), 305 * time.Second, 550. / 60, Working, 1000 * 60 / 550., ledger.Scan{Started: began}},
+		{"came to rest", points(even...), 400 * time.Second, 0, Working, 0, ledger.Scan{Started: began}},
+		{"stands still", points(even...), 430 * time.Second, 0, Stalled, 0, ledger.Scan{Started: began}},
+		{"became fast", points(10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 900, 900, 900, 900, 900, 900), 240 * time.Second, 90, Working, 0, ledger.Scan{Started: began}},
+		{"throttled", points(slices.Repeat([]int64{103}, 30)...), 300 * time.Second, 10.3, Throttled, 1000 / 10.3, ledger.Scan{Started: began}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := paceOf(tt.points, 10*time.Second, began.Add(tt.after))
+			p := paceOf(tt.scan, tt.points, 10*time.Second, began.Add(tt.after))
 			if p.rate < tt.rate-0.01 || p.rate > tt.rate+0.01 {
 				t.Errorf("rate %v, want %v", p.rate, tt.rate)
 			}

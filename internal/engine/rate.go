@@ -27,21 +27,31 @@ const (
 type pace struct {
 	rate, long float64       // rows a second over the last minute, and over the last minutes
 	throttled  float64       // share of the last minute's requests
-	ran        time.Duration // since the scan began
-	idle       time.Duration // since work was done, to the interval
+	ran        time.Duration // since the scan's attempt began
+	idle       time.Duration // since work was done, to the interval, or since the attempt began
 }
 
-// paceOf reckons from the work of intervals. All times are the service's.
-func paceOf(points []ledger.Point, interval time.Duration, now time.Time) pace {
+// paceOf reckons from the work of intervals. All times are the service's, except when the attempt
+// began: an instance's clock told that, and the first interval bounds it.
+func paceOf(s ledger.Scan, points []ledger.Point, interval time.Duration, now time.Time) pace {
 	var p pace
 	if len(points) == 0 {
 		return p
 	}
-	p.ran = max(0, now.Sub(points[0].At))
-	p.idle = max(0, now.Sub(points[len(points)-1].At)-interval)
-	lately := worked(points, interval, now, rateTime)
-	p.rate = float64(lately.Rows) / max(1, min(p.ran, rateTime).Seconds())
-	p.long = float64(worked(points, interval, now, longTime).Rows) / max(1, min(p.ran, longTime).Seconds())
+	began := s.Resumed
+	if began.IsZero() {
+		began = later(points[0].At, earlier(s.Started, points[0].At.Add(interval)))
+	}
+	p.ran = max(0, now.Sub(began))
+	p.idle = min(p.ran, max(0, now.Sub(points[len(points)-1].At)-interval))
+	over := func(t time.Duration) (ledger.Point, float64) {
+		t = min(p.ran, t)
+		return worked(points, interval, began, now, t), max(1, t.Seconds())
+	}
+	lately, seconds := over(rateTime)
+	p.rate = float64(lately.Rows) / seconds
+	long, seconds := over(longTime)
+	p.long = float64(long.Rows) / seconds
 	if lately.Requests > 0 {
 		p.throttled = float64(lately.Throttled) / float64(lately.Requests)
 	}
@@ -49,24 +59,39 @@ func paceOf(points []ledger.Point, interval time.Duration, now time.Time) pace {
 }
 
 // worked sums up the work of a time. Of an interval that began before it, only the
-// share that lies in it counts.
-func worked(points []ledger.Point, interval time.Duration, now time.Time, since time.Duration) ledger.Point {
+// share that lies in it counts. Nothing was done before the attempt began, nor after now.
+func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)
 	for _, p := range points {
-		end := p.At.Add(interval)
+		begin, end := later(p.At, began), p.At.Add(interval)
 		if !end.After(from) {
 			continue
 		}
+		end = earlier(end, now)
 		share := 1.0
-		if p.At.Before(from) {
-			share = float64(end.Sub(from)) / float64(interval)
+		if begin.Before(from) {
+			share = float64(end.Sub(from)) / float64(end.Sub(begin))
 		}
 		sum.Rows += int64(share * float64(p.Rows))
 		sum.Requests += int64(share * float64(p.Requests))
 		sum.Throttled += int64(share * float64(p.Throttled))
 	}
 	return sum
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // phase names the phase of a scan with so many steps.

@@ -178,8 +178,15 @@ func TestRefreshRequests(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(12, 1))
 	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
-	for range 49 {
+	for range 25 {
 		w.run(r)
+	}
+	for range 24 { // ended just now, by force
+		id := w.start(r)
+		w.deliver()
+		if err := w.engine.Cancel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
 	}
 	id := w.start(r)
 	w.deliver()
@@ -189,6 +196,9 @@ func TestRefreshRequests(t *testing.T) {
 		list, err := w.engine.List(t.Context(), 50)
 		if err != nil || len(list) != 50 {
 			return fmt.Errorf("list of %d, %w", len(list), err)
+		}
+		if s := list[1]; s.State != ledger.Canceled || s.Rows.Scanned == 0 || s.Steps.Done == 0 || s.Steps.Pending == 0 {
+			t.Errorf("a canceled scan is listed as %+v", s)
 		}
 		if _, err := w.engine.Status(t.Context(), id); err != nil {
 			return err

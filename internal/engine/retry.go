@@ -40,7 +40,7 @@ func (e *Engine) Retry(ctx context.Context, id string) error {
 	}
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	if err := e.ledger.Restart(starting, s); err != nil {
+	if err := e.ledger.Restart(starting, s, e.options.Now()); err != nil {
 		return err
 	}
 	// It runs now: what is left undone here, Maintain does.

@@ -36,14 +36,25 @@ func TestRetryAfterCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		id := w.canceled()
+		before := w.status(id).Seconds
+		time.Sleep(time.Hour)
 		if err := w.engine.Retry(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-		if s := w.status(id); s.State != ledger.Running || s.FinishedAt != nil {
+		if s := w.status(id); s.State != ledger.Running || s.FinishedAt != nil || s.Phase != engine.Working {
 			t.Errorf("status %+v, want running without an end", s)
 		}
+		time.Sleep(7 * time.Second)
+		running := w.status(id).Seconds
 		w.drain()
 		w.tidy()
+		if s := w.status(id); running < before+6 || running > before+8 || s.Seconds < running || s.Seconds > running+600 {
+			t.Errorf("the scan ran for %v s, then %v s and at last %v s: the hour in between does not count", before, running, s.Seconds)
+		}
+		list, err := w.observer.List(t.Context(), 1)
+		if err != nil || list[0].Seconds != w.status(id).Seconds {
+			t.Errorf("list %+v, %v: it tells another time", list, err)
+		}
 		w.checkEnd(id, 50)
 	})
 }

@@ -22,7 +22,9 @@ type Status struct {
 	Action     Action       `json:"action"`
 	StartedAt  time.Time    `json:"startedAt"`
 	FinishedAt *time.Time   `json:"finishedAt,omitempty"`
-	Rows       struct {
+	// Seconds is for how long it has run, without the time between an end and a retry.
+	Seconds float64 `json:"seconds"`
+	Rows    struct {
 		Scanned int64 `json:"scanned"`
 		Written int64 `json:"written"`
 		Failed  int64 `json:"failed"`
@@ -150,7 +152,7 @@ func (e *Engine) pendingSteps(ctx context.Context, s ledger.Snapshot) (steps int
 
 // statusOf returns all but what is leased.
 func (e *Engine) statusOf(ctx context.Context, found ledger.Snapshot) (Status, error) {
-	st, err := e.summaryOf(found.Scan, found.Sums.Totals)
+	st, err := e.summaryOf(found.Scan, found.Sums.Totals, found.Date)
 	if err != nil {
 		return st, err
 	}
@@ -169,7 +171,7 @@ func (e *Engine) statusOf(ctx context.Context, found ledger.Snapshot) (Status, e
 	if share, ok := ahead.Progress(float64(st.Rows.Scanned) / float64(r.segmentSize())); ok && pending > 0 {
 		st.Progress = &share
 	}
-	p := paceOf(found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Date)
+	p := paceOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Date)
 	st.Rate = &p.rate
 	st.Phase = p.phase(st.Steps.Done, pending)
 	if st.Progress != nil {
@@ -179,13 +181,13 @@ func (e *Engine) statusOf(ctx context.Context, found ledger.Snapshot) (Status, e
 }
 
 // summaryOf returns what a scan's row and totals tell.
-func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals) (Status, error) {
+func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, now time.Time) (Status, error) {
 	r, err := requestOf(s)
 	if err != nil {
 		return Status{}, err
 	}
 	st := Status{
-		ID: s.ID, State: s.State, Source: r.Source, Action: r.Action, StartedAt: s.Started,
+		ID: s.ID, State: s.State, Source: r.Source, Action: r.Action, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
 		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error,
 		Cost: Cost{Requests: t.Transactions, Dollars: float64(t.Transactions) / 10_000 * e.options.Price},
 	}
@@ -198,7 +200,8 @@ func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals) (Status, error) {
 }
 
 // List returns the status of the newest scans, n at most, without what is leased. It takes one
-// request, and one more for each scan that runs or ended a few minutes ago by force.
+// request, and one more for each scan that runs. Of one that was ended by force, it has what that
+// had come to then, for some minutes.
 func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 	scans, err := e.ledger.Recent(ctx, n)
 	if err != nil {
@@ -229,7 +232,7 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 		}
 	}
 	// What an earlier version of the program has ended was not listed so.
-	news := slices.DeleteFunc(scans, func(s ledger.Listed) bool { return s.Settled || !s.Final() })
+	news := slices.DeleteFunc(scans, func(s ledger.Listed) bool { return s.Told || !s.Final() })
 	if len(news) > 0 {
 		if err := e.ledger.Summarize(ctx, news); err != nil {
 			zerolog.Ctx(ctx).Debug().Err(err).Msg("ended scans not noted in the list")
@@ -240,8 +243,8 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 
 // listed returns the status of a scan in the list. One whose entry doesn't tell is read.
 func (e *Engine) listed(ctx context.Context, s *ledger.Listed) (Status, error) {
-	if s.Settled {
-		return e.summaryOf(s.Scan, s.Totals)
+	if s.Told {
+		return e.summaryOf(s.Scan, s.Totals, s.Finished)
 	}
 	found, err := e.ledger.Snapshot(ctx, s.ID)
 	if err != nil {

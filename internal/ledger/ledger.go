@@ -5,7 +5,8 @@
 // One table holds every scan. A scan's partition is its id:
 //
 //	RowKey           row
-//	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, and at the end the totals
+//	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, and at the end the totals;
+//	                 of a later attempt ResumedAt, and how long the earlier ones ran: RanMillis
 //	p|STEP           a pending step: Message (binary), Sends, Begun, Lost, Reason (see pending.go)
 //	d|TICKS|STEP     a done step, newest first: what it has counted and changed (see sums.go), Millis, Note (binary)
 //	d|-LEVEL|RANDOM  the sums of several such rows, in their place (see fold.go)
@@ -74,14 +75,29 @@ type Scan struct {
 	Attempt  int64  // 1, and one more with each restart
 	Request  []byte // opaque, JSON
 	Started  time.Time
-	Finished time.Time // zero while running
-	Error    string    // why it failed
-	Totals   Totals    // set when the scan has finished, and none of its steps can follow
+	Resumed  time.Time     // when the attempt began; zero in the first
+	ran      time.Duration // how long earlier attempts ran
+	Finished time.Time     // zero while running
+	Error    string        // why it failed
+	Totals   Totals        // set when the scan has finished, and none of its steps can follow
 
 	// Pending is the number of steps that an end which was forced has left. Only the list has it.
 	Pending int64
 
 	etag string
+}
+
+// Ran is how long the scan has run until its end, or until now. The time between an end and a restart
+// does not count.
+func (s Scan) Ran(now time.Time) time.Duration {
+	began := s.Resumed
+	if began.IsZero() {
+		began = s.Started
+	}
+	if !s.Finished.IsZero() {
+		now = s.Finished
+	}
+	return s.ran + max(0, now.Sub(began))
 }
 
 // Final reports whether the scan has ended by itself, with its totals. One that was
@@ -141,7 +157,7 @@ func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, 
 	pending.Kind = storage.Insert
 	begun := storage.Entity{Key: key.Key{Partition: id, Row: donePrefix + ticks.Inverted(now) + "|"}}
 	begun.Properties = Sums{tells: 1, children: 1, ahead: ahead}.properties()
-	ops := []storage.Op{{Kind: storage.Insert, Entity: runningScan(id, 1, now, request)}, {Kind: storage.Insert, Entity: begun}, pending}
+	ops := []storage.Op{{Kind: storage.Insert, Entity: runningScan(Scan{ID: id, Attempt: 1, Started: now, Request: request})}, {Kind: storage.Insert, Entity: begun}, pending}
 	if len(hints) > 0 {
 		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: dataRow(key.Key{Partition: id, Row: scanHintsRow}, hints)})
 	}
@@ -153,14 +169,22 @@ func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, 
 }
 
 // runningScan is the row of a scan whose attempt begins.
-func runningScan(id string, attempt int64, started time.Time, request []byte) storage.Entity {
-	return storage.Entity{Key: key.Key{Partition: id, Row: scanRow}, Properties: []storage.Property{
+func runningScan(s Scan) storage.Entity {
+	return storage.Entity{Key: key.Key{Partition: s.ID, Row: scanRow}, Properties: append([]storage.Property{
 		storage.Int64Property("Version", version),
 		storage.StringProperty("State", string(Running)),
-		storage.Int64Property("Attempt", attempt),
-		storage.BinaryProperty("Request", request),
-		storage.TimeProperty("StartedAt", started),
-	}}
+		storage.Int64Property("Attempt", s.Attempt),
+		storage.BinaryProperty("Request", s.Request),
+		storage.TimeProperty("StartedAt", s.Started),
+	}, s.resumption()...)}
+}
+
+// resumption has what a later attempt knows of those before it.
+func (s Scan) resumption() []storage.Property {
+	if s.Resumed.IsZero() {
+		return nil
+	}
+	return []storage.Property{storage.TimeProperty("ResumedAt", s.Resumed), storage.Int64Property("RanMillis", s.ran.Milliseconds())}
 }
 
 func addPending(id string, s Step) storage.Op {
@@ -191,7 +215,7 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 	}
 	return Scan{
 		ID: id, State: State(e.Get("State")), Attempt: e.Int("Attempt"), Request: e.Bytes("Request"), Error: e.Get("Error"),
-		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Totals: totalsOf(e), Pending: e.Int("Pending"), etag: e.ETag,
+		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Resumed: e.Time("ResumedAt"), ran: time.Duration(e.Int("RanMillis")) * time.Millisecond, Totals: totalsOf(e), Pending: e.Int("Pending"), etag: e.ETag,
 	}, nil
 }
 

@@ -36,9 +36,8 @@ func listed(id string, attempt int64) storage.Op {
 	return op
 }
 
-// summary puts an ended scan on the list of all with what its row says. If it is settled, with
-// totals that don't change any more, listing it takes no look at its row. etag is that of its
-// row in the list.
+// summary puts an ended scan on the list of all with what it has come to. It is settled if that
+// doesn't change any more. etag is that of its row in the list.
 func summary(s Scan, settled bool, etag string) storage.Op {
 	op := list(allPrefix + s.ID)
 	op.IfMatch = etag
@@ -52,6 +51,7 @@ func summary(s Scan, settled bool, etag string) storage.Op {
 		storage.StringProperty("Error", s.Error),
 		storage.Int64Property("Pending", s.Pending),
 	}, s.Totals.properties()...)
+	op.Entity.Properties = append(op.Entity.Properties, s.resumption()...)
 	if settled {
 		op.Entity.Properties = append(op.Entity.Properties, storage.Int64Property("Settled", 1))
 	}
@@ -108,7 +108,11 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 			return fmt.Errorf("close scan %s: %w", o.ID, err)
 		}
 		if found && e.Int("Attempt") <= o.Attempt {
-			ops = append(ops, summary(s, s.Final(), e.ETag), list(endedPrefix+o.ID))
+			final := s.Final()
+			if now, err := l.cameTo(ctx, o.ID); !final && err == nil && now.State == s.State && now.Attempt == s.Attempt {
+				s = now // if that fails, the list costs a look at the scan until it is settled
+			}
+			ops = append(ops, summary(s, final, e.ETag), list(endedPrefix+o.ID))
 		}
 	}
 	err = l.table.Write(ctx, ops...)
@@ -132,9 +136,9 @@ func (l *Ledger) Forget(ctx context.Context, id string) error {
 // Listed is a scan in the list of all.
 type Listed struct {
 	Scan
-	// Settled reports whether the scan has ended and Scan has all of it. Otherwise it has just
-	// the ID.
-	Settled bool
+	// Told reports whether the scan has ended and Scan has all of it. Otherwise it has just the ID.
+	// Of a scan that was ended by force, that is what it had come to then, for the first minutes.
+	Told bool
 
 	etag string
 }
@@ -168,9 +172,9 @@ func (l *Ledger) all(ctx context.Context, q storage.Query, n int) ([]Listed, err
 
 func listedOf(e storage.Entity) Listed {
 	x := Listed{Scan: Scan{ID: strings.TrimPrefix(e.Key.Row, allPrefix)}, etag: e.ETag}
-	if e.Int("Settled") > 0 {
+	if e.Int("Settled") > 0 || e.Int("Pending") > 0 {
 		if s, err := scanOf(x.ID, e); err == nil {
-			x.Scan, x.Settled = s, true
+			x.Scan, x.Told = s, true
 		}
 	}
 	return x

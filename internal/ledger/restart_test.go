@@ -38,7 +38,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Restart(ctx, canceled); err != nil {
+	if err := l.Restart(ctx, canceled, now); err != nil {
 		t.Fatal(err)
 	}
 	seen, err := l.Open(ctx)
@@ -47,7 +47,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	}
 	// As if the first restart had been abandoned after it listed the attempt: it is
 	// listed again.
-	if err := l.Restart(ctx, canceled); err != nil {
+	if err := l.Restart(ctx, canceled, now); err != nil {
 		t.Fatal(err)
 	}
 	for _, late := range []ledger.OpenScan{seen[0], {ID: id, Attempt: 1}} {

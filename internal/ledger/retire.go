@@ -40,8 +40,8 @@ func (l *Ledger) Ended(ctx context.Context) ([]EndedScan, error) {
 // Settle notes in the list of all what an ended scan has come to. None of its steps may be
 // under way any more. One that runs again is left alone.
 func (l *Ledger) Settle(ctx context.Context, ended EndedScan) error {
-	found, err := l.Snapshot(ctx, ended.ID)
-	if errors.Is(err, ErrNotFound) || err == nil && found.Scan.State == Running {
+	s, err := l.cameTo(ctx, ended.ID)
+	if errors.Is(err, ErrNotFound) || err == nil && s.State == Running {
 		return l.Tidied(ctx, ended)
 	}
 	if err != nil {
@@ -52,20 +52,27 @@ func (l *Ledger) Settle(ctx context.Context, ended EndedScan) error {
 	if err != nil {
 		return fmt.Errorf("settle scan %s: %w", ended.ID, err)
 	}
-	s := found.Scan
 	if !listed || e.Int("Attempt") > s.Attempt {
 		return l.Tidied(ctx, ended)
-	}
-	s.Totals = found.Sums.Totals
-	if s.Pending, _, listed = found.Sums.Pending(); !listed {
-		if s.Pending, err = l.CountPending(ctx, s.ID); err != nil {
-			return err
-		}
 	}
 	note := list(endedPrefix + s.ID)
 	note.IfMatch = ended.etag
 	note.Entity.Properties = []storage.Property{storage.Int64Property("Settled", 1)}
 	return l.unless(l.table.Write(ctx, summary(s, true, e.ETag), note), "settle scan "+s.ID)
+}
+
+// cameTo returns a scan with its totals and the number of its pending steps, as they are now.
+func (l *Ledger) cameTo(ctx context.Context, id string) (Scan, error) {
+	found, err := l.Snapshot(ctx, id)
+	if err != nil {
+		return Scan{}, err
+	}
+	s, told := found.Scan, false
+	s.Totals = found.Sums.Totals
+	if s.Pending, _, told = found.Sums.Pending(); !told {
+		s.Pending, err = l.CountPending(ctx, id)
+	}
+	return s, err
 }
 
 // Tidied takes a scan off the list of those that are to be tidied up, unless it has ended

@@ -107,12 +107,12 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 // another has begun it since s was read. Its done steps stay done and its pending
 // ones pending; their messages are the caller's affair. After an error the attempt
 // may have begun.
-func (l *Ledger) Restart(ctx context.Context, s Scan) error {
-	next := s.Attempt + 1
-	if err := l.table.Write(ctx, listed(s.ID, next), list(openRow(s.ID, next))); err != nil {
+func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time) error {
+	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now)}
+	if err := l.table.Write(ctx, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
 		return fmt.Errorf("list scan %s: %w", s.ID, err)
 	}
-	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: s.etag, Entity: runningScan(s.ID, next, s.Started, s.Request)})
+	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: s.etag, Entity: runningScan(next)})
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
 		return nil // begun by another, or by our own first try
 	}

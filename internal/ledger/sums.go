@@ -119,7 +119,7 @@ var sumColumns = []string{
 }
 
 // scanColumns are those of a scan's row, beside the totals.
-var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "Error"}
+var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "ResumedAt", "RanMillis", "Error"}
 
 // Snapshot is a scan at one moment.
 type Snapshot struct {
