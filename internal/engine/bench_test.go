@@ -24,8 +24,8 @@ func BenchmarkCopyRequests(b *testing.B) {
 		{10, 60_000, 1.12, "adaptive", 1},
 		{100, 200_000, 1.7, "adaptive", 1},
 		{10_000, 200_000, 1.71, "adaptive", 1}, // of it, 0.4 % are for folding
-		{100, 200_000, 1.4, "adaptive", 4},
-		{10_000, 200_000, 1.45, "adaptive", 4}, // it cuts eagerly, and a cut ends an invocation
+		{100, 200_000, 1.22, "adaptive", 4},
+		{10_000, 200_000, 1.38, "adaptive", 4},
 		{100, 100_000, 2.5, "prefix", 1},
 		{100, 100_000, 1.7, "prefix", 8},
 	} {

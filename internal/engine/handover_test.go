@@ -6,26 +6,31 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/ledger"
+	"tablesweep/internal/storage"
 )
 
 // Pages of many small partitions are handed over to CopyRows; each row is counted
 // once, whoever writes it.
 func TestHandOverToCopyRows(t *testing.T) {
 	t.Parallel()
-	for _, strategy := range engine.Strategies {
+	run := func(strategy string, segments, segmentSize int, rows []storage.Entity) {
 		w := newWorld(t, emulator.Options{})
-		rows := plainRows(1500, 2)
 		w.fill("Source", rows)
 		r := copyRequest("Source", "Target")
-		r.Strategy, r.SegmentSize = strategy, 701 // odd: pages cut partitions
+		r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = strategy, segmentSize, segments
 		id := w.start(r)
 		w.drain()
 		if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Scanned != int64(len(rows)) || s.Rows.Written != int64(len(rows)) {
-			t.Errorf("%s: %+v", strategy, s)
+			t.Errorf("%s, %d segments: %+v", strategy, segments, s)
 		}
 		w.equalTables("Source", "Target")
 		if w.delivered[engine.CopyRows] == 0 {
-			t.Errorf("%s: nothing was handed over", strategy)
+			t.Errorf("%s, %d segments: nothing was handed over", strategy, segments)
 		}
 	}
+	for _, strategy := range engine.Strategies {
+		run(strategy, 1, 701, plainRows(1500, 2)) // odd: pages cut partitions
+	}
+	// An invocation reads pages of several places: what lies between them is not handed over.
+	run("adaptive", 4, 251, plainRows(3000, 1))
 }

@@ -69,8 +69,8 @@ const (
 // actionTypes lists them all.
 var actionTypes = []string{Copy, Count, Keys, Enqueue, Delete}
 
-// MaxSegments is the most queries that an invocation may make. It keeps a commit within one transaction: each segment leaves at most
-// three more children than it takes.
+// MaxSegments is the most queries that an invocation may make. It keeps a commit within one transaction of 100 rows: each segment leaves
+// at most three more children than it takes, and one more if its rows are handed over.
 const MaxSegments = 24
 
 // maxComparisons is what the service takes in a filter (Microsoft Learn,

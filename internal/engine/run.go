@@ -211,11 +211,12 @@ func (e *Engine) step(ctx context.Context, m message, id string, delivery int) (
 		return "", err
 	}
 	done := ledger.Done{Totals: ledger.Totals{Queries: seg.queries}}
+	if run.work.packs {
+		seg.handOver(m)
+	}
+	rows := seg.rows()
 	if run.work.do != nil {
-		if run.work.packs {
-			seg.handOver(m)
-		}
-		failed, err := run.write(counted, seg.rows, &done.Totals)
+		failed, err := run.write(counted, rows, &done.Totals)
 		if err != nil {
 			return "", err
 		}
@@ -229,7 +230,7 @@ func (e *Engine) step(ctx context.Context, m message, id string, delivery int) (
 	if err != nil {
 		return "", err
 	}
-	done.Rows = int64(len(seg.rows))
+	done.Rows = int64(len(rows))
 	done.Transactions = counter.Requests() + 1 + int64(len(children))
 	done.Throttled = throttled.Load()
 	done.Ahead = adaptive.Outlook{}.Minus(m.ahead())

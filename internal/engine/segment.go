@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"tablesweep/internal/adaptive"
@@ -9,53 +10,137 @@ import (
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // segments is what an invocation has read, and what it leaves to others.
 type segments struct {
-	rows     []storage.Entity // in table order
-	children []message        // in table order
+	runs     [][]storage.Entity // rows without a gap in each; in table order, as all of these
+	children []message
 	queries  int64
 	ends     []adaptive.PageEnd // of the pages, unless they were read before
 }
 
-// read makes the step's query. If the scan allows an invocation more segments, it
-// goes on with the first of the children, which continues where the rows end:
-// a partition cut by the page's end is then written in one piece.
+// piece is a part of a step's range: a page that was read, or a step that is yet to be made.
+type piece struct {
+	step *message
+	rows []storage.Entity
+}
+
+// reading is what an invocation has read so far.
+type reading struct {
+	pieces  []piece // in table order
+	queries int
+	bytes   int
+}
+
+// read makes the step's query. If the scan allows an invocation more segments, it goes on with the children. By
+// the strategy adaptive it reads as many of them at once as it may: cuts are guesses, and one that
+// leads to no rows costs a query here, and elsewhere a message and its step. By other strategies, it goes on with
+// the first of them, which continues where the rows end: a partition cut by the page's end is then written in one piece.
 func (run *running) read(ctx context.Context, m message) (segments, error) {
-	s := segments{children: []message{m}}
+	r := reading{pieces: []piece{{step: &m}}}
 	strategy := run.strategy
 	if m.Rows {
 		strategy = scan.Serial{}
 	}
-	start, bytes := time.Now(), 0
-	for range run.segments {
-		if len(s.children) == 0 || s.queries > 0 && (time.Since(start) > segmentTime || bytes > segmentBytes) {
-			break
+	_, wide := strategy.(adaptive.Strategy)
+	start, n := time.Now(), 1
+	for n > 0 {
+		if err := run.round(ctx, &r, strategy, n); err != nil {
+			return segments{}, err
 		}
-		next := s.children[0]
-		p, err := run.source.Query(ctx, run.query(next))
-		if err != nil {
-			return s, fatalIfPermanent("read the source", err)
+		n = 0
+		if time.Since(start) <= segmentTime {
+			n = r.affordable(run.segments)
 		}
-		s.queries++
-		bytes += p.Bytes
-		o, err := strategy.Advance(next.Step, scan.Page{Keys: p.Keys(), Next: p.Next})
-		if err != nil {
-			return s, &fatalError{err}
+		if !wide {
+			n = min(n, 1)
 		}
-		s.rows = append(s.rows, p.Entities[:o.Yield]...)
-		if o.Yield > 0 && !m.Rows {
-			s.ends = append(s.ends, adaptive.PageEnd{Last: p.Entities[o.Yield-1].Key, Rows: o.Yield})
-		}
-		children := make([]message, 0, len(o.Children)+len(s.children))
-		for _, c := range o.Children {
-			children = append(children, message{Version: messageVersion, Scan: m.Scan, Rows: m.Rows, Step: c})
-		}
-		s.children = append(children, s.children[1:]...)
 	}
-	return s, nil
+	return r.segments(m), nil
 }
+
+// affordable returns how many of the steps that were found the next round may make, if all rounds may make so many
+// queries. It supposes that pages are as large as they were on the mean.
+func (r *reading) affordable(segments int) int {
+	pending := 0
+	for _, p := range r.pieces {
+		if p.step != nil {
+			pending++
+		}
+	}
+	if r.bytes > segmentBytes {
+		return 0
+	}
+	small := max(1, (segmentBytes-r.bytes)/(r.bytes/r.queries+1))
+	return min(pending, segments-r.queries, small)
+}
+
+// round makes the first n steps that were found, at once.
+func (run *running) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
+	pages, asked := make([]storage.Page, n), 0
+	g, ctx := task.WithContext(ctx)
+	for _, p := range r.pieces {
+		if i := asked; p.step != nil && i < n {
+			asked++
+			g.Go(func() (err error) {
+				pages[i], err = run.source.Query(ctx, run.query(*p.step))
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return fatalIfPermanent("read the source", err)
+	}
+	var pieces []piece
+	for _, p := range r.pieces {
+		if p.step == nil || len(pages) == 0 {
+			pieces = append(pieces, p)
+			continue
+		}
+		page := pages[0]
+		pages = pages[1:]
+		o, err := strategy.Advance(p.step.Step, scan.Page{Keys: page.Keys(), Next: page.Next})
+		if err != nil {
+			return &fatalError{err}
+		}
+		r.queries++
+		r.bytes += page.Bytes
+		pieces = append(pieces, piece{rows: slices.Clip(page.Entities[:o.Yield])})
+		for _, c := range o.Children {
+			pieces = append(pieces, piece{step: &message{Version: messageVersion, Scan: p.step.Scan, Rows: p.step.Rows, Step: c}})
+		}
+	}
+	r.pieces = pieces
+	return nil
+}
+
+// segments returns what has come of the step.
+func (r *reading) segments(m message) segments {
+	s := segments{queries: int64(r.queries)}
+	gap := true // a step stands between the last rows and the next
+	for _, p := range r.pieces {
+		switch {
+		case p.step != nil:
+			s.children, gap = append(s.children, *p.step), true
+			continue
+		case len(p.rows) == 0:
+			continue
+		case gap:
+			s.runs, gap = append(s.runs, p.rows), false
+		default:
+			last := len(s.runs) - 1
+			s.runs[last] = append(s.runs[last], p.rows...)
+		}
+		if !m.Rows {
+			s.ends = append(s.ends, adaptive.PageEnd{Last: p.rows[len(p.rows)-1].Key, Rows: len(p.rows)})
+		}
+	}
+	return s
+}
+
+func (s *segments) rows() []storage.Entity { return slices.Concat(s.runs...) }
 
 func (run *running) query(m message) storage.Query {
 	q := storage.Query{
@@ -74,34 +159,41 @@ func (run *running) query(m message) storage.Query {
 
 // handOverChunks is the number of transactions from which on an invocation leaves
 // writing to CopyRows, if others wait for the children it has found. Reading
-// the range again costs about seven requests, step and message included.
+// a range again costs about seven requests, step and message included.
 const handOverChunks = 200
 
-// handOver replaces the rows by a CopyRows step for them, where they are too many
-// transactions to keep the children waiting. The rows of the first and last
+// handOver replaces rows by a CopyRows step for each run of them, where they are too many
+// transactions to keep the children waiting. The rows of a run's first and last
 // partition, which may be cut by the page's ends, are kept: what is handed over is
 // a range of whole partitions, its bounds excluded.
 func (s *segments) handOver(m message) {
-	if m.Rows || len(s.children) == 0 || len(s.rows) == 0 {
+	if m.Rows || len(s.children) == 0 {
 		return
 	}
-	first, last := s.rows[0].Key.Partition, s.rows[len(s.rows)-1].Key.Partition
-	var kept, middle []storage.Entity
-	for _, row := range s.rows {
-		if pk := row.Key.Partition; pk == first || pk == last {
-			kept = append(kept, row)
-		} else {
-			middle = append(middle, row)
+	var handed []message
+	chunks := 0
+	for i, rows := range s.runs {
+		first, last := rows[0].Key.Partition, rows[len(rows)-1].Key.Partition
+		var kept, middle []storage.Entity
+		for _, row := range rows {
+			if pk := row.Key.Partition; pk == first || pk == last {
+				kept = append(kept, row)
+			} else {
+				middle = append(middle, row)
+			}
 		}
+		n := copier.Chunks(middle)
+		if chunks+n <= handOverChunks {
+			chunks += n
+			continue
+		}
+		s.runs[i] = kept
+		handed = append(handed, message{Version: messageVersion, Scan: m.Scan, Rows: true, Step: scan.Step{Range: scan.Range{
+			Low:  &scan.Bound{Key: first, Open: true},
+			High: &scan.Bound{Key: last, Open: true},
+		}}})
 	}
-	if copier.Chunks(middle) <= handOverChunks {
-		return
-	}
-	s.rows = kept
-	s.children = append([]message{{Version: messageVersion, Scan: m.Scan, Rows: true, Step: scan.Step{Range: scan.Range{
-		Low:  &scan.Bound{Key: first, Open: true},
-		High: &scan.Bound{Key: last, Open: true},
-	}}}}, s.children...)
+	s.children = append(handed, s.children...)
 }
 
 func (s *segments) steps() ([]ledger.Step, error) {

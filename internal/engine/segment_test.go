@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
@@ -30,5 +32,66 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 			t.Errorf("%s, %d queries an invocation asked for: %d queries in %d steps, want %d a step",
 				r.Action.Type, r.SegmentsPerInvocation, s.Queries, s.Steps.Done, tt.want)
 		}
+	}
+}
+
+// An invocation of several segments reads the places where it has cut, at once and before any other step
+// could. By strategies that don't guess, it reads one page after the other.
+func TestInvocationLooksAtItsCuts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		strategy string
+		segments int
+		took     time.Duration // of the first invocation's queries, a second each
+		parts    int           // of the range that are done by then
+	}{
+		{"adaptive", 4, 2 * time.Second, 3},
+		{"adaptive", 5, 2 * time.Second, 3}, // two of the cuts lead to no rows
+		{"serial", 4, 4 * time.Second, 1},
+		{"prefix", 4, 4 * time.Second, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{})
+			w.fill("Source", plainRows(300, 7)) // pages cut partitions
+			r := copyRequest("Source", "Target")
+			r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = tt.strategy, 20, tt.segments
+			id := w.start(r)
+			if err := w.emulator.SetFaults("seed=1; latency=1s..1s on=query table=Source"); err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			w.deliver()
+			if took := time.Since(start); took != tt.took {
+				t.Errorf("%s, %d segments: the first invocation takes %v, want %v", tt.strategy, tt.segments, took, tt.took)
+			}
+			s := w.status(id)
+			if s.Steps.Done != 1 || s.Queries != int64(tt.segments) {
+				t.Errorf("%s, %d segments: %d steps with %d queries", tt.strategy, tt.segments, s.Steps.Done, s.Queries)
+			}
+			ranges, err := w.observer.Ranges(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts, rows := 0, int64(0)
+			for _, x := range ranges.Ranges {
+				rows += x.Rows
+				if x.State == engine.RangeDone {
+					parts++
+				} else if x.Rows > 0 {
+					t.Errorf("%s, %d segments: pending range %+v", tt.strategy, tt.segments, x)
+				}
+			}
+			if parts != tt.parts || rows != s.Rows.Scanned {
+				t.Errorf("%s, %d segments: %d parts with %d rows are done, want %d with %d: %+v", tt.strategy, tt.segments, parts, rows, tt.parts, s.Rows.Scanned, ranges.Ranges)
+			}
+			if err := w.emulator.SetFaults(""); err != nil {
+				t.Fatal(err)
+			}
+			w.drain()
+			w.equalTables("Source", "Target")
+			if s := w.status(id); s.Rows.Scanned != 2100 || s.Rows.Written != 2100 {
+				t.Errorf("%s, %d segments: %+v", tt.strategy, tt.segments, s.Rows)
+			}
+		})
 	}
 }

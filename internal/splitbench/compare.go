@@ -73,41 +73,42 @@ func Compare(set Set, n int) ([]Result, error) {
 	}
 	optimum := rows.pages()
 	var results []Result
-	add := func(c Contender, root *node, segments int) {
+	add := func(c Contender, root *node, x schedule) {
 		r := Result{Set: set.Name, Real: set.Real, Rows: len(rows.keys), Contender: c, Optimum: optimum}
-		r.measure(root, segments)
+		r.measure(root, x)
 		results = append(results, r)
 	}
+	single := schedule{segments: 1}
 	serial, _, err := record(rows, scan.Serial{})
 	if err != nil {
 		return nil, err
 	}
-	add(Serial, serial, 1)
+	add(Serial, serial, single)
 	prefix, _, err := record(rows, scan.Prefix{})
 	if err != nil {
 		return nil, err
 	}
-	add(PrefixLevel, prefix, unlimited)
-	add(Prefix, prefix, 1)
+	add(PrefixLevel, prefix, schedule{segments: unlimited})
+	add(Prefix, prefix, single)
 	split, ends, err := record(rows, adaptive.Strategy{})
 	if err != nil {
 		return nil, err
 	}
-	add(Adaptive, split, 1)
+	add(Adaptive, split, single)
 	last := &results[len(results)-1]
 	last.ProgressShown, last.ProgressError = progress(split, rows)
-	add(Adaptive4, split, 4)
+	add(Adaptive4, split, schedule{segments: 4, wide: true})
 	hints := adaptive.NewHints(scan.Bounds{}, ends, rows.page)
 	hinted, _, err := record(rows, adaptive.Strategy{Hints: &hints})
 	if err != nil {
 		return nil, err
 	}
-	add(Hinted, hinted, 1)
+	add(Hinted, hinted, single)
 	if hinted, err = recordStale(rows); err != nil {
 		return nil, err
 	}
-	add(Hinted80, hinted, 1)
-	add(Bound, clairvoyant(optimum), 1)
+	add(Hinted80, hinted, single)
+	add(Bound, clairvoyant(optimum), single)
 	return results, nil
 }
 
@@ -132,11 +133,11 @@ func recordStale(rows table) (*node, error) {
 	return root, err
 }
 
-func (r *Result) measure(root *node, segments int) {
+func (r *Result) measure(root *node, x schedule) {
 	r.Queries, r.Empty = root.count()
 	for _, workers := range workerCounts() {
 		for _, hop := range hops() {
-			x := schedule{workers: workers, segments: segments, hop: hop}
+			x.workers, x.hop = workers, hop
 			if workers == 0 {
 				x.workers = unlimited
 			}

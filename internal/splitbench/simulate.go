@@ -11,8 +11,8 @@ import (
 // node is one query of a recorded scan.
 type node struct {
 	children []*node
-	// next is the child that the same invocation may go on with: the only child,
-	// or for the published scan the one that reads on along its level.
+	// next is the child that the published scan's invocation goes on with: the one that reads on
+	// along its level.
 	next  *node
 	rows  int
 	ahead adaptive.Outlook // what the step was believed to stand for
@@ -56,18 +56,15 @@ func record(t table, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
 	return root, ends, nil
 }
 
-// successor returns the child that the invocation of the step may go on with.
+// successor returns the child that the published scan's invocation goes on with, nil for other strategies.
 func successor(s scan.Strategy, step scan.Step, children []*node) *node {
 	_, prefix := s.(scan.Prefix)
-	switch {
-	case len(children) == 0:
+	if !prefix || len(children) == 0 || len(children) > 1 && step.Range.Partition != nil {
 		return nil
-	case len(children) == 1, prefix && step.Range.Partition == nil:
-		// The last child of a prefix step is the rest of its level, save at the
-		// level's end; that exception only favours the published scan.
-		return children[len(children)-1]
 	}
-	return nil
+	// The last child of a prefix step is the rest of its level, save at the
+	// level's end; that exception only favours the published scan.
+	return children[len(children)-1]
 }
 
 // count returns the number of queries, and of those that yielded nothing.
@@ -148,6 +145,9 @@ type schedule struct {
 	workers  int
 	segments int // most queries of one invocation
 	hop      int // time from sending a message to its receipt; a query takes 1
+	// wide tells that an invocation makes as many of the queries that it finds at once as it may. Else it
+	// makes one after the other, along a level.
+	wide bool
 }
 
 // unlimited is more workers, or segments, than any scan can use.
@@ -183,6 +183,9 @@ func (x schedule) run(root *node) (time, invocations int) {
 // with, from the given time on. It adds the messages they send to arriving and
 // returns when it ends.
 func (x schedule) invoke(n *node, now int, arriving map[int][]*node) int {
+	if x.wide {
+		return x.invokeWide(n, now, arriving)
+	}
 	for used := 1; ; used++ {
 		now++
 		next := n.next
@@ -199,4 +202,21 @@ func (x schedule) invoke(n *node, now int, arriving map[int][]*node) int {
 		}
 		n = next
 	}
+}
+
+// invokeWide is invoke for one that makes queries at once. It sends its messages when it ends, as a
+// step does that commits what it has done.
+func (x schedule) invokeWide(n *node, now int, arriving map[int][]*node) int {
+	pending := []*node{n}
+	for used := 0; used < x.segments && len(pending) > 0; now++ {
+		round := min(len(pending), x.segments-used)
+		used += round
+		var next []*node
+		for _, p := range pending[:round] {
+			next = append(next, p.children...)
+		}
+		pending = append(next, pending[round:]...)
+	}
+	arriving[now+x.hop] = append(arriving[now+x.hop], pending...)
+	return now
 }
