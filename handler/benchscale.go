@@ -45,12 +45,14 @@ func benchScaleCommand() *cobra.Command {
 		Long:  benchScaleHelp,
 		Example: `  handler bench scale --rows 3560000 --plot copy.svg
   handler bench scale --rows 35000000 --per-partition 10 --decide 30s --step 1
-  handler bench scale --action count --rows 100000000`,
+  handler bench scale --action count --rows 100000000
+  handler bench scale --action count --rows 1000000000 --done 900000000 --per-partition 10`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runBenchScale(c, o) },
 	}
 	f := c.Flags()
 	f.Int64Var(&o.Rows, "rows", o.Rows, "rows of the table")
+	f.Int64Var(&o.Done, "done", 0, "of a count: rows that the ledger says to be read at the start")
 	f.Int64Var(&o.PerPartition, "per-partition", o.PerPartition, "rows of a partition")
 	f.IntVar(&o.RowBytes, "row-bytes", o.RowBytes, "bytes of a row's text")
 	f.StringVar(&o.Keys, "keys", o.Keys, "how partition keys are spread: "+strings.Join(scalebench.Keys, ", "))

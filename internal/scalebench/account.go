@@ -120,6 +120,16 @@ func (a *account) takes(e emulator.Event) time.Duration {
 	return time.Duration(float64(d) * factor)
 }
 
+// reset forgets the requests so far.
+func (a *account) reset() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests, a.refused, a.found = 0, 0, 0
+	clear(a.byPart)
+	clear(a.throttled)
+	a.storage.ResetCounts()
+}
+
 // totals returns how many requests came, how many were refused, and how many rows queries
 // have returned.
 func (a *account) totals() (requests, refused, found int64) {

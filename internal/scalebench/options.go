@@ -14,6 +14,7 @@ import (
 // Options say what to scan and where.
 type Options struct {
 	Rows         int64  // of the table
+	Done         int64  // of these, the first ones that the ledger says to be read when a count starts
 	PerPartition int64  // rows of each partition but the last
 	RowBytes     int    // of a row's text, beside its keys and number
 	Keys         string // one of [Keys]
@@ -99,6 +100,7 @@ func (o *Options) Check() error {
 		ok   bool
 	}{
 		{"rows must be at least 1", o.Rows >= 1},
+		{"done must be 0, or of a count whole partitions and fewer rows than the table has", o.Done == 0 || o.Done > 0 && o.Done < o.Rows && !o.copies() && o.PerPartition > 0 && o.Done%o.PerPartition == 0},
 		{"per-partition must be from 1 to 1,000,000", o.PerPartition >= 1 && o.PerPartition <= 1_000_000},
 		{"row-bytes must be from 0 to 30,000", o.RowBytes >= 0 && o.RowBytes <= 30_000},
 		{"keys must be one of " + strings.Join(Keys, ", "), slices.Contains(Keys, o.Keys)},
@@ -117,3 +119,6 @@ func (o *Options) Check() error {
 	}
 	return nil
 }
+
+// read returns how many rows the run reads.
+func (o Options) read() int64 { return o.Rows - o.Done }

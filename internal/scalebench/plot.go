@@ -25,7 +25,7 @@ func WritePlot(w io.Writer, r Result) error {
 			counts = append(counts, point{b.Seconds, float64(b.Instances)})
 		}
 	}
-	limit := float64(r.Options.Rows) / r.Limit
+	limit := float64(r.Options.read()) / r.Limit
 	top := limit
 	for _, p := range rates {
 		top = max(top, p.y)

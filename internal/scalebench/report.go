@@ -44,6 +44,9 @@ func WriteMarkdown(w io.Writer, r Result) error {
 	o := r.Options
 	fmt.Fprintf(w, "%s of %s rows, %d a partition, keys %q; plan %s, %d MB, at most %d instances, %d more every %v (**assumption**).\nSimulated in %.0f s.\n\n",
 		capital(o.Action), thousands(o.Rows), o.PerPartition, o.Keys, o.Plan, o.Memory, o.Instances, o.Step, o.Decide, r.Simulated)
+	if o.Done > 0 {
+		fmt.Fprintf(w, "The ledger said at the start that the first %s rows are read; the run is of the other %s.\n\n", thousands(o.Done), thousands(o.read()))
+	}
 	if err := r.times().write(w); err != nil {
 		return err
 	}
@@ -71,7 +74,7 @@ func WriteMarkdown(w io.Writer, r Result) error {
 func (r Result) times() *grid {
 	t := newGrid("", "time", "rows a second", "÷ limit")
 	line := func(who string, seconds float64) {
-		t.row(who, duration(seconds), thousands(int64(float64(r.Options.Rows)/seconds)), fmt.Sprintf("%.2f", seconds/r.Limit))
+		t.row(who, duration(seconds), thousands(int64(float64(r.Options.read())/seconds)), fmt.Sprintf("%.2f", seconds/r.Limit))
 	}
 	line("this run", r.Took)
 	if len(r.Samples) > 1 {

@@ -62,7 +62,7 @@ func (w *world) result(s engine.Status) Result {
 		end = *s.FinishedAt
 	}
 	r.Took = end.Sub(w.start).Seconds()
-	r.PerSecond = float64(o.Rows) / r.Took
+	r.PerSecond = float64(o.read()) / r.Took
 	r.Limit, r.Serial = w.limit(), w.serial()
 	for _, a := range []*account{w.own, w.source, w.destination} {
 		r.Accounts = append(r.Accounts, AccountResult{
@@ -93,8 +93,8 @@ func (w *world) transactions() int64 {
 	return whole*((w.rows.perPartition+99)/100) + (left+99)/100
 }
 
-// pages returns the number of full pages of the table.
-func (w *world) pages() int64 { return (w.rows.count + 999) / 1000 }
+// pages returns the number of full pages that the run reads.
+func (w *world) pages() int64 { return (w.options.read() + 999) / 1000 }
 
 // limit returns how long the account's limit on requests makes the work last, in seconds: of
 // a copy the destination's, of a count the source's.
@@ -110,7 +110,7 @@ func (w *world) limit() float64 {
 func (w *world) serial() float64 {
 	const meanFactor = 1.04 // of takes
 	l := w.options.Latency
-	d := float64(w.pages())*l.Query.Seconds() + float64(w.rows.count)*l.QueryRow.Seconds()
+	d := float64(w.pages())*l.Query.Seconds() + float64(w.options.read())*l.QueryRow.Seconds()
 	if w.options.copies() {
 		d += float64(w.transactions())*l.Write.Seconds() + float64(w.rows.count-w.transactions())*l.WriteRow.Seconds()
 	}

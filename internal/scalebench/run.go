@@ -46,7 +46,6 @@ func run(o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	w.work.Go(w.sample)
 	status, err := w.scan()
 	w.stop()
 	w.work.Wait()
@@ -63,16 +62,27 @@ func run(o Options) (Result, error) {
 
 // scan starts the scan on a first instance, as a user does, and waits for its end.
 func (w *world) scan() (engine.Status, error) {
+	if w.options.Done == 0 {
+		w.work.Go(w.sample)
+	}
 	first := w.groups[0].add()
 	if first.handler == nil {
 		return engine.Status{}, nil // the reason is noted
 	}
-	w.work.Go(w.scale)
-	w.work.Go(func() { w.tick(first) })
 	id, err := w.post(first)
 	if err != nil {
 		return engine.Status{}, err
 	}
+	if w.options.Done > 0 {
+		if err := w.prefill(id); err != nil {
+			return engine.Status{}, err
+		}
+		w.own.reset()
+		w.start = time.Now()
+		w.work.Go(w.sample)
+	}
+	w.work.Go(w.scale)
+	w.work.Go(func() { w.tick(first) })
 	for {
 		if !task.Sleep(w.running, look) {
 			return engine.Status{}, nil
@@ -99,6 +109,9 @@ func (w *world) post(in *instance) (id string, err error) {
 	}
 	if w.options.copies() {
 		request.Action.Destination = &engine.TableRef{Table: destinationTable, Connection: destinationConnection}
+	}
+	if w.options.Done > 0 {
+		request.Range.After = w.rows.key(w.options.Done - 1).Partition
 	}
 	body, err := json.Marshal(request)
 	if err != nil {
