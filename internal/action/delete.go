@@ -19,7 +19,13 @@ import (
 const maxLooks = 5
 
 // Delete removes rows from a table. Its zero value is no use: it needs the table.
-type Delete struct{ Table *storage.Table }
+type Delete struct {
+	Table   *storage.Table
+	Limiter *copier.Limiter // of the process; nil for no limits
+}
+
+// Changes returns the table whose partitions the work makes busy.
+func (d Delete) Changes() *storage.Table { return d.Table }
 
 // Split cuts rows in table order into transactions.
 func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return copier.Copier{}.Split(rows) }
@@ -35,7 +41,7 @@ func (d Delete) Do(ctx context.Context, rows []storage.Entity) (copier.Result, e
 		for b.Rows() < len(rows) && b.Add(storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: rows[b.Rows()].Key}}) {
 		}
 		n := b.Rows()
-		err := b.Do(ctx)
+		err := d.Limiter.Do(ctx, copier.Place(d.Table, rows[0].Key.Partition), n, func(ctx context.Context) (int, error) { return n, b.Do(ctx) })
 		var refusal *storage.Error
 		switch {
 		case err == nil:

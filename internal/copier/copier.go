@@ -46,6 +46,7 @@ const maxResolves = 5
 type Copier struct {
 	Destination *storage.Table
 	Mode        Mode
+	Limiter     *Limiter // of the process; nil for no limits
 }
 
 // Result tells what became of the rows. Rows that are in neither count were
@@ -112,6 +113,9 @@ func All(ctx context.Context, w Work, rows []storage.Entity) (Result, error) {
 // they are large.
 func Chunks(rows []storage.Entity) int { return len(Copier{}.Split(rows)) }
 
+// Changes returns the table whose partitions the work makes busy.
+func (c Copier) Changes() *storage.Table { return c.Destination }
+
 // Split cuts rows in table order into what [Copier.Do] takes: where the
 // partition changes, and after as many as a transaction takes.
 func (Copier) Split(rows []storage.Entity) [][]storage.Entity {
@@ -138,7 +142,7 @@ func (c Copier) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
 		for b.Rows() < min(limit, len(rows)) && b.Add(storage.Op{Kind: c.kind(), Entity: rows[b.Rows()]}) {
 		}
 		n := b.Rows()
-		err := b.Do(ctx)
+		err := c.Limiter.Do(ctx, Place(c.Destination, rows[0].Key.Partition), n, func(ctx context.Context) (int, error) { return n, b.Do(ctx) })
 		switch refusal := refusalOf(err); {
 		case err == nil:
 			r.Written += int64(n)

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/adaptive"
+	"tablesweep/internal/copier"
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
@@ -81,6 +82,7 @@ type Engine struct {
 	present presence
 	details details
 	queues  map[string]*storage.Queue // by function
+	limiter copier.Limiter            // of requests to busy partitions
 
 	mu    sync.Mutex
 	scans map[string]cachedScan // guarded by mu

@@ -25,6 +25,7 @@ type running struct {
 	state    ledger.State
 	request  Request
 	source   *storage.Table
+	limiter  *copier.Limiter
 	work     work
 	hints    *adaptive.Hints // nil if there are none
 	strategy scan.Strategy
@@ -36,6 +37,7 @@ type running struct {
 func (e *Engine) open(r Request, hints *adaptive.Hints) (*running, error) {
 	run := &running{
 		state: ledger.Running, request: r, hints: hints, strategy: StrategyFor(r, hints),
+		limiter: &e.limiter,
 	}
 	var err error
 	if run.source, err = e.table("source", r.Source); err != nil {

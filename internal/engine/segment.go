@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -85,7 +86,7 @@ func (run *running) round(ctx context.Context, r *reading, strategy scan.Strateg
 		if i := asked; p.step != nil && i < n {
 			asked++
 			g.Go(func() (err error) {
-				pages[i], err = run.source.Query(ctx, run.query(*p.step))
+				pages[i], err = run.page(ctx, *p.step)
 				return err
 			})
 		}
@@ -141,6 +142,19 @@ func (r *reading) segments(m message) segments {
 }
 
 func (s *segments) rows() []storage.Entity { return slices.Concat(s.runs...) }
+
+// page makes a step's query, when the partition may be asked if it is about one.
+func (run *running) page(ctx context.Context, m message) (p storage.Page, err error) {
+	q := run.query(m)
+	if q.Range.Partition == nil {
+		return run.source.Query(ctx, q)
+	}
+	err = run.limiter.Do(ctx, copier.Place(run.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(ctx context.Context) (int, error) {
+		p, err = run.source.Query(ctx, q)
+		return len(p.Entities), err
+	})
+	return p, err
+}
 
 func (run *running) query(m message) storage.Query {
 	q := storage.Query{

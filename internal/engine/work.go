@@ -49,12 +49,12 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	switch r.Action.Type {
 	case Copy:
 		w, err := e.writing(r.Action)
-		c := copier.Copier{Destination: w.destination, Mode: r.Action.Mode}
+		c := copier.Copier{Destination: w.destination, Mode: r.Action.Mode, Limiter: &e.limiter}
 		w.do, w.packs, w.properties, w.raw = c.Copy, true, true, true
 		return w, err
 	case Keys:
 		w, err := e.writing(r.Action)
-		c := copier.Copier{Destination: w.destination}
+		c := copier.Copier{Destination: w.destination, Limiter: &e.limiter}
 		w.do = func(ctx context.Context, rows []storage.Entity) (copier.Result, error) {
 			return c.Copy(ctx, keyRows(r.Source.Table, rows))
 		}
@@ -63,7 +63,7 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 		if source.Same(e.options.Own.Table(e.options.StateTable)) {
 			return work{}, problem.Invalidf("source.table", "is where the app keeps its scans; they are not to be deleted so")
 		}
-		return work{do: doing(action.Delete{Table: source}), what: "delete rows", packs: true}, nil
+		return work{do: doing(action.Delete{Table: source, Limiter: &e.limiter}), what: "delete rows", packs: true}, nil
 	case Enqueue:
 		return e.enqueue(*r.Action.Queue, r.Action.Message)
 	}

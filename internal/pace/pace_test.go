@@ -1,6 +1,7 @@
 package pace_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -78,31 +79,116 @@ func TestPaceIgnoresTimesWithoutWork(t *testing.T) {
 	}
 }
 
+// bucket is a partition as the service has it: it takes a number of rows a second, and a
+// second's worth at once.
+type bucket struct {
+	rate, tokens float64
+	filled       time.Time
+}
+
+func (b *bucket) admit(rows int, now time.Time) bool {
+	b.tokens = min(b.rate, b.tokens+b.rate*now.Sub(b.filled).Seconds())
+	b.filled = now
+	if b.tokens <= 0 {
+		return false
+	}
+	b.tokens -= float64(rows)
+	return true
+}
+
+// TestPartitionsFindTheLimit lets processes write to one partition as fast as their
+// Partitions allow, and send again what is refused. After a minute, at most a tenth of
+// the requests may be refused, and the partition must be busy.
+func TestPartitionsFindTheLimit(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rate             float64 // rows a second that the partition takes
+		rows             int     // in a request
+		processes, slots int     // slots: requests that a process has under way at most
+	}{
+		{2000, 100, 1, 64}, {2000, 1, 1, 128}, {2000, 100, 8, 24}, {2000, 1000, 4, 16},
+		{500, 100, 1, 64}, {300, 100, 3, 16}, {300, 1000, 1, 16}, {5000, 100, 1, 128}, {5000, 20, 6, 32}, {20_000, 100, 1, 128},
+	} {
+		t.Run(fmt.Sprintf("%v rows a second, %d a request, %d processes", tt.rate, tt.rows, tt.processes), func(t *testing.T) {
+			t.Parallel()
+			type request struct {
+				at    time.Time // when it is sent next
+				tries int
+			}
+			all := make([]struct {
+				p        pace.Partitions
+				requests []request
+			}, tt.processes)
+			start := time.Unix(0, 0)
+			b := bucket{rate: tt.rate, tokens: tt.rate, filled: start}
+			answered, refused := 0, 0
+			for now := start; now.Sub(start) < 4*time.Minute; now = now.Add(5 * time.Millisecond) {
+				if now.Sub(start) == time.Minute {
+					answered, refused = 0, 0
+				}
+				for i := range all {
+					x := &all[i]
+					for len(x.requests) < tt.slots && x.p.Wait("p", now) == 0 {
+						x.p.Started("p", tt.rows, now)
+						x.requests = append(x.requests, request{at: now})
+					}
+					left := x.requests[:0]
+					for _, r := range x.requests {
+						switch {
+						case r.at.After(now):
+							left = append(left, r)
+						case b.admit(tt.rows, now):
+							answered++
+							x.p.Answered("p", tt.rows, tt.rows, now)
+						default:
+							refused++
+							pause := x.p.Throttled("p", tt.rows, now)
+							if r.tries++; pause == 0 {
+								pause = time.Duration(1<<min(r.tries, 8)-1) * 250 * time.Millisecond
+							}
+							r.at = now.Add(pause)
+							left = append(left, r)
+						}
+					}
+					x.requests = left
+				}
+			}
+			took := float64(answered*tt.rows) / 180 / tt.rate
+			share := float64(refused) / float64(answered+refused)
+			t.Logf("%.1f %% refused, %.0f %% of the limit", 100*share, 100*took)
+			if share > 0.1 {
+				t.Errorf("%.0f %% of the requests were refused", 100*share)
+			}
+			if took < 0.8 {
+				t.Errorf("only %.0f %% of what the partition takes", 100*took)
+			}
+		})
+	}
+}
+
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	var p pace.Partitions
-	if !p.Allow("hot", 1000) {
-		t.Fatal("limited before any throttling")
+	now := time.Unix(0, 0)
+	p.Started("cold", 1_000_000, now)
+	if p.Wait("cold", now) != 0 {
+		t.Error("a partition waits that was never throttled")
 	}
-	p.Throttled("hot", 16)
-	if p.Allow("hot", 8) || !p.Allow("hot", 7) || !p.Allow("other", 1000) {
-		t.Error("after throttling at 16 under way: want at most 8 for it, no limit for others")
+	if p.Throttled("hot", 2000, now) != 0 {
+		t.Error("it knows when to send again to a partition that has taken nothing")
 	}
-	p.Throttled("hot", 16) // the same load, still being refused
-	if !p.Allow("hot", 7) {
-		t.Error("one burst was counted twice")
+	p.Answered("hot", 2000, 2000, now)
+	p.Throttled("hot", 2000, now)
+	if again := p.Throttled("hot", 2000, now); again < time.Second || again > 2*time.Second {
+		t.Errorf("the second request is sent again after %v, want 1 s", again)
 	}
-	for range 1000 {
-		p.Answered("hot")
+	if w := p.Wait("hot", now); w < 2*time.Second || w > 3*time.Second {
+		t.Errorf("with 4,000 rows to send again it waits %v, want 2 s", w)
 	}
-	if !p.Allow("hot", 1000) {
-		t.Error("still limited after a thousand good answers")
+	for i := range 10_000 { // forgets those that nobody uses
+		p.Throttled(fmt.Sprint(i), 1, now.Add(time.Duration(i)*time.Second))
 	}
-	for range 20 {
-		p.Throttled("hot", 1)
-		p.Answered("hot")
-	}
-	if !p.Allow("hot", 0) {
-		t.Error("a partition must be allowed one request")
+	if later := now.Add(10_000 * time.Second); p.Wait("hot", later) != 0 || p.Wait("1", later) != 0 {
+		t.Error("it waits long after the throttling")
 	}
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -77,6 +78,15 @@ type onceKey struct{}
 // themselves, and must notice soon that the service is back.
 func Once(ctx context.Context) context.Context { return context.WithValue(ctx, onceKey{}, true) }
 
+type busyKey struct{}
+
+// OnBusy returns a context in which until is called when the service says that it is too busy. A
+// request is sent again after the pause that it returns, and after the usual one if it returns 0. It must
+// not block, and may be called concurrently.
+func OnBusy(ctx context.Context, until func() time.Duration) context.Context {
+	return context.WithValue(ctx, busyKey{}, until)
+}
+
 type stopKey struct{}
 
 // StopRetries returns a context whose requests are not sent again once stop is closed.
@@ -121,6 +131,12 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		pause, err := r.pause(resp, err, try, alone)
 		if pause < 0 || lonely > maxBusyRetries || lonely > maxRetries && (resp == nil || !others) {
 			return resp, err
+		}
+		if resp != nil && busy(resp.StatusCode) {
+			if until, ok := ctx.Value(busyKey{}).(func() time.Duration); ok {
+				pause = cmp.Or(until(), pause)
+			}
+			pause = max(pause, retryAfter(resp))
 		}
 		if resp != nil { // a busy host is not asked before its time
 			again = nil

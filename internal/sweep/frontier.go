@@ -86,11 +86,11 @@ func (f *frontier) add(s scan.Step, depth int64) *node {
 	return n
 }
 
-// waits returns the first node that waits, nil if none does. ahead tells whether
+// waits returns the first node that waits and may be read now, nil if there is none. ahead tells whether
 // all nodes ahead of it have nothing to hand out: in order, nothing happens until
 // this one is read.
-func (f *frontier) waits() (n *node, ahead bool) {
-	for n = f.first(); n != nil && n.state != waiting; n = f.after(n) {
+func (f *frontier) waits(readable func(scan.Step) bool) (n *node, ahead bool) {
+	for n = f.first(); n != nil && (n.state != waiting || !readable(n.step)); n = f.after(n) {
 		f.walked++
 	}
 	return n, n != nil && n == f.first()

@@ -46,8 +46,8 @@ type run struct {
 	began    time.Time
 
 	source, target side
-	partitions     pace.Partitions
-	underway       map[string]int  // units under way, by partition
+	limiter        copier.Limiter  // of partitions, by their keys: the target's as they are
+	reads          string          // put before those of the source
 	hot            map[string]bool // partitions throttled since the last tick
 	units          int             // of the last page that had rows
 	page, largest  int             // bytes that a page may have, and that one had
@@ -77,8 +77,11 @@ func newRun(s Scan, o Options, a copier.Work, inOrder bool) *run {
 		scan: s, options: o, action: a, inOrder: inOrder,
 		frontier: &frontier{}, model: steal.New(s.Segment), began: time.Now(), page: firstPage,
 		source: side{pace: pace.New(firstReads, o.Workers)}, target: side{pace: pace.New(firstUnits, o.Workers)},
-		spill: spill{most: o.Spill}, underway: map[string]int{}, hot: map[string]bool{}, events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers),
+		spill: spill{most: o.Spill}, hot: map[string]bool{}, events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers),
 		idle: make(chan func()),
+	}
+	if w, ok := a.(interface{ Changes() *storage.Table }); !ok || !w.Changes().Same(s.Table) {
+		r.reads = "source/" // nobody else makes the source's partitions busy
 	}
 	if a, ok := s.Strategy.(adaptive.Strategy); ok && a.Hints == nil && s.Keys == nil {
 		r.steals = true
@@ -220,7 +223,7 @@ func (r *run) expected(err error) bool {
 // dispatch starts as much as is allowed: units first, since they free memory.
 func (r *run) dispatch() {
 	for !r.stopping && r.target.free(r.frontier.works) {
-		n, i := r.frontier.unit(r.inOrder, func(p string) bool { return r.partitions.Allow(p, r.underway[p]) })
+		n, i := r.frontier.unit(r.inOrder, r.free())
 		if n == nil {
 			break
 		}
@@ -237,11 +240,11 @@ func (r *run) dispatch() {
 		r.startUnit(n, u)
 	}
 	for !r.stopping && !r.ahead() && r.source.free(r.frontier.reads) {
-		n, ahead := r.frontier.waits()
+		n, ahead := r.frontier.waits(r.readable())
 		room := r.frontier.bytes+(r.frontier.reads+1)*r.page <= r.options.Buffer
 		if n == nil && room && r.steals {
 			r.steal()
-			n, ahead = r.frontier.waits()
+			n, ahead = r.frontier.waits(r.readable())
 		}
 		// One page may always be in memory, and the one that all others wait for.
 		if n == nil || !room && !ahead && r.frontier.bytes+r.frontier.reads > 0 {
@@ -263,13 +266,46 @@ func (r *run) ahead() bool {
 	return float64(coming) >= 2*slots*max(1, r.source.took.Seconds()/r.target.took.Seconds())
 }
 
+// free returns a function that reports whether a partition may get one more request. It asks
+// about a partition once.
+func (r *run) free() func(partition string) bool {
+	var last *string
+	free := false
+	return func(partition string) bool {
+		if last == nil || *last != partition {
+			last, free = &partition, r.limiter.Free(partition)
+		}
+		return free
+	}
+}
+
+// readable returns a function that reports whether a step may be read now.
+func (r *run) readable() func(scan.Step) bool {
+	free := r.free()
+	return func(s scan.Step) bool { return s.Range.Partition == nil || free(r.reads+*s.Range.Partition) }
+}
+
 func (r *run) startRead(n *node) {
 	r.frontier.startRead(n)
+	if p := n.step.Range.Partition; p != nil {
+		r.limiter.Started(r.reads+*p, r.scan.Segment)
+	}
 	q := storage.Query{Range: n.step.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.Segment, Token: n.step.Token, Raw: r.scan.Raw}
 	r.start(func() {
 		began := time.Now()
-		counter := r.counter(throttle{})
-		page, err := r.scan.Table.Query(counter.In(r.tasks), q)
+		counter := r.counter(throttle{confined: q.Range.Partition != nil})
+		var page storage.Page
+		read := func(ctx context.Context) (_ int, err error) {
+			page, err = r.scan.Table.Query(ctx, q)
+			return len(page.Entities), err
+		}
+		ctx := counter.In(r.tasks)
+		var err error
+		if q.Range.Partition != nil {
+			err = r.limiter.Send(ctx, r.reads+*q.Range.Partition, r.scan.Segment, read)
+		} else {
+			_, err = read(ctx)
+		}
 		took := time.Since(began)
 		r.events <- func() { r.readEnded(n, page, took, counter.Requests(), err) }
 	})
@@ -450,11 +486,15 @@ func (r *run) drop(n *node) {
 
 func (r *run) startUnit(n *node, u []storage.Entity) {
 	partition := u[0].Key.Partition
-	r.underway[partition]++
+	r.limiter.Started(partition, len(u))
 	r.start(func() {
 		began := time.Now()
 		counter := r.counter(throttle{unit: true, partition: partition})
-		result, err := r.action.Do(counter.In(r.tasks), u)
+		var result copier.Result
+		err := r.limiter.Send(counter.In(r.tasks), partition, len(u), func(ctx context.Context) (_ int, err error) {
+			result, err = r.action.Do(ctx, u)
+			return len(u), err
+		})
 		took := time.Since(began)
 		r.events <- func() {
 			r.target.ended(took)
@@ -464,11 +504,6 @@ func (r *run) startUnit(n *node, u []storage.Entity) {
 }
 
 func (r *run) unitEnded(n *node, u []storage.Entity, result copier.Result, sent *storage.Counter, err error) {
-	partition := u[0].Key.Partition
-	if r.underway[partition]--; r.underway[partition] == 0 {
-		delete(r.underway, partition)
-	}
-	r.partitions.Answered(partition)
 	did := Totals{Requests: sent.Requests(), Doubts: sent.Doubts()}
 	if err == nil {
 		err = r.report(result.Failed)

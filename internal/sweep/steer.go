@@ -10,6 +10,7 @@ import (
 type throttle struct {
 	unit      bool // it answered a unit, on the partition
 	partition string
+	confined  bool // it answered a query of one partition
 }
 
 // side is one end of the sweep: where rows come from, or where the action leads.
@@ -50,14 +51,11 @@ func (s *side) tick(elapsed time.Duration) {
 func (r *run) throttled(t throttle) {
 	r.count(Totals{Throttles: 1})
 	if !t.unit {
-		r.source.throttled = true
+		r.source.throttled = r.source.throttled || !t.confined
 		return
 	}
 	r.hot[t.partition] = true
 	r.target.throttled = len(r.hot) > 1
-	if r.underway[t.partition] > 0 {
-		r.partitions.Throttled(t.partition, r.underway[t.partition])
-	}
 }
 
 // adjust sets the pace of both sides.
