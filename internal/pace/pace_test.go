@@ -2,6 +2,7 @@ package pace_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -83,16 +84,25 @@ func TestPaceIgnoresTimesWithoutWork(t *testing.T) {
 // second's worth at once.
 type bucket struct {
 	rate, tokens float64
-	filled       time.Time
+	queries      bool       // rows count when they are found, 10 ms later
+	found        [2]float64 // rows, by steps of 5 ms
 }
 
-func (b *bucket) admit(rows int, now time.Time) bool {
-	b.tokens = min(b.rate, b.tokens+b.rate*now.Sub(b.filled).Seconds())
-	b.filled = now
+// step lets 5 ms pass.
+func (b *bucket) step() {
+	b.tokens = min(b.rate, b.tokens+b.rate*0.005) - b.found[0]
+	b.found = [2]float64{b.found[1]}
+}
+
+func (b *bucket) admit(rows int) bool {
 	if b.tokens <= 0 {
 		return false
 	}
-	b.tokens -= float64(rows)
+	if b.queries {
+		b.found[1] += float64(rows)
+	} else {
+		b.tokens -= float64(rows)
+	}
 	return true
 }
 
@@ -105,9 +115,11 @@ func TestPartitionsFindTheLimit(t *testing.T) {
 		rate             float64 // rows a second that the partition takes
 		rows             int     // in a request
 		processes, slots int     // slots: requests that a process has under way at most
+		queries          bool
 	}{
-		{2000, 100, 1, 64}, {2000, 1, 1, 128}, {2000, 100, 8, 24}, {2000, 1000, 4, 16},
-		{500, 100, 1, 64}, {300, 100, 3, 16}, {300, 1000, 1, 16}, {5000, 100, 1, 128}, {5000, 20, 6, 32}, {20_000, 100, 1, 128},
+		{2000, 100, 1, 64, false}, {2000, 1, 1, 128, false}, {2000, 100, 8, 24, false}, {2000, 1000, 4, 16, false}, {500, 100, 1, 64, false}, {300, 100, 3, 16, false},
+		{300, 1000, 1, 16, false}, {5000, 100, 1, 128, false}, {5000, 20, 6, 32, false}, {20_000, 100, 1, 128, false},
+		{2000, 1000, 1, 8, true}, {200, 10, 2, 12, false}, {20, 1, 1, 64, false},
 	} {
 		t.Run(fmt.Sprintf("%v rows a second, %d a request, %d processes", tt.rate, tt.rows, tt.processes), func(t *testing.T) {
 			t.Parallel()
@@ -119,13 +131,15 @@ func TestPartitionsFindTheLimit(t *testing.T) {
 				p        pace.Partitions
 				requests []request
 			}, tt.processes)
+			rnd := rand.New(rand.NewPCG(1, 2))
 			start := time.Unix(0, 0)
-			b := bucket{rate: tt.rate, tokens: tt.rate, filled: start}
+			b := bucket{rate: tt.rate, tokens: tt.rate, queries: tt.queries}
 			answered, refused := 0, 0
 			for now := start; now.Sub(start) < 4*time.Minute; now = now.Add(5 * time.Millisecond) {
 				if now.Sub(start) == time.Minute {
 					answered, refused = 0, 0
 				}
+				b.step()
 				for i := range all {
 					x := &all[i]
 					for len(x.requests) < tt.slots && x.p.Wait("p", now) == 0 {
@@ -137,14 +151,14 @@ func TestPartitionsFindTheLimit(t *testing.T) {
 						switch {
 						case r.at.After(now):
 							left = append(left, r)
-						case b.admit(tt.rows, now):
+						case b.admit(tt.rows):
 							answered++
 							x.p.Answered("p", tt.rows, tt.rows, now)
 						default:
 							refused++
 							pause := x.p.Throttled("p", tt.rows, now)
 							if r.tries++; pause == 0 {
-								pause = time.Duration(1<<min(r.tries, 8)-1) * 250 * time.Millisecond
+								pause = time.Duration(rnd.Float64() * float64(min(time.Minute, 500*time.Millisecond<<min(r.tries, 8))))
 							}
 							r.at = now.Add(pause)
 							left = append(left, r)

@@ -20,7 +20,6 @@ type partition struct {
 	answered int       // requests since then
 	refused  int
 	rows     float64 // of the requests answered
-	waited   bool    // somebody had to wait
 }
 
 const (
@@ -33,6 +32,7 @@ const (
 	below      = 0.9                    // of what a partition that refuses takes
 	growth     = 0.03                   // of the rate, a second, while nothing is refused
 	mostGrowth = 0.007                  // of the rate, for each request measured
+	used       = 0.5                    // share of the rate that must have been used before it grows
 
 	measured     = time.Second // a measurement takes at least this long
 	measuredMost = 10          // and has as many requests, or takes
@@ -50,7 +50,6 @@ func (p *Partitions) Wait(key string, now time.Time) time.Duration {
 	if l.budget > 0 {
 		return 0
 	}
-	l.waited = true
 	return l.untilFree()
 }
 
@@ -133,7 +132,7 @@ func (l *partition) measure(now time.Time) {
 	case took < 0:
 		l.answered, l.refused, l.rows = 0, 0, 0
 		return
-	case took < measured || n < measuredMost && took < patient:
+	case took < measured || (n < measuredMost || l.answered == 0) && took < patient:
 		return
 	}
 	next := now
@@ -142,8 +141,8 @@ func (l *partition) measure(now time.Time) {
 		l.fill(now)
 		l.rate = max(lowest, l.rate/2, min(below*l.rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
-	case l.waited:
+	case l.rows > used*l.rate*took.Seconds():
 		l.rate *= 1 + min(growth*took.Seconds(), mostGrowth*float64(n))
 	}
-	l.began, l.answered, l.refused, l.rows, l.waited = next, 0, 0, 0, false
+	l.began, l.answered, l.refused, l.rows = next, 0, 0, 0
 }

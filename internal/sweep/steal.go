@@ -8,11 +8,11 @@ import (
 // steal sends the workers that the pace leaves idle to the strands under way, and
 // makes what they take nodes of its own.
 func (r *run) steal() {
-	idle := r.source.pace.Limit() - r.frontier.reads
+	idle, readable := r.source.pace.Limit()-r.frontier.reads, r.readable()
 	nodes := map[*steal.Strand]*node{}
 	var strands []*steal.Strand
 	for n := r.frontier.first(); n != nil; n = r.frontier.after(n) {
-		if n.strand == nil {
+		if n.strand == nil || !readable(n.step) { // more queries gain nothing from a busy partition
 			continue
 		}
 		// In order, pages wait long for their turn: a strand of a page has nothing to gain.

@@ -1,0 +1,123 @@
+package engine_test
+
+import (
+	"encoding/base64"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/ledger"
+	"tablesweep/internal/task"
+)
+
+// work handles messages as an instance does, several at once, until the scan has ended.
+func (w *world) work(e *engine.Engine, id string) error {
+	const atOnce = 12 // as host.json allows
+	var g task.Group
+	for range atOnce {
+		g.Go(func() error {
+			for {
+				found := 0
+				for _, name := range engine.Queues {
+					q := w.queue(name)
+					messages, err := q.Get(w.Context(), 1, lease)
+					if err != nil {
+						return err
+					}
+					found += len(messages)
+					for _, m := range messages {
+						body, err := base64.StdEncoding.DecodeString(m.Text)
+						if err == nil {
+							_, err = e.Run(w.Context(), body, m.DequeueCount)
+						}
+						if err != nil {
+							w.Logf("delivery %d failed: %v", m.DequeueCount, err)
+							_, err = q.Update(w.Context(), m, 10*time.Second)
+						} else {
+							err = q.Delete(w.Context(), m)
+						}
+						if err != nil {
+							return err
+						}
+					}
+				}
+				if found == 0 {
+					if w.status(id).State != ledger.Running {
+						return nil
+					}
+					time.Sleep(time.Second)
+				}
+			}
+		})
+	}
+	return g.Wait()
+}
+
+// TestBusyPartition lets two instances copy into a partition that takes 20 requests a
+// second, in virtual time. After the first minute, at most a tenth may be refused, and the partition
+// must be busy. The status tells of them.
+func TestBusyPartition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const rows, rate, size, instances = 18_000, 200, 10, 2 // transactions of 10 rows
+		counts := make(chan [2]int, 1)                         // requests answered by the partition, and refused ones
+		counts <- [2]int{}
+		count := func(table string, what int) {
+			if table == "Target" {
+				c := <-counts
+				c[what]++
+				counts <- c
+			}
+		}
+		w := newWorld(t, emulator.Options{
+			OnRequest: func(e emulator.Event) {
+				if e.Applied && e.Confined {
+					count(e.Table, 0)
+				}
+			},
+			OnFault: func(r fault.Request, _ fault.Name) { count(r.Table, 1) },
+		})
+		w.fill("Source", plainRows(1, rows))
+		w.fill("Target", nil)
+		if err := w.emulator.SetFaults("partition-rate=200 table=Target; latency=10ms"); err != nil {
+			t.Fatal(err)
+		}
+		r := copyRequest("Source", "Target")
+		r.SegmentSize = size
+		id := w.start(r)
+		began := time.Now()
+		var first [2]int
+		var g task.Group
+		for range instances {
+			e := w.newEngine(emulatortest.Open(w, w.emulator, nil))
+			g.Go(func() error { return w.work(e, id) })
+		}
+		g.Go(func() error {
+			time.Sleep(time.Minute)
+			first = <-counts
+			counts <- first
+			return nil
+		})
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		last := <-counts
+		answered, refused := last[0]-first[0], last[1]-first[1]
+		t.Logf("%v; %d answered and %d refused in the first minute, %d and %d after it", took, first[0], first[1], answered, refused)
+		if took < 80*time.Second || refused*10 > answered+refused {
+			t.Errorf("%d of %d requests were refused after the first minute", refused, answered+refused)
+		}
+		if limit := 1.3 * rows / rate; took.Seconds() > limit {
+			t.Errorf("it took %v, the partition's rate allows %d s", took, rows/rate)
+		}
+		// Steps tell of it that are done, and not of their failed deliveries.
+		if s := w.status(id); s.State != ledger.Succeeded || s.Throttled > int64(last[1]) || s.Throttled < int64(last[1])/2 {
+			t.Errorf("%s, %d requests throttled; %d were", s.State, s.Throttled, last[1])
+		}
+	})
+}
