@@ -7,6 +7,8 @@ const patience = 30_000;
 export const key = {
   get: () => sessionStorage.getItem(keyPlace) ?? '',
   set: (value) => (value ? sessionStorage.setItem(keyPlace, value) : sessionStorage.removeItem(keyPlace)),
+  // A header takes no other characters, and no key has any.
+  possible: (value) => /^[\x21-\x7e]*$/.test(value),
 };
 
 // Problem is a call that failed, in words for people.
@@ -15,9 +17,8 @@ export class Problem extends Error {
     super(message);
     Object.assign(this, { status: 0, fields: [], ...more });
   }
-  // needsKey: the app wants a key, or another one. missing: the app has no such call. away: it may work later.
+  // needsKey: the app wants a key, or another one. away: it may work later.
   get needsKey() { return this.status === 401; }
-  get missing() { return this.status === 404 || this.status === 405; }
   get away() { return this.status === 0 || this.status === 429 || this.status >= 500; }
 }
 
@@ -46,7 +47,14 @@ export class Exact {
 export const exactly = (text) =>
   JSON.parse(text, (_, value, context) => (typeof value === 'number' ? new Exact(context?.source ?? String(value)) : value));
 
-// call makes a call below /api and returns its answer. The key goes into a header alone: addresses are logged.
+// told returns what people are told of a failed call. If a key is what it lacks, it asks for one.
+export function told(error) {
+  if (error.needsKey) Live.askKey(error);
+  return error.message;
+}
+
+// call makes a call below /api and returns its answer. The key goes into a header alone: addresses are logged. What is
+// asked for a page ends with that page.
 export async function call(method, path, { query = {}, body, parse = JSON.parse } = {}) {
   const address = new URL(`../${path}`, location.href.split('#')[0]);
   for (const [name, value] of Object.entries(query)) {
@@ -56,10 +64,12 @@ export async function call(method, path, { query = {}, body, parse = JSON.parse 
   if (key.get()) headers['x-functions-key'] = key.get();
   if (body !== undefined) headers['content-type'] = 'application/json';
   let response, text;
+  const ends = [AbortSignal.timeout(patience)];
+  if (method === 'GET' && Live.current) ends.push(Live.current.gone.signal);
   try {
     response = await fetch(address, {
       method, headers, body: body === undefined ? undefined : JSON.stringify(body),
-      cache: 'no-store', credentials: 'same-origin', redirect: 'error', referrerPolicy: 'no-referrer', signal: AbortSignal.timeout(patience),
+      cache: 'no-store', credentials: 'same-origin', redirect: 'error', referrerPolicy: 'no-referrer', signal: AbortSignal.any(ends),
     });
     text = await response.text();
   } catch (error) {
@@ -84,10 +94,11 @@ export class Live {
   static hiddenInterval = 60_000;
   static longestPause = 60_000;
   static tell = () => {};
+  static askKey = () => {};
   static current = null;
 
   constructor(task, interval) {
-    Object.assign(this, { task, interval, failures: 0, timer: 0, next: 0, since: 0, stopped: false, running: false });
+    Object.assign(this, { task, interval, failures: 0, timer: 0, next: 0, since: 0, running: false, again: false, gone: new AbortController() });
     Live.current?.stop();
     Live.current = this;
     this.wake = () => { if (document.hidden) this.plan(); else this.now(); };
@@ -96,16 +107,20 @@ export class Live {
     this.now();
   }
 
+  get stopped() { return this.gone.signal.aborted; }
+
   stop() {
-    this.stopped = true;
+    this.gone.abort();
     clearTimeout(this.timer);
     document.removeEventListener('visibilitychange', this.wake);
     window.removeEventListener('online', this.wake);
     if (Live.current === this) Live.current = null;
   }
 
+  // now takes a turn at once; after the one that is under way, if there is one, since things may have changed meanwhile.
   async now() {
     clearTimeout(this.timer);
+    this.again = this.running;
     if (this.running || this.stopped) return;
     this.running = true;
     try {
@@ -119,7 +134,9 @@ export class Live {
       this.since ||= Date.now();
     }
     this.running = false;
-    if (!this.stopped) this.plan();
+    if (this.stopped) return;
+    if (this.again) this.now();
+    else this.plan();
   }
 
   // plan sets the time of the next turn. A wrong key, or what isn't there, is no better later: those wait for the user.

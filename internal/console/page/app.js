@@ -28,16 +28,20 @@ const views = {
 };
 
 let shown = ''; // the address, but for its query
+let follow; // how the view that is shown takes another query, if it does
 
-// open shows the view of the address. Views return nothing; those that refresh themselves make a Live.
+// open shows the view of the address. Views that refresh themselves make a Live. They may return a function that takes
+// the address when only its query has changed, and reports whether that is enough.
 function open() {
-  if (location.hash === '#main') return; // the link to skip to the content
   const at = parts();
   const view = views[at.path[0]];
   if (!view) {
     location.replace('#/scans');
     return;
   }
+  const place = at.path.join('/');
+  for (const dialog of document.querySelectorAll('dialog[open]')) dialog.close();
+  if (shown === place && follow?.(at)) return;
   Live.current?.stop();
   show(banner, false);
   set(live, '');
@@ -49,14 +53,18 @@ function open() {
   }
   main.replaceChildren();
   document.title = 'Tablesweep';
-  view(at)(main, at);
-  const place = at.path.join('/');
+  follow = view(at)(main, at);
   if (shown && shown !== place) {
     window.scrollTo(0, 0);
-    main.focus({ preventScroll: true });
+    if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
   }
   shown = place;
 }
+
+const message = h('span', { role: 'alert' }), next = h('span');
+const again = h('button', { type: 'button', class: 'link', onclick: () => Live.current?.now() }, 'Try now');
+const enter = h('button', { type: 'button', class: 'link', onclick: () => askKey() }, 'Enter a key');
+banner.append(message, ' ', next, ' ', again, enter);
 
 // tell says how the refreshes go, whenever something changes and each second while a time is told.
 function tell() {
@@ -65,23 +73,20 @@ function tell() {
   const problem = l.problem;
   live.classList.toggle('bad', Boolean(problem));
   if (!problem) {
-    if (l.last) set(live, document.hidden ? 'Once a minute while hidden' : `Live · ${time(l.last)}`);
+    const often = l.interval < Live.hiddenInterval;
+    if (l.last) set(live, !often ? `Read at ${time(l.last)}` : document.hidden ? 'Once a minute while hidden' : `Live · ${time(l.last)}`);
     show(banner, false);
     return;
   }
   set(live, problem.needsKey ? 'No access' : problem.away ? 'Not answering' : 'Stopped');
-  const again = h('button', { type: 'button', class: 'link', onclick: () => l.now() }, 'Try now');
-  const enter = h('button', { type: 'button', class: 'link', onclick: askKey }, 'Enter a key');
-  const since = l.failures > 1 ? ` Since ${time(l.since)}.` : '';
-  const message = problem.message + since;
-  if (banner.dataset.message !== message) {
-    banner.dataset.message = message;
-    banner.replaceChildren(h('span', {}, message), ' ', h('span', { class: 'next' }), ' ', problem.needsKey ? enter : again);
-  }
-  set(banner.querySelector('.next'), l.next ? `Next try in ${duration(Math.max(0, Math.ceil((l.next - Date.now()) / 1000)))}.` : '');
+  set(message, problem.message + (l.failures > 1 ? ` Since ${time(l.since)}.` : ''));
+  show(enter, problem.needsKey);
+  show(again, !problem.needsKey);
+  set(next, l.next ? `Next try in ${duration(Math.max(0, Math.ceil((l.next - Date.now()) / 1000)))}.` : '');
   show(banner, true);
 }
 
+Live.askKey = askKey;
 Live.tell = (l) => {
   if (l.problem?.needsKey && l.failures === 1) askKey();
   show(keyButton, Boolean(key.get() || l.problem?.needsKey) || !keyButton.hidden);
@@ -89,31 +94,42 @@ Live.tell = (l) => {
 };
 setInterval(() => { if (Live.current?.problem?.away) tell(); }, 1000);
 
-// askKey asks for the key, and tries again with it.
-function askKey() {
+// askKey asks for the key, and tries again with it. What stands on the page stays there.
+function askKey(problem = Live.current?.problem) {
   if (document.querySelector('dialog[open]')) return;
-  const input = h('input', { type: 'password', name: 'key', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'key-why' });
+  const input = h('input', { type: 'password', name: 'key', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'key-why key-wrong' });
+  const wrong = h('p', { class: 'error', id: 'key-wrong', role: 'alert' });
   const dialog = h('dialog', { 'aria-labelledby': 'key-title' },
     h('form', { onsubmit: (event) => { event.preventDefault(); done(input.value.trim()); } },
       h('h2', { id: 'key-title' }, 'Key of the app'),
-      h('p', { id: 'key-why' }, Live.current?.problem?.needsKey ? Live.current.problem.message : 'A host key of the app opens all of this page; the key of one function opens its part.'),
-      h('label', {}, 'Key', input),
+      h('p', { id: 'key-why' }, problem?.needsKey ? problem.message : 'A host key of the app opens all of this page; the key of one function opens its part.'),
+      h('label', {}, 'Key', input), wrong,
       h('p', { class: 'hint' }, 'It stays in this browser tab, and is sent in a header to this app alone.'),
       h('div', { class: 'actions' },
         h('button', { type: 'submit', class: 'primary' }, 'Use it'),
         h('button', { type: 'button', onclick: () => dialog.close() }, 'Not now'),
         key.get() && h('button', { type: 'button', class: 'right', onclick: () => done('') }, 'Forget the key'))));
   function done(value) {
+    if (!key.possible(value)) {
+      set(wrong, 'No key has such characters: was it copied whole, and nothing else?');
+      input.setAttribute('aria-invalid', 'true');
+      return;
+    }
     key.set(value);
     dialog.close();
-    open();
+    Live.current.failures = 0; // the next refusal is told anew
+    Live.current.now();
   }
   dialog.addEventListener('close', () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
 }
 
-keyButton.addEventListener('click', askKey);
+keyButton.addEventListener('click', () => askKey());
+document.querySelector('.skip').addEventListener('click', (event) => {
+  event.preventDefault(); // the address names the view
+  main.focus();
+});
 window.addEventListener('hashchange', open);
 window.addEventListener('unhandledrejection', (event) => {
   if (event.reason instanceof Problem) announce(event.reason.message);

@@ -24,8 +24,18 @@ export function set(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// show shows or hides an element. If the focus was in it, it goes to the content: not back to the page's beginning.
 export function show(element, shown) {
-  if (element.hidden === shown) element.hidden = !shown;
+  if (element.hidden !== shown) return;
+  if (!shown && element.contains(document.activeElement)) document.getElementById('main').focus({ preventScroll: true });
+  element.hidden = !shown;
+}
+
+// arrange gives an element these children in this order. Those that stay are not touched, and keep the focus.
+export function arrange(parent, children) {
+  const stay = new Set(children);
+  for (const child of [...parent.children]) if (!stay.has(child)) child.remove();
+  children.forEach((child, i) => { if (parent.children[i] !== child) parent.insertBefore(child, parent.children[i] ?? null); });
 }
 
 // announce tells screen readers.

@@ -1,6 +1,8 @@
 // The form that starts a scan: the app checks it and estimates, and starts it when that is what one wants.
-import { h, set, show, count, money, duration, announce } from './dom.js';
-import { Live, call } from './api.js';
+import { h, set, show, count, money, duration, plural, announce } from './dom.js';
+import { Live, call, told } from './api.js';
+
+const lookInterval = 15_000;
 
 // fields are those of a request, by their names there; of says which actions take them.
 const fields = [
@@ -40,7 +42,7 @@ function requestOf(inputs, type) {
   for (const f of inputs) {
     if (f.control.value === '' || (f.of && !f.of.includes(type))) continue;
     let value = f.control.value;
-    if (f.number) value = Number.isInteger(Number(value)) && value.trim() ? Number(value) : value;
+    if (f.number) value = /^\d+$/.test(value.trim()) ? Number(value) : value; // the app says what is wrong with another
     if (f.list) value = value.split(',').map((name) => name.trim()).filter(Boolean);
     const names = f.name.split('.');
     let at = request;
@@ -53,8 +55,8 @@ function requestOf(inputs, type) {
 
 function words(e) {
   const [low, high] = e.rows ?? [];
-  const rows = low === high ? `${count(low)} rows` : `${count(low)} to ${count(high)} rows`;
-  return [rows, `about ${count(e.requests)} requests`, e.dollars !== undefined && money(e.dollars), e.seconds !== undefined && `at least ${duration(e.seconds)}`, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
+  const rows = low === high ? plural(low, 'row') : `${count(low)} to ${count(high)} rows`;
+  return [rows, `about ${plural(e.requests, 'request')}`, e.dollars !== undefined && money(e.dollars), e.seconds !== undefined && `at least ${duration(e.seconds)}`, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
 }
 
 // newScan shows the form. Nothing is started before the app has checked the request.
@@ -73,7 +75,7 @@ export function newScan(main, { query }) {
     const body = inputs.filter((f) => (f.group ?? '') === name).map((f) => f.element);
     return name ? h('details', { open: name === 'Range' && query.size > 0 }, h('summary', {}, name === 'Range' ? 'Which rows' : 'How it is split'), h('div', { class: 'fields' }, body)) : h('div', { class: 'fields' }, body);
   });
-  const form = h('form', { class: 'new', novalidate: true, onsubmit: (event) => { event.preventDefault(); estimate(); }, oninput: (event) => { if (event.target !== sure) changed(); } },
+  const form = h('form', { class: 'new', novalidate: true, onsubmit: (event) => { event.preventDefault(); if (document.activeElement === sure) begin(); else estimate(); }, oninput: (event) => { if (event.target !== sure) changed(); } },
     groups, trouble, outcome, confirmation, h('div', { class: 'actions' }, check, start, h('a', { class: 'button', href: '#/scans' }, 'Back')));
   main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans')), h('h1', {}, 'New scan'), form);
   for (const [name, value] of query) if (by[name]) by[name].control.value = value;
@@ -91,12 +93,15 @@ export function newScan(main, { query }) {
     for (const f of inputs) show(f.element, !f.of || f.of.includes(type.value));
   }
 
+  // fieldFor finds the field that the app means: it may name what stands above one, as action.queue above its name.
+  const fieldFor = (name) => by[name] ?? inputs.find((f) => name && f.name.startsWith(`${name}.`) && !f.element.hidden);
+
   // blame shows what the app found wrong beside the fields, and the rest above the buttons.
   function blame(error) {
     const rest = [];
     let first;
     for (const { field, detail } of error.fields) {
-      const f = by[field];
+      const f = fieldFor(field);
       if (!f || f.element.hidden) {
         rest.push(field ? `${field} ${detail}` : detail);
         continue;
@@ -107,7 +112,7 @@ export function newScan(main, { query }) {
       if (group) group.open = true;
       first ??= f.control;
     }
-    if (!error.fields.length) rest.push(error.message);
+    if (!error.fields.length) rest.push(told(error));
     set(trouble, rest.join(' '));
     show(trouble, rest.length > 0);
     first?.focus();
@@ -127,16 +132,15 @@ export function newScan(main, { query }) {
     check.disabled = true;
     set(outcome, 'Estimating …');
     const asked = changes;
-    let told, wrong;
+    let answer, wrong;
     try {
-      told = words(await call('POST', 'scans/estimate', { body: request }));
+      answer = words(await call('POST', 'scans/estimate', { body: request }));
     } catch (error) {
-      if (error.missing && !error.fields.length) told = 'This version of the app does not estimate.';
-      else wrong = error;
+      wrong = error;
     }
     check.disabled = false;
     if (changes !== asked) return; // the answer is about a request that the form no longer shows
-    set(outcome, told ?? '');
+    set(outcome, answer);
     if (wrong) {
       blame(wrong);
       return;
@@ -163,8 +167,9 @@ export function newScan(main, { query }) {
     try {
       const { id } = await call('POST', 'scans', { body: checked });
       announce('The scan is started.');
-      location.hash = `#/scans/${encodeURIComponent(id)}`;
+      if (form.isConnected) location.hash = `#/scans/${encodeURIComponent(id)}`;
     } catch (error) {
+      if (error.status === 0) error.message += ' It may have started the scan all the same: look at the list before you try again.';
       blame(error);
     }
     start.disabled = false;
@@ -172,6 +177,6 @@ export function newScan(main, { query }) {
 
   changed();
   by['source.table'].control.focus();
-  // A wrong key is told before the form is filled in.
-  new Live(async () => { await call('GET', 'scans', { query: { top: 1 } }); }, 3_600_000);
+  // A wrong key is told before the form is filled in, and an app that is away before it is sent.
+  new Live(async () => { await call('GET', 'scans', { query: { top: 1 } }); }, lookInterval);
 }
