@@ -1,5 +1,5 @@
 // Charts as SVG, drawn to the width that there is: values over time, and a strip of ranges.
-import { h, svg, set, time, rate, count, plural } from './dom.js';
+import { h, svg, set, when, rate, count, plural } from './dom.js';
 
 // onWidth calls back with the width inside an element when it has got another.
 function onWidth(element, draw) {
@@ -69,76 +69,73 @@ export class TimeChart {
       size: () => this.points.length,
       find: (x) => this.points.findIndex((_, i) => this.place(i)[0] <= x && x < this.place(i)[1]),
       place: (i) => this.place(i),
-      text: (i) => `${time(this.points[i].at)}: ${names.map((name, n) => `${rate(this.points[i].values[n])} ${name}`).join(', ')}`,
+      text: (i) => `${when(this.points[i].from)}: ${names.map((name, n) => `${rate(this.points[i].values[n])} ${name}`).join(', ')}`,
     });
     this.element = h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title), this.reader.element), this.picture);
     Object.assign(this, { title, names, points: [] });
     onWidth(this.element, (width) => { this.width = width; this.draw(); });
   }
 
-  // update takes points of {at, values} in order of time, each an interval of so many seconds; times without are zero.
-  // until is where the time axis ends at least.
-  update(points, interval, until) {
-    const key = JSON.stringify([points, interval, until]);
+  // update takes points of {from, to, values} in order of time; times without are zero. until is where the time axis
+  // ends at least.
+  update(points, until) {
+    const key = JSON.stringify([points, until]);
     if (key === this.key) return;
-    Object.assign(this, { key, points, interval, until });
+    Object.assign(this, { key, points, until });
     this.draw();
   }
 
   draw() {
     const { width } = this;
     if (!width) return; // it is not shown yet
-    const left = 52, right = 6, bottom = plotHeight - plotBottom;
-    const { points, interval } = this;
+    const right = 6, bottom = plotHeight - plotBottom;
+    const { points } = this;
     this.picture.setAttribute('width', width);
     if (!points.length) {
       this.picture.replaceChildren(svg('text', { x: width / 2, y: plotHeight / 2, 'text-anchor': 'middle' }, 'Nothing yet'));
       this.picture.setAttribute('aria-label', `${this.title}: nothing yet`);
       return;
     }
-    const start = Date.parse(points[0].at), length = interval * 1000;
-    const end = Math.max(Date.parse(points.at(-1).at) + length, this.until ?? 0);
+    const start = points[0].from, end = Math.max(points.at(-1).to, this.until ?? 0);
     const largest = Math.max(...points.map((p) => p.values[0]));
     const grid = steps(largest), most = grid * Math.max(1, Math.ceil(largest / grid));
+    const left = 12 + 6.5 * Math.max(rate(most).length, rate(grid).length);
     const x = (at) => left + ((at - start) / (end - start)) * (width - left - right);
     const y = (value) => plotTop + (1 - value / most) * (bottom - plotTop);
-    this.place = (i) => [0, length].map((more) => x(Date.parse(points[i].at) + more));
+    this.place = (i) => [x(points[i].from), x(points[i].to)];
     const lines = [];
     for (let value = 0; value <= most + grid / 2; value += grid) {
       lines.push(svg('line', { class: value ? 'grid' : 'axis', x1: left, x2: width - right, y1: y(value), y2: y(value) }),
         svg('text', { x: left - 6, y: y(value) + 4, 'text-anchor': 'end' }, rate(value)));
     }
     const places = width < 500 ? [0, 1] : [0, 0.5, 1];
-    const times = places.map((share) => svg('text', { x: left + share * (width - left - right), y: plotHeight - 4, 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle' }, time(start + share * (end - start))));
-    const areas = this.names.map((_, n) => svg('path', { class: `area area${n}`, d: this.outline(points, n, x, y, length) }));
+    const times = places.map((share) => svg('text', { x: left + share * (width - left - right), y: plotHeight - 4, 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle' }, when(start + share * (end - start))));
+    const areas = this.names.map((_, n) => svg('path', { class: `area area${n}`, d: this.outline(n, x, y) }));
     this.picture.replaceChildren(...lines, ...areas, ...times, this.reader.cursor);
     this.reader.read(this.reader.at);
     const last = points.at(-1);
-    this.picture.setAttribute('aria-label', `${this.title}, from ${time(start)} to ${time(end)}: at most ${rate(largest)}, ` +
-      `${rate(last.values[0])} at ${time(last.at)}. Arrow keys read single values.`);
+    this.picture.setAttribute('aria-label', `${this.title}, from ${when(start)} to ${when(end)}: at most ${rate(largest)}, ` +
+      `${rate(last.values[0])} at ${when(last.from)}. Arrow keys read single values.`);
   }
 
-  outline(points, n, x, y, length) {
+  outline(n, x, y) {
     const zero = y(0).toFixed(1);
-    let path = '', open = NaN;
-    for (const p of points) {
-      if (!p.values[n]) continue;
-      const at = Date.parse(p.at);
-      if (at > open + length / 2) path += `V${zero}`;
-      if (!(at <= open + length / 2)) path += `M${x(at).toFixed(1)} ${zero}`;
-      path += `V${y(p.values[n]).toFixed(1)}H${x(at + length).toFixed(1)}`;
-      open = at + length;
+    let path = '', open;
+    for (const { from, to, values } of this.points) {
+      if (!values[n]) continue;
+      if (from !== open) path += `${path && `V${zero}`}M${x(from).toFixed(1)} ${zero}`;
+      path += `V${y(values[n]).toFixed(1)}H${x(to).toFixed(1)}`;
+      open = to;
     }
     return path && `${path}V${zero}`;
   }
 }
 
+// quoted writes a key with what can't be seen escaped: some of it would turn the words beside it.
+const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+
 // keyText writes a bound of a range: a key, or a place in a partition.
-export function keyText(bound) {
-  if (bound === undefined || bound === null || bound === '') return '';
-  if (typeof bound === 'string') return JSON.stringify(bound);
-  return JSON.stringify(bound.partitionKey) + (bound.rowKey ? ` / ${JSON.stringify(bound.rowKey)}` : '');
-}
+const keyText = (bound) => bound && quoted(bound.partitionKey) + (bound.rowKey ? ` / ${quoted(bound.rowKey)}` : '');
 
 // Strip shows ranges in table order: each as wide as its rows, those to come by what is left.
 export class Strip {
@@ -152,13 +149,13 @@ export class Strip {
       place: (i) => this.places[i],
       text: (i) => {
         const { state, rows, from, to } = this.ranges[i];
-        return `${state}, ${plural(rows ?? 0, 'row')}, from ${keyText(from) || 'the beginning'} to ${keyText(to) || 'the end'}`;
+        return `${state}, ${plural(rows ?? 0, 'row')} read, from ${keyText(from) || 'the beginning'} to ${keyText(to) || 'the end'}`;
       },
     });
     this.legend = h('p', { class: 'legend' });
     this.rows = h('tbody');
     this.table = h('details', { ontoggle: () => this.list() }, h('summary', {}, 'Ranges as a table'),
-      h('div', { class: 'scroll' }, h('table', {}, h('thead', {}, h('tr', {}, ['State', 'From', 'To', 'Rows'].map((name) => h('th', { scope: 'col', class: name === 'Rows' && 'number' }, name)))), this.rows)));
+      h('div', { class: 'scroll' }, h('table', {}, h('thead', {}, h('tr', {}, ['State', 'From', 'To', 'Rows read'].map((name) => h('th', { scope: 'col', class: name === 'Rows read' && 'number' }, name)))), this.rows)));
     this.element = h('div', { class: 'ranges' }, this.picture, h('div', { class: 'under' }, this.legend, this.reader.element), this.table);
     [this.ranges, this.places] = [[], []];
     this.group = svg('g');
@@ -170,14 +167,10 @@ export class Strip {
     const key = JSON.stringify([ranges, progress]);
     if (key === this.key) return;
     Object.assign(this, { key, ranges, progress });
-    const sums = {};
-    for (const r of ranges) {
-      sums[r.state] ??= { ranges: 0, rows: 0 };
-      sums[r.state].ranges += 1;
-      sums[r.state].rows += r.rows ?? 0;
-    }
-    const words = ['done', 'pending', 'failed'].filter((state) => sums[state])
-      .map((state) => h('span', { class: `mark ${state}` }, `${state}: ${plural(sums[state].ranges, 'range')}${sums[state].rows ? `, ${plural(sums[state].rows, 'row')}` : ''}`));
+    const words = [['done', 'done: '], ['pending', 'pending: '], ['failed', 'with failures: ']].flatMap(([state, name]) => {
+      const size = ranges.filter((r) => r.state === state).length;
+      return size ? h('span', { class: `mark ${state}` }, name + plural(size, 'range')) : [];
+    });
     this.legend.replaceChildren(...words);
     this.picture.setAttribute('aria-label', `Key space: ${words.map((w) => w.textContent).join('; ') || 'nothing yet'}. Arrow keys read single ranges.`);
     this.draw();

@@ -1,13 +1,13 @@
 // A scan's page.
 import { h, set, show, count, rate, percent, money, duration, time, when, plural, announce } from './dom.js';
-import { Live, Problem, call } from './api.js';
+import { Live, call, told } from './api.js';
 import { TimeChart, Strip } from './chart.js';
-import { titleOf, stateBadge, progressBar, seconds } from './scans.js';
+import { titleOf, stateBadge, progressBar } from './scans.js';
 
 const statusInterval = 2000, endedInterval = 30_000;
 const detailInterval = 15_000; // the app keeps a timeline and ranges for as long
 const lateInterval = 5000;
-const failedTop = 50, failedInterval = 5000;
+const failedTop = 50, moreFailed = 500, failedInterval = 5000;
 
 // figure is a number with a name and a remark.
 function figure(name) {
@@ -42,12 +42,12 @@ function figures() {
   return {
     element: h('dl', { class: 'figures' }, Object.values(all).map((f) => f.element)),
     update(s) {
-      const running = s.state === 'running', took = seconds(s);
+      const running = s.state === 'running';
       all.rows.update(count(s.rows.scanned), running && s.progress !== undefined ? `about ${percent(s.progress)} of them` : '');
       show(all.written.element, s.action?.type !== 'count');
       all.written.update(count(s.rows.written), s.rows.failed ? `${count(s.rows.failed)} failed` : '');
-      all.rate.update(running ? rate(s.rate) : rate(took > 0 ? s.rows.scanned / took : undefined), running ? 'over the last minute' : 'on average');
-      all.left.update(duration(took), running ? (s.secondsLeft === undefined ? 'time left not known' : `about ${duration(s.secondsLeft)} left`) : s.finishedAt ? `ended ${when(s.finishedAt)}` : '');
+      all.rate.update(running ? rate(s.rate) : rate(s.seconds > 0 ? s.rows.scanned / s.seconds : undefined), running ? 'over the last minute' : 'on average');
+      all.left.update(duration(s.seconds), running ? (s.secondsLeft === undefined ? 'time left not known' : `about ${duration(s.secondsLeft)} left`) : s.finishedAt ? `ended ${when(s.finishedAt)}` : '');
       all.steps.update(count(s.steps.done), [s.steps.pending && `${count(s.steps.pending)} pending`, s.leased && `${count(s.leased.steps)} in hand`].filter(Boolean).join(', '));
       all.requests.update(count(s.transactions), [`${count(s.queries)} queries`, s.throttled && `${count(s.throttled)} throttled`].filter(Boolean).join(', '));
       show(all.cost.element, Boolean(s.cost));
@@ -60,23 +60,26 @@ function figures() {
 function failedRows(id) {
   const body = h('tbody');
   const note = h('p', { class: 'hint' });
-  const more = h('button', { type: 'button', hidden: true, onclick: () => { readsOn = true; load(); } }, 'Show more');
+  const more = h('button', { type: 'button', hidden: true, onclick: () => { readsOn = true; load(true); } }, 'Show more');
   const table = h('table', {}, h('caption', { class: 'unseen' }, 'Failed rows'), h('thead', {}, h('tr', {}, ['PartitionKey', 'RowKey', 'Reason'].map((name) => h('th', { scope: 'col' }, name)))), body);
   const element = h('section', { hidden: true }, h('h2', {}, 'Failed rows'), note, h('div', { class: 'scroll' }, table), more);
   let cursor = '', total = -1, asked = 0, readsOn = false;
-  async function load() {
-    const from = cursor; // another call may change it meanwhile
+  let last = Promise.resolve(); // one page is read after the other
+  const load = (goesOn) => { last = last.then(() => read(goesOn)); };
+  async function read(goesOn) {
+    const from = goesOn ? cursor : '';
+    if (goesOn && !from) return; // the page before was the last one
     try {
-      const page = await call('GET', `scans/${encodeURIComponent(id)}/failed`, { query: { top: failedTop, cursor: from } });
+      const page = await call('GET', `scans/${encodeURIComponent(id)}/failed`, { query: { top: from ? moreFailed : failedTop, cursor: from } });
       if (!from) body.replaceChildren();
       body.append(...page.rows.map((r) => h('tr', {}, h('td', { class: 'key' }, r.partitionKey), h('td', { class: 'key' }, r.rowKey), h('td', {}, r.reason))));
       cursor = page.cursor ?? '';
       show(more, Boolean(cursor));
-      const told = page.kept !== undefined && page.kept < page.total ? ` Of them, ${count(page.kept)} were kept to be shown.` : '';
-      set(note, `${plural(page.total, 'row')} could not be written.${told}`);
+      const kept = page.kept < page.total ? ` Of them, ${count(page.kept)} were kept to be shown.` : '';
+      set(note, `${plural(page.total, 'row')} could not be written.${kept}`);
       total = page.total; // the app may tell an earlier one, up to 15 s old: then it is asked again
     } catch (error) {
-      set(note, error.missing ? 'This version of the app does not list failed rows.' : error.message);
+      set(note, told(error));
     }
   }
   return {
@@ -86,8 +89,7 @@ function failedRows(id) {
       if (!failed || failed === total || readsOn) return; // somebody who reads on is not thrown back
       if (Date.now() - asked < failedInterval) return;
       asked = Date.now();
-      cursor = '';
-      load();
+      load(false);
     },
   };
 }
@@ -101,7 +103,7 @@ function detail(id) {
   const note = h('p', { class: 'hint', hidden: true });
   const element = h('div', {}, h('section', {}, h('div', { class: 'title' }, h('h2', {}, 'Key space'), asOf), note, strip.element),
     h('section', { class: 'charts' }, rows.element, requests.element));
-  let read = 0, at = 0, missing = false, told;
+  let read = 0, changed = 0, state;
   async function load(s) {
     const path = `scans/${encodeURIComponent(id)}`;
     const [ranges, timeline] = await Promise.all([call('GET', `${path}/ranges`), call('GET', `${path}/timeline`)]);
@@ -109,32 +111,40 @@ function detail(id) {
     strip.update(ranges.ranges, running ? s.progress : undefined);
     set(note, 'There are too many pending steps to show them all: some ranges that count as done are pending.');
     show(note, Boolean(ranges.sampled));
-    const each = timeline.interval || 1;
-    at = Date.parse(ranges.at) || Date.now();
-    const points = (of) => timeline.points.map((p) => ({ at: p.at, values: of(p).map((n) => n / each) }));
-    rows.update(points((p) => [p.rows]), each, running ? at : undefined);
-    requests.update(points((p) => [p.requests, p.throttled]), each, running ? at : undefined);
+    const at = Math.min(Date.parse(ranges.at), Date.parse(timeline.at)); // two instances may have answered
+    const points = pointsOf(timeline, Date.parse(s.startedAt), running ? Date.parse(timeline.at) : Date.parse(s.finishedAt));
+    rows.update(points((p) => [p.rows]), running ? at : undefined);
+    requests.update(points((p) => [p.requests, p.throttled]), running ? at : undefined);
     set(asOf, `as of ${time(at)}`);
   }
   return {
     element,
-    // update reads anew when what is shown is old, or the scan has changed its state. It returns whether there is
-    // nothing to come: of a scan that has ended, the app may still tell how it was before.
+    // update reads anew when what is shown is old, or the scan has ended. It returns whether nothing is to come: when
+    // the scan has ended, and no instance can have an answer any more from before its last step.
     async update(s) {
-      const final = () => s.state !== 'running' && told === s.state && !(at < Date.parse(s.finishedAt));
-      const fresh = Date.now() - read < (s.state === 'running' ? detailInterval : lateInterval);
-      if (missing || final() || (told === s.state && fresh)) return missing || final();
-      try {
+      const now = Date.now();
+      const is = s.state === 'running' ? s.state : `${s.state} ${s.steps.done}`; // steps under way end after a cancellation
+      const other = is !== state;
+      if (other) [state, changed] = [is, now];
+      const final = () => s.state !== 'running' && read >= changed + detailInterval;
+      if (!final() && (other || now - read >= (s.state === 'running' ? detailInterval : lateInterval))) {
         await load(s);
-        [read, told] = [Date.now(), s.state];
-      } catch (error) {
-        if (!(error instanceof Problem) || !error.missing) throw error;
-        missing = true;
-        element.replaceChildren(h('p', { class: 'hint' }, 'This version of the app tells neither ranges nor a timeline.'));
+        read = now;
       }
-      return missing || final();
+      return final();
     },
   };
+}
+
+// pointsOf makes rates of a timeline's counts. Its first interval begins when the scan did, and the last one ends when
+// that ended, or was read: a whole interval would make them too low.
+function pointsOf({ points, interval }, began, ended) {
+  const inside = (at, from, to) => (at > from && at < to ? at : undefined);
+  const spans = points.map((p) => ({ p, from: Date.parse(p.at), to: Date.parse(p.at) + 1000 * interval }));
+  const first = spans[0], last = spans.at(-1);
+  if (first) first.from = Math.min(inside(began, first.from, first.to) ?? first.from, first.to - 1000);
+  if (last) last.to = Math.max(inside(ended, last.from, last.to) ?? last.to, last.from + 1000);
+  return (of) => spans.map(({ p, from, to }) => ({ from, to, values: of(p).map((n) => (1000 * n) / (to - from)) }));
 }
 
 // showScan shows one scan, with what can be done about it.
@@ -158,7 +168,7 @@ export function showScan(main, { path }) {
     try {
       await call(method, to);
     } catch (error) {
-      set(acted, error.message);
+      set(acted, told(error));
       show(acted, true);
     }
     live.now();
@@ -180,7 +190,7 @@ export function showScan(main, { path }) {
     set(failure, s.error ?? '');
     show(failure, Boolean(s.error));
     show(stop, s.state === 'running');
-    show(retry, s.state === 'failed' || s.state === 'canceled');
+    show(retry, s.state === 'canceled' || (s.state === 'failed' && (s.steps.pending > 0 || !s.rows.failed))); // as the app has it
     failed.update(s.rows?.failed ?? 0);
     if (state && state !== s.state) announce(`${name}: ${s.state}`);
     state = s.state;

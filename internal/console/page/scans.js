@@ -1,5 +1,5 @@
 // The list of scans.
-import { h, set, show, count, rate, percent, duration, moment, plural, announce } from './dom.js';
+import { h, set, show, arrange, count, rate, percent, duration, moment, plural, announce } from './dom.js';
 import { Live, call } from './api.js';
 
 const busyInterval = 3000, idleInterval = 10_000;
@@ -50,11 +50,9 @@ export function progressBar(label) {
   };
 }
 
-export const seconds = (s, now = Date.now()) => ((s.finishedAt ? Date.parse(s.finishedAt) : now) - Date.parse(s.startedAt)) / 1000;
-
 // leftText tells the time left, or how long a scan took.
 export function leftText(s) {
-  if (s.state !== 'running') return s.finishedAt ? `took ${duration(seconds(s))}` : '';
+  if (s.state !== 'running') return `took ${duration(s.seconds)}`;
   return s.secondsLeft === undefined ? '' : `${duration(s.secondsLeft)} left`;
 }
 
@@ -91,17 +89,16 @@ export function listScans(main) {
   const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, 'The newest scans'), head, body);
   const empty = h('p', { class: 'empty' }, 'Loading …');
   main.append(h('div', { class: 'title' }, h('h1', {}, 'Scans'), h('a', { class: 'button primary', href: '#/scans/new' }, 'New scan')), empty, table);
-  const rows = new Map(), states = new Map();
+  let rows = new Map(), states = new Map(); // by the scans' ids
   new Live(async () => {
     const { scans } = await call('GET', 'scans', { query: { top } });
+    rows = new Map(scans.map((s) => [s.id, rows.get(s.id) ?? scanRow(s.id)]));
     for (const s of scans) {
-      if (!rows.has(s.id)) rows.set(s.id, scanRow(s.id));
       rows.get(s.id).update(s);
       if (states.get(s.id) === 'running' && s.state !== 'running') announce(`${titleOf(s)}: ${s.state}`);
-      states.set(s.id, s.state);
     }
-    const order = scans.map((s) => rows.get(s.id).element);
-    if (order.length !== body.children.length || order.some((element, i) => body.children[i] !== element)) body.replaceChildren(...order);
+    states = new Map(scans.map((s) => [s.id, s.state]));
+    arrange(body, [...rows.values()].map((row) => row.element));
     set(empty, scans.length ? '' : 'No scan yet. Start one: a scan copies, counts, deletes or enqueues the rows of a table.');
     show(empty, !scans.length);
     show(table, Boolean(scans.length));
