@@ -1,10 +1,10 @@
 // Catalogs: records by any of their keys, and the newest changes.
-import { h, set, show, moment, plural } from './dom.js';
+import { h, set, show, arrange, moment, plural } from './dom.js';
 import { Live, call, exactly } from './api.js';
 import { brief, fieldOf, openRecord, valueText } from './record.js';
 
 const pageTop = 50;
-const changesInterval = 5000;
+const changesInterval = 5000, untilAsked = 3_600_000;
 
 // part splits a key as the settings have it, such as ssn:digits, into its field and what is said of it.
 function part(text) {
@@ -17,7 +17,8 @@ const pathOf = (name) => (name ? `catalog/${encodeURIComponent(name)}` : 'catalo
 const titleOf = (name) => name || 'default';
 const addressOf = (name, query) => `#/catalog/${encodeURIComponent(name || '-')}${query?.size ? `?${query}` : ''}`;
 
-// showCatalog shows a catalog; its address has what is looked up, so that one can go back.
+// showCatalog shows a catalog; its address has what is looked up, so that one can go back. It returns a function that
+// looks up something else.
 export function showCatalog(main, { path, query }) {
   document.title = 'Catalog · Tablesweep';
   const title = h('h1', {}, 'Catalog');
@@ -31,7 +32,7 @@ export function showCatalog(main, { path, query }) {
       body.replaceChildren(h('p', { class: 'empty' }, 'This app has no catalog. The setting TABLE_CATALOG_NAME makes one; more come by TABLESWEEP_CATALOGS.'));
       return 60_000;
     }
-    const wanted = path[1] === undefined ? catalogs[0].name : path[1] === '-' ? '' : path[1];
+    const wanted = !path[1] ? catalogs[0].name : path[1] === '-' ? '' : path[1];
     const found = catalogs.find((c) => c.name === wanted);
     body.replaceChildren(choice(catalogs, wanted));
     if (!found) {
@@ -39,10 +40,15 @@ export function showCatalog(main, { path, query }) {
       return 60_000;
     }
     document.title = `${titleOf(wanted)} · Catalog · Tablesweep`;
-    catalog = path[2] === 'changes' ? changes(found, body) : records(found, query, body);
+    catalog = path[2] === 'changes' ? changes(found, body) : records(found, query, body, () => live.now());
     return catalog.refresh();
   }, changesInterval);
-  body.addEventListener('refresh', () => live.now());
+  return (at) => {
+    if (!catalog?.go) return false;
+    catalog.go(at.query);
+    live.now();
+    return true;
+  };
 }
 
 function choice(catalogs, wanted) {
@@ -56,20 +62,30 @@ function modes(catalog, isChanges) {
     h('a', { href: `${addressOf(catalog.name)}/changes`, 'aria-current': isChanges ? 'true' : undefined }, 'Newest changes'));
 }
 
-// rowsOf makes a table of records: a column for each key, and one for the rest. open shows all of one; first names
-// the columns before, whose cells cells makes.
-function rowsOf(catalog, records, open, first = [], cells = () => []) {
+// recordRows makes a table of records: a column for each key, and one for the rest. first names the columns before.
+function recordRows(catalog, first = []) {
   const columns = [...catalog.indexKeys, catalog.rowKey].map((text) => part(text).field);
-  return h('div', { class: 'scroll' }, h('table', { class: 'cards' },
-    h('thead', {}, h('tr', {}, [...first, ...columns, 'other fields', ''].map((name) => h('th', { scope: 'col' }, name)))),
-    h('tbody', {}, records.map((record, i) => h('tr', {}, cells(i), columns.map((name) => {
-      const value = fieldOf(record, name);
-      return h('td', { class: 'key', 'data-name': name }, value === undefined ? '' : valueText(value));
-    }), h('td', { class: 'wide' }, brief(record, columns)), h('td', {}, h('button', { type: 'button', class: 'link', onclick: () => open(i) }, 'All fields')))))));
+  const body = h('tbody');
+  const row = ({ record, cells = [], open }) => h('tr', {}, cells, columns.map((name) => {
+    const value = fieldOf(record, name);
+    return h('td', { class: 'key', 'data-name': name }, value === undefined ? '' : valueText(value));
+  }), h('td', { class: 'wide' }, brief(record, columns)), h('td', {}, h('button', { type: 'button', class: 'link', onclick: open }, 'All fields')));
+  let rows = new Map(); // by ids
+  const element = h('div', { class: 'scroll', hidden: true }, h('table', { class: 'cards' },
+    h('thead', {}, h('tr', {}, [...first, ...columns, 'other fields', ''].map((name) => h('th', { scope: 'col' }, name)))), body));
+  return {
+    element,
+    // update takes the records, each with an id of its contents, the cells of the first columns, and what shows all of it.
+    update(all) {
+      rows = new Map(all.map((one) => [one.id, rows.get(one.id) ?? row(one)]));
+      arrange(body, [...rows.values()]);
+      show(element, all.length > 0);
+    },
+  };
 }
 
 // records looks records up.
-function records(catalog, query, body) {
+function records(catalog, query, body, again) {
   const keys = catalog.indexKeys.map(part);
   const sort = part(catalog.rowKey);
   const inputs = [
@@ -82,58 +98,67 @@ function records(catalog, query, body) {
     return { ...f, control, element: h('div', { class: 'field' }, h('label', { for: `key-${i}` }, f.label), control, h('span', { class: 'hint' }, f.hint ?? '')) };
   });
   const trouble = h('p', { class: 'banner', role: 'alert', hidden: true });
-  const found = h('p', { class: 'hint', role: 'status' });
-  const list = h('div');
+  const found = h('p', { class: 'hint', role: 'status', tabindex: -1 });
+  const list = recordRows(catalog);
   const next = h('a', { class: 'button', hidden: true }, 'Next page');
   const form = h('form', { class: 'search', onsubmit: (event) => {
     event.preventDefault();
     const asked = new URLSearchParams(inputs.filter((f) => f.control.value !== '').map((f) => [f.name, f.control.value]));
     const to = addressOf(catalog.name, asked);
-    if (location.hash === to) body.dispatchEvent(new Event('refresh'));
+    if (location.hash === to) again();
     else location.hash = to;
   } }, h('div', { class: 'fields' }, inputs.map((f) => f.element)), h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Look up'), h('span', { class: 'hint' }, 'Several keys must all match. Without keys, all records are listed.')));
-  body.append(modes(catalog, false), form, trouble, found, list, h('div', { class: 'actions' }, next));
+  body.append(modes(catalog, false), form, trouble, found, list.element, h('div', { class: 'actions' }, next));
   return {
+    go(to) {
+      if (document.activeElement === next) found.focus(); // where the next page begins
+      query = to;
+      for (const f of inputs) f.control.value = query.get(f.name) ?? '';
+      set(found, 'Looking up …');
+    },
     async refresh() {
+      const asked = query;
       show(trouble, false);
       let page;
       try {
         page = await call('GET', `${pathOf(catalog.name)}/records`, { query: { ...Object.fromEntries(query), top: pageTop }, parse: exactly });
       } catch (error) {
         if (error.away || error.needsKey) throw error;
+        set(found, '');
         set(trouble, error.message);
         show(trouble, true);
-        return 3_600_000;
+        return untilAsked;
       }
+      if (asked !== query) return untilAsked; // another turn follows
       set(found, `${plural(page.records.length, 'record')}${page.cursor ? ' on this page' : ''}`);
-      const open = (i) => openRecord('Record', page.records[i], [page.meta?.[i] && `id ${page.meta[i].id}`, page.meta?.[i]?.etag && `ETag ${page.meta[i].etag}`]);
-      list.replaceChildren(page.records.length ? rowsOf(catalog, page.records, open) : '');
+      list.update(page.records.map((record, i) => {
+        const { id, etag } = page.meta[i];
+        return { id: `${id} ${etag}`, record, open: () => openRecord('Record', record, [`id ${id}`, `ETag ${etag}`]) };
+      }));
       show(next, Boolean(page.cursor));
       if (page.cursor) {
         const on = new URLSearchParams(query);
         on.set('cursor', page.cursor);
         next.href = addressOf(catalog.name, on);
       }
-      return 3_600_000; // until somebody asks again
+      return untilAsked;
     },
   };
 }
 
 // changes lists what was written last.
 function changes(catalog, body) {
-  const list = h('div');
-  body.append(modes(catalog, true), list);
-  let newest = '';
+  const list = recordRows(catalog, ['time', 'change']);
+  const none = h('p', { class: 'empty', hidden: true }, 'No changes are kept.');
+  body.append(modes(catalog, true), none, list.element);
   return {
     async refresh() {
       const { changes: all } = await call('GET', `${pathOf(catalog.name)}/changes`, { query: { top: pageTop }, parse: exactly });
-      const key = all.map((c) => c.id).join();
-      if (key !== newest || !all.length) {
-        newest = key;
-        const open = (i) => openRecord(`Record, ${all[i].kind}`, all[i].record, [`written ${all[i].time}`]);
-        const cells = (i) => [h('td', { 'data-name': 'time' }, moment(all[i].time)), h('td', { 'data-name': 'change' }, all[i].kind)];
-        list.replaceChildren(all.length ? rowsOf(catalog, all.map((c) => c.record), open, ['time', 'change'], cells) : h('p', { class: 'empty' }, 'No changes are kept.'));
-      }
+      list.update(all.map(({ id, record, kind, time }) => ({
+        id, record, open: () => openRecord(`Record, ${kind}`, record, [`written ${time}`]),
+        cells: [h('td', { 'data-name': 'time' }, moment(time)), h('td', { 'data-name': 'change' }, kind)],
+      })));
+      show(none, !all.length);
       return changesInterval;
     },
   };

@@ -1,9 +1,9 @@
 // Streams of events: the newest first, and those that come.
-import { h, set, show, moment, plural } from './dom.js';
-import { Live, call, exactly } from './api.js';
+import { h, set, show, arrange, moment, plural } from './dom.js';
+import { Live, call, exactly, told } from './api.js';
 import { brief, openRecord } from './record.js';
 
-const pageTop = 100;
+const pageTop = 100, followTop = 1000;
 const followInterval = 2000, streamsInterval = 15_000;
 const kept = 2000; // events on the page
 
@@ -13,21 +13,23 @@ export function showLogs(main, { path }) {
   main.append(h('h1', {}, 'Logs'));
   const body = h('div', {}, h('p', { class: 'empty' }, 'Loading …'));
   main.append(body);
-  if (path[1] === undefined) streams(body);
+  if (!path[1]) streams(body);
   else events(body, path.slice(1).join('/'));
 }
 
 function streams(body) {
-  let listed;
+  const list = h('ul', { class: 'streams', hidden: true });
+  const note = body.firstChild;
+  let items = new Map(); // by name and shards
+  const item = (s) => h('li', {}, h('a', { href: `#/logs/${encodeURIComponent(s.name)}` }, h('bdi', {}, s.name)), s.shards > 1 && h('span', { class: 'hint' }, ` ${s.shards} shards`));
+  body.prepend(list);
   new Live(async () => {
     const { streams: all, cursor } = await call('GET', 'log', { query: { top: 500 } });
-    const key = JSON.stringify(all);
-    if (key === listed) return;
-    listed = key;
-    body.replaceChildren(all.length
-      ? h('ul', { class: 'streams' }, all.map((s) => h('li', {}, h('a', { href: `#/logs/${encodeURIComponent(s.name)}` }, s.name), s.shards > 1 && h('span', { class: 'hint' }, ` ${s.shards} shards`))))
-      : h('p', { class: 'empty' }, 'No stream yet. POST /api/log/NAME appends an event, and makes its stream.'));
-    if (cursor) body.append(h('p', { class: 'hint' }, 'There are more streams than are listed here.'));
+    items = new Map(all.map((s) => [`${s.shards} ${s.name}`, s]).map(([key, s]) => [key, items.get(key) ?? item(s)]));
+    arrange(list, [...items.values()]);
+    show(list, all.length > 0);
+    set(note, cursor ? 'There are more streams than are listed here.' : all.length ? '' : 'No stream yet. POST /api/log/NAME appends an event, and makes its stream.');
+    show(note, note.textContent !== '');
   }, streamsInterval);
 }
 
@@ -36,44 +38,61 @@ function events(body, stream) {
   const follow = h('input', { type: 'checkbox', checked: true, onchange: () => live.now() });
   const note = h('p', { class: 'hint', role: 'status' });
   const rows = h('tbody');
-  const older = h('button', { type: 'button', hidden: true, onclick: () => read().catch((error) => set(note, error.message)) }, 'Older events');
+  const older = h('button', { type: 'button', hidden: true, onclick: () => { most += pageTop; read().catch((error) => set(note, told(error))); } }, 'Older events');
   const table = h('div', { class: 'scroll' }, h('table', { class: 'events' }, h('caption', { class: 'unseen' }, 'Events, the newest first'),
     h('thead', { class: 'unseen' }, h('tr', {}, ['Time', 'Event', ''].map((name) => h('th', { scope: 'col' }, name)))), rows));
   body.replaceChildren(h('p', { class: 'crumbs' }, h('a', { href: '#/logs' }, 'Streams')), h('div', { class: 'title' }, h('h2', {}, stream), h('span', { class: 'grow' }), h('label', { class: 'check' }, follow, 'Follow')), note, table, older);
-  const seen = new Set();
-  let after = '', cursor = '';
+  const shown = new Map(); // rows by the events' ids, which sort newest first
+  let after = '', cursor = '', most = kept;
 
   function row(event) {
-    return h('tr', {}, h('td', {}, moment(event.time)), h('td', { class: 'wide' }, brief(event.event)),
+    return h('tr', { 'data-id': event.id }, h('td', {}, moment(event.time)), h('td', { class: 'wide' }, brief(event.event)),
       h('td', {}, h('button', { type: 'button', class: 'link', onclick: () => openRecord('Event', event.event, [`at ${event.time}`, `id ${event.id}`]) }, 'All fields')));
   }
 
-  const fresh = (all) => all.filter((event) => !seen.has(event.id) && seen.add(event.id));
+  // put puts an event into its place, which is most often at the top or the bottom: some come late.
+  function put(event) {
+    if (shown.has(event.id)) return;
+    const last = rows.lastChild;
+    let below = last && last.dataset.id < event.id ? null : rows.firstChild;
+    while (below && below.dataset.id < event.id) below = below.nextSibling;
+    shown.set(event.id, row(event));
+    rows.insertBefore(shown.get(event.id), below);
+  }
 
   // read adds older events below.
   async function read() {
     const page = await call('GET', 'log', { query: { stream, top: pageTop, cursor }, parse: exactly });
-    rows.append(...fresh(page.events).map(row));
+    page.events.forEach(put);
     cursor = page.cursor ?? '';
     show(older, Boolean(cursor));
   }
 
+  // cut removes the oldest events of too many. They can be had again.
+  function cut() {
+    if (rows.children.length <= most) return;
+    while (rows.children.length > most) {
+      shown.delete(rows.lastChild.dataset.id);
+      rows.lastChild.remove();
+    }
+    cursor = rows.lastChild.dataset.id;
+    show(older, true);
+  }
+
   const live = new Live(async () => {
+    let more = false;
     if (!after) { // before the first page, so that nothing falls between
       const { next } = await call('GET', 'log', { query: { stream, after: 'now', top: 1 }, parse: exactly });
       await read();
       after = next;
     } else if (follow.checked) {
-      const page = await call('GET', 'log', { query: { stream, after, top: pageTop }, parse: exactly });
-      after = page.next;
-      rows.prepend(...fresh(page.events).reverse().map(row));
-      while (rows.children.length > kept) {
-        rows.lastChild.remove();
-        show(older, false); // it would leave out what was removed
-      }
-      if (page.more) return 100;
+      const page = await call('GET', 'log', { query: { stream, after, top: followTop }, parse: exactly });
+      [after, more] = [page.next, page.more];
+      page.events.forEach(put);
+      cut();
     }
-    set(note, rows.children.length ? `${plural(rows.children.length, 'event')}, the newest first${follow.checked ? '; new ones come on top' : ''}` : 'No event yet.');
-    return followInterval;
+    const size = rows.children.length;
+    set(note, size ? `${plural(size, 'event')}, the newest first${more ? '; more are coming in' : follow.checked ? '; new ones come on top' : ''}` : 'No event yet.');
+    return more ? 100 : followInterval;
   }, followInterval);
 }

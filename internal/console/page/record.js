@@ -32,7 +32,7 @@ export function fieldOf(record, name) {
 export function brief(record, without = []) {
   const skip = without.map((name) => name.toLowerCase());
   return h('span', { class: 'brief' }, names(record).filter((name) => !skip.includes(name.toLowerCase()))
-    .map((name) => [h('span', { class: 'name' }, name), ' ', h('span', { class: 'value' }, valueText(record[name])), ' ']));
+    .map((name) => [h('bdi', { class: 'name' }, name), ' ', h('span', { class: 'value' }, valueText(record[name])), ' ']));
 }
 
 // recordTable shows all fields of a record with their types.
