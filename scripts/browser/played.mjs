@@ -1,0 +1,233 @@
+// Cases in which the test answers in the app's place: answers that are slow, old, refused or
+// many, which the real app gives only at times.
+import assert from "node:assert/strict";
+
+const second = (n) => new Date(Date.UTC(2026, 0, 2, 10, 0, n)).toISOString();
+
+// play answers calls of a page: paths below /api, and what gives the answer to a request's address, as
+// {status, json, headers}. A call that returns undefined goes to the app.
+async function play(page, calls) {
+  await page.route((url) => url.pathname.startsWith("/api/") && !url.pathname.startsWith("/api/console/"), async (route) => {
+    const url = new URL(route.request().url());
+    const answer = await calls[url.pathname.slice("/api/".length)]?.(url.searchParams, route.request());
+    if (answer === "gone") await route.abort();
+    else if (answer) await route.fulfill({ headers: { "content-type": "application/json" }, ...answer }).catch(() => {}); // the page may have left
+    else await route.fallback();
+  });
+}
+
+// quick makes time in the page pass 20 times as fast, as far as ages of what it shows go.
+const quick = (page) => page.addInitScript(() => {
+  const now = Date.now.bind(Date), start = now();
+  Date.now = () => start + 20 * (now() - start);
+});
+
+// held returns a function that waits until release is called.
+function held() {
+  let release;
+  const until = new Promise((done) => (release = done));
+  return { until, release };
+}
+
+const scan = (more) => ({
+  id: "x", state: "succeeded", source: { table: "Big" }, action: { type: "copy", destination: { table: "Bigger" } }, startedAt: second(4), finishedAt: second(7), seconds: 3,
+  rows: { scanned: 6e6, written: 6e6, failed: 0 }, steps: { done: 9, pending: 0 }, queries: 9, transactions: 90, throttled: 0, cost: { requests: 90, dollars: 0.01 }, ...more,
+});
+const json = (value) => ({ json: value });
+const problem = (status, detail, headers) => ({ status, headers: { "content-type": "application/problem+json", ...headers }, json: { title: "x", status, detail } });
+
+// played returns the cases. The test has until, open, home, fill and hostile.
+export const played = ({ until, open, home, fill, hostile }) => ({
+  async "an ended scan's plot and key space are read until they have all of it"() {
+    const page = await open("about:blank");
+    await quick(page);
+    const points = [{ at: second(0), rows: 4e6, requests: 40, throttled: 0 }, { at: second(5), rows: 2e6, requests: 50, throttled: 4 }];
+    let asked = 0;
+    await play(page, {
+      "scans/x": () => json(scan({ state: "failed", rows: { scanned: 6e6, written: 5e6, failed: 3 } })),
+      "scans/x/failed": () => json({ rows: [], total: 3, kept: 3 }),
+      // Two instances answer: what one of them has read is older than the end.
+      "scans/x/ranges": () => json({ at: second(20), ranges: [{ state: "failed", rows: 6e6, to: { partitionKey: hostile } }, { state: "done", rows: 7, from: { partitionKey: hostile } }] }),
+      "scans/x/timeline": () => json({ at: second(asked++ ? 20 : 5), interval: 5, points: points.slice(0, asked) }),
+    });
+    await page.goto(`${home}#/scans/x`);
+    const plot = page.locator(".plot").first();
+    await until("the last interval", async () => / at 2 Jan 2026, 10:00:05/.test(await plot.getAttribute("aria-label")));
+    // The first interval has one second of the scan, and the last two.
+    assert.match(await plot.getAttribute("aria-label"), /^Rows a second, from 2 Jan 2026, 10:00:04 to 2 Jan 2026, 10:00:07: at most 4,000,000, 1,000,000 at/);
+    await plot.focus();
+    await page.keyboard.press("End");
+    assert.equal(await page.locator(".chart output").first().textContent(), "2 Jan 2026, 10:00:05: 1,000,000 rows/s");
+    const cut = await page.locator(".plot text").evaluateAll((all) => all.filter((t) => t.getBBox().x < 0 || t.getBBox().x + t.getBBox().width > t.ownerSVGElement.width.baseVal.value).map((t) => t.textContent));
+    assert.deepEqual(cut, []);
+    assert.deepEqual(await page.locator(".legend .mark").allTextContents(), ["done: 1 range", "with failures: 1 range"]);
+    await page.locator(".strip").focus();
+    await page.keyboard.press("Home");
+    assert.match(await page.locator(".ranges output").textContent(), /^failed, 6,000,000 rows read, from the beginning to ".*\\u\{202e\}"$/);
+    assert.equal(await page.locator("dt:text-is('Rows a second') + dd").textContent(), "2,000,000");
+    assert.equal(await page.getByRole("button", { name: "Retry …" }).isVisible(), false); // nothing is pending
+  },
+
+  async "failed rows are listed once, and all of them"() {
+    const page = await open("about:blank");
+    await quick(page);
+    const rows = Array.from({ length: 60 }, (_, i) => ({ partitionKey: "p", rowKey: `r${i}`, reason: hostile }));
+    let asked = 0, hold;
+    await play(page, {
+      "scans/x": () => json(scan({ state: "running", rows: { scanned: 60, written: 0, failed: hold ? 61 : 60 } })),
+      "scans/x/failed": async (query) => {
+        if (query.get("cursor")) return json({ rows: rows.slice(50), total: 60, kept: 60 });
+        if (asked++ === 0) return json({ rows: rows.slice(0, 1), total: 1, kept: 1 }); // from before the last step
+        if (hold) await hold.until;
+        return json({ rows: rows.slice(0, 50), total: 60, kept: 60, cursor: "c" });
+      },
+      "scans/x/ranges": () => json({ at: second(20), ranges: [] }),
+      "scans/x/timeline": () => json({ at: second(20), interval: 5, points: [] }),
+    });
+    await page.goto(`${home}#/scans/x`);
+    await page.getByText("60 rows could not be written.").waitFor(); // although the first answer was an old one
+    const keys = () => page.locator("section", { has: page.getByRole("heading", { name: "Failed rows" }) }).locator("tbody td:nth-child(2)").allTextContents();
+    assert.equal((await keys()).length, 50);
+    hold = held();
+    const before = asked;
+    await until("a page is read again", () => asked > before);
+    await page.getByRole("button", { name: "Show more" }).dblclick();
+    hold.release();
+    await until("all rows", async () => (await keys()).length >= 60);
+    await page.waitForTimeout(300);
+    assert.deepEqual(await keys(), rows.map((r) => r.rowKey));
+    assert.equal(await page.evaluate(() => document.activeElement.id), "main"); // the button is gone, the focus isn't
+  },
+
+  async "a stream: no event is missed, the newest stand first, many come at once"() {
+    const page = await open("about:blank");
+    const log = [];
+    const event = (n) => ({ id: String(2e6 - n), time: second(n), event: { n } });
+    const add = (from, to) => { for (let n = from; n < to; n++) log.push(event(n)); };
+    add(0, 150);
+    const asked = [];
+    let hold;
+    await play(page, {
+      log: async (query) => {
+        asked.push(Object.fromEntries(query));
+        const top = Number(query.get("top")), after = query.get("after");
+        if (after === "now") return json({ events: [], next: String(log.length), more: false });
+        if (after) {
+          const events = log.slice(after, Number(after) + top), more = log.length > Number(after) + top;
+          if (hold && !more) await hold.until;
+          return json({ events, next: String(Number(after) + events.length), more });
+        }
+        const older = log.map((e) => e).sort((a, b) => (a.id < b.id ? -1 : 1)).filter((e) => e.id > (query.get("cursor") ?? ""));
+        const events = older.slice(0, top);
+        if (!query.get("cursor")) add(150, 151); // after the first page was read, before the first turn
+        return json({ events, cursor: older.length > top ? events.at(-1).id : undefined });
+      },
+    });
+    const shown = async () => (await page.locator(".events tbody tr").evaluateAll((all) => all.map((tr) => tr.querySelector(".value").textContent))).map(Number);
+    const falls = (all) => all.every((n, i) => i === 0 || all[i - 1] > n);
+    await page.goto(`${home}#/logs/orders`);
+    await page.getByText("101 events, the newest first; new ones come on top").waitFor();
+    assert.equal((await shown())[0], 150);
+    hold = held();
+    add(152, 1500);
+    log.push(event(151)); // it comes late
+    const before = asked.length;
+    await page.getByText("1,101 events, the newest first; more are coming in").waitFor();
+    hold.release();
+    hold = undefined;
+    await page.getByText("1,450 events").waitFor();
+    assert.ok(asked.length <= before + 3, `${asked.length - before} calls for 1,349 events`);
+    assert.ok(falls(await shown()), "not the newest first");
+    add(1500, 2600);
+    await page.getByText("2,000 events").waitFor();
+    await page.getByRole("button", { name: "Older events" }).click();
+    await until("older events", async () => (await shown()).at(-1) === 500);
+    assert.ok(falls(await shown()));
+  },
+
+  async "a key that is entered late takes nothing from the form"() {
+    const page = await open("about:blank");
+    const need = (answer) => (query, request) => (request.headers()["x-functions-key"] === "GOOD" ? answer : problem(401, "x"));
+    await play(page, { scans: need(json({ scans: [] })), "scans/estimate": need(json({ rows: [1, 1], requests: 1, dollars: 0, seconds: 1, queries: 1 })) });
+    await page.goto(`${home}#/scans/new`);
+    await page.getByRole("button", { name: "Not now" }).click();
+    await fill(page, { "source.table": "Orders", "action.type": "count" });
+    await page.locator("dialog").getByText("The app asks for a key").waitFor();
+    for (const [entered, says] of [["ключ", "No key has such characters"], ["two words", "No key has such characters"], ["WRONG", "does not take the key"]]) {
+      await page.getByLabel("Key", { exact: true }).fill(entered);
+      await page.keyboard.press("Enter");
+      await page.locator("dialog").getByText(says).waitFor();
+    }
+    await page.getByLabel("Key", { exact: true }).fill("GOOD");
+    await page.keyboard.press("Enter");
+    await page.locator("dialog").waitFor({ state: "detached" });
+    assert.equal(await page.getByLabel("Table", { exact: true }).inputValue(), "Orders");
+    await page.getByRole("button", { name: "Check and estimate" }).click();
+    await page.getByText("1 row · about 1 request · ").waitFor();
+  },
+
+  async "what is refused or away is told on every view, and tried again"() {
+    const page = await open("about:blank");
+    let away = true, asked = 0;
+    const answer = (value) => () => (asked++, away ? problem(503, "The storage is away.") : json(value));
+    await play(page, { scans: answer({ scans: [] }), log: answer({ streams: [] }) });
+    await page.goto(`${home}#/scans`);
+    await page.locator("#banner").getByText("The storage is away.").waitFor();
+    await page.goto(`${home}#/logs/`);
+    await page.locator("#banner").getByText("The storage is away.").waitFor();
+    const before = asked;
+    await page.getByRole("button", { name: "Try now" }).click();
+    await until("another try", () => asked > before);
+    away = false;
+    await page.getByRole("button", { name: "Try now" }).click();
+    await page.getByText("No stream yet").waitFor(); // of #/logs/, which is the list
+    await page.locator("#banner").waitFor({ state: "hidden" });
+    await page.clock.install();
+    await page.goto(`${home}#/scans/new`);
+    await page.getByText(/^Live/).waitFor();
+    away = true;
+    await page.clock.fastForward(20_000);
+    await page.getByText("Not answering").waitFor(); // before somebody has filled the form in
+  },
+
+  async "the focus stays where it was"() {
+    const page = await open("about:blank");
+    const changes = [], scans = [];
+    const change = (n) => changes.unshift({ id: String(1000 - n), time: second(n), kind: "insert", record: { eid: String(n), lastname: "x" } });
+    change(0);
+    let table = { records: [{ eid: "1" }], meta: [{ id: "1", etag: "1" }], cursor: "c" };
+    await play(page, {
+      catalog: () => json({ catalogs: [{ name: "", indexKeys: ["eid"], rowKey: "lastname" }] }),
+      "catalog/changes": () => json({ changes }),
+      "catalog/records": () => json(table),
+      scans: () => json({ scans }),
+    });
+    const focused = () => page.evaluate(() => document.activeElement.outerHTML);
+    await page.goto(`${home}#/catalog/`);
+    await page.getByLabel("eid").fill("7");
+    await page.getByRole("button", { name: "Look up" }).press("Enter");
+    await page.waitForURL(/eid=7/);
+    await page.getByText("1 record on this page").waitFor();
+    assert.match(await focused(), /Look up/);
+    table = { records: [{ eid: "2" }], meta: [{ id: "2", etag: "1" }] };
+    await page.getByRole("link", { name: "Next page" }).press("Enter");
+    await page.getByText("1 record", { exact: true }).waitFor();
+    assert.match(await focused(), /role="status"/);
+    await page.getByRole("button", { name: "All fields" }).click();
+    await page.goBack();
+    await page.locator("dialog").waitFor({ state: "detached" });
+    await page.goto(`${home}#/catalog/-/changes`);
+    await page.getByRole("button", { name: "All fields" }).focus();
+    change(1);
+    await until("another change", async () => (await page.getByRole("button", { name: "All fields" }).count()) === 2);
+    assert.match(await focused(), /All fields/);
+    scans.push({ ...scan(), state: "running" });
+    await page.goto(`${home}#/scans`);
+    await page.getByRole("link", { name: "copy Big" }).focus();
+    scans.unshift({ ...scan(), id: "y" });
+    await until("another scan", async () => (await page.getByRole("link", { name: "copy Big" }).count()) === 2);
+    assert.match(await focused(), /scans\/x/);
+    await page.getByRole("link", { name: "New scan" }).press("Enter");
+    await until("the first field", async () => /name="source.table"/.test(await focused()));
+  },
+});
