@@ -88,9 +88,16 @@ func parseNote(note []byte) []adaptive.PageEnd {
 // tidyEnded does a minute's part of what ended scans need: those that were canceled or have
 // failed are listed with what they came to, and what steps have left is folded.
 func (e *Engine) tidyEnded(ctx context.Context) error {
-	ended, err := e.ledger.Ended(ctx)
+	ended, more, err := e.ledger.Ended(ctx, time.Time{})
 	if err != nil {
 		return err
+	}
+	if more && ended[len(ended)-1].Age < wholeTime { // so many have ended since that it lists none to fold
+		old, _, err := e.ledger.Ended(ctx, e.options.Now().Add(-wholeTime))
+		if err != nil {
+			return err
+		}
+		ended = append(ended, old...)
 	}
 	var errs error
 	done := 0

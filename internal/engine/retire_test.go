@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/key"
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -141,6 +142,35 @@ func TestLateTidying(t *testing.T) {
 			if strings.HasPrefix(e.Key.Row, "t|") {
 				t.Errorf("the scan is still to be tidied up: %+v", e)
 			}
+		}
+	})
+}
+
+// TestOldScansAreFolded: a scan that ended long ago is folded, although a thousand have ended since.
+func TestOldScansAreFolded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(30, 1))
+		id := w.run(engine.Request{
+			Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, SegmentsPerInvocation: 1,
+		}).ID
+		w.maintain(20)
+		time.Sleep(36 * time.Hour)
+		for range storage.PageRows / 100 {
+			var ops []storage.Op
+			for range 100 {
+				row := key.Key{Partition: "scans", Row: "t|" + ledger.NewID(time.Now())}
+				ops = append(ops, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: row}})
+			}
+			if err := w.account.Table("tablesweep").Write(t.Context(), ops...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.maintain(2)
+		done := slices.DeleteFunc(w.ledgerRows(id), func(e storage.Entity) bool { return !strings.HasPrefix(e.Key.Row, "d|") })
+		if len(done) != 1 {
+			t.Errorf("%d done rows a day later, want 1", len(done))
 		}
 	})
 }

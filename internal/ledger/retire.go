@@ -22,19 +22,23 @@ type EndedScan struct {
 	etag string
 }
 
-// Ended returns scans that have ended and are yet to be tidied up, of the newest thousand.
-func (l *Ledger) Ended(ctx context.Context) ([]EndedScan, error) {
-	p, err := l.table.Query(ctx, storage.Query{Range: scan.WithPrefix(scansPartition, endedPrefix)})
-	if err != nil {
-		return nil, fmt.Errorf("list ended scans: %w", err)
+// Ended returns scans that have ended and are yet to be tidied up, newest first: a thousand at most of those that were
+// started before the time, or of all if it is zero. It reports whether there are more.
+func (l *Ledger) Ended(ctx context.Context, started time.Time) (ended []EndedScan, more bool, err error) {
+	r := scan.WithPrefix(scansPartition, endedPrefix)
+	if !started.IsZero() {
+		r.Low = &scan.Bound{Key: endedPrefix + ticks.Inverted(started)}
 	}
-	var ended []EndedScan
+	p, err := l.table.Query(ctx, storage.Query{Range: r})
+	if err != nil {
+		return nil, false, fmt.Errorf("list ended scans: %w", err)
+	}
 	for _, e := range p.Entities {
 		ended = append(ended, EndedScan{
 			ID: strings.TrimPrefix(e.Key.Row, endedPrefix), Settled: e.Int("Settled") > 0, Age: p.Date.Sub(e.Timestamp), etag: e.ETag,
 		})
 	}
-	return ended, nil
+	return ended, p.Next != nil, nil
 }
 
 // Settle notes in the list of all what an ended scan has come to. None of its steps may be
