@@ -120,7 +120,7 @@ Functions host starts.
 	root.SetFlagErrorFunc(badFlag)
 	addPprof(root)
 	root.AddCommand(scanCommand(), copyCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
-		tablesCommand(), catalogCommand(), logCommand(),
+		tablesCommand(), scansCommand(), catalogCommand(), logCommand(),
 		localCommand(), emulatorCommand(), demoCommand(), benchCommand(), versionCommand(), manCommand())
 	return root
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"flag"
 	"fmt"
 	"path/filepath"
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 //	table NAME FILE          make a table of the file's lines: PartitionKey|RowKey|name:type=value|…
 //	many NAME PARTITIONS N   make a table of that many partitions with N rows each
 //	messages QUEUE           take all messages of a queue, sorted, as stdout
+//	runscan NAME FROM TO     copy a table as an app does, in the mode fail; its id is the setting NAME
 //	faults SPEC              what goes wrong from now on with AzureWebJobsStorage
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -75,6 +77,11 @@ func TestScripts(t *testing.T) {
 				ts.Check(err)
 				_, err = ts.Stdout().Write([]byte(strings.Join(texts, "\n") + "\n"))
 				ts.Check(err)
+			},
+			"runscan": func(ts *testscript.TestScript, _ bool, args []string) {
+				id, err := runCopyScan(ts, args[1], args[2])
+				ts.Check(err)
+				ts.Setenv(args[0], id)
 			},
 			"faults": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(ts.Value("AzureWebJobsStorage").(*emulator.Emulator).SetFaults(args[0]))
@@ -189,4 +196,51 @@ func TestStrategyNames(t *testing.T) {
 			types[kind] = name
 		}
 	}
+}
+
+// runCopyScan copies a table by the engine, with the test in the place of the host.
+func runCopyScan(ts *testscript.TestScript, from, to string) (id string, err error) {
+	a, err := account(ts, "AzureWebJobsStorage")
+	if err != nil {
+		return "", err
+	}
+	ctx := context.Background()
+	e, err := engine.New(engine.Options{Own: a, StateTable: "tablesweep", Accounts: map[string]*storage.Account{storage.HostConnection: a}})
+	if err == nil {
+		err = e.Prepare(ctx)
+	}
+	if err != nil {
+		return "", err
+	}
+	id, err = e.Start(ctx, engine.Request{
+		Source: engine.TableRef{Table: from},
+		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}, Mode: copier.Fail},
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, function := range []string{engine.ScanPrefix, engine.ScanPartition, engine.CopyRows} {
+		q, err := a.Queue(engine.Queues[function])
+		if err != nil {
+			return "", err
+		}
+		for messages, err := q.Get(ctx, 32, time.Minute); len(messages) > 0 || err != nil; messages, err = q.Get(ctx, 32, time.Minute) {
+			if err != nil {
+				return "", err
+			}
+			for _, m := range messages {
+				body, err := base64.StdEncoding.DecodeString(m.Text)
+				if err == nil {
+					_, err = e.Run(ctx, body, m.DequeueCount)
+				}
+				if err == nil {
+					err = q.Delete(ctx, m)
+				}
+				if err != nil {
+					return "", err
+				}
+			}
+		}
+	}
+	return id, nil
 }

@@ -20,11 +20,14 @@ import (
 // Setting describes one setting, for the README's table and its test.
 type Setting struct{ Name, Default, Meaning string }
 
+// DefaultStateTable is the state table of an app whose settings name none.
+const DefaultStateTable = "tablesweep"
+
 // Settings lists every setting that the handler reads for itself.
 var Settings = []Setting{
 	{storage.HostConnection, "", "The app's own storage: a connection string, or its identity form (`__accountName`, `__tableServiceUri`, `__queueServiceUri`, `__credential`, `__clientId`)"},
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "Names of the settings that hold the connections scans may use, separated by commas"},
-	{"TABLESWEEP_STATE_TABLE", "tablesweep", "The table that keeps the ledger of scans"},
+	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that keeps the ledger of scans"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days scans are kept after their end, at least 8. Failed and canceled ones can be retried until then"},
 	{"TABLESWEEP_PRICE", "0.00036", "What 10,000 storage requests cost, in dollars: for the cost that a scan's status tells"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table that keeps event streams"},

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/config"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/estimate"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+const scansHelp = `Look at the scans of a function app: how far they are, and which rows failed.
+
+It reads the app's own storage, as the app's API does, and needs neither the app nor
+its keys. It starts and stops nothing.
+
+` + connectionHelp
+
+func scansCommand() *cobra.Command {
+	c := &cobra.Command{Use: "scans", Short: "Look at the scans of a function app", Long: scansHelp, Args: noArgs, RunE: func(*cobra.Command, []string) error {
+		return usagef("scans needs a command: list, show, ranges, timeline or failed")
+	}}
+	c.AddCommand(scansListCommand(),
+		scanDetailCommand("show", "Show how far a scan is: rows, rate, time left, cost", "GET /api/scans/{id}", (*engine.Engine).Status, printStatus),
+		scanDetailCommand("ranges", "List the ranges of keys that are done, pending and failed", "GET /api/scans/{id}/ranges", (*engine.Engine).Ranges, printRanges),
+		scanDetailCommand("timeline", "List the work of a scan over time", "GET /api/scans/{id}/timeline", (*engine.Engine).Timeline, printTimeline),
+		scansFailedCommand())
+	return c
+}
+
+// failedPage is how many failed rows are read at once.
+const failedPage = 500
+
+// scansFlags name the app's own storage.
+type scansFlags struct {
+	accountFlags
+	connection, table string
+	price             float64
+	json              bool
+}
+
+// add adds the flags of a command whose JSON is what the API's call answers.
+func (f *scansFlags) add(c *cobra.Command, call string) {
+	f.addStorage(c)
+	c.Flags().Float64Var(&f.price, "price", estimate.Price, "dollars for 10,000 requests")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON, as "+call+" has it")
+}
+
+func (f *scansFlags) addStorage(c *cobra.Command) {
+	f.addPatience(c.Flags())
+	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, "the app's own storage; see above")
+	c.Flags().StringVar(&f.table, "state-table", "", "the app's state table (default that of the setting TABLESWEEP_STATE_TABLE, or "+config.DefaultStateTable+")")
+}
+
+func (f *scansFlags) open(c *cobra.Command) (*engine.Engine, error) {
+	a, err := f.openAccount(c, "connection", f.connection)
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTable(a, "state-table", cmp.Or(f.table, os.Getenv("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable))
+	if err != nil {
+		return nil, err
+	}
+	return engine.New(engine.Options{Own: a, StateTable: t.Name(), Price: f.price})
+}
+
+func scansListCommand() *cobra.Command {
+	var f scansFlags
+	var top int
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the newest scans",
+		Long:    "List the newest scans: id, state, what is done, when it began, rows, rows a second.\n\n" + connectionHelp,
+		Example: "  handler scans list --top 5",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if top < 1 {
+				return usagef("--top is %d, want at least 1", top)
+			}
+			e, err := f.open(c)
+			if err != nil {
+				return err
+			}
+			all, err := e.List(c.Context(), top)
+			if err != nil {
+				return err
+			}
+			out := json.NewEncoder(c.OutOrStdout())
+			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, s := range all {
+				if f.json {
+					err = out.Encode(s)
+				} else {
+					_, err = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d rows\t%s\n", s.ID, s.State, whatIsDone(s), s.StartedAt.Format(time.RFC3339), s.Rows.Scanned, optional(s.Rate, "%.0f rows/s"))
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return t.Flush()
+		},
+	}
+	f.add(c, "GET /api/scans")
+	c.Flags().IntVar(&top, "top", 20, "how many")
+	return c
+}
+
+// scanDetailCommand is a command that prints what one of the engine's calls tells of a scan.
+func scanDetailCommand[T any](name, short, call string, get func(*engine.Engine, context.Context, string) (T, error), show func(io.Writer, T)) *cobra.Command {
+	var f scansFlags
+	c := &cobra.Command{
+		Use:     name + " ID",
+		Short:   short,
+		Long:    short + ".\n\n" + connectionHelp,
+		Example: "  handler scans " + name + " $ID",
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := scanArg(c, args)
+			if err != nil {
+				return err
+			}
+			e, err := f.open(c)
+			if err != nil {
+				return err
+			}
+			found, err := get(e, c.Context(), id)
+			if err != nil {
+				return scanError(err)
+			}
+			if f.json {
+				return json.NewEncoder(c.OutOrStdout()).Encode(found)
+			}
+			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			show(t, found)
+			return t.Flush()
+		},
+	}
+	f.add(c, call)
+	return c
+}
+
+func scansFailedCommand() *cobra.Command {
+	var f scansFlags
+	c := &cobra.Command{
+		Use:   "failed ID",
+		Short: "List the rows that a scan could not write, with the reasons",
+		Long: "List the rows that a scan could not write, with the reasons, as JSON lines that the\nflag --rows of other commands takes. If a step kept only some of its failed rows, a\nwarning tells so.\n\n" +
+			connectionHelp,
+		Example: "  handler scans failed $ID > failed.jsonl\n  handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl",
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := scanArg(c, args)
+			if err != nil {
+				return err
+			}
+			e, err := f.open(c)
+			if err != nil {
+				return err
+			}
+			out := json.NewEncoder(c.OutOrStdout())
+			out.SetEscapeHTML(false)
+			for cursor, first := "", true; first || cursor != ""; first = false {
+				page, err := e.Failed(c.Context(), id, failedPage, cursor)
+				if err != nil {
+					return scanError(err)
+				}
+				for _, row := range page.Rows {
+					if err := out.Encode(failedRow{row.PartitionKey, row.RowKey, row.Reason}); err != nil {
+						return err
+					}
+				}
+				if cursor = page.Cursor; cursor == "" && page.Kept < page.Total {
+					toldBy(c).meter.Say("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
+				}
+			}
+			return nil
+		},
+	}
+	f.addStorage(c)
+	return c
+}
+
+// scanArg returns the scan's id, the only argument.
+func scanArg(c *cobra.Command, args []string) (string, error) {
+	if len(args) == 0 || args[0] == "" {
+		return "", usagef("the scan's id is missing")
+	}
+	return args[0], noArgs(c, args[1:])
+}
+
+// scanError adds to an error that there is no such scan where to find those that there are.
+func scanError(err error) error {
+	var p *problem.Error
+	if errors.As(err, &p) && p.Kind == problem.NotFound {
+		return hinted{err, "handler scans list shows the newest"}
+	}
+	return err
+}
+
+func whatIsDone(s engine.Status) string {
+	what := s.Action.Type + " " + tableName(s.Source)
+	if s.Action.Destination != nil {
+		what += " to " + tableName(*s.Action.Destination)
+	}
+	return what
+}
+
+func tableName(t engine.TableRef) string {
+	if t.Connection == "" || t.Connection == storage.HostConnection {
+		return t.Table
+	}
+	return t.Connection + "/" + t.Table
+}
+
+// optional writes a number that may be absent.
+func optional(n *float64, format string) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprintf(format, *n)
+}
+
+func printStatus(w io.Writer, s engine.Status) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, name+"\t"+format+"\n", args...)
+	}
+	line("scan", "%s", s.ID)
+	line("action", "%s", whatIsDone(s))
+	if s.Phase == "" {
+		line("state", "%s", s.State)
+	} else {
+		line("state", "%s, %s", s.State, s.Phase)
+	}
+	line("began", "%s", s.StartedAt.Format(time.RFC3339))
+	if s.FinishedAt != nil {
+		line("ended", "%s", s.FinishedAt.Format(time.RFC3339))
+	}
+	line("rows", "%d read, %d written, %d failed", s.Rows.Scanned, s.Rows.Written, s.Rows.Failed)
+	line("steps", "%d done, %d pending", s.Steps.Done, s.Steps.Pending)
+	if s.Progress != nil {
+		line("progress", "%.0f %%", 100**s.Progress)
+	}
+	if s.Rate != nil {
+		line("rate", "%.0f rows a second", *s.Rate)
+	}
+	if s.SecondsLeft != nil {
+		line("left", "%v", time.Duration(*s.SecondsLeft)*time.Second)
+	}
+	line("requests", "%d, throttled %d times, $%.4f", s.Cost.Requests, s.Throttled, s.Cost.Dollars)
+	if s.Error != "" {
+		line("error", "%s", s.Error)
+	}
+}
+
+func printRanges(w io.Writer, r engine.Ranges) {
+	place := func(p *engine.RowPlace, open string) string {
+		if p == nil {
+			return open
+		}
+		return fmt.Sprintf("%q %q", p.PartitionKey, p.RowKey)
+	}
+	for _, x := range r.Ranges {
+		fmt.Fprintf(w, "%s\t%d rows\tfrom %s\tto %s\n", x.State, x.Rows, place(x.From, "the start"), place(x.To, "the end"))
+	}
+	if r.Sampled {
+		fmt.Fprintln(w, "Some ranges that are shown as done are pending: too many are pending to be read.")
+	}
+}
+
+func printTimeline(w io.Writer, t engine.Timeline) {
+	for _, p := range t.Points {
+		fmt.Fprintf(w, "%s\t%.0f rows/s\t%.0f requests/s\t%d throttled\n", p.At.Format(time.RFC3339), float64(p.Rows)/t.Interval, float64(p.Requests)/t.Interval, p.Throttled)
+	}
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"tablesweep/internal/engine"
+	"tablesweep/internal/ledger"
+)
+
+// A running scan's rate, progress and time left are shown where they are known, and only there.
+func TestPrintStatus(t *testing.T) {
+	t.Parallel()
+	progress, rate, left := 0.25, 1234.4, 90.0
+	s := engine.Status{ID: "1", State: ledger.Running, Phase: engine.Working}
+	var unknown, known strings.Builder
+	printStatus(&unknown, s)
+	s.Progress, s.Rate, s.SecondsLeft = &progress, &rate, &left
+	printStatus(&known, s)
+	for _, line := range []string{"progress\t25 %\n", "rate\t1234 rows a second\n", "left\t1m30s\n"} {
+		name, _, _ := strings.Cut(line, "\t")
+		if !strings.Contains(known.String(), line) || strings.Contains(unknown.String(), name) {
+			t.Errorf("want %q if it is known:\n%s\nand no %s if not:\n%s", line, &known, name, &unknown)
+		}
+	}
+	if !strings.Contains(known.String(), "state\trunning, working\n") {
+		t.Errorf("want the phase:\n%s", &known)
+	}
+}
