@@ -291,6 +291,8 @@ const cases = {
     await page.getByText("onerror=").first().waitFor();
     await page.getByRole("button", { name: "All fields" }).first().click();
     await page.locator("dialog", { hasText: "onerror=" }).waitFor();
+    await page.setViewportSize({ width: 400, height: 800 });
+    assert.ok(await page.locator("dialog .scroll").evaluate((e) => e.scrollWidth <= e.clientWidth), "a long name pushes its value out");
     await page.goto(`${home}#/logs`);
     await page.reload();
     await page.getByRole("link", { name: "onerror=" }).click();

@@ -168,8 +168,8 @@ export const played = ({ until, open, home, fill, hostile }) => ({
 
   async "what is refused or away is told on every view, and tried again"() {
     const page = await open("about:blank");
-    let away = true, asked = 0;
-    const answer = (value) => () => (asked++, away ? problem(503, "The storage is away.") : json(value));
+    let away = true, asked = 0, cut = false;
+    const answer = (value) => () => (asked++, cut ? { body: '{"str' } : away ? problem(503, "The storage is away") : json(value));
     await play(page, { scans: answer({ scans: [] }), log: answer({ streams: [] }) });
     await page.goto(`${home}#/scans`);
     await page.locator("#banner").getByText("The storage is away.").waitFor();
@@ -178,7 +178,11 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const before = asked;
     await page.getByRole("button", { name: "Try now" }).click();
     await until("another try", () => asked > before);
-    away = false;
+    cut = true;
+    await page.getByRole("button", { name: "Try now" }).click();
+    await page.locator("#banner").getByText("The answer of the app is cut off.").waitFor();
+    await page.locator("#banner").getByText(/^Next try in \d+ s\.$/).waitFor();
+    [cut, away] = [false, false];
     await page.getByRole("button", { name: "Try now" }).click();
     await page.getByText("No stream yet").waitFor(); // of #/logs/, which is the list
     await page.locator("#banner").waitFor({ state: "hidden" });

@@ -76,7 +76,10 @@ export async function call(method, path, { query = {}, body, parse = JSON.parse 
     throw new Problem(error.name === 'TimeoutError' ? 'The app took longer than 30 s to answer.' : 'The app does not answer.');
   }
   const json = (response.headers.get('content-type') ?? '').includes('json');
-  if (response.ok && json) return parse(text);
+  if (response.ok && json) {
+    try { return parse(text); } catch { throw new Problem('The answer of the app is cut off.'); }
+  }
+  if (response.ok) throw new Problem('Something else has answered in the app’s place.', { status: 502 });
   if (response.status === 401) throw new Problem(refusal(method, path), { status: 401 });
   let told = {};
   if (json) try { told = JSON.parse(text); } catch { /* no JSON: its status must do */ }

@@ -1,5 +1,5 @@
 // The page's frame: which view is shown, the key, and how the refreshes go.
-import { h, set, show, time, duration, announce } from './dom.js';
+import { h, set, show, time, announce } from './dom.js';
 import { Live, Problem, key } from './api.js';
 import { listScans } from './scans.js';
 import { showScan } from './scan.js';
@@ -79,10 +79,10 @@ function tell() {
     return;
   }
   set(live, problem.needsKey ? 'No access' : problem.away ? 'Not answering' : 'Stopped');
-  set(message, problem.message + (l.failures > 1 ? ` Since ${time(l.since)}.` : ''));
+  set(message, problem.message.replace(/[^.]$/, '$&.') + (l.failures > 1 ? ` Since ${time(l.since)}.` : ''));
   show(enter, problem.needsKey);
   show(again, !problem.needsKey);
-  set(next, l.next ? `Next try in ${duration(Math.max(0, Math.ceil((l.next - Date.now()) / 1000)))}.` : '');
+  set(next, l.next ? `Next try in ${Math.max(0, Math.ceil((l.next - Date.now()) / 1000))} s.` : '');
   show(banner, true);
 }
 

@@ -155,7 +155,7 @@ export class Strip {
     this.legend = h('p', { class: 'legend' });
     this.rows = h('tbody');
     this.table = h('details', { ontoggle: () => this.list() }, h('summary', {}, 'Ranges as a table'),
-      h('div', { class: 'scroll' }, h('table', {}, h('thead', {}, h('tr', {}, ['State', 'From', 'To', 'Rows read'].map((name) => h('th', { scope: 'col', class: name === 'Rows read' && 'number' }, name)))), this.rows)));
+      h('div', { class: 'scroll', tabindex: 0 }, h('table', {}, h('thead', {}, h('tr', {}, ['State', 'From', 'To', 'Rows read'].map((name) => h('th', { scope: 'col', class: name === 'Rows read' && 'number' }, name)))), this.rows)));
     this.element = h('div', { class: 'ranges' }, this.picture, h('div', { class: 'under' }, this.legend, this.reader.element), this.table);
     [this.ranges, this.places] = [[], []];
     this.group = svg('g');
@@ -169,7 +169,8 @@ export class Strip {
     Object.assign(this, { key, ranges, progress });
     const words = [['done', 'done: '], ['pending', 'pending: '], ['failed', 'with failures: ']].flatMap(([state, name]) => {
       const size = ranges.filter((r) => r.state === state).length;
-      return size ? h('span', { class: `mark ${state}` }, name + plural(size, 'range')) : [];
+      const wide = state === 'pending' && !progress ? ', of a size that is not known' : '';
+      return size ? h('span', { class: `mark ${state}` }, name + plural(size, 'range') + wide) : [];
     });
     this.legend.replaceChildren(...words);
     this.picture.setAttribute('aria-label', `Key space: ${words.map((w) => w.textContent).join('; ') || 'nothing yet'}. Arrow keys read single ranges.`);

@@ -28,11 +28,15 @@ export function fieldOf(record, name) {
   return found === undefined ? undefined : record[found];
 }
 
-// brief shows a record in a line.
+const longest = 200; // characters of a value in a line
+
+const cut = (text) => (text.length > longest ? `${text.slice(0, longest)} …` : text);
+
+// brief shows a record in a line, long values cut off.
 export function brief(record, without = []) {
   const skip = without.map((name) => name.toLowerCase());
   return h('span', { class: 'brief' }, names(record).filter((name) => !skip.includes(name.toLowerCase()))
-    .map((name) => [h('bdi', { class: 'name' }, name), ' ', h('span', { class: 'value' }, valueText(record[name])), ' ']));
+    .map((name) => [h('bdi', { class: 'name' }, name), ' ', h('span', { class: 'value' }, cut(valueText(record[name]))), ' ']));
 }
 
 // recordTable shows all fields of a record with their types.

@@ -62,7 +62,7 @@ function failedRows(id) {
   const note = h('p', { class: 'hint' });
   const more = h('button', { type: 'button', hidden: true, onclick: () => { readsOn = true; load(true); } }, 'Show more');
   const table = h('table', {}, h('caption', { class: 'unseen' }, 'Failed rows'), h('thead', {}, h('tr', {}, ['PartitionKey', 'RowKey', 'Reason'].map((name) => h('th', { scope: 'col' }, name)))), body);
-  const element = h('section', { hidden: true }, h('h2', {}, 'Failed rows'), note, h('div', { class: 'scroll' }, table), more);
+  const element = h('section', { hidden: true }, h('h2', {}, 'Failed rows'), note, h('div', { class: 'scroll', tabindex: 0 }, table), more);
   let cursor = '', total = -1, asked = 0, readsOn = false;
   let last = Promise.resolve(); // one page is read after the other
   const load = (goesOn) => { last = last.then(() => read(goesOn)); };
@@ -139,7 +139,7 @@ function detail(id) {
 // pointsOf makes rates of a timeline's counts. Its first interval begins when the scan did, and the last one ends when
 // that ended, or was read: a whole interval would make them too low.
 function pointsOf({ points, interval }, began, ended) {
-  const inside = (at, from, to) => (at > from && at < to ? at : undefined);
+  const inside = (at, from, to) => (at >= from && at < to ? at : undefined);
   const spans = points.map((p) => ({ p, from: Date.parse(p.at), to: Date.parse(p.at) + 1000 * interval }));
   const first = spans[0], last = spans.at(-1);
   if (first) first.from = Math.min(inside(began, first.from, first.to) ?? first.from, first.to - 1000);
