@@ -41,9 +41,9 @@ type copyOptions struct {
 	rowFlags
 	pairFlags
 	jobFlags
-	mode           string
-	dryRun, verify bool
-	price          float64
+	dryRunFlags
+	mode   string
+	verify bool
 }
 
 // pairFlags name two tables.
@@ -102,9 +102,8 @@ func copyCommand() *cobra.Command {
 	o.jobFlags.add(c)
 	flags := c.Flags()
 	flags.StringVar(&o.mode, "mode", string(copier.Replace), "for rows that the destination has: replace, merge, skip or fail")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "copy nothing and change nothing; estimate rows, requests, time and cost, and try the destination")
+	o.dryRunFlags.add(c)
 	flags.BoolVar(&o.verify, "verify", false, "compare both tables afterwards")
-	flags.Float64Var(&o.price, "price", estimate.Price, "dollars for 10,000 requests, for --dry-run")
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"replace", "merge", "skip", "fail"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -113,8 +112,8 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	if !slices.Contains(copier.Modes, copier.Mode(o.mode)) {
 		return usagef("--mode is %q, want one of %v", o.mode, copier.Modes)
 	}
-	if o.rows != "" && (o.verify || o.dryRun) {
-		return usagef("--verify and --dry-run are about ranges, not about the rows of --rows")
+	if o.rows != "" && o.verify {
+		return usagef("--verify is about ranges, not about the rows of --rows")
 	}
 	from, to, err := o.open(c)
 	if err != nil {
@@ -128,7 +127,14 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 		return err
 	}
 	if o.dryRun {
-		return dryRun(c, s, to, o)
+		i := intent{verb: "copy", work: estimate.Work{Transactions: true}, look: func(ctx context.Context) (string, bool, error) {
+			exists, err := to.MayWrite(ctx)
+			if err != nil {
+				return "", false, fmt.Errorf("try the destination: %w", err)
+			}
+			return leadsTo(to.String(), "rows", !exists), !exists, nil
+		}}
+		return o.tell(c, s, i, o.workers, o.json)
 	}
 	if err := probe(c.Context(), s); err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,16 +13,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/copier"
-	"tablesweep/internal/storage"
+	"tablesweep/internal/estimate"
 	"tablesweep/internal/sweep"
 )
 
 const deleteHelp = `Delete rows of a table, by range and filter. The table itself stays, even if nothing
 is left in it.
 
---dry-run counts the rows that would be deleted. Without it the command asks before
-it starts, unless --yes is given. A row that matched when it was read is deleted, even
+--dry-run tells how many rows would be deleted, by an estimate if they are many.
+Without it the command asks before it starts, unless --yes is given. A row that matched when it was read is deleted, even
 if it has changed since.
 
 ` + jobHelp + `
@@ -38,7 +36,8 @@ const deleteExamples = `  handler delete --table logs --before 2023- --dry-run
 type deleteOptions struct {
 	sourceFlags
 	jobFlags
-	dryRun, yes bool
+	dryRunFlags
+	yes bool
 }
 
 func deleteCommand() *cobra.Command {
@@ -55,7 +54,7 @@ func deleteCommand() *cobra.Command {
 	o.sourceFlags.add(c)
 	o.addStrategy(c)
 	o.jobFlags.add(c)
-	flags.BoolVar(&o.dryRun, "dry-run", false, "delete nothing; count the rows and the requests it would take")
+	o.dryRunFlags.add(c)
 	flags.BoolVar(&o.yes, "yes", false, "don't ask")
 	return c
 }
@@ -69,11 +68,17 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 		return err
 	}
 	s.Select = []string{}
+	if o.dryRun {
+		i := intent{verb: "delete", work: estimate.Work{Transactions: true}, look: func(ctx context.Context) (string, bool, error) {
+			if err := s.Table.MayDelete(ctx); err != nil {
+				return "", false, fmt.Errorf("try to delete: %w", err)
+			}
+			return fmt.Sprintf("%s lets its rows be deleted", s.Table), false, nil
+		}}
+		return o.tell(c, s, i, o.workers, o.json)
+	}
 	if err := probe(c.Context(), s); err != nil {
 		return err
-	}
-	if o.dryRun {
-		return countDeletes(c, s, o)
 	}
 	if err := o.confirm(c, s.Table.String()); err != nil {
 		return err
@@ -83,30 +88,6 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 		return err
 	}
 	_, err = j.run(s, action.Delete{Table: s.Table}, "deleting", "deleted")
-	return err
-}
-
-// countDeletes tells what would be deleted.
-func countDeletes(c *cobra.Command, s sweep.Scan, o deleteOptions) error {
-	meter, err := o.meter(c)
-	if err != nil {
-		return err
-	}
-	meter.Phase("counting")
-	batches := 0
-	totals, err := sweep.Each(c.Context(), s, sweepOptions(c, o.workers), func(rows []storage.Entity) error {
-		batches += copier.Chunks(rows)
-		return nil
-	})
-	meter.End()
-	if err != nil {
-		return err
-	}
-	requests := totals.Queries + int64(batches)
-	if o.json {
-		return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int64{"rows": totals.Rows, "requests": requests})
-	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "would delete %d rows of %s, by %d requests\n", totals.Rows, s.Table, requests)
 	return err
 }
 
@@ -124,7 +105,7 @@ func (o *deleteOptions) confirm(c *cobra.Command, where string) error {
 
 // confirmDelete asks for the table's name.
 func confirmDelete(c *cobra.Command, what, where, table string) error {
-	return confirm(c, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run counts them first, --yes deletes them without asking", table)
+	return confirm(c, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run tells how many they are, --yes deletes them without asking", table)
 }
 
 // confirm asks whether to do something; the table's name says yes. hint says what to do

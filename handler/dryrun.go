@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"tablesweep/internal/estimate"
 	"tablesweep/internal/estimate/survey"
+	"tablesweep/internal/progress"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -17,53 +19,92 @@ import (
 // dryRunEffort is what a dry run may cost.
 var dryRunEffort = survey.Effort{Queries: 4000, Time: 30 * time.Second}
 
-// dryRun tells what a copy would take. It reads keys of the source, asks whether it may
-// write to the destination, and changes nothing.
-func dryRun(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions) error {
+// dryRunFlags are the flags of commands that can tell what they would do.
+type dryRunFlags struct {
+	dryRun bool
+	price  float64
+}
+
+func (d *dryRunFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&d.dryRun, "dry-run", false, "change nothing; estimate rows, requests, time and cost, and try whether it is allowed")
+	c.Flags().Float64Var(&d.price, "price", estimate.Price, "dollars for 10,000 requests, for --dry-run")
+}
+
+// intent is what a command would do with rows.
+type intent struct {
+	verb string
+	work estimate.Work // but for what a survey and the flags tell
+	// look asks whether it is allowed, and says in a sentence what it leads to. missing
+	// tells that this would be created.
+	look func(context.Context) (sentence string, missing bool, err error)
+}
+
+// tell says what a command would do. It reads keys of the source and changes nothing.
+func (d *dryRunFlags) tell(c *cobra.Command, s sweep.Scan, i intent, workers int, asJSON bool) error {
+	if s.Keys != nil {
+		return usagef("--dry-run is about ranges, not about the rows of --rows")
+	}
 	if err := probe(c.Context(), s); err != nil {
 		return err
 	}
-	exists, err := to.MayWrite(c.Context())
+	sentence, missing, err := i.look(c.Context())
 	if err != nil {
-		return fmt.Errorf("try the destination: %w", err)
+		return err
 	}
 	q := storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Top: s.Segment}
 	e, latency, err := survey.Rows(c.Context(), s.Table, q, dryRunEffort)
 	if err != nil {
 		return err
 	}
-	w := estimate.Work{Segment: s.Segment, Transactions: true, Parallel: o.workers, Latency: latency, Price: o.price}
-	if o.json {
+	w := i.work
+	w.Segment, w.Parallel, w.Latency, w.Price = s.Segment, workers, latency, d.price
+	if asJSON {
 		r := e.Report(w)
-		r.Creates = !exists
+		r.Creates = missing
 		return json.NewEncoder(c.OutOrStdout()).Encode(r)
 	}
-	return printEstimate(c.OutOrStdout(), e, w, to, exists)
+	return printEstimate(c.OutOrStdout(), i.verb, e, w, sentence)
 }
 
-func printEstimate(out io.Writer, e estimate.Estimate, w estimate.Work, to *storage.Table, exists bool) error {
-	cost := e.Cost(w)
-	number := func(r estimate.Range, format string) string {
-		if e.Exact {
-			return fmt.Sprintf(format, r.Middle())
+// printEstimate writes numbers at the precision that they have.
+func printEstimate(out io.Writer, verb string, e estimate.Estimate, w estimate.Work, sentence string) error {
+	cost, how := e.Cost(w), "counted"
+	if !e.Exact {
+		how = "sampled"
+		e.Rows, cost.Requests, cost.Seconds = e.Rows.Rounded(), cost.Requests.Rounded(), cost.Seconds.Rounded()
+	}
+	rows := between(e.Rows, func(x float64) string { return progress.Plural(int64(x), "row") })
+	requests := between(cost.Requests, func(x float64) string { return progress.Plural(int64(x), "request") })
+	lasts := between(cost.Seconds, func(x float64) string {
+		return time.Duration(x * float64(time.Second)).Round(time.Second).String()
+	})
+	dollars := between(cost.Dollars, func(x float64) string {
+		switch {
+		case x < 0.0001:
+			return "less than $0.0001"
+		case cost.Dollars.High < 1:
+			return fmt.Sprintf("$%.4f", x)
 		}
-		r = r.Rounded()
-		return fmt.Sprintf(format+" to "+format, r.Low, r.High)
-	}
-	lasts := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(time.Second) }
-	how := "sampled"
-	if e.Exact {
-		how = "counted"
-	}
-	table := fmt.Sprintf("the destination %s exists and takes rows", to)
-	if !exists {
-		table = fmt.Sprintf("the destination %s does not exist and would be created", to)
-	}
-	seconds := lasts(cost.Seconds.Low).String()
-	if high := lasts(cost.Seconds.High).String(); high != seconds {
-		seconds += " to " + high
-	}
-	_, err := fmt.Fprintf(out, "would copy %s rows, %s by %d queries of %v each\n%s requests\nat least %s, at %d requests at once\n$%.4f to $%.4f, at $%g for 10,000 requests\n%s\n",
-		number(e.Rows, "%.0f"), how, e.Queries, w.Latency.Round(time.Millisecond), number(cost.Requests, "%.0f"), seconds, w.Parallel, cost.Dollars.Low, cost.Dollars.High, w.Price, table)
+		return fmt.Sprintf("$%.2f", x)
+	})
+	_, err := fmt.Fprintf(out, "would %s %s, %s by %s of %v each\n%s\nat least %s, at %s at once\n%s, at $%g for 10,000 requests\n%s\n",
+		verb, rows, how, progress.Plural(e.Queries, "query"), w.Latency.Round(time.Millisecond), requests, lasts, progress.Plural(w.Parallel, "request"), dollars, w.Price, sentence)
 	return err
+}
+
+// between writes both ends of a range, or one where they read the same.
+func between(r estimate.Range, write func(float64) string) string {
+	low, high := write(r.Low), write(r.High)
+	if low == high {
+		return low
+	}
+	return low + " to " + high
+}
+
+// leadsTo says whether a place that takes something exists.
+func leadsTo(place, takes string, missing bool) string {
+	if missing {
+		return fmt.Sprintf("the destination %s does not exist and would be created", place)
+	}
+	return fmt.Sprintf("the destination %s exists and takes %s", place, takes)
 }

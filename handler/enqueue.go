@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/estimate"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -29,12 +30,14 @@ is lost, or if what was under way when the command was interrupted is done again
 
 const enqueueExamples = `  handler enqueue --table orders --queue orders-to-check
   handler enqueue --table orders --filter "State eq 'open'" --queue work --message '{"id":{{json .RowKey}}}'
+  handler enqueue --table orders --queue orders-to-check --dry-run
   handler enqueue --table orders --queue work --queue-connection OTHER --checkpoint work.ckpt`
 
 // enqueueOptions are the flags of the command enqueue.
 type enqueueOptions struct {
 	sourceFlags
 	jobFlags
+	dryRunFlags
 	queue, queueConnection string
 	message, encoding      string
 }
@@ -59,6 +62,7 @@ func enqueueCommand() *cobra.Command {
 	o.addStrategy(c)
 	o.addSelect(c)
 	o.jobFlags.add(c)
+	o.dryRunFlags.add(c)
 	_ = c.RegisterFlagCompletionFunc("encoding", cobra.FixedCompletions([]string{"base64", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -88,6 +92,17 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	work := action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"}
 	if err := try(c.Context(), s, work, o.resume != ""); err != nil {
 		return err
+	}
+	if o.dryRun {
+		i := intent{verb: "enqueue", work: estimate.Work{Messages: true}, look: func(ctx context.Context) (string, bool, error) {
+			_, err := queue.Length(ctx)
+			missing := storage.NotFound(err)
+			if err != nil && !missing {
+				return "", false, fmt.Errorf("look at the queue: %w", err)
+			}
+			return leadsTo("queue "+queue.Name(), "messages", missing), missing, nil
+		}}
+		return o.tell(c, s, i, o.workers, o.json)
 	}
 	j, err := o.start(c, o.workers, s.Table.Address(), queue.Address())
 	if err != nil {

@@ -44,10 +44,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	if err != nil {
 		return estimate.Report{}, err
 	}
-	w := estimate.Work{Segment: r.segmentSize(), PerQuery: ledgerRequests / float64(run.segments), Transactions: run.work.packs, Parallel: instanceParallel, Latency: latency, Price: e.options.Price}
-	if r.Action.Type == Enqueue {
-		w.PerRow = 1
-	}
+	w := estimate.Work{Segment: r.segmentSize(), PerQuery: ledgerRequests / float64(run.segments), Transactions: run.work.packs, Messages: r.Action.Type == Enqueue, Parallel: instanceParallel, Latency: latency, Price: e.options.Price}
 	report := found.Report(w)
 	report.Creates = creates
 	return report, nil
@@ -61,6 +58,15 @@ func lookAtTable(ctx context.Context, t *storage.Table) (missing bool, err error
 		return false, problem.Invalidf("action.destination", "the Table service refuses to write to it; check the name, the connection and its permissions").Because(err)
 	}
 	return !exists, err
+}
+
+// lookAtSource refuses a table whose rows may not be deleted.
+func lookAtSource(ctx context.Context, t *storage.Table) (missing bool, err error) {
+	err = t.MayDelete(ctx)
+	if storage.Permanent(err) {
+		return false, problem.Invalidf("source", "the Table service refuses to delete from it; check the connection and its permissions").Because(err)
+	}
+	return false, err
 }
 
 // lookAtQueue does the same for a queue, as far as looking at it tells.

@@ -19,7 +19,8 @@ type work struct {
 	what string
 	// prepare makes what the scan writes to; nil if nothing is to be made.
 	prepare func(context.Context) error
-	// lookAt reports whether that is missing, and changes nothing; nil with prepare.
+	// lookAt reports whether that is missing, refuses what may not be written to, and
+	// changes nothing; nil if nothing is written.
 	lookAt func(context.Context) (missing bool, err error)
 	// destination is the table that it writes to, if it is one other than the source.
 	destination *storage.Table
@@ -63,7 +64,10 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 		if source.Same(e.options.Own.Table(e.options.StateTable)) {
 			return work{}, problem.Invalidf("source.table", "is where the app keeps its scans; they are not to be deleted so")
 		}
-		return work{do: doing(action.Delete{Table: source, Limiter: &e.limiter}), what: "delete rows", packs: true}, nil
+		return work{
+			do: doing(action.Delete{Table: source, Limiter: &e.limiter}), what: "delete rows", packs: true,
+			lookAt: func(ctx context.Context) (bool, error) { return lookAtSource(ctx, source) },
+		}, nil
 	case Enqueue:
 		return e.enqueue(*r.Action.Queue, r.Action.Message)
 	}

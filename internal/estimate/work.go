@@ -6,10 +6,11 @@ import (
 )
 
 // Targets of the service. (Microsoft Learn, "Scalability and performance targets for
-// Table storage")
+// Table storage" and "for Queue Storage")
 const (
 	accountRows   = 20_000 // entities of 1 KiB that an account takes in a second
 	partitionRows = 2_000  // and a partition
+	queueMessages = 2_000  // messages of 1 KiB that a queue takes in a second
 )
 
 // Work says what is done with the rows, and how.
@@ -17,7 +18,7 @@ type Work struct {
 	Segment      int           // rows a query
 	PerQuery     float64       // requests that a query costs beside itself
 	Transactions bool          // rows are written in transactions
-	PerRow       float64       // requests that each row costs beside these
+	Messages     bool          // each row is a message of one queue
 	Parallel     int           // requests under way at once
 	Latency      time.Duration // of a request
 	Price        float64       // dollars for 10,000 requests
@@ -38,8 +39,12 @@ func (e Estimate) Cost(w Work) Cost {
 		if queries > 1 {
 			queries *= spare
 		}
-		requests = math.Ceil(max(1, queries)*(1+w.PerQuery) + rows*w.PerRow)
+		requests = math.Ceil(max(1, queries) * (1 + w.PerQuery))
 		seconds = rows / accountRows
+		if w.Messages {
+			requests += rows
+			seconds = rows / queueMessages
+		}
 		if w.Transactions {
 			requests += math.Ceil(transactions)
 			seconds = max(seconds, min(e.Busiest, rows)/partitionRows)

@@ -13,17 +13,21 @@ func TestCost(t *testing.T) {
 		return estimate.Estimate{Rows: estimate.Range{Low: rows, High: rows}, Transactions: estimate.Range{Low: transactions, High: transactions}, Busiest: busiest, Exact: true}
 	}
 	work := estimate.Work{Segment: 1000, Transactions: true, Parallel: 100, Latency: 10 * time.Millisecond, Price: 1}
+	messages := work
+	messages.Transactions, messages.Messages = false, true
 	for _, tt := range []struct {
 		name              string
+		work              estimate.Work
 		e                 estimate.Estimate
 		requests, seconds float64
 	}{
-		{"nothing costs a query", counted(0, 0, 0), 1, 0.0001},
-		{"the account's limit", counted(1_000_000, 10_000, 1000), 11_100, 50},
-		{"one partition's limit", counted(1_000_000, 10_000, 1_000_000), 11_100, 500},
-		{"a row a transaction: the caller's own limit", counted(1_000_000, 1_000_000, 0), 1_001_100, 100.11},
+		{"a queue's limit", messages, counted(1_000_000, 10_000, 0), 1_001_100, 500},
+		{"nothing costs a query", work, counted(0, 0, 0), 1, 0.0001},
+		{"the account's limit", work, counted(1_000_000, 10_000, 1000), 11_100, 50},
+		{"one partition's limit", work, counted(1_000_000, 10_000, 1_000_000), 11_100, 500},
+		{"a row a transaction: the caller's own limit", work, counted(1_000_000, 1_000_000, 0), 1_001_100, 100.11},
 	} {
-		c := tt.e.Cost(work)
+		c := tt.e.Cost(tt.work)
 		near := func(a, b float64) bool { return a > b*0.999 && a < b*1.001 }
 		if !near(c.Requests.Low, tt.requests) || !near(c.Seconds.Low, tt.seconds) || !near(c.Dollars.High, tt.requests/10_000) {
 			t.Errorf("%s: %+v, want %v requests, %v s", tt.name, c, tt.requests, tt.seconds)

@@ -330,6 +330,7 @@ func TestEstimate(t *testing.T) {
 		{`{"type":"copy","destination":{"table":"Target"}}`, "", 200, `{"rows":[3,3],"requests":7,`},
 		{`{"type":"copy","destination":{"table":"Target"}}`, "", 200, `"queries":1,"creates":true`},
 		{`{"type":"enqueue","queue":{"name":"work"}}`, "", 200, `"creates":true`},
+		{`{"type":"delete"}`, "", 200, `{"rows":[3,3],`},
 		{`{"type":"count"}`, `,"range":{"after":"0"}`, 200, `{"rows":[2,2],`},
 		{`{"type":"copy"}`, "", 400, "action.destination"},
 		{`{"type":"copy","destination":{"table":"Source"}}`, "", 400, "source itself"},

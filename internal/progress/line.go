@@ -53,8 +53,8 @@ func (f Figures) line(columns int) string {
 	add(8, f.Bytes > 0, "%s", size(f.Bytes))
 	add(6, f.Throttles > 0, "%d throttled", f.Throttles)
 	add(9, true, "%d of %d at once", f.Underway, f.Limit)
-	add(10, true, "%s", plural(f.Requests, "request"))
-	add(11, true, "%s left", plural(f.Ranges, "range"))
+	add(10, true, "%s", Plural(f.Requests, "request"))
+	add(11, true, "%s left", Plural(f.Ranges, "range"))
 	for {
 		var texts []string
 		for _, p := range parts {
@@ -74,7 +74,7 @@ func (f Figures) line(columns int) string {
 
 // stopping says what an interrupted sweep waits for.
 func (f Figures) stopping() string {
-	return "interrupted: waiting for " + plural(f.Underway, "request")
+	return "interrupted: waiting for " + Plural(f.Underway, "request")
 }
 
 // waiting says who is waited for, and for how long already.

@@ -301,11 +301,17 @@ func TestMayWrite(t *testing.T) {
 		if exists, err := table.MayWrite(t.Context()); !exists || err != nil {
 			t.Errorf("%v, %v; want a table that takes rows", exists, err)
 		}
+		if err := table.MayDelete(t.Context()); err != nil {
+			t.Errorf("%v; want a table whose rows may be deleted", err)
+		}
 		if p, err := table.Query(t.Context(), storage.Query{}); err != nil || len(p.Entities) > 0 {
 			t.Errorf("asking left %d rows, %v", len(p.Entities), err)
 		}
 		if exists, err := a.Table("nothere").MayWrite(t.Context()); exists || err != nil {
 			t.Errorf("%v, %v; want a table that does not exist", exists, err)
+		}
+		if err := a.Table("nothere").MayDelete(t.Context()); !storage.HasCode(err, "TableNotFound") {
+			t.Errorf("%v; want that there is no table", err)
 		}
 	})
 }
@@ -316,6 +322,9 @@ func TestMayNotWrite(t *testing.T) {
 	wrong := strings.Replace(em.ConnectionString(), "AccountKey=", "AccountKey=AAAA", 1)
 	a := open(t, wrong, storage.Options{Transport: em.Transport()})
 	if _, err := a.Table("table").MayWrite(t.Context()); !storage.Permanent(err) {
+		t.Errorf("with a wrong key: %v", err)
+	}
+	if err := a.Table("table").MayDelete(t.Context()); !storage.Permanent(err) {
 		t.Errorf("with a wrong key: %v", err)
 	}
 }
