@@ -123,9 +123,10 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.Keys, err = o.keys(); err != nil {
+	if s.Keys, err = o.keys(c.Context()); err != nil {
 		return err
 	}
+	defer s.Keys.Close()
 	if o.dryRun {
 		i := intent{verb: "copy", work: estimate.Work{Transactions: true}, look: func(ctx context.Context) (string, bool, error) {
 			exists, err := to.MayWrite(ctx)

@@ -64,9 +64,10 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.Keys, err = o.keys(); err != nil {
+	if s.Keys, err = o.keys(c.Context()); err != nil {
 		return err
 	}
+	defer s.Keys.Close()
 	s.Select = []string{}
 	if o.dryRun {
 		i := intent{verb: "delete", work: estimate.Work{Transactions: true}, look: func(ctx context.Context) (string, bool, error) {

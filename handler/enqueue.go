@@ -83,9 +83,10 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.Keys, err = o.keys(); err != nil {
+	if s.Keys, err = o.keys(c.Context()); err != nil {
 		return err
 	}
+	defer s.Keys.Close()
 	if err := probe(c.Context(), s); err != nil {
 		return err
 	}

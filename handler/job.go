@@ -2,9 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -27,13 +31,14 @@ import (
 )
 
 const jobHelp = `A row that fails stops no other: it is listed on stderr, or in the file that --failed
-names, with its keys and the reason. --rows takes such a file, and then only those
-rows are dealt with.
+names, with its keys and the reason. --rows takes such a file of any size, and then only
+those rows are dealt with. Without --filter, a row that the table does not have fails.
 
 With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
 or a reboot. --resume FILE goes on without reading again what was done; the other
 flags can be left out then, but for connections that were given as more than the
-name of a setting: the file has no secrets in it. --failed may name another file.`
+name of a setting: the file has no secrets in it. --failed may name another file. The file
+of --rows must be as it was.`
 
 // maxListed is how many failed rows are listed where no file takes them.
 const maxListed = 100
@@ -63,6 +68,7 @@ type jobFlags struct {
 	json               bool
 	point              *sweep.Checkpoint // set by restore
 	places             []string          // that the checkpoint was made for
+	digest             string            // of the file of rows; "" if the checkpoint has them
 }
 
 // oncePerRun are flags that a checkpoint does not keep.
@@ -86,6 +92,7 @@ type jobRecord struct {
 	Flags   map[string]string `json:"flags"`
 	Again   []string          `json:"again,omitempty"` // flags with a connection that may be secret
 	Places  []string          `json:"places"`          // addresses of its tables and queue
+	Rows    string            `json:"rows,omitempty"`  // a digest of the file of rows
 }
 
 // jobVersion changes with the record. Earlier ones name no endpoints, so that a table of
@@ -122,7 +129,7 @@ func (j *jobFlags) restore(c *cobra.Command) error {
 			return usagef("--%s held more than a setting's name when the checkpoint was made, which does not keep secrets; give it again", name)
 		}
 	}
-	j.places = record.Places
+	j.places, j.digest = record.Places, record.Rows
 	for _, name := range slices.Sorted(maps.Keys(record.Flags)) {
 		f := c.Flags().Lookup(name)
 		switch {
@@ -163,7 +170,7 @@ type job struct {
 // start prepares the job. places are the addresses of the tables and queues that it is
 // about: a checkpoint is good for them alone.
 func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job, error) {
-	limitMemory(j.rows, j.resume)
+	limitMemory(j.resume)
 	meter, err := j.meter(c)
 	if err != nil {
 		return nil, err
@@ -179,7 +186,7 @@ func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job,
 	case j.point != nil && !slices.Equal(places, j.places):
 		return nil, usagef("the checkpoint is about %s, not %s; check the connections", strings.Join(j.places, " and "), strings.Join(places, " and "))
 	case j.checkpoint != "":
-		j.point, err = sweep.NewCheckpoint(j.checkpoint, recordOf(c, places))
+		j.point, err = sweep.NewCheckpoint(j.checkpoint, j.record(c, places))
 		if errors.Is(err, fs.ErrExist) {
 			return nil, hinted{usageError{err}, "--resume goes on from it; remove it to start anew"}
 		}
@@ -191,8 +198,8 @@ func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job,
 	return job, job.openFailed()
 }
 
-func recordOf(c *cobra.Command, places []string) json.RawMessage {
-	r := jobRecord{Version: jobVersion, Command: c.Name(), Flags: map[string]string{}, Places: places}
+func (j *jobFlags) record(c *cobra.Command, places []string) json.RawMessage {
+	r := jobRecord{Version: jobVersion, Command: c.Name(), Flags: map[string]string{}, Places: places, Rows: j.digest}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		switch {
 		case slices.Contains(oncePerRun, f.Name):
@@ -317,9 +324,9 @@ func (j *job) storeFailed(rows []copier.Failure) error {
 	return nil
 }
 
-// keys reads the file of rows to deal with; nil means all rows.
-func (j *jobFlags) keys() ([]key.Key, error) {
-	if j.rows == "" || j.resume != "" { // a checkpoint has them
+// keys reads the file of rows to deal with; nil means all rows, or those that the checkpoint has.
+func (j *jobFlags) keys(ctx context.Context) (*sweep.Keys, error) {
+	if j.rows == "" || j.resume != "" && j.digest == "" {
 		return nil, nil
 	}
 	f, err := os.Open(j.rows)
@@ -327,8 +334,11 @@ func (j *jobFlags) keys() ([]key.Key, error) {
 		return nil, usagef("--rows: %w", err)
 	}
 	defer f.Close()
-	keys := []key.Key{}
-	err = readLines(f, func(l inputLine) error {
+	keys, digest := &sweep.Keys{}, sha256.New()
+	err = readLines(io.TeeReader(f, digest), func(l inputLine) error {
+		if ctx.Err() != nil {
+			return sweep.ErrInterrupted
+		}
 		var row struct{ PartitionKey, RowKey *string }
 		err := input.Part(l.text, &row) // scan writes whole rows
 		if err == nil && (row.PartitionKey == nil || row.RowKey == nil) {
@@ -337,14 +347,21 @@ func (j *jobFlags) keys() ([]key.Key, error) {
 		if err != nil {
 			return fmt.Errorf("line %d must be a JSON object with PartitionKey and RowKey: %w", l.number, err)
 		}
-		keys = append(keys, key.Key{Partition: *row.PartitionKey, Row: *row.RowKey})
-		return nil
+		return keys.Add(key.Key{Partition: *row.PartitionKey, Row: *row.RowKey})
 	})
-	if err != nil {
-		return nil, usagef("--rows %s: %w", j.rows, err)
+	was := j.digest
+	j.digest = hex.EncodeToString(digest.Sum(nil))
+	switch {
+	case errors.Is(err, sweep.ErrInterrupted):
+	case err != nil:
+		err = usagef("--rows %s: %w", j.rows, err)
+	case was != "" && was != j.digest:
+		err = usagef("--rows %s: the file has changed since the checkpoint was made", j.rows)
 	}
-	slices.SortFunc(keys, key.Key.Compare)
-	return slices.Compact(keys), nil
+	if err != nil {
+		return nil, errors.Join(err, keys.Close())
+	}
+	return keys, nil
 }
 
 // run does the action with the rows and ends the job: what it returns is the

@@ -26,6 +26,7 @@ import (
 //	{"end":1}                                      all of its rows are done
 //	{"steal":1,"strand":{"end":{…}},"children":[…]}  what lies behind the end was stolen
 //	{"vain":true,"totals":{…}}                     requests that failed, and are to be made again
+//	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last one listed so far
 //
 // Each line is written when it has happened, so a process that dies loses what was
 // under way and no more. A machine that dies may lose the last second, too; what a
@@ -39,12 +40,17 @@ import (
 // A theft is recorded before the thieves' first queries. A thief that finds nothing
 // is a step that was read without rows.
 //
-// Version 1 had no thefts, and version 2 did not count requests made in vain. Their
-// sweeps go on with the steps they were left with.
+// Of a sweep of listed keys, the file has those that were looked for; the list must be
+// there again. The snapshot's header tells how far it was taken ("listed", "after").
+//
+// Version 1 had no thefts, version 2 did not count requests made in vain, and version 3 had a
+// step for every listed key. Their sweeps go on with the steps they were left with.
 type Checkpoint struct {
 	path     string
 	job      json.RawMessage
 	restored *restored // nil for a new one
+	listed   bool      // the rows to sweep are listed
+	after    *key.Key  // the last of them that the sweep has taken, nil for none
 
 	lockFile *flock.Flock
 	file     *os.File
@@ -55,7 +61,7 @@ type Checkpoint struct {
 }
 
 // checkpointVersion changes with the form of the file.
-const checkpointVersion = 3
+const checkpointVersion = 4
 
 // compactBytes is how much is appended at least before the snapshot is renewed: as
 // much as the snapshot has, if that is more.
@@ -66,12 +72,16 @@ type restored struct {
 	job      json.RawMessage
 	totals   Totals
 	frontier *frontier
+	listed   bool
+	after    *key.Key
 }
 
 // line is any line of the file.
 type line struct {
 	Version int             `json:"version,omitempty"`
 	Job     json.RawMessage `json:"job,omitempty"`
+	Listed  bool            `json:"listed,omitempty"`
+	After   *key.Key        `json:"after,omitempty"`
 
 	Node     *saved   `json:"node,omitempty"`
 	Read     int64    `json:"read,omitempty"`
@@ -95,16 +105,20 @@ type saved struct {
 	Depth   int64     `json:"depth,omitempty"`
 	Through *key.Key  `json:"through,omitempty"`
 	Done    []span    `json:"done,omitempty"`
+	Wanted  []string  `json:"wanted,omitempty"`
 
 	Strand *steal.Strand `json:"strand,omitempty"`
 }
 
 func save(n *node) saved {
-	return saved{ID: n.id, Step: n.step, Depth: n.depth, Through: n.through, Done: n.done, Strand: n.strand}
+	return saved{ID: n.id, Step: n.step, Depth: n.depth, Through: n.through, Done: n.done, Wanted: n.wanted, Strand: n.strand}
 }
 
+// sound reports whether the node has what it says: listed keys stand in one partition.
+func (s saved) sound() bool { return s.Wanted == nil || s.Step.Range.Partition != nil }
+
 func (s saved) node() *node {
-	return &node{id: s.ID, step: s.Step, depth: s.Depth, through: s.Through, done: s.Done, strand: s.Strand}
+	return &node{id: s.ID, step: s.Step, depth: s.Depth, through: s.Through, done: s.Done, wanted: s.Wanted, strand: s.Strand}
 }
 
 // NewCheckpoint prepares a checkpoint in a file that must not exist; it is made
@@ -137,7 +151,7 @@ func ReadCheckpoint(path string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("checkpoint %s: %w", path, err), c.unlock())
 	}
-	c.job, c.restored = r.job, r
+	c.job, c.restored, c.listed, c.after = r.job, r, r.listed, r.after
 	return c, nil
 }
 
@@ -160,7 +174,7 @@ func restore(text []byte) (*restored, error) {
 	if head.Version < 1 || head.Version > checkpointVersion {
 		return nil, fmt.Errorf("has version %d; this program knows 1 to %d", head.Version, checkpointVersion)
 	}
-	r := &restored{job: head.Job, totals: head.Totals, frontier: &frontier{next: 1}}
+	r := &restored{job: head.Job, totals: head.Totals, frontier: &frontier{next: 1}, listed: head.Listed, after: head.After}
 	nodes := map[int64]*node{}
 	for {
 		var one []byte
@@ -188,6 +202,9 @@ func (r *restored) apply(nodes map[int64]*node, l line) bool {
 		n = l.Node.node()
 		f.push(n)
 		nodes[n.id] = n
+		if l.After != nil {
+			r.after = l.After
+		}
 	case l.Read != 0:
 		r.insert(nodes, n, l.Children)
 		n.through, n.strand = l.Through, nil
@@ -219,16 +236,16 @@ func (r *restored) insert(nodes map[int64]*node, n *node, added []saved) {
 	}
 }
 
-// newNodes reports whether the nodes that a line adds have ids that no other has.
+// newNodes reports whether the nodes that a line adds can be meant, and have ids that no other has.
 func (l line) newNodes(nodes map[int64]*node) bool {
 	seen := map[int64]bool{0: true}
 	for _, s := range l.Children {
-		if seen[s.ID] || nodes[s.ID] != nil {
+		if seen[s.ID] || nodes[s.ID] != nil || !s.sound() {
 			return false
 		}
 		seen[s.ID] = true
 	}
-	return l.Node == nil || l.Node.ID != 0 && nodes[l.Node.ID] == nil
+	return l.Node == nil || l.Node.ID != 0 && nodes[l.Node.ID] == nil && l.Node.sound()
 }
 
 func (c *Checkpoint) append(l line) {
@@ -243,6 +260,13 @@ func (c *Checkpoint) append(l line) {
 func (c *Checkpoint) read(n *node, through *key.Key, children []*node, did Totals) {
 	n.through = through
 	c.append(line{Read: n.id, Through: through, Totals: did, Children: saveAll(children)})
+}
+
+// list records a node for listed keys, of which last is the last.
+func (c *Checkpoint) list(n *node, last key.Key) {
+	c.after = &last
+	s := save(n)
+	c.append(line{Node: &s, After: c.after})
 }
 
 // steal records that what lies behind the end of n's strand was stolen.
@@ -299,7 +323,7 @@ func (c *Checkpoint) sync() error {
 // rewrite replaces the file by a snapshot.
 func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 	c.pending.Reset()
-	c.append(line{Version: checkpointVersion, Job: c.job, Totals: t})
+	c.append(line{Version: checkpointVersion, Job: c.job, Listed: c.listed, After: c.after, Totals: t})
 	for n := f.first(); n != nil; n = f.after(n) {
 		s := save(n)
 		c.append(line{Node: &s})

@@ -29,6 +29,10 @@ type node struct {
 	// workers may steal from it; nil if a strategy splits it.
 	strand *steal.Strand
 
+	// wanted are the row keys that the node looks for in its partition, sorted; nil for all rows
+	// of the step's range.
+	wanted []string
+
 	// Of a page that was read before a resume, and has to be read again: the rows up
 	// to through are this node's, save those in done. Its children exist already.
 	through *key.Key

@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,7 +39,8 @@ type run struct {
 	inOrder bool
 
 	frontier *frontier
-	spill    spill // in order, for pages read long ahead of their turn
+	spill    spill   // in order, for pages read long ahead of their turn
+	keys     *reader // what is left of the keys to sweep; nil if rows are not listed
 	model    *steal.Model
 	steals   bool   // idle workers steal, and no strategy splits the scan
 	totals   Totals // earlier runs included
@@ -117,14 +119,21 @@ func (r *run) run(ctx context.Context) (Totals, error) {
 // fill makes the frontier: that of the checkpoint, or the scan's first steps.
 func (r *run) fill() error {
 	c := r.options.Checkpoint
+	var after *key.Key
 	if c != nil && c.restored != nil {
-		r.frontier, r.totals = c.restored.frontier, c.restored.totals
-	} else if r.scan.Keys != nil {
-		for _, k := range r.scan.Keys {
-			at := &scan.Bound{Key: k.Row}
-			r.frontier.add(scan.Step{Range: scan.Range{Partition: &k.Partition, Low: at, High: at}}, 1).through = &k
+		r.frontier, r.totals, after = c.restored.frontier, c.restored.totals, c.after
+	} else if c != nil {
+		c.listed = r.scan.Keys != nil
+	}
+	switch {
+	case r.scan.Keys == nil && c != nil && c.listed:
+		return errors.New("the checkpoint is of listed rows, and the list is missing")
+	case r.scan.Keys != nil && (c == nil || c.listed):
+		var err error
+		if r.keys, err = r.scan.Keys.read(after); err != nil {
+			return err
 		}
-	} else {
+	case c == nil || c.restored == nil:
 		r.first()
 	}
 	if c == nil {
@@ -132,6 +141,25 @@ func (r *run) fill() error {
 	}
 	return c.rewrite(r.frontier, r.totals)
 }
+
+// feed puts the next keys into the frontier, as many as may soon be looked for.
+func (r *run) feed() {
+	for r.more() && r.frontier.nodes.Len() < 4*r.options.Workers {
+		partition, rows, err := r.keys.group()
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		n := r.frontier.add(wantedStep(partition, rows), 1)
+		n.wanted = rows
+		if c := r.options.Checkpoint; c != nil {
+			c.list(n, key.Key{Partition: partition, Row: rows[len(rows)-1]})
+		}
+	}
+}
+
+// more reports whether there are keys that are not in the frontier.
+func (r *run) more() bool { return r.keys != nil && r.keys.peek() != nil }
 
 // first adds the scan's first step.
 func (r *run) first() {
@@ -191,7 +219,7 @@ func (r *run) loop(ctx context.Context) error {
 			r.cancel()
 		}
 	}
-	if r.err == nil && r.frontier.first() != nil {
+	if r.err == nil && (r.frontier.first() != nil || r.more()) {
 		return ErrInterrupted
 	}
 	return r.err
@@ -222,6 +250,9 @@ func (r *run) expected(err error) bool {
 
 // dispatch starts as much as is allowed: units first, since they free memory.
 func (r *run) dispatch() {
+	if !r.stopping {
+		r.feed()
+	}
 	for !r.stopping && r.target.free(r.frontier.works) {
 		n, i := r.frontier.unit(r.inOrder, r.free())
 		if n == nil {
@@ -287,10 +318,13 @@ func (r *run) readable() func(scan.Step) bool {
 
 func (r *run) startRead(n *node) {
 	r.frontier.startRead(n)
-	if p := n.step.Range.Partition; p != nil {
-		r.limiter.Started(r.reads+*p, r.scan.Segment)
-	}
 	q := storage.Query{Range: n.step.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.Segment, Token: n.step.Token, Raw: r.scan.Raw}
+	if n.wanted != nil {
+		q.Top = min(q.Top, density*len(n.wanted))
+	}
+	if q.Range.Partition != nil {
+		r.limiter.Started(r.reads+*q.Range.Partition, q.Top)
+	}
 	r.start(func() {
 		began := time.Now()
 		counter := r.counter(throttle{confined: q.Range.Partition != nil})
@@ -302,7 +336,7 @@ func (r *run) startRead(n *node) {
 		ctx := counter.In(r.tasks)
 		var err error
 		if q.Range.Partition != nil {
-			err = r.limiter.Send(ctx, r.reads+*q.Range.Partition, r.scan.Segment, read)
+			err = r.limiter.Send(ctx, r.reads+*q.Range.Partition, q.Top, read)
 		} else {
 			_, err = read(ctx)
 		}
@@ -365,6 +399,16 @@ func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests in
 		return
 	}
 	rows := p.Entities[:yield]
+	if n.wanted != nil {
+		var missing []copier.Failure
+		if rows, missing = n.choose(rows, page); r.scan.Filter == "" && len(missing) > 0 {
+			if err := r.report(missing); err != nil {
+				r.unread(n, did)
+				return
+			}
+			did.Rows, did.Failed = int64(len(missing)), int64(len(missing))
+		}
+	}
 	if len(n.done) > 0 {
 		rows = slices.DeleteFunc(rows, func(e storage.Entity) bool {
 			return slices.ContainsFunc(n.done, func(s span) bool { return s.contains(e.Key) })
@@ -426,6 +470,10 @@ func (r *run) advance(n *node, p scan.Page) (yield int, children []scan.Step, er
 		}
 		return yield, children, nil
 	}
+	if n.wanted != nil && n.through == nil {
+		children, _ = n.look(p)
+		return len(p.Keys), children, nil
+	}
 	if n.through == nil {
 		o, err := r.scan.Strategy.Advance(n.step, p)
 		return o.Yield, o.Children, err
@@ -461,10 +509,13 @@ func (r *run) found(n *node, rows []storage.Entity, bytes int, children []scan.S
 			units, bytes = [][]storage.Entity{nil}, 0
 		}
 	}
-	did.Rows = int64(len(rows) - inUnits)
+	did.Rows += int64(len(rows) - inUnits)
 	added := r.frontier.read(n, bytes, units, int64(inUnits), children)
 	for _, c := range added {
 		c.through, c.done, c.strand = n.through, slices.Clip(n.done), n.strand // each appends on its own
+		if n.wanted != nil {
+			c.wanted = among(n.wanted, c.step.Range)
+		}
 	}
 	n.strand = nil
 	r.count(did)

@@ -14,8 +14,7 @@ const (
 )
 
 // spill is a temporary file for pages that were read ahead of their turn and don't fit
-// into memory. Nobody else can read it. It has no name where the system allows that, so
-// that it is gone however the process ends. It belongs to the run's loop.
+// into memory. It belongs to the run's loop.
 type spill struct {
 	file   *os.File
 	most   int64   // bytes that the file may have
@@ -74,14 +73,9 @@ func (s *spill) load(p *spilled) ([]storage.Entity, error) {
 	return storage.ParseRows(text)
 }
 
-func (s *spill) open() error {
-	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
-	if err != nil {
-		return err
-	}
-	s.file = f
-	_ = os.Remove(f.Name()) // Windows keeps the names of open files; close tries again
-	return nil
+func (s *spill) open() (err error) {
+	s.file, err = createTemp()
+	return err
 }
 
 // close removes the file.
@@ -89,8 +83,23 @@ func (s *spill) close() error {
 	if s.file == nil {
 		return nil
 	}
-	err := s.file.Close()
-	if gone := os.Remove(s.file.Name()); err == nil && !errors.Is(gone, os.ErrNotExist) {
+	return removeTemp(s.file)
+}
+
+// createTemp makes a temporary file that nobody else can read. It has no name where the
+// system allows that, so that it is gone however the process ends.
+func createTemp() (*os.File, error) {
+	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Remove(f.Name()) // Windows keeps the names of open files; removeTemp tries again
+	return f, nil
+}
+
+func removeTemp(f *os.File) error {
+	err := f.Close()
+	if gone := os.Remove(f.Name()); err == nil && !errors.Is(gone, os.ErrNotExist) {
 		err = gone
 	}
 	return err

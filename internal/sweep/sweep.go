@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"tablesweep/internal/copier"
-	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
@@ -35,9 +34,10 @@ type Scan struct {
 	Raw      bool          // rows have JSON and no properties, which is faster for what only writes them
 	Segment  int           // rows a query; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
-	// Keys, if set, are the rows to sweep, one query each; bounds and strategy do
-	// not matter then.
-	Keys []key.Key
+	// Keys, if set, are the rows to sweep; bounds and strategy do not matter then. Those
+	// of a partition are looked for together. Without a filter, what the table does not have
+	// counts as failed. A sweep that is resumed needs the same keys again.
+	Keys *Keys
 }
 
 // Options configure a sweep. The zero value is the default.

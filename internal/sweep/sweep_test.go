@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,27 +226,6 @@ func TestFailureStopsAndIsTold(t *testing.T) {
 			t.Errorf("error %v, want that the source is missing", err)
 		}
 	})
-}
-
-func TestKeys(t *testing.T) {
-	t.Parallel()
-	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	rows := someRows(10, 10)
-	source := fill(t, a, "source", rows)
-	keys := []key.Key{rows[3].Key, rows[77].Key, {Partition: "gone"}}
-	var mu sync.Mutex // guards got
-	var got []key.Key
-	totals, err := sweep.Each(t.Context(), sweep.Scan{Table: source, Keys: keys}, sweep.Options{}, func(rows []storage.Entity) error {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, r := range rows {
-			got = append(got, r.Key)
-		}
-		return nil
-	})
-	if err != nil || !slices.Equal(got, keys[:2]) || totals.Queries != 3 {
-		t.Errorf("got %v by %d queries, %v", got, totals.Queries, err)
-	}
 }
 
 // TestBusyAccount copies into an account that takes far less than is sent at full

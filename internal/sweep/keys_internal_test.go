@@ -1,0 +1,282 @@
+package sweep
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"tablesweep/internal/copier"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// TestKeysAreSorted reads keys back that memory does not hold, and compares them with a
+// sorted slice.
+func TestKeysAreSorted(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, memory := range []int{0, 40, 3000} {
+		k := &Keys{memory: memory}
+		var want []key.Key
+		for range 5000 {
+			one := key.Key{Partition: []string{"", "a", "é", "\U0001f600", "\ue000"}[r.IntN(5)], Row: fmt.Sprint(r.IntN(900))}
+			want = append(want, one)
+			if err := k.Add(one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slices.SortFunc(want, key.Key.Compare)
+		want = slices.Compact(want)
+		if runs := len(k.runs); memory > 0 && runs < 5000*keyWeight/memory/2 || memory == 0 && runs > 0 {
+			t.Errorf("with %d bytes of memory, the file has %d runs", memory, runs)
+		}
+		for _, from := range []int{0, 1, len(want) / 2, len(want)} { // more than one sweep may read them
+			var after *key.Key
+			if from > 0 {
+				after = &want[from-1]
+			}
+			reader, err := k.read(after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []key.Key
+			for reader.peek() != nil {
+				one, err := reader.next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, one)
+			}
+			if !slices.Equal(got, want[from:]) {
+				t.Errorf("with %d bytes of memory, %d keys come from number %d on, want %d", memory, len(got), from, len(want[from:]))
+			}
+		}
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// listed is a sweep of listed keys, and what came of it.
+type listed struct {
+	keys    *Keys
+	there   map[key.Key]bool // the keys that the table has
+	missing map[key.Key]bool // and those that it has not
+	scan    Scan
+}
+
+// someListed makes a table of partitions of many sizes, and a list that has parts of them, keys that
+// don't exist, and some twice.
+func someListed(t *testing.T, a *storage.Account, r *rand.Rand) *listed {
+	l := &listed{keys: &Keys{memory: 4000}, there: map[key.Key]bool{}, missing: map[key.Key]bool{}}
+	var rows []storage.Entity
+	for p := range 12 {
+		part, size := r.Float64(), []int{1, 3, 40, 150, 400}[r.IntN(5)]
+		for i := range size {
+			one := key.Key{Partition: fmt.Sprintf("p%02d", p), Row: fmt.Sprintf("%04d", i)}
+			if there := r.IntN(10) > 0; there {
+				rows = append(rows, storage.Entity{Key: one})
+				if r.Float64() < part*part {
+					l.there[one] = true
+				}
+			} else if r.Float64() < part {
+				l.missing[one] = true
+			}
+		}
+	}
+	for _, all := range []map[key.Key]bool{l.there, l.missing} {
+		for one := range all {
+			for range 1 + r.IntN(2) {
+				if err := l.keys.Add(one); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	l.scan = Scan{Table: load(t, a, fmt.Sprintf("t%d", r.Uint32()), rows), Keys: l.keys, Segment: 25}
+	return l
+}
+
+// check fails the test unless each row was done once and each missing key was reported.
+func (l *listed) check(t *testing.T, done []key.Key, missing map[key.Key]int, totals Totals) {
+	t.Helper()
+	all := map[key.Key]bool{}
+	for _, one := range done {
+		if all[one] || !l.there[one] {
+			t.Fatalf("%q was done, again %v", one, all[one])
+		}
+		all[one] = true
+	}
+	if len(all) != len(l.there) || len(missing) != len(l.missing) {
+		t.Fatalf("%d rows were done and %d missing, want %d and %d", len(all), len(missing), len(l.there), len(l.missing))
+	}
+	for one := range missing {
+		if !l.missing[one] {
+			t.Fatalf("%q is no missing key", one)
+		}
+	}
+	if n := int64(len(all) + len(missing)); totals.Rows != n || totals.Failed != int64(len(missing)) || totals.Written != int64(len(all)) {
+		t.Fatalf("counted %+v, want %d rows, %d of them failed", totals, n, len(missing))
+	}
+}
+
+// TestListedKeys sweeps random lists, on storage that ends pages early, and goes on from what the
+// journal was after each line. Each row must be done once, and each missing key be reported.
+func TestListedKeys(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "checkpoint")
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 3))
+				_, a := emulatortest.NewAccount(t, emulator.Options{Faults: fmt.Sprintf("seed=%d; latency=5ms..20ms; short-page p=0.1; empty-page p=0.1; busy p=0.02", seed+1)})
+				l := someListed(t, a, r)
+				var missing map[key.Key]int
+				run := func(c *Checkpoint) (done []key.Key, totals Totals) {
+					record := &recorder{}
+					totals, err := Do(t.Context(), l.scan, Options{Checkpoint: c, Workers: 1 + r.IntN(4), Failed: func(rows []copier.Failure) error {
+						for _, f := range rows {
+							missing[f.Key]++
+						}
+						return nil
+					}}, record)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return record.keys, totals
+				}
+				c, err := NewCheckpoint(path, []byte(`{}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				missing = map[key.Key]int{}
+				done, totals := run(c)
+				l.check(t, done, missing, totals)
+				text, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lines := bytes.SplitAfter(text, []byte("\n"))
+				was := readJournal(t, text, rowsOf(l.there), nil)
+				for at := r.IntN(5); at < len(was.lines); at += 1 + r.IntN(20) {
+					if err := os.WriteFile(path, bytes.Join(lines[:at+1], nil), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					c, err := ReadCheckpoint(path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					before := missing // what the first run has told, it need not tell again
+					missing = map[key.Key]int{}
+					done, totals := run(c)
+					for one := range before {
+						missing[one]++
+					}
+					for one := range was.done[at] {
+						done = append(done, one)
+					}
+					l.check(t, done, missing, totals)
+				}
+			})
+		})
+	}
+}
+
+func rowsOf(keys map[key.Key]bool) (rows []storage.Entity) {
+	for one := range keys {
+		rows = append(rows, storage.Entity{Key: one})
+	}
+	return rows
+}
+
+// TestListedKeysAreGrouped counts requests: keys that stand together are looked for and written together,
+// and keys that stand apart cost no more than a query each.
+func TestListedKeysAreGrouped(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name       string
+		partitions int
+		size, step int // rows of a partition, and of how many one is listed
+		queries    int64
+		units      int64 // transactions
+	}{
+		{"whole partitions", 20, 100, 1, 20, 20},
+		{"every other row", 10, 200, 2, 10, 10},
+		{"one in nine", 10, 450, 9, 10, 10},
+		{"one in a hundred", 2, 5000, 100, 100, 100},
+		{"one of each", 500, 1, 1, 500, 500},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e, a := emulatortest.NewAccount(t, emulator.Options{})
+				var rows []storage.Entity
+				keys := &Keys{}
+				listed := 0
+				for p := range tt.partitions {
+					for i := range tt.size {
+						one := key.Key{Partition: fmt.Sprintf("p%04d", p), Row: fmt.Sprintf("%05d", i)}
+						rows = append(rows, storage.Entity{Key: one})
+						if i%tt.step == 0 {
+							listed++
+							if err := keys.Add(one); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+				}
+				s := Scan{Table: load(t, a, "source", rows), Keys: keys, Raw: true}
+				destination := load(t, a, "destination", nil)
+				e.ResetCounts()
+				totals, err := Do(t.Context(), s, Options{}, copier.Copier{Destination: destination})
+				if err != nil || totals.Written != int64(listed) {
+					t.Fatalf("%+v, %v; want %d rows", totals, err, listed)
+				}
+				c := e.Counts()
+				units := c.TableTransactions() - c.Query
+				t.Logf("%d rows: %d queries that found %d rows, %d writes", listed, c.Query, c.QueryRows, units)
+				if c.Query > tt.queries || units > tt.units {
+					t.Errorf("%d queries and %d writes, want at most %d and %d", c.Query, units, tt.queries, tt.units)
+				}
+			})
+		})
+	}
+}
+
+// TestListedKeysTakeLinearTime walks the frontier no more often for a row of a long list than for one of a short.
+func TestListedKeysTakeLinearTime(t *testing.T) {
+	t.Parallel()
+	walked := func(n int) (each float64) {
+		synctest.Test(t, func(t *testing.T) {
+			_, a := emulatortest.NewAccount(t, emulator.Options{})
+			var rows []storage.Entity
+			keys := &Keys{}
+			for i := range n {
+				one := key.Key{Partition: fmt.Sprintf("%06d", i)}
+				rows = append(rows, storage.Entity{Key: one})
+				if err := keys.Add(one); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := newRun(Scan{Table: load(t, a, "source", rows), Keys: keys}, Options{Workers: 16}, &recorder{}, false)
+			if _, err := r.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			each = float64(r.frontier.walked) / float64(n)
+		})
+		return each
+	}
+	few, many := walked(500), walked(4000)
+	t.Logf("%.0f nodes a row of 500, %.0f of 4000", few, many)
+	if many > 2*few {
+		t.Errorf("%.0f nodes a row of 500, %.0f of 4000", few, many)
+	}
+}
