@@ -1,0 +1,160 @@
+package pace
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+)
+
+// TestMeasure states what a measurement makes of a rate of 1,000 rows a second.
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	const second = time.Second
+	for _, tt := range []struct {
+		name              string
+		took              time.Duration
+		answered, refused int
+		rows              float64
+		want              float64 // rows a second; 0 if the measurement goes on
+	}{
+		{"too short", second - 1, 10, 0, 1000, 0},
+		{"long enough", second, 10, 0, 1000, 1030},
+		{"too few requests", second, 9, 0, 1000, 0},
+		{"few requests, nearly ten seconds", 10*second - 1, 9, 0, 10_000, 0},
+		{"few requests in ten seconds", 10 * second, 9, 0, 10_000, 1063},
+		{"grows by the second", 2 * second, 100, 0, 2000, 1060},
+		{"grows by the request", 3 * second, 10, 0, 3000, 1070},
+		{"half of it used", second, 10, 0, 500, 1000},
+		{"more than half of it used", second, 10, 0, 501, 1030},
+		{"half of it used, in two seconds", 2 * second, 10, 0, 1000, 1000},
+		{"a twentieth refused", second, 19, 1, 900, 1030},
+		{"more than a twentieth refused", second, 18, 1, 800, 720},
+		{"refused, in two seconds", 2 * second, 10, 10, 1600, 720},
+		{"refused by far", second, 10, 10, 400, 500},
+		{"refused, and more answered than allowed", second, 10, 10, 2000, 1000},
+		{"all refused", 10*second - 1, 0, 50, 0, 0},
+		{"all refused for ten seconds", 10 * second, 0, 50, 0, 500},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Unix(1000, 0)
+			l := partition{rate: 1000, filled: now, began: now.Add(-tt.took), answered: tt.answered, refused: tt.refused, rows: tt.rows}
+			l.measure(now)
+			again := l.answered == 0 && l.refused == 0 && l.rows == 0
+			if again != (tt.want > 0) || math.Abs(l.rate-max(tt.want, 500)) > 1e-6 && tt.want > 0 || tt.want == 0 && l.rate != 1000 {
+				t.Errorf("the rate is %v, want %v; measured %v", l.rate, tt.want, again)
+			}
+		})
+	}
+}
+
+// TestMeasureBeginsLater lets what is to be sent again by the old rate pass before it measures the new one.
+func TestMeasureBeginsLater(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	for budget, want := range map[float64]time.Duration{-2999: 6 * time.Second, -100_000: patient} {
+		l := partition{rate: 1000, budget: budget, filled: now, began: now.Add(-time.Second), answered: 10, refused: 10, rows: 500}
+		l.measure(now)
+		if later := l.began.Sub(now); l.rate != 500 || later != want {
+			t.Errorf("with a budget of %v the measurement of %v rows a second begins after %v, want %v", budget, l.rate, later, want)
+		}
+		l.refused, l.answered, l.rows = 5, 5, 5
+		if l.measure(l.began.Add(-1)); l.refused+l.answered != 0 || l.rows != 0 {
+			t.Errorf("what came before the measurement counts: %+v", l)
+		}
+		if l.answered = 5; l.began.After(now) {
+			if l.measure(l.began); l.answered != 5 {
+				t.Error("what comes when the measurement begins does not count")
+			}
+		}
+	}
+	slow := partition{rate: 15, filled: now, began: now.Add(-time.Second), answered: 5, refused: 5, rows: 5}
+	if slow.measure(now); slow.rate != lowest {
+		t.Errorf("the rate is %v, want at least %v", slow.rate, lowest)
+	}
+}
+
+// TestForget drops partitions that nobody used for a minute, when there are many.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	var p Partitions
+	p.Throttled("first", 1, now) // which looks for idle ones, and finds none
+	if p.many != 1000 {
+		t.Errorf("it looks again at %d, want 1000", p.many)
+	}
+	for i := range 999 {
+		p.Throttled(fmt.Sprint(i), 1, now.Add(time.Duration(1+i%2)))
+	}
+	if len(p.limits) != 1000 {
+		t.Fatalf("%d partitions, want 1000", len(p.limits))
+	}
+	p.Throttled("last", 1, now.Add(idle+1))
+	if _, ok := p.limits["first"]; ok || len(p.limits) != 1000 { // a minute is not too long
+		t.Errorf("%d partitions are left, the first of them %v; want 999 and the new one", len(p.limits), ok)
+	}
+	if p.many != 2*999 {
+		t.Errorf("it looks again at %d, want %d", p.many, 2*999)
+	}
+}
+
+// TestBudget counts rows sent against the rate, and no more than a tenth of a second ahead.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	var p Partitions
+	p.Throttled("p", 100, now)
+	if w := p.Wait("p", now); w != time.Millisecond { // a row takes half of that
+		t.Errorf("with no budget it waits %v, want 1 ms", w)
+	}
+	now = now.Add(time.Second / 2)
+	p.Started("p", 199, now)
+	if w := p.Wait("p", now); w != 0 {
+		t.Errorf("with a row left it waits %v", w)
+	}
+	p.Started("p", 2000, now)
+	if w := p.Wait("p", now); w != time.Second {
+		t.Errorf("with 1999 rows too many it waits %v, want 1 s", w)
+	}
+	p.Answered("p", 2000, 400, now)
+	if w := p.Wait("p", now); w != 200*time.Millisecond {
+		t.Errorf("with 399 rows too many it waits %v, want 200 ms", w)
+	}
+}
+
+// TestPaceMeasures states when a measurement counts, and that it is a rate.
+func TestPaceMeasures(t *testing.T) {
+	t.Parallel()
+	type observed struct {
+		elapsed time.Duration
+		done    int
+		want    int // the limit after it
+	}
+	for name, all := range map[string][]observed{
+		"too short":        {{minMeasure - 1, 100, 8}},
+		"too few requests": {{time.Second, 15, 8}},
+		"enough":           {{minMeasure, 16, 12}},
+		"nothing gained":   {{minMeasure, 16, 12}, {2 * minMeasure, 32, 8}},
+		"gained":           {{minMeasure, 16, 12}, {2 * minMeasure, 48, 18}},
+		"a quarter gained": {{minMeasure, 16, 12}, {time.Second, 360, 18}}, // 320 a second were, and half as many again were to come
+		"less gained":      {{minMeasure, 16, 12}, {time.Second, 359, 8}},
+	} {
+		p := New(8, 64)
+		for i, o := range all {
+			if p.Observe(o.elapsed, o.done, true, false); p.Limit() != o.want {
+				t.Errorf("%s: the limit is %d after measurement %d, want %d", name, p.Limit(), i+1, o.want)
+			}
+		}
+	}
+	p := New(8, 64)
+	p.Observe(minMeasure, 16, true, false)
+	p.Observe(minMeasure, 24, true, true) // throttled: six measurements of calm
+	p.throttled = false
+	for i := range calm + 1 {
+		before := p.Limit()
+		if p.Observe(time.Second, 100, true, false); (p.Limit() > before) != (i == calm) {
+			t.Errorf("the limit went from %d to %d in measurement %d after a throttling", before, p.Limit(), i+1)
+		}
+	}
+}
