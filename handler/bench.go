@@ -22,6 +22,10 @@ the same on every machine. Prints Markdown: real sets first, with the worst of t
 then the means of made-up ones, and a table of these. 10 million rows take about
 15 minutes and 4 GB of memory.
 
+--process compares scans in one process instead, where workers share memory and there
+are no messages: the same steps, the rule of Google's Dataflux lister, which halves
+the rest of a range at the middle of its keys, and stealing, as the commands do it.
+
 Real sets are samples: every n-th row of a table, read by pages of 1,000/n rows. Go's
 source tree gives three more, if the go command tells where it is. They depend on its
 version.
@@ -32,9 +36,10 @@ EXIT STATUS
 
 // benchSplitOptions are the flags of the command bench split.
 type benchSplitOptions struct {
-	rows int
-	sets []string
-	json bool
+	rows    int
+	sets    []string
+	json    bool
+	process bool
 }
 
 func benchCommand() *cobra.Command {
@@ -58,6 +63,8 @@ func benchSplitCommand() *cobra.Command {
 	c.Flags().IntVar(&o.rows, "rows", 100_000, "rows of each made-up table; a real one has its own")
 	c.Flags().StringSliceVar(&o.sets, "sets", nil, "names of the key sets; real stands for all real ones (default all)")
 	c.Flags().BoolVar(&o.json, "json", false, "print the result of each scan as JSON, one a line")
+	c.Flags().BoolVar(&o.process, "process", false, "compare scans in one process with 64 workers")
+	c.MarkFlagsMutuallyExclusive("json", "process")
 	return c
 }
 
@@ -68,6 +75,9 @@ func runBenchSplit(c *cobra.Command, o benchSplitOptions) error {
 	sets, err := chooseSets(c, o.sets)
 	if err != nil {
 		return err
+	}
+	if o.process {
+		return runBenchProcess(c, sets, o.rows)
 	}
 	var all, real, made []splitbench.Result
 	for _, s := range sets {
@@ -111,6 +121,28 @@ func runBenchSplit(c *cobra.Command, o benchSplitOptions) error {
 		return err
 	}
 	return splitbench.WriteSets(out, made)
+}
+
+// runBenchProcess compares scans in one process.
+func runBenchProcess(c *cobra.Command, sets []splitbench.Set, rows int) error {
+	const workers = 64
+	var all [][]splitbench.ProcessResult
+	for _, s := range sets {
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", s.Name, s.About)
+		n := rows
+		if s.Real {
+			n = math.MaxInt
+		}
+		results, err := splitbench.CompareInProcess(s, n, workers)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		all = append(all, results)
+	}
+	if _, err := io.WriteString(c.OutOrStdout(), "Queries ÷ optimum; time of 64 workers in one process, in multiples of the bound.\n\n"); err != nil {
+		return err
+	}
+	return splitbench.WriteInProcess(c.OutOrStdout(), all)
 }
 
 // chooseSets returns the key sets with the given names, all if there are none.

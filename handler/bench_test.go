@@ -88,7 +88,15 @@ func TestBenchSplit(t *testing.T) {
 			t.Errorf("no %q, or more than real sets, in\n%s", want, text)
 		}
 	}
-	for _, args := range [][]string{{"--rows", "0"}, {"--sets", "nonsense"}} {
+	if text, err = run("--sets", "commit-log,urls,guid", "--rows", "3000", "--process"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| halving (Dataflux) | stealing |", "| commit-log | 35 |", "| guid | 3 |", "| mean | |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for _, args := range [][]string{{"--rows", "0"}, {"--sets", "nonsense"}, {"--json", "--process"}} {
 		if _, err := run(args...); err == nil {
 			t.Errorf("%v: want an error", args)
 		}

@@ -14,8 +14,8 @@ const (
 	plenty       = 7.0 // pages measured ahead from which on a strand is cut in three, in four at twice as many
 	some         = 3.0 // pages measured ahead from which on it is cut in two, if it has gone on for long
 	patience     = 5.0 // pages that make it long
-	longRun      = 1.0 // pages within one partition that make it a long one
-	hintCaution  = 2.5 // how much more of all these it takes where hints said where to cut
+	hintCaution  = 2.5 // how much more of all that it takes where hints said where to cut
+	longRun      = 1   // pages within one partition that make it a long one
 	firstCredit  = 6.0 // cuts that a scan may make before its pages have earned any
 	maxPages     = 20_000
 	leastBelief  = 0.1 // pages that are believed left of any strand that has more to read

@@ -168,9 +168,19 @@ func TestNewHints(t *testing.T) {
 	slices.Reverse(ends)
 	b := scan.Bounds{Prefix: "0"}
 	got := adaptive.NewHints(b, ends, 10)
-	want := adaptive.Hints{Bounds: b, Keys: []key.Key{{Partition: "08"}, {Partition: "17"}, {Partition: "26"}, {Partition: "36"}}}
+	want := adaptive.Hints{Bounds: b, Keys: []key.Key{{Partition: "05"}, {Partition: "12"}, {Partition: "19"}, {Partition: "25"}, {Partition: "32"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hints differ (-want +got):\n%s", diff)
+	}
+	// A partition of many pages is cut evenly. Its first hint says where it begins, and no more.
+	ends = []adaptive.PageEnd{{Last: key.Key{Partition: "a"}, Rows: 10}}
+	for i := range 20 {
+		ends = append(ends, adaptive.PageEnd{Last: key.Key{Partition: "b", Row: fmt.Sprintf("%02d", i)}, Rows: 10})
+	}
+	ends = append(ends, adaptive.PageEnd{Last: key.Key{Partition: "c"}, Rows: 10})
+	divided := adaptive.Hints{Keys: []key.Key{{Partition: "b", Row: "00"}, {Partition: "b", Row: "06"}, {Partition: "b", Row: "13"}}}
+	if diff := cmp.Diff(divided, adaptive.NewHints(scan.Bounds{}, ends, 10)); diff != "" {
+		t.Errorf("hints of a long partition differ (-want +got):\n%s", diff)
 	}
 	// Other bounds than the hints': they are of no use.
 	plain := adaptive.Strategy{}.Start(scan.Bounds{})
@@ -226,10 +236,10 @@ func TestProgress(t *testing.T) {
 		}
 	}
 	hints := adaptive.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
-	if pages, ok := adaptive.Left(adaptive.Strategy{Hints: &hints}.Start(scan.Bounds{})); !ok || pages != 24 {
-		t.Errorf("three hinted pieces have %v pages left, %v, want 24", pages, ok)
+	if pages, ok := adaptive.Left(adaptive.Strategy{Hints: &hints}.Start(scan.Bounds{})); !ok || pages != 18 {
+		t.Errorf("three hinted pieces have %v pages left, %v, want 18", pages, ok)
 	}
-	if share, ok := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(scan.Bounds{})).Progress(6); !ok || share != 0.2 {
-		t.Errorf("six pages with hinted pieces ahead are a progress of %v, %v, want 0.2", share, ok)
+	if share, ok := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(scan.Bounds{})).Progress(6); !ok || share != 0.25 {
+		t.Errorf("six pages with hinted pieces ahead are a progress of %v, %v, want 0.25", share, ok)
 	}
 }

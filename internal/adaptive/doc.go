@@ -55,8 +55,8 @@
 //
 // # Hints
 //
-// Tables that are scanned were scanned before. [Hints] are keys eight pages
-// apart that an earlier scan came by. The first steps hand them out, up to four
+// Tables that are scanned were scanned before. [Hints] are keys six pages
+// apart at most that an earlier scan came by. The first steps hand them out, up to four
 // groups a step, and each step reads the piece between two of them. The pieces
 // cover everything whatever the table looks like now; all of the above applies
 // to them, with more caution. Hints that are out of date cost balance only.

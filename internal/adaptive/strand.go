@@ -97,7 +97,11 @@ func (st *strand) goesOn(p scan.Page) bool {
 	if p.Keys[0].Partition != p.Last().Partition {
 		st.Run = 0
 	}
-	return st.Run > 0 && float64(st.Run) >= longRun*st.caution()
+	long := longRun
+	if st.Hinted {
+		long = hintPages // longer ones have hints inside
+	}
+	return st.Run >= long
 }
 
 // leave makes the strand stop behind the page's last partition. It returns the

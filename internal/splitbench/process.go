@@ -159,10 +159,11 @@ func Ratio(results []ProcessResult, c Contender) float64 {
 }
 
 // WriteInProcess writes a table of scans in one process, a line for each set: the
-// queries as a multiple of the optimum's and the makespan as one of the bound.
+// queries as a multiple of the optimum's and the makespan as one of the bound. The
+// last line has the means.
 func WriteInProcess(w io.Writer, sets [][]ProcessResult) error {
 	var b strings.Builder
-	b.WriteString("| key set | rows |")
+	b.WriteString("| key set | pages |")
 	rule := "|---|--:|"
 	shown := []Contender{InProcess, Halving, Stealing}
 	for _, c := range shown {
@@ -170,15 +171,25 @@ func WriteInProcess(w io.Writer, sets [][]ProcessResult) error {
 		rule += "--:|"
 	}
 	b.WriteString("\n" + rule + "\n")
+	means := map[Contender][2]float64{}
 	for _, results := range sets {
-		fmt.Fprintf(&b, "| %s | %d |", results[0].Set, results[0].Rows)
+		fmt.Fprintf(&b, "| %s | %d |", results[0].Set, results[0].Optimum)
 		for _, r := range results {
-			if slices.Contains(shown, r.Contender) {
-				fmt.Fprintf(&b, " %.2f; %.1f |", float64(r.Queries)/float64(r.Optimum), Ratio(results, r.Contender))
+			if !slices.Contains(shown, r.Contender) {
+				continue
 			}
+			queries, time := float64(r.Queries)/float64(r.Optimum), Ratio(results, r.Contender)
+			fmt.Fprintf(&b, " %.2f; %.1f |", queries, time)
+			m := means[r.Contender]
+			means[r.Contender] = [2]float64{m[0] + queries/float64(len(sets)), m[1] + time/float64(len(sets))}
 		}
 		b.WriteString("\n")
 	}
+	b.WriteString("| mean | |")
+	for _, c := range shown {
+		fmt.Fprintf(&b, " %.2f; %.1f |", means[c][0], means[c][1])
+	}
+	b.WriteString("\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -81,6 +81,10 @@ func TestSplitOfRealTables(t *testing.T) {
 		{"time ÷ bound", func(f splitbench.Figure) float64 { return f.PerBound }, 4.65, 7.2, 12},
 		{"time of 4 an invocation ÷ prefix", func(f splitbench.Figure) float64 { return f.PerPrefix4 }, 0.27, 0.37, 0.7},
 		{"time of 4 an invocation ÷ bound", func(f splitbench.Figure) float64 { return f.PerBound4 }, 2.65, 4.15, 7},
+		{"queries with hints", func(f splitbench.Figure) float64 { return f.Hinted }, 1.12, 1.2, 1.15},
+		{"time with hints ÷ bound", func(f splitbench.Figure) float64 { return f.HintedTime }, 2.05, 2.6, 2.5},
+		{"queries with hints of 80 %", func(f splitbench.Figure) float64 { return f.Hinted80 }, 1.12, 1.2, 1.15},
+		{"time with hints of 80 % ÷ bound", func(f splitbench.Figure) float64 { return f.Hinted80Time }, 2.4, 3.5, 3},
 	} {
 		mean, worst := splitbench.Mean(figures[:last], c.column)
 		if mean > c.mean || c.column(worst) > c.worst {

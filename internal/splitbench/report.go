@@ -28,9 +28,8 @@ func Summarize(results []Result, c Contender, rows int) Summary {
 			continue
 		}
 		s.Sets++
-		queries := float64(r.Queries) / float64(r.Optimum)
-		s.Queries += queries
-		s.WorstSet = max(s.WorstSet, queries)
+		s.Queries += queries(r)
+		s.WorstSet = max(s.WorstSet, queries(r))
 		s.Empty += float64(r.Empty) / float64(r.Queries)
 		s.Invocations += 1000 * float64(r.Invocations) / float64(r.Rows)
 		if s.Times == nil {
@@ -102,7 +101,7 @@ func WriteSets(w io.Writer, results []Result) error {
 		fmt.Fprintf(&b, "| %s | %d |", of[Serial].Set, of[Serial].Rows)
 		for _, c := range shown {
 			r := of[c]
-			fmt.Fprintf(&b, " %.2f; %.1f |", float64(r.Queries)/float64(r.Optimum), makespan(r)/makespan(of[Bound]))
+			fmt.Fprintf(&b, " %.2f; %.1f |", queries(r), makespan(r)/makespan(of[Bound]))
 		}
 		fmt.Fprintf(&b, " %s |\n", told(of[Adaptive].ProgressShown, of[Adaptive].ProgressError))
 	})
@@ -114,11 +113,14 @@ func WriteSets(w io.Writer, results []Result) error {
 // the optimum's, and makespans of 64 workers with hop 3, one and up to four queries
 // an invocation, as multiples of the published scan's with one and of the bound.
 type Figure struct {
-	Set                          string
-	Pages                        int
-	Queries, Empty               float64
-	PerPrefix, PerBound          float64
-	PerPrefix4, PerBound4        float64
+	Set                   string
+	Pages                 int
+	Queries, Empty        float64
+	PerPrefix, PerBound   float64
+	PerPrefix4, PerBound4 float64
+	// With hints of the same rows, and of 80 % of them: queries, and time with one query an invocation.
+	Hinted, HintedTime           float64
+	Hinted80, Hinted80Time       float64
 	ProgressShown, ProgressError float64
 }
 
@@ -130,9 +132,11 @@ func Figures(results []Result) []Figure {
 		a := of[Adaptive]
 		figures = append(figures, Figure{
 			Set: a.Set, Pages: a.Optimum,
-			Queries: float64(a.Queries) / float64(a.Optimum), Empty: float64(a.Empty) / float64(a.Queries),
+			Queries: queries(a), Empty: float64(a.Empty) / float64(a.Queries),
 			PerPrefix: makespan(Adaptive) / makespan(Prefix), PerBound: makespan(Adaptive) / makespan(Bound),
 			PerPrefix4: makespan(Adaptive4) / makespan(Prefix), PerBound4: makespan(Adaptive4) / makespan(Bound),
+			Hinted: queries(of[Hinted]), HintedTime: makespan(Hinted) / makespan(Bound),
+			Hinted80: queries(of[Hinted80]), Hinted80Time: makespan(Hinted80) / makespan(Bound),
 			ProgressShown: a.ProgressShown, ProgressError: a.ProgressError,
 		})
 	})
@@ -155,11 +159,11 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 // below it the means and the worst sets.
 func WriteReal(w io.Writer, figures []Figure) error {
 	var b strings.Builder
-	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ prefix | ÷ bound | up to 4 an invocation: ÷ prefix | ÷ bound | progress: shown | off by |\n")
-	b.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ prefix | ÷ bound | up to 4 an invocation: ÷ prefix | ÷ bound | hints: queries; ÷ bound | hints of 80 % | progress: shown | off by |\n")
+	b.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, f := range figures {
-		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
-			f.PerPrefix, f.PerBound, f.PerPrefix4, f.PerBound4, told(f.ProgressShown, f.ProgressError))
+		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f | %.2f; %.2f | %.2f; %.2f | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
+			f.PerPrefix, f.PerBound, f.PerPrefix4, f.PerBound4, f.Hinted, f.HintedTime, f.Hinted80, f.Hinted80Time, told(f.ProgressShown, f.ProgressError))
 	}
 	for _, c := range []struct {
 		name   string
@@ -170,6 +174,10 @@ func WriteReal(w io.Writer, figures []Figure) error {
 		{"time ÷ bound", func(f Figure) float64 { return f.PerBound }},
 		{"up to 4 an invocation: time ÷ prefix", func(f Figure) float64 { return f.PerPrefix4 }},
 		{"up to 4 an invocation: time ÷ bound", func(f Figure) float64 { return f.PerBound4 }},
+		{"hints of the same rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted }},
+		{"hints of the same rows: time ÷ bound", func(f Figure) float64 { return f.HintedTime }},
+		{"hints of 80 % of the rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted80 }},
+		{"hints of 80 % of the rows: time ÷ bound", func(f Figure) float64 { return f.Hinted80Time }},
 	} {
 		mean, worst := Mean(figures, c.column)
 		fmt.Fprintf(&b, "\n- %s: %.2f on the mean, worst %.2f (%s)", c.name, mean, c.column(worst), worst.Set)
@@ -199,6 +207,9 @@ func told(shown, off float64) string {
 	}
 	return fmt.Sprintf("%.0f %% | %.0f", 100*shown, 100*off)
 }
+
+// queries returns a result's queries as a multiple of the optimum's.
+func queries(r Result) float64 { return float64(r.Queries) / float64(r.Optimum) }
 
 // makespan returns a result's time with 64 workers and hop 3.
 func makespan(r Result) float64 {
