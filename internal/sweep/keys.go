@@ -19,8 +19,10 @@ import (
 const (
 	keysMemory = 8 << 20              // bytes of keys that are sorted at a time
 	keyWeight  = 32                   // bytes that a key takes beside its text
-	groupRows  = storage.MaxBatchRows // keys of a partition that one query looks for
-	density    = 10                   // rows that such a query may meet for each key
+	groupRows  = storage.MaxBatchRows // keys of a partition that one query looks for, at most
+
+	// Rows that such a query may meet: so many, and so many for each key.
+	groupMeets, keyMeets = 100, 10
 )
 
 // Keys are the keys of rows to sweep: any number, in any order. Memory holds a part of

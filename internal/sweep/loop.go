@@ -320,7 +320,7 @@ func (r *run) startRead(n *node) {
 	r.frontier.startRead(n)
 	q := storage.Query{Range: n.step.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.Segment, Token: n.step.Token, Raw: r.scan.Raw}
 	if n.wanted != nil {
-		q.Top = min(q.Top, density*len(n.wanted))
+		q.Top = min(q.Top, groupMeets+keyMeets*len(n.wanted))
 	}
 	if q.Range.Partition != nil {
 		r.limiter.Started(r.reads+*q.Range.Partition, q.Top)
