@@ -96,6 +96,14 @@ func TestBenchSplit(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	if text, err = run("--sets", "commit-log,guid", "--rows", "3000", "--parts"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| commit-log | filter |", "| guid | --prefix |", "| guid | --after | 2 |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
 	for _, args := range [][]string{{"--rows", "0"}, {"--sets", "nonsense"}, {"--json", "--process"}} {
 		if _, err := run(args...); err == nil {
 			t.Errorf("%v: want an error", args)

@@ -29,7 +29,7 @@ func record(t table, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
 	root := &node{}
 	var ends []adaptive.PageEnd
 	yielded := 0
-	for jobs := []job{{s.Start(scan.Bounds{}), root}}; len(jobs) > 0; {
+	for jobs := []job{{s.Start(t.bounds), root}}; len(jobs) > 0; {
 		j := jobs[len(jobs)-1]
 		jobs = jobs[:len(jobs)-1]
 		p := t.query(j.step)
@@ -50,8 +50,8 @@ func record(t table, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
 		}
 		j.node.next = successor(s, j.step, j.node.children)
 	}
-	if yielded != len(t.keys) {
-		return nil, nil, fmt.Errorf("%T yields %d of %d rows", s, yielded, len(t.keys))
+	if rows := t.rows(); yielded != rows {
+		return nil, nil, fmt.Errorf("%T yields %d of %d rows", s, yielded, rows)
 	}
 	return root, ends, nil
 }
