@@ -138,7 +138,7 @@ demo=$!
 
 say "simulation of crashes and faults: 2,000 seeds, every crash point, planted bugs"
 go test -vet=off ./internal/sim -seeds=2000
-go test -vet=off -run '^TestEveryCrashPoint$' ./internal/engine
+go test -vet=off -run '^TestEveryCrashPoint$|^TestBusyPartition$' ./internal/engine
 
 say "catalog: 8 writers, clocks that disagree, crashes at any request: 1,000 seeds, planted bugs"
 go test -vet=off -run '^TestBugsAreFound$|Dies$|^TestEveryCrashPoint$' ./internal/catalog

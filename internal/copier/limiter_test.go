@@ -21,7 +21,7 @@ import (
 func TestProcessesAtOnePartition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const processes, invocations, rate, minutes = 4, 12, 300, 3
+		const processes, invocations, rate, minutes = 4, 12, 300, 2
 		em := emulatortest.New(t, emulator.Options{})
 		destination := emulatortest.Open(t, em, nil).Table("Target")
 		if err := destination.Create(t.Context()); err != nil {

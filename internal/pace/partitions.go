@@ -132,7 +132,7 @@ func (l *partition) measure(now time.Time) {
 	case took < 0:
 		l.answered, l.refused, l.rows = 0, 0, 0
 		return
-	case took < measured || (n < measuredMost || l.answered == 0) && took < patient:
+	case took < measured || n < measuredMost && took < patient || l.answered == 0: // silence tells nothing
 		return
 	}
 	next := now
