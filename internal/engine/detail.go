@@ -65,6 +65,18 @@ func (e *Engine) detail(ctx context.Context, id string) (ledger.Snapshot, error)
 	return found, nil
 }
 
+// ended drops what was read of a scan before its end.
+func (d *details) ended(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if was := d.byID[id]; was != nil && was.mu.TryLock() { // else it is being read
+		if was.scan.Scan.State == ledger.Running {
+			was.at = time.Time{}
+		}
+		was.mu.Unlock()
+	}
+}
+
 // Timeline tells how a scan's work was spread over time.
 type Timeline struct {
 	At       time.Time       `json:"at"`       // as of; a few seconds ago

@@ -74,3 +74,26 @@ func TestFailedRows(t *testing.T) {
 		t.Errorf("ranges %+v: %d rows of %d in failed ones", ranges.Ranges, failed, read)
 	}
 }
+
+// TestDetailOfAnEnd: what was read of a scan shortly before it ended is not told once its status tells the end.
+func TestDetailOfAnEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(30, 1))
+	r := copyRequest("Source", "Target")
+	r.SegmentSize, r.Strategy = 5, "serial"
+	id := w.start(r)
+	w.deliver()
+	if ranges, err := w.engine.Ranges(t.Context(), id); err != nil || len(ranges.Ranges) != 2 {
+		t.Fatalf("ranges %+v, %v, want some done and some pending", ranges, err)
+	}
+	w.drain()
+	if s, err := w.engine.Status(t.Context(), id); err != nil || s.State != ledger.Succeeded {
+		t.Fatalf("status %+v, %v", s, err)
+	}
+	w.checkTold(id, 30)
+	n := w.requests(func() error { _, err := w.engine.Timeline(t.Context(), id); return err })
+	if n != 0 {
+		t.Errorf("a timeline that was just read costs %d requests", n)
+	}
+}

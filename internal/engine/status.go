@@ -80,8 +80,12 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 		return Status{}, notFound(id, err)
 	}
 	st, err := e.statusOf(ctx, found)
-	if err != nil || found.Scan.State != ledger.Running {
+	if err != nil {
 		return st, err
+	}
+	if found.Scan.State != ledger.Running {
+		e.details.ended(id)
+		return st, nil
 	}
 	beats, err := e.ledger.Beats(ctx)
 	if err != nil {
