@@ -88,7 +88,7 @@ func printEstimate(out io.Writer, verb string, e estimate.Estimate, w estimate.W
 		return fmt.Sprintf("$%.2f", x)
 	})
 	_, err := fmt.Fprintf(out, "would %s %s, %s by %s of %v each\n%s\nat least %s, at %s at once\n%s, at $%g for 10,000 requests\n%s\n",
-		verb, rows, how, progress.Plural(e.Queries, "query"), w.Latency.Round(time.Millisecond), requests, lasts, progress.Plural(w.Parallel, "request"), dollars, w.Price, sentence)
+		verb, rows, how, progress.Plural(e.Queries, "query"), w.Latency.Round(100*time.Microsecond), requests, lasts, progress.Plural(w.Parallel, "request"), dollars, w.Price, sentence)
 	return err
 }
 

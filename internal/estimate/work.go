@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -76,6 +77,15 @@ func round(x float64, to func(float64) float64) float64 {
 	return to(x/unit) * unit
 }
 
+// significant returns the number with so many digits.
+func significant(x float64, digits int) float64 {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
+	if err != nil {
+		return x // no number
+	}
+	return rounded
+}
+
 // Price is what 10,000 requests cost in dollars unless somebody says otherwise.
 const Price = 0.00036
 
@@ -93,13 +103,13 @@ type Report struct {
 func (e Estimate) Report(w Work) Report {
 	r := Report{Queries: e.Queries}
 	rows, cost := e.Rows, e.Cost(w)
-	near := func(x Range) float64 { return round(x.Middle(), math.Round) }
+	near, digits := func(x Range) float64 { return round(x.Middle(), math.Round) }, 2
 	if e.Exact {
-		near = Range.Middle
+		near, digits = Range.Middle, 6
 	} else {
 		rows = rows.Rounded()
 	}
 	r.Rows = [2]int64{int64(rows.Low), int64(rows.High)}
-	r.Requests, r.Dollars, r.Seconds = near(cost.Requests), cost.Dollars.Middle(), round(cost.Seconds.Middle(), math.Ceil)
+	r.Requests, r.Dollars, r.Seconds = near(cost.Requests), significant(cost.Dollars.Middle(), digits), round(cost.Seconds.Middle(), math.Ceil)
 	return r
 }

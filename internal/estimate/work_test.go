@@ -39,8 +39,8 @@ func TestCost(t *testing.T) {
 func TestReportHasNoDigitsTooMany(t *testing.T) {
 	t.Parallel()
 	e := estimate.Estimate{Rows: estimate.Range{Low: 234_650, High: 1_234_567}, Queries: 50}
-	r := e.Report(estimate.Work{Segment: 1000, Parallel: 1})
-	if r.Rows != [2]int64{230_000, 1_300_000} || r.Requests != 590 {
-		t.Errorf("%+v, want rows 230,000 to 1,300,000 and 590 requests", r)
+	r := e.Report(estimate.Work{Segment: 1000, Parallel: 1, Price: estimate.Price})
+	if r.Rows != [2]int64{230_000, 1_300_000} || r.Requests != 590 || r.Dollars != 0.000021 {
+		t.Errorf("%+v, want rows 230,000 to 1,300,000, 590 requests and $0.000021", r)
 	}
 }
