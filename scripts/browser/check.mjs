@@ -230,6 +230,7 @@ const cases = {
     await table("POST", "Tables", { TableName: "Doomed" });
     await table("POST", "Doomed", { PartitionKey: "a", RowKey: "b" });
     await fill(page, { "source.table": "Doomed", "action.type": "delete" });
+    await page.getByLabel(/Type the table/).waitFor(); // what is pressed before goes elsewhere
     await page.getByLabel(/Type the table/).press("Enter");
     await page.getByText("Nothing was started").waitFor();
     await page.getByLabel(/Type the table/).fill("Doomed");
