@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-var manySteps = flag.Int("steps", 4_000, "the steps of the scan in TestStatusOfManySteps")
+var manySteps = flag.Int("steps", 2_000, "the steps of the scan in TestStatusOfManySteps")
 
 // TestStatusOfManySteps: a status of a scan takes at most three requests and tells what a full sum tells,
 // pending steps and progress included, however many steps are done. They are committed straight to the ledger by
