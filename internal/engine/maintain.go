@@ -64,7 +64,7 @@ func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	s, err := e.ledger.Scan(ctx, open.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		if open.Age > unfinishedStart {
-			return false, e.ledger.Forget(ctx, open.ID)
+			return false, e.ledger.Forget(ctx, open)
 		}
 		return false, nil
 	}

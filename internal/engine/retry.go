@@ -41,7 +41,7 @@ func (e *Engine) Retry(ctx context.Context, id string) error {
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	if err := e.ledger.Restart(starting, s, e.options.Now()); err != nil {
-		return err
+		return notFound(id, err)
 	}
 	// It runs now: what is left undone here, Maintain does.
 	if err := e.sendPending(ctx, id); err != nil {

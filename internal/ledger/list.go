@@ -125,10 +125,18 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 	return nil
 }
 
-// Forget takes a scan whose record was never completed off both lists.
-func (l *Ledger) Forget(ctx context.Context, id string) error {
-	if err := l.table.Write(ctx, unlist(allPrefix+id), unlist(openRow(id, 1))); err != nil {
-		return fmt.Errorf("forget scan %s: %w", id, err)
+// Forget takes an attempt of a scan without a record off the list of open scans. A first attempt's record was never
+// completed, and the list of all loses it, too. A later one came when the scan was being removed:
+// the list of all keeps it, until nothing of it is left.
+func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
+	rows := []string{openRow(o.ID, o.Attempt)}
+	if o.Attempt == 1 {
+		rows = []string{allPrefix + o.ID, rows[0]} // what makes Maintain come back goes last
+	}
+	for _, row := range rows {
+		if err := l.unless(l.table.Write(ctx, unlist(row)), "forget scan "+o.ID); err != nil {
+			return err
+		}
 	}
 	return nil
 }

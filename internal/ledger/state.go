@@ -106,7 +106,7 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 // Restart begins the next attempt of a scan that was canceled or has failed, unless
 // another has begun it since s was read. Its done steps stay done and its pending
 // ones pending; their messages are the caller's affair. After an error the attempt
-// may have begun.
+// may have begun, but for [ErrNotFound]: then the scan was removed meanwhile.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time) error {
 	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now)}
 	if err := l.table.Write(ctx, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
@@ -115,6 +115,9 @@ func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time) error {
 	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: s.etag, Entity: runningScan(next)})
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
 		return nil // begun by another, or by our own first try
+	}
+	if storage.NotFound(err) { // removed meanwhile
+		return fmt.Errorf("scan %s: %w", s.ID, ErrNotFound)
 	}
 	if err != nil {
 		return fmt.Errorf("restart scan %s: %w", s.ID, err)
