@@ -43,11 +43,14 @@ func TestBenchScale(t *testing.T) {
 	if drawn, err := os.ReadFile(plot); err != nil || !strings.HasPrefix(string(drawn), "<svg ") {
 		t.Errorf("plot %s: %v", drawn, err)
 	}
+	var usage usageError
+	if _, err := bench("scale", "--rows", "100", "--plot", filepath.Join(plot, "none")); !errors.As(err, &usage) {
+		t.Errorf("a plot that can't be written: got %v, want it refused before the run", err)
+	}
 	if text, err = bench("scale", "--facts"); err != nil || !strings.Contains(text, "| what | value | source |") {
 		t.Errorf("%s: %v", text, err)
 	}
 	for _, args := range [][]string{{"--rows", "0"}, {"--plan", "free"}, {"--keys", "none"}, {"--decide", "1ms"}} {
-		var usage usageError
 		if _, err := bench(append([]string{"scale"}, args...)...); !errors.As(err, &usage) {
 			t.Errorf("%v: got %v, want a mistake in the command line", args, err)
 		}

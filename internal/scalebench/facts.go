@@ -24,7 +24,7 @@ func (o Options) Facts() []Fact {
 		{"what varies", "0.6 to 1.4 times that; one request in a hundred 5 times as long", assumed + "no distribution is documented"},
 		{"connections of an instance to a host", fmt.Sprint(connections), "package storage; Consumption allows 600 in all (Microsoft Learn, Manage connections in Azure Functions)"},
 		{"processor of an instance", fmt.Sprintf("%v cores", p.cores(o.Memory)), "Microsoft Learn, Flex Consumption plan: 512, 2,048 and 4,096 MB have 0.25, 1 and 2 cores"},
-		{"processor time", fmt.Sprintf("%v a request, %v a KiB sent, %v a KiB received", assumedCosts.Request, assumedCosts.SentKB, assumedCosts.ReceivedKB), "two to three times what the clients take over HTTP without TLS (80 µs, 4 µs, 13 µs: go test -run '^$' -bench Costs ./internal/scalebench). " + assumed + "that covers TLS and slower cores"},
+		{"processor time", fmt.Sprintf("%v a request, %v a KiB sent, %v a KiB received", assumedCosts.Request, assumedCosts.SentKB, assumedCosts.ReceivedKB), "the clients take 80 µs, 4 µs and 13 µs over HTTP without TLS (go test -run '^$' -bench Costs ./internal/scalebench). " + assumed + "so much more a request covers TLS and slower cores"},
 		{"processor time of an execution", assumedCosts.Execution.String(), assumed + "the host's part; nobody has measured it"},
 		{"messages taken at once", fmt.Sprintf("%d when no more than %d run", hostQueues.BatchSize, hostQueues.NewBatchThreshold), "host.json"},
 		{"pause between looks into an empty queue", fmt.Sprintf("100 ms to %v", hostQueues.MaxPolling), "host.json, and the queue extension's source"},

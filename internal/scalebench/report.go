@@ -81,6 +81,9 @@ func (r Result) times() *grid {
 		line("from the first row on", r.Took-r.firstRow())
 	}
 	line("the accounts' limit", r.Limit)
+	if r.Options.copies() {
+		line("one page after the other, others write", r.SerialScan)
+	}
 	line("one request after the other", r.Serial)
 	if p, ok := published[r.Options.Rows]; ok && r.Options.copies() {
 		line("published", p.took.Seconds())

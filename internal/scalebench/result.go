@@ -9,12 +9,13 @@ import (
 
 // Result is what a run has shown. Times are virtual seconds, but for Simulated.
 type Result struct {
-	Options   Options
-	Simulated float64 // seconds that the simulation took
-	Took      float64 // from the request that starts the scan to its end
-	Limit     float64 // what the destination's or the source's limit allows
-	PerSecond float64 // rows
-	Serial    float64 // a program that reads and writes one request after the other
+	Options    Options
+	Simulated  float64 // seconds that the simulation took
+	Took       float64 // from the request that starts the scan to its end
+	Limit      float64 // what the destination's or the source's limit allows
+	PerSecond  float64 // rows
+	SerialScan float64 // a program that reads one page after the other, while others write
+	Serial     float64 // a program that reads and writes one request after the other
 
 	Instances   int     // at most
 	Active      float64 // seconds in which instances executed, of all together
@@ -63,7 +64,7 @@ func (w *world) result(s engine.Status) Result {
 	}
 	r.Took = end.Sub(w.start).Seconds()
 	r.PerSecond = float64(o.read()) / r.Took
-	r.Limit, r.Serial = w.limit(), w.serial()
+	r.Limit, r.SerialScan, r.Serial = w.limit(), max(w.limit(), w.serial(false)), w.serial(o.copies())
 	for _, a := range []*account{w.own, w.source, w.destination} {
 		r.Accounts = append(r.Accounts, AccountResult{
 			Name: a.name, Requests: a.requests, Refused: a.refused, Counts: a.storage.Counts(), Parts: a.byPart, Throttled: a.throttled,
@@ -106,12 +107,12 @@ func (w *world) limit() float64 {
 }
 
 // serial returns how long a program takes that makes one request after the other, with the
-// mean latencies of the model, in seconds.
-func (w *world) serial() float64 {
+// mean latencies of the model, in seconds: all pages read, and if it writes, all rows written.
+func (w *world) serial(writes bool) float64 {
 	const meanFactor = 1.04 // of takes
 	l := w.options.Latency
 	d := float64(w.pages())*l.Query.Seconds() + float64(w.options.read())*l.QueryRow.Seconds()
-	if w.options.copies() {
+	if writes {
 		d += float64(w.transactions())*l.Write.Seconds() + float64(w.rows.count-w.transactions())*l.WriteRow.Seconds()
 	}
 	return d * meanFactor * w.options.Slower

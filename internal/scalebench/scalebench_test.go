@@ -145,3 +145,18 @@ func TestPartlyDone(t *testing.T) {
 		t.Errorf("%d rows were read in %d queries, want 50,000 and few more", last.Rows, got)
 	}
 }
+
+// A serial scan takes what the published one took: 6 min. It does not wait for what others write.
+func TestSerialScan(t *testing.T) {
+	t.Parallel()
+	o := scalebench.DefaultOptions()
+	o.Rows = 3_560
+	r := run(t, o)
+	if got := 1000 * r.SerialScan; got < 340 || got > 380 || r.Serial < 100*r.SerialScan {
+		t.Errorf("a serial scan takes %.0f s, want 360; with writes %.0f s", got, 1000*r.Serial)
+	}
+	var text bytes.Buffer
+	if err := scalebench.WriteMarkdown(&text, r); err != nil || !strings.Contains(text.String(), "| one page after the other, others write | ") {
+		t.Errorf("%v\n%s", err, &text)
+	}
+}
