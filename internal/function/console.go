@@ -44,6 +44,9 @@ func consoleRoutes(on bool) func(chi.Router) {
 func getConsole(w http.ResponseWriter, r *http.Request) {
 	file := parameter(r, "file")
 	content, kind, found := console.File(file)
+	for name, value := range consoleHeaders {
+		w.Header().Set(name, value)
+	}
 	switch {
 	case !found:
 		notFound(w, r)
@@ -52,9 +55,6 @@ func getConsole(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", path.Base(r.URL.Path)+"/")
 		w.WriteHeader(http.StatusFound)
 		return
-	}
-	for name, value := range consoleHeaders {
-		w.Header().Set(name, value)
 	}
 	writeBytes(w, r, http.StatusOK, kind, content)
 }
