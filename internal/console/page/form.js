@@ -155,7 +155,7 @@ export function newScan(main, { query }) {
   }
 
   async function begin() {
-    if (!checked) return;
+    if (!checked || start.disabled) return; // it is being started: the key may be pressed twice
     if (checked.action.type === 'delete' && sure.value !== checked.source.table) {
       set(trouble, 'The name of the table is another one. Nothing was started.');
       show(trouble, true);
