@@ -310,6 +310,11 @@ const cases = {
     assert.equal(await page.locator(".brief .name").first().evaluate((name) => getComputedStyle(name).unicodeBidi), "isolate");
     await page.goto(`${home}#/catalog/${encodeURIComponent(hostile)}`);
     await page.getByText("There is no catalog").waitFor();
+    for (const name of ["constructor", "__proto__", "toString"]) {
+      await page.goto(`${home}#/${name}`);
+      await page.getByRole("heading", { name: "Scans" }).waitFor();
+      await page.goto(`${home}#/catalog`);
+    }
     assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
     assert.equal(await page.locator("main img").count(), 0);
     own(page);

@@ -34,7 +34,7 @@ let follow; // how the view that is shown takes another query, if it does
 // the address when only its query has changed, and reports whether that is enough.
 function open() {
   const at = parts();
-  const view = views[at.path[0]];
+  const view = Object.hasOwn(views, at.path[0]) && views[at.path[0]];
   if (!view) {
     location.replace('#/scans');
     return;
