@@ -360,6 +360,10 @@ const cases = {
     await api("POST", "log/orders", { order: "new" });
     await page.locator(".events tbody tr").first().getByText("new").waitFor();
     assert.equal(await page.locator(".events tbody tr").count(), 121);
+    await page.getByLabel("Follow").uncheck();
+    await page.getByText(/^Read at/).waitFor(); // what nobody reads anew is not live
+    await page.getByLabel("Follow").check();
+    await page.getByText(/^Live/).waitFor();
     own(page);
   },
 

@@ -3,6 +3,9 @@
 const keyPlace = 'tablesweep-key'; // in the tab's own storage, which no other tab sees
 const patience = 30_000;
 
+// untilAsked is the interval of a task that is repeated when somebody asks for it.
+export const untilAsked = 3_600_000;
+
 // key is what calls are sent with; an app on this machine needs none.
 export const key = {
   get: () => sessionStorage.getItem(keyPlace) ?? '',
@@ -77,7 +80,13 @@ export async function call(method, path, { query = {}, body, parse = JSON.parse 
   }
   const json = (response.headers.get('content-type') ?? '').includes('json');
   if (response.ok && json) {
-    try { return parse(text); } catch { throw new Problem('The answer of the app is cut off.'); }
+    try {
+      const answer = parse(text);
+      if (Live.current) Live.current.last = Date.now();
+      return answer;
+    } catch {
+      throw new Problem('The answer of the app is cut off.');
+    }
   }
   if (response.ok) throw new Problem('Something else has answered in the app’s place.', { status: 502 });
   if (response.status === 401) throw new Problem(refusal(method, path), { status: 401 });
@@ -92,7 +101,7 @@ export async function call(method, path, { query = {}, body, parse = JSON.parse 
 }
 
 // Live repeats a task while its page is there: every interval, more rarely while the page is hidden, and with growing
-// pauses while the app is away. tell hears how it goes.
+// pauses while the app is away. tell hears how it goes; last is when an answer came.
 export class Live {
   static hiddenInterval = 60_000;
   static longestPause = 60_000;
@@ -129,7 +138,7 @@ export class Live {
     try {
       const again = await this.task();
       if (again) this.interval = again;
-      Object.assign(this, { failures: 0, since: 0, problem: null, last: Date.now() });
+      Object.assign(this, { failures: 0, since: 0, problem: null });
     } catch (error) {
       if (!(error instanceof Problem)) console.error(error);
       this.problem = error instanceof Problem ? error : new Problem('This page has failed; reload it.', { status: -1 });

@@ -1,10 +1,10 @@
 // Catalogs: records by any of their keys, and the newest changes.
 import { h, set, show, arrange, moment, plural } from './dom.js';
-import { Live, call, exactly } from './api.js';
+import { Live, call, exactly, untilAsked } from './api.js';
 import { brief, fieldOf, openRecord, valueText } from './record.js';
 
 const pageTop = 50;
-const changesInterval = 5000, untilAsked = 3_600_000;
+const changesInterval = 5000;
 
 // part splits a key as the settings have it, such as ssn:digits, into its field and what is said of it.
 function part(text) {

@@ -1,6 +1,6 @@
 // Streams of events: the newest first, and those that come.
 import { h, set, show, arrange, moment, plural } from './dom.js';
-import { Live, call, exactly, told } from './api.js';
+import { Live, call, exactly, told, untilAsked } from './api.js';
 import { brief, openRecord } from './record.js';
 
 const pageTop = 100, followTop = 1000;
@@ -93,6 +93,6 @@ function events(body, stream) {
     }
     const size = rows.children.length;
     set(note, size ? `${plural(size, 'event')}, the newest first${more ? '; more are coming in' : follow.checked ? '; new ones come on top' : ''}` : 'No event yet.');
-    return more ? 100 : followInterval;
+    return !follow.checked ? untilAsked : more ? 100 : followInterval;
   }, followInterval);
 }
