@@ -342,6 +342,8 @@ const cases = {
     await text(page, "10 records");
     await page.goBack();
     await text(page, "50 records on this page");
+    await page.goto(`${home}#/catalog?shoe=7`);
+    await page.getByText(/^shoe is not a parameter of this call; it takes eid, ssn, /).waitFor();
     await page.getByRole("link", { name: "visits" }).click();
     await text(page, "0 records");
     await page.getByRole("link", { name: "Newest changes" }).click();

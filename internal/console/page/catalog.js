@@ -125,7 +125,7 @@ function records(catalog, query, body, again) {
       } catch (error) {
         if (error.away || error.needsKey) throw error;
         set(found, '');
-        set(trouble, error.message);
+        set(trouble, error.fields.map(({ field = '', detail }) => `${field} ${detail}`.trim()).join(' ') || error.message);
         show(trouble, true);
         return untilAsked;
       }
