@@ -49,9 +49,9 @@ function figures() {
       all.rate.update(running ? rate(s.rate) : rate(s.seconds > 0 ? s.rows.scanned / s.seconds : undefined), running ? 'over the last minute' : 'on average');
       all.left.update(duration(s.seconds), running ? (s.secondsLeft === undefined ? 'time left not known' : `about ${duration(s.secondsLeft)} left`) : s.finishedAt ? `ended ${when(s.finishedAt)}` : '');
       all.steps.update(count(s.steps.done), [s.steps.pending && `${count(s.steps.pending)} pending`, s.leased && `${count(s.leased.steps)} in hand`].filter(Boolean).join(', '));
-      all.requests.update(count(s.transactions), [`${count(s.queries)} queries`, s.throttled && `${count(s.throttled)} throttled`].filter(Boolean).join(', '));
+      all.requests.update(count(s.transactions), [plural(s.queries, 'query', 'queries'), s.throttled && `${count(s.throttled)} throttled`].filter(Boolean).join(', '));
       show(all.cost.element, Boolean(s.cost));
-      if (s.cost) all.cost.update(money(s.cost.dollars), `${count(s.cost.requests)} paid requests`);
+      if (s.cost) all.cost.update(money(s.cost.dollars), plural(s.cost.requests, 'paid request'));
     },
   };
 }
