@@ -123,7 +123,7 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.Keys, err = o.keys(c.Context()); err != nil {
+	if s.Keys, err = o.keys(c.Context(), s.Bounds.Range()); err != nil {
 		return err
 	}
 	defer s.Keys.Close()

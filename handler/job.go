@@ -26,13 +26,15 @@ import (
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
 	"tablesweep/internal/progress"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
 
 const jobHelp = `A row that fails stops no other: it is listed on stderr, or in the file that --failed
 names, with its keys and the reason. --rows takes such a file of any size, and then only
-those rows are dealt with. Without --filter, a row that the table does not have fails.
+those rows are dealt with, less those outside of --prefix, --after and --before. Without
+--filter, a row that the table does not have fails.
 
 With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
 or a reboot. --resume FILE goes on without reading again what was done; the other
@@ -324,8 +326,9 @@ func (j *job) storeFailed(rows []copier.Failure) error {
 	return nil
 }
 
-// keys reads the file of rows to deal with; nil means all rows, or those that the checkpoint has.
-func (j *jobFlags) keys(ctx context.Context) (*sweep.Keys, error) {
+// keys reads the file of rows to deal with, less those outside of a range; nil means all rows, or
+// those that the checkpoint has.
+func (j *jobFlags) keys(ctx context.Context, in scan.Range) (*sweep.Keys, error) {
 	if j.rows == "" || j.resume != "" && j.digest == "" {
 		return nil, nil
 	}
@@ -347,7 +350,11 @@ func (j *jobFlags) keys(ctx context.Context) (*sweep.Keys, error) {
 		if err != nil {
 			return fmt.Errorf("line %d must be a JSON object with PartitionKey and RowKey: %w", l.number, err)
 		}
-		return keys.Add(key.Key{Partition: *row.PartitionKey, Row: *row.RowKey})
+		one := key.Key{Partition: *row.PartitionKey, Row: *row.RowKey}
+		if !in.Contains(one) {
+			return nil
+		}
+		return keys.Add(one)
 	})
 	was := j.digest
 	j.digest = hex.EncodeToString(digest.Sum(nil))
