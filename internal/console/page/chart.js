@@ -64,7 +64,7 @@ const plotHeight = 150, plotTop = 8, plotBottom = 20;
 // TimeChart shows one or two values a second over time as steps; the second lies within the first.
 export class TimeChart {
   constructor(title, names) {
-    this.picture = svg('svg', { class: 'plot', height: plotHeight, tabindex: 0, role: 'img' });
+    this.picture = svg('svg', { class: 'plot', height: plotHeight, tabindex: 0, role: 'img', 'aria-label': title });
     this.reader = new Reader(this.picture, plotTop, plotHeight - plotTop - plotBottom, {
       size: () => this.points.length,
       find: (x) => this.points.findIndex((_, i) => this.place(i)[0] <= x && x < this.place(i)[1]),
@@ -140,7 +140,7 @@ const keyText = (bound) => bound && quoted(bound.partitionKey) + (bound.rowKey ?
 // Strip shows ranges in table order: each as wide as its rows, those to come by what is left.
 export class Strip {
   constructor() {
-    this.picture = svg('svg', { class: 'strip', height: 34, tabindex: 0, role: 'img' },
+    this.picture = svg('svg', { class: 'strip', height: 34, tabindex: 0, role: 'img', 'aria-label': 'Key space' },
       svg('defs', {}, svg('pattern', { id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)' },
         svg('rect', { width: 6, height: 6 }), svg('rect', { class: 'stripe', width: 2, height: 6 }))));
     this.reader = new Reader(this.picture, 2, 30, {
