@@ -43,19 +43,19 @@ func (run *running) hintsName() string {
 // maxNote keeps a note within a Binary property.
 const maxNote = 60 << 10
 
-// note is what a step leaves for hints.
+// note is what a step leaves for hints. The ends of many pages of long keys are thinned until they fit: ranges
+// get their rows and their failures from notes.
 func (s *segments) note() []byte {
-	if len(s.ends) == 0 {
-		return nil
+	for most := len(s.ends); most > 0; most /= 2 {
+		b, err := json.Marshal(adaptive.Thin(s.ends, most))
+		if err != nil {
+			panic("engine: internal error: " + err.Error())
+		}
+		if len(b) <= maxNote {
+			return b
+		}
 	}
-	b, err := json.Marshal(s.ends)
-	if err != nil {
-		panic("engine: internal error: " + err.Error())
-	}
-	if len(b) > maxNote {
-		return nil
-	}
-	return b
+	return nil
 }
 
 // finish ends the scan if nothing is pending, and keeps what it has learned of the

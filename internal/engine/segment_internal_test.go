@@ -1,6 +1,13 @@
 package engine
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/adaptive"
+	"tablesweep/internal/key"
+)
 
 // A round reads no more than an invocation may hold, if pages are as large as before.
 func TestAffordable(t *testing.T) {
@@ -22,6 +29,35 @@ func TestAffordable(t *testing.T) {
 		r := reading{pieces: pieces, queries: tt.queries, bytes: tt.bytes}
 		if got := r.affordable(tt.segments); got != tt.want {
 			t.Errorf("%d queries with %d bytes of %d: may make %d more, want %d", tt.queries, tt.bytes, tt.segments, got, tt.want)
+		}
+	}
+}
+
+// What a step notes of its pages fits, however long their keys are, and tells of all their rows.
+func TestNoteOfLongKeys(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		letter string // the text of a note may have six bytes for it
+		pages  int
+		want   int // ends that are told
+	}{
+		{"a", MaxSegments, MaxSegments},
+		{"漢", 15, 15},
+		{"漢", MaxSegments, MaxSegments / 2},
+		{"<", MaxSegments, MaxSegments / 4},
+	} {
+		var s segments
+		long := strings.Repeat(tt.letter, 500)
+		for i := range tt.pages {
+			s.ends = append(s.ends, adaptive.PageEnd{Last: key.Key{Partition: long, Row: long + fmt.Sprintf("%02d", i)}, Rows: 10, Failed: 1})
+		}
+		note := s.note()
+		told, rows, failed := parseNote(note), 0, 0
+		for _, e := range told {
+			rows, failed = rows+e.Rows, failed+e.Failed
+		}
+		if len(note) > maxNote || len(told) != tt.want || rows != 10*tt.pages || failed != tt.pages {
+			t.Errorf("%d pages of keys of %q: a note of %d bytes has %d ends with %d rows and %d failed, want %d ends", tt.pages, tt.letter, len(note), len(told), rows, failed, tt.want)
 		}
 	}
 }
