@@ -24,8 +24,10 @@ const (
 	settleTime = 15 * time.Minute
 	// wholeTime is how long after a scan's end its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
-	// tidyScans, removeScans and removeWrites bound what one Maintain does.
+	// tidyScans, removeLooks, removeScans and removeWrites bound what one Maintain does. It looks at more
+	// scans than it removes: those that still run, or are another version's, must not hide the others.
 	tidyScans    = 10
+	removeLooks  = 100
 	removeScans  = 10
 	removeWrites = 50
 )
@@ -127,14 +129,21 @@ func (e *Engine) tidyEnded(ctx context.Context) error {
 // removeOld does a minute's part of removing scans that ended longer ago than they are kept.
 func (e *Engine) removeOld(ctx context.Context) error {
 	now, age := e.options.Now(), e.options.Retention
-	old, err := e.ledger.Outdated(ctx, now, age, removeScans)
+	old, err := e.ledger.Outdated(ctx, now, age, removeLooks)
 	if err != nil {
 		return err
 	}
 	var errs error
-	for i, writes := 0, 0; i < len(old) && writes < removeWrites; i++ {
-		made, err := e.ledger.Remove(ctx, old[i], now, age, removeWrites-writes)
+	writes, removed := 0, 0
+	for _, s := range old {
+		if writes >= removeWrites || removed == removeScans {
+			break
+		}
+		made, err := e.ledger.Remove(ctx, s, now, age, removeWrites-writes)
 		writes += made
+		if made > 0 {
+			removed++
+		}
 		errs = errors.Join(errs, err)
 	}
 	return errs

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/ledger"
 	"tablesweep/internal/storage"
@@ -41,6 +42,24 @@ func TestRetryWhileRemoved(t *testing.T) {
 		left := slices.DeleteFunc(w.ledgerRows(id), func(e storage.Entity) bool { return !strings.HasPrefix(e.Key.Row, "o|") })
 		if len(left) > 0 {
 			t.Errorf("still listed as open: %v", left)
+		}
+		time.Sleep(91 * 24 * time.Hour)
+		w.maintain(2)
+		if left := w.ledgerRows(id); len(left) > 0 {
+			t.Errorf("%d rows are left: %v", len(left), left)
+		}
+	})
+}
+
+// TestRunningScansHideNone: a scan is removed when its time is over, although many that were started later still run.
+func TestRunningScansHideNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id := w.canceled()
+		w.maintain(20)
+		for range 12 {
+			w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}})
 		}
 		time.Sleep(91 * 24 * time.Hour)
 		w.maintain(2)
