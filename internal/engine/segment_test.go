@@ -1,12 +1,17 @@
 package engine_test
 
 import (
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/ledger"
 )
 
 // An invocation that only counts makes several queries, unless the request says otherwise: the
@@ -94,4 +99,35 @@ func TestInvocationLooksAtItsCuts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A place that can't be read, among those that are read at once, fails the step: it isn't taken for one without rows.
+func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(300, 1))
+	w.process.Next = &refusing{transport: w.process.Next, query: 3}
+	r := copyRequest("Source", "Target")
+	r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = "adaptive", 20, 4
+	id := w.start(r)
+	w.drain()
+	if s := w.status(id); s.State != ledger.Failed || s.Rows.Scanned != 0 {
+		t.Errorf("%s with %d rows, want a failed scan without any", s.State, s.Rows.Scanned)
+	}
+}
+
+// refusing refuses one query of the source, and passes on all other requests.
+type refusing struct {
+	transport interface {
+		Do(*http.Request) (*http.Response, error)
+	}
+	query   int64 // which one
+	queries atomic.Int64
+}
+
+func (x *refusing) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "Source") && x.queries.Add(1) == x.query {
+		return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")), Request: r}, nil
+	}
+	return x.transport.Do(r)
 }
