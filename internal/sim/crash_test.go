@@ -206,7 +206,7 @@ func TestWatchingIsCheap(t *testing.T) {
 		work := stats.Requests - stats.Polls - stats.Watching
 		share := 100 * float64(stats.Watching) / float64(work)
 		t.Logf("%s %s, %d ms: %v, %d requests, %d to watch: %.2f %%", tt.strategy, tt.action.Type, tt.latency, stats.Took, work, stats.Watching, share)
-		if len(violations) > 0 || share > 1 || work < 400 {
+		if len(violations) > 0 || share > 1 || work < 200 {
 			t.Errorf("%v\n%+v; want at most 1 %% to watch", violations, stats)
 		}
 	}
