@@ -180,6 +180,63 @@ func TestPartitionsFindTheLimit(t *testing.T) {
 	}
 }
 
+// TestPartitionsRefuseByChance lets a partition refuse 2 of a hundred requests, whatever the rate. The rate
+// must not be brought down by that.
+func TestPartitionsRefuseByChance(t *testing.T) {
+	t.Parallel()
+	for _, rows := range []int{10, 100} {
+		rnd := rand.New(rand.NewPCG(3, 4))
+		answered, _ := asMuchAsAllowed(rows, 10*time.Minute, func(time.Time) bool { return rnd.Float64() >= 0.02 })
+		if rate := float64(answered*rows) / 600; rate < 1500 {
+			t.Errorf("it takes %.0f rows a second by requests of %d, want 1500", rate, rows)
+		}
+	}
+}
+
+// TestPartitionsFindALimitThatRose lets a partition take 10 rows a second for a minute, and then all.
+func TestPartitionsFindALimitThatRose(t *testing.T) {
+	t.Parallel()
+	for _, rows := range []int{1, 100} {
+		b := bucket{rate: 10, tokens: 10}
+		_, when := asMuchAsAllowed(rows, 10*time.Minute, func(at time.Time) bool {
+			b.step()
+			return at.Sub(time.Unix(0, 0)) > time.Minute || b.admit(rows)
+		})
+		if when == 0 || when > 6*time.Minute {
+			t.Errorf("by requests of %d rows, it takes 1,000 a second after %v, want at most 6 minutes", rows, when)
+		}
+	}
+}
+
+// asMuchAsAllowed sends requests for so long, one by one, as soon as Partitions allow it and at most two in 5 ms, and returns how many
+// were admitted, and when it first sent 1,000 rows in a second.
+func asMuchAsAllowed(rows int, long time.Duration, admit func(time.Time) bool) (answered int, when time.Duration) {
+	var p pace.Partitions
+	start := time.Unix(0, 0)
+	second := 0
+	for now := start; now.Sub(start) < long; now = now.Add(5 * time.Millisecond) {
+		if now.Sub(start)%time.Second == 0 {
+			second = 0
+		}
+		for range 2 {
+			if p.Wait("p", now) > 0 {
+				break
+			}
+			p.Started("p", rows, now)
+			if !admit(now) {
+				p.Throttled("p", rows, now)
+				continue
+			}
+			p.Answered("p", rows, rows, now)
+			answered++
+			if second += rows; second >= 1000/5 && when == 0 && now.Sub(start) > time.Minute {
+				when = now.Sub(start)
+			}
+		}
+	}
+	return answered, when
+}
+
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	var p pace.Partitions

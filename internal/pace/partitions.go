@@ -1,6 +1,9 @@
 package pace
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Partitions finds out how many rows a second the partitions take that were throttled,
 // and stays below that. Its zero value limits none. It does not limit how many requests are under
@@ -20,6 +23,8 @@ type partition struct {
 	answered int       // requests since then
 	refused  int
 	rows     float64 // of the requests answered
+
+	calm int // measurements since the last one that lowered the rate
 }
 
 const (
@@ -33,6 +38,8 @@ const (
 	growth     = 0.03                   // of the rate, a second, while nothing is refused
 	mostGrowth = 0.007                  // of the rate, for each request measured
 	used       = 0.5                    // share of the rate that must have been used before it grows
+	settled    = 10                     // calm measurements after which the growth doubles, each time
+	mostSpeed  = 16                     // times the growth, at most
 
 	measured     = time.Second // a measurement takes at least this long
 	measuredMost = 10          // and has as many requests, or takes
@@ -125,6 +132,9 @@ func (l *partition) fill(now time.Time) {
 // measure sets the rate by what came of the requests since the last measurement. What a
 // partition takes that refuses is what it answers. After that, requests that were to be sent
 // again by the old rate may still be refused: it begins when they are through.
+//
+// A few requests may be refused by chance, so that a measurement goes on until it can tell. A rate
+// that has been calm for long is far below what the partition takes, and grows faster.
 func (l *partition) measure(now time.Time) {
 	took := now.Sub(l.began)
 	n := l.answered + l.refused
@@ -136,13 +146,20 @@ func (l *partition) measure(now time.Time) {
 		return
 	}
 	next := now
+	tooMany := refusal * float64(n)
 	switch {
-	case float64(l.refused) > refusal*float64(n):
+	case float64(l.refused) > tooMany:
+		if float64(l.refused) <= tooMany+math.Sqrt(tooMany) && took < patient {
+			return
+		}
+		l.calm = 0
 		l.fill(now)
 		l.rate = max(lowest, l.rate/2, min(below*l.rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
 	case l.rows > used*l.rate*took.Seconds():
-		l.rate *= 1 + min(growth*took.Seconds(), mostGrowth*float64(n))
+		speed := min(mostSpeed, math.Pow(2, float64(l.calm/settled)))
+		l.calm++
+		l.rate *= 1 + speed*min(growth*took.Seconds(), mostGrowth*float64(n))
 	}
 	l.began, l.answered, l.refused, l.rows = next, 0, 0, 0
 }
