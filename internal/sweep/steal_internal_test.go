@@ -116,16 +116,25 @@ func TestStealingKeepsWorkersBusy(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s/%d rows a page", tt.faults, tt.segment), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				_, source := openTree(t, rows, tt.faults)
-				took, totals := count(t, Scan{Table: source, Strategy: adaptive.Strategy{}, Segment: tt.segment, Select: []string{}}, 64)
-				pages := (len(rows) + tt.segment - 1) / tt.segment
-				ratio, queries := took.Seconds()/float64(boundFor(pages, 64)), float64(totals.Queries)/float64(pages)
-				t.Logf("%d pages in %v: %.2f times the bound, %.2f queries a page", pages, took, ratio, queries)
-				if totals.Rows != int64(len(rows)) || ratio > tt.most || queries > tt.queries {
-					t.Errorf("%d rows, %.2f times the bound by %.2f queries a page; want %d, at most %.1f and %.1f", totals.Rows, ratio, queries, len(rows), tt.most, tt.queries)
-				}
-			})
+			pages := (len(rows) + tt.segment - 1) / tt.segment
+			var ratios, queries []float64
+			for range 3 { // which worker comes first is left to the scheduler, even in virtual time
+				synctest.Test(t, func(t *testing.T) {
+					_, source := openTree(t, rows, tt.faults)
+					took, totals := count(t, Scan{Table: source, Strategy: adaptive.Strategy{}, Segment: tt.segment, Select: []string{}}, 64)
+					ratios = append(ratios, took.Seconds()/float64(boundFor(pages, 64)))
+					queries = append(queries, float64(totals.Queries)/float64(pages))
+					if totals.Rows != int64(len(rows)) {
+						t.Errorf("%d rows, want %d", totals.Rows, len(rows))
+					}
+				})
+			}
+			t.Logf("%d pages: %.2f times the bound, %.2f queries a page", pages, ratios, queries)
+			slices.Sort(ratios)
+			slices.Sort(queries)
+			if ratios[1] > tt.most || queries[1] > tt.queries {
+				t.Errorf("as a median %.2f times the bound by %.2f queries a page; want at most %.1f and %.1f", ratios[1], queries[1], tt.most, tt.queries)
+			}
 		})
 	}
 }
