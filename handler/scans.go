@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -235,6 +236,14 @@ func printStatus(w io.Writer, s engine.Status) {
 	}
 	line("scan", "%s", s.ID)
 	line("action", "%s", whatIsDone(s))
+	for _, asked := range []struct{ name, value string }{
+		{"prefix", s.Range.Prefix}, {"after", s.Range.After}, {"before", s.Range.Before}, {"filter", s.Filter},
+		{"select", strings.Join(s.Select, ",")}, {"strategy", s.Strategy},
+	} {
+		if asked.value != "" {
+			line(asked.name, "%q", asked.value)
+		}
+	}
 	if s.Phase == "" {
 		line("state", "%s", s.State)
 	} else {

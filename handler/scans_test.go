@@ -23,6 +23,11 @@ func TestPrintStatus(t *testing.T) {
 			t.Errorf("want %q if it is known:\n%s\nand no %s if not:\n%s", line, &known, name, &unknown)
 		}
 	}
+	s.Range.Before, s.Filter = "b", "N gt 3"
+	printStatus(&known, s)
+	if !strings.Contains(known.String(), "before\t\"b\"\nfilter\t\"N gt 3\"\n") {
+		t.Errorf("want the part of the table:\n%s", &known)
+	}
 	if !strings.Contains(known.String(), "state\trunning, working\n") {
 		t.Errorf("want the phase:\n%s", &known)
 	}

@@ -18,8 +18,7 @@ import (
 type Status struct {
 	ID         string       `json:"id"`
 	State      ledger.State `json:"state"`
-	Source     TableRef     `json:"source"`
-	Action     Action       `json:"action"`
+	Request                 // what was asked for
 	StartedAt  time.Time    `json:"startedAt"`
 	FinishedAt *time.Time   `json:"finishedAt,omitempty"`
 	// Seconds is for how long it has run, without the time between an end and a retry.
@@ -191,7 +190,7 @@ func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, now time.Time) (Statu
 		return Status{}, err
 	}
 	st := Status{
-		ID: s.ID, State: s.State, Source: r.Source, Action: r.Action, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
+		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
 		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error,
 		Cost: Cost{Requests: t.Transactions, Dollars: float64(t.Transactions) / 10_000 * e.options.Price},
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,27 @@ func (a *app) call(t *testing.T, method, path, body string, v any) *httptest.Res
 		}
 	}
 	return w
+}
+
+// A status tells what was asked for: what a scan did can't be judged without its range and filter.
+func TestStatusTellsTheRequest(t *testing.T) {
+	a := newApp(t)
+	asked := `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"merge"},"range":{"prefix":"p","before":"q"},"filter":"N gt 3","select":["N"],"strategy":"serial","segmentSize":7}`
+	var started struct{ ID string }
+	if w := a.call(t, "POST", "/api/scans", asked, &started); w.Code != http.StatusAccepted {
+		t.Fatal(w.Body)
+	}
+	var status, list, want map[string]any
+	a.call(t, "GET", "/api/scans/"+started.ID, "", &status)
+	a.call(t, "GET", "/api/scans", "", &list)
+	if err := json.Unmarshal([]byte(asked), &want); err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range want {
+		if listed := list["scans"].([]any)[0].(map[string]any); !reflect.DeepEqual(status[name], v) || !reflect.DeepEqual(listed[name], v) {
+			t.Errorf("%s is %v, in the list %v, want %v", name, status[name], listed[name], v)
+		}
+	}
 }
 
 const copyBody = `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"}}}`

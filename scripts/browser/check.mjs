@@ -229,7 +229,7 @@ const cases = {
     const page = await open();
     await table("POST", "Tables", { TableName: "Doomed" });
     await table("POST", "Doomed", { PartitionKey: "a", RowKey: "b" });
-    await fill(page, { "source.table": "Doomed", "action.type": "delete" });
+    await fill(page, { "source.table": "Doomed", "action.type": "delete", "range.before": "b\u202e" });
     await page.getByLabel(/Type the table/).waitFor(); // what is pressed before goes elsewhere
     await page.getByLabel(/Type the table/).press("Enter");
     await page.getByText("Nothing was started").waitFor();
@@ -245,6 +245,7 @@ const cases = {
     answer();
     await badge(page, "succeeded");
     assert.equal(starts, 1);
+    assert.match(await page.locator(".about").innerText(), /keys before "b\\u\{202e\}"/); // which part was deleted
   },
 
   async "an estimate of what the form no longer shows starts nothing"() {

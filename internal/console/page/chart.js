@@ -1,5 +1,5 @@
 // Charts as SVG, drawn to the width that there is: values over time, and a strip of ranges.
-import { h, svg, set, when, rate, count, plural } from './dom.js';
+import { h, svg, set, when, rate, count, plural, quoted } from './dom.js';
 
 // onWidth calls back with the width inside an element when it has got another.
 function onWidth(element, draw) {
@@ -130,9 +130,6 @@ export class TimeChart {
     return path && `${path}V${zero}`;
   }
 }
-
-// quoted writes a key with what can't be seen escaped: some of it would turn the words beside it.
-const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 
 // keyText writes a bound of a range: a key, or a place in a partition.
 const keyText = (bound) => bound && quoted(bound.partitionKey) + (bound.rowKey ? ` / ${quoted(bound.rowKey)}` : '');

@@ -47,6 +47,9 @@ const rounded = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 });
 export const count = (n) => whole.format(n ?? 0);
 export const rate = (n) => (n === undefined || n === null ? '–' : n >= 100 ? whole.format(n) : rounded.format(n));
 export const percent = (share) => `${Math.floor(share * 100)} %`;
+// quoted writes a text with what can't be seen escaped: some of it would turn the words beside it.
+export const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 export function money(dollars) {

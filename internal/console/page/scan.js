@@ -1,5 +1,5 @@
 // A scan's page.
-import { h, set, show, count, rate, percent, money, duration, time, when, plural, announce } from './dom.js';
+import { h, set, show, count, rate, percent, money, duration, time, when, plural, quoted, announce } from './dom.js';
 import { Live, call, told } from './api.js';
 import { TimeChart, Strip } from './chart.js';
 import { titleOf, stateBadge, progressBar } from './scans.js';
@@ -147,6 +147,13 @@ function pointsOf({ points, interval }, began, ended) {
   return (of) => spans.map(({ p, from, to }) => ({ from, to, values: of(p).map((n) => (1000 * n) / (to - from)) }));
 }
 
+// part tells which part of the table a scan was asked for, and how to read it.
+function part({ range, filter, select, strategy }) {
+  const bound = (text, key) => key && `${text} ${quoted(key)}`;
+  return [bound('keys that start with', range?.prefix), bound('keys after', range?.after), bound('keys before', range?.before), bound('where', filter),
+    select && (select.length ? `properties ${select.map(quoted).join(', ')}` : 'keys alone'), strategy && `strategy ${strategy}`].filter(Boolean).join(', ');
+}
+
 // showScan shows one scan, with what can be done about it.
 export function showScan(main, { path }) {
   const id = path[1];
@@ -181,7 +188,7 @@ export function showScan(main, { path }) {
     if (!about.dataset.known) {
       about.dataset.known = 'yes';
       const account = (ref) => (ref?.connection ? ` (${ref.connection})` : '');
-      about.append(` · started ${when(s.startedAt)} · from ${s.source?.table ?? ''}${account(s.source)}`, s.action?.destination ? ` to ${s.action.destination.table}${account(s.action.destination)}, ${s.action.mode ?? 'replace'}` : '');
+      about.append(` · started ${when(s.startedAt)} · from ${s.source?.table ?? ''}${account(s.source)}`, s.action?.destination ? ` to ${s.action.destination.table}${account(s.action.destination)}, ${s.action.mode ?? 'replace'}` : '', part(s) && ` · ${part(s)}`);
     }
     badge.update(s.state, s.phase);
     bar.update(s);
