@@ -7,6 +7,7 @@ import (
 
 	"tablesweep/internal/pace"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // Limiter keeps a process's requests to partitions that were throttled below what these
@@ -89,11 +90,7 @@ func (l *Limiter) wait(ctx context.Context, partition string) error {
 		if d == 0 {
 			return nil
 		}
-		timer := time.NewTimer(d)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !task.Sleep(ctx, d) {
 			return ctx.Err()
 		}
 	}
