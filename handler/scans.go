@@ -76,6 +76,18 @@ func (f *scansFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	return engine.New(engine.Options{Own: a, StateTable: t.Name(), Price: f.price})
 }
 
+// openScan also returns the scan's id, the only argument.
+func (f *scansFlags) openScan(c *cobra.Command, args []string) (e *engine.Engine, id string, err error) {
+	if len(args) == 0 || args[0] == "" {
+		return nil, "", usagef("the scan's id is missing")
+	}
+	if err := noArgs(c, args[1:]); err != nil {
+		return nil, "", err
+	}
+	e, err = f.open(c)
+	return e, args[0], err
+}
+
 func scansListCommand() *cobra.Command {
 	var f scansFlags
 	var top int
@@ -126,11 +138,7 @@ func scanDetailCommand[T any](name, short, call string, get func(*engine.Engine,
 		Long:    short + ".\n\n" + connectionHelp,
 		Example: "  handler scans " + name + " $ID",
 		RunE: func(c *cobra.Command, args []string) error {
-			id, err := scanArg(c, args)
-			if err != nil {
-				return err
-			}
-			e, err := f.open(c)
+			e, id, err := f.openScan(c, args)
 			if err != nil {
 				return err
 			}
@@ -159,11 +167,7 @@ func scansFailedCommand() *cobra.Command {
 			connectionHelp,
 		Example: "  handler scans failed $ID > failed.jsonl\n  handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl",
 		RunE: func(c *cobra.Command, args []string) error {
-			id, err := scanArg(c, args)
-			if err != nil {
-				return err
-			}
-			e, err := f.open(c)
+			e, id, err := f.openScan(c, args)
 			if err != nil {
 				return err
 			}
@@ -188,14 +192,6 @@ func scansFailedCommand() *cobra.Command {
 	}
 	f.addStorage(c)
 	return c
-}
-
-// scanArg returns the scan's id, the only argument.
-func scanArg(c *cobra.Command, args []string) (string, error) {
-	if len(args) == 0 || args[0] == "" {
-		return "", usagef("the scan's id is missing")
-	}
-	return args[0], noArgs(c, args[1:])
 }
 
 // scanError adds to an error that there is no such scan where to find those that there are.
