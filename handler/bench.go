@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/splitbench"
+	"tablesweep/internal/scan/bench"
 )
 
 const benchSplitHelp = `Compare the scan strategies on real and made-up tables, by counting.
@@ -88,9 +88,9 @@ func runBenchSplit(c *cobra.Command, o benchSplitOptions) error {
 	case o.parts:
 		return runBenchParts(c, sets, o.rows)
 	}
-	var all, real, made []splitbench.Result
-	err = eachSet(c, sets, o.rows, func(s splitbench.Set, rows int) error {
-		results, err := splitbench.Compare(s, rows)
+	var all, real, made []bench.Result
+	err = eachSet(c, sets, o.rows, func(s bench.Set, rows int) error {
+		results, err := bench.Compare(s, rows)
 		group := &made
 		if s.Real {
 			group = &real
@@ -113,7 +113,7 @@ func runBenchSplit(c *cobra.Command, o benchSplitOptions) error {
 	}
 	if len(real) > 0 {
 		io.WriteString(out, "Real keys; time of 64 workers with hop 3.\n\n")
-		if err := splitbench.WriteReal(out, splitbench.Figures(real)); err != nil {
+		if err := bench.WriteReal(out, bench.Figures(real)); err != nil {
 			return err
 		}
 	}
@@ -123,17 +123,17 @@ func runBenchSplit(c *cobra.Command, o benchSplitOptions) error {
 	if len(real) > 0 {
 		io.WriteString(out, "\n")
 	}
-	if err := splitbench.WriteMarkdown(out, made, o.rows); err != nil {
+	if err := bench.WriteMarkdown(out, made, o.rows); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(out, "\nQueries ÷ optimum; time of 64 workers with hop 3, in multiples of the bound.\n\n"); err != nil {
 		return err
 	}
-	return splitbench.WriteSets(out, made)
+	return bench.WriteSets(out, made)
 }
 
 // eachSet calls f with the sets, one after the other, and the rows that are to be made of each.
-func eachSet(c *cobra.Command, sets []splitbench.Set, rows int, f func(s splitbench.Set, rows int) error) error {
+func eachSet(c *cobra.Command, sets []bench.Set, rows int, f func(s bench.Set, rows int) error) error {
 	for _, s := range sets {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", s.Name, s.About)
 		n := rows
@@ -148,11 +148,11 @@ func eachSet(c *cobra.Command, sets []splitbench.Set, rows int, f func(s splitbe
 }
 
 // runBenchProcess compares scans in one process.
-func runBenchProcess(c *cobra.Command, sets []splitbench.Set, rows int) error {
+func runBenchProcess(c *cobra.Command, sets []bench.Set, rows int) error {
 	const workers = 64
-	var all [][]splitbench.ProcessResult
-	err := eachSet(c, sets, rows, func(s splitbench.Set, rows int) error {
-		results, err := splitbench.CompareInProcess(s, rows, workers)
+	var all [][]bench.ProcessResult
+	err := eachSet(c, sets, rows, func(s bench.Set, rows int) error {
+		results, err := bench.CompareInProcess(s, rows, workers)
 		all = append(all, results)
 		return err
 	})
@@ -160,14 +160,14 @@ func runBenchProcess(c *cobra.Command, sets []splitbench.Set, rows int) error {
 		return err
 	}
 	io.WriteString(c.OutOrStdout(), "Queries ÷ optimum; time of 64 workers in one process, in multiples of the bound.\n\n")
-	return splitbench.WriteInProcess(c.OutOrStdout(), all)
+	return bench.WriteInProcess(c.OutOrStdout(), all)
 }
 
 // runBenchParts compares scans of parts of tables.
-func runBenchParts(c *cobra.Command, sets []splitbench.Set, rows int) error {
-	var all []splitbench.PartResult
-	err := eachSet(c, sets, rows, func(s splitbench.Set, rows int) error {
-		results, err := splitbench.CompareParts(s, rows)
+func runBenchParts(c *cobra.Command, sets []bench.Set, rows int) error {
+	var all []bench.PartResult
+	err := eachSet(c, sets, rows, func(s bench.Set, rows int) error {
+		results, err := bench.CompareParts(s, rows)
 		all = append(all, results...)
 		return err
 	})
@@ -175,12 +175,12 @@ func runBenchParts(c *cobra.Command, sets []splitbench.Set, rows int) error {
 		return err
 	}
 	io.WriteString(c.OutOrStdout(), "Parts of tables; time of 64 workers with hop 3.\n\n")
-	return splitbench.WriteParts(c.OutOrStdout(), all)
+	return bench.WriteParts(c.OutOrStdout(), all)
 }
 
 // chooseSets returns the key sets with the given names, all if there are none.
-func chooseSets(c *cobra.Command, names []string) ([]splitbench.Set, error) {
-	made, err := splitbench.Sets()
+func chooseSets(c *cobra.Command, names []string) ([]bench.Set, error) {
+	made, err := bench.Sets()
 	if err != nil {
 		return nil, err
 	}
@@ -188,18 +188,18 @@ func chooseSets(c *cobra.Command, names []string) ([]splitbench.Set, error) {
 	if err != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "the sets of Go's source tree are left out: go env GOROOT: %v\n", err)
 	}
-	real := splitbench.RealSets(strings.TrimSpace(string(goroot)))
+	real := bench.RealSets(strings.TrimSpace(string(goroot)))
 	sets := slices.Concat(real, made)
 	if len(names) == 0 {
 		return sets, nil
 	}
-	var chosen []splitbench.Set
+	var chosen []bench.Set
 	for _, name := range names {
 		if name == "real" {
 			chosen = append(chosen, real...)
 			continue
 		}
-		i := slices.IndexFunc(sets, func(s splitbench.Set) bool { return s.Name == name })
+		i := slices.IndexFunc(sets, func(s bench.Set) bool { return s.Name == name })
 		if i < 0 {
 			known := []string{"real"}
 			for _, s := range sets {

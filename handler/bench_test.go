@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/scalebench"
-	"tablesweep/internal/splitbench"
+	"tablesweep/internal/scan/bench"
+	"tablesweep/internal/sim/scalebench"
 )
 
 // bench runs a benchmark's command and returns what it prints.
-func bench(args ...string) (string, error) {
+func runBench(args ...string) (string, error) {
 	var out bytes.Buffer
 	c := benchCommand()
 	c.SetArgs(args)
@@ -29,7 +29,7 @@ func bench(args ...string) (string, error) {
 func TestBenchScale(t *testing.T) {
 	t.Parallel()
 	plot := filepath.Join(t.TempDir(), "plot.svg")
-	text, err := bench("scale", "--rows", "3000", "--per-partition", "100", "--plan", "consumption", "--json", "--plot", plot)
+	text, err := runBench("scale", "--rows", "3000", "--per-partition", "100", "--plan", "consumption", "--json", "--plot", plot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,14 +44,14 @@ func TestBenchScale(t *testing.T) {
 		t.Errorf("plot %s: %v", drawn, err)
 	}
 	var usage usageError
-	if _, err := bench("scale", "--rows", "100", "--plot", filepath.Join(plot, "none")); !errors.As(err, &usage) {
+	if _, err := runBench("scale", "--rows", "100", "--plot", filepath.Join(plot, "none")); !errors.As(err, &usage) {
 		t.Errorf("a plot that can't be written: got %v, want it refused before the run", err)
 	}
-	if text, err = bench("scale", "--facts"); err != nil || !strings.Contains(text, "| what | value | source |") {
+	if text, err = runBench("scale", "--facts"); err != nil || !strings.Contains(text, "| what | value | source |") {
 		t.Errorf("%s: %v", text, err)
 	}
 	for _, args := range [][]string{{"--rows", "0"}, {"--plan", "free"}, {"--keys", "none"}, {"--decide", "1ms"}} {
-		if _, err := bench(append([]string{"scale"}, args...)...); !errors.As(err, &usage) {
+		if _, err := runBench(append([]string{"scale"}, args...)...); !errors.As(err, &usage) {
 			t.Errorf("%v: got %v, want a mistake in the command line", args, err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestBenchScale(t *testing.T) {
 
 func TestBenchSplit(t *testing.T) {
 	t.Parallel()
-	run := func(args ...string) (string, error) { return bench(append([]string{"split"}, args...)...) }
+	run := func(args ...string) (string, error) { return runBench(append([]string{"split"}, args...)...) }
 	text, err := run("--rows", "3000", "--sets", "guid,debian")
 	if err != nil {
 		t.Fatal(err)
@@ -74,14 +74,14 @@ func TestBenchSplit(t *testing.T) {
 	}
 	d, results := json.NewDecoder(strings.NewReader(text)), 0
 	for d.More() {
-		var r splitbench.Result
+		var r bench.Result
 		if err := d.Decode(&r); err != nil {
 			t.Fatal(err)
 		}
 		results++
 	}
-	if results != len(splitbench.Contenders()) {
-		t.Errorf("got %d results, want one for each of %v", results, splitbench.Contenders())
+	if results != len(bench.Contenders()) {
+		t.Errorf("got %d results, want one for each of %v", results, bench.Contenders())
 	}
 	if text, err = run("--sets", "commit-log,urls"); err != nil {
 		t.Fatal(err)

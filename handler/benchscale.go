@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/scalebench"
+	"tablesweep/internal/sim/scalebench"
 )
 
 const benchScaleHelp = `Runs a copy (or a count) of millions of rows in virtual time: the real handler over

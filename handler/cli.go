@@ -14,9 +14,9 @@ import (
 
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/progress"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
 )
 
 // The program's exit codes.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/copier"
-	"tablesweep/internal/estimate"
-	"tablesweep/internal/progress"
+	"tablesweep/internal/action"
+	"tablesweep/internal/scan/estimate"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/verify"
+	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/sweep/verify"
 )
 
 const copyHelp = `Copy the rows of a table to another, of any account in any cloud, exactly: every
@@ -101,7 +101,7 @@ func copyCommand() *cobra.Command {
 	o.addSelect(c)
 	o.jobFlags.add(c)
 	flags := c.Flags()
-	flags.StringVar(&o.mode, "mode", string(copier.Replace), "for rows that the destination has: replace, merge, skip or fail")
+	flags.StringVar(&o.mode, "mode", string(action.Replace), "for rows that the destination has: replace, merge, skip or fail")
 	o.dryRunFlags.add(c)
 	flags.BoolVar(&o.verify, "verify", false, "compare both tables afterwards")
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"replace", "merge", "skip", "fail"}, cobra.ShellCompDirectiveNoFileComp))
@@ -109,8 +109,8 @@ func copyCommand() *cobra.Command {
 }
 
 func runCopy(c *cobra.Command, o copyOptions) error {
-	if !slices.Contains(copier.Modes, copier.Mode(o.mode)) {
-		return usagef("--mode is %q, want one of %v", o.mode, copier.Modes)
+	if !slices.Contains(action.Modes, action.Mode(o.mode)) {
+		return usagef("--mode is %q, want one of %v", o.mode, action.Modes)
 	}
 	if o.rows != "" && o.verify {
 		return usagef("--verify is about ranges, not about the rows of --rows")
@@ -149,7 +149,7 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	}
 	raw := s
 	raw.Raw = true
-	done, err := j.run(raw, copier.Copier{Destination: to, Mode: copier.Mode(o.mode)}, "copying", "copied")
+	done, err := j.run(raw, action.Copy{Destination: to, Mode: action.Mode(o.mode)}, "copying", "copied")
 	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {
 		if err := verifyCopy(c, s, to, o, j.meter, done.Rows); err != nil {
 			return err
@@ -175,10 +175,10 @@ func probe(ctx context.Context, s sweep.Scan) error {
 // of its own are no matter.
 func verifyCopy(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions, m *progress.Meter, rows int64) error {
 	depth := verify.Exact
-	switch copier.Mode(o.mode) {
-	case copier.Merge:
+	switch action.Mode(o.mode) {
+	case action.Merge:
 		depth = verify.Contains
-	case copier.Skip, copier.Fail:
+	case action.Skip, action.Fail:
 		depth = verify.Keys
 	}
 	d := s

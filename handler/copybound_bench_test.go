@@ -9,12 +9,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/verify"
+	"tablesweep/internal/sweep/verify"
 )
 
 // BenchmarkCopyBound copies the same rows with the command copy and with the shortest
@@ -106,7 +106,7 @@ func makeTables(b *testing.B, a *storage.Account, rows []storage.Entity, empty .
 		}
 	}
 	for start := 0; start < len(rows); start += 10_000 {
-		if _, err := (copier.Copier{Destination: a.Table("source")}).Copy(b.Context(), rows[start:min(start+10_000, len(rows))]); err != nil {
+		if _, err := (action.Copy{Destination: a.Table("source")}).Copy(b.Context(), rows[start:min(start+10_000, len(rows))]); err != nil {
 			b.Fatal(err)
 		}
 	}

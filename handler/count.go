@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/progress"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
 )
 
 const countHelp = `Count the rows of a table.

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/estimate"
+	"tablesweep/internal/scan/estimate"
 	"tablesweep/internal/sweep"
 )
 

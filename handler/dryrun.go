@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/estimate"
-	"tablesweep/internal/estimate/survey"
-	"tablesweep/internal/progress"
+	"tablesweep/internal/scan/estimate"
+	"tablesweep/internal/scan/estimate/survey"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
 )
 
 // dryRunEffort is what a dry run may cost.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/estimate"
+	"tablesweep/internal/scan/estimate"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )

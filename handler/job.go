@@ -22,13 +22,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/copier"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
-	"tablesweep/internal/progress"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
 )
 
 const jobHelp = `A row that fails stops no other: it is listed on stderr, or in the file that --failed
@@ -288,7 +286,7 @@ type failedRow struct {
 }
 
 // rowsFailed lists failed rows.
-func (j *job) rowsFailed(rows []copier.Failure) error {
+func (j *job) rowsFailed(rows []action.Failure) error {
 	if j.out != nil {
 		if err := j.storeFailed(rows); err != nil {
 			return fmt.Errorf("--failed: %w", err)
@@ -309,7 +307,7 @@ func (j *job) rowsFailed(rows []copier.Failure) error {
 
 // storeFailed appends rows to the file for them. With a checkpoint, the rows reach the
 // disk before the checkpoint counts them as done.
-func (j *job) storeFailed(rows []copier.Failure) error {
+func (j *job) storeFailed(rows []action.Failure) error {
 	var lines bytes.Buffer
 	e := json.NewEncoder(&lines)
 	for _, f := range rows {
@@ -328,7 +326,7 @@ func (j *job) storeFailed(rows []copier.Failure) error {
 
 // keys reads the file of rows to deal with, less those outside of a range; nil means all rows, or
 // those that the checkpoint has.
-func (j *jobFlags) keys(ctx context.Context, in scan.Range) (*sweep.Keys, error) {
+func (j *jobFlags) keys(ctx context.Context, in key.Range) (*sweep.Keys, error) {
 	if j.rows == "" || j.resume != "" && j.digest == "" {
 		return nil, nil
 	}
@@ -373,7 +371,7 @@ func (j *jobFlags) keys(ctx context.Context, in scan.Range) (*sweep.Keys, error)
 
 // run does the action with the rows and ends the job: what it returns is the
 // command's error. phase and verb say what is done and what was done.
-func (j *job) run(s sweep.Scan, a copier.Work, phase, verb string) (sweep.Totals, error) {
+func (j *job) run(s sweep.Scan, a action.Work, phase, verb string) (sweep.Totals, error) {
 	j.meter.Phase(phase)
 	totals, err := sweep.Do(j.cmd.Context(), s, j.options, a)
 	j.meter.Clear()

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/progress"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
 )
 
 const keysHelp = `List the distinct partition keys of a table, in order, one a line.

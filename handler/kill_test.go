@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/verify"
+	"tablesweep/internal/sweep/verify"
 )
 
 // TestKilledCopy kills a copy ten times, at even distances, and resumes it. The copy
@@ -27,7 +27,7 @@ func TestKilledCopy(t *testing.T) {
 	if err := source.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (copier.Copier{Destination: source}).Copy(t.Context(), rows); err != nil {
+	if _, err := (action.Copy{Destination: source}).Copy(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 	command := func(args ...string) *exec.Cmd {

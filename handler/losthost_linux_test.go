@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/verify"
+	"tablesweep/internal/sweep/verify"
 )
 
 var lostHosts = flag.Int("losthosts", 0, "in how many scans TestLostHost kills a host; each takes up to three minutes")
@@ -56,7 +56,7 @@ func copyLosingHost(t *testing.T, exe string, killAfter time.Duration) time.Dura
 	if err := source.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (copier.Copier{Destination: source}).Copy(t.Context(), rows); err != nil {
+	if _, err := (action.Copy{Destination: source}).Copy(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 	var hosts []*localApp

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/progress"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
 )
 
 func main() {

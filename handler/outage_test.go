@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/outagetest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/verify"
+	"tablesweep/internal/sweep/verify"
 )
 
 // away is an account that can be cut off from the commands.
@@ -34,7 +34,7 @@ func newAway(t *testing.T, rows []storage.Entity) *away {
 	if err := own.Table("source").Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (copier.Copier{Destination: own.Table("source")}).Copy(t.Context(), rows); err != nil {
+	if _, err := (action.Copy{Destination: own.Table("source")}).Copy(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 	return &away{outagetest.New(t, connection), em, own, rows}

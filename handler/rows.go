@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/engine"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -16,7 +16,7 @@ import (
 // rowFlags are the flags that say which rows a command is about and how they are
 // read.
 type rowFlags struct {
-	bounds   scan.Bounds
+	bounds   key.Bounds
 	filter   string
 	selected []string
 	strategy string

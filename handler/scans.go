@@ -16,8 +16,8 @@ import (
 
 	"tablesweep/internal/config"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/estimate"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/estimate"
 	"tablesweep/internal/storage"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/engine"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 )
 
 // A running scan's rate, progress and time left are shown where they are known, and only there.

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
@@ -127,7 +127,7 @@ func makeTable(ts *testscript.TestScript, name string, rows []storage.Entity) er
 		return err
 	}
 	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
-	r, err := copier.Copier{Destination: a.Table(name)}.Copy(ctx, rows)
+	r, err := action.Copy{Destination: a.Table(name)}.Copy(ctx, rows)
 	if err == nil && len(r.Failed) > 0 {
 		err = fmt.Errorf("%v", r.Failed[0])
 	}
@@ -214,7 +214,7 @@ func runCopyScan(ts *testscript.TestScript, from, to string) (id string, err err
 	}
 	id, err = e.Start(ctx, engine.Request{
 		Source: engine.TableRef{Table: from},
-		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}, Mode: copier.Fail},
+		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}, Mode: action.Fail},
 	})
 	if err != nil {
 		return "", err

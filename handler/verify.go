@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/copier"
-	"tablesweep/internal/progress"
+	"tablesweep/internal/action"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/verify"
+	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/sweep/verify"
 )
 
 const verifyHelp = `Compare two tables row by row, values and types included, and list what is missing
@@ -130,7 +130,7 @@ func repair(c *cobra.Command, source, destination sweep.Scan, o verifyOptions, o
 	tell := printDifference(c, m, o.json)
 	var failed, written int64
 	found := repairs{write: func(rows []storage.Entity) error {
-		r, err := copier.Copier{Destination: destination.Table, Mode: repairMode(o)}.Copy(c.Context(), rows)
+		r, err := action.Copy{Destination: destination.Table, Mode: repairMode(o)}.Copy(c.Context(), rows)
 		written += r.Written
 		failed += int64(len(r.Failed))
 		for _, f := range r.Failed {
@@ -165,11 +165,11 @@ func repair(c *cobra.Command, source, destination sweep.Scan, o verifyOptions, o
 }
 
 // repairMode keeps properties that were not compared.
-func repairMode(o verifyOptions) copier.Mode {
+func repairMode(o verifyOptions) action.Mode {
 	if o.selected != nil {
-		return copier.Merge
+		return action.Merge
 	}
-	return copier.Replace
+	return action.Replace
 }
 
 // printDifference returns a function that prints differences.

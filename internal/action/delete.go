@@ -1,7 +1,3 @@
-// Package action has what can be done with the rows of a scan besides copying them:
-// deleting them, and putting a message for each into a queue. An action splits a
-// page's rows into units and does a unit at a time; it knows neither scans nor
-// checkpoints.
 package action
 
 import (
@@ -10,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"tablesweep/internal/copier"
 	"tablesweep/internal/storage"
 )
 
@@ -21,27 +16,27 @@ const maxLooks = 5
 // Delete removes rows from a table. Its zero value is no use: it needs the table.
 type Delete struct {
 	Table   *storage.Table
-	Limiter *copier.Limiter // of the process; nil for no limits
+	Limiter *Limiter // of the process; nil for no limits
 }
 
 // Changes returns the table whose partitions the work makes busy.
 func (d Delete) Changes() *storage.Table { return d.Table }
 
 // Split cuts rows in table order into transactions.
-func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return copier.Copier{}.Split(rows) }
+func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return Copy{}.Split(rows) }
 
 // Do removes rows of one partition. A row that is gone already counts as deleted:
 // it may be a first try's whose answer was lost. So does one that has changed since
 // it was read.
-func (d Delete) Do(ctx context.Context, rows []storage.Entity) (copier.Result, error) {
-	var r copier.Result
+func (d Delete) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
+	var r Result
 	looks := 0 // one after the other that found all rows still there
 	for len(rows) > 0 {
 		b := d.Table.Batch()
 		for b.Rows() < len(rows) && b.Add(storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: rows[b.Rows()].Key}}) {
 		}
 		n := b.Rows()
-		err := d.Limiter.Do(ctx, copier.Place(d.Table, rows[0].Key.Partition), n, func(ctx context.Context) (int, error) { return n, b.Do(ctx) })
+		err := d.Limiter.Do(ctx, Place(d.Table, rows[0].Key.Partition), n, func(ctx context.Context) (int, error) { return n, b.Do(ctx) })
 		var refusal *storage.Error
 		switch {
 		case err == nil:
@@ -64,7 +59,7 @@ func (d Delete) Do(ctx context.Context, rows []storage.Entity) (copier.Result, e
 		case refusal.Status == http.StatusNotFound:
 			return r, err
 		default:
-			r.Failed = append(r.Failed, copier.Failure{Key: rows[refusal.Index].Key, Reason: refusal.Code + ": " + refusal.Message})
+			r.Failed = append(r.Failed, Failure{Key: rows[refusal.Index].Key, Reason: refusal.Code + ": " + refusal.Message})
 			rows = slices.Delete(slices.Clone(rows), refusal.Index, refusal.Index+1) // others hold the page
 		}
 	}
@@ -73,7 +68,7 @@ func (d Delete) Do(ctx context.Context, rows []storage.Entity) (copier.Result, e
 
 // left returns those of the rows that the table still has.
 func (d Delete) left(ctx context.Context, rows []storage.Entity) ([]storage.Entity, error) {
-	there, err := copier.Copier{Destination: d.Table}.Existing(ctx, rows)
+	there, err := Copy{Destination: d.Table}.Existing(ctx, rows)
 	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Entity) bool {
 		_, ok := there[e.Key]
 		return !ok

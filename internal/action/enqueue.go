@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"tablesweep/internal/copier"
 	"tablesweep/internal/storage"
 )
 
@@ -33,8 +32,8 @@ func (Enqueue) Split(rows []storage.Entity) [][]storage.Entity {
 }
 
 // Do puts the rows' messages.
-func (q Enqueue) Do(ctx context.Context, rows []storage.Entity) (copier.Result, error) {
-	var r copier.Result
+func (q Enqueue) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
+	var r Result
 	for _, e := range rows {
 		text, err := q.message(e)
 		if err == nil {
@@ -43,7 +42,7 @@ func (q Enqueue) Do(ctx context.Context, rows []storage.Entity) (copier.Result, 
 			}
 		}
 		if err != nil {
-			r.Failed = append(r.Failed, copier.Failure{Key: e.Key, Reason: err.Error()})
+			r.Failed = append(r.Failed, Failure{Key: e.Key, Reason: err.Error()})
 			continue
 		}
 		r.Written++

@@ -13,7 +13,6 @@ import (
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
-	"tablesweep/internal/ticks"
 )
 
 // carryOut applies an entry that was just committed. What remains to be done to the
@@ -159,7 +158,7 @@ func goneOf(writes []wal.Write) []wal.Write {
 // clearLater notes that something is to be cleared away.
 func (c *Catalog) clearLater(e entry, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{
-		Key:        key.Key{Partition: e.shard, Row: clearPrefix + ticks.Inverted(c.Now().Add(clearAfter)) + "|" + e.id},
+		Key:        key.Key{Partition: e.shard, Row: clearPrefix + key.Inverted(c.Now().Add(clearAfter)) + "|" + e.id},
 		Properties: []storage.Property{what},
 	}}
 }

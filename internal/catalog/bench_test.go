@@ -11,7 +11,6 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/record"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -184,7 +183,7 @@ func (w *world) publishedWriter() func(context.Context, record.Record) error {
 		if err != nil {
 			return err
 		}
-		q := storage.Query{Range: scan.Range{Partition: &entries, Low: &scan.Bound{Key: before.Get("Last"), Open: true}}, Top: 100}
+		q := storage.Query{Range: key.Range{Partition: &entries, Low: &key.Bound{Key: before.Get("Last"), Open: true}}, Top: 100}
 		if _, err := log.Query(ctx, q); err != nil {
 			return err
 		}

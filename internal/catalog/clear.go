@@ -8,10 +8,8 @@ import (
 
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
-	"tablesweep/internal/ticks"
 )
 
 // goneAfter is the age of an applied entry at which Maintain looks whether the rows by
@@ -156,7 +154,7 @@ func (c *Catalog) pendingIdentities(ctx context.Context, shard string) (pending 
 // clearDue removes what was noted for being cleared away after a day.
 func (c *Catalog) clearDue(ctx context.Context, shard string) error {
 	due := prefixQuery(shard, clearPrefix)
-	due.Range.Low = &scan.Bound{Key: clearPrefix + ticks.Inverted(c.Now())} // what is due later stands ahead
+	due.Range.Low = &key.Bound{Key: clearPrefix + key.Inverted(c.Now())} // what is due later stands ahead
 	return c.Log.All(ctx, due, func(p storage.Page) error {
 		var g task.Group
 		g.SetLimit(parallel)

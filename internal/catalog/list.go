@@ -9,7 +9,6 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -25,7 +24,7 @@ func (c *Catalog) List(ctx context.Context, q Query) (Result, error) {
 	start, last := time.Now(), p.at
 	checked := c.checking(ctx)
 	for _, part := range c.listParts(p.at) {
-		for token := (*scan.Token)(nil); ; {
+		for token := (*key.Token)(nil); ; {
 			page, err := c.Index.Query(ctx, storage.Query{Range: part, Top: min(storage.PageRows, p.top-len(result.Records)+1), Token: token})
 			if err != nil {
 				return result, cmp.Or(checked(), fmt.Errorf("catalog %s: %w", c.Name, err))
@@ -68,21 +67,21 @@ func (c *Catalog) listPlan(q Query) (listPlan, error) {
 }
 
 // listParts returns the ranges of the first index key's rows behind a row.
-func (c *Catalog) listParts(at key.Key) []scan.Range {
-	var parts []scan.Range
+func (c *Catalog) listParts(at key.Key) []key.Range {
+	var parts []key.Range
 	if at.Partition != "" {
-		parts = append(parts, scan.Range{Partition: &at.Partition, Low: &scan.Bound{Key: at.Row, Open: true}})
+		parts = append(parts, key.Range{Partition: &at.Partition, Low: &key.Bound{Key: at.Row, Open: true}})
 	}
 	for _, prefix := range c.Schema.FirstPrefixes() {
-		r := scan.Range{Low: &scan.Bound{Key: prefix}}
+		r := key.Range{Low: &key.Bound{Key: prefix}}
 		if next, ok := key.Successor(prefix); ok {
 			if at.Partition != "" && !key.Less(at.Partition, next) {
 				continue
 			}
-			r.High = &scan.Bound{Key: next, Open: true}
+			r.High = &key.Bound{Key: next, Open: true}
 		}
 		if at.Partition != "" && key.Less(prefix, at.Partition) {
-			r.Low = &scan.Bound{Key: at.Partition, Open: true}
+			r.Low = &key.Bound{Key: at.Partition, Open: true}
 		}
 		parts = append(parts, r)
 	}

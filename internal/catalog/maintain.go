@@ -12,9 +12,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -96,7 +96,7 @@ func (c *Catalog) eachShard(fn func(shard string) error) error {
 }
 
 func prefixQuery(partition, prefix string) storage.Query {
-	return storage.Query{Range: scan.WithPrefix(partition, prefix)}
+	return storage.Query{Range: key.WithPrefix(partition, prefix)}
 }
 
 // recoverShard applies the shard's entries that are older than minAge. One that

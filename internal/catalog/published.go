@@ -7,7 +7,6 @@ import (
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/record"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -34,7 +33,7 @@ func (m *migrator) entries(ctx context.Context) error {
 		return err
 	}
 	partition := publishedPartition
-	q := storage.Query{Range: scan.Range{Partition: &partition, Low: &scan.Bound{Key: checkpoint.Get(publishedDateTime), Open: true}}}
+	q := storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: checkpoint.Get(publishedDateTime), Open: true}}}
 	return m.Log.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities {
 			if err := m.entry(ctx, row); err != nil {

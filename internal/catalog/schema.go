@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -202,7 +202,7 @@ func (c *Catalog) stopWriters(ctx context.Context) (stopped *storage.Entity, err
 // schemaNow reads the schema's row, and the service's clock.
 func (c *Catalog) schemaNow(ctx context.Context) (row storage.Entity, date time.Time, err error) {
 	partition := schemaKey.Partition
-	err = c.Log.All(ctx, storage.Query{Range: scan.Range{Partition: &partition}}, func(p storage.Page) error {
+	err = c.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
 		date = p.Date
 		if len(p.Entities) > 0 { // there is one
 			row = p.Entities[0]

@@ -15,12 +15,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/copier"
-	"tablesweep/internal/debian"
+	"tablesweep/internal/action"
+	"tablesweep/internal/demo/debian"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/host"
-	"tablesweep/internal/ledger"
 	"tablesweep/internal/storage"
 )
 
@@ -201,7 +201,7 @@ func (d *demo) load(ctx context.Context) error {
 	if err := source.Create(ctx); err != nil {
 		return err
 	}
-	_, err = copier.Copier{Destination: source}.Copy(ctx, rows)
+	_, err = action.Copy{Destination: source}.Copy(ctx, rows)
 	return err
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"tablesweep/internal/debian"
+	"tablesweep/internal/demo/debian"
 )
 
 // catalogSettings make a catalog of packages, and the console.

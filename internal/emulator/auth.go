@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/refusal"
 )
 
 // maxSkew is how far a request's date may be from the server's clock.
 const maxSkew = 15 * time.Minute
 
 func authenticationFailed(why string) error {
-	return problem.New(problem.AuthenticationFailed, "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly including the signature. ("+why+")")
+	return refusal.New(refusal.AuthenticationFailed, "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly including the signature. ("+why+")")
 }
 
 // authenticate checks the request's signature, as described in

@@ -10,7 +10,7 @@ import (
 
 	"tablesweep/internal/emulator/entity"
 	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
 )
@@ -40,7 +40,7 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 		return operation{}, invalidInput("the batch has no operations")
 	}
 	if len(parts) > maxOperations {
-		return operation{}, problem.New(problem.InvalidInput, "The batch request operation exceeds the maximum 100 changes per change set.")
+		return operation{}, refusal.New(refusal.InvalidInput, "The batch request operation exceeds the maximum 100 changes per change set.")
 	}
 	b := s.understand(parts)
 	op := operation{Request: fault.Request{Kind: fault.Batch, Table: b.table, Entities: len(parts)}}
@@ -138,9 +138,9 @@ func (b *batch) check(name string, w write, duplicate bool) error {
 	case !strings.EqualFold(name, b.table):
 		return invalidInput("all operations of a batch must be on the same table")
 	case len(b.writes) > 0 && w.Key.Partition != b.writes[0].Key.Partition:
-		return problem.New(problem.CommandsInBatchActOnDifferentPartitions, "All commands in a batch must operate on same entity group.")
+		return refusal.New(refusal.CommandsInBatchActOnDifferentPartitions, "All commands in a batch must operate on same entity group.")
 	case duplicate:
-		return problem.New(problem.InvalidDuplicateRow, "A command with RowKey '"+w.Key.Row+"' is already present in the batch. An entity can appear only once in a batch.")
+		return refusal.New(refusal.InvalidDuplicateRow, "A command with RowKey '"+w.Key.Row+"' is already present in the batch. An entity can appear only once in a batch.")
 	}
 	return nil
 }
@@ -215,11 +215,11 @@ func (a *batchAnswer) part(r response, contentID string) {
 }
 
 func (a *batchAnswer) refused(s tableService, c *call, parts []batchPart, e *table.OperationError) response {
-	var p *problem.Error
+	var p *refusal.Error
 	if !errors.As(e.Err, &p) {
 		panic("emulator: internal error: " + e.Error())
 	}
-	a.part(s.failure(c, problem.New(p.Code, strconv.Itoa(e.Index)+":"+p.Message)), parts[e.Index].contentID)
+	a.part(s.failure(c, refusal.New(p.Code, strconv.Itoa(e.Index)+":"+p.Message)), parts[e.Index].contentID)
 	return a.end()
 }
 

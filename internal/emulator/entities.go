@@ -10,7 +10,7 @@ import (
 
 	"tablesweep/internal/emulator/entity"
 	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
@@ -238,7 +238,7 @@ func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 		return w, invalidInput("If-Match is not an ETag")
 	case w.Action == table.Delete:
 		if w.IfMatch == "" {
-			return w, problem.New(problem.MissingRequiredHeader, "An HTTP header that's mandatory for this request is not specified: If-Match.")
+			return w, refusal.New(refusal.MissingRequiredHeader, "An HTTP header that's mandatory for this request is not specified: If-Match.")
 		}
 		return w, nil
 	}
@@ -252,7 +252,7 @@ func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 	w.Properties = e.Properties
 	if w.Action == table.Insert {
 		if !e.HasPartition || !e.HasRow {
-			return w, problem.New(problem.PropertiesNeedValue, "The values are not specified for all properties in the entity: the keys are missing.")
+			return w, refusal.New(refusal.PropertiesNeedValue, "The values are not specified for all properties in the entity: the keys are missing.")
 		}
 		w.Key, w.IfMatch = e.Key, ""
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/task"
 )
 
@@ -34,7 +34,7 @@ type service interface {
 	// maxBody is the largest body in bytes.
 	maxBody() int64
 	// failure is the answer to a request that failed, without the error code's header.
-	failure(c *call, p *problem.Error) response
+	failure(c *call, p *refusal.Error) response
 }
 
 // call is a request that is being served.
@@ -123,7 +123,7 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	if version := c.Header.Get("x-ms-version"); version != "" {
 		// Any date passes, so that clients which are newer than this work.
 		if _, err := time.Parse(time.DateOnly, version); err != nil {
-			return operation{}, problem.New(problem.InvalidHeaderValue, "The value for one of the HTTP headers is not in the correct format: x-ms-version.")
+			return operation{}, refusal.New(refusal.InvalidHeaderValue, "The value for one of the HTTP headers is not in the correct format: x-ms-version.")
 		}
 	}
 	if err := p.read(c, w); err != nil {
@@ -150,15 +150,15 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 		case errors.As(err, &tooLarge):
 			return bodyTooLarge()
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return problem.New(problem.OperationTimedOut, "The request body did not arrive in time.")
+			return refusal.New(refusal.OperationTimedOut, "The request body did not arrive in time.")
 		default:
-			return problem.New(problem.InvalidInput, "The request body can't be read: "+err.Error())
+			return refusal.New(refusal.InvalidInput, "The request body can't be read: "+err.Error())
 		}
 	}
 }
 
 func bodyTooLarge() error {
-	return problem.New(problem.RequestBodyTooLarge, "The request body is too large and exceeds the maximum permissible limit.")
+	return refusal.New(refusal.RequestBodyTooLarge, "The request body is too large and exceeds the maximum permissible limit.")
 }
 
 // minRead is the least space that a read gets, in bytes.
@@ -173,14 +173,14 @@ func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan f
 	case fault.ResetBefore, fault.ResetAfter:
 		reset(w)
 	case fault.Busy:
-		answer := p.failure(c, problem.New(problem.ServerBusy, "The server is currently unable to receive requests. Please retry your request."))
+		answer := p.failure(c, refusal.New(refusal.ServerBusy, "The server is currently unable to receive requests. Please retry your request."))
 		if plan.RetryAfter > 0 {
 			seconds := (plan.RetryAfter + time.Second - 1) / time.Second
 			answer.set("Retry-After", strconv.Itoa(int(seconds)))
 		}
 		p.write(w, c, answer)
 	default:
-		p.fail(w, c, problem.New(problem.OperationTimedOut, "Operation could not be completed within the specified time."))
+		p.fail(w, c, refusal.New(refusal.OperationTimedOut, "Operation could not be completed within the specified time."))
 	}
 }
 
@@ -201,14 +201,14 @@ func reset(w http.ResponseWriter) {
 }
 
 func (p pipeline) fail(w http.ResponseWriter, c *call, err error) {
-	var known *problem.Error
+	var known *refusal.Error
 	if !errors.As(err, &known) {
 		panic("emulator: internal error: " + err.Error())
 	}
 	p.write(w, c, p.failure(c, known))
 }
 
-func (p pipeline) failure(c *call, e *problem.Error) response {
+func (p pipeline) failure(c *call, e *refusal.Error) response {
 	r := p.service.failure(c, e)
 	r.set("X-Ms-Error-Code", string(e.Code))
 	return r

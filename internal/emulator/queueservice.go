@@ -12,8 +12,8 @@ import (
 
 	"tablesweep/internal/emulator/entity"
 	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/emulator/problem"
 	"tablesweep/internal/emulator/queue"
+	"tablesweep/internal/emulator/refusal"
 )
 
 // queueService is the Queue service's side of the pipeline.
@@ -36,7 +36,7 @@ const (
 
 func (s queueService) maxBody() int64 { return maxQueueBody }
 
-func (s queueService) failure(_ *call, p *problem.Error) response {
+func (s queueService) failure(_ *call, p *refusal.Error) response {
 	return xmlResponse(p.Code.Status(), struct {
 		XMLName xml.Name `xml:"Error"`
 		Code    string
@@ -169,15 +169,15 @@ func parseMetadata(h http.Header) (map[string]string, error) {
 		case !ok:
 			continue
 		case name == "":
-			return nil, problem.New(problem.EmptyMetadataKey, "The key for one of the metadata key-value pairs is empty.")
+			return nil, refusal.New(refusal.EmptyMetadataKey, "The key for one of the metadata key-value pairs is empty.")
 		case !entity.IsIdentifier(name):
-			return nil, problem.New(problem.InvalidMetadata, "The metadata specified is invalid. It has characters that are not permitted: "+name+".")
+			return nil, refusal.New(refusal.InvalidMetadata, "The metadata specified is invalid. It has characters that are not permitted: "+name+".")
 		}
 		metadata[strings.ToLower(name)] = values[0]
 		size += len(name) + len(values[0])
 	}
 	if size > maxMetadataBytes {
-		return nil, problem.New(problem.MetadataTooLarge, "The size of the specified metadata exceeds the maximum size permitted.")
+		return nil, refusal.New(refusal.MetadataTooLarge, "The size of the specified metadata exceeds the maximum size permitted.")
 	}
 	return metadata, nil
 }
@@ -332,13 +332,13 @@ func number(query url.Values, name string, absent, low, high int) (int, error) {
 }
 
 func invalidParameter(what string) error {
-	return problem.New(problem.InvalidQueryParameterValue, "Value for one of the query parameters specified in the request URI is invalid: "+what+".")
+	return refusal.New(refusal.InvalidQueryParameterValue, "Value for one of the query parameters specified in the request URI is invalid: "+what+".")
 }
 
 func outOfRange(name, why string) error {
-	return problem.New(problem.OutOfRangeQueryParameterValue, "One of the query parameters specified in the request URI is outside the permissible range: "+name+" "+why+".")
+	return refusal.New(refusal.OutOfRangeQueryParameterValue, "One of the query parameters specified in the request URI is outside the permissible range: "+name+" "+why+".")
 }
 
 func missingParameter(name string) error {
-	return problem.New(problem.MissingRequiredQueryParameter, "A query parameter that's mandatory for this request is not specified: "+name+".")
+	return refusal.New(refusal.MissingRequiredQueryParameter, "A query parameter that's mandatory for this request is not specified: "+name+".")
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"tablesweep/internal/emulator/problem"
 	"tablesweep/internal/emulator/queue"
+	"tablesweep/internal/emulator/refusal"
 )
 
 // messageText reads the body of a put or update. Like the service's, the reader
@@ -19,7 +19,7 @@ func messageText(body []byte) (string, error) {
 		MessageText string
 	}
 	if err := xml.Unmarshal(body, &m); err != nil {
-		return "", problem.New(problem.InvalidXMLDocument, "XML specified is not syntactically valid: "+err.Error())
+		return "", refusal.New(refusal.InvalidXMLDocument, "XML specified is not syntactically valid: "+err.Error())
 	}
 	if len(m.MessageText) > maxMessageBytes {
 		return "", bodyTooLarge()

@@ -11,7 +11,7 @@ import (
 
 	"tablesweep/internal/emulator/entity"
 	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
 )
@@ -23,7 +23,7 @@ type tableService struct{ *Emulator }
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 func (s tableService) maxBody() int64 { return 4 << 20 }
 
-func (s tableService) failure(c *call, p *problem.Error) response {
+func (s tableService) failure(c *call, p *refusal.Error) response {
 	return response{
 		status:      p.Code.Status(),
 		contentType: minimalMetadata.contentType(),
@@ -32,7 +32,7 @@ func (s tableService) failure(c *call, p *problem.Error) response {
 }
 
 // errorBody is the service's JSON form of an error.
-func (s tableService) errorBody(c *call, p *problem.Error) []byte {
+func (s tableService) errorBody(c *call, p *refusal.Error) []byte {
 	b, _ := jsontext.AppendQuote([]byte(`{"odata.error":{"code":`), string(p.Code))
 	b = append(b, `,"message":{"lang":"en-US","value":`...)
 	b, _ = jsontext.AppendQuote(b, p.Message+"\nRequestId:"+c.id+"\nTime:"+string(odata.AppendDateTime(nil, odata.Ticks(time.Now()))))
@@ -76,15 +76,15 @@ func (s tableService) parse(c *call) (operation, error) {
 }
 
 func notImplemented() error {
-	return problem.New(problem.NotImplemented, "The requested operation is not implemented on the specified resource.")
+	return refusal.New(refusal.NotImplemented, "The requested operation is not implemented on the specified resource.")
 }
 
 func wrongVerb(c *call) error {
-	return problem.New(problem.UnsupportedHTTPVerb, "The resource doesn't support the specified HTTP verb "+c.Method+".")
+	return refusal.New(refusal.UnsupportedHTTPVerb, "The resource doesn't support the specified HTTP verb "+c.Method+".")
 }
 
 func invalidInput(why string) error {
-	return problem.New(problem.InvalidInput, "One of the request inputs is not valid: "+why+".")
+	return refusal.New(refusal.InvalidInput, "One of the request inputs is not valid: "+why+".")
 }
 
 // checkContentType refuses bodies that are not said to be JSON.
@@ -95,9 +95,9 @@ func checkContentType(contentType string) error {
 	case strings.EqualFold(mediaType, json):
 		return nil
 	case strings.EqualFold(mediaType, "application/atom+xml"):
-		return problem.New(problem.AtomFormatNotSupported, "Atom format is not supported.")
+		return refusal.New(refusal.AtomFormatNotSupported, "Atom format is not supported.")
 	}
-	return problem.New(problem.MediaTypeNotSupported, "The media type provided in the Content-Type header is not supported: "+strconv.Quote(contentType)+".")
+	return refusal.New(refusal.MediaTypeNotSupported, "The media type provided in the Content-Type header is not supported: "+strconv.Quote(contentType)+".")
 }
 
 // target is what a path names: /resource, /resource(), /resource('name') or
@@ -216,7 +216,7 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 		op.run = func(now time.Time, _ fault.Plan) (response, error) {
 			stored, err := s.tables.Get(t.name, now)
 			if err != nil {
-				return response{}, problem.New(problem.ResourceNotFound, "The specified resource does not exist.")
+				return response{}, refusal.New(refusal.ResourceNotFound, "The specified resource does not exist.")
 			}
 			level := metadataLevel(c)
 			return response{status: http.StatusOK, contentType: level.contentType(), body: s.tableEntry(c, stored.Name(), level, true)}, nil

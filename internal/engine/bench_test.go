@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 )
 
 // BenchmarkCopyRequests counts what a copy costs at the storage: every request of

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/task"
 )
 

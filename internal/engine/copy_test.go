@@ -9,12 +9,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/ledger"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -65,7 +64,7 @@ func nastyRows() []storage.Entity {
 func TestNastyTableSurvivesTheCopy(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range engine.Strategies {
-		for _, mode := range copier.Modes {
+		for _, mode := range action.Modes {
 			t.Run(strategy+" "+string(mode), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, emulator.Options{})
@@ -122,8 +121,8 @@ func TestRangeFilterAndSelect(t *testing.T) {
 		want   int64
 	}{
 		{"all", func(*engine.Request) {}, 25},
-		{"prefix", func(r *engine.Request) { r.Range = scan.Bounds{Prefix: "a"} }, 15},
-		{"after and before", func(r *engine.Request) { r.Range = scan.Bounds{After: "a", Before: "c"} }, 15},
+		{"prefix", func(r *engine.Request) { r.Range = key.Bounds{Prefix: "a"} }, 15},
+		{"after and before", func(r *engine.Request) { r.Range = key.Bounds{After: "a", Before: "c"} }, 15},
 		{"filter", func(r *engine.Request) { r.Filter = "Number ge 3L or Number eq 0L" }, 15},
 		{"filter and prefix", func(r *engine.Request) { r.Range.Prefix = "ab"; r.Filter = "Number eq 1L" }, 2},
 		{"nothing there", func(r *engine.Request) { r.Range.Prefix = "x" }, 0},
@@ -163,16 +162,16 @@ func TestModes(t *testing.T) {
 	source := []storage.Entity{row("1", "A-new"), row("2", "A-new"), row("3", "A-same")}
 	there := []storage.Entity{row("2", "A-old", "B-old"), row("3", "A-same")}
 	for _, tt := range []struct {
-		mode    copier.Mode
+		mode    action.Mode
 		want    storage.Entity // row 2 afterwards
 		state   ledger.State
 		written int64
 		failed  int64
 	}{
-		{copier.Replace, row("2", "A-new"), ledger.Succeeded, 3, 0},
-		{copier.Merge, row("2", "A-new", "B-old"), ledger.Succeeded, 3, 0},
-		{copier.Skip, row("2", "A-old", "B-old"), ledger.Succeeded, 2, 0},
-		{copier.Fail, row("2", "A-old", "B-old"), ledger.Failed, 2, 1},
+		{action.Replace, row("2", "A-new"), ledger.Succeeded, 3, 0},
+		{action.Merge, row("2", "A-new", "B-old"), ledger.Succeeded, 3, 0},
+		{action.Skip, row("2", "A-old", "B-old"), ledger.Succeeded, 2, 0},
+		{action.Fail, row("2", "A-old", "B-old"), ledger.Failed, 2, 1},
 	} {
 		t.Run(string(tt.mode), func(t *testing.T) {
 			w := newWorld(t, emulator.Options{})

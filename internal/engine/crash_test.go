@@ -13,7 +13,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )

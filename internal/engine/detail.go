@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/adaptive"
 )
 
 // detailTime is how old a scan's timeline and ranges may be: they are read together.
@@ -217,7 +217,7 @@ func parseFailedCursor(cursor string) (before, place string, skip int, err error
 }
 
 // packRefused returns what a step keeps of its failed rows, and how many that are.
-func packRefused(failed []copier.Failure) (packed []byte, kept int) {
+func packRefused(failed []action.Failure) (packed []byte, kept int) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
 		rows := make([]FailedRow, 0, min(len(failed), most))
 		for _, f := range failed[:min(len(failed), most)] {
@@ -244,7 +244,7 @@ func parseRefused(packed []byte) []FailedRow {
 }
 
 // blame notes at the ends of pages which of their rows could not be written.
-func (s *segments) blame(failed []copier.Failure, handed bool) {
+func (s *segments) blame(failed []action.Failure, handed bool) {
 	if len(failed) == 0 {
 		return
 	}

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/ledger"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
 )
 
 // TestRangesOf: what is pending is cut out of what is done, in table order; a step that goes on has its place from the pages
@@ -22,27 +22,27 @@ func TestRangesOf(t *testing.T) {
 	end := func(pk string, rows, failed int) adaptive.PageEnd {
 		return adaptive.PageEnd{Last: key.Key{Partition: pk}, Rows: rows, Failed: failed}
 	}
-	partitions := func(low, high string) scan.Range {
-		var r scan.Range
+	partitions := func(low, high string) key.Range {
+		var r key.Range
 		if low != "" {
-			r.Low = &scan.Bound{Key: low}
+			r.Low = &key.Bound{Key: low}
 		}
 		if high != "" {
-			r.High = &scan.Bound{Key: high, Open: true}
+			r.High = &key.Bound{Key: high, Open: true}
 		}
 		return r
 	}
 	step := func(low, high string, goesOn bool) span {
 		m := message{Step: scan.Step{Range: partitions(low, high)}}
 		if goesOn {
-			m.Step.Token = &scan.Token{Partition: "opaque"}
+			m.Step.Token = &key.Token{Partition: "opaque"}
 		}
 		return spanOf(m)
 	}
 	p := "m"
 	for _, tt := range []struct {
 		name    string
-		whole   scan.Range
+		whole   key.Range
 		ends    []adaptive.PageEnd
 		pending []span
 		want    string
@@ -58,7 +58,7 @@ func TestRangesOf(t *testing.T) {
 			"(-b) done 0, (b-c) pending 0, (c-d) done 9, (d-) pending 0"},
 		{"failed rows", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0), end("d", 2, 1), end("f", 2, 0)}, nil, "(-b) done 2, (b-d) failed 2, (d-) done 2"},
 		{"a partition", partitions("", ""), []adaptive.PageEnd{{Last: key.Key{Partition: "m", Row: "5"}, Rows: 7}},
-			[]span{spanOf(message{Step: scan.Step{Range: scan.Range{Partition: &p}, Token: &scan.Token{}}})}, "(-m/5) done 7, (m/5-m) pending 0, (m-) done 0"},
+			[]span{spanOf(message{Step: scan.Step{Range: key.Range{Partition: &p}, Token: &key.Token{}}})}, "(-m/5) done 7, (m/5-m) pending 0, (m-) done 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := text(rangesOf(tt.whole, tt.ends, tt.pending)); got != tt.want {
@@ -204,9 +204,9 @@ func TestPace(t *testing.T) {
 // TestRefusedIsBounded: a step keeps a thousand failed rows, fewer if they are long.
 func TestRefusedIsBounded(t *testing.T) {
 	t.Parallel()
-	failed := make([]copier.Failure, 3000)
+	failed := make([]action.Failure, 3000)
 	for i := range failed {
-		failed[i] = copier.Failure{Key: key.Key{Partition: fmt.Sprint(i)}, Reason: "<img onerror>"}
+		failed[i] = action.Failure{Key: key.Key{Partition: fmt.Sprint(i)}, Reason: "<img onerror>"}
 	}
 	packed, kept := packRefused(failed)
 	if rows := parseRefused(packed); kept != maxFailedRows || len(rows) != kept || rows[7] != (FailedRow{"7", "", "<img onerror>"}) {

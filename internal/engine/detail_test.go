@@ -3,9 +3,9 @@ package engine_test
 import (
 	"testing"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 )
 
 // TestFailedRows: every row that could not be written is listed once, although messages are delivered several
@@ -24,7 +24,7 @@ func TestFailedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := copyRequest("Source", "Target")
-	r.Action.Mode, r.SegmentSize = copier.Fail, 5
+	r.Action.Mode, r.SegmentSize = action.Fail, 5
 	s := w.run(r)
 	if s.State != ledger.Failed || s.Rows.Failed != int64(len(taken)) {
 		t.Fatalf("status %+v, want %d rows failed", s, len(taken))

@@ -19,11 +19,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/action"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -82,7 +82,7 @@ type Engine struct {
 	present presence
 	details details
 	queues  map[string]*storage.Queue // by function
-	limiter copier.Limiter            // of requests to busy partitions
+	limiter action.Limiter            // of requests to busy partitions
 
 	mu    sync.Mutex
 	scans map[string]cachedScan // guarded by mu

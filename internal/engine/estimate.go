@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"tablesweep/internal/estimate"
-	"tablesweep/internal/estimate/survey"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/estimate"
+	"tablesweep/internal/scan/estimate/survey"
 	"tablesweep/internal/storage"
 )
 

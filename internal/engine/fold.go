@@ -12,8 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scan/adaptive"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/storage"
 )
 

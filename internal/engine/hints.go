@@ -15,10 +15,10 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/adaptive"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/adaptive"
 )
 
 // Split hints: each step notes where its pages ended; when a scan has ended, these

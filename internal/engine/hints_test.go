@@ -13,9 +13,8 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/ledger"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -82,15 +81,15 @@ func TestBadHints(t *testing.T) {
 		z.Close()
 		return b.Bytes()
 	}
-	key := func(n int) string { return fmt.Sprintf(`{"Partition":"customer-%07d","Row":"000002"}`, n) }
+	nth := func(n int) string { return fmt.Sprintf(`{"Partition":"customer-%07d","Row":"000002"}`, n) }
 	for name, packed := range map[string][]byte{
 		"no gzip":          []byte("PK"),
-		"cut off":          pack(`{"version":1,"bounds":{},"keys":[` + key(150000) + `]}`)[:30],
+		"cut off":          pack(`{"version":1,"bounds":{},"keys":[` + nth(150000) + `]}`)[:30],
 		"no JSON":          pack("hints"),
-		"a newer version":  pack(`{"version":2,"bounds":{},"keys":[` + key(150000) + `]}`),
-		"unsorted":         pack(`{"version":1,"bounds":{},"keys":[` + key(150000) + `,` + key(50000) + `]}`),
-		"a key twice":      pack(`{"version":1,"bounds":{},"keys":[` + key(150000) + `,` + key(150000) + `]}`),
-		"other bounds":     pack(`{"version":1,"bounds":{"prefix":"c"},"keys":[` + key(150000) + `]}`),
+		"a newer version":  pack(`{"version":2,"bounds":{},"keys":[` + nth(150000) + `]}`),
+		"unsorted":         pack(`{"version":1,"bounds":{},"keys":[` + nth(150000) + `,` + nth(50000) + `]}`),
+		"a key twice":      pack(`{"version":1,"bounds":{},"keys":[` + nth(150000) + `,` + nth(150000) + `]}`),
+		"other bounds":     pack(`{"version":1,"bounds":{"prefix":"c"},"keys":[` + nth(150000) + `]}`),
 		"too much to read": pack(`{"version":1,"bounds":{},"keys":[],"x":"` + strings.Repeat("x", 17<<20) + `"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +101,7 @@ func TestBadHints(t *testing.T) {
 			w.run(r) // leaves hints
 			table := w.account.Table("tablesweep")
 			replace := func(packed []byte) {
-				p, err := table.Query(t.Context(), storage.Query{Range: scan.WithPrefix("hints", "")})
+				p, err := table.Query(t.Context(), storage.Query{Range: key.WithPrefix("hints", "")})
 				if err != nil || len(p.Entities) != 1 {
 					t.Fatalf("%d rows of hints, %v", len(p.Entities), err)
 				}
@@ -134,7 +133,7 @@ func TestBadHints(t *testing.T) {
 				t.Errorf("the next scan warned again: %s", log)
 			}
 			// Those of before versions count.
-			replace(pack(`{"bounds":{},"keys":[` + key(40000) + `,` + key(150000) + `]}`))
+			replace(pack(`{"bounds":{},"keys":[` + nth(40000) + `,` + nth(150000) + `]}`))
 			if log := again(); log != "" {
 				t.Errorf("hints without a version were dropped: %s", log)
 			}

@@ -10,8 +10,8 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/ledger"
 	"tablesweep/internal/storage"
 )
 

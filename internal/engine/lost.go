@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/storage"
 )
 

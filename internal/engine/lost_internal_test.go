@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/storage"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"

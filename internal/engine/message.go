@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"strings"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
 )
 
 // The queue-triggered functions. They run the same engine; apart they can be

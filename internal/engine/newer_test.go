@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/storage"
 )
 

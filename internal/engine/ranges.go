@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"tablesweep/internal/adaptive"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
 )
 
 // maxRanges is how many ranges are told of a scan.
@@ -53,8 +52,8 @@ func spanOf(m message) span {
 	return s
 }
 
-func spanOfRange(r scan.Range) span {
-	place := func(b scan.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
+func spanOfRange(r key.Range) span {
+	place := func(b key.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
 		k := key.Key{Partition: b.Key}
 		if r.Partition != nil {
 			k = key.Key{Partition: *r.Partition, Row: b.Key}
@@ -84,7 +83,7 @@ func spanOfRange(r scan.Range) span {
 
 // rangesOf returns the ranges that a scan's range falls into, in table order. A step that goes on has
 // its place from the ends of pages: its token doesn't tell it.
-func rangesOf(whole scan.Range, ends []adaptive.PageEnd, pending []span) []KeyRange {
+func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []span) []KeyRange {
 	ends = adaptive.Thin(ends, max(1, len(ends))) // sorted
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)

@@ -3,7 +3,7 @@ package engine
 import (
 	"time"
 
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 )
 
 // The phases of a running scan.

@@ -11,7 +11,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 )
 
 // forbidding is a transport on which the service forbids requests whose address or

@@ -8,23 +8,23 @@ import (
 	"slices"
 	"strings"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/input"
+	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
 // Request asks for a scan. It is the body of POST /api/scans, and is stored with
 // the scan.
 type Request struct {
-	Source      TableRef    `json:"source"`
-	Action      Action      `json:"action"`
-	Range       scan.Bounds `json:"range,omitzero"`
-	Filter      string      `json:"filter,omitempty"`      // OData, on top of the range
-	Select      []string    `json:"select,omitzero"`       // properties to read; all if absent, just the keys if empty
-	Strategy    string      `json:"strategy,omitempty"`    // one of Strategies
-	SegmentSize int         `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
+	Source      TableRef   `json:"source"`
+	Action      Action     `json:"action"`
+	Range       key.Bounds `json:"range,omitzero"`
+	Filter      string     `json:"filter,omitempty"`      // OData, on top of the range
+	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, just the keys if empty
+	Strategy    string     `json:"strategy,omitempty"`    // one of Strategies
+	SegmentSize int        `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
 	// SegmentsPerInvocation is the number of queries that one invocation may
 	// make; 0 means the app's setting, and without one 4 for a count and 1 for others.
 	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
@@ -46,7 +46,7 @@ type Action struct {
 	// Destination is the table that copy writes to; it is made if it is missing. keys
 	// writes a row for each partition to it, whose RowKey is the partition's key.
 	Destination *TableRef   `json:"destination,omitempty"`
-	Mode        copier.Mode `json:"mode,omitempty"`    // of a copy; replace if absent
+	Mode        action.Mode `json:"mode,omitempty"`    // of a copy; replace if absent
 	Queue       *QueueRef   `json:"queue,omitempty"`   // that enqueue puts messages into; made if it is missing
 	Message     string      `json:"message,omitempty"` // of enqueue: see [action.ParseTemplate]; the row as JSON if absent
 }
@@ -95,7 +95,7 @@ func parseStored(body []byte) (Request, error) {
 	var r Request
 	err := input.JSON(body, &r)
 	known := slices.Contains(actionTypes, r.Action.Type) &&
-		(r.Action.Mode == "" || slices.Contains(copier.Modes, r.Action.Mode)) &&
+		(r.Action.Mode == "" || slices.Contains(action.Modes, r.Action.Mode)) &&
 		(r.Strategy == "" || slices.Contains(Strategies, r.Strategy))
 	if err != nil || !known {
 		return r, problem.Stalef("", "the scan asks for something that this version of the program does not know; its steps are left to instances of a newer one").Because(err)
@@ -194,7 +194,7 @@ func (a Action) check() error {
 			return problem.Invalidf("action.queue.name", "%v", err)
 		}
 	}
-	if a.Mode != "" && !slices.Contains(copier.Modes, a.Mode) {
+	if a.Mode != "" && !slices.Contains(action.Modes, a.Mode) {
 		return problem.Invalidf("action.mode", "%q is unknown; use replace, merge, skip or fail", a.Mode)
 	}
 	return nil

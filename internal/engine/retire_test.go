@@ -11,8 +11,8 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/task"
 )

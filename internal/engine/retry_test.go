@@ -10,7 +10,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )

@@ -11,11 +11,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/action"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -25,7 +25,7 @@ type running struct {
 	state    ledger.State
 	request  Request
 	source   *storage.Table
-	limiter  *copier.Limiter
+	limiter  *action.Limiter
 	work     work
 	hints    *adaptive.Hints // nil if there are none
 	strategy scan.Strategy
@@ -340,7 +340,7 @@ func (e *Engine) follow(ctx context.Context, id string, children []ledger.Step) 
 
 // write does the scan's work with the rows and adds what became of them to done. It returns those that
 // could not be written.
-func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) ([]copier.Failure, error) {
+func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) ([]action.Failure, error) {
 	r, err := run.work.do(ctx, rows)
 	if err != nil {
 		return nil, fatalIfPermanent(run.work.what, err)

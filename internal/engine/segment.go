@@ -6,10 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/action"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -149,7 +150,7 @@ func (run *running) page(ctx context.Context, m message) (p storage.Page, err er
 	if q.Range.Partition == nil {
 		return run.source.Query(ctx, q)
 	}
-	err = run.limiter.Do(ctx, copier.Place(run.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(ctx context.Context) (int, error) {
+	err = run.limiter.Do(ctx, action.Place(run.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(ctx context.Context) (int, error) {
 		p, err = run.source.Query(ctx, q)
 		return len(p.Entities), err
 	})
@@ -196,15 +197,15 @@ func (s *segments) handOver(m message) {
 				middle = append(middle, row)
 			}
 		}
-		n := copier.Chunks(middle)
+		n := action.Chunks(middle)
 		if chunks+n <= handOverChunks {
 			chunks += n
 			continue
 		}
 		s.runs[i] = kept
-		handed = append(handed, message{Version: messageVersion, Scan: m.Scan, Rows: true, Step: scan.Step{Range: scan.Range{
-			Low:  &scan.Bound{Key: first, Open: true},
-			High: &scan.Bound{Key: last, Open: true},
+		handed = append(handed, message{Version: messageVersion, Scan: m.Scan, Rows: true, Step: scan.Step{Range: key.Range{
+			Low:  &key.Bound{Key: first, Open: true},
+			High: &key.Bound{Key: last, Open: true},
 		}}})
 	}
 	s.children = append(handed, s.children...)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/adaptive"
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan/adaptive"
 )
 
 // A round reads no more than an invocation may hold, if pages are as large as before.

@@ -11,7 +11,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 )
 
 // An invocation that only counts makes several queries, unless the request says otherwise: the

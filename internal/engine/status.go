@@ -8,9 +8,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/task"
 )
 

@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"tablesweep/internal/adaptive"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 

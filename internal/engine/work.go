@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/copier"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
@@ -14,7 +13,7 @@ import (
 // so doing it again with the same rows must be harmless. The zero value, that of
 // count, does nothing.
 type work struct {
-	do func(context.Context, []storage.Entity) (copier.Result, error)
+	do func(context.Context, []storage.Entity) (action.Result, error)
 	// what names it in errors, such as "delete rows".
 	what string
 	// prepare makes what the scan writes to; nil if nothing is to be made.
@@ -50,13 +49,13 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	switch r.Action.Type {
 	case Copy:
 		w, err := e.writing(r.Action)
-		c := copier.Copier{Destination: w.destination, Mode: r.Action.Mode, Limiter: &e.limiter}
+		c := action.Copy{Destination: w.destination, Mode: r.Action.Mode, Limiter: &e.limiter}
 		w.do, w.packs, w.properties, w.raw = c.Copy, true, true, true
 		return w, err
 	case Keys:
 		w, err := e.writing(r.Action)
-		c := copier.Copier{Destination: w.destination, Limiter: &e.limiter}
-		w.do = func(ctx context.Context, rows []storage.Entity) (copier.Result, error) {
+		c := action.Copy{Destination: w.destination, Limiter: &e.limiter}
+		w.do = func(ctx context.Context, rows []storage.Entity) (action.Result, error) {
 			return c.Copy(ctx, keyRows(r.Source.Table, rows))
 		}
 		return w, err
@@ -74,9 +73,9 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	return work{}, nil
 }
 
-func doing(a copier.Work) func(context.Context, []storage.Entity) (copier.Result, error) {
-	return func(ctx context.Context, rows []storage.Entity) (copier.Result, error) {
-		return copier.All(ctx, a, rows)
+func doing(a action.Work) func(context.Context, []storage.Entity) (action.Result, error) {
+	return func(ctx context.Context, rows []storage.Entity) (action.Result, error) {
+		return action.All(ctx, a, rows)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/ledger"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
 
@@ -52,7 +52,7 @@ func TestDelete(t *testing.T) {
 			rows := plainRows(600, 2) // so many partitions that pages are handed over
 			w.fill("Source", rows)
 			r := request(engine.Action{Type: engine.Delete})
-			r.Strategy, r.SegmentSize, r.Range = strategy, 500, scan.Bounds{After: rows[99].Key.Partition}
+			r.Strategy, r.SegmentSize, r.Range = strategy, 500, key.Bounds{After: rows[99].Key.Partition}
 			s := w.run(r)
 			var kept []storage.Entity
 			for _, e := range rows {

@@ -15,7 +15,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
-	"tablesweep/internal/gate"
+	"tablesweep/internal/function/gate"
 	"tablesweep/internal/input"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"tablesweep/internal/console"
+	"tablesweep/internal/function/console"
 )
 
 // consoleRoute admits plain file names alone. Anyone may call an anonymous function, and a

@@ -20,7 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine"
-	"tablesweep/internal/gate"
+	"tablesweep/internal/function/gate"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/task"

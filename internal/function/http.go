@@ -19,7 +19,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/gate"
+	"tablesweep/internal/function/gate"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/task"
 )

@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
-	"tablesweep/internal/gate"
+	"tablesweep/internal/function/gate"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 )

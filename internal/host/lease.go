@@ -7,7 +7,6 @@ import (
 
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -37,8 +36,8 @@ var errHeld = errors.New("another host has the timer's lease")
 // take takes or renews the lease and returns the schedule's state; the error is [errHeld]
 // if another host has it. update, if it is not nil, is the new state.
 func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Status, error) {
-	partition, at := timerPosition, &scan.Bound{Key: l.name}
-	page, err := l.table.Query(ctx, storage.Query{Range: scan.Range{Partition: &partition, Low: at, High: at}})
+	partition, at := timerPosition, &key.Bound{Key: l.name}
+	page, err := l.table.Query(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: at, High: at}})
 	if storage.NotFound(err) {
 		if err = l.table.Create(ctx); err == nil {
 			page, err = storage.Page{}, nil

@@ -27,32 +27,32 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "input", "ticks", "scan", "adaptive", "steal", "debian", "estimate", "odata", "splitbench", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "input", "pace", "odata", "scan", "scan/adaptive", "scan/steal", "scan/estimate", "scan/bench", "demo/debian", "catalog/index", "catalog/wal"}
 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
-	{"key", "ticks", "problem", "task", "pace", "console", "bugtest", "lint", "catalog/wal", "host/envelope", "emulator/fault", "emulator/problem", "emulator/outagetest"},
-	{"input", "gate", "odata", "scan", "debian", "emulator/queue"},
-	{"adaptive", "steal", "storage", "catalog/index", "emulator/entity", "scan/scantest"},
-	{"copier", "estimate", "ledger", "record", "splitbench", "emulator/table", "host/app"},
-	{"action", "sweep", "estimate/survey", "emulator", "host"},
-	{"engine", "logtail", "verify", "progress", "emulator/emulatortest"},
+	{"key", "problem", "task", "pace", "function/console", "bugtest", "lint", "catalog/wal", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
+	{"input", "function/gate", "odata", "scan", "demo/debian", "emulator/queue"},
+	{"scan/adaptive", "scan/steal", "storage", "catalog/index", "emulator/entity", "scan/scantest"},
+	{"action", "scan/estimate", "engine/ledger", "record", "scan/bench", "emulator/table", "host/app"},
+	{"sweep", "scan/estimate/survey", "emulator", "host"},
+	{"engine", "logtail", "sweep/verify", "sweep/progress", "emulator/emulatortest"},
 	{"catalog", "config", "demo"},
 	{"function"},
-	{"sim", "scalebench"},
+	{"sim", "sim/scalebench"},
 }
 
 // forbidden says who must not import what, and why.
 var forbidden = []struct{ from, to, why string }{
 	{"internal/storage", "internal/engine", "storage knows nothing of scans' life"},
-	{"internal/ledger", "internal/engine", "the ledger treats requests and messages as opaque"},
+	{"internal/engine/ledger", "internal/engine", "the ledger treats requests and messages as opaque"},
 	{"internal/engine", "internal/function", "the engine does not know who calls it"},
 	{"internal/engine", "internal/host", "the engine does not know who calls it"},
 	{"internal/function", "internal/host", "what runs in the cloud has no local host in it"},
 	{"internal/function", "internal/emulator", "what runs in the cloud has no emulator in it"},
-	{"internal/function", "internal/splitbench", "what runs in the cloud makes no benchmarks"},
-	{"internal/function", "internal/scalebench", "what runs in the cloud makes no benchmarks"},
+	{"internal/function", "internal/scan/bench", "what runs in the cloud makes no benchmarks"},
+	{"internal/function", "internal/sim/scalebench", "what runs in the cloud makes no benchmarks"},
 	{"internal/logtail", "internal/engine", "logs know nothing of scans"},
 	{"internal/record", "internal/logtail", "a record does not know who keeps it"},
 	{"internal/host", "internal/engine", "the host runs any app, by its files alone"},
@@ -60,7 +60,7 @@ var forbidden = []struct{ from, to, why string }{
 }
 
 // virtual packages run in virtual time, which only testing/synctest has.
-var virtual = []string{"internal/scalebench", "handler"}
+var virtual = []string{"internal/sim/scalebench", "handler"}
 
 type listed struct {
 	ImportPath string

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/ticks"
+	"tablesweep/internal/key"
 )
 
 // maxSequence is the number of keys that a Clock makes within a tick.
@@ -45,7 +45,7 @@ func (c *Clock) NextKey(now time.Time) string {
 	default:
 		c.sequence++
 	}
-	return fmt.Sprintf("%s-%04x-%s", ticks.Inverted(c.last), maxSequence-1-c.sequence, c.writer)
+	return fmt.Sprintf("%s-%04x-%s", key.Inverted(c.last), maxSequence-1-c.sequence, c.writer)
 }
 
 // tick is the resolution of keys.
@@ -53,12 +53,12 @@ const tick = 100 * time.Nanosecond
 
 // KeyTime returns the time of an entry, to the tick. The error says that no Clock made
 // the key.
-func KeyTime(key string) (time.Time, error) {
-	if !keyForm.MatchString(key) {
-		return time.Time{}, fmt.Errorf("%.60q is not the id of an event", key)
+func KeyTime(id string) (time.Time, error) {
+	if !keyForm.MatchString(id) {
+		return time.Time{}, fmt.Errorf("%.60q is not the id of an event", id)
 	}
-	return ticks.Time(key[:19])
+	return key.InvertedTime(id[:19])
 }
 
 // Since returns the bound for [Span.Newer] that admits entries after t alone.
-func Since(t time.Time) string { return ticks.Inverted(t) }
+func Since(t time.Time) string { return key.Inverted(t) }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -35,8 +34,8 @@ type listing struct {
 // lookUp reads a stream's row.
 func (s *Streams) lookUp(ctx context.Context, escaped string) (listing, error) {
 	l := listing{asked: time.Now()}
-	partition, at := streamsPartition, &scan.Bound{Key: escaped}
-	err := s.options.Table.All(ctx, storage.Query{Range: scan.Range{Partition: &partition, Low: at, High: at}}, func(p storage.Page) (err error) {
+	partition, at := streamsPartition, &key.Bound{Key: escaped}
+	err := s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: at, High: at}}, func(p storage.Page) (err error) {
 		for _, e := range p.Entities {
 			asked := l.asked
 			l, err = listingOf(e, p.Date)

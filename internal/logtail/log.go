@@ -8,12 +8,9 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/copier"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
-	"tablesweep/internal/ticks"
 )
 
 // Log is entries in partitions of a table: the rows whose keys are Prefix and then what
@@ -83,12 +80,12 @@ func (l Log) All(ctx context.Context, s Span) iter.Seq2[storage.Entity, error] {
 // Trim removes the entries from before t, the latest of them first. It returns how many it
 // removed; with an error, those until then.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
-	bound := scan.Bound{Key: l.Prefix + ticks.Inverted(t.Add(-tick))}
+	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-tick))}
 	for _, p := range l.Partitions {
 		r := l.rows(p, Span{})
 		r.Low = &bound
 		err := l.Table.All(ctx, storage.Query{Range: r, Select: []string{}}, func(p storage.Page) error {
-			done, err := copier.All(ctx, action.Delete{Table: l.Table}, p.Entities)
+			done, err := action.All(ctx, action.Delete{Table: l.Table}, p.Entities)
 			removed += done.Written
 			if err == nil && len(done.Failed) > 0 {
 				err = fmt.Errorf("%d rows could not be removed; the first: %s", len(done.Failed), done.Failed[0])
@@ -103,18 +100,18 @@ func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 }
 
 // rows returns the span's part of a partition.
-func (l Log) rows(partition string, s Span) scan.Range {
-	r := scan.Range{Partition: &partition}
+func (l Log) rows(partition string, s Span) key.Range {
+	r := key.Range{Partition: &partition}
 	switch {
 	case s.Older != "":
-		r.Low = &scan.Bound{Key: l.Prefix + s.Older, Open: true}
+		r.Low = &key.Bound{Key: l.Prefix + s.Older, Open: true}
 	case l.Prefix != "":
-		r.Low = &scan.Bound{Key: l.Prefix}
+		r.Low = &key.Bound{Key: l.Prefix}
 	}
 	if s.Newer != "" {
-		r.High = &scan.Bound{Key: l.Prefix + s.Newer, Open: true}
+		r.High = &key.Bound{Key: l.Prefix + s.Newer, Open: true}
 	} else if next, ok := key.Successor(l.Prefix); ok {
-		r.High = &scan.Bound{Key: next, Open: true}
+		r.High = &key.Bound{Key: next, Open: true}
 	}
 	return r
 }

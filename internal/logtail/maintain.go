@@ -11,7 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/scan"
+	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
 
@@ -71,7 +71,7 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 func (s *Streams) listed(ctx context.Context) (streams []listing, date time.Time, err error) {
 	partition := streamsPartition
 	var unread error
-	err = s.options.Table.All(ctx, storage.Query{Range: scan.Range{Partition: &partition}}, func(p storage.Page) error {
+	err = s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
 		if date.IsZero() {
 			date = p.Date
 		}

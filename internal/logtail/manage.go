@@ -10,7 +10,6 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -35,14 +34,14 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 		return nil, "", problem.Invalidf("top", "must be a number from 1 to %d", MaxTop)
 	}
 	partition := streamsPartition
-	q := storage.Query{Range: scan.Range{Partition: &partition}, Top: top}
+	q := storage.Query{Range: key.Range{Partition: &partition}, Top: top}
 	if cursor != "" {
 		text, err := base64.RawURLEncoding.DecodeString(cursor)
 		after, ours := strings.CutPrefix(string(text), listCursor)
 		if err != nil || !ours {
 			return nil, "", problem.Invalidf("cursor", "is not one that this list returned")
 		}
-		q.Range.Low = &scan.Bound{Key: after, Open: true}
+		q.Range.Low = &key.Bound{Key: after, Open: true}
 	}
 	for {
 		page, err := s.options.Table.Query(ctx, q)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/ticks"
 )
 
 // minDateTime is the first moment that a DateTime can hold, 1601-01-01, in ticks.
@@ -76,7 +76,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	switch t {
 	case storage.DateTime:
 		at, ok := odata.ParseDateTime(string(text))
-		if !ok || at < minDateTime || at > ticks.Max {
+		if !ok || at < minDateTime || at > key.MaxTicks {
 			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, in UTC not before the year 1601 nor after 9999")
 		}
 		text = odata.AppendDateTime(nil, at)

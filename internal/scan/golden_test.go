@@ -37,13 +37,13 @@ func TestTranscripts(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		strategy scan.Strategy
-		bounds   scan.Bounds
+		bounds   key.Bounds
 	}{
-		{"prefix", scan.Prefix{}, scan.Bounds{}},
-		{"prefix-two-segments", scan.Prefix{FirstSegments: 2, NextSegments: 1}, scan.Bounds{}},
-		{"prefix-keep-partitions", scan.Prefix{KeepPartitions: true}, scan.Bounds{}},
-		{"prefix-bounds", scan.Prefix{}, scan.Bounds{Prefix: "D", After: "Dashner", Before: "Dodge"}},
-		{"serial", scan.Serial{}, scan.Bounds{}},
+		{"prefix", scan.Prefix{}, key.Bounds{}},
+		{"prefix-two-segments", scan.Prefix{FirstSegments: 2, NextSegments: 1}, key.Bounds{}},
+		{"prefix-keep-partitions", scan.Prefix{KeepPartitions: true}, key.Bounds{}},
+		{"prefix-bounds", scan.Prefix{}, key.Bounds{Prefix: "D", After: "Dashner", Before: "Dodge"}},
+		{"serial", scan.Serial{}, key.Bounds{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := transcript(t, tt.strategy, tt.bounds)
@@ -64,7 +64,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-func transcript(t *testing.T, s scan.Strategy, b scan.Bounds) string {
+func transcript(t *testing.T, s scan.Strategy, b key.Bounds) string {
 	t.Helper()
 	var out strings.Builder
 	var walk func(step scan.Step, depth int)
@@ -124,7 +124,7 @@ func readTwo(s scan.Step) scan.Page {
 			continue
 		}
 		if len(p.Keys) == 2 {
-			p.Next = &scan.Token{Partition: k.Partition, Row: k.Row}
+			p.Next = &key.Token{Partition: k.Partition, Row: k.Row}
 			break
 		}
 		p.Keys = append(p.Keys, k)

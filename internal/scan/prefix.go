@@ -43,11 +43,11 @@ type prefixState struct {
 }
 
 // Start implements [Strategy].
-func (x Prefix) Start(b Bounds) Step {
+func (x Prefix) Start(b key.Bounds) Step {
 	return x.prefixStep(b.Prefix, b.Range(), x.FirstSegments)
 }
 
-func (Prefix) prefixStep(prefix string, r Range, segments int) Step {
+func (Prefix) prefixStep(prefix string, r key.Range, segments int) Step {
 	state, err := json.Marshal(prefixState{Prefix: prefix, Left: max(1, segments)})
 	if err != nil {
 		panic("scan: internal error: " + err.Error())
@@ -89,28 +89,28 @@ func (x Prefix) Advance(s Step, p Page) (Outcome, error) {
 func (x Prefix) split(s Step, prefix, rest string, last key.Key) []Step {
 	var children []Step
 	if !x.KeepPartitions {
-		children = append(children, Step{Range: Range{
+		children = append(children, Step{Range: key.Range{
 			Partition: &last.Partition,
-			Low:       &Bound{Key: last.Row, Open: true},
+			Low:       &key.Bound{Key: last.Row, Open: true},
 		}})
 	}
-	add := func(prefix string, low, high *Bound, segments int) {
-		r := Range{Low: low, High: s.Range.High}.intersect(nil, high)
+	add := func(prefix string, low, high *key.Bound, segments int) {
+		r := key.Range{Low: low, High: s.Range.High}.Narrow(nil, high)
 		if !r.Empty() {
 			children = append(children, x.prefixStep(prefix, r, segments))
 		}
 	}
-	behind := &Bound{Key: last.Partition, Open: true}
+	behind := &key.Bound{Key: last.Partition, Open: true}
 	if rest == "" { // the partition equal to the prefix; no character is known yet
 		add(prefix, behind, nil, x.NextSegments)
 		return children
 	}
 	_, size := utf8.DecodeRuneInString(rest)
 	down := prefix + rest[:size]
-	end := upper(down)
+	end := key.PrefixEnd(down)
 	add(down, behind, end, x.FirstSegments)
 	if end != nil {
-		add(prefix, &Bound{Key: end.Key}, nil, x.NextSegments)
+		add(prefix, &key.Bound{Key: end.Key}, nil, x.NextSegments)
 	}
 	return children
 }

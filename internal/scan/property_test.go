@@ -32,7 +32,7 @@ func TestRandomTables(t *testing.T) {
 // thousand, with every kind of bound.
 func TestLargerTables(t *testing.T) {
 	t.Parallel()
-	bounds := []scan.Bounds{
+	bounds := []key.Bounds{
 		{},
 		{Prefix: "k"},
 		{Prefix: "k1", Before: "k15"},
@@ -56,7 +56,7 @@ func TestLargerTables(t *testing.T) {
 				for i, s := range []scan.Strategy{scan.Serial{}, scan.Prefix{}, scan.Prefix{FirstSegments: 2, NextSegments: 5}} {
 					c := scantest.Case{Rows: rows, Bounds: bounds[(i+segment)%len(bounds)], Segment: segment, Faulty: segment%2 == 1}
 					scantest.CheckCase(t, s, c, r)
-					c.Bounds, c.Churn = scan.Bounds{}, 40
+					c.Bounds, c.Churn = key.Bounds{}, 40
 					scantest.CheckCase(t, s, c, r)
 				}
 			})
@@ -70,7 +70,7 @@ func TestPrefixSeesEveryPartition(t *testing.T) {
 	for i := range 2000 {
 		r := rand.New(rand.NewPCG(9, uint64(i)))
 		c := scantest.Random(r)
-		c.Bounds, c.Churn = scan.Bounds{}, 0
+		c.Bounds, c.Churn = key.Bounds{}, 0
 		got, err := scantest.Run(scan.Prefix{KeepPartitions: true}, c, r)
 		if err != nil {
 			t.Fatalf("case %d: %v", i, err)

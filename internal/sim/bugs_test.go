@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	ledgerFile = "internal/ledger/ledger.go"
-	stateFile  = "internal/ledger/state.go"
-	listFile   = "internal/ledger/list.go"
-	foldFile   = "internal/ledger/fold.go"
-	sumsFile   = "internal/ledger/sums.go"
+	ledgerFile = "internal/engine/ledger/ledger.go"
+	stateFile  = "internal/engine/ledger/state.go"
+	listFile   = "internal/engine/ledger/list.go"
+	foldFile   = "internal/engine/ledger/fold.go"
+	sumsFile   = "internal/engine/ledger/sums.go"
 	runFile    = "internal/engine/run.go"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tablesweep/internal/engine"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/storage"
 )
 

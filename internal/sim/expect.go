@@ -3,7 +3,7 @@ package sim
 import (
 	"slices"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
@@ -31,16 +31,16 @@ func expect(a engine.Action, source, destination []storage.Entity) expected {
 	for _, row := range source {
 		old, exists := there[row.Key]
 		switch {
-		case a.Mode == copier.Merge && exists:
+		case a.Mode == action.Merge && exists:
 			row = merge(old, row)
 			if len(row.Properties) > maxProperties {
 				x.failed++
 				continue
 			}
-		case exists && a.Mode == copier.Fail && !storage.Equal(old, row):
+		case exists && a.Mode == action.Fail && !storage.Equal(old, row):
 			x.failed++
 			continue
-		case exists && a.Mode == copier.Skip && !storage.Equal(old, row):
+		case exists && a.Mode == action.Skip && !storage.Equal(old, row):
 			continue
 		}
 		there[row.Key] = row

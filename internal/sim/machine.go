@@ -15,7 +15,7 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
-	"tablesweep/internal/gate"
+	"tablesweep/internal/function/gate"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tablesweep/internal/engine"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/storage"
 )
 

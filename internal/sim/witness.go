@@ -13,7 +13,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/ledger"
+	"tablesweep/internal/engine/ledger"
 )
 
 // witness watches the rows of the scans in the ledger. It reads them one by one,

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -172,7 +171,7 @@ func TestSameAccountBySeveralNames(t *testing.T) {
 
 func TestRangeFilterQuotes(t *testing.T) {
 	p := "o'b"
-	got := storage.RangeFilter(scan.Range{Partition: &p, Low: &scan.Bound{Key: "''", Open: true}})
+	got := storage.RangeFilter(key.Range{Partition: &p, Low: &key.Bound{Key: "''", Open: true}})
 	if want := `PartitionKey eq 'o''b' and RowKey gt ''''''`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -168,16 +167,16 @@ func TestQueryReadsRangesByTokens(t *testing.T) {
 		b := "b"
 		for _, tt := range []struct {
 			name string
-			r    scan.Range
+			r    key.Range
 			want int
 		}{
-			{"all", scan.Range{}, 21},
-			{"from", scan.Range{Low: &scan.Bound{Key: "b"}}, 14},
-			{"behind", scan.Range{Low: &scan.Bound{Key: "b", Open: true}}, 7},
-			{"between", scan.Range{Low: &scan.Bound{Key: "a", Open: true}, High: &scan.Bound{Key: "c", Open: true}}, 7},
-			{"up to", scan.Range{High: &scan.Bound{Key: "b"}}, 14},
-			{"partition", scan.Range{Partition: &b}, 7},
-			{"partition behind", scan.Range{Partition: &b, Low: &scan.Bound{Key: "3", Open: true}}, 3},
+			{"all", key.Range{}, 21},
+			{"from", key.Range{Low: &key.Bound{Key: "b"}}, 14},
+			{"behind", key.Range{Low: &key.Bound{Key: "b", Open: true}}, 7},
+			{"between", key.Range{Low: &key.Bound{Key: "a", Open: true}, High: &key.Bound{Key: "c", Open: true}}, 7},
+			{"up to", key.Range{High: &key.Bound{Key: "b"}}, 14},
+			{"partition", key.Range{Partition: &b}, 7},
+			{"partition behind", key.Range{Partition: &b, Low: &key.Bound{Key: "3", Open: true}}, 3},
 		} {
 			var keys []key.Key
 			err := table.All(t.Context(), storage.Query{Range: tt.r, Top: 2, Select: []string{"Text"}}, func(p storage.Page) error {

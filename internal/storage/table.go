@@ -14,7 +14,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 )
 
 // PageRows is the most rows a query returns. (Microsoft Learn, "Query timeout and pagination")
@@ -96,20 +95,20 @@ func (t *Table) Delete(ctx context.Context) error {
 
 // Query asks for one page of a table.
 type Query struct {
-	Range  scan.Range
+	Range  key.Range
 	Filter string   // OData, in addition to the range; "" for all rows
 	Select []string // properties wanted, nil for all; the keys always come
 	Top    int      // rows at most; 0 means PageRows
-	Token  *scan.Token
+	Token  *key.Token
 	Raw    bool // rows are to be written as they are: entities have JSON, and no properties
 }
 
 // Page is a query's answer.
 type Page struct {
 	Entities []Entity
-	Next     *scan.Token // nil if the query's rows are exhausted
-	Date     time.Time   // the service's clock, to the second
-	Bytes    int         // size of the answer
+	Next     *key.Token // nil if the query's rows are exhausted
+	Date     time.Time  // the service's clock, to the second
+	Bytes    int        // size of the answer
 }
 
 // Keys returns the keys of the page's entities.
@@ -134,7 +133,7 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 		return Page{}, fmt.Errorf("query table %s: %w", t.name, err)
 	}
 	if np, nr := header.Get(nextPartition), header.Get(nextRow); np != "" || nr != "" {
-		p.Next = &scan.Token{Partition: np, Row: nr}
+		p.Next = &key.Token{Partition: np, Row: nr}
 	}
 	p.Date, _ = http.ParseTime(header.Get("Date"))
 	return p, nil
@@ -199,8 +198,8 @@ func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
 
 // Get reads one row. found is false if it does not exist.
 func (t *Table) Get(ctx context.Context, k key.Key) (e Entity, found bool, err error) {
-	at := &scan.Bound{Key: k.Row}
-	err = t.All(ctx, Query{Range: scan.Range{Partition: &k.Partition, Low: at, High: at}, Top: 1}, func(p Page) error {
+	at := &key.Bound{Key: k.Row}
+	err = t.All(ctx, Query{Range: key.Range{Partition: &k.Partition, Low: at, High: at}, Top: 1}, func(p Page) error {
 		if len(p.Entities) > 0 {
 			e, found = p.Entities[0], true
 		}
@@ -221,7 +220,7 @@ func (q Query) filter() string {
 }
 
 // RangeFilter returns the OData filter for the range, "" for the whole table.
-func RangeFilter(r scan.Range) string {
+func RangeFilter(r key.Range) string {
 	var clauses []string
 	property := "PartitionKey"
 	if r.Partition != nil {

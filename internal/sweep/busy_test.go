@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -23,10 +22,10 @@ func TestBusyPartition(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		times int // that a partition is asked for each row
-		work  func(*storage.Account) copier.Work
+		work  func(*storage.Account) action.Work
 	}{
-		{"copy", 1, func(a *storage.Account) copier.Work { return copier.Copier{Destination: a.Table("destination")} }},
-		{"delete", 2, func(a *storage.Account) copier.Work { return action.Delete{Table: a.Table("source")} }},
+		{"copy", 1, func(a *storage.Account) action.Work { return action.Copy{Destination: a.Table("destination")} }},
+		{"delete", 2, func(a *storage.Account) action.Work { return action.Delete{Table: a.Table("source")} }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e, a := emulatortest.NewAccount(t, emulator.Options{Latency: latency})

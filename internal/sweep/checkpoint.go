@@ -12,7 +12,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/steal"
+	"tablesweep/internal/scan/steal"
 )
 
 // Checkpoint is a file that knows what is left of a sweep. Its lines are JSON:

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
@@ -59,12 +59,12 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 		source, destination := fill(t, a, "source", rows), fill(t, a, "destination", nil)
 		path := filepath.Join(t.TempDir(), "checkpoint")
 		s := sweep.Scan{Table: source, Strategy: failing{page: page}, Segment: 10}
-		_, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: checkpointed(t, path)}, copier.Copier{Destination: destination})
+		_, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: checkpointed(t, path)}, action.Copy{Destination: destination})
 		if !errors.Is(err, errPlanted) {
 			t.Fatalf("page %d: error %v, want the planted one", page, err)
 		}
 		s.Strategy = scan.Serial{}
-		totals, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: reread(t, path)}, copier.Copier{Destination: destination})
+		totals, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: reread(t, path)}, action.Copy{Destination: destination})
 		if err != nil || totals.Rows != int64(len(rows)) {
 			t.Errorf("page %d: the resume ended with %+v, %v; want %d rows", page, totals, err, len(rows))
 		}
@@ -81,8 +81,8 @@ func (refusing) Split(rows []storage.Entity) [][]storage.Entity {
 	return slices.Collect(slices.Chunk(rows, 3))
 }
 
-func (refusing) Do(_ context.Context, rows []storage.Entity) (copier.Result, error) {
-	return copier.Result{Written: 1, Failed: []copier.Failure{{Key: rows[0].Key}, {Key: rows[1].Key}}}, nil
+func (refusing) Do(_ context.Context, rows []storage.Entity) (action.Result, error) {
+	return action.Result{Written: 1, Failed: []action.Failure{{Key: rows[0].Key}, {Key: rows[1].Key}}}, nil
 }
 
 // TestResumeAfterUnreportedFailure fails to report failed rows, as with a full disk.
@@ -95,7 +95,7 @@ func TestResumeAfterUnreportedFailure(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	reported := map[key.Key]bool{}
 	fits := 0 // rows that can be reported
-	report := func(failures []copier.Failure) error {
+	report := func(failures []action.Failure) error {
 		for _, f := range failures {
 			if len(reported) >= fits {
 				return errPlanted

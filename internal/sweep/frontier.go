@@ -5,7 +5,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/steal"
+	"tablesweep/internal/scan/steal"
 	"tablesweep/internal/storage"
 )
 

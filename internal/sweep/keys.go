@@ -10,7 +10,7 @@ import (
 	"os"
 	"slices"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
@@ -213,11 +213,11 @@ func (r *runs) Pop() any {
 
 // wantedStep returns the query for rows of a partition, which are sorted.
 func wantedStep(partition string, rows []string) scan.Step {
-	return scan.Step{Range: scan.Range{Partition: &partition, Low: &scan.Bound{Key: rows[0]}, High: &scan.Bound{Key: rows[len(rows)-1]}}}
+	return scan.Step{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: rows[0]}, High: &key.Bound{Key: rows[len(rows)-1]}}}
 }
 
 // among returns those of the rows, which are sorted, that a range has.
-func among(rows []string, in scan.Range) []string {
+func among(rows []string, in key.Range) []string {
 	var all []string
 	for _, row := range rows {
 		if in.Contains(key.Key{Partition: *in.Partition, Row: row}) {
@@ -252,7 +252,7 @@ func (n *node) look(p scan.Page) (children []scan.Step, settled int) {
 
 // choose returns those of a page's rows that the node looks for, and those of its keys that
 // the page shows to be missing, if it is read for the first time.
-func (n *node) choose(rows []storage.Entity, p scan.Page) (chosen []storage.Entity, missing []copier.Failure) {
+func (n *node) choose(rows []storage.Entity, p scan.Page) (chosen []storage.Entity, missing []action.Failure) {
 	settled := 0
 	if n.through == nil {
 		_, settled = n.look(p)
@@ -265,7 +265,7 @@ func (n *node) choose(rows []storage.Entity, p scan.Page) (chosen []storage.Enti
 		case len(rows) > 0 && rows[0].Key.Row == row:
 			chosen = append(chosen, rows[0])
 		case i < settled:
-			missing = append(missing, copier.Failure{Key: key.Key{Partition: *n.step.Range.Partition, Row: row}, Reason: "the table has no row with this key"})
+			missing = append(missing, action.Failure{Key: key.Key{Partition: *n.step.Range.Partition, Row: row}, Reason: "the table has no row with this key"})
 		}
 	}
 	return chosen, missing

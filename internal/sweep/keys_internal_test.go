@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
@@ -142,7 +142,7 @@ func TestListedKeys(t *testing.T) {
 				var missing map[key.Key]int
 				run := func(c *Checkpoint) (done []key.Key, totals Totals) {
 					record := &recorder{}
-					totals, err := Do(t.Context(), l.scan, Options{Checkpoint: c, Workers: 1 + r.IntN(4), Failed: func(rows []copier.Failure) error {
+					totals, err := Do(t.Context(), l.scan, Options{Checkpoint: c, Workers: 1 + r.IntN(4), Failed: func(rows []action.Failure) error {
 						for _, f := range rows {
 							missing[f.Key]++
 						}
@@ -286,7 +286,7 @@ func TestListedKeysAreGrouped(t *testing.T) {
 				s := Scan{Table: load(t, a, "source", rows), Keys: keys, Raw: true}
 				destination := load(t, a, "destination", nil)
 				e.ResetCounts()
-				totals, err := Do(t.Context(), s, Options{}, copier.Copier{Destination: destination})
+				totals, err := Do(t.Context(), s, Options{}, action.Copy{Destination: destination})
 				if err != nil || totals.Written != int64(listed) {
 					t.Fatalf("%+v, %v; want %d rows", totals, err, listed)
 				}

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -29,13 +29,13 @@ func (*recorder) Split(rows []storage.Entity) [][]storage.Entity {
 	return slices.Collect(slices.Chunk(rows, 10))
 }
 
-func (a *recorder) Do(_ context.Context, rows []storage.Entity) (copier.Result, error) {
+func (a *recorder) Do(_ context.Context, rows []storage.Entity) (action.Result, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range rows {
 		a.keys = append(a.keys, r.Key)
 	}
-	return copier.Result{Written: int64(len(rows))}, nil
+	return action.Result{Written: int64(len(rows))}, nil
 }
 
 // journal is what a file tells: its lines, and after each the rows done and the

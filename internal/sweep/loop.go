@@ -9,12 +9,12 @@ import (
 	"time"
 	"unsafe"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/pace"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/steal"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan/steal"
 	"tablesweep/internal/storage"
 )
 
@@ -35,7 +35,7 @@ const (
 type run struct {
 	scan    Scan
 	options Options
-	action  copier.Work
+	action  action.Work
 	inOrder bool
 
 	frontier *frontier
@@ -48,7 +48,7 @@ type run struct {
 	began    time.Time
 
 	source, target side
-	limiter        copier.Limiter  // of partitions, by their keys: the target's as they are
+	limiter        action.Limiter  // of partitions, by their keys: the target's as they are
 	reads          string          // put before those of the source
 	hot            map[string]bool // partitions throttled since the last tick
 	units          int             // of the last page that had rows
@@ -67,7 +67,7 @@ type run struct {
 	interrupted bool
 }
 
-func newRun(s Scan, o Options, a copier.Work, inOrder bool) *run {
+func newRun(s Scan, o Options, a action.Work, inOrder bool) *run {
 	s.Segment = cmp.Or(s.Segment, storage.PageRows)
 	if s.Strategy == nil {
 		s.Strategy = scan.Serial{}
@@ -400,7 +400,7 @@ func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests in
 	}
 	rows := p.Entities[:yield]
 	if n.wanted != nil {
-		var missing []copier.Failure
+		var missing []action.Failure
 		if rows, missing = n.choose(rows, page); r.scan.Filter == "" && len(missing) > 0 {
 			if err := r.report(missing); err != nil {
 				r.unread(n, did)
@@ -541,7 +541,7 @@ func (r *run) startUnit(n *node, u []storage.Entity) {
 	r.start(func() {
 		began := time.Now()
 		counter := r.counter(throttle{unit: true, partition: partition})
-		var result copier.Result
+		var result action.Result
 		err := r.limiter.Send(counter.In(r.tasks), partition, len(u), func(ctx context.Context) (_ int, err error) {
 			result, err = r.action.Do(ctx, u)
 			return len(u), err
@@ -554,7 +554,7 @@ func (r *run) startUnit(n *node, u []storage.Entity) {
 	})
 }
 
-func (r *run) unitEnded(n *node, u []storage.Entity, result copier.Result, sent *storage.Counter, err error) {
+func (r *run) unitEnded(n *node, u []storage.Entity, result action.Result, sent *storage.Counter, err error) {
 	did := Totals{Requests: sent.Requests(), Doubts: sent.Doubts()}
 	if err == nil {
 		err = r.report(result.Failed)
@@ -577,7 +577,7 @@ func (r *run) unitEnded(n *node, u []storage.Entity, result copier.Result, sent 
 }
 
 // report hands failed rows on. Its error stops the sweep.
-func (r *run) report(failed []copier.Failure) error {
+func (r *run) report(failed []action.Failure) error {
 	if r.options.Failed == nil || len(failed) == 0 {
 		return nil
 	}

@@ -5,9 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/adaptive"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"tablesweep/internal/adaptive"
 	"tablesweep/internal/key"
-	"tablesweep/internal/splitbench"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan/bench"
 	"tablesweep/internal/storage"
 )
 
@@ -35,7 +35,7 @@ func keySets(t *testing.T) []keySet {
 	t.Helper()
 	var sets []keySet
 	if *keys == "" {
-		for _, s := range splitbench.RealSets("") {
+		for _, s := range bench.RealSets("") {
 			sets = append(sets, keySet{s.Name, func() ([]key.Key, error) { return s.Rows(math.MaxInt) }, s.Page})
 		}
 		return sets

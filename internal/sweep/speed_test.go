@@ -10,10 +10,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -52,7 +52,7 @@ func TestCopyAgainstLoops(t *testing.T) {
 
 func bySweep(t testing.TB, _ *emulator.Emulator, a *storage.Account, _ int) {
 	s := sweep.Scan{Table: a.Table("source"), Strategy: adaptive.Strategy{}}
-	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, copier.Copier{Destination: a.Table("destination")}); err != nil {
+	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, action.Copy{Destination: a.Table("destination")}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,7 +2,7 @@ package sweep
 
 import (
 	"tablesweep/internal/scan"
-	"tablesweep/internal/steal"
+	"tablesweep/internal/scan/steal"
 )
 
 // steal sends the workers that the pace leaves idle to the strands under way, and

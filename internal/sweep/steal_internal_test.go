@@ -14,13 +14,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/pace"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -57,7 +57,7 @@ func load(t testing.TB, a *storage.Account, name string, rows []storage.Entity) 
 	if err := table.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (copier.Copier{Destination: table}).Copy(t.Context(), rows); err != nil {
+	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 	return table
@@ -246,7 +246,7 @@ func (slow) Split(rows []storage.Entity) [][]storage.Entity {
 	return slices.Collect(slices.Chunk(rows, 10))
 }
 
-func (slow) Do(_ context.Context, rows []storage.Entity) (copier.Result, error) {
+func (slow) Do(_ context.Context, rows []storage.Entity) (action.Result, error) {
 	time.Sleep(30 * time.Millisecond)
-	return copier.Result{Written: int64(len(rows))}, nil
+	return action.Result{Written: int64(len(rows))}, nil
 }

@@ -20,7 +20,8 @@ import (
 	"errors"
 	"time"
 
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
+	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
@@ -28,7 +29,7 @@ import (
 // Scan says which rows are swept, and in which steps.
 type Scan struct {
 	Table    *storage.Table
-	Bounds   scan.Bounds
+	Bounds   key.Bounds
 	Filter   string        // OData, on top of the bounds; "" for all rows
 	Select   []string      // properties wanted, nil for all; the keys always come
 	Raw      bool          // rows have JSON and no properties, which is faster for what only writes them
@@ -57,7 +58,7 @@ type Options struct {
 	// concurrently. What it returned nil for is not reported again after a resume,
 	// so it must have stored them. An error stops the sweep and leaves the unit to
 	// be done again.
-	Failed func([]copier.Failure) error
+	Failed func([]action.Failure) error
 	// Abort, if set, ends what is under way when it is closed, if the context was
 	// canceled before. Without it, a canceled sweep waits for that up to 30 s.
 	Abort <-chan struct{}
@@ -94,7 +95,7 @@ func Each(ctx context.Context, s Scan, o Options, fn func([]storage.Entity) erro
 
 // Do does the action with all rows, in any order. What the action sends is counted
 // in its context's [storage.Counter].
-func Do(ctx context.Context, s Scan, o Options, a copier.Work) (Totals, error) {
+func Do(ctx context.Context, s Scan, o Options, a action.Work) (Totals, error) {
 	return newRun(s, o, a, false).run(ctx)
 }
 
@@ -108,14 +109,14 @@ type inOrder func([]storage.Entity) error
 
 func (inOrder) Split(rows []storage.Entity) [][]storage.Entity { return [][]storage.Entity{rows} }
 
-func (fn inOrder) Do(_ context.Context, rows []storage.Entity) (copier.Result, error) {
-	return copier.Result{Written: int64(len(rows))}, fn(rows)
+func (fn inOrder) Do(_ context.Context, rows []storage.Entity) (action.Result, error) {
+	return action.Result{Written: int64(len(rows))}, fn(rows)
 }
 
 type nothing struct{}
 
 func (nothing) Split([]storage.Entity) [][]storage.Entity { return nil }
 
-func (nothing) Do(context.Context, []storage.Entity) (copier.Result, error) {
-	return copier.Result{}, nil
+func (nothing) Do(context.Context, []storage.Entity) (action.Result, error) {
+	return action.Result{}, nil
 }

@@ -13,12 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/adaptive"
-	"tablesweep/internal/copier"
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -49,7 +49,7 @@ func fill(t testing.TB, a *storage.Account, name string, rows []storage.Entity) 
 	if err := table.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (copier.Copier{Destination: table}).Copy(t.Context(), rows); err != nil {
+	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 	return table
@@ -135,7 +135,7 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 		e, to := emulatortest.NewAccount(t, emulator.Options{Faults: "latency=10ms; partition-rate=500"})
 		destination := fill(t, to, "destination", nil)
 		start := time.Now()
-		totals, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, copier.Copier{Destination: destination})
+		totals, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 	for {
 		runs++
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+r.IntN(120))*time.Millisecond)
-		totals, err := sweep.Do(ctx, s, sweep.Options{Checkpoint: c, Workers: 8}, copier.Copier{Destination: destination})
+		totals, err := sweep.Do(ctx, s, sweep.Options{Checkpoint: c, Workers: 8}, action.Copy{Destination: destination})
 		cancel()
 		if err == nil {
 			if totals.Rows != int64(len(rows)) || totals.Written != int64(len(rows)) {
@@ -218,7 +218,7 @@ func TestFailureStopsAndIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})
 		source := fill(t, a, "source", someRows(100, 10))
-		_, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Segment: 10}, sweep.Options{}, copier.Copier{Destination: a.Table("nothere")})
+		_, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Segment: 10}, sweep.Options{}, action.Copy{Destination: a.Table("nothere")})
 		if !storage.NotFound(err) {
 			t.Errorf("error %v, want that the destination is missing", err)
 		}
@@ -239,7 +239,7 @@ func TestBusyAccount(t *testing.T) {
 		_, to := emulatortest.NewAccount(t, emulator.Options{Faults: "latency=10ms; account-rate=200"})
 		destination := fill(t, to, "destination", nil)
 		start := time.Now()
-		totals, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, copier.Copier{Destination: destination})
+		totals, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
 		if err != nil {
 			t.Fatal(err)
 		}

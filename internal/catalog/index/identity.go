@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/ticks"
 )
 
 // Identity is what tells records apart, and where their index rows stand.
@@ -86,7 +86,7 @@ func (s Sort) value(raw string) (string, error) {
 	switch s.Order {
 	case Newest:
 		t, err := recordTime(raw)
-		return ticks.Inverted(t), err
+		return key.Inverted(t), err
 	case Ascending:
 		return sortNumber(raw)
 	case Descending:

@@ -7,8 +7,6 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/ticks"
 )
 
 // Window is the part of a partition that a query wants, by sort value. The zero
@@ -27,11 +25,11 @@ type Window struct {
 }
 
 // RowRange is a range of RowKeys. A missing bound is no bound.
-type RowRange struct{ Low, High *scan.Bound }
+type RowRange struct{ Low, High *key.Bound }
 
 // In returns the range in a partition.
-func (r RowRange) In(partition string) scan.Range {
-	return scan.Range{Partition: &partition, Low: r.Low, High: r.High}
+func (r RowRange) In(partition string) key.Range {
+	return key.Range{Partition: &partition, Low: r.Low, High: r.High}
 }
 
 // Window returns the window of the sort values from rowFrom to rowTo, both
@@ -63,14 +61,14 @@ func newestWindow(rowFrom, rowTo string) (Window, error) {
 		if err != nil {
 			return Window{}, problem.Invalidf("row_from", "%v", err)
 		}
-		w.to = ticks.Inverted(first)
+		w.to = key.Inverted(first)
 	}
 	if rowTo != "" {
 		_, last, err := timeSpan(rowTo)
 		if err != nil {
 			return Window{}, problem.Invalidf("row_to", "%v", err)
 		}
-		w.from = ticks.Inverted(last)
+		w.from = key.Inverted(last)
 	}
 	return w, nil
 }
@@ -139,12 +137,12 @@ func (w Window) Ranges(after string) []RowRange {
 		var r RowRange
 		switch {
 		case after != "" && !key.Less(after, iv.low):
-			r.Low = &scan.Bound{Key: after, Open: true}
+			r.Low = &key.Bound{Key: after, Open: true}
 		case iv.low != "":
-			r.Low = &scan.Bound{Key: iv.low}
+			r.Low = &key.Bound{Key: iv.low}
 		}
 		if iv.high != "" {
-			r.High = &scan.Bound{Key: iv.high, Open: true}
+			r.High = &key.Bound{Key: iv.high, Open: true}
 		}
 		ranges = append(ranges, r)
 	}

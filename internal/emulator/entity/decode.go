@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
 )
@@ -91,7 +91,7 @@ type rawProperty struct {
 }
 
 func invalidInput(format string, args ...any) error {
-	return problem.New(problem.InvalidInput, "One of the request inputs is not valid: "+fmt.Sprintf(format, args...)+".")
+	return refusal.New(refusal.InvalidInput, "One of the request inputs is not valid: "+fmt.Sprintf(format, args...)+".")
 }
 
 // split fills d.raw with pieces of one copy of the body.
@@ -154,7 +154,7 @@ func (e *rawEntity) add(name, value string) error {
 
 func keyValue(p rawProperty) (string, error) {
 	if p.value[0] == 'n' {
-		return "", problem.New(problem.PropertiesNeedValue, "The values are not specified for all properties in the entity: "+p.name+" is null.")
+		return "", refusal.New(refusal.PropertiesNeedValue, "The values are not specified for all properties in the entity: "+p.name+" is null.")
 	}
 	s, err := unquote(p.value)
 	if err != nil {
@@ -319,7 +319,7 @@ func normalizeQuoted(p rawProperty, t odata.Type) (string, error) {
 	case odata.DateTime:
 		ticks, ok := odata.ParseDateTime(s)
 		if ok && ticks < minDateTimeTicks {
-			return "", problem.New(problem.OutOfRangeInput, "The property "+p.name+" is before the year 1601.")
+			return "", refusal.New(refusal.OutOfRangeInput, "The property "+p.name+" is before the year 1601.")
 		}
 		if ok {
 			return quote(string(odata.AppendDateTime(nil, ticks))), nil
@@ -343,17 +343,17 @@ func normalizeQuoted(p rawProperty, t odata.Type) (string, error) {
 func quote(s string) string { return `"` + s + `"` }
 
 func tooLarge(name string) error {
-	return problem.New(problem.PropertyValueTooLarge, "The property value exceeds the maximum allowed size (64KB): "+name+".")
+	return refusal.New(refusal.PropertyValueTooLarge, "The property value exceeds the maximum allowed size (64KB): "+name+".")
 }
 
 func checkName(name string) error {
 	switch {
 	case key.Units(name) > maxNameUnits:
-		return problem.New(problem.PropertyNameTooLong, "The property name exceeds the maximum allowed length (255).")
+		return refusal.New(refusal.PropertyNameTooLong, "The property name exceeds the maximum allowed length (255).")
 	case name == "":
-		return problem.New(problem.PropertyNameInvalid, "The property name is empty.")
+		return refusal.New(refusal.PropertyNameInvalid, "The property name is empty.")
 	case !IsIdentifier(name):
-		return problem.New(problem.PropertyNameInvalid, "The property name is invalid: "+name+".")
+		return refusal.New(refusal.PropertyNameInvalid, "The property name is invalid: "+name+".")
 	}
 	return nil
 }

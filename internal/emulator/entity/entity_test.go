@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator/entity"
-	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
 )
@@ -132,16 +132,16 @@ func TestCheckAtTheLimits(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		p    entity.Properties
-		want problem.Code
+		want refusal.Code
 	}{
 		{"252", many(252, "1"), ""},
-		{"253", many(253, "1"), problem.TooManyProperties},
-		{"253 of one letter's width", entity.Properties(strings.TrimSuffix(strings.Repeat(`"a":1,`, 253), ",")), problem.TooManyProperties},
+		{"253", many(253, "1"), refusal.TooManyProperties},
+		{"253 of one letter's width", entity.Properties(strings.TrimSuffix(strings.Repeat(`"a":1,`, 253), ",")), refusal.TooManyProperties},
 		{"1 MiB", exact(0), ""},
-		{"1 MiB and a character", exact(1), problem.EntityTooLarge},
+		{"1 MiB and a character", exact(1), refusal.EntityTooLarge},
 	} {
 		err := entity.Check(k, c.p)
-		var got *problem.Error
+		var got *refusal.Error
 		if errors.As(err, &got); err == nil && c.want != "" || err != nil && got.Code != c.want {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
@@ -157,7 +157,7 @@ func FuzzDecode(f *testing.F) {
 		var d entity.Decoder
 		first, err := d.Decode([]byte(body))
 		if err != nil {
-			var p *problem.Error
+			var p *refusal.Error
 			if !errors.As(err, &p) {
 				t.Fatalf("the error is no problem: %v", err)
 			}

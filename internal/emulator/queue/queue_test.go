@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator/problem"
 	"tablesweep/internal/emulator/queue"
+	"tablesweep/internal/emulator/refusal"
 )
 
 func newQueue(t *testing.T) *queue.Queue {
@@ -31,8 +31,8 @@ func texts(messages []queue.Message) string {
 	return strings.Join(all, " ")
 }
 
-func code(err error) problem.Code {
-	var p *problem.Error
+func code(err error) refusal.Code {
+	var p *refusal.Error
 	if errors.As(err, &p) {
 		return p.Code
 	}
@@ -78,7 +78,7 @@ func TestMessagesExpire(t *testing.T) {
 	if n := q.Count(at(10)); n != 1 {
 		t.Errorf("%d messages after", n)
 	}
-	if got := code(q.Delete(at(10), m.ID, m.PopReceipt)); got != problem.MessageNotFound {
+	if got := code(q.Delete(at(10), m.ID, m.PopReceipt)); got != refusal.MessageNotFound {
 		t.Errorf("deleting an expired message: %q", got)
 	}
 	if got := texts(q.Get(at(10), 32, at(15))); got != "long" {
@@ -91,7 +91,7 @@ func TestReceiptIsGoodUntilTheNextGet(t *testing.T) {
 	q := newQueue(t)
 	q.Put(start, "x", start, at(1000), 1)
 	m := q.Get(start, 1, at(10))[0]
-	if got := code(q.Delete(at(5), m.ID, "other")); got != problem.PopReceiptMismatch {
+	if got := code(q.Delete(at(5), m.ID, "other")); got != refusal.PopReceiptMismatch {
 		t.Errorf("wrong receipt: %q", got)
 	}
 	text := "y"
@@ -103,13 +103,13 @@ func TestReceiptIsGoodUntilTheNextGet(t *testing.T) {
 	if texts(again) != "y" {
 		t.Fatalf("got %+v", again)
 	}
-	if got := code(q.Delete(at(13), m.ID, updated.PopReceipt)); got != problem.PopReceiptMismatch {
+	if got := code(q.Delete(at(13), m.ID, updated.PopReceipt)); got != refusal.PopReceiptMismatch {
 		t.Errorf("old receipt: %q", got)
 	}
 	if err := q.Delete(at(13), m.ID, again[0].PopReceipt); err != nil {
 		t.Error(err)
 	}
-	if got := code(q.Delete(at(14), m.ID, again[0].PopReceipt)); got != problem.MessageNotFound {
+	if got := code(q.Delete(at(14), m.ID, again[0].PopReceipt)); got != refusal.MessageNotFound {
 		t.Errorf("deleted message: %q", got)
 	}
 }

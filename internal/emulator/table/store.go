@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/refusal"
 )
 
 // Store holds an account's tables. The zero value is not usable; see [NewStore].
@@ -45,7 +45,7 @@ func (s *Store) Create(name string, now time.Time) (*Table, error) {
 	}
 	delete(s.deleting, id)
 	if s.tables[id] != nil {
-		return nil, problem.New(problem.TableAlreadyExists, "The table specified already exists.")
+		return nil, refusal.New(refusal.TableAlreadyExists, "The table specified already exists.")
 	}
 	t := newTable(name)
 	s.tables[id] = t
@@ -84,7 +84,7 @@ func (s *Store) Get(name string, now time.Time) (*Table, error) {
 	if now.Before(s.deleting[id]) {
 		return nil, beingDeleted()
 	}
-	return nil, problem.New(problem.TableNotFound, "The table specified does not exist.")
+	return nil, refusal.New(refusal.TableNotFound, "The table specified does not exist.")
 }
 
 // Names returns the names of all tables, sorted without regard to case.
@@ -101,8 +101,8 @@ func (s *Store) Names() []string {
 	return names
 }
 
-func beingDeleted() *problem.Error {
-	return problem.New(problem.TableBeingDeleted, "The specified table is being deleted. Try operation later.")
+func beingDeleted() *refusal.Error {
+	return refusal.New(refusal.TableBeingDeleted, "The specified table is being deleted. Try operation later.")
 }
 
 // checkName holds a name to the service's rules: 3 to 63 letters and digits, the
@@ -110,7 +110,7 @@ func beingDeleted() *problem.Error {
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model
 func checkName(name string) error {
 	if len(name) < 3 || len(name) > 63 {
-		return problem.New(problem.OutOfRangeInput, "The specified resource name length is not within the permissible limits.")
+		return refusal.New(refusal.OutOfRangeInput, "The specified resource name length is not within the permissible limits.")
 	}
 	for i, c := range []byte(name) {
 		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
@@ -124,6 +124,6 @@ func checkName(name string) error {
 	return nil
 }
 
-func invalidName() *problem.Error {
-	return problem.New(problem.InvalidResourceName, "The specified resource name contains invalid characters.")
+func invalidName() *refusal.Error {
+	return refusal.New(refusal.InvalidResourceName, "The specified resource name contains invalid characters.")
 }

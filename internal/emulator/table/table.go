@@ -14,7 +14,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"tablesweep/internal/emulator/entity"
-	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
 )
@@ -128,8 +128,8 @@ func probe(k key.Key) Row { return Row{PartitionKey: k.Partition, RowKey: k.Row}
 // NotFound is the error for a row that does not exist.
 func NotFound() error { return notFound() }
 
-func notFound() *problem.Error {
-	return problem.New(problem.ResourceNotFound, "The specified resource does not exist.")
+func notFound() *refusal.Error {
+	return refusal.New(refusal.ResourceNotFound, "The specified resource does not exist.")
 }
 
 // Action is what an operation does to a row.
@@ -200,11 +200,11 @@ func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 	row := probe(op.Key)
 	switch {
 	case op.Action == Insert && exists:
-		return row, problem.New(problem.EntityAlreadyExists, "The specified entity already exists.")
+		return row, refusal.New(refusal.EntityAlreadyExists, "The specified entity already exists.")
 	case op.IfMatch != "" && !exists:
 		return row, notFound()
 	case op.IfMatch != "" && op.IfMatch != "*" && op.IfMatch != old.ETag():
-		return row, problem.New(problem.UpdateConditionNotSatisfied, "The update condition specified in the request was not satisfied.")
+		return row, refusal.New(refusal.UpdateConditionNotSatisfied, "The update condition specified in the request was not satisfied.")
 	case op.Action == Delete:
 		return row, nil
 	case op.Action == Merge && exists:

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator/entity"
-	"tablesweep/internal/emulator/problem"
+	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
@@ -263,8 +263,8 @@ func TestTableBeingDeleted(t *testing.T) {
 	t.Parallel()
 	s := table.NewStore()
 	now := time.Now()
-	code := func(_ *table.Table, err error) problem.Code {
-		var p *problem.Error
+	code := func(_ *table.Table, err error) refusal.Code {
+		var p *refusal.Error
 		if errors.As(err, &p) {
 			return p.Code
 		}
@@ -277,16 +277,16 @@ func TestTableBeingDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	early, late := now.Add(39*time.Second), now.Add(40*time.Second)
-	for what, got := range map[string]problem.Code{
+	for what, got := range map[string]refusal.Code{
 		"create": code(s.Create("rows", early)),
 		"get":    code(s.Get("ROWS", early)),
 		"delete": code(nil, s.Delete("rows", early, 0)),
 	} {
-		if got != problem.TableBeingDeleted {
+		if got != refusal.TableBeingDeleted {
 			t.Errorf("%s: %s", what, got)
 		}
 	}
-	if got := code(s.Get("rows", late)); got != problem.TableNotFound {
+	if got := code(s.Get("rows", late)); got != refusal.TableNotFound {
 		t.Errorf("get later: %s", got)
 	}
 	if got := code(s.Create("rows", late)); got != "" {

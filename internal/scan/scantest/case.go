@@ -6,13 +6,12 @@ import (
 	"strings"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 )
 
 // Case is one scan of one table.
 type Case struct {
 	Rows    []key.Key // sorted, distinct
-	Bounds  scan.Bounds
+	Bounds  key.Bounds
 	Segment int  // rows in a full page
 	Faulty  bool // pages may be short or empty, tokens may have nothing behind them
 	// Churn is the number of rows, picked at random, that come and go between
@@ -59,7 +58,7 @@ func Random(r *rand.Rand) Case {
 		}
 		return text()
 	}
-	c.Bounds = scan.Bounds{
+	c.Bounds = key.Bounds{
 		Prefix: bound(func() string { return firstRune(partition()) }),
 		After:  bound(partition),
 		Before: bound(partition),

@@ -43,7 +43,7 @@ func (t *table) query(s scan.Step) (scan.Page, error) {
 		p.Next = t.token(p.Keys, t.rows[first+n])
 	case t.faulty && n > 0 && t.rand.IntN(4) == 0: // nothing behind
 		last := p.Last()
-		p.Next = &scan.Token{Partition: last.Partition, Row: last.Row + "\x00"}
+		p.Next = &key.Token{Partition: last.Partition, Row: last.Row + "\x00"}
 	}
 	if p.Next != nil {
 		t.issued[issue(s.Range, *p.Next)] = true
@@ -53,8 +53,8 @@ func (t *table) query(s scan.Step) (scan.Page, error) {
 
 // token names the next row. Where the page shows that a new partition starts
 // with it, the row key may be left out.
-func (t *table) token(page []key.Key, next key.Key) *scan.Token {
-	token := scan.Token(next)
+func (t *table) token(page []key.Key, next key.Key) *key.Token {
+	token := key.Token(next)
 	if len(page) > 0 && page[len(page)-1].Partition != next.Partition && t.rand.IntN(2) == 0 {
 		token.Row = ""
 	}
@@ -75,7 +75,7 @@ func (t *table) remove(k key.Key) {
 	}
 }
 
-func issue(r scan.Range, token scan.Token) string {
+func issue(r key.Range, token key.Token) string {
 	return text(r) + text(token)
 }
 
@@ -88,8 +88,8 @@ func text(v any) string {
 }
 
 // validRange refuses bounds that no filter can carry.
-func validRange(r scan.Range) error {
-	for _, b := range []*scan.Bound{r.Low, r.High} {
+func validRange(r key.Range) error {
+	for _, b := range []*key.Bound{r.Low, r.High} {
 		if b != nil && !utf8.ValidString(b.Key) {
 			return fmt.Errorf("range %s has a bound that is not valid UTF-8: %q", text(r), b.Key)
 		}

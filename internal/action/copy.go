@@ -1,0 +1,192 @@
+package action
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// Mode says what happens to a row that the destination already has.
+type Mode string
+
+// The modes of a copy. A row that stands at the destination with the same
+// content counts as written in each of them; a repeated step finds its own.
+const (
+	Replace Mode = "replace" // overwrite it; the default
+	Merge   Mode = "merge"   // overwrite the properties that the source row has
+	Skip    Mode = "skip"    // leave it as it is
+	Fail    Mode = "fail"    // leave it as it is, and report the row as failed
+)
+
+// Modes lists all modes.
+var Modes = []Mode{Replace, Merge, Skip, Fail}
+
+// maxResolves bounds how often a chunk is compared with what the destination
+// has, while others write there too.
+const maxResolves = 5
+
+// Copier writes to one table. It is safe for concurrent use.
+type Copy struct {
+	Destination *storage.Table
+	Mode        Mode
+	Limiter     *Limiter // of the process; nil for no limits
+}
+
+// Copy writes the rows, which must be in table order. An error means that the
+// destination as a whole refused, or did not answer in time; some rows may then
+// have been written. [storage.Permanent] tells which.
+func (c Copy) Copy(ctx context.Context, rows []storage.Entity) (Result, error) {
+	return All(ctx, c, rows)
+}
+
+// Chunks returns the number of transactions that writing the rows takes, unless
+// they are large.
+func Chunks(rows []storage.Entity) int { return len(Copy{}.Split(rows)) }
+
+// Changes returns the table whose partitions the work makes busy.
+func (c Copy) Changes() *storage.Table { return c.Destination }
+
+// Split cuts rows in table order into what [Copier.Do] takes: where the
+// partition changes, and after as many as a transaction takes.
+func (Copy) Split(rows []storage.Entity) [][]storage.Entity {
+	var all [][]storage.Entity
+	for start, i := 0, 0; i < len(rows); i++ {
+		last := i == len(rows)-1
+		if last || rows[i+1].Key.Partition != rows[start].Key.Partition || i+1-start == storage.MaxBatchRows {
+			all = append(all, rows[start:i+1])
+			start = i + 1
+		}
+	}
+	return all
+}
+
+// Do writes rows of one partition in as few transactions as their size
+// allows, leaving out those that are refused. Its errors are those of
+// [Copier.Copy].
+func (c Copy) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
+	var r Result
+	limit := len(rows)
+	resolves := 0
+	for len(rows) > 0 {
+		b := c.Destination.Batch()
+		for b.Rows() < min(limit, len(rows)) && b.Add(storage.Op{Kind: c.kind(), Entity: rows[b.Rows()]}) {
+		}
+		n := b.Rows()
+		err := c.Limiter.Do(ctx, Place(c.Destination, rows[0].Key.Partition), n, func(ctx context.Context) (int, error) { return n, b.Do(ctx) })
+		switch refusal := refusalOf(err); {
+		case err == nil:
+			r.Written += int64(n)
+			rows = rows[n:]
+		case refusal == nil:
+			return r, err
+		case storage.Conflict(err) && resolves < maxResolves:
+			resolves++
+			if rows, err = c.resolve(ctx, rows, &r); err != nil {
+				return r, err
+			}
+		case refusal.Index >= 0 && refusal.Index < n || n == 1:
+			i := max(0, refusal.Index)
+			r.Failed = append(r.Failed, Failure{Key: rows[i].Key, Reason: reason(refusal)})
+			rows = without(rows, i)
+		default: // refused as a whole: too large, or the culprit isn't named
+			limit = n / 2
+		}
+	}
+	return r, nil
+}
+
+func (c Copy) kind() storage.OpKind {
+	switch c.Mode {
+	case Merge:
+		return storage.Merge
+	case Skip, Fail:
+		return storage.Insert
+	}
+	return storage.Replace
+}
+
+// refusalOf returns the error if it is about rows: one that others may not
+// share. It returns nil for errors of the destination as a whole.
+func refusalOf(err error) *storage.Error {
+	var e *storage.Error
+	if !errors.As(err, &e) || e.Temporary() {
+		return nil
+	}
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return nil
+	}
+	return e
+}
+
+func reason(e *storage.Error) string {
+	if e.Code == "" {
+		return e.Message
+	}
+	return e.Code + ": " + e.Message
+}
+
+func without(rows []storage.Entity, i int) []storage.Entity {
+	rest := make([]storage.Entity, 0, len(rows)-1)
+	return append(append(rest, rows[:i]...), rows[i+1:]...)
+}
+
+// resolve settles the rows that the destination already has and returns the
+// others.
+func (c Copy) resolve(ctx context.Context, rows []storage.Entity, r *Result) ([]storage.Entity, error) {
+	existing, err := c.Existing(ctx, rows)
+	if err != nil {
+		return rows, fmt.Errorf("compare with rows that exist: %w", err)
+	}
+	var missing []storage.Entity
+	for _, row := range rows {
+		there, ok := existing[row.Key]
+		switch {
+		case !ok:
+			missing = append(missing, row)
+		case storage.Equal(row, there):
+			r.Written++
+		case c.Mode == Fail:
+			r.Failed = append(r.Failed, Failure{Key: row.Key, Reason: "the destination has a row with this key and other content"})
+		}
+	}
+	return missing, nil
+}
+
+// Existing reads those of the rows, all of one partition and in table order, that
+// the destination has: by one page from the first to the last, and one by one those
+// that it does not reach, for there may be any number of others in between.
+func (c Copy) Existing(ctx context.Context, rows []storage.Entity) (map[key.Key]storage.Entity, error) {
+	found := map[key.Key]storage.Entity{}
+	p, err := c.Destination.Query(ctx, storage.Query{Range: key.Range{
+		Partition: &rows[0].Key.Partition,
+		Low:       &key.Bound{Key: rows[0].Key.Row},
+		High:      &key.Bound{Key: rows[len(rows)-1].Key.Row},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range p.Entities {
+		found[e.Key] = e
+	}
+	if p.Next == nil {
+		return found, nil
+	}
+	for _, row := range rows {
+		if len(p.Entities) > 0 && row.Key.Compare(p.Entities[len(p.Entities)-1].Key) <= 0 {
+			continue
+		}
+		e, ok, err := c.Destination.Get(ctx, row.Key)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found[e.Key] = e
+		}
+	}
+	return found, nil
+}

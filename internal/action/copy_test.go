@@ -1,0 +1,202 @@
+package action_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// picky is a destination that refuses what embedded storage would take: rows whose
+// key holds "bad", or whole transactions of more than a number of rows. It may keep
+// the row's number to itself.
+type picky struct {
+	next    policy.Transporter
+	most    int // rows in a transaction, 0 for any
+	silent  bool
+	batches atomic.Int64
+}
+
+func (p *picky) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/Tables") {
+		return p.next.Do(r)
+	}
+	p.batches.Add(1)
+	if !strings.HasSuffix(r.URL.Path, "/$batch") {
+		if strings.Contains(r.URL.Path, "bad") {
+			return answer(r, http.StatusBadRequest, "application/json",
+				`{"odata.error":{"code":"KeyValueTooLarge","message":{"value":"The key is too long.\nRequestId:1\nTime:2"}}}`), nil
+		}
+		return p.next.Do(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	parts := strings.Split(string(body), "Content-Type: application/http")[1:]
+	if p.most > 0 && len(parts) > p.most {
+		return answer(r, http.StatusRequestEntityTooLarge, "application/json",
+			`{"odata.error":{"code":"RequestBodyTooLarge","message":{"value":"The request body is too large."}}}`), nil
+	}
+	for i, part := range parts {
+		if !strings.Contains(part, "bad") {
+			continue
+		}
+		number := fmt.Sprintf("%d:", i)
+		if p.silent {
+			number = ""
+		}
+		// As the service answers: accepted, with the failure inside.
+		return answer(r, http.StatusAccepted, "multipart/mixed; boundary=b", "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n"+
+			"--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"+
+			"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n\r\n"+
+			`{"odata.error":{"code":"KeyValueTooLarge","message":{"value":"`+number+`The key is too long.\nRequestId:1\nTime:2"}}}`+
+			"\r\n--c--\r\n--b--\r\n"), nil
+	}
+	return p.next.Do(r)
+}
+
+func answer(r *http.Request, status int, contentType, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Status: http.StatusText(status), Request: r,
+		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body)),
+	}
+}
+
+func open(t *testing.T, p *picky) *storage.Table {
+	t.Helper()
+	em := emulatortest.New(t, emulator.Options{})
+	p.next = em.Transport()
+	table := emulatortest.Open(t, em, p).Table("Target")
+	if err := table.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func rows(names ...string) []storage.Entity {
+	var all []storage.Entity
+	for _, n := range names {
+		all = append(all, storage.Entity{Key: key.Key{Partition: "p", Row: n}})
+	}
+	return all
+}
+
+// A key that the destination refuses is reported with the reason, and the other
+// rows of its transaction are written.
+func TestRefusedKeys(t *testing.T) {
+	names := []string{"a", "bad1", "c", "d", "bad2", "f", "g"}
+	for _, tt := range []struct {
+		name    string
+		picky   *picky
+		batches int64
+	}{
+		{"the row is named", &picky{}, 3},
+		{"the row is not named", &picky{silent: true}, 12},
+		{"transactions are too large", &picky{most: 2}, 9},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table := open(t, tt.picky)
+			r, err := action.Copy{Destination: table}.Copy(t.Context(), rows(names...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := action.Result{Written: 5, Failed: []action.Failure{
+				{Key: key.Key{Partition: "p", Row: "bad1"}, Reason: "KeyValueTooLarge: The key is too long."},
+				{Key: key.Key{Partition: "p", Row: "bad2"}, Reason: "KeyValueTooLarge: The key is too long."},
+			}}
+			if diff := cmp.Diff(want, r); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			p, err := table.Query(t.Context(), storage.Query{})
+			if err != nil || len(p.Entities) != 5 {
+				t.Errorf("%d rows written, %v", len(p.Entities), err)
+			}
+			if got := tt.picky.batches.Load(); got > tt.batches {
+				t.Errorf("%d transactions, want at most %d", got, tt.batches)
+			}
+		})
+	}
+}
+
+// A destination that refuses altogether is an error, not a long list of failed rows.
+func TestDestinationThatRefuses(t *testing.T) {
+	table := open(t, &picky{})
+	if err := table.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := action.Copy{Destination: table}.Copy(t.Context(), rows("a", "b"))
+	if !storage.Permanent(err) || len(r.Failed) > 0 {
+		t.Errorf("%+v, %v; want a permanent error", r, err)
+	}
+}
+
+// The modes skip and fail settle rows that exist in one comparison a transaction.
+func TestExistingRows(t *testing.T) {
+	p := &picky{}
+	table := open(t, p)
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("%03d", i))
+	}
+	all := rows(names...)
+	var there []storage.Entity
+	for i, e := range all {
+		if i%3 == 0 {
+			e.Properties = []storage.Property{storage.StringProperty("Other", "x")}
+		}
+		if i%2 == 0 {
+			there = append(there, e)
+		}
+	}
+	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), there); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []action.Mode{action.Skip, action.Fail} {
+		p.batches.Store(0)
+		r, err := action.Copy{Destination: table, Mode: mode}.Copy(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		different := 17 // of the 50 that exist, every third
+		if want := int64(100 - different); r.Written != want {
+			t.Errorf("%s: %d rows written, want %d", mode, r.Written, want)
+		}
+		if mode == action.Fail && len(r.Failed) != different || mode == action.Skip && len(r.Failed) > 0 {
+			t.Errorf("%s: %d rows failed", mode, len(r.Failed))
+		}
+		if p.batches.Load() > 2 {
+			t.Errorf("%s: %d transactions", mode, p.batches.Load())
+		}
+	}
+	// However many other rows lie between, no more are read than a page and ours.
+	var between []storage.Entity
+	for i := range 3000 {
+		between = append(between, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("050-%04d", i)}})
+	}
+	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), between); err != nil {
+		t.Fatal(err)
+	}
+	var counter storage.Counter
+	r, err := action.Copy{Destination: table, Mode: action.Skip}.Copy(counter.In(t.Context()), []storage.Entity{all[0], all[1], all[99]})
+	if err != nil || r.Written != 2 || counter.Requests() > 5 {
+		t.Errorf("%+v, %v with %d requests", r, err, counter.Requests())
+	}
+	if !slices.IsSortedFunc(all, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) }) {
+		t.Error("the rows were reordered")
+	}
+}

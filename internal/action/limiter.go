@@ -1,0 +1,120 @@
+package action
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"tablesweep/internal/pace"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// Limiter keeps a process's requests to partitions that were throttled below what these
+// take. A partition is known by any name that tells it from the others. The zero value is ready for
+// use; it is safe for concurrent use.
+type Limiter struct {
+	mu         sync.Mutex // guards the following
+	partitions pace.Partitions
+	queues     map[string]*queue
+}
+
+// Place names a table's partition for a [Limiter].
+func Place(t *storage.Table, partition string) string { return t.Address() + "/" + partition }
+
+// queue is of requests that wait for a partition.
+type queue struct {
+	first  chan struct{} // holds a place for the one that waits for the partition itself
+	length int
+}
+
+// Free reports whether a request to the partition would not have to wait.
+func (l *Limiter) Free(partition string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.partitions.Wait(partition, time.Now()) == 0
+}
+
+// Started tells that a request of so many rows is about to be sent.
+func (l *Limiter) Started(partition string, rows int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.partitions.Started(partition, rows, time.Now())
+}
+
+// Send sends a request that has [Limiter.Started]. What is refused in the context of send
+// is sent again when the partition may take it. send returns how many rows it had.
+func (l *Limiter) Send(ctx context.Context, partition string, rows int, send func(context.Context) (int, error)) error {
+	had, err := send(storage.OnBusy(ctx, func() time.Duration {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.partitions.Throttled(partition, rows, time.Now())
+	}))
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.partitions.Answered(partition, rows, had, time.Now())
+	}
+	return err
+}
+
+// Do waits until the partition is free, and sends a request as [Limiter.Send] does. Those that wait
+// are served in turn. A nil Limiter does not wait.
+func (l *Limiter) Do(ctx context.Context, partition string, rows int, send func(context.Context) (int, error)) error {
+	if l == nil {
+		_, err := send(ctx)
+		return err
+	}
+	if !l.Free(partition) {
+		if err := l.wait(ctx, partition); err != nil {
+			return err
+		}
+	}
+	l.Started(partition, rows)
+	return l.Send(ctx, partition, rows, send)
+}
+
+func (l *Limiter) wait(ctx context.Context, partition string) error {
+	q := l.join(partition)
+	defer l.leave(partition, q)
+	select {
+	case q.first <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-q.first }()
+	for {
+		l.mu.Lock()
+		d := l.partitions.Wait(partition, time.Now())
+		l.mu.Unlock()
+		if d == 0 {
+			return nil
+		}
+		if !task.Sleep(ctx, d) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *Limiter) join(partition string) *queue {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.queues[partition]
+	if q == nil {
+		if l.queues == nil {
+			l.queues = map[string]*queue{}
+		}
+		q = &queue{first: make(chan struct{}, 1)}
+		l.queues[partition] = q
+	}
+	q.length++
+	return q
+}
+
+func (l *Limiter) leave(partition string, q *queue) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q.length--; q.length == 0 {
+		delete(l.queues, partition)
+	}
+}

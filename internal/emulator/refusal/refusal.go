@@ -1,0 +1,94 @@
+// Package refusal holds the errors that the emulated services answer with: each
+// has a code, the HTTP status that goes with it, and a message.
+//
+// How an error looks on the wire (OData JSON, XML, or a part of a batch) is not
+// known here.
+package refusal
+
+import "net/http"
+
+// Code is a service's error code, as in the documentation of the Table and Queue
+// services' error codes.
+type Code string
+
+// The codes in use.
+const (
+	AtomFormatNotSupported                  Code = "AtomFormatNotSupported"
+	AuthenticationFailed                    Code = "AuthenticationFailed"
+	CommandsInBatchActOnDifferentPartitions Code = "CommandsInBatchActOnDifferentPartitions"
+	EmptyMetadataKey                        Code = "EmptyMetadataKey"
+	EntityAlreadyExists                     Code = "EntityAlreadyExists"
+	EntityTooLarge                          Code = "EntityTooLarge"
+	InvalidDuplicateRow                     Code = "InvalidDuplicateRow"
+	InvalidHeaderValue                      Code = "InvalidHeaderValue"
+	InvalidInput                            Code = "InvalidInput"
+	InvalidMetadata                         Code = "InvalidMetadata"
+	InvalidQueryParameterValue              Code = "InvalidQueryParameterValue"
+	InvalidResourceName                     Code = "InvalidResourceName"
+	InvalidXMLDocument                      Code = "InvalidXmlDocument"
+	KeyValueTooLarge                        Code = "KeyValueTooLarge"
+	MediaTypeNotSupported                   Code = "MediaTypeNotSupported"
+	MessageNotFound                         Code = "MessageNotFound"
+	MetadataTooLarge                        Code = "MetadataTooLarge"
+	MissingRequiredHeader                   Code = "MissingRequiredHeader"
+	MissingRequiredQueryParameter           Code = "MissingRequiredQueryParameter"
+	NotImplemented                          Code = "NotImplemented"
+	OperationTimedOut                       Code = "OperationTimedOut"
+	OutOfRangeInput                         Code = "OutOfRangeInput"
+	OutOfRangeQueryParameterValue           Code = "OutOfRangeQueryParameterValue"
+	PopReceiptMismatch                      Code = "PopReceiptMismatch"
+	PropertiesNeedValue                     Code = "PropertiesNeedValue"
+	PropertyNameInvalid                     Code = "PropertyNameInvalid"
+	PropertyNameTooLong                     Code = "PropertyNameTooLong"
+	PropertyValueTooLarge                   Code = "PropertyValueTooLarge"
+	QueueAlreadyExists                      Code = "QueueAlreadyExists"
+	QueueNotFound                           Code = "QueueNotFound"
+	RequestBodyTooLarge                     Code = "RequestBodyTooLarge"
+	ResourceNotFound                        Code = "ResourceNotFound"
+	ServerBusy                              Code = "ServerBusy"
+	TableAlreadyExists                      Code = "TableAlreadyExists"
+	TableBeingDeleted                       Code = "TableBeingDeleted"
+	TableNotFound                           Code = "TableNotFound"
+	TooManyProperties                       Code = "TooManyProperties"
+	UnsupportedHTTPVerb                     Code = "UnsupportedHttpVerb"
+	UpdateConditionNotSatisfied             Code = "UpdateConditionNotSatisfied"
+)
+
+// Status returns the HTTP status that the services send with the code.
+func (c Code) Status() int {
+	switch c {
+	case AuthenticationFailed:
+		return http.StatusForbidden
+	case ResourceNotFound, TableNotFound, QueueNotFound, MessageNotFound:
+		return http.StatusNotFound
+	case UnsupportedHTTPVerb:
+		return http.StatusMethodNotAllowed
+	case EntityAlreadyExists, TableAlreadyExists, TableBeingDeleted, QueueAlreadyExists:
+		return http.StatusConflict
+	case UpdateConditionNotSatisfied:
+		return http.StatusPreconditionFailed
+	case RequestBodyTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case MediaTypeNotSupported, AtomFormatNotSupported:
+		return http.StatusUnsupportedMediaType
+	case OperationTimedOut:
+		return http.StatusInternalServerError
+	case NotImplemented:
+		return http.StatusNotImplemented
+	case ServerBusy:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusBadRequest
+}
+
+// Error is a request's refusal.
+type Error struct {
+	Code    Code
+	Message string // one sentence for a person, which says what is wrong
+}
+
+// New returns the error with the given code and message.
+func New(code Code, message string) *Error { return &Error{code, message} }
+
+// Error returns the code and the message.
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }

@@ -1,0 +1,122 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// Folding replaces done rows by one that holds their sums, in one transaction: each source is
+// deleted, on the condition that it is there, and the folded row is inserted. So a step is counted in its own
+// row or in one folded row, at every moment. Nothing is asked about times: a step that a slow clock dated far back is
+// folded when it is found. No row is shared: two that fold at once take different rows, or one of them is refused.
+//
+// Folded rows have levels: "d|-L|…" is a row of level L. Rows of one level fold into one of the
+// next, so that a scan of n steps keeps some log(n) times as many rows as one fold takes. They sort ahead of
+// other done rows, and have the same properties: a program that knows no folding sums them up as it does done rows.
+
+// maxFold is how many rows a fold takes: the transaction has one more.
+const maxFold = storage.MaxBatchRows - 1
+
+// MaxLevel is the highest level of a folded row.
+const MaxLevel = 9
+
+// Join makes one note of several. It may shorten.
+type Join func(notes [][]byte) []byte
+
+func isFolded(e storage.Entity) bool { return strings.HasPrefix(e.Key.Row, foldedPrefix) }
+
+func levelPrefix(level int) string { return fmt.Sprintf("%s%d|", foldedPrefix, level) }
+
+// level is the range of a scan's done rows of a level. Level 0 has those that steps have left.
+func level(id string, n int) key.Range {
+	if n == 0 {
+		return key.Range{Partition: &id, Low: &key.Bound{Key: donePrefix + "0"}, High: &key.Bound{Key: donePrefix + ":", Open: true}}
+	}
+	return key.WithPrefix(id, levelPrefix(n))
+}
+
+// Fold folds the scan's done rows of a level, if there are at least a few. It returns how many. Any
+// number of processes may fold at once; rows that another has folded meanwhile are left to it.
+func (l *Ledger) Fold(ctx context.Context, id string, n, least int, join Join) (int, error) {
+	p, err := l.table.Query(ctx, storage.Query{Range: level(id, n)})
+	if err != nil {
+		return 0, fmt.Errorf("fold steps of scan %s: %w", id, err)
+	}
+	return l.foldRows(ctx, id, p.Entities, min(n+1, MaxLevel), least, join)
+}
+
+// FoldAll folds all of the scan's done rows, of every level, as far as one query and the transactions for
+// its rows go. It reports whether a single row is left.
+func (l *Ledger) FoldAll(ctx context.Context, id string, join Join) (whole bool, err error) {
+	p, err := l.table.Query(ctx, storage.Query{Range: key.WithPrefix(id, donePrefix)})
+	if err != nil {
+		return false, fmt.Errorf("fold steps of scan %s: %w", id, err)
+	}
+	if p.Next == nil && len(p.Entities) <= 1 {
+		return true, nil
+	}
+	_, err = l.foldRows(ctx, id, p.Entities, MaxLevel, 2, join)
+	return false, err
+}
+
+// foldRows folds rows into some of a level, and returns how many it has folded.
+func (l *Ledger) foldRows(ctx context.Context, id string, rows []storage.Entity, into, least int, join Join) (int, error) {
+	folded := 0
+	for len(rows) >= least {
+		some := rows[:min(len(rows), maxFold)]
+		rows = rows[len(some):]
+		err := l.table.Write(ctx, fold(id, some, into, join)...)
+		if storage.NotFound(err) {
+			return folded, nil // folded by another, or by our own first try
+		}
+		if err != nil {
+			return folded, fmt.Errorf("fold steps of scan %s: %w", id, err)
+		}
+		folded += len(some)
+	}
+	return folded, nil
+}
+
+// fold returns the transaction that replaces the rows by one.
+func fold(id string, rows []storage.Entity, into int, join Join) []storage.Op {
+	var ops []storage.Op
+	var sums Sums
+	var notes [][]byte
+	for _, e := range rows {
+		ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: e.Key}})
+		sums.add(sumsOf(e))
+		if note := e.Bytes("Note"); note != nil {
+			notes = append(notes, note)
+		}
+	}
+	properties := append(sums.properties(), storage.BinaryProperty("Times", sums.Times.pack()))
+	if note := join(notes); len(note) > 0 {
+		properties = append(properties, storage.BinaryProperty("Note", note))
+	}
+	return append(ops, storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+		Key: key.Key{Partition: id, Row: levelPrefix(into) + rand.Text()}, Properties: properties,
+	}})
+}
+
+// Notes calls fn with the note of each of the scan's done rows that has one. What is folded meanwhile may be
+// missed or come twice.
+func (l *Ledger) Notes(ctx context.Context, id string, fn func(note []byte)) error {
+	q := storage.Query{Range: key.WithPrefix(id, donePrefix), Select: []string{"Note"}}
+	err := l.table.All(ctx, q, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			if note := e.Bytes("Note"); note != nil {
+				fn(note)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read notes of scan %s: %w", id, err)
+	}
+	return nil
+}

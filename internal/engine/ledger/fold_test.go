@@ -1,0 +1,369 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
+)
+
+// book is what a scan's ledger must hold: the model of the tests below.
+type book struct {
+	mu      sync.Mutex // guards the fields below
+	pending map[string]adaptive.Outlook
+	totals  ledger.Totals
+	begun   int64 // commits
+	next    int
+	born    map[string]adaptive.Outlook // by steps that are not committed yet
+}
+
+// committed notes that steps are pending.
+func (b *book) committed(children []ledger.Step) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range children {
+		b.pending[c.ID] = b.born[c.ID]
+	}
+}
+
+func newBook() *book {
+	return &book{pending: map[string]adaptive.Outlook{"000000": {Unknown: 1}}, born: map[string]adaptive.Outlook{}}
+}
+
+// take picks a pending step and decides what comes of it.
+func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledger.Step) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ids := slices.Sorted(maps.Keys(b.pending))
+	if len(ids) == 0 {
+		return "", done, nil
+	}
+	id = ids[r.IntN(len(ids))]
+	done.Ahead = adaptive.Outlook{}.Minus(b.pending[id])
+	delete(b.pending, id)
+	done.Totals = ledger.Totals{Rows: r.Int64N(1000), Written: r.Int64N(1000), Failed: r.Int64N(2), Queries: 1, Transactions: r.Int64N(9), Throttled: r.Int64N(3)}
+	if done.Failed > 0 {
+		done.FirstFailed = id
+	}
+	n := r.IntN(4)
+	if len(ids) < 5 {
+		n = 3
+	}
+	for range n {
+		b.next++
+		c := ledger.Step{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
+		o := adaptive.Outlook{Millipages: r.Int64N(9999), Guessed: r.Int64N(2), Unknown: r.Int64N(2)}
+		b.born[c.ID] = o
+		done.Ahead = done.Ahead.Plus(o)
+		children = append(children, c)
+	}
+	b.begun++
+	b.totals.Steps++
+	for sum, n := range map[*int64]int64{&b.totals.Rows: done.Rows, &b.totals.Written: done.Written, &b.totals.Failed: done.Failed, &b.totals.Queries: done.Queries, &b.totals.Transactions: done.Transactions, &b.totals.Throttled: done.Throttled} {
+		*sum += n
+	}
+	if b.totals.FirstFailed == "" || done.FirstFailed != "" && done.FirstFailed < b.totals.FirstFailed {
+		b.totals.FirstFailed = done.FirstFailed
+	}
+	return id, done, children
+}
+
+// check compares a snapshot with the book. No step may be under way.
+func (b *book) check(t *testing.T, s ledger.Snapshot) {
+	t.Helper()
+	if s.Sums.Totals != b.totals {
+		t.Errorf("sums %+v, want %+v", s.Sums.Totals, b.totals)
+	}
+	ahead := adaptive.Outlook{}
+	for _, o := range b.pending {
+		ahead = ahead.Plus(o)
+	}
+	if steps, got, ok := s.Sums.Pending(); !ok || steps != int64(len(b.pending)) || got != ahead {
+		t.Errorf("pending %d steps with %+v ahead, told %v, want %d with %+v", steps, got, ok, len(b.pending), ahead)
+	}
+	if s.Whole && len(s.Steps) != len(b.pending) {
+		t.Errorf("%d pending steps, want %d", len(s.Steps), len(b.pending))
+	}
+	var worked ledger.Point
+	for _, p := range s.Sums.Times.Points() {
+		worked.Rows += p.Rows
+		worked.Requests += p.Requests
+		worked.Throttled += p.Throttled
+	}
+	if worked.Rows != b.totals.Rows || worked.Requests != b.totals.Transactions || worked.Throttled != b.totals.Throttled {
+		t.Errorf("the timeline has %+v in all, want %+v", worked, b.totals)
+	}
+}
+
+// begunScan returns a ledger's table with a scan whose first step is that of a new book.
+func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, string) {
+	t.Helper()
+	em, a := emulatortest.NewAccount(t, emulator.Options{})
+	table := a.Table("ledger")
+	if err := table.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	id := ledger.NewID(now)
+	first := ledger.Step{ID: "000000", Message: []byte("{}")}
+	if err := ledger.New(table).Create(t.Context(), id, now, []byte("{}"), nil, first, adaptive.Outlook{Unknown: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return em, table, id
+}
+
+func join(notes [][]byte) []byte { return nil }
+
+// commitOne commits a step, sometimes twice, by a clock that is minutes off. It reports false if none is pending.
+func (b *book) commitOne(ctx context.Context, t *testing.T, l *ledger.Ledger, id string, r *rand.Rand) bool {
+	step, done, children := b.take(r)
+	if step == "" {
+		return false
+	}
+	skewed := time.Now().Add(time.Duration(r.IntN(20)-10) * time.Minute)
+	ours := 0
+	for range 1 + r.IntN(2) { // delivered twice
+		committed, err := l.Commit(ctx, id, step, skewed, done, children)
+		if err != nil {
+			t.Errorf("commit: %v", err)
+		}
+		if committed {
+			ours++
+		}
+		skewed = skewed.Add(time.Second)
+	}
+	b.committed(children)
+	if ours != 1 {
+		t.Errorf("step %s was committed %d times", step, ours)
+	}
+	return true
+}
+
+// TestSumsUnderConcurrentFolds: while steps are committed, some of them twice, by clocks that are
+// minutes off, and folded by several at once, a snapshot has all steps that were committed before
+// it and none that was begun after it; and each time that commits rest, exactly what a plain sum has. Pages come
+// short and empty, so that snapshots of several pages are among them.
+func TestSumsUnderConcurrentFolds(t *testing.T) {
+	t.Parallel()
+	em, table, id := begunScan(t)
+	l, b := ledger.New(table), newBook()
+	if err := em.SetFaults("seed=1; short-page p=0.2 on=query; empty-page p=0.1 on=query"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	folding, stop := context.WithCancel(ctx)
+	var folds sync.WaitGroup
+	for i := range 3 {
+		folds.Go(func() {
+			r := rand.New(rand.NewPCG(7, uint64(i)))
+			for folding.Err() == nil {
+				if _, err := l.Fold(ctx, id, min(r.IntN(6), 3), 2+r.IntN(9), join); err != nil {
+					t.Errorf("fold: %v", err)
+					return
+				}
+				time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond)
+			}
+		})
+	}
+	snapshots := 0
+	for range 10 {
+		var commits sync.WaitGroup
+		var mu sync.Mutex // guards acknowledged
+		begun, acknowledged := b.begun, b.begun
+		for i := range 4 {
+			r := rand.New(rand.NewPCG(uint64(begun), uint64(i)))
+			commits.Go(func() {
+				for range 15 {
+					if !b.commitOne(ctx, t, l, id, r) {
+						return
+					}
+					mu.Lock()
+					acknowledged++
+					mu.Unlock()
+				}
+			})
+		}
+		for range 10 {
+			mu.Lock()
+			least := acknowledged
+			mu.Unlock()
+			s, err := l.Snapshot(ctx, id)
+			if err != nil {
+				continue // everything was folded anew each time
+			}
+			snapshots++
+			b.mu.Lock()
+			most := b.begun
+			b.mu.Unlock()
+			if s.Sums.Steps < least || s.Sums.Steps > most {
+				t.Errorf("%d steps, want %d to %d", s.Sums.Steps, least, most)
+			}
+		}
+		commits.Wait()
+		for {
+			if s, err := l.Snapshot(ctx, id); err == nil {
+				b.check(t, s)
+				break
+			} else if ctx.Err() != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stop()
+	folds.Wait()
+	if snapshots < 20 {
+		t.Errorf("only %d snapshots were taken beside commits", snapshots)
+	}
+	for whole := false; !whole; {
+		var err error
+		if whole, err = l.FoldAll(ctx, id, join); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := l.Snapshot(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.check(t, s)
+	if n := doneRows(t, table); n != 1 {
+		t.Errorf("%d done rows are left, want 1", n)
+	}
+}
+
+func doneRows(t *testing.T, table *storage.Table) int {
+	t.Helper()
+	n := 0
+	err := table.All(t.Context(), storage.Query{}, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			if strings.HasPrefix(e.Key.Row, "d|") {
+				n++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestFoldCrashPoints: a process dies with any request of a fold, before or after it is carried
+// out, or a fold is carried out twice: the sums stay what they are.
+func TestFoldCrashPoints(t *testing.T) {
+	t.Parallel()
+	em, table, id := begunScan(t)
+	l, ctx, b, now := ledger.New(table), t.Context(), newBook(), time.Now()
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, dies := range []int{1, 2, 0} {
+		for _, applied := range []bool{false, true} {
+			for range 10 {
+				step, done, children := b.take(r)
+				if _, err := l.Commit(ctx, id, step, now, done, children); err != nil {
+					t.Fatal(err)
+				}
+				b.committed(children)
+			}
+			p := &emulatortest.Process{Next: em.Transport()}
+			mortal := ledger.New(emulatortest.Open(t, em, p).Table("ledger"))
+			if dies > 0 {
+				p.DieWith(dies, applied)
+			}
+			before := doneRows(t, table)
+			_, err := mortal.Fold(storage.Once(ctx), id, 0, 2, join)
+			if (err != nil) != (dies > 0) {
+				t.Errorf("dies with request %d: %v", dies, err)
+			}
+			if folded := doneRows(t, table) < before; folded != (dies == 0 || dies == 2 && applied) {
+				t.Errorf("dies with request %d, applied %v: folded %v", dies, applied, folded)
+			}
+			s, err := l.Snapshot(ctx, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.check(t, s)
+		}
+	}
+}
+
+// TestEarlierVersionsSteps: what an earlier version has done tells nothing of pending steps. The
+// sums say so, and count the rest.
+func TestEarlierVersionsSteps(t *testing.T) {
+	t.Parallel()
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
+	table := a.Table("ledger")
+	if err := table.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l, ctx := ledger.New(table), t.Context()
+	now := time.Now()
+	id := ledger.NewID(now)
+	if err := l.Create(ctx, id, now, []byte("{}"), nil, ledger.Step{ID: "a", Message: []byte("{}")}, adaptive.Outlook{}); err != nil {
+		t.Fatal(err)
+	}
+	old := storage.Entity{Properties: []storage.Property{
+		storage.Int64Property("Steps", 1), storage.Int64Property("Rows", 7), storage.Int64Property("Written", 6), storage.Int64Property("Failed", 1),
+		storage.Int64Property("Queries", 1), storage.Int64Property("Transactions", 5), storage.Int64Property("Millis", 9),
+	}}
+	old.Key.Partition, old.Key.Row = id, "d|2516069866113142206|b"
+	if err := table.Write(ctx, storage.Op{Entity: old}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // as it is, and folded
+		s, err := l.Snapshot(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := s.Sums.Pending(); ok || s.Sums.Rows != 7 || s.Sums.Steps != 1 {
+			t.Errorf("sums %+v, which tell of pending steps: %v", s.Sums.Totals, ok)
+		}
+		if _, err := l.Fold(ctx, id, 0, 2, join); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestManyPending: a snapshot of a scan with more pending steps than a page takes costs two requests, and
+// counts them all.
+func TestManyPending(t *testing.T) {
+	t.Parallel()
+	em, table, id := begunScan(t)
+	l, ctx, b, r := ledger.New(table), t.Context(), newBook(), rand.New(rand.NewPCG(3, 3))
+	for len(b.pending) < 1500 {
+		step, done, children := b.take(r)
+		for range 60 { // a step with many children
+			b.next++
+			c := ledger.Step{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
+			b.born[c.ID] = adaptive.Outlook{Guessed: 1}
+			done.Ahead.Guessed++
+			children = append(children, c)
+		}
+		if _, err := l.Commit(ctx, id, step, time.Now(), done, children); err != nil {
+			t.Fatal(err)
+		}
+		b.committed(children)
+	}
+	em.ResetCounts()
+	s, err := l.Snapshot(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := em.Counts().TableTransactions(); n > 2 {
+		t.Errorf("the snapshot took %d requests, want 2", n)
+	}
+	if s.Whole || s.Scan.State != ledger.Running {
+		t.Errorf("whole %v, scan %+v", s.Whole, s.Scan)
+	}
+	b.check(t, s)
+}

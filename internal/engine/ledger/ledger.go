@@ -1,0 +1,252 @@
+// Package ledger records which steps of a scan are pending and which are done.
+// It is what makes a scan countable, resumable and sure to end, although queue
+// messages arrive at least once and processes die.
+//
+// One table holds every scan. A scan's partition is its id:
+//
+//	RowKey           row
+//	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, and at the end the totals;
+//	                 of a later attempt ResumedAt, and how long the earlier ones ran: RanMillis
+//	p|STEP           a pending step: Message (binary), Sends, Begun, Lost, Reason (see pending.go)
+//	d|TICKS|STEP     a done step, newest first: what it has counted and changed (see sums.go), Millis, Note (binary)
+//	d|-LEVEL|RANDOM  the sums of several such rows, in their place (see fold.go)
+//	x|TICKS|STEP     rows that a done step could not write (see data.go)
+//	h                what the scan was told of the table by an earlier one (see hints.go)
+//
+// STEP is the step's id, TICKS the 19 digits of package ticks. The partition
+// "scans" lists them: "a|ID" for every scan, with what it came to when it has ended; "o|ID|ATTEMPT" for
+// those that may be open; "t|ID" for those that have ended and are to be tidied up (see retire.go). The partition
+// "beats" has what living processes have in hand (see beat.go). An id starts with inverted ticks, so that the lists are newest first.
+// Version in a scan's row is 1; a reader refuses any other.
+//
+// A scan that is restarted begins a new attempt. Each attempt is listed as open under
+// its own key, before the scan's row says that it runs: who closes an earlier one,
+// however late, can't take a running scan off the list.
+//
+// A step is committed by one entity group transaction that deletes its p row and
+// adds its d row and its children's p rows. So it is committed once, however many
+// deliveries of its message try; counters, which are sums over d rows, can't count
+// it twice; and a scan whose last p row is gone can never get another. The scan itself has a d
+// row without a step, of which its first step is the child: so the d rows also tell how many steps are pending.
+//
+// The package decides nothing about scans; requests and messages are opaque to it.
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
+)
+
+// version is the format described in the package comment.
+const version = 1
+
+const (
+	scanRow       = "s"
+	pendingPrefix = "p|"
+	donePrefix    = "d|"
+	foldedPrefix  = "d|-"
+	refusedPrefix = "x|"
+)
+
+// State is where a scan stands.
+type State string
+
+// The states of a scan. Only a running scan's steps are worked on.
+const (
+	Running   State = "running"
+	Succeeded State = "succeeded"
+	Failed    State = "failed"
+	Canceled  State = "canceled"
+)
+
+// Scan is a scan's row.
+type Scan struct {
+	ID       string
+	State    State
+	Attempt  int64  // 1, and one more with each restart
+	Request  []byte // opaque, JSON
+	Started  time.Time
+	Resumed  time.Time     // when the attempt began; zero in the first
+	ran      time.Duration // how long earlier attempts ran
+	Finished time.Time     // zero while running
+	Error    string        // why it failed
+	Totals   Totals        // set when the scan has finished, and none of its steps can follow
+
+	// Pending is the number of steps that an end which was forced has left. Only the list has it.
+	Pending int64
+
+	etag string
+}
+
+// Ran is how long the scan has run until its end, or until now. The time between an end and a restart
+// does not count.
+func (s Scan) Ran(now time.Time) time.Duration {
+	began := s.Resumed
+	if began.IsZero() {
+		began = s.Started
+	}
+	if !s.Finished.IsZero() {
+		now = s.Finished
+	}
+	return s.ran + max(0, now.Sub(began))
+}
+
+// Final reports whether the scan has ended by itself, with its totals. One that was
+// canceled or has failed may still have steps under way.
+func (s Scan) Final() bool { return s.State != Running && s.Totals.Steps > 0 }
+
+// Done is what remains of a step that is done.
+type Done struct {
+	Totals
+	Took time.Duration
+	// Ahead is what the step's children are believed to stand for, without the step itself.
+	Ahead adaptive.Outlook
+	Note  []byte // opaque; [Ledger.Notes] returns it
+	// Refused tells of rows that could not be written, Kept of them. It is opaque;
+	// [Ledger.Refused] returns it.
+	Refused []byte
+	Kept    int64
+}
+
+// Step is a pending step.
+type Step struct {
+	ID      string
+	Message []byte // at most 48 KiB
+}
+
+// ErrNotFound means that there is no such scan.
+var ErrNotFound = errors.New("no such scan")
+
+// ErrNotRunning means that a scan has already ended.
+var ErrNotRunning = errors.New("the scan has already ended")
+
+// Ledger is the table of scans. It is safe for concurrent use.
+type Ledger struct{ table *storage.Table }
+
+// New returns the ledger kept in the table.
+func New(table *storage.Table) *Ledger { return &Ledger{table: table} }
+
+// NewID returns a new scan's id; ids of later scans sort first.
+func NewID(now time.Time) string {
+	return key.Inverted(now) + "-" + strings.ToLower(rand.Text()[:6])
+}
+
+// Create records a scan and its first step. After an error the scan may have
+// been recorded; with its message never sent, [Ledger.Open] finds it. It is an
+// insertion, so that a request which the service carries out late, after it was
+// repeated, can't bring back a first step that has been done meanwhile.
+//
+// hints, if there are any, can be had back by [Ledger.Hints].
+//
+// The first step counts as a child of the scan itself, which has a done row for that. ahead
+// is what the step is believed to stand for.
+func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Step, ahead adaptive.Outlook) error {
+	if err := l.table.Write(ctx, listed(id, 1), list(openRow(id, 1))); err != nil {
+		return fmt.Errorf("list scan %s: %w", id, err)
+	}
+	pending := addPending(id, first)
+	pending.Kind = storage.Insert
+	begun := storage.Entity{Key: key.Key{Partition: id, Row: donePrefix + key.Inverted(now) + "|"}}
+	begun.Properties = Sums{tells: 1, children: 1, ahead: ahead}.properties()
+	ops := []storage.Op{{Kind: storage.Insert, Entity: runningScan(Scan{ID: id, Attempt: 1, Started: now, Request: request})}, {Kind: storage.Insert, Entity: begun}, pending}
+	if len(hints) > 0 {
+		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: dataRow(key.Key{Partition: id, Row: scanHintsRow}, hints)})
+	}
+	err := l.table.Write(ctx, ops...)
+	if err != nil && !storage.Conflict(err) { // the id is ours alone: it was recorded by a try whose answer was lost
+		return fmt.Errorf("record scan %s: %w", id, err)
+	}
+	return nil
+}
+
+// runningScan is the row of a scan whose attempt begins.
+func runningScan(s Scan) storage.Entity {
+	return storage.Entity{Key: key.Key{Partition: s.ID, Row: scanRow}, Properties: append([]storage.Property{
+		storage.Int64Property("Version", version),
+		storage.StringProperty("State", string(Running)),
+		storage.Int64Property("Attempt", s.Attempt),
+		storage.BinaryProperty("Request", s.Request),
+		storage.TimeProperty("StartedAt", s.Started),
+	}, s.resumption()...)}
+}
+
+// resumption has what a later attempt knows of those before it.
+func (s Scan) resumption() []storage.Property {
+	if s.Resumed.IsZero() {
+		return nil
+	}
+	return []storage.Property{storage.TimeProperty("ResumedAt", s.Resumed), storage.Int64Property("RanMillis", s.ran.Milliseconds())}
+}
+
+func addPending(id string, s Step) storage.Op {
+	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+		Key: key.Key{Partition: id, Row: pendingPrefix + s.ID},
+		Properties: []storage.Property{
+			storage.BinaryProperty("Message", s.Message),
+			storage.Int64Property("Sends", 0),
+		},
+	}}
+}
+
+// Scan reads a scan's row. It returns [ErrNotFound] if there is none.
+func (l *Ledger) Scan(ctx context.Context, id string) (Scan, error) {
+	e, found, err := l.table.Get(ctx, key.Key{Partition: id, Row: scanRow})
+	if err != nil {
+		return Scan{}, fmt.Errorf("read scan %s: %w", id, err)
+	}
+	if !found {
+		return Scan{}, fmt.Errorf("scan %s: %w", id, ErrNotFound)
+	}
+	return scanOf(id, e)
+}
+
+func scanOf(id string, e storage.Entity) (Scan, error) {
+	if v := e.Int("Version"); v != version {
+		return Scan{}, fmt.Errorf("scan %s has version %d of the ledger's format, and this program knows version %d: use the program that made it", id, v, version)
+	}
+	return Scan{
+		ID: id, State: State(e.Get("State")), Attempt: e.Int("Attempt"), Request: e.Bytes("Request"), Error: e.Get("Error"),
+		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Resumed: e.Time("ResumedAt"), ran: time.Duration(e.Int("RanMillis")) * time.Millisecond, Totals: totalsOf(e), Pending: e.Int("Pending"), etag: e.ETag,
+	}, nil
+}
+
+// Commit records that a step is done and that its children are pending, all or
+// nothing. It reports false if the step was not pending: it has been committed
+// before, perhaps by a first try of this very call whose answer was lost.
+// children must fit in one transaction with three more rows.
+func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Step) (bool, error) {
+	done.Steps = 1
+	sums := Sums{Totals: done.Totals, Kept: done.Kept, tells: 1, children: int64(len(children)), ahead: done.Ahead}
+	row := key.Key{Partition: id, Row: donePrefix + key.Inverted(now) + "|" + stepID}
+	properties := append(sums.properties(), storage.Int64Property("Millis", done.Took.Milliseconds()))
+	if len(done.Note) > 0 {
+		properties = append(properties, storage.BinaryProperty("Note", done.Note))
+	}
+	ops := []storage.Op{
+		{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: id, Row: pendingPrefix + stepID}}},
+		{Kind: storage.Replace, Entity: storage.Entity{Key: row, Properties: properties}},
+	}
+	if len(done.Refused) > 0 {
+		row.Row = refusedPrefix + strings.TrimPrefix(row.Row, donePrefix)
+		ops = append(ops, storage.Op{Kind: storage.Replace, Entity: dataRow(row, done.Refused)})
+	}
+	for _, c := range children {
+		ops = append(ops, addPending(id, c))
+	}
+	err := l.table.Write(ctx, ops...)
+	if storage.HasCode(err, "ResourceNotFound", "EntityNotFound") {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("commit step %s of scan %s: %w", stepID, id, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,201 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// The lists of scans, in a partition of their own. Each list has its prefix.
+const (
+	scansPartition = "scans"
+	allPrefix      = "a|"
+	openPrefix     = "o|"
+	endedPrefix    = "t|"
+)
+
+func list(row string) storage.Op {
+	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: scansPartition, Row: row}}}
+}
+
+func unlist(row string) storage.Op {
+	return storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: scansPartition, Row: row}}}
+}
+
+// listed puts a scan on the list of all as one that runs in an attempt.
+func listed(id string, attempt int64) storage.Op {
+	op := list(allPrefix + id)
+	op.Entity.Properties = []storage.Property{storage.Int64Property("Attempt", attempt)}
+	return op
+}
+
+// summary puts an ended scan on the list of all with what it has come to. It is settled if that
+// doesn't change any more. etag is that of its row in the list.
+func summary(s Scan, settled bool, etag string) storage.Op {
+	op := list(allPrefix + s.ID)
+	op.IfMatch = etag
+	op.Entity.Properties = append([]storage.Property{
+		storage.Int64Property("Version", version),
+		storage.StringProperty("State", string(s.State)),
+		storage.Int64Property("Attempt", s.Attempt),
+		storage.BinaryProperty("Request", s.Request),
+		storage.TimeProperty("StartedAt", s.Started),
+		storage.TimeProperty("FinishedAt", s.Finished),
+		storage.StringProperty("Error", s.Error),
+		storage.Int64Property("Pending", s.Pending),
+	}, s.Totals.properties()...)
+	op.Entity.Properties = append(op.Entity.Properties, s.resumption()...)
+	if settled {
+		op.Entity.Properties = append(op.Entity.Properties, storage.Int64Property("Settled", 1))
+	}
+	return op
+}
+
+func openRow(id string, attempt int64) string {
+	return openPrefix + id + "|" + strconv.FormatInt(attempt, 10)
+}
+
+// OpenScan is an attempt of a scan that has not been closed.
+type OpenScan struct {
+	ID      string
+	Attempt int64
+	Age     time.Duration // since it was listed, by the service's clock
+
+	etag string
+}
+
+// Open lists the scans that have not been closed, the newest first.
+func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
+	var open []OpenScan
+	err := l.table.All(ctx, storage.Query{Range: key.WithPrefix(scansPartition, openPrefix)}, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			id, attempt, _ := strings.Cut(strings.TrimPrefix(e.Key.Row, openPrefix), "|")
+			n, err := strconv.ParseInt(attempt, 10, 64)
+			if err != nil {
+				continue // not ours; it must not keep us from our own
+			}
+			open = append(open, OpenScan{ID: id, Attempt: n, Age: p.Date.Sub(e.Timestamp), etag: e.ETag})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list open scans: %w", err)
+	}
+	return open, nil
+}
+
+// Close takes an attempt that has ended, or never began, off the list of open scans, and lists the
+// scan as ended. If o is from [Ledger.Open], one that was listed anew since then stays: it
+// may be about to begin. A later attempt's place in the list of all is left alone.
+func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
+	op := unlist(openRow(o.ID, o.Attempt))
+	op.IfMatch = o.etag
+	ops := []storage.Op{op}
+	s, err := l.Scan(ctx, o.ID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if err == nil && s.State != Running {
+		e, found, err := l.table.Get(ctx, key.Key{Partition: scansPartition, Row: allPrefix + o.ID})
+		if err != nil {
+			return fmt.Errorf("close scan %s: %w", o.ID, err)
+		}
+		if found && e.Int("Attempt") <= o.Attempt {
+			final := s.Final()
+			if now, err := l.cameTo(ctx, o.ID); !final && err == nil && now.State == s.State && now.Attempt == s.Attempt {
+				s = now // if that fails, the list costs a look at the scan until it is settled
+			}
+			ops = append(ops, summary(s, final, e.ETag), list(endedPrefix+o.ID))
+		}
+	}
+	err = l.table.Write(ctx, ops...)
+	if storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied") {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("close scan %s: %w", o.ID, err)
+	}
+	return nil
+}
+
+// Forget takes an attempt of a scan without a record off the list of open scans. A first attempt's record was never
+// completed, and the list of all loses it, too. A later one came when the scan was being removed:
+// the list of all keeps it, until nothing of it is left.
+func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
+	rows := []string{openRow(o.ID, o.Attempt)}
+	if o.Attempt == 1 {
+		rows = []string{allPrefix + o.ID, rows[0]} // what makes Maintain come back goes last
+	}
+	for _, row := range rows {
+		if err := l.unless(l.table.Write(ctx, unlist(row)), "forget scan "+o.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Listed is a scan in the list of all.
+type Listed struct {
+	Scan
+	// Told reports whether the scan has ended and Scan has all of it. Otherwise it has just the ID.
+	// Of a scan that was ended by force, that is what it had come to then, for the first minutes.
+	Told bool
+
+	etag string
+}
+
+// Recent returns the newest scans, n at most.
+func (l *Ledger) Recent(ctx context.Context, n int) ([]Listed, error) {
+	q := storage.Query{Range: key.WithPrefix(scansPartition, allPrefix), Top: min(n, storage.PageRows)}
+	return l.all(ctx, q, n)
+}
+
+// all returns scans of the list of all, n at most.
+func (l *Ledger) all(ctx context.Context, q storage.Query, n int) ([]Listed, error) {
+	var scans []Listed
+	err := l.table.All(ctx, q, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			if len(scans) == n {
+				break
+			}
+			scans = append(scans, listedOf(e))
+		}
+		if len(scans) == n {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, fmt.Errorf("list scans: %w", err)
+	}
+	return scans, nil
+}
+
+func listedOf(e storage.Entity) Listed {
+	x := Listed{Scan: Scan{ID: strings.TrimPrefix(e.Key.Row, allPrefix)}, etag: e.ETag}
+	if e.Int("Settled") > 0 || e.Int("Pending") > 0 {
+		if s, err := scanOf(x.ID, e); err == nil {
+			x.Scan, x.Told = s, true
+		}
+	}
+	return x
+}
+
+// Summarize notes in the list of all what scans have come to, unless they have been restarted since they
+// were listed. They must be final. Those that don't fit in a transaction are left out.
+func (l *Ledger) Summarize(ctx context.Context, scans []Listed) error {
+	var ops []storage.Op
+	for _, s := range scans[:min(len(scans), storage.MaxBatchRows/2)] {
+		ops = append(ops, summary(s.Scan, true, s.etag), list(endedPrefix+s.ID))
+	}
+	if err := l.table.Write(ctx, ops...); err != nil && !storage.HasCode(err, "UpdateConditionNotSatisfied") {
+		return fmt.Errorf("list ended scans: %w", err)
+	}
+	return nil
+}

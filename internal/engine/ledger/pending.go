@@ -1,0 +1,126 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// Pending is a step that has not been committed. What it tells of trouble is recorded
+// only when there has been some, so that an undisturbed step costs nothing more.
+type Pending struct {
+	Step
+	Sends  int           // times that its message was sent again
+	Begun  int           // times that a repeated delivery has begun it, without coming to an end; one less if the first came to an error
+	Reason string        // why it failed, if its deliveries were used up
+	At     time.Time     // when its row was written last, by the service's clock
+	Age    time.Duration // since then, by the service's clock
+	Lost   time.Duration // since its message was sent again first; 0 if it never was
+
+	etag string
+	date time.Time // the service's, when it was read
+}
+
+// Pending reads up to one page of a scan's pending steps.
+func (l *Ledger) Pending(ctx context.Context, id string) ([]Pending, error) {
+	p, err := l.table.Query(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix)})
+	if err != nil {
+		return nil, fmt.Errorf("read pending steps of scan %s: %w", id, err)
+	}
+	return pendingOf(p), nil
+}
+
+// EachPending calls fn with every page of a scan's pending steps.
+func (l *Ledger) EachPending(ctx context.Context, id string, fn func([]Pending) error) error {
+	err := l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix)}, func(p storage.Page) error { return fn(pendingOf(p)) })
+	if err != nil {
+		return fmt.Errorf("read pending steps of scan %s: %w", id, err)
+	}
+	return nil
+}
+
+// Step reads a step, and reports false if it is not pending: it has been committed.
+func (l *Ledger) Step(ctx context.Context, id, stepID string) (Pending, bool, error) {
+	e, found, err := l.table.Get(ctx, key.Key{Partition: id, Row: pendingPrefix + stepID})
+	if err != nil {
+		return Pending{}, false, fmt.Errorf("read step %s of scan %s: %w", stepID, id, err)
+	}
+	if !found {
+		return Pending{}, false, nil
+	}
+	return pendingStep(e, time.Time{}), true, nil
+}
+
+func pendingOf(p storage.Page) []Pending {
+	var steps []Pending
+	for _, e := range p.Entities {
+		steps = append(steps, pendingStep(e, p.Date))
+	}
+	return steps
+}
+
+// pendingStep returns a step that was read at a time of the service, which is zero if
+// nobody asks for ages.
+func pendingStep(e storage.Entity, date time.Time) Pending {
+	p := Pending{
+		Step:  Step{ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message")},
+		Sends: int(e.Int("Sends")), Begun: int(e.Int("Begun")), Reason: e.Get("Reason"),
+		At: e.Timestamp, Age: date.Sub(e.Timestamp), etag: e.ETag, date: date,
+	}
+	if lost := e.Time("Lost"); !lost.IsZero() {
+		p.Lost = date.Sub(lost)
+	}
+	return p
+}
+
+// Resending records that a step's message is about to be sent again because it was lost.
+// It reports false if the step has been committed, begun, or recorded so by another since
+// p was read.
+func (l *Ledger) Resending(ctx context.Context, id string, p Pending) (bool, error) {
+	properties := []storage.Property{storage.Int64Property("Sends", int64(p.Sends+1))}
+	if p.Lost == 0 {
+		properties = append(properties, storage.TimeProperty("Lost", p.date))
+	}
+	return l.change(ctx, id, p, storage.Merge, properties)
+}
+
+// Renew records that a step's message is about to be sent anew, as if it had never been
+// in trouble. It reports what Resending does.
+func (l *Ledger) Renew(ctx context.Context, id string, p Pending) (bool, error) {
+	return l.change(ctx, id, p, storage.Replace, addPending(id, p.Step).Entity.Properties)
+}
+
+// Begin records that a repeated delivery begins the step. It reports what Resending does.
+func (l *Ledger) Begin(ctx context.Context, id string, p Pending) (bool, error) {
+	return l.change(ctx, id, p, storage.Merge, []storage.Property{storage.Int64Property("Begun", int64(p.Begun+1))})
+}
+
+// GiveUp records that a delivery of the step came to an end without success, and if it
+// was the last of its message, the reason. p is the step as it was before it was begun,
+// with Begun -1 if this was its first delivery.
+func (l *Ledger) GiveUp(ctx context.Context, id string, p Pending, reason string) error {
+	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
+	if reason != "" {
+		properties = append(properties, storage.StringProperty("Reason", reason))
+	}
+	p.etag = "*"
+	_, err := l.change(ctx, id, p, storage.Merge, properties)
+	return err
+}
+
+func (l *Ledger) change(ctx context.Context, id string, p Pending, kind storage.OpKind, properties []storage.Property) (bool, error) {
+	err := l.table.Write(ctx, storage.Op{Kind: kind, IfMatch: p.etag, Entity: storage.Entity{
+		Key: key.Key{Partition: id, Row: pendingPrefix + p.ID}, Properties: properties,
+	}})
+	if storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied") {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("change step %s of scan %s: %w", p.ID, id, err)
+	}
+	return true, nil
+}

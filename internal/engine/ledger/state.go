@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// emptyTries bounds how often [Ledger.Finish] asks again when the service
+// answers with an empty page and a token.
+const emptyTries = 5
+
+// Finish ends the scan if it is running and no step is pending. It reports
+// whether this call ended it. A scan with failed rows ends as failed.
+func (l *Ledger) Finish(ctx context.Context, id string, now time.Time) (bool, error) {
+	empty, err := l.nothingPending(ctx, id)
+	if err != nil || !empty {
+		return false, err
+	}
+	s, err := l.Scan(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if s.State != Running {
+		return false, nil
+	}
+	sums, err := l.Snapshot(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	s.Totals = sums.Sums.Totals
+	state, reason := Succeeded, ""
+	if s.Totals.Failed > 0 {
+		state = Failed
+		reason = fmt.Sprintf("%d rows could not be written; the first: %s", s.Totals.Failed, s.Totals.FirstFailed)
+	}
+	return l.end(ctx, s, state, now, reason)
+}
+
+// nothingPending asks for one pending step. The answer counts only if it is a
+// single page: between two pages, a step behind the first may commit a child
+// ahead of it, and both pages be empty.
+func (l *Ledger) nothingPending(ctx context.Context, id string) (bool, error) {
+	for range emptyTries {
+		p, err := l.table.Query(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix), Select: []string{}, Top: 1})
+		if err != nil {
+			return false, fmt.Errorf("look for pending steps of scan %s: %w", id, err)
+		}
+		if len(p.Entities) > 0 {
+			return false, nil
+		}
+		if p.Next == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Fail ends a running scan with the reason. Its pending steps stay, for a later
+// retry. It reports whether this call ended it.
+func (l *Ledger) Fail(ctx context.Context, id string, now time.Time, reason string) (bool, error) {
+	return l.endRunning(ctx, id, Failed, now, reason)
+}
+
+// Cancel ends a running scan. Its pending steps stay. It returns [ErrNotFound] or
+// [ErrNotRunning] if there is no such scan or it has ended.
+func (l *Ledger) Cancel(ctx context.Context, id string, now time.Time) error {
+	ended, err := l.endRunning(ctx, id, Canceled, now, "")
+	if err == nil && !ended {
+		return fmt.Errorf("scan %s: %w", id, ErrNotRunning)
+	}
+	return err
+}
+
+func (l *Ledger) endRunning(ctx context.Context, id string, state State, now time.Time, reason string) (bool, error) {
+	s, err := l.Scan(ctx, id)
+	if err != nil || s.State != Running {
+		return false, err
+	}
+	return l.end(ctx, s, state, now, reason)
+}
+
+// end writes the scan's end once: only over the row as it was read.
+func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, reason string) (bool, error) {
+	properties := append([]storage.Property{
+		storage.StringProperty("State", string(state)),
+		storage.TimeProperty("FinishedAt", now),
+		storage.StringProperty("Error", reason),
+	}, s.Totals.properties()...)
+	err := l.table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: s.etag, Entity: storage.Entity{
+		Key: key.Key{Partition: s.ID, Row: scanRow}, Properties: properties,
+	}})
+	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
+		return false, nil // ended by another, or by our own first try
+	}
+	if err != nil {
+		return false, fmt.Errorf("end scan %s: %w", s.ID, err)
+	}
+	return true, l.Close(ctx, OpenScan{ID: s.ID, Attempt: s.Attempt})
+}
+
+// Restart begins the next attempt of a scan that was canceled or has failed, unless
+// another has begun it since s was read. Its done steps stay done and its pending
+// ones pending; their messages are the caller's affair. After an error the attempt
+// may have begun, but for [ErrNotFound]: then the scan was removed meanwhile.
+func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time) error {
+	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now)}
+	if err := l.table.Write(ctx, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
+		return fmt.Errorf("list scan %s: %w", s.ID, err)
+	}
+	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: s.etag, Entity: runningScan(next)})
+	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
+		return nil // begun by another, or by our own first try
+	}
+	if storage.NotFound(err) { // removed meanwhile
+		return fmt.Errorf("scan %s: %w", s.ID, ErrNotFound)
+	}
+	if err != nil {
+		return fmt.Errorf("restart scan %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+// CountPending counts the scan's pending steps, one query a thousand.
+func (l *Ledger) CountPending(ctx context.Context, id string) (int64, error) {
+	var n int64
+	err := l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix), Select: []string{}}, func(p storage.Page) error {
+		n += int64(len(p.Entities))
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count pending steps of scan %s: %w", id, err)
+	}
+	return n, nil
+}

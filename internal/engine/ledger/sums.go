@@ -1,0 +1,290 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
+)
+
+// Totals are sums over the done steps.
+type Totals struct {
+	Steps        int64
+	Rows         int64 // rows that steps yielded
+	Written      int64 // rows that stand at the destination as the action wants them
+	Failed       int64 // rows that could not be written
+	Queries      int64
+	Transactions int64  // requests sent by steps, commit and messages included
+	Throttled    int64  // of them, those that the storage told to wait
+	FirstFailed  string // one of the failed rows and why: the first as text, so that the order of adding is all one
+}
+
+func (t *Totals) add(d Totals) {
+	t.Steps += d.Steps
+	t.Rows += d.Rows
+	t.Written += d.Written
+	t.Failed += d.Failed
+	t.Queries += d.Queries
+	t.Transactions += d.Transactions
+	t.Throttled += d.Throttled
+	if t.FirstFailed == "" || d.FirstFailed != "" && d.FirstFailed < t.FirstFailed {
+		t.FirstFailed = d.FirstFailed
+	}
+}
+
+func totalsOf(e storage.Entity) Totals {
+	return Totals{
+		Steps: e.Int("Steps"), Rows: e.Int("Rows"), Written: e.Int("Written"), Failed: e.Int("Failed"),
+		Queries: e.Int("Queries"), Transactions: e.Int("Transactions"), Throttled: e.Int("Throttled"), FirstFailed: e.Get("FirstFailed"),
+	}
+}
+
+func (t Totals) properties() []storage.Property {
+	p := []storage.Property{
+		storage.Int64Property("Steps", t.Steps),
+		storage.Int64Property("Rows", t.Rows),
+		storage.Int64Property("Written", t.Written),
+		storage.Int64Property("Failed", t.Failed),
+		storage.Int64Property("Queries", t.Queries),
+		storage.Int64Property("Transactions", t.Transactions),
+		storage.Int64Property("Throttled", t.Throttled),
+	}
+	if t.FirstFailed != "" {
+		p = append(p, storage.StringProperty("FirstFailed", t.FirstFailed))
+	}
+	return p
+}
+
+// Sums are what the done rows of a scan add up to.
+type Sums struct {
+	Totals
+	Times Times
+	Kept  int64 // failed rows that [Ledger.Refused] tells of
+
+	tells    int64            // rows that tell what they have changed; one more than Steps if all do
+	children int64            // steps that they have made
+	ahead    adaptive.Outlook // of those, without their own
+}
+
+// Pending returns how many steps are pending, and what they are believed to stand for. ok is
+// false if the sums don't tell: where an earlier version of the program has done a step.
+func (s Sums) Pending() (steps int64, ahead adaptive.Outlook, ok bool) {
+	return s.children - s.Steps, s.ahead, s.tells == s.Steps+1
+}
+
+// sumsOf returns the sums of one done row.
+func sumsOf(e storage.Entity) Sums {
+	s := Sums{
+		Totals: totalsOf(e), Times: unpackTimes(e.Bytes("Times")), Kept: e.Int("Kept"), tells: e.Int("Tells"), children: e.Int("Children"),
+		ahead: adaptive.Outlook{Millipages: e.Int("Millipages"), Guessed: e.Int("Guessed"), Unknown: e.Int("Unknown")},
+	}
+	if !isFolded(e) {
+		s.Times.add(e.Timestamp, s.Totals)
+	}
+	return s
+}
+
+func (s *Sums) add(other Sums) {
+	s.Totals.add(other.Totals)
+	s.Times.plus(other.Times)
+	s.Kept += other.Kept
+	s.tells += other.tells
+	s.children += other.children
+	s.ahead = s.ahead.Plus(other.ahead)
+}
+
+func (s Sums) properties() []storage.Property {
+	p := s.Totals.properties()
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"Kept", s.Kept}, {"Tells", s.tells}, {"Children", s.children}, {"Millipages", s.ahead.Millipages}, {"Guessed", s.ahead.Guessed}, {"Unknown", s.ahead.Unknown}} {
+		if n.value != 0 {
+			p = append(p, storage.Int64Property(n.name, n.value))
+		}
+	}
+	return p
+}
+
+// sumColumns are the properties that sums are made of.
+var sumColumns = []string{
+	"Timestamp", "Steps", "Rows", "Written", "Failed", "Queries", "Transactions", "Throttled", "FirstFailed",
+	"Kept", "Tells", "Children", "Millipages", "Guessed", "Unknown", "Times",
+}
+
+// scanColumns are those of a scan's row, beside the totals.
+var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "ResumedAt", "RanMillis", "Error"}
+
+// Snapshot is a scan at one moment.
+type Snapshot struct {
+	Scan Scan
+	Sums Sums
+	// Steps holds the ids of pending steps, and Done those of steps that were done last. Whole
+	// reports whether Steps has all of them.
+	Steps map[string]bool
+	Done  map[string]bool
+	Whole bool
+	// Notes and Pending are what [Ledger.Detail] reads more: the notes of done rows, and the steps.
+	Notes   [][]byte
+	Pending []Pending
+	// Date is the service's clock.
+	Date time.Time
+}
+
+// Snapshot reads a scan, the sums over its done steps, and what it can of the pending ones.
+// It takes one request, and a second one if there are many pending steps: folding keeps done rows few (see
+// fold.go). Only where it is far behind, as in a ledger of an earlier version, are there more. It returns
+// [ErrNotFound] if there is no such scan.
+//
+// The done rows come from a single page, which shows one moment, or from several between
+// which nothing was folded: else a row could be missed, or be counted a second time in a folded one.
+func (l *Ledger) Snapshot(ctx context.Context, id string) (Snapshot, error) {
+	return l.snapshot(ctx, id, false)
+}
+
+// Detail reads a scan with the notes of its done rows and the messages of pending steps, of these
+// a few thousand at most. It takes a request for each thousand rows or 4 MiB.
+func (l *Ledger) Detail(ctx context.Context, id string) (Snapshot, error) {
+	return l.snapshot(ctx, id, true)
+}
+
+func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot, error) {
+	for range snapshotTries {
+		r := reading{id: id, detail: detail, s: Snapshot{Steps: map[string]bool{}, Done: map[string]bool{}}}
+		if err := l.readDone(ctx, &r); err != nil {
+			return Snapshot{}, fmt.Errorf("sum up scan %s: %w", id, err)
+		}
+		if r.donePages > 1 && (detail || !r.s.Scan.Final()) {
+			same, err := l.foldedStill(ctx, id, r.folded)
+			if err != nil {
+				return Snapshot{}, fmt.Errorf("sum up scan %s: %w", id, err)
+			}
+			if !same {
+				continue
+			}
+		}
+		if r.s.Scan.ID == "" {
+			var err error
+			if r.s.Scan, err = l.Scan(ctx, id); err != nil {
+				return Snapshot{}, err
+			}
+		}
+		if r.s.Scan.Final() {
+			r.s.Sums.Totals = r.s.Scan.Totals
+		}
+		return r.s, nil
+	}
+	return Snapshot{}, fmt.Errorf("sum up scan %s: its steps are being folded; try again", id)
+}
+
+// readDone reads until all done rows are in. It reads the scan's own row ahead of a second page: a
+// scan that has ended has the sums there.
+func (l *Ledger) readDone(ctx context.Context, r *reading) error {
+	q := storage.Query{Range: doneToScan(r.id), Select: slices.Concat(sumColumns, scanColumns)}
+	if r.detail {
+		q.Select = append(q.Select, "Note", "Message", "Reason")
+	}
+	err := l.table.All(ctx, q, func(p storage.Page) error {
+		if err := r.take(p); err != nil {
+			return err
+		}
+		if !r.beyond && r.s.Scan.ID == "" {
+			var err error
+			if r.s.Scan, err = l.Scan(ctx, r.id); err != nil {
+				return err
+			}
+		}
+		if r.detail && r.pages < detailPages {
+			return nil
+		}
+		if r.beyond || r.s.Scan.Final() {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// detailPages bounds the pages of a [Ledger.Detail] that has all done rows.
+const detailPages = 8
+
+// snapshotTries bounds how often [Ledger.Snapshot] reads again what was folded meanwhile.
+const snapshotTries = 5
+
+// doneToScan is the range of a scan's done rows, its pending steps and its own row.
+func doneToScan(id string) key.Range {
+	return key.Range{Partition: &id, Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
+}
+
+// reading is a snapshot in the making.
+type reading struct {
+	id        string
+	detail    bool
+	s         Snapshot
+	pages     int
+	donePages int      // until all done rows were read
+	folded    []string // keys of folded rows
+	beyond    bool     // all done rows have been read
+}
+
+func (r *reading) take(p storage.Page) error {
+	r.pages++
+	if !r.beyond {
+		r.donePages++
+	}
+	r.s.Date = p.Date
+	for _, e := range p.Entities {
+		row := e.Key.Row
+		if strings.HasPrefix(row, donePrefix) {
+			r.s.Sums.add(sumsOf(e))
+			if note := e.Bytes("Note"); note != nil {
+				r.s.Notes = append(r.s.Notes, note)
+			}
+			if isFolded(e) {
+				r.folded = append(r.folded, row)
+			} else {
+				r.s.Done[row[strings.LastIndexByte(row, '|')+1:]] = true
+			}
+			continue
+		}
+		r.beyond = true
+		switch {
+		case strings.HasPrefix(row, pendingPrefix):
+			r.s.Steps[strings.TrimPrefix(row, pendingPrefix)] = true
+			if r.detail {
+				r.s.Pending = append(r.s.Pending, pendingStep(e, p.Date))
+			}
+		case row == scanRow:
+			var err error
+			if r.s.Scan, err = scanOf(r.id, e); err != nil {
+				return err
+			}
+		}
+	}
+	r.s.Whole = p.Next == nil
+	r.beyond = r.beyond || r.s.Whole
+	return nil
+}
+
+// foldedStill reports whether the scan's folded rows are still these. Each fold makes one
+// with a new key.
+func (l *Ledger) foldedStill(ctx context.Context, id string, folded []string) (bool, error) {
+	var now []string
+	q := storage.Query{Range: key.WithPrefix(id, foldedPrefix), Select: []string{}}
+	err := l.table.All(ctx, q, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			now = append(now, e.Key.Row)
+		}
+		return nil
+	})
+	return slices.Equal(now, folded), err
+}

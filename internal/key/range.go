@@ -1,0 +1,123 @@
+package key
+
+// Bound is one end of a [Range].
+type Bound struct {
+	Key  string `json:"k"`
+	Open bool   `json:"o,omitempty"` // the key itself lies outside
+}
+
+// Range is a set of rows between two bounds: of partition keys or, where
+// Partition is set, of the row keys of that one partition. A missing bound is
+// no bound. The service answers both forms from its index.
+type Range struct {
+	Partition *string `json:"p,omitempty"`
+	Low       *Bound  `json:"l,omitempty"`
+	High      *Bound  `json:"h,omitempty"`
+}
+
+// Contains reports whether the row lies in the range.
+func (r Range) Contains(k Key) bool {
+	v := k.Partition
+	if r.Partition != nil {
+		if k.Partition != *r.Partition {
+			return false
+		}
+		v = k.Row
+	}
+	if r.Low != nil {
+		if c := Compare(v, r.Low.Key); c < 0 || c == 0 && r.Low.Open {
+			return false
+		}
+	}
+	if r.High != nil {
+		if c := Compare(v, r.High.Key); c > 0 || c == 0 && r.High.Open {
+			return false
+		}
+	}
+	return true
+}
+
+// Empty reports whether the bounds leave no key between them. It may report
+// false for a range that no well-formed key falls into; such a range costs one
+// query and yields nothing.
+func (r Range) Empty() bool {
+	if r.Low == nil || r.High == nil {
+		return false
+	}
+	c := Compare(r.Low.Key, r.High.Key)
+	return c > 0 || c == 0 && (r.Low.Open || r.High.Open)
+}
+
+// intersect narrows r to the partition keys that also lie between the bounds.
+// r must be a range of partition keys.
+func (r Range) Narrow(low, high *Bound) Range {
+	if r.Low == nil || low != nil && tighterLow(*low, *r.Low) {
+		r.Low = low
+	}
+	if r.High == nil || high != nil && tighterHigh(*high, *r.High) {
+		r.High = high
+	}
+	return r
+}
+
+func tighterLow(a, b Bound) bool {
+	c := Compare(a.Key, b.Key)
+	return c > 0 || c == 0 && a.Open
+}
+
+func tighterHigh(a, b Bound) bool {
+	c := Compare(a.Key, b.Key)
+	return c < 0 || c == 0 && a.Open
+}
+
+// Token is the service's continuation token. It is opaque, and it belongs to
+// the query that returned it: a step that carries one has the same range as the
+// step before it.
+type Token struct {
+	Partition string `json:"p"`
+	Row       string `json:"r,omitempty"` // the service may leave it out
+}
+
+// Bounds limit a scan by partition key. Empty fields do not limit.
+type Bounds struct {
+	Prefix string `json:"prefix,omitempty"` // only partitions starting with it, the one equal to it included
+	After  string `json:"after,omitempty"`  // only partitions behind it, itself excluded
+	Before string `json:"before,omitempty"` // only partitions ahead of it, itself excluded
+}
+
+// Range returns the partition keys that lie within the bounds.
+func (b Bounds) Range() Range {
+	r := prefixRange(b.Prefix)
+	var low, high *Bound
+	if b.After != "" {
+		low = &Bound{Key: b.After, Open: true}
+	}
+	if b.Before != "" {
+		high = &Bound{Key: b.Before, Open: true}
+	}
+	return r.Narrow(low, high)
+}
+
+// prefixRange returns the range of all keys starting with prefix.
+func prefixRange(prefix string) Range {
+	var r Range
+	if prefix != "" {
+		r.Low = &Bound{Key: prefix}
+		r.High = PrefixEnd(prefix)
+	}
+	return r
+}
+
+// upper returns the bound below which a key may start with prefix, nil if every
+// key behind the prefix starts with it.
+func PrefixEnd(prefix string) *Bound {
+	if next, ok := Successor(prefix); ok {
+		return &Bound{Key: next, Open: true}
+	}
+	return nil
+}
+
+// WithPrefix returns the range of a partition's rows whose keys start with prefix.
+func WithPrefix(partition, prefix string) Range {
+	return Range{Partition: &partition, Low: &Bound{Key: prefix}, High: PrefixEnd(prefix)}
+}

@@ -1,0 +1,154 @@
+package adaptive
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"sort"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+const (
+	plenty       = 7.0 // pages measured ahead from which on a strand is cut in three, in four at twice as many
+	some         = 3.0 // pages measured ahead from which on it is cut in two, if it has gone on for long
+	patience     = 5.0 // pages that make it long
+	hintCaution  = 2.5 // how much more of all that it takes where hints said where to cut
+	longRun      = 1   // pages within one partition that make it a long one
+	firstCredit  = 6.0 // cuts that a scan may make before its pages have earned any
+	maxPages     = 20_000
+	leastBelief  = 0.1 // pages that are believed left of any strand that has more to read
+	unknownPages = 300 // believed left before the first page
+)
+
+// Strategy splits a scan by what its pages tell. Its zero value is ready to use.
+type Strategy struct {
+	// Hints, if set, are where an earlier scan with the same bounds found the
+	// rows. They may be out of date. All steps of a scan need the same ones.
+	Hints *Hints
+}
+
+// strand is the State of a step: what is known of the keys it is to read. What
+// an earlier version wrote lacks the trail, the forks and the credit: such a
+// strand goes on, and learns them from its next page.
+type strand struct {
+	// Stop is where the strand ends ahead of its range: the first key that
+	// belongs to another step.
+	Stop *key.Key `json:"stop,omitempty"`
+
+	Left   float64 `json:"left"`             // pages believed left
+	Credit float64 `json:"credit,omitempty"` // cuts that it may make
+
+	First   bool     `json:"first,omitempty"` // nothing has been read yet
+	Since   int      `json:"since,omitempty"` // pages read since the last cut
+	Run     int      `json:"run,omitempty"`   // the last pages that lay in one partition
+	Inside  bool     `json:"in,omitempty"`    // what is left lies in one partition
+	Trail   trail    `json:"trail"`
+	Forks   forks    `json:"forks"`
+	Letters alphabet `json:"abc"`
+
+	Hinted bool   `json:"hinted,omitempty"` // it comes from a hint
+	Group  *group `json:"group,omitempty"`
+}
+
+// Start implements [scan.Strategy].
+func (x Strategy) Start(b key.Bounds) scan.Step {
+	if pieces := x.Hints.pieces(b); len(pieces) > 1 {
+		return x.Hints.step(pieces, group{1, len(pieces), x.Hints.sum()}, 0)
+	}
+	return strand{First: true, Left: unknownPages, Credit: firstCredit}.step(b.Range())
+}
+
+// Advance implements [scan.Strategy].
+func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Outcome, error) {
+	var st strand
+	if err := json.Unmarshal(s.State, &st); err != nil {
+		return scan.Outcome{}, fmt.Errorf("adaptive step has no valid state: %w", err)
+	}
+	o := scan.Outcome{Yield: len(p.Keys)}
+	if st.Stop != nil {
+		o.Yield = sort.Search(len(p.Keys), func(i int) bool { return p.Keys[i].Compare(*st.Stop) >= 0 })
+	}
+	more := p.Next != nil && o.Yield == len(p.Keys)
+	switch {
+	case st.Group != nil:
+		return x.launch(s, st, p, more, o)
+	case more && len(p.Keys) == 0: // nothing learned
+		o.Children = []scan.Step{s.Continue(*p.Next)}
+	case more:
+		o.Children = st.advance(s, p)
+	}
+	return o, nil
+}
+
+// step returns the step that starts to read a range with this state.
+func (st strand) step(r key.Range) scan.Step {
+	st.Left, st.Credit = short(st.Left), short(st.Credit)
+	state, err := json.Marshal(st)
+	if err != nil {
+		panic("adaptive: internal error: " + err.Error())
+	}
+	return scan.Step{Range: r, State: state}
+}
+
+// short rounds a number for a message.
+func short(f float64) float64 { return math.Round(f*1000) / 1000 }
+
+// resume returns the step that reads on behind the page with this state.
+func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
+	next := s.Continue(*p.Next)
+	next.State = st.step(s.Range).State
+	return next
+}
+
+// advance decides what becomes of the rest of a strand after a page that is not
+// its last.
+func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
+	st.Since++
+	st.Credit += 1 / st.caution()
+	v := st.look(s, p)
+	g := st.survey(s, v)
+	if v.partition != nil || !st.goesOn(p) {
+		return st.cut(s, p, v, g, min(st.worth(g), scan.MaxChildren))
+	}
+	// A partition that goes on becomes a strand of its own, ahead of the rest.
+	rest, outer := st.leave(s, p)
+	v = st.look(s, p)
+	inner := st.survey(s, v)
+	if outer.Empty() {
+		return st.cut(s, p, v, inner, min(st.worth(inner), scan.MaxChildren))
+	}
+	in, out := st.worth(inner), rest.worth(g)
+	for in+out > scan.MaxChildren {
+		if in > out {
+			in--
+		} else {
+			out--
+		}
+	}
+	return append(st.cut(s, p, v, inner, in), rest.open(outer, g, out)...)
+}
+
+// worth returns the number of pieces that the rest is worth, 1 or more, as far
+// as the strand has credit for cuts.
+func (st strand) worth(g *gauge) int {
+	pieces, c := 1, st.caution()
+	switch {
+	case st.First || g.total >= 2*plenty*c: // where a table starts tells little of the rest
+		pieces = 4
+	case g.total >= plenty*c:
+		pieces = 3
+	case g.total >= some*c && float64(st.Since) >= patience*c:
+		pieces = 2
+	}
+	return min(pieces, 1+int(st.Credit))
+}
+
+// caution is what the thresholds for a cut are multiplied by.
+func (st strand) caution() float64 {
+	if st.Hinted {
+		return hintCaution
+	}
+	return 1
+}

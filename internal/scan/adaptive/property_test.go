@@ -1,0 +1,171 @@
+package adaptive_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan/scantest"
+)
+
+// Random tables of odd keys, 20,000 of them, in short and empty pages, with rows
+// that come and go. The tables are small for their pages, yet the strategy cuts them, since
+// what it believes at the start makes it.
+func TestRandomTables(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			scantest.Check(t, adaptive.Strategy{}, 5000/slowdown, seed)
+		})
+	}
+}
+
+// The same with hints, which may fit the table, be out of date or be nonsense.
+func TestRandomTablesWithHints(t *testing.T) {
+	t.Parallel()
+	for i := range 3000 / slowdown {
+		r := rand.New(rand.NewPCG(77, uint64(i)))
+		c := scantest.Random(r)
+		h := adaptive.Hints{Bounds: c.Bounds, Keys: someKeys(r, c.Rows)}
+		if r.IntN(3) == 0 {
+			h.Keys = someKeys(r, scantest.Random(r).Rows)
+		}
+		if !scantest.CheckCase(t, adaptive.Strategy{Hints: &h}, c, r) {
+			t.Fatalf("case %d failed with hints %q", i, h.Keys)
+		}
+	}
+}
+
+func someKeys(r *rand.Rand, rows []key.Key) []key.Key {
+	var keys []key.Key
+	share := r.Float64()
+	for _, k := range rows {
+		if r.Float64() < share {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// Tables of hundreds of pages, so that strands are cut many times over.
+func TestLargerTables(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]func(i int) key.Key{
+		"counter":  func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i)} },
+		"padded":   func(i int) key.Key { return key.Key{Partition: fmt.Sprintf("k%012d", i)} },
+		"one":      func(i int) key.Key { return key.Key{Partition: "k2", Row: fmt.Sprintf("%06x", i*31)} },
+		"big ones": func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i%7), Row: fmt.Sprint(i)} },
+		"big, 1":   func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", max(0, i-700)), Row: fmt.Sprint(i)} },
+		"runs":     func(i int) key.Key { return key.Key{Partition: strings.Repeat("k", 1+i%300) + fmt.Sprint(i)} },
+		"emoji": func(i int) key.Key {
+			return key.Key{Partition: "k" + string([]rune{rune(0x1F300 + i%500), rune(0xE000 + i/500)})}
+		},
+		"long keys": func(i int) key.Key {
+			return key.Key{Partition: "k" + strings.Repeat("<&>\u2028", 127) + fmt.Sprintf("%03x", i)}
+		},
+		"three-byte keys": func(i int) key.Key {
+			long := strings.Repeat("\u2028中", 254) + fmt.Sprintf("%03x", i)
+			return key.Key{Partition: "k" + long, Row: long}
+		},
+		"three-byte row keys": func(i int) key.Key {
+			return key.Key{Partition: "k" + strings.Repeat("\u2028", 511), Row: strings.Repeat("\u2028", 509) + fmt.Sprintf("%03x", i)}
+		},
+	} {
+		for _, segment := range []int{5, 20} {
+			t.Run(fmt.Sprintf("%s by %d", name, segment), func(t *testing.T) {
+				t.Parallel()
+				var rows []key.Key
+				for i := range 1000 {
+					rows = append(rows, row(i))
+				}
+				slices.SortFunc(rows, key.Key.Compare)
+				r := rand.New(rand.NewPCG(5, uint64(segment)))
+				for _, c := range []scantest.Case{
+					{Rows: rows, Segment: segment},
+					{Rows: rows, Segment: segment, Faulty: true, Churn: 100},
+					{Rows: rows, Segment: segment, Bounds: key.Bounds{Prefix: "k", After: "k1", Before: "k3"}},
+				} {
+					scantest.CheckCase(t, adaptive.Strategy{}, c, r)
+				}
+			})
+		}
+	}
+}
+
+// A step's state is small, besides the keys that it names: a message has 48 KiB for
+// four children and what they know.
+func TestStateSize(t *testing.T) {
+	t.Parallel()
+	const most, mostMessage = 3 << 10, 32 << 10
+	hard := strings.Repeat("\u2028", 500)
+	for name, row := range map[string]func(i int) key.Key{
+		"deep paths": func(i int) key.Key {
+			k := ""
+			for d := range 40 {
+				k += fmt.Sprintf("%c%d|", rune('a'+i>>(d%10)%26), i>>(d%10)%7)
+			}
+			return key.Key{Partition: k + fmt.Sprint(i)}
+		},
+		"many letters": func(i int) key.Key {
+			return key.Key{Partition: string([]rune{rune(0x4E00 + i*7), rune(0x4E00 + i*13%5000)})}
+		},
+		"hard keys": func(i int) key.Key { return key.Key{Partition: hard + fmt.Sprint(i/100), Row: hard + fmt.Sprint(i)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var rows []key.Key
+			for i := range 2000 {
+				rows = append(rows, row(i))
+			}
+			slices.SortFunc(rows, key.Key.Compare)
+			s := measured{t: t, state: most, message: mostMessage}
+			scantest.CheckCase(t, s, scantest.Case{Rows: rows, Segment: 25}, rand.New(rand.NewPCG(1, 1)))
+		})
+	}
+}
+
+// measured is the strategy, which fails the test if a step is too large.
+type measured struct {
+	adaptive.Strategy
+	t              *testing.T
+	state, message int
+}
+
+func (m measured) Advance(s scan.Step, p scan.Page) (scan.Outcome, error) {
+	o, err := m.Strategy.Advance(s, p)
+	for _, c := range o.Children {
+		var named struct {
+			Stop  json.RawMessage
+			Trail struct{ Here json.RawMessage }
+		}
+		if err := json.Unmarshal(c.State, &named); err != nil {
+			m.t.Fatal(err)
+		}
+		if n := len(c.State) - len(named.Stop) - len(named.Trail.Here); n > m.state {
+			m.t.Errorf("a state of %d bytes besides its keys, want at most %d", n, m.state)
+		}
+		message, err := json.Marshal(c)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		if len(message) > m.message {
+			m.t.Errorf("a step of %d bytes, want at most %d", len(message), m.message)
+		}
+	}
+	return o, err
+}
+
+func FuzzAdvance(f *testing.F) {
+	f.Add([]byte(nil))
+	f.Add([]byte("\x80\xff\x01\x40\xc0\x7f\x20\xe0\x90"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		scantest.Fuzz(t, adaptive.Strategy{}, data)
+	})
+}

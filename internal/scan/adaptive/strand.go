@@ -1,0 +1,122 @@
+package adaptive
+
+import (
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// view is a page as the rest of its strand sees it: by partition keys, or by
+// row keys if the rest lies in one partition.
+type view struct {
+	partition *string  // the one that the rest lies in
+	keys      []string // of the page, as far as they are in that partition
+	end       *string  // where the strand ends
+	share     float64  // of the page that keys are
+}
+
+func (v view) first() string { return v.keys[0] }
+func (v view) last() string  { return v.keys[len(v.keys)-1] }
+
+// within reports whether what is left of the strand lies in the partition of
+// the page's last row.
+func (st strand) within(s scan.Step, p scan.Page) bool {
+	last := p.Last().Partition
+	return s.Range.Partition != nil || st.Stop != nil && st.Stop.Compare(behind(last)) <= 0
+}
+
+// behind returns the first key behind a partition.
+func behind(partition string) key.Key { return key.Key{Partition: partition + "\x00"} }
+
+// look returns the page's view.
+func (st strand) look(s scan.Step, p scan.Page) view {
+	v := view{share: 1}
+	if !st.within(s, p) {
+		for _, k := range p.Keys {
+			v.keys = append(v.keys, k.Partition)
+		}
+		v.end = st.partitionEnd(s)
+		return v
+	}
+	last := p.Last().Partition
+	for _, k := range p.Keys {
+		if k.Partition == last {
+			v.keys = append(v.keys, k.Row)
+		}
+	}
+	v.partition, v.share = &last, float64(len(v.keys))/float64(len(p.Keys))
+	switch {
+	case st.Stop != nil && st.Stop.Partition == last:
+		v.end = &st.Stop.Row
+	case st.Stop == nil && s.Range.High != nil:
+		v.end = &s.Range.High.Key
+	}
+	return v
+}
+
+// partitionEnd returns the partition key that ends a strand of partitions.
+func (st strand) partitionEnd(s scan.Step) *string {
+	switch {
+	case st.Stop != nil:
+		return &st.Stop.Partition
+	case s.Range.High != nil:
+		return &s.Range.High.Key
+	}
+	return nil
+}
+
+// survey brings the strand up to date after a page and measures what lies ahead.
+func (st *strand) survey(s scan.Step, v view) *gauge {
+	if v.partition != nil && !st.Inside {
+		st.Inside, st.Trail = true, trail{}
+	}
+	st.Letters = st.Letters.learn(v.keys)
+	st.Forks = st.Forks.learn(v.keys)
+	g := newGauge(newRuler(st.Letters, v.last()), v.last(), v.end)
+	st.Trail = st.Trail.read(g, v.keys, v.share, start(s, v))
+	g.survey(st.Trail, st.Forks)
+	return g
+}
+
+// start returns the key from which on a strand has read everything, if this is
+// the first page that it notices.
+func start(s scan.Step, v view) string {
+	switch {
+	case v.share < 1: // the partition began on this page
+		return ""
+	case s.Token != nil:
+		return v.first()
+	case s.Range.Low != nil && (s.Range.Partition == nil) == (v.partition == nil):
+		return s.Range.Low.Key
+	}
+	return ""
+}
+
+// goesOn reports whether the page's last partition is one that goes on and on.
+func (st *strand) goesOn(p scan.Page) bool {
+	st.Run++
+	if p.Keys[0].Partition != p.Last().Partition {
+		st.Run = 0
+	}
+	long := longRun
+	if st.Hinted {
+		long = hintPages // longer ones have hints inside
+	}
+	return st.Run >= long
+}
+
+// leave makes the strand stop behind the page's last partition. It returns the
+// strand for what follows it, and the range of that, which may be empty.
+func (st *strand) leave(s scan.Step, p scan.Page) (strand, key.Range) {
+	last := p.Last().Partition
+	r := key.Range{Low: &key.Bound{Key: last, Open: true}, High: s.Range.High}
+	if st.Stop != nil {
+		r.High = &key.Bound{Key: st.Stop.Partition, Open: true}
+	}
+	st.Run = 0
+	rest := *st
+	st.Credit = min(st.Credit, 1) // for the partition; the rest may be long
+	rest.Stop, rest.Since = nil, 0
+	stop := behind(last)
+	st.Stop = &stop
+	return rest, r
+}

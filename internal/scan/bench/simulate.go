@@ -1,0 +1,222 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+)
+
+// node is one query of a recorded scan.
+type node struct {
+	children []*node
+	// next is the child that the published scan's invocation goes on with: the one that reads on
+	// along its level.
+	next  *node
+	rows  int
+	ahead adaptive.Outlook // what the step was believed to stand for
+}
+
+// record runs the scan over the whole table and returns its tree of queries and where
+// its pages ended. What a strategy decides doesn't depend on when its steps run,
+// so that one record serves for every number of workers.
+func record(t table, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
+	type job struct {
+		step scan.Step
+		node *node
+	}
+	root := &node{}
+	var ends []adaptive.PageEnd
+	yielded := 0
+	for jobs := []job{{s.Start(t.bounds), root}}; len(jobs) > 0; {
+		j := jobs[len(jobs)-1]
+		jobs = jobs[:len(jobs)-1]
+		p := t.query(j.step)
+		o, err := s.Advance(j.step, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		if o.Yield > 0 {
+			ends = append(ends, adaptive.PageEnd{Last: p.Keys[o.Yield-1], Rows: o.Yield})
+		}
+		yielded += o.Yield
+		j.node.rows = o.Yield
+		j.node.ahead = adaptive.Ahead(j.step)
+		for _, step := range o.Children {
+			child := &node{}
+			j.node.children = append(j.node.children, child)
+			jobs = append(jobs, job{step, child})
+		}
+		j.node.next = successor(s, j.step, j.node.children)
+	}
+	if rows := t.rows(); yielded != rows {
+		return nil, nil, fmt.Errorf("%T yields %d of %d rows", s, yielded, rows)
+	}
+	return root, ends, nil
+}
+
+// successor returns the child that the published scan's invocation goes on with, nil for other strategies.
+func successor(s scan.Strategy, step scan.Step, children []*node) *node {
+	_, prefix := s.(scan.Prefix)
+	if !prefix || len(children) == 0 || len(children) > 1 && step.Range.Partition != nil {
+		return nil
+	}
+	// The last child of a prefix step is the rest of its level, save at the
+	// level's end; that exception only favours the published scan.
+	return children[len(children)-1]
+}
+
+// count returns the number of queries, and of those that yielded nothing.
+func (n *node) count() (queries, empty int) {
+	queries = 1
+	if n.rows == 0 {
+		empty = 1
+	}
+	for _, c := range n.children {
+		q, e := c.count()
+		queries, empty = queries+q, empty+e
+	}
+	return queries, empty
+}
+
+// progress plays the scan with 64 workers, hop 3 and a query an invocation. It
+// returns for what part of the second half of the scan's time a progress is told,
+// and how far it is from the true one on the mean.
+func progress(root *node, t table) (shown, off float64) {
+	type moment struct {
+		told, truth float64
+		ok          bool
+	}
+	var moments []moment
+	const workers, hop = 64, 3
+	pending := map[*node]bool{root: true}
+	arriving := map[int][]*node{0: {root}}
+	var queue []*node
+	done := 0
+	for now := 0; len(pending) > 0; now++ {
+		queue = append(queue, arriving[now]...)
+		delete(arriving, now)
+		n := min(workers, len(queue))
+		for _, q := range queue[:n] {
+			done += q.rows
+			delete(pending, q)
+			for _, c := range q.children {
+				pending[c] = true
+				arriving[now+1+hop] = append(arriving[now+1+hop], c)
+			}
+		}
+		queue = queue[n:]
+		if len(pending) > 0 {
+			var ahead adaptive.Outlook
+			for p := range pending {
+				ahead = ahead.Plus(p.ahead)
+			}
+			told, ok := ahead.Progress(float64(done) / float64(t.page))
+			moments = append(moments, moment{told, float64(done) / float64(len(t.keys)), ok})
+		}
+	}
+	half := moments[len(moments)/2:]
+	count := 0
+	for _, m := range half {
+		if m.ok {
+			count++
+			off += math.Abs(m.told - m.truth)
+		}
+	}
+	return float64(count) / float64(max(1, len(half))), off / float64(max(1, count))
+}
+
+// clairvoyant is the tree of a scan that knows where all rows are: each of its
+// queries reads a full page and has as many children as allowed.
+func clairvoyant(queries int) *node {
+	nodes := make([]node, max(1, queries))
+	for i := range nodes {
+		nodes[i].rows = 1 // none is empty
+		for c := scan.MaxChildren*i + 1; c <= scan.MaxChildren*(i+1) && c < len(nodes); c++ {
+			nodes[i].children = append(nodes[i].children, &nodes[c])
+		}
+	}
+	return &nodes[0]
+}
+
+// schedule says how a recorded scan is carried out.
+type schedule struct {
+	workers  int
+	segments int // most queries of one invocation
+	hop      int // time from sending a message to its receipt; a query takes 1
+	// wide tells that an invocation makes as many of the queries that it finds at once as it may. Else it
+	// makes one after the other, along a level.
+	wide bool
+}
+
+// unlimited is more workers, or segments, than any scan can use.
+const unlimited = 1 << 40
+
+// run returns the time from the start of the first query to the end of the last
+// one, and the number of invocations. Messages are taken in the order of their
+// arrival.
+func (x schedule) run(root *node) (time, invocations int) {
+	arriving := map[int][]*node{0: {root}}
+	freed := map[int]int{}
+	var queue []*node
+	free := x.workers
+	for now := 0; len(arriving) > 0 || len(queue) > 0; now++ {
+		free += freed[now]
+		delete(freed, now)
+		queue = append(queue, arriving[now]...)
+		delete(arriving, now)
+		for free > 0 && len(queue) > 0 {
+			n := queue[0]
+			queue = queue[1:]
+			end := x.invoke(n, now, arriving)
+			free--
+			freed[end]++
+			invocations++
+			time = max(time, end)
+		}
+	}
+	return time, invocations
+}
+
+// invoke makes the node's query, and those that the same invocation goes on
+// with, from the given time on. It adds the messages they send to arriving and
+// returns when it ends.
+func (x schedule) invoke(n *node, now int, arriving map[int][]*node) int {
+	if x.wide {
+		return x.invokeWide(n, now, arriving)
+	}
+	for used := 1; ; used++ {
+		now++
+		next := n.next
+		if used >= x.segments {
+			next = nil
+		}
+		for _, c := range n.children {
+			if c != next {
+				arriving[now+x.hop] = append(arriving[now+x.hop], c)
+			}
+		}
+		if next == nil {
+			return now
+		}
+		n = next
+	}
+}
+
+// invokeWide is invoke for one that makes queries at once. It sends its messages when it ends, as a
+// step does that commits what it has done.
+func (x schedule) invokeWide(n *node, now int, arriving map[int][]*node) int {
+	pending := []*node{n}
+	for used := 0; used < x.segments && len(pending) > 0; now++ {
+		round := min(len(pending), x.segments-used)
+		used += round
+		var next []*node
+		for _, p := range pending[:round] {
+			next = append(next, p.children...)
+		}
+		pending = append(next, pending[round:]...)
+	}
+	arriving[now+x.hop] = append(arriving[now+x.hop], pending...)
+	return now
+}

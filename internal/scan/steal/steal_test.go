@@ -1,0 +1,175 @@
+package steal_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/scantest"
+	"tablesweep/internal/scan/steal"
+)
+
+// query is one under way.
+type query struct {
+	strand *steal.Strand
+	step   scan.Step
+	page   *scan.Page // nil until the service has made the answer
+}
+
+// scanCase runs a case. Queries are answered, and answers arrive, in random order;
+// idle workers steal at any moment from anybody. It returns the rows in order, and
+// how many thieves there were.
+func scanCase(c scantest.Case, r *rand.Rand) (rows []key.Key, thieves int, err error) {
+	s := c.Open(r)
+	m := steal.New(c.Segment)
+	whole := c.Bounds.Range()
+	if whole.Empty() {
+		return nil, 0, nil
+	}
+	underway := []*query{{strand: steal.NewStrand(whole), step: scan.Step{Range: whole}}}
+	for turns := 0; len(underway) > 0; turns++ {
+		if turns > 10_000+1000*len(c.Rows) {
+			return nil, 0, fmt.Errorf("no end after %d turns", turns)
+		}
+		i := r.IntN(len(underway))
+		q := underway[i]
+		switch {
+		case q.page == nil:
+			p, err := s.Query(q.step)
+			if err != nil {
+				return nil, 0, err
+			}
+			q.page = &p
+		default:
+			underway = slices.Delete(underway, i, i+1)
+			yield, more := m.Page(q.strand, *q.page)
+			rows = append(rows, q.page.Keys[:yield]...)
+			if more {
+				underway = append(underway, &query{strand: q.strand, step: q.step.Continue(*q.page.Next)})
+			}
+		}
+		if r.IntN(2) == 0 && thieves < 50+2*len(c.Rows) {
+			for _, t := range m.Steal(strandsOf(underway, r), r.IntN(9)) {
+				for _, thief := range t.Thieves {
+					thieves++
+					if thief.Range().Empty() {
+						return nil, 0, fmt.Errorf("a thief with the range %+v", thief.Range())
+					}
+					underway = append(underway, &query{strand: thief, step: scan.Step{Range: thief.Range()}})
+				}
+			}
+		}
+	}
+	slices.SortFunc(rows, key.Key.Compare)
+	return rows, thieves, nil
+}
+
+// strandsOf returns some of the strands.
+func strandsOf(queries []*query, r *rand.Rand) []*steal.Strand {
+	var strands []*steal.Strand
+	for _, q := range queries {
+		if r.IntN(3) > 0 {
+			strands = append(strands, q.strand)
+		}
+	}
+	return strands
+}
+
+// Random tables of odd keys, in short and empty pages, with rows that come and go:
+// every row is yielded exactly once, whatever the order of answers and thefts.
+func TestRandomTables(t *testing.T) {
+	t.Parallel()
+	thieves := 0
+	for i := range 2500 / slowdown {
+		r := rand.New(rand.NewPCG(15, uint64(i)))
+		c := scantest.Random(r)
+		rows, n, err := scanCase(c, r)
+		if err == nil {
+			err = c.Compare(rows)
+		}
+		if err != nil {
+			t.Fatalf("case %d: %v", i, err)
+		}
+		thieves += n
+	}
+	if thieves < 5_000/slowdown {
+		t.Errorf("only %d thieves: hardly anything was tried", thieves)
+	}
+}
+
+// Tables of a hundred pages and more are cut in all their dimensions.
+func TestLargerTables(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]func(i int) key.Key{
+		"counter":  func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i)} },
+		"one":      func(i int) key.Key { return key.Key{Partition: "k2", Row: fmt.Sprintf("%06x", i*31)} },
+		"big ones": func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i%7), Row: fmt.Sprint(i)} },
+		"paths": func(i int) key.Key {
+			return key.Key{Partition: fmt.Sprintf("usr|share|doc|%c%d", 'a'+i%26, i%97), Row: fmt.Sprint("f", i)}
+		},
+		"runs": func(i int) key.Key { return key.Key{Partition: strings.Repeat("k", 1+i%300) + fmt.Sprint(i)} },
+		"emoji": func(i int) key.Key {
+			return key.Key{Partition: "k" + string([]rune{rune(0x1F300 + i%500), rune(0xE000 + i/500)})}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(5, 1))
+			c := scantest.Case{Segment: 10, Faulty: true, Churn: 50}
+			for i := range 1500 {
+				c.Rows = append(c.Rows, row(i))
+			}
+			slices.SortFunc(c.Rows, key.Key.Compare)
+			rows, thieves, err := scanCase(c, r)
+			if err == nil {
+				err = c.Compare(rows)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if thieves < 50 {
+				t.Errorf("%d thieves, want 50 at least", thieves)
+			}
+		})
+	}
+}
+
+// A thief that finds nothing costs its victim nothing but the piece: the strand's
+// end stays where the thief began, and its next thief begins ahead of that.
+func TestThiefThatFindsNothing(t *testing.T) {
+	t.Parallel()
+	m := steal.New(2)
+	s := steal.NewStrand(key.Range{})
+	page := scan.Page{Keys: []key.Key{{Partition: "a"}, {Partition: "b"}}, Next: &key.Token{Partition: "c"}}
+	if yield, more := m.Page(s, page); yield != 2 || !more {
+		t.Fatalf("got %d rows, more %v", yield, more)
+	}
+	last := s.End
+	for range 5 {
+		thefts := m.Steal([]*steal.Strand{s}, 1)
+		if len(thefts) == 0 {
+			break
+		}
+		if e := s.End; last != nil && e.Compare(*last) >= 0 {
+			t.Errorf("the end moved from %q to %q", *last, *e)
+		}
+		last = s.End
+		for _, thief := range thefts[0].Thieves {
+			if yield, more := m.Page(thief, scan.Page{}); yield != 0 || more {
+				t.Errorf("an empty page yields %d, more %v", yield, more)
+			}
+		}
+	}
+	if last == nil {
+		t.Fatal("nothing was stolen")
+	}
+	// A page under way reaches beyond the cut: those rows were the thief's.
+	page.Keys = []key.Key{{Partition: "b", Row: "x"}, *last, {Partition: last.Partition, Row: "y"}}
+	if yield, more := m.Page(s, page); yield != 1 || more {
+		t.Errorf("%d rows ahead of the cut, more %v; want 1 and no more", yield, more)
+	}
+}

@@ -1,0 +1,93 @@
+package steal
+
+import (
+	"sort"
+	"strings"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// Strand is a run of keys that one worker reads. Its JSON form keeps its end and
+// nothing of what was learned: what was read back can be read on, and be cut after
+// a page.
+type Strand struct {
+	// End is the first key that belongs to another strand, nil if none does. Only
+	// [Model.Steal] changes it.
+	End *key.Key `json:"end,omitempty"`
+
+	from key.Key // where a thief's begins
+
+	victim   *Strand // whom it was stolen from, until its first page shows how well
+	believed float64 // rows that it was then thought to have
+	misses   int     // its thieves that found nothing since one found something
+	since    int     // pages read since the last cut
+	robbed   int     // thieves since the last page
+
+	rows        float64 // of the last page
+	first, last text    // of the last page, nil ahead of the first one
+	measure     *measure
+}
+
+// NewStrand returns a strand through a range of partition keys.
+func NewStrand(r key.Range) *Strand {
+	s := &Strand{}
+	if r.High != nil {
+		end := key.Key{Partition: r.High.Key}
+		if !r.High.Open {
+			end = behind(r.High.Key)
+		}
+		s.End = &end
+	}
+	return s
+}
+
+// Range returns what a thief's first query asks for. It may reach beyond the
+// strand's end.
+func (s *Strand) Range() key.Range {
+	if s.from.Row != "" { // the rest of one partition, or a part of it
+		r := key.Range{Partition: &s.from.Partition, Low: &key.Bound{Key: s.from.Row}}
+		if s.End != nil && s.End.Partition == s.from.Partition {
+			r.High = &key.Bound{Key: s.End.Row, Open: true}
+		}
+		return r
+	}
+	r := key.Range{Low: &key.Bound{Key: s.from.Partition}}
+	if p, ok := strings.CutSuffix(s.from.Partition, "\x00"); ok { // the same without a control character
+		r.Low = &key.Bound{Key: p, Open: true}
+	}
+	if s.End != nil {
+		r.High = &key.Bound{Key: s.End.Partition, Open: s.End.Row == ""}
+		if p, ok := strings.CutSuffix(s.End.Partition, "\x00"); ok && s.End.Row == "" {
+			r.High = &key.Bound{Key: p}
+		}
+	}
+	return r
+}
+
+// behind returns the first key behind a partition.
+func behind(partition string) key.Key { return key.Key{Partition: partition + "\x00"} }
+
+// Page takes in the answer to a strand's query. It returns how many of the keys,
+// from the first on, are the strand's, and whether it goes on behind them.
+func (m *Model) Page(s *Strand, p scan.Page) (yield int, more bool) {
+	yield = len(p.Keys)
+	if s.End != nil {
+		yield = sort.Search(len(p.Keys), func(i int) bool { return p.Keys[i].Compare(*s.End) >= 0 })
+	}
+	more = p.Next != nil && yield == len(p.Keys)
+	if v := s.victim; v != nil && (yield > 0 || !more) {
+		v.misses++
+		if yield > 0 {
+			v.misses = 0
+		}
+		s.victim = nil
+	}
+	if yield > 0 {
+		s.first, s.last = m.learn(p.Keys[:yield])
+		s.rows, s.measure = float64(yield), nil
+		s.since++
+		s.robbed = 0
+	}
+	return yield, more
+}

@@ -1,0 +1,63 @@
+package scalebench
+
+import (
+	"fmt"
+	"time"
+
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+const (
+	// prefillRows is how many rows each step of the part that is done has read: four full pages.
+	prefillRows = 4000
+	// prefillFold is how many done steps are folded at once, as by the engine.
+	prefillFold = 48
+)
+
+// prefill makes the ledger say that steps before the scan's first one have read the table's first
+// rows. They are committed one after the other, each the parent of the next and the last that of the
+// first step, and folded as the engine does. So the ledger is in the form in which the scan would have left it.
+func (w *world) prefill(id string) error {
+	a, err := storage.Open(w.own.connection, storage.Options{Transport: w.own.transport, TryTimeout: -1})
+	if err != nil {
+		return err
+	}
+	t := a.Table(stateTable)
+	l := ledger.New(t)
+	first, err := l.Pending(w.running, id)
+	if err != nil {
+		return err
+	}
+	if len(first) != 1 {
+		return fmt.Errorf("%d steps are pending at the scan's start", len(first))
+	}
+	steps := (w.options.Done + prefillRows - 1) / prefillRows
+	// The scan's own done row has the first step as its child. That is now the first of these.
+	err = t.Write(w.running,
+		storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: id, Row: "p|" + first[0].ID}}},
+		storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: id, Row: "p|" + prefillStep(0)}}})
+	if err != nil {
+		return fmt.Errorf("prefill the ledger: %w", err)
+	}
+	for i := range steps {
+		child := ledger.Step{ID: prefillStep(i + 1), Message: first[0].Message}
+		if i == steps-1 {
+			child = first[0].Step
+		}
+		rows := min(prefillRows, w.options.Done-i*prefillRows)
+		done := ledger.Done{Totals: ledger.Totals{Rows: rows, Queries: 4, Transactions: 10}}
+		if _, err := l.Commit(w.running, id, prefillStep(i), time.Now(), done, []ledger.Step{child}); err != nil {
+			return err
+		}
+		for n, level := i+1, 0; n%prefillFold == 0 && level < ledger.MaxLevel; n, level = n/prefillFold, level+1 {
+			if _, err := l.Fold(w.running, id, level, 2, func([][]byte) []byte { return nil }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func prefillStep(n int64) string { return fmt.Sprintf("prefilled-%012d", n) }
