@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/sim/scalebench"
 )
 
-// bench runs a benchmark's command and returns what it prints.
+// runBench runs a benchmark's command and returns what it prints.
 func runBench(args ...string) (string, error) {
 	var out bytes.Buffer
 	c := benchCommand()

@@ -139,8 +139,8 @@ func (s *selection) add(c *cobra.Command) {
 }
 
 // query reads arguments such as eid=F314.
-func (s *selection) query(args []string) (catalog.Query, error) {
-	q := catalog.Query{Keys: map[string]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
+func (s *selection) query(args []string) (catalog.Lookup, error) {
+	q := catalog.Lookup{Keys: map[string]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if _, twice := q.Keys[key]; !ok || twice || value == "" {
@@ -156,8 +156,8 @@ func (s *selection) query(args []string) (catalog.Query, error) {
 
 // reading reads arguments as query does for a command that changes nothing: all
 // records without any, and of a key with several values, any of them.
-func (s *selection) reading(args []string) (catalog.Query, error) {
-	q := catalog.Query{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
+func (s *selection) reading(args []string) (catalog.Lookup, error) {
+	q := catalog.Lookup{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || value == "" {

@@ -74,7 +74,7 @@ func TestInsertKeepsTheOrderOfARecord(t *testing.T) {
 		t.Errorf("%d lines tell a replacement, want 100:\n%s", got, &out)
 	}
 	for who, n := range last {
-		r, err := in.Find(t.Context(), catalog.Query{Keys: map[string]string{"eid": fmt.Sprint("person", who)}})
+		r, err := in.Find(t.Context(), catalog.Lookup{Keys: map[string]string{"eid": fmt.Sprint("person", who)}})
 		if err != nil || len(r.Records) != 1 {
 			t.Fatalf("%v, %v", r.Records, err)
 		}

@@ -131,7 +131,7 @@ func runCatalogQuery(c *cobra.Command, o catalogQueryOptions, args []string) err
 }
 
 // printAll prints all records, holding one page of them at a time.
-func (o *catalogQueryOptions) printAll(ctx context.Context, w io.Writer, cat *catalog.Catalog, q catalog.Query) error {
+func (o *catalogQueryOptions) printAll(ctx context.Context, w io.Writer, cat *catalog.Catalog, q catalog.Lookup) error {
 	out := bufio.NewWriter(w) // its errors are told by Flush
 	if o.json {
 		out.WriteString(`{"records":[`)
@@ -153,7 +153,7 @@ func (o *catalogQueryOptions) printAll(ctx context.Context, w io.Writer, cat *ca
 }
 
 // eachRecord calls fn with every record that the query finds, and its number.
-func eachRecord(ctx context.Context, cat *catalog.Catalog, q catalog.Query, fn func(n int, r record.Record) error) error {
+func eachRecord(ctx context.Context, cat *catalog.Catalog, q catalog.Lookup, fn func(n int, r record.Record) error) error {
 	q.Top = catalog.MaxTop
 	read := cat.Find
 	if len(q.Keys) == 0 {

@@ -128,7 +128,7 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	}
 	defer s.Keys.Close()
 	if o.dryRun {
-		i := intent{verb: "copy", work: estimate.Work{Transactions: true}, look: func(ctx context.Context) (string, bool, error) {
+		i := intent{verb: "copy", work: estimate.Plan{Transactions: true}, look: func(ctx context.Context) (string, bool, error) {
 			exists, err := to.MayWrite(ctx)
 			if err != nil {
 				return "", false, fmt.Errorf("try the destination: %w", err)
@@ -160,7 +160,7 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 
 // probe asks the source for a row, so that a missing table or a bad filter is told
 // before anything is made.
-func probe(ctx context.Context, s sweep.Scan) error {
+func probe(ctx context.Context, s sweep.Spec) error {
 	_, err := s.Table.Query(ctx, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: 1})
 	if s.Filter != "" && storage.HasCode(err, "InvalidInput") {
 		return hinted{usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes"}
@@ -173,7 +173,7 @@ func probe(ctx context.Context, s sweep.Scan) error {
 
 // verifyCopy compares what the copy's mode promises. Rows that the destination had
 // of its own are no matter.
-func verifyCopy(c *cobra.Command, s sweep.Scan, to *storage.Table, o copyOptions, m *progress.Meter, rows int64) error {
+func verifyCopy(c *cobra.Command, s sweep.Spec, to *storage.Table, o copyOptions, m *progress.Meter, rows int64) error {
 	depth := verify.Exact
 	switch action.Mode(o.mode) {
 	case action.Merge:

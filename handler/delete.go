@@ -70,7 +70,7 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 	defer s.Keys.Close()
 	s.Select = []string{}
 	if o.dryRun {
-		i := intent{verb: "delete", work: estimate.Work{Transactions: true}, look: func(ctx context.Context) (string, bool, error) {
+		i := intent{verb: "delete", work: estimate.Plan{Transactions: true}, look: func(ctx context.Context) (string, bool, error) {
 			if err := s.Table.MayDelete(ctx); err != nil {
 				return "", false, fmt.Errorf("try to delete: %w", err)
 			}

@@ -33,14 +33,14 @@ func (d *dryRunFlags) add(c *cobra.Command) {
 // intent is what a command would do with rows.
 type intent struct {
 	verb string
-	work estimate.Work // but for what a survey and the flags tell
+	work estimate.Plan // but for what a survey and the flags tell
 	// look asks whether it is allowed, and says in a sentence what it leads to. missing
 	// tells that this would be created.
 	look func(context.Context) (sentence string, missing bool, err error)
 }
 
 // tell says what a command would do. It reads keys of the source and changes nothing.
-func (d *dryRunFlags) tell(c *cobra.Command, s sweep.Scan, i intent, workers int, asJSON bool) error {
+func (d *dryRunFlags) tell(c *cobra.Command, s sweep.Spec, i intent, workers int, asJSON bool) error {
 	if s.Keys != nil {
 		return usagef("--dry-run is about ranges, not about the rows of --rows")
 	}
@@ -67,7 +67,7 @@ func (d *dryRunFlags) tell(c *cobra.Command, s sweep.Scan, i intent, workers int
 }
 
 // printEstimate writes numbers at the precision that they have.
-func printEstimate(out io.Writer, verb string, e estimate.Estimate, w estimate.Work, sentence string) error {
+func printEstimate(out io.Writer, verb string, e estimate.Estimate, w estimate.Plan, sentence string) error {
 	cost, how := e.Cost(w), "counted"
 	if !e.Exact {
 		how = "sampled"
@@ -93,7 +93,7 @@ func printEstimate(out io.Writer, verb string, e estimate.Estimate, w estimate.W
 }
 
 // between writes both ends of a range, or one where they read the same.
-func between(r estimate.Range, write func(float64) string) string {
+func between(r estimate.Interval, write func(float64) string) string {
 	low, high := write(r.Low), write(r.High)
 	if low == high {
 		return low

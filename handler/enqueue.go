@@ -95,7 +95,7 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 		return err
 	}
 	if o.dryRun {
-		i := intent{verb: "enqueue", work: estimate.Work{Messages: true}, look: func(ctx context.Context) (string, bool, error) {
+		i := intent{verb: "enqueue", work: estimate.Plan{Messages: true}, look: func(ctx context.Context) (string, bool, error) {
 			_, err := queue.Length(ctx)
 			missing := storage.NotFound(err)
 			if err != nil && !missing {
@@ -118,7 +118,7 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 
 // try makes the messages of the first page, and sends none. A template that suits no row
 // of it is a mistake.
-func try(ctx context.Context, s sweep.Scan, work action.Enqueue, resumed bool) error {
+func try(ctx context.Context, s sweep.Spec, work action.Enqueue, resumed bool) error {
 	if resumed || s.Keys != nil {
 		return nil
 	}

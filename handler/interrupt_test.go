@@ -110,7 +110,7 @@ func TestAppendInterrupted(t *testing.T) {
 	if exitCode(err) != exitInterrupted || hintFor(err) != "3 events were appended; leave them out when you try again" {
 		t.Errorf("got %v with exit code %d and hint %q, want an interrupt after 3 events", err, exitCode(err), hintFor(err))
 	}
-	page, err := streams.Read(t.Context(), "s", logtail.Query{Top: 10})
+	page, err := streams.Read(t.Context(), "s", logtail.EventQuery{Top: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

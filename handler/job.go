@@ -371,7 +371,7 @@ func (j *jobFlags) keys(ctx context.Context, in key.Range) (*sweep.Keys, error) 
 
 // run does the action with the rows and ends the job: what it returns is the
 // command's error. phase and verb say what is done and what was done.
-func (j *job) run(s sweep.Scan, a action.Work, phase, verb string) (sweep.Totals, error) {
+func (j *job) run(s sweep.Spec, a action.Work, phase, verb string) (sweep.Totals, error) {
 	j.meter.Phase(phase)
 	totals, err := sweep.Do(j.cmd.Context(), s, j.options, a)
 	j.meter.Clear()

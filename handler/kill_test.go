@@ -71,7 +71,7 @@ func TestKilledCopy(t *testing.T) {
 	if each > 1.25*sweep.DefaultWorkers { // what was under way, and the pages that it came from
 		t.Errorf("a kill costs %.0f requests", each)
 	}
-	r, err := verify.Tables(t.Context(), sweep.Scan{Table: source}, sweep.Scan{Table: a.Table("pieces")}, verify.Options{},
+	r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, sweep.Spec{Table: a.Table("pieces")}, verify.Options{},
 		func(d verify.Difference) error { t.Errorf("%+v", d); return nil })
 	if err != nil || r.Rows != int64(len(rows)) || !r.Same() {
 		t.Errorf("%+v, %v", r, err)

@@ -148,7 +148,7 @@ func runLogTail(c *cobra.Command, o logTailOptions, args []string) error {
 	if o.since != "" && !topGiven {
 		o.top = -1
 	}
-	return asUsage(readNewest(c, streams, stream, logtail.Query{Since: o.since}, o.top, show))
+	return asUsage(readNewest(c, streams, stream, logtail.EventQuery{Since: o.since}, o.top, show))
 }
 
 // sinceOf returns what --since says in the form of [logtail.Query].
@@ -164,7 +164,7 @@ func sinceOf(text string, now time.Time) (string, error) {
 }
 
 // readNewest shows the newest n events, or all if n is negative, page by page.
-func readNewest(c *cobra.Command, s *logtail.Streams, stream string, q logtail.Query, n int, show func(logtail.Event) error) error {
+func readNewest(c *cobra.Command, s *logtail.Streams, stream string, q logtail.EventQuery, n int, show func(logtail.Event) error) error {
 	for n != 0 {
 		q.Top = logtail.MaxTop
 		if n > 0 {

@@ -85,7 +85,7 @@ func (a *away) after(t *testing.T, requests int64) {
 
 func (a *away) same(t *testing.T, table string) {
 	t.Helper()
-	r, err := verify.Tables(t.Context(), sweep.Scan{Table: a.own.Table("source")}, sweep.Scan{Table: a.own.Table(table)}, verify.Options{},
+	r, err := verify.Tables(t.Context(), sweep.Spec{Table: a.own.Table("source")}, sweep.Spec{Table: a.own.Table(table)}, verify.Options{},
 		func(d verify.Difference) error { t.Errorf("%+v", d); return nil })
 	if err != nil || r.Rows != int64(len(a.rows)) || !r.Same() {
 		t.Errorf("%+v, %v", r, err)

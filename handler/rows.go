@@ -36,10 +36,10 @@ func (f *sourceFlags) add(c *cobra.Command) {
 }
 
 // source opens the table, and returns the scan that the flags ask for.
-func (f *sourceFlags) source(c *cobra.Command) (*storage.Account, sweep.Scan, error) {
+func (f *sourceFlags) source(c *cobra.Command) (*storage.Account, sweep.Spec, error) {
 	account, table, err := f.open(c)
 	if err != nil {
-		return nil, sweep.Scan{}, err
+		return nil, sweep.Spec{}, err
 	}
 	s, err := f.scan(table)
 	return account, s, err
@@ -68,8 +68,8 @@ func (f *rowFlags) addSelect(c *cobra.Command) {
 }
 
 // scan returns what the flags ask for, of the table.
-func (f *rowFlags) scan(t *storage.Table) (sweep.Scan, error) {
-	s := sweep.Scan{Table: t, Bounds: f.bounds, Filter: f.filter, Select: f.selected, Segment: f.segment}
+func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
+	s := sweep.Spec{Table: t, Bounds: f.bounds, Filter: f.filter, Select: f.selected, Segment: f.segment}
 	if f.segment < 1 || f.segment > storage.PageRows {
 		return s, usagef("--segment-size is %d, want 1 to %d", f.segment, storage.PageRows)
 	}

@@ -91,7 +91,7 @@ func runScan(c *cobra.Command, o scanOptions) error {
 }
 
 // printRows prints the rows, or their number.
-func printRows(c *cobra.Command, s sweep.Scan, o sweep.Options, format string) (sweep.Totals, error) {
+func printRows(c *cobra.Command, s sweep.Spec, o sweep.Options, format string) (sweep.Totals, error) {
 	if format == "count" {
 		totals, err := sweep.Count(c.Context(), s, o)
 		if err == nil {
@@ -130,10 +130,10 @@ func statsOf(t sweep.Totals) scanStats {
 }
 
 // explain returns a function that prints each query.
-func explain(w io.Writer) func(sweep.Query) {
+func explain(w io.Writer) func(sweep.Trace) {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	return func(q sweep.Query) {
+	return func(q sweep.Trace) {
 		line := struct {
 			Filter    string   `json:"filter"`
 			Continues bool     `json:"continues,omitempty"` // it carries a continuation token

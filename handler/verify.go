@@ -126,7 +126,7 @@ func (r *repairs) flush() error {
 }
 
 // repair compares and copies what is missing or different, as it is found.
-func repair(c *cobra.Command, source, destination sweep.Scan, o verifyOptions, options verify.Options, m *progress.Meter) error {
+func repair(c *cobra.Command, source, destination sweep.Spec, o verifyOptions, options verify.Options, m *progress.Meter) error {
 	tell := printDifference(c, m, o.json)
 	var failed, written int64
 	found := repairs{write: func(rows []storage.Entity) error {

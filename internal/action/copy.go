@@ -29,7 +29,9 @@ var Modes = []Mode{Replace, Merge, Skip, Fail}
 // has, while others write there too.
 const maxResolves = 5
 
-// Copier writes to one table. It is safe for concurrent use.
+// Copy writes rows into one table exactly as they were read. Rows of one partition
+// travel in entity group transactions as large as the service takes, several
+// transactions at once. It is safe for concurrent use.
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode

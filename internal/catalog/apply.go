@@ -220,7 +220,7 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 		var ops []storage.Op
 		for i, w := range writes {
 			row := indexRow(w, partition, r)
-			switch wal.Decide(slots[i].Row, w) {
+			switch wal.Decide(slots[i].IndexRow, w) {
 			case wal.Create:
 				ops = append(ops, storage.Op{Kind: storage.Insert, Entity: row})
 			case wal.Overwrite:

@@ -30,7 +30,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"if n, ok := index.Number(text); ok {", "if n, ok := index.Number(text); ok && !WRONG {"},
 	{"PUT replaces any record with the first key", "TestModel", writeFile,
 		"		h, err := c.readHead(ctx, id.First(), id.Hash())\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n",
-		"		h, err := c.readHead(ctx, id.First(), id.Hash())\n		if first := c.Schema.Keys[0].Field; WRONG && !h.live() {\n			value, _ := r.Get(first)\n			if done, err := c.Replace(ctx, r, Query{Keys: map[string]string{first: value}}, on); err == nil {\n				return done, nil\n			}\n		}\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n"},
+		"		h, err := c.readHead(ctx, id.First(), id.Hash())\n		if first := c.Schema.Keys[0].Field; WRONG && !h.live() {\n			value, _ := r.Get(first)\n			if done, err := c.Replace(ctx, r, Lookup{Keys: map[string]string{first: value}}, on); err == nil {\n				return done, nil\n			}\n		}\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n"},
 	{"If-Match is ignored", "TestModel", conditionFile,
 		"case on.demandsOne() && !fits(on.Match):", "case on.demandsOne() && !fits(on.Match) && !WRONG:"},
 	{"a read returns two rows of one line of writes", "TestNewestOfOneRecord", findFile,

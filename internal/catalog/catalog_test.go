@@ -121,7 +121,7 @@ func livesByNumbers(t *testing.T, w *world) {
 		t.Errorf("order %v, want %v", order, want)
 	}
 	if w.schema.Sort.Order != index.Text {
-		few, err := c.Find(t.Context(), catalog.Query{Keys: map[string]string{"eid": "all"}, RowFrom: "3.1", RowTo: "1000.0"})
+		few, err := c.Find(t.Context(), catalog.Lookup{Keys: map[string]string{"eid": "all"}, RowFrom: "3.1", RowTo: "1000.0"})
 		if err != nil || len(few.Records) != 3 {
 			t.Errorf("from 3.1 to 1000: %v, %v", few.Records, err)
 		}
@@ -143,7 +143,7 @@ func insertAndFind(t *testing.T, w *world) {
 	if err != nil || done.Outcome != catalog.Created {
 		t.Fatal(done, err)
 	}
-	for _, q := range []catalog.Query{by("eid", "f314"), by("EID", "F314"), by("npi", "1414213562"), by("ssn", "123456789"), by("ssn", "123 45 6789")} {
+	for _, q := range []catalog.Lookup{by("eid", "f314"), by("EID", "F314"), by("npi", "1414213562"), by("ssn", "123456789"), by("ssn", "123 45 6789")} {
 		w.wantFound(c, q, r)
 	}
 	w.wantFound(c, by("eid", "f3"))

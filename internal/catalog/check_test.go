@@ -81,7 +81,7 @@ func TestCheckRepairs(t *testing.T) {
 			if sum, _ := w.repair(c); sum.Repaired != sum.Problems || sum.Repaired == 0 {
 				t.Errorf("repaired %+v", sum)
 			}
-			for _, q := range []catalog.Query{by("eid", "f314"), by("npi", "7"), by("ssn", "123456789")} {
+			for _, q := range []catalog.Lookup{by("eid", "f314"), by("npi", "7"), by("ssn", "123456789")} {
 				w.wantFound(c, q, rec(t, r))
 			}
 			w.wantFound(c, by("npi", "8"))
@@ -193,7 +193,7 @@ func TestNewestRowCounts(t *testing.T) {
 		}
 		w.repair(c)
 		want := rec(t, `{"eid":"1","lastname":"a","npi":"7","ssn":"8","note":"`+rows[1].Key.Partition+`"}`)
-		for _, q := range []catalog.Query{by("eid", "1"), by("npi", "7"), by("ssn", "8")} {
+		for _, q := range []catalog.Lookup{by("eid", "1"), by("npi", "7"), by("ssn", "8")} {
 			w.wantFound(c, q, want)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 // were. It also completes deletions and moves that a crash has left half done. If the time that ctx
 // gives is over first, the error says so; asking again goes on. With a condition, the
 // query must find one record only. The query's Top and Cursor must not be set.
-func (c *Catalog) Delete(ctx context.Context, q Query, on Condition) (int, error) {
+func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition) (int, error) {
 	if err := c.Writable(ctx); err != nil {
 		return 0, err
 	}
@@ -64,7 +64,7 @@ func (c *Catalog) Delete(ctx context.Context, q Query, on Condition) (int, error
 	return int(deleted.Load()), c.busy()
 }
 
-func (c *Catalog) deleteOne(ctx context.Context, q Query, on Condition) (int, error) {
+func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition) (int, error) {
 	for range maxRaces {
 		found, err := c.selectOne(ctx, q)
 		if err != nil {

@@ -48,7 +48,7 @@ type sheet struct {
 // read at once, and the first answers whose rows are enough. If none are, the one that
 // has come farthest is read on: there, fewest others are in the way. A cursor is a
 // RowKey, and so fits any of them.
-func (c *Catalog) find(ctx context.Context, q Query, gone func(storage.Entity)) (found []match, next string, err error) {
+func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity)) (found []match, next string, err error) {
 	p, err := c.plan(q)
 	if err != nil {
 		return nil, "", err

@@ -71,7 +71,7 @@ func rec(t testing.TB, text string) record.Record {
 }
 
 // find returns the records of an index value as JSON.
-func (w *world) find(c *catalog.Catalog, q catalog.Query) []string {
+func (w *world) find(c *catalog.Catalog, q catalog.Lookup) []string {
 	w.Helper()
 	var all []string
 	for {
@@ -89,9 +89,9 @@ func (w *world) find(c *catalog.Catalog, q catalog.Query) []string {
 	}
 }
 
-func by(key, value string) catalog.Query { return catalog.Query{Keys: map[string]string{key: value}} }
+func by(key, value string) catalog.Lookup { return catalog.Lookup{Keys: map[string]string{key: value}} }
 
-func (w *world) wantFound(c *catalog.Catalog, q catalog.Query, want ...record.Record) {
+func (w *world) wantFound(c *catalog.Catalog, q catalog.Lookup, want ...record.Record) {
 	w.Helper()
 	var texts []string
 	for _, r := range want {

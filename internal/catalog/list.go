@@ -15,7 +15,7 @@ import (
 // List returns all records whose sort value is in the query's window, by the first index
 // key's value as text. The query has no Keys. It costs one request for each 1,000
 // rows that the first index key has.
-func (c *Catalog) List(ctx context.Context, q Query) (Result, error) {
+func (c *Catalog) List(ctx context.Context, q Lookup) (Result, error) {
 	result := Result{Records: []record.Record{}, Meta: []Meta{}}
 	p, err := c.listPlan(q)
 	if err != nil {
@@ -57,7 +57,7 @@ type listPlan struct {
 	at key.Key
 }
 
-func (c *Catalog) listPlan(q Query) (listPlan, error) {
+func (c *Catalog) listPlan(q Lookup) (listPlan, error) {
 	p, err := c.planOf(q, nil, nil)
 	l := listPlan{plan: p}
 	if err == nil && p.after != "" && decode(p.after, &l.at) != nil {
@@ -90,7 +90,7 @@ func (c *Catalog) listParts(at key.Key) []key.Range {
 
 // Count counts the records that a query finds or, without Keys, that List returns. It
 // stops after a while: the cursor, if not "", goes on. Its price is that of reading them.
-func (c *Catalog) Count(ctx context.Context, q Query) (n int, cursor string, err error) {
+func (c *Catalog) Count(ctx context.Context, q Lookup) (n int, cursor string, err error) {
 	read := c.Find
 	if len(q.Keys) == 0 {
 		read = c.List

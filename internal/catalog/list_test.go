@@ -16,7 +16,7 @@ import (
 )
 
 // list lists by pages.
-func (w *world) list(c *catalog.Catalog, q catalog.Query) []string {
+func (w *world) list(c *catalog.Catalog, q catalog.Lookup) []string {
 	w.Helper()
 	var all []string
 	for {
@@ -54,7 +54,7 @@ func TestListAndOr(t *testing.T) {
 		}
 		text := string(r.AppendJSON(nil))
 		if i%10 == 9 {
-			if n, err := c.Delete(t.Context(), catalog.Query{Keys: map[string]string{"eid": eid}, RowFrom: fmt.Sprintf("%c%02d", 'a'+i%3, i)}, always); n != 1 || err != nil {
+			if n, err := c.Delete(t.Context(), catalog.Lookup{Keys: map[string]string{"eid": eid}, RowFrom: fmt.Sprintf("%c%02d", 'a'+i%3, i)}, always); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 			continue
@@ -63,12 +63,12 @@ func TestListAndOr(t *testing.T) {
 	}
 	slices.Sort(want)
 	for _, top := range []int{1, 2, 7, 54, 1000} {
-		got := w.list(c, catalog.Query{Top: top})
+		got := w.list(c, catalog.Lookup{Top: top})
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
 			t.Errorf("top %d: %d records, want %d", top, len(got), len(want))
 		}
-		got = w.find(c, catalog.Query{Keys: map[string]string{"npi": "1"}, Or: map[string][]string{"npi": {"3", "1", "none"}}, Top: top})
+		got = w.find(c, catalog.Lookup{Keys: map[string]string{"npi": "1"}, Or: map[string][]string{"npi": {"3", "1", "none"}}, Top: top})
 		slices.Sort(got)
 		both := slices.Concat(byNPI["1"], byNPI["3"])
 		slices.Sort(both)
@@ -76,16 +76,16 @@ func TestListAndOr(t *testing.T) {
 			t.Errorf("top %d: npi 1 or 3 finds %d records, want %d", top, len(got), len(both))
 		}
 	}
-	if got := w.list(c, catalog.Query{Top: 5, RowFrom: "b", RowTo: "b"}); len(got) != 18 {
+	if got := w.list(c, catalog.Lookup{Top: 5, RowFrom: "b", RowTo: "b"}); len(got) != 18 {
 		t.Errorf("%d records start with b", len(got))
 	}
-	if n, _, err := c.Count(t.Context(), catalog.Query{}); n != len(want) || err != nil {
+	if n, _, err := c.Count(t.Context(), catalog.Lookup{}); n != len(want) || err != nil {
 		t.Errorf("counted %d, %v", n, err)
 	}
-	if n, _, err := c.Count(t.Context(), catalog.Query{Keys: map[string]string{"npi": "1"}, Or: map[string][]string{"npi": {"3"}}}); n != len(byNPI["1"])+len(byNPI["3"]) || err != nil {
+	if n, _, err := c.Count(t.Context(), catalog.Lookup{Keys: map[string]string{"npi": "1"}, Or: map[string][]string{"npi": {"3"}}}); n != len(byNPI["1"])+len(byNPI["3"]) || err != nil {
 		t.Errorf("counted %d, %v", n, err)
 	}
-	_, err := c.List(t.Context(), catalog.Query{Cursor: "x"})
+	_, err := c.List(t.Context(), catalog.Lookup{Cursor: "x"})
 	wantKind(t, err, problem.Invalid)
 }
 
@@ -101,7 +101,7 @@ func TestListCost(t *testing.T) {
 	w.insertAll(c, all...)
 	c.Close()
 	before := w.emulator.Counts().Query
-	if got := w.list(c, catalog.Query{Top: 1000}); len(got) != len(all) {
+	if got := w.list(c, catalog.Lookup{Top: 1000}); len(got) != len(all) {
 		t.Errorf("%d records", len(got))
 	}
 	if n := w.emulator.Counts().Query - before; n != 2 {
@@ -195,7 +195,7 @@ func TestBulkDies(t *testing.T) {
 					t.Errorf("%d: %v", i, one.Err)
 				}
 			}
-			if n, _, err := c.Count(t.Context(), catalog.Query{}); n != len(records) || err != nil {
+			if n, _, err := c.Count(t.Context(), catalog.Lookup{}); n != len(records) || err != nil {
 				t.Errorf("%d records, %v", n, err)
 			}
 			c.Close()

@@ -79,7 +79,7 @@ func takeOverRecords(t *testing.T, w *world) {
 	}
 	c := w.catalog()
 	w.wantFound(c, by("ssn", "123-45-6789"), r)
-	w.wantFound(c, catalog.Query{Keys: map[string]string{"eid": "f314", "npi": "1414213562"}, RowTo: "fau"}, r)
+	w.wantFound(c, catalog.Lookup{Keys: map[string]string{"eid": "f314", "npi": "1414213562"}, RowTo: "fau"}, r)
 	_, err := c.Insert(t.Context(), rec(t, faux), "")
 	wantKind(t, err, problem.Conflict)
 
@@ -434,7 +434,7 @@ func TestMigrationDies(t *testing.T) {
 			}
 			w.check(c)
 			for _, r := range []string{`{"eid":"1","lastname":"x","npi":"1"}`, `{"eid":"2","lastname":"y","npi":"1"}`} {
-				q := catalog.Query{Keys: map[string]string{}}
+				q := catalog.Lookup{Keys: map[string]string{}}
 				for _, k := range w.schema.Keys {
 					q.Keys[k.Field], _ = rec(t, r).Get(k.Field)
 				}

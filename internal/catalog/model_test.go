@@ -87,7 +87,7 @@ type operation struct {
 	kind       wal.Kind
 	from, to   int64 // logical times of the call and the return
 	record     record.Record
-	query      catalog.Query
+	query      catalog.Lookup
 	match      string // the ETag that was demanded
 	absent     bool   // that there is no record was demanded
 	put        bool   // the record was put under its own identity
@@ -304,7 +304,7 @@ func (m *modelRun) condition(c *catalog.Catalog, rnd *randv2.Rand, o *operation)
 }
 
 // read checks what a query returns while others write.
-func (m *modelRun) read(c *catalog.Catalog, q catalog.Query) catalog.Result {
+func (m *modelRun) read(c *catalog.Catalog, q catalog.Lookup) catalog.Result {
 	r, err := c.Find(m.Context(), q)
 	if err != nil {
 		return r // it died, or the storage was busy

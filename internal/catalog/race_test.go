@@ -465,7 +465,7 @@ func TestTopOneBehindTombstones(t *testing.T) {
 	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "z"})
 	c.Close()
 	w.emulator.ResetCounts()
-	r, err := c.Find(t.Context(), catalog.Query{Keys: map[string]string{"city": "Bern"}, Top: 1})
+	r, err := c.Find(t.Context(), catalog.Lookup{Keys: map[string]string{"city": "Bern"}, Top: 1})
 	n := w.emulator.Counts().TableTransactions()
 	if err != nil || n > 2 || len(r.Records) != 1 {
 		t.Errorf("%d requests for 26 rows; %d records, %v", n, len(r.Records), err)

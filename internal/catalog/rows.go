@@ -70,7 +70,7 @@ func (h *head) live() bool { return h != nil && !h.Gone }
 
 // slot is an index row's state, with the ETag on whose condition it is changed.
 type slot struct {
-	wal.Row
+	wal.IndexRow
 	etag string
 }
 
@@ -97,7 +97,7 @@ func indexRow(w wal.Write, partition string, r record.Record) storage.Entity {
 // slotOf reads an index row's state. A row that was not written by us has version
 // 0 and the identity that its record has.
 func (c *Catalog) slotOf(e storage.Entity) slot {
-	s := slot{etag: e.ETag, Row: wal.Row{Exists: true, Identity: e.Get(identityColumn), Version: e.Int(versionColumn), Gone: e.Get(goneColumn) == "true"}}
+	s := slot{etag: e.ETag, IndexRow: wal.IndexRow{Exists: true, Identity: e.Get(identityColumn), Version: e.Int(versionColumn), Gone: e.Get(goneColumn) == "true"}}
 	if s.Identity == "" {
 		if id, err := c.identify(record.FromProperties(e.Properties)); err == nil {
 			s.Identity = id.Hash()

@@ -120,7 +120,7 @@ func TestNewestOfOneRecord(t *testing.T) {
 			c.Close()
 			restore()
 			w.wantFound(c, q, moved)
-			first, err := c.Find(t.Context(), catalog.Query{Keys: q.Keys, Top: 1})
+			first, err := c.Find(t.Context(), catalog.Lookup{Keys: q.Keys, Top: 1})
 			if err != nil || len(first.Records) != 1 || !record.Equal(first.Records[0], moved) {
 				t.Errorf("the first record is %v, %v, want %v", first.Records, err, moved)
 			}

@@ -100,7 +100,7 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 
 // Replace puts the record in the place of the one that the selector finds, which must
 // be one only. The record may have another identity, but not another first index value.
-func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Query, on Condition) (Written, error) {
+func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Lookup, on Condition) (Written, error) {
 	id, err := c.identify(r)
 	if err != nil {
 		return Written{}, err
@@ -118,13 +118,13 @@ func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Query, 
 
 // Patch applies a JSON merge patch (RFC 7396) to the record that the selector finds,
 // which must be one only. If index values change, the record moves.
-func (c *Catalog) Patch(ctx context.Context, patch []byte, selector Query, on Condition) (Written, error) {
+func (c *Catalog) Patch(ctx context.Context, patch []byte, selector Lookup, on Condition) (Written, error) {
 	return c.changeOne(ctx, selector, on, func(r record.Record) (record.Record, error) { return r.Merge(patch) })
 }
 
 // changeOne puts what change makes of it in the place of the only record that the
 // selector finds.
-func (c *Catalog) changeOne(ctx context.Context, selector Query, on Condition, change func(record.Record) (record.Record, error)) (Written, error) {
+func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, change func(record.Record) (record.Record, error)) (Written, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
 	}
@@ -238,7 +238,7 @@ func (c *Catalog) free(ctx context.Context, w wal.Write) error {
 	for _, p := range w.Partitions {
 		g.Go(func() error {
 			row, found, err := c.Index.Get(ctx, key.Key{Partition: p, Row: w.Row})
-			if err == nil && found && wal.Decide(c.slotOf(row).Row, w) == wal.Collide {
+			if err == nil && found && wal.Decide(c.slotOf(row).IndexRow, w) == wal.Collide {
 				err = c.inTheWay(&collision{p, w.Row})
 			}
 			return err

@@ -47,16 +47,16 @@ type Options struct {
 
 // Report is what the demonstration did. Times are in seconds.
 type Report struct {
-	Rows       int        `json:"rows"`
-	Partitions int        `json:"partitions"`
-	Processes  []int      `json:"processes"` // ids of the handler processes
-	Copy       Scan       `json:"copy"`
-	Verified   bool       `json:"verified"` // the copy equals the source, types included
-	Strategies []Strategy `json:"strategies"`
+	Rows       int               `json:"rows"`
+	Partitions int               `json:"partitions"`
+	Processes  []int             `json:"processes"` // ids of the handler processes
+	Copy       Figures           `json:"copy"`
+	Verified   bool              `json:"verified"` // the copy equals the source, types included
+	Strategies []StrategyFigures `json:"strategies"`
 }
 
-// Scan is a scan's figures.
-type Scan struct {
+// Figures are a scan's figures.
+type Figures struct {
 	ID           string  `json:"id"`
 	Rows         int64   `json:"rows"`
 	Steps        int64   `json:"steps"`
@@ -65,10 +65,10 @@ type Scan struct {
 	Seconds      float64 `json:"seconds"`
 }
 
-// Strategy compares a count of all rows by one strategy with the others.
-type Strategy struct {
+// StrategyFigures compares a count of all rows by one strategy with the others.
+type StrategyFigures struct {
 	Name string `json:"name"`
-	Scan
+	Figures
 	// QueriesPerOptimum is the number of queries divided by the fewest possible,
 	// a thousand rows each.
 	QueriesPerOptimum float64 `json:"queriesPerOptimum"`
@@ -235,20 +235,20 @@ func (d *demo) count(ctx context.Context, strategy string) error {
 		err = fmt.Errorf("it counted %d rows", s.Rows)
 	}
 	optimum := (d.report.Rows + storage.PageRows - 1) / storage.PageRows
-	d.report.Strategies = append(d.report.Strategies, Strategy{Name: strategy, Scan: s, QueriesPerOptimum: float64(s.Queries) / float64(optimum)})
+	d.report.Strategies = append(d.report.Strategies, StrategyFigures{Name: strategy, Figures: s, QueriesPerOptimum: float64(s.Queries) / float64(optimum)})
 	return err
 }
 
 // scan starts a scan over HTTP and watches it to its end.
-func (d *demo) scan(ctx context.Context, r engine.Request) (Scan, error) {
+func (d *demo) scan(ctx context.Context, r engine.Request) (Figures, error) {
 	start := time.Now()
 	body, err := json.Marshal(r)
 	if err != nil {
-		return Scan{}, err
+		return Figures{}, err
 	}
 	var started struct{ ID string }
 	if err := d.call(ctx, "POST", "/api/scans", body, http.StatusAccepted, &started); err != nil {
-		return Scan{}, err
+		return Figures{}, err
 	}
 	ticker := time.NewTicker(statusInterval)
 	defer ticker.Stop()
@@ -256,13 +256,13 @@ func (d *demo) scan(ctx context.Context, r engine.Request) (Scan, error) {
 	for {
 		var s engine.Status
 		if err := d.call(ctx, "GET", "/api/scans/"+started.ID, nil, http.StatusOK, &s); err != nil {
-			return Scan{}, err
+			return Figures{}, err
 		}
 		d.watch(s)
 		if s.State == ledger.Running && time.Since(told) < 2*time.Second {
 			select {
 			case <-ctx.Done():
-				return Scan{}, ctx.Err()
+				return Figures{}, ctx.Err()
 			case <-ticker.C:
 			}
 			continue
@@ -273,9 +273,9 @@ func (d *demo) scan(ctx context.Context, r engine.Request) (Scan, error) {
 		case ledger.Running:
 			continue
 		case ledger.Succeeded:
-			return Scan{s.ID, s.Rows.Scanned, s.Steps.Done, s.Queries, s.Transactions, time.Since(start).Seconds()}, nil
+			return Figures{s.ID, s.Rows.Scanned, s.Steps.Done, s.Queries, s.Transactions, time.Since(start).Seconds()}, nil
 		}
-		return Scan{}, fmt.Errorf("scan %s: %s", s.State, s.Error)
+		return Figures{}, fmt.Errorf("scan %s: %s", s.State, s.Error)
 	}
 }
 

@@ -162,7 +162,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 
 // cutPage shortens or empties a page if the plan asks for it and the page has rows
 // to leave for the next.
-func (s tableService) cutPage(page table.Page, plan fault.Plan) table.Page {
+func (s tableService) cutPage(page table.Answer, plan fault.Plan) table.Answer {
 	keep := len(page.Rows)
 	switch {
 	case plan.Empty && keep > 0:

@@ -318,7 +318,7 @@ type threeRows struct{}
 
 func (threeRows) Get(key.Key) (table.Row, error) { return table.Row{}, table.NotFound() }
 
-func (threeRows) Query(q table.Query) (p table.Page) {
+func (threeRows) Query(q table.Query) (p table.Answer) {
 	for i := range 3 {
 		row := table.Row{PartitionKey: "p", RowKey: strconv.Itoa(i), Ticks: int64(i)}
 		if q.Filter == nil || q.Filter.Match(row) {

@@ -44,7 +44,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	if err != nil {
 		return estimate.Report{}, err
 	}
-	w := estimate.Work{Segment: r.segmentSize(), PerQuery: ledgerRequests / float64(run.segments), Transactions: run.work.packs, Messages: r.Action.Type == Enqueue, Parallel: instanceParallel, Latency: latency, Price: e.options.Price}
+	w := estimate.Plan{Segment: r.segmentSize(), PerQuery: ledgerRequests / float64(run.segments), Transactions: run.work.packs, Messages: r.Action.Type == Enqueue, Parallel: instanceParallel, Latency: latency, Price: e.options.Price}
 	report := found.Report(w)
 	report.Creates = creates
 	return report, nil

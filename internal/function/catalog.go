@@ -380,7 +380,7 @@ func readTags(r *http.Request, name string) ([]string, error) {
 }
 
 // readSelector reads which records a call changes, and on which condition.
-func readSelector(s index.Schema, r *http.Request) (q catalog.Query, on catalog.Condition, err error) {
+func readSelector(s index.Schema, r *http.Request) (q catalog.Lookup, on catalog.Condition, err error) {
 	q, queryErr := readQuery(s, r, "row_from", "row_to", "row_prefix")
 	for field := range q.Or {
 		queryErr = errors.Join(queryErr, problem.Invalidf(field, "is given several times, which is for reading: give it once"))
@@ -396,16 +396,16 @@ const maxValues = 100
 // their names, and the allowed ones of row_from, row_to, row_prefix, top and cursor. An index key
 // named like a parameter of the host's takes its place; callers then send their
 // function key as a header.
-func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Query, error) {
+func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Lookup, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {
 		takes = append(takes, input.Parameter{Name: k.Field, AnyCase: true, Many: true})
 	}
 	given, err := input.Query(r.URL.RawQuery, append(takes, input.Once(allowed...)...))
 	if err != nil {
-		return catalog.Query{}, err
+		return catalog.Lookup{}, err
 	}
-	q := catalog.Query{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: given.Get("row_from"), RowTo: given.Get("row_to"), Cursor: given.Get("cursor")}
+	q := catalog.Lookup{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: given.Get("row_from"), RowTo: given.Get("row_to"), Cursor: given.Get("cursor")}
 	for _, k := range s.Keys {
 		if given.Has(k.Field) {
 			q.Keys[k.Field] = given.Get(k.Field)

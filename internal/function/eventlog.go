@@ -183,7 +183,7 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 	if given.Has("after") {
 		return followEvents(s, stream, given, top, w, r)
 	}
-	q := logtail.Query{Top: top, Since: given.Get("since"), Cursor: given.Get("cursor")}
+	q := logtail.EventQuery{Top: top, Since: given.Get("since"), Cursor: given.Get("cursor")}
 	page, err := s.Read(r.Context(), stream, q)
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func (r Range) Empty() bool {
 	return c > 0 || c == 0 && (r.Low.Open || r.High.Open)
 }
 
-// intersect narrows r to the partition keys that also lie between the bounds.
+// Narrow narrows r to the partition keys that also lie between the bounds.
 // r must be a range of partition keys.
 func (r Range) Narrow(low, high *Bound) Range {
 	if r.Low == nil || low != nil && tighterLow(*low, *r.Low) {
@@ -108,7 +108,7 @@ func prefixRange(prefix string) Range {
 	return r
 }
 
-// upper returns the bound below which a key may start with prefix, nil if every
+// PrefixEnd returns the bound below which a key may start with prefix, nil if every
 // key behind the prefix starts with it.
 func PrefixEnd(prefix string) *Bound {
 	if next, ok := Successor(prefix); ok {

@@ -59,14 +59,14 @@ func newStream(b *testing.B, n int) (read func()) {
 	if err := g.Wait(); err != nil {
 		b.Fatal(err)
 	}
-	w.read(s, "s", logtail.Query{Top: 1}) // looks the stream up
-	queries := w.queries(func() { w.read(s, "s", logtail.Query{Top: 50}) })
+	w.read(s, "s", logtail.EventQuery{Top: 1}) // looks the stream up
+	queries := w.queries(func() { w.read(s, "s", logtail.EventQuery{Top: 50}) })
 	if queries != 1 {
 		b.Fatalf("the newest 50 of %d took %d queries", n, queries)
 	}
-	b.Logf("%d events, newest %s", n, w.read(s, "s", logtail.Query{Top: 1}).Events[0].ID)
+	b.Logf("%d events, newest %s", n, w.read(s, "s", logtail.EventQuery{Top: 1}).Events[0].ID)
 	return func() {
-		if p := w.read(s, "s", logtail.Query{Top: 50}); len(p.Events) != 50 {
+		if p := w.read(s, "s", logtail.EventQuery{Top: 50}); len(p.Events) != 50 {
 			b.Fatalf("%d events", len(p.Events))
 		}
 	}

@@ -198,7 +198,7 @@ func TestShardsGrowAndShrink(t *testing.T) {
 					time.Sleep(time.Microsecond) // or else their order is by chance
 				}
 				for i, r := range readers {
-					got := w.read(r, "s", logtail.Query{Top: 1000}).Events
+					got := w.read(r, "s", logtail.EventQuery{Top: 1000}).Events
 					if len(got) != n || text(got[0]) != fmt.Sprint(n-1) {
 						t.Fatalf("%d shards, reader %d: %d events, want %d", shards, i, len(got), n)
 					}

@@ -16,7 +16,7 @@ const maxBehind = 100_000
 // FollowOptions say what [Streams.Follow] starts with, and how it goes on.
 type FollowOptions struct {
 	Newest int    // of the events that are there, as many are shown at first; if Since is ""
-	Since  string // or all newer than this time or event's id, as in [Query], and never an older one
+	Since  string // or all newer than this time or event's id, as in [EventQuery], and never an older one
 	// Window is how long after the time in its key an event may become readable and
 	// still be shown. Each poll reads the stream's last Window again. Default: [Window].
 	Window time.Duration

@@ -99,7 +99,7 @@ func (w *world) append(s *logtail.Streams, stream string, records ...record.Reco
 	return events
 }
 
-func (w *world) read(s *logtail.Streams, stream string, q logtail.Query) logtail.Page {
+func (w *world) read(s *logtail.Streams, stream string, q logtail.EventQuery) logtail.EventPage {
 	w.Helper()
 	if q.Top == 0 {
 		q.Top = logtail.MaxTop
@@ -115,7 +115,7 @@ func (w *world) read(s *logtail.Streams, stream string, q logtail.Query) logtail
 func (w *world) all(s *logtail.Streams, stream string, top int) []logtail.Event {
 	w.Helper()
 	var events []logtail.Event
-	q := logtail.Query{Top: top}
+	q := logtail.EventQuery{Top: top}
 	for {
 		p := w.read(s, stream, q)
 		events = append(events, p.Events...)

@@ -178,15 +178,15 @@ func (s *Streams) nextTurn() int {
 	return s.turn
 }
 
-// Query asks for the newest events of a part of a stream.
-type Query struct {
+// EventQuery asks for the newest events of a part of a stream.
+type EventQuery struct {
 	Top    int    // events at most, 1 to MaxTop
 	Since  string // only those newer than this time, as in [ParseTime], or event's id
 	Cursor string // only those older than this event's id
 }
 
-// Page is what Read returns.
-type Page struct {
+// EventPage is what Read returns.
+type EventPage struct {
 	Events []Event // newest first
 	// Cursor is the cursor that goes on with older events; "" if there are none.
 	Cursor string
@@ -194,16 +194,16 @@ type Page struct {
 
 // Read returns the newest events of a stream, none for a stream that nobody has written
 // to. That is one query for each shard, and sometimes one to look the stream up.
-func (s *Streams) Read(ctx context.Context, stream string, q Query) (Page, error) {
+func (s *Streams) Read(ctx context.Context, stream string, q EventQuery) (EventPage, error) {
 	if q.Top < 1 || q.Top > MaxTop {
-		return Page{}, problem.Invalidf("top", "must be a number from 1 to %d", MaxTop)
+		return EventPage{}, problem.Invalidf("top", "must be a number from 1 to %d", MaxTop)
 	}
 	newer, err := s.bound("since", q.Since)
 	if err != nil {
-		return Page{}, err
+		return EventPage{}, err
 	}
 	if q.Cursor != "" && !keyForm.MatchString(q.Cursor) {
-		return Page{}, problem.Invalidf("cursor", "must be the cursor of an answer, or an event's id")
+		return EventPage{}, problem.Invalidf("cursor", "must be the cursor of an answer, or an event's id")
 	}
 	var tail Tail
 	err = s.reading(ctx, stream, func(l Log) (err error) {
@@ -211,12 +211,12 @@ func (s *Streams) Read(ctx context.Context, stream string, q Query) (Page, error
 		return err
 	})
 	if err != nil {
-		return Page{}, fmt.Errorf("read stream %q: %w", stream, err)
+		return EventPage{}, fmt.Errorf("read stream %q: %w", stream, err)
 	}
-	page := Page{Events: make([]Event, len(tail.Rows))}
+	page := EventPage{Events: make([]Event, len(tail.Rows))}
 	for i, e := range tail.Rows {
 		if page.Events[i], err = eventOf(e); err != nil {
-			return Page{}, fmt.Errorf("read stream %q: %w", stream, err)
+			return EventPage{}, fmt.Errorf("read stream %q: %w", stream, err)
 		}
 		page.Cursor = page.Events[i].ID
 	}

@@ -94,7 +94,7 @@ func checkWriters(w *world, shards int, start time.Time) {
 	}
 	// Through the streams, page by page, the same.
 	s := w.streams(logtail.Options{})
-	w.read(s, "busy", logtail.Query{Top: 1}) // looks the stream up
+	w.read(s, "busy", logtail.EventQuery{Top: 1}) // looks the stream up
 	queries = w.queries(func() {
 		if got := w.all(s, "busy", logtail.MaxTop); len(got) != want+1 || !isSorted(got) {
 			w.Errorf("%d events in pages, want %d, newest first", len(got), want+1)
@@ -123,10 +123,10 @@ func TestNewestCostsOneQuery(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	s := w.streams(logtail.Options{})
 	w.append(s, "orders", numbered(t, "e", 2500)...)
-	w.read(s, "orders", logtail.Query{Top: 1})
+	w.read(s, "orders", logtail.EventQuery{Top: 1})
 	for _, top := range []int{1, 50, 1000} {
 		queries := w.queries(func() {
-			p := w.read(s, "orders", logtail.Query{Top: top})
+			p := w.read(s, "orders", logtail.EventQuery{Top: top})
 			if len(p.Events) != top || text(p.Events[0]) != "e 2499" || p.Cursor != p.Events[top-1].ID || !isSorted(p.Events) {
 				t.Errorf("top %d: %d events, the first %v, cursor %q", top, len(p.Events), p.Events[0], p.Cursor)
 			}
@@ -164,7 +164,7 @@ func TestReadsAgainstATwin(t *testing.T) {
 			}
 			for range 20 {
 				from, to := r.IntN(len(twin)), r.IntN(len(twin))
-				q := logtail.Query{Top: 1 + r.IntN(60), Cursor: twin[from].ID, Since: twin[to].ID}
+				q := logtail.EventQuery{Top: 1 + r.IntN(60), Cursor: twin[from].ID, Since: twin[to].ID}
 				want := twin[min(from+1, to):to]
 				if r.IntN(2) == 0 {
 					at := twin[to].Time.Add(time.Duration(r.IntN(3)-1) * 100)
@@ -231,16 +231,16 @@ func TestBadCalls(t *testing.T) {
 		call        func() error
 	}{
 		{"append to no name", "stream", func() error { _, err := s.Append(t.Context(), "", e); return err }},
-		{"read no name", "stream", func() error { _, err := s.Read(t.Context(), "", logtail.Query{Top: 1}); return err }},
+		{"read no name", "stream", func() error { _, err := s.Read(t.Context(), "", logtail.EventQuery{Top: 1}); return err }},
 		{"long name", "stream", func() error { _, err := s.Append(t.Context(), strings.Repeat("x", 300), e); return err }},
-		{"top 0", "top", func() error { _, err := s.Read(t.Context(), "s", logtail.Query{}); return err }},
-		{"top 1001", "top", func() error { _, err := s.Read(t.Context(), "s", logtail.Query{Top: 1001}); return err }},
+		{"top 0", "top", func() error { _, err := s.Read(t.Context(), "s", logtail.EventQuery{}); return err }},
+		{"top 1001", "top", func() error { _, err := s.Read(t.Context(), "s", logtail.EventQuery{Top: 1001}); return err }},
 		{"since", "since", func() error {
-			_, err := s.Read(t.Context(), "s", logtail.Query{Top: 1, Since: "yesterday"})
+			_, err := s.Read(t.Context(), "s", logtail.EventQuery{Top: 1, Since: "yesterday"})
 			return err
 		}},
 		{"cursor", "cursor", func() error {
-			_, err := s.Read(t.Context(), "s", logtail.Query{Top: 1, Cursor: "2026-01-01T00:00:00Z"})
+			_, err := s.Read(t.Context(), "s", logtail.EventQuery{Top: 1, Cursor: "2026-01-01T00:00:00Z"})
 			return err
 		}},
 		{"follow since", "since", func() error {
@@ -268,7 +268,7 @@ func TestForeignRowIsTold(t *testing.T) {
 	if err := w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Entity: row}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Read(t.Context(), "s", logtail.Query{Top: 5}); err == nil || !strings.Contains(err.Error(), `"0000"`) {
+	if _, err := s.Read(t.Context(), "s", logtail.EventQuery{Top: 5}); err == nil || !strings.Contains(err.Error(), `"0000"`) {
 		t.Errorf("got error %v, want one that names the row", err)
 	}
 }
@@ -284,7 +284,7 @@ func TestOtherVersionIsRefused(t *testing.T) {
 	}
 	s := w.streams(logtail.Options{Retention: time.Hour})
 	_, err1 := s.Append(t.Context(), "s", []record.Record{event(t, "x")})
-	_, err2 := s.Read(t.Context(), "s", logtail.Query{Top: 1})
+	_, err2 := s.Read(t.Context(), "s", logtail.EventQuery{Top: 1})
 	for _, err := range []error{err1, err2, s.Maintain(t.Context())} {
 		if err == nil || !strings.Contains(err.Error(), "version 2") {
 			t.Errorf("got %v, want a refusal of version 2", err)

@@ -33,7 +33,7 @@ func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 // Range returns the keys outside of which no row can match. It is taken from the
 // comparisons of PartitionKey and RowKey that every match must satisfy, so an "or"
 // bounds nothing, as on the service.
-func (f *Filter) Range() Range {
+func (f *Filter) Range() Span {
 	var b bounds
 	b.narrow(f.root)
 	return b.keyRange()
@@ -123,15 +123,15 @@ func (o operator) flip() operator {
 	return o
 }
 
-// Range is a contiguous range of keys.
-type Range struct {
+// Span is a contiguous range of keys.
+type Span struct {
 	Low     key.Key // inclusive
 	High    key.Key // exclusive, if Bounded
 	Bounded bool
 }
 
 // Partition returns the one partition that the range lies in, if it is one.
-func (r Range) Partition() (string, bool) {
+func (r Span) Partition() (string, bool) {
 	if !r.Bounded {
 		return "", false
 	}
@@ -202,9 +202,9 @@ func (b *bounds) narrow(n node) {
 
 // keyRange combines both intervals. The row keys bound the range only within a
 // single partition.
-func (b *bounds) keyRange() Range {
+func (b *bounds) keyRange() Span {
 	p := b.partition
-	r := Range{
+	r := Span{
 		Low:     key.Key{Partition: p.low},
 		High:    key.Key{Partition: p.high},
 		Bounded: p.bounded,

@@ -107,24 +107,24 @@ func TestRange(t *testing.T) {
 	k := func(p, r string) key.Key { return key.Key{Partition: p, Row: r} }
 	for _, c := range []struct {
 		filter string
-		want   odata.Range
+		want   odata.Span
 	}{
-		{"A eq 1", odata.Range{}},
-		{"RowKey gt 'r'", odata.Range{}},
-		{"PartitionKey eq 'p' or PartitionKey eq 'q'", odata.Range{}},
-		{"not (PartitionKey eq 'p')", odata.Range{}},
-		{"PartitionKey ne 'p'", odata.Range{}},
-		{"PartitionKey gt 5", odata.Range{}},
-		{"true", odata.Range{}},
-		{"false or PartitionKey eq 'p'", odata.Range{}},
-		{"false", odata.Range{Bounded: true}},
-		{"PartitionKey eq 'p' and false", odata.Range{Low: k("p", ""), Bounded: true}},
-		{"PartitionKey gt 'p'", odata.Range{Low: k("p\x00", "")}},
-		{"PartitionKey ge 'p' and PartitionKey lt 'q'", odata.Range{Low: k("p", ""), High: k("q", ""), Bounded: true}},
-		{"'q' ge PartitionKey and RowKey gt 'r'", odata.Range{High: k("q\x00", ""), Bounded: true}},
-		{"PartitionKey eq 'p'", odata.Range{Low: k("p", ""), High: k("p\x00", ""), Bounded: true}},
-		{"PartitionKey eq 'p' and RowKey eq 'r'", odata.Range{Low: k("p", "r"), High: k("p", "r\x00"), Bounded: true}},
-		{"PartitionKey eq 'p' and (RowKey gt 'a' and RowKey le 'z') and RowKey ge 'b' and A eq 1", odata.Range{Low: k("p", "b"), High: k("p", "z\x00"), Bounded: true}},
+		{"A eq 1", odata.Span{}},
+		{"RowKey gt 'r'", odata.Span{}},
+		{"PartitionKey eq 'p' or PartitionKey eq 'q'", odata.Span{}},
+		{"not (PartitionKey eq 'p')", odata.Span{}},
+		{"PartitionKey ne 'p'", odata.Span{}},
+		{"PartitionKey gt 5", odata.Span{}},
+		{"true", odata.Span{}},
+		{"false or PartitionKey eq 'p'", odata.Span{}},
+		{"false", odata.Span{Bounded: true}},
+		{"PartitionKey eq 'p' and false", odata.Span{Low: k("p", ""), Bounded: true}},
+		{"PartitionKey gt 'p'", odata.Span{Low: k("p\x00", "")}},
+		{"PartitionKey ge 'p' and PartitionKey lt 'q'", odata.Span{Low: k("p", ""), High: k("q", ""), Bounded: true}},
+		{"'q' ge PartitionKey and RowKey gt 'r'", odata.Span{High: k("q\x00", ""), Bounded: true}},
+		{"PartitionKey eq 'p'", odata.Span{Low: k("p", ""), High: k("p\x00", ""), Bounded: true}},
+		{"PartitionKey eq 'p' and RowKey eq 'r'", odata.Span{Low: k("p", "r"), High: k("p", "r\x00"), Bounded: true}},
+		{"PartitionKey eq 'p' and (RowKey gt 'a' and RowKey le 'z') and RowKey ge 'b' and A eq 1", odata.Span{Low: k("p", "b"), High: k("p", "z\x00"), Bounded: true}},
 	} {
 		f, err := odata.Parse(c.filter)
 		if err != nil {

@@ -2,7 +2,7 @@
 // types, their literals, and $filter expressions.
 //
 // A [Value] is one typed value. A [Filter] is a parsed $filter; it can be matched
-// against a [Row], and tells the [Range] of keys outside of which no row can
+// against a [Row], and tells the [Span] of keys outside of which no row can
 // match. The package knows nothing of HTTP, JSON or storage.
 package odata
 

@@ -56,8 +56,8 @@ func (Prefix) prefixStep(prefix string, r key.Range, segments int) Step {
 }
 
 // Advance implements [Strategy].
-func (x Prefix) Advance(s Step, p Page) (Outcome, error) {
-	o := Outcome{Yield: len(p.Keys)}
+func (x Prefix) Advance(s Step, p Page) (Decision, error) {
+	o := Decision{Yield: len(p.Keys)}
 	if p.Next == nil {
 		return o, nil
 	}
@@ -67,7 +67,7 @@ func (x Prefix) Advance(s Step, p Page) (Outcome, error) {
 	}
 	var state prefixState
 	if err := json.Unmarshal(s.State, &state); err != nil {
-		return Outcome{}, fmt.Errorf("prefix step has no valid state: %w", err)
+		return Decision{}, fmt.Errorf("prefix step has no valid state: %w", err)
 	}
 	if state.Left > 1 {
 		next := x.prefixStep(state.Prefix, s.Range, state.Left-1)
@@ -78,7 +78,7 @@ func (x Prefix) Advance(s Step, p Page) (Outcome, error) {
 	last := p.Last()
 	rest, ok := strings.CutPrefix(last.Partition, state.Prefix)
 	if !ok {
-		return Outcome{}, fmt.Errorf("partition %q is outside the step's prefix %q", last.Partition, state.Prefix)
+		return Decision{}, fmt.Errorf("partition %q is outside the step's prefix %q", last.Partition, state.Prefix)
 	}
 	o.Children = x.split(s, state.Prefix, rest, last)
 	return o, nil

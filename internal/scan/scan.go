@@ -56,8 +56,8 @@ type Page struct {
 // Last returns the key of the page's last row. The page must not be empty.
 func (p Page) Last() key.Key { return p.Keys[len(p.Keys)-1] }
 
-// Outcome is what a strategy makes of a page.
-type Outcome struct {
+// Decision is what a strategy makes of a page.
+type Decision struct {
 	// Yield is the number of the page's rows, from its first on, that this
 	// step yields. The others belong to its children, or to steps made earlier.
 	Yield    int
@@ -71,7 +71,7 @@ type Strategy interface {
 	Start(key.Bounds) Step
 	// Advance decides what becomes of a step's page. It fails only for a step
 	// that this strategy did not make.
-	Advance(Step, Page) (Outcome, error)
+	Advance(Step, Page) (Decision, error)
 }
 
 // Serial is the strategy that reads the range page after page, one child a
@@ -82,8 +82,8 @@ type Serial struct{}
 func (Serial) Start(b key.Bounds) Step { return Step{Range: b.Range()} }
 
 // Advance implements [Strategy].
-func (Serial) Advance(s Step, p Page) (Outcome, error) {
-	o := Outcome{Yield: len(p.Keys)}
+func (Serial) Advance(s Step, p Page) (Decision, error) {
+	o := Decision{Yield: len(p.Keys)}
 	if p.Next != nil {
 		o.Children = []Step{s.Continue(*p.Next)}
 	}

@@ -21,7 +21,7 @@ func small(strategy string) sim.Plan {
 		Seed: 1, MaxPolling: 5 * time.Second, // as in host.json
 		Faults:   "seed=1; latency=2ms..20ms on=query,insert,update,merge,delete,batch,tables,put,get,update-message,delete-message,queues",
 		Machines: slices.Repeat([]sim.Machine{{Restart: 2 * time.Second, Replace: 30 * time.Second}}, 2),
-		Scans: []sim.Scan{{Request: engine.Request{
+		Scans: []sim.PlannedScan{{Request: engine.Request{
 			Source:   engine.TableRef{Table: "Source"},
 			Action:   engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target0"}},
 			Strategy: strategy, SegmentSize: 3,

@@ -42,7 +42,7 @@ func (w *world) operate() {
 	// Where an answer was lost, there may be a scan more than the operator knows.
 	for _, id := range w.listed() {
 		if s, ok := w.planned(id); ok {
-			w.follow(id, Scan{Request: s.Request, Destination: s.Destination})
+			w.follow(id, PlannedScan{Request: s.Request, Destination: s.Destination})
 		}
 	}
 }
@@ -66,7 +66,7 @@ func (w *world) request(method, path string, body []byte) answer {
 
 // startScan starts a scan and returns its id. Without an answer it looks whether
 // the scan exists, when it is sure to be listed, before it starts another.
-func (w *world) startScan(s Scan) string {
+func (w *world) startScan(s PlannedScan) string {
 	body, err := json.Marshal(s.Request)
 	if err != nil {
 		w.violated("request: %v", err)
@@ -111,11 +111,11 @@ func (w *world) listed() []string {
 }
 
 // planned returns the plan's scan for one that exists.
-func (w *world) planned(id string) (Scan, bool) {
+func (w *world) planned(id string) (PlannedScan, bool) {
 	s, err := w.ledger().Scan(context.Background(), id)
 	if err != nil {
 		w.violated("read scan %s: %v", id, err)
-		return Scan{}, false
+		return PlannedScan{}, false
 	}
 	var r engine.Request
 	if err := json.Unmarshal(s.Request, &r); err != nil {
@@ -127,12 +127,12 @@ func (w *world) planned(id string) (Scan, bool) {
 		}
 	}
 	w.violated("scan %s is not in the plan: %s", id, s.Request)
-	return Scan{}, false
+	return PlannedScan{}, false
 }
 
 // follow cancels a scan if it shall, retries it where that helps, and returns when it
 // has ended for good.
-func (w *world) follow(id string, s Scan) {
+func (w *world) follow(id string, s PlannedScan) {
 	if s.Cancel > 0 {
 		time.Sleep(s.Cancel)
 		w.change(http.MethodDelete, "/api/scans/"+id)

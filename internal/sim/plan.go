@@ -16,7 +16,7 @@ import (
 type Plan struct {
 	Seed   uint64
 	Source []storage.Entity
-	Scans  []Scan
+	Scans  []PlannedScan
 	// Faults is the emulator's spec. No rule may befall point reads, which are the
 	// witness's.
 	Faults string
@@ -41,8 +41,8 @@ type Plan struct {
 	Cleared  bool
 }
 
-// Scan is one that the operator starts.
-type Scan struct {
+// PlannedScan is one that the operator starts.
+type PlannedScan struct {
 	Request     engine.Request
 	Destination []storage.Entity // what is there before
 	// Follows scans start when the one before has ended, and may learn from it.
@@ -163,8 +163,8 @@ func (d dice) accident() Accident {
 }
 
 // scan draws what the operator asks for. Each scan has a destination of its own.
-func (d dice) scan(i int, source []storage.Entity) Scan {
-	s := Scan{Request: engine.Request{
+func (d dice) scan(i int, source []storage.Entity) PlannedScan {
+	s := PlannedScan{Request: engine.Request{
 		Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count},
 		Strategy: engine.Strategies[d.IntN(len(engine.Strategies))], SegmentSize: d.number(2, 20),
 	}}

@@ -42,7 +42,7 @@ func TestBusyPartition(t *testing.T) {
 			var requests1, refused1 int64
 			minute := time.AfterFunc(time.Minute, func() { requests1, refused1 = counts() })
 			start := time.Now()
-			totals, err := sweep.Do(t.Context(), sweep.Scan{Table: a.Table("source"), Strategy: adaptive.Strategy{}, Raw: true}, sweep.Options{}, tt.work(a))
+			totals, err := sweep.Do(t.Context(), sweep.Spec{Table: a.Table("source"), Strategy: adaptive.Strategy{}, Raw: true}, sweep.Options{}, tt.work(a))
 			if err != nil || totals.Written != int64(len(rows)) {
 				t.Fatalf("%+v, %v", totals, err)
 			}

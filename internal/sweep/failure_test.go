@@ -24,9 +24,9 @@ type failing struct {
 	page int
 }
 
-func (f failing) Advance(s scan.Step, p scan.Page) (scan.Outcome, error) {
+func (f failing) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	if s.Page == f.page {
-		return scan.Outcome{}, errPlanted
+		return scan.Decision{}, errPlanted
 	}
 	return f.Serial.Advance(s, p)
 }
@@ -58,7 +58,7 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 		rows := someRows(10, 3)
 		source, destination := fill(t, a, "source", rows), fill(t, a, "destination", nil)
 		path := filepath.Join(t.TempDir(), "checkpoint")
-		s := sweep.Scan{Table: source, Strategy: failing{page: page}, Segment: 10}
+		s := sweep.Spec{Table: source, Strategy: failing{page: page}, Segment: 10}
 		_, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: checkpointed(t, path)}, action.Copy{Destination: destination})
 		if !errors.Is(err, errPlanted) {
 			t.Fatalf("page %d: error %v, want the planted one", page, err)
@@ -106,7 +106,7 @@ func TestResumeAfterUnreportedFailure(t *testing.T) {
 	}
 	c := checkpointed(t, path)
 	for fits = 3; ; fits += 4 {
-		totals, err := sweep.Do(t.Context(), sweep.Scan{Table: source, Segment: 9}, sweep.Options{Checkpoint: c, Failed: report, Workers: 4}, refusing{})
+		totals, err := sweep.Do(t.Context(), sweep.Spec{Table: source, Segment: 9}, sweep.Options{Checkpoint: c, Failed: report, Workers: 4}, refusing{})
 		if err == nil {
 			if totals.Rows != 30 || totals.Failed != 20 || totals.Written != 10 || len(reported) != 20 {
 				t.Errorf("%+v, %d rows reported; want 30 rows of which 20 failed and are reported", totals, len(reported))

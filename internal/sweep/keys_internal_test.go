@@ -69,7 +69,7 @@ type listed struct {
 	keys    *Keys
 	there   map[key.Key]bool // the keys that the table has
 	missing map[key.Key]bool // and those that it has not
-	scan    Scan
+	scan    Spec
 }
 
 // someListed makes a table of partitions of many sizes, and a list that has parts of them, keys that
@@ -100,7 +100,7 @@ func someListed(t *testing.T, a *storage.Account, r *rand.Rand) *listed {
 			}
 		}
 	}
-	l.scan = Scan{Table: load(t, a, fmt.Sprintf("t%d", r.Uint32()), rows), Keys: l.keys, Segment: 25}
+	l.scan = Spec{Table: load(t, a, fmt.Sprintf("t%d", r.Uint32()), rows), Keys: l.keys, Segment: 25}
 	return l
 }
 
@@ -211,7 +211,7 @@ func TestListedKeysOfVersion3(t *testing.T) {
 	rows := rowsOf(keys)
 	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
 	record := &recorder{}
-	totals, err := Do(t.Context(), Scan{Table: load(t, a, "source", rows)}, Options{Checkpoint: c}, record)
+	totals, err := Do(t.Context(), Spec{Table: load(t, a, "source", rows)}, Options{Checkpoint: c}, record)
 	if err != nil || len(record.keys) != 2 || totals.Rows != 3 {
 		t.Errorf("did %v, counted %+v, %v; want both rows, after the one before", record.keys, totals, err)
 	}
@@ -234,7 +234,7 @@ func TestListIsNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	if _, err := Do(t.Context(), Scan{Table: load(t, a, "source", nil)}, Options{Checkpoint: c}, &recorder{}); err == nil {
+	if _, err := Do(t.Context(), Spec{Table: load(t, a, "source", nil)}, Options{Checkpoint: c}, &recorder{}); err == nil {
 		t.Error("a sweep of listed keys went on without the list")
 	}
 }
@@ -283,7 +283,7 @@ func TestListedKeysAreGrouped(t *testing.T) {
 						}
 					}
 				}
-				s := Scan{Table: load(t, a, "source", rows), Keys: keys, Raw: true}
+				s := Spec{Table: load(t, a, "source", rows), Keys: keys, Raw: true}
 				destination := load(t, a, "destination", nil)
 				e.ResetCounts()
 				totals, err := Do(t.Context(), s, Options{}, action.Copy{Destination: destination})
@@ -316,7 +316,7 @@ func TestListedKeysTakeLinearTime(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r := newRun(Scan{Table: load(t, a, "source", rows), Keys: keys}, Options{Workers: 16}, &recorder{}, false)
+			r := newRun(Spec{Table: load(t, a, "source", rows), Keys: keys}, Options{Workers: 16}, &recorder{}, false)
 			if _, err := r.run(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -105,8 +105,8 @@ func TestKilledAtAnyLine(t *testing.T) {
 		source := load(t, a, "source", rows)
 		run := func(c *Checkpoint) (journalText []byte, done []key.Key, queries int64, totals Totals) {
 			record := &recorder{}
-			s := Scan{Table: source, Strategy: adaptive.Strategy{}, Segment: 25}
-			totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 16, Trace: func(Query) { queries++ }}, record)
+			s := Spec{Table: source, Strategy: adaptive.Strategy{}, Segment: 25}
+			totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 16, Trace: func(Trace) { queries++ }}, record)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@ const (
 // run is a sweep under way. All of it belongs to the goroutine in loop, but for
 // what task functions get.
 type run struct {
-	scan    Scan
+	scan    Spec
 	options Options
 	action  action.Work
 	inOrder bool
@@ -67,7 +67,7 @@ type run struct {
 	interrupted bool
 }
 
-func newRun(s Scan, o Options, a action.Work, inOrder bool) *run {
+func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	s.Segment = cmp.Or(s.Segment, storage.PageRows)
 	if s.Strategy == nil {
 		s.Strategy = scan.Serial{}
@@ -390,7 +390,7 @@ func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests in
 	}
 	page := scan.Page{Keys: p.Keys(), Next: p.Next}
 	if r.options.Trace != nil {
-		r.options.Trace(Query{Step: n.step, Page: page, Took: took})
+		r.options.Trace(Trace{Step: n.step, Page: page, Took: took})
 	}
 	yield, children, err := r.advance(n, page)
 	if err != nil {

@@ -76,7 +76,7 @@ func boundFor(pages, workers int) int {
 
 // count counts the rows with a fixed number of workers and returns the time it took
 // and what it did.
-func count(t testing.TB, s Scan, workers int) (time.Duration, Totals) {
+func count(t testing.TB, s Spec, workers int) (time.Duration, Totals) {
 	t.Helper()
 	r := newRun(s, Options{Workers: workers}, nothing{}, false)
 	r.source.pace = pace.Fixed(workers)
@@ -121,7 +121,7 @@ func TestStealingKeepsWorkersBusy(t *testing.T) {
 			for range 3 { // which worker comes first is left to the scheduler, even in virtual time
 				synctest.Test(t, func(t *testing.T) {
 					_, source := openTree(t, rows, tt.faults)
-					took, totals := count(t, Scan{Table: source, Strategy: adaptive.Strategy{}, Segment: tt.segment, Select: []string{}}, 64)
+					took, totals := count(t, Spec{Table: source, Strategy: adaptive.Strategy{}, Segment: tt.segment, Select: []string{}}, 64)
 					ratios = append(ratios, took.Seconds()/float64(boundFor(pages, 64)))
 					queries = append(queries, float64(totals.Queries)/float64(pages))
 					if totals.Rows != int64(len(rows)) {
@@ -146,7 +146,7 @@ func TestOnlyAdaptiveSteals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, source := openTree(t, rows, "latency=10ms")
 		const segment = 50
-		_, totals := count(t, Scan{Table: source, Strategy: scan.Serial{}, Segment: segment}, 64)
+		_, totals := count(t, Spec{Table: source, Strategy: scan.Serial{}, Segment: segment}, 64)
 		if want := int64(len(rows)+segment-1) / segment; totals.Queries != want {
 			t.Errorf("serial made %d queries, want %d", totals.Queries, want)
 		}
@@ -155,7 +155,7 @@ func TestOnlyAdaptiveSteals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Count(t.Context(), Scan{Table: source, Strategy: scan.Prefix{}, Segment: segment}, Options{Checkpoint: c}); err != nil {
+		if _, err := Count(t.Context(), Spec{Table: source, Strategy: scan.Prefix{}, Segment: segment}, Options{Checkpoint: c}); err != nil {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(`"steal"`)) {
@@ -186,8 +186,8 @@ func TestOrderedStealing(t *testing.T) {
 			most, read := 0, 0
 			var got []storage.Entity
 			var r *run
-			o := Options{Workers: 64, Buffer: buffer, Trace: func(q Query) { most = max(most, r.frontier.bytes); read++ }}
-			r = newRun(Scan{Table: source, Strategy: s, Segment: segment}, o, inOrder(func(rows []storage.Entity) error {
+			o := Options{Workers: 64, Buffer: buffer, Trace: func(q Trace) { most = max(most, r.frontier.bytes); read++ }}
+			r = newRun(Spec{Table: source, Strategy: s, Segment: segment}, o, inOrder(func(rows []storage.Entity) error {
 				got = append(got, rows...)
 				return nil
 			}), true)
@@ -225,7 +225,7 @@ func TestBusyTargetStopsThieves(t *testing.T) {
 		const segment = 50
 		longest := 0
 		var r *run
-		r = newRun(Scan{Table: source, Strategy: adaptive.Strategy{}, Segment: segment}, Options{Workers: 8, Trace: func(Query) {
+		r = newRun(Spec{Table: source, Strategy: adaptive.Strategy{}, Segment: segment}, Options{Workers: 8, Trace: func(Trace) {
 			longest = max(longest, r.frontier.nodes.Len())
 		}}, slow{}, false)
 		totals, err := r.run(t.Context())

@@ -26,8 +26,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Scan says which rows are swept, and in which steps.
-type Scan struct {
+// Spec says which rows are swept, and in which steps.
+type Spec struct {
 	Table    *storage.Table
 	Bounds   key.Bounds
 	Filter   string        // OData, on top of the bounds; "" for all rows
@@ -66,7 +66,7 @@ type Options struct {
 	// progress; also when the context is canceled, and once at the end.
 	Watch func(Progress)
 	// Trace, if set, gets every query, one at a time.
-	Trace func(Query)
+	Trace func(Trace)
 }
 
 // Defaults of [Options].
@@ -75,8 +75,8 @@ const (
 	DefaultBuffer  = 24 << 20
 )
 
-// Query is a query that was made.
-type Query struct {
+// Trace is a query that was made.
+type Trace struct {
 	Step scan.Step
 	Page scan.Page
 	Took time.Duration
@@ -89,18 +89,18 @@ var ErrInterrupted = errors.New("interrupted")
 // Each calls fn with the rows in table order, page by page, whatever the order
 // in which they are read. Pages that don't fit into memory until it is their turn wait
 // in a temporary file, without ETags.
-func Each(ctx context.Context, s Scan, o Options, fn func([]storage.Entity) error) (Totals, error) {
+func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Entity) error) (Totals, error) {
 	return newRun(s, o, inOrder(fn), true).run(ctx)
 }
 
 // Do does the action with all rows, in any order. What the action sends is counted
 // in its context's [storage.Counter].
-func Do(ctx context.Context, s Scan, o Options, a action.Work) (Totals, error) {
+func Do(ctx context.Context, s Spec, o Options, a action.Work) (Totals, error) {
 	return newRun(s, o, a, false).run(ctx)
 }
 
 // Count reads the rows and does nothing with them.
-func Count(ctx context.Context, s Scan, o Options) (Totals, error) {
+func Count(ctx context.Context, s Spec, o Options) (Totals, error) {
 	return newRun(s, o, nothing{}, false).run(ctx)
 }
 

@@ -218,27 +218,27 @@ func After(now time.Time, heads ...*Head) time.Time {
 	return now
 }
 
-// Row is the state of an index row.
-type Row struct {
+// IndexRow is the state of an index row.
+type IndexRow struct {
 	Exists   bool
 	Identity string
 	Version  int64 // 0 for a row that was not written by this program
 	Gone     bool
 }
 
-// Action is what a write does to a row.
-type Action int
+// Change is what a write does to a row.
+type Change int
 
 // The actions.
 const (
-	Keep      Action = iota // the row has this write, or a newer one
+	Keep      Change = iota // the row has this write, or a newer one
 	Create                  // there must be no row meanwhile
 	Overwrite               // the row must not have changed meanwhile
 	Collide                 // another identity's record has the row's key
 )
 
 // Decide returns what the write does to a row in the state have.
-func Decide(have Row, w Write) Action {
+func Decide(have IndexRow, w Write) Change {
 	switch {
 	case !have.Exists:
 		return Create

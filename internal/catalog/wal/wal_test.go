@@ -39,14 +39,14 @@ func TestRowsConverge(t *testing.T) {
 				writes = append(writes, w)
 			}
 		}
-		var row wal.Row
+		var row wal.IndexRow
 		for _, i := range append(rnd.Perm(len(writes)), rnd.Perm(len(writes))...) {
 			if a := wal.Decide(row, writes[i]); a == wal.Create || a == wal.Overwrite {
-				row = wal.Row{Exists: true, Identity: "a", Version: writes[i].Version, Gone: writes[i].Gone}
+				row = wal.IndexRow{Exists: true, Identity: "a", Version: writes[i].Version, Gone: writes[i].Gone}
 			}
 		}
 		if n := len(writes); n > 0 {
-			want := wal.Row{Exists: true, Identity: "a", Version: int64(n), Gone: writes[n-1].Gone}
+			want := wal.IndexRow{Exists: true, Identity: "a", Version: int64(n), Gone: writes[n-1].Gone}
 			if row != want {
 				t.Fatalf("seed %d: the row is %+v, want %+v", seed, row, want)
 			}
@@ -115,21 +115,21 @@ func TestDecide(t *testing.T) {
 	moved := wal.Write{Identity: "b", Version: 1, Instead: &wal.Past{Identity: "a", Version: 3}}
 	tests := []struct {
 		name string
-		have wal.Row
+		have wal.IndexRow
 		w    wal.Write
-		want wal.Action
+		want wal.Change
 	}{
-		{"no row", wal.Row{}, w, wal.Create},
-		{"no row, gone", wal.Row{}, gone, wal.Create},
-		{"another program's row", wal.Row{Exists: true, Identity: "a"}, w, wal.Overwrite},
-		{"older", wal.Row{Exists: true, Identity: "a", Version: 2}, w, wal.Overwrite},
-		{"the same", wal.Row{Exists: true, Identity: "a", Version: 3}, w, wal.Keep},
-		{"newer", wal.Row{Exists: true, Identity: "a", Version: 4, Gone: true}, w, wal.Keep},
-		{"another record's", wal.Row{Exists: true, Identity: "b", Version: 1}, w, wal.Collide},
-		{"another record's, gone", wal.Row{Exists: true, Identity: "b", Version: 9}, gone, wal.Keep},
-		{"its own former row", wal.Row{Exists: true, Identity: "a", Version: 3}, moved, wal.Overwrite},
-		{"it has gone back", wal.Row{Exists: true, Identity: "a", Version: 4}, moved, wal.Keep},
-		{"a third one's", wal.Row{Exists: true, Identity: "c", Version: 1}, moved, wal.Collide},
+		{"no row", wal.IndexRow{}, w, wal.Create},
+		{"no row, gone", wal.IndexRow{}, gone, wal.Create},
+		{"another program's row", wal.IndexRow{Exists: true, Identity: "a"}, w, wal.Overwrite},
+		{"older", wal.IndexRow{Exists: true, Identity: "a", Version: 2}, w, wal.Overwrite},
+		{"the same", wal.IndexRow{Exists: true, Identity: "a", Version: 3}, w, wal.Keep},
+		{"newer", wal.IndexRow{Exists: true, Identity: "a", Version: 4, Gone: true}, w, wal.Keep},
+		{"another record's", wal.IndexRow{Exists: true, Identity: "b", Version: 1}, w, wal.Collide},
+		{"another record's, gone", wal.IndexRow{Exists: true, Identity: "b", Version: 9}, gone, wal.Keep},
+		{"its own former row", wal.IndexRow{Exists: true, Identity: "a", Version: 3}, moved, wal.Overwrite},
+		{"it has gone back", wal.IndexRow{Exists: true, Identity: "a", Version: 4}, moved, wal.Keep},
+		{"a third one's", wal.IndexRow{Exists: true, Identity: "c", Version: 1}, moved, wal.Collide},
 	}
 	for _, tt := range tests {
 		if got := wal.Decide(tt.have, tt.w); got != tt.want {

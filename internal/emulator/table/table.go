@@ -80,7 +80,7 @@ func less(a, b Row) bool {
 // [Table] do, and may be called concurrently.
 type Rows interface {
 	Get(k key.Key) (Row, error)
-	Query(q Query) Page
+	Query(q Query) Answer
 	Apply(now time.Time, operations []Operation) ([]Row, error)
 }
 
@@ -132,12 +132,12 @@ func notFound() *refusal.Error {
 	return refusal.New(refusal.ResourceNotFound, "The specified resource does not exist.")
 }
 
-// Action is what an operation does to a row.
-type Action uint8
+// OpKind is what an operation does to a row.
+type OpKind uint8
 
 // The actions. Replace and Merge without an ETag insert a missing row.
 const (
-	Insert Action = iota
+	Insert OpKind = iota
 	Replace
 	Merge
 	Delete
@@ -145,7 +145,7 @@ const (
 
 // Operation is one write.
 type Operation struct {
-	Action     Action
+	Action     OpKind
 	Key        key.Key
 	Properties entity.Properties
 	IfMatch    string // an ETag, "*", or "" for no condition
@@ -222,8 +222,8 @@ type Query struct {
 	From   key.Key       // where to go on; the zero key is the start
 }
 
-// Page is a query's answer.
-type Page struct {
+// Answer is a query's answer.
+type Answer struct {
 	Rows    []Row
 	Next    key.Key // where to go on, if More
 	More    bool
@@ -240,14 +240,14 @@ const (
 
 // Query returns a page of the rows that the query selects, in key order. The page
 // may be short, or empty, and still not be the last. A query for no rows has one page.
-func (t *Table) Query(q Query) Page {
+func (t *Table) Query(q Query) Answer {
 	if q.Top == 0 {
-		return Page{}
+		return Answer{}
 	}
 	if t.own != nil {
 		return t.own.Query(q)
 	}
-	var bounds odata.Range
+	var bounds odata.Span
 	if q.Filter != nil {
 		bounds = q.Filter.Range()
 	}
@@ -256,7 +256,7 @@ func (t *Table) Query(q Query) Page {
 		start = q.From
 	}
 	high := probe(bounds.High)
-	var page Page
+	var page Answer
 	size := 0
 	t.mu.RLock()
 	defer t.mu.RUnlock()

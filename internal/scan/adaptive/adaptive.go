@@ -61,12 +61,12 @@ func (x Strategy) Start(b key.Bounds) scan.Step {
 }
 
 // Advance implements [scan.Strategy].
-func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Outcome, error) {
+func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	var st strand
 	if err := json.Unmarshal(s.State, &st); err != nil {
-		return scan.Outcome{}, fmt.Errorf("adaptive step has no valid state: %w", err)
+		return scan.Decision{}, fmt.Errorf("adaptive step has no valid state: %w", err)
 	}
-	o := scan.Outcome{Yield: len(p.Keys)}
+	o := scan.Decision{Yield: len(p.Keys)}
 	if st.Stop != nil {
 		o.Yield = sort.Search(len(p.Keys), func(i int) bool { return p.Keys[i].Compare(*st.Stop) >= 0 })
 	}

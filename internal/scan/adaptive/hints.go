@@ -194,10 +194,10 @@ func (h *Hints) step(pieces []key.Range, g group, piece int) scan.Step {
 
 // launch makes the children of a step with a group: what is left of its own
 // piece, if there is more, and a step for each part of the group.
-func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Outcome) (scan.Outcome, error) {
+func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
 	if x.Hints == nil || x.Hints.sum() != g.Sum {
-		return scan.Outcome{}, fmt.Errorf("step refers to hints %d that are not these", g.Sum)
+		return scan.Decision{}, fmt.Errorf("step refers to hints %d that are not these", g.Sum)
 	}
 	parts := scan.MaxChildren
 	if more {

@@ -138,7 +138,7 @@ type measured struct {
 	state, message int
 }
 
-func (m measured) Advance(s scan.Step, p scan.Page) (scan.Outcome, error) {
+func (m measured) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	o, err := m.Strategy.Advance(s, p)
 	for _, c := range o.Children {
 		var named struct {

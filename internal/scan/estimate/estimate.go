@@ -195,15 +195,15 @@ func (s *Sample) some(strands []strand, n int) []strand {
 	return drawn
 }
 
-// Range is a number that lies between two others.
-type Range struct{ Low, High float64 }
+// Interval is a number that lies between two others.
+type Interval struct{ Low, High float64 }
 
 // Estimate is what a sample has found.
 type Estimate struct {
 	// Rows is the number of rows. Both ends are the same if all were counted.
-	Rows Range
+	Rows Interval
 	// Transactions is how many it takes to write the rows.
-	Transactions Range
+	Transactions Interval
 	// Busiest is about how many rows the largest partition has.
 	Busiest float64
 	Exact   bool // all rows were counted
@@ -223,8 +223,8 @@ func (s *Sample) Estimate() Estimate {
 		e.Busiest = max(e.Busiest, rows)
 	}
 	if e.Exact {
-		e.Rows = Range{s.counted.rows, s.counted.rows}
-		e.Transactions = Range{s.counted.transactions, s.counted.transactions}
+		e.Rows = Interval{s.counted.rows, s.counted.rows}
+		e.Transactions = Interval{s.counted.transactions, s.counted.transactions}
 		return e
 	}
 	all := s.counted
@@ -237,8 +237,8 @@ func (s *Sample) Estimate() Estimate {
 		most = cut
 	}
 	low, high := max(s.counted.rows, all.rows/below), max(all.rows, float64(s.segment))*most
-	e.Rows = Range{low, high}
+	e.Rows = Interval{low, high}
 	each := all.transactions / max(1, all.rows)
-	e.Transactions = Range{low * each, high * each}
+	e.Transactions = Interval{low * each, high * each}
 	return e
 }

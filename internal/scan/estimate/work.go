@@ -14,8 +14,8 @@ const (
 	queueMessages = 2_000  // messages of 1 KiB that a queue takes in a second
 )
 
-// Work says what is done with the rows, and how.
-type Work struct {
+// Plan says what is done with the rows, and how.
+type Plan struct {
 	Segment      int           // rows a query
 	PerQuery     float64       // requests that a query costs beside itself
 	Transactions bool          // rows are written in transactions
@@ -27,13 +27,13 @@ type Work struct {
 
 // Cost is what work takes.
 type Cost struct {
-	Requests Range
-	Seconds  Range // at least
-	Dollars  Range
+	Requests Interval
+	Seconds  Interval // at least
+	Dollars  Interval
 }
 
 // Cost returns what it takes to do the work with the rows.
-func (e Estimate) Cost(w Work) Cost {
+func (e Estimate) Cost(w Plan) Cost {
 	const spare = 1.1 // queries that a scan makes for each that a serial one takes
 	bound := func(rows, transactions float64) (requests, seconds float64) {
 		queries := math.Ceil(rows / float64(w.Segment))
@@ -56,17 +56,17 @@ func (e Estimate) Cost(w Work) Cost {
 	c.Requests.Low, c.Seconds.Low = bound(e.Rows.Low, e.Transactions.Low)
 	c.Requests.High, c.Seconds.High = bound(e.Rows.High, e.Transactions.High)
 	const unit = 10_000
-	c.Dollars = Range{c.Requests.Low / unit * w.Price, c.Requests.High / unit * w.Price}
+	c.Dollars = Interval{c.Requests.Low / unit * w.Price, c.Requests.High / unit * w.Price}
 	return c
 }
 
 // Middle returns the geometric mean of the range's ends.
-func (r Range) Middle() float64 { return math.Sqrt(r.Low * r.High) }
+func (r Interval) Middle() float64 { return math.Sqrt(r.Low * r.High) }
 
 // Rounded returns the range with two digits to each number, rounded outwards: the
 // precision that an estimate has.
-func (r Range) Rounded() Range {
-	return Range{round(r.Low, math.Floor), round(r.High, math.Ceil)}
+func (r Interval) Rounded() Interval {
+	return Interval{round(r.Low, math.Floor), round(r.High, math.Ceil)}
 }
 
 func round(x float64, to func(float64) float64) float64 {
@@ -100,12 +100,12 @@ type Report struct {
 }
 
 // Report returns the estimate with the cost of work on the rows.
-func (e Estimate) Report(w Work) Report {
+func (e Estimate) Report(w Plan) Report {
 	r := Report{Queries: e.Queries}
 	rows, cost := e.Rows, e.Cost(w)
-	near, digits := func(x Range) float64 { return round(x.Middle(), math.Round) }, 2
+	near, digits := func(x Interval) float64 { return round(x.Middle(), math.Round) }, 2
 	if e.Exact {
-		near, digits = Range.Middle, 6
+		near, digits = Interval.Middle, 6
 	} else {
 		rows = rows.Rounded()
 	}

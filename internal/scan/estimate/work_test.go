@@ -10,14 +10,14 @@ import (
 func TestCost(t *testing.T) {
 	t.Parallel()
 	counted := func(rows, transactions, busiest float64) estimate.Estimate {
-		return estimate.Estimate{Rows: estimate.Range{Low: rows, High: rows}, Transactions: estimate.Range{Low: transactions, High: transactions}, Busiest: busiest, Exact: true}
+		return estimate.Estimate{Rows: estimate.Interval{Low: rows, High: rows}, Transactions: estimate.Interval{Low: transactions, High: transactions}, Busiest: busiest, Exact: true}
 	}
-	work := estimate.Work{Segment: 1000, Transactions: true, Parallel: 100, Latency: 10 * time.Millisecond, Price: 1}
+	work := estimate.Plan{Segment: 1000, Transactions: true, Parallel: 100, Latency: 10 * time.Millisecond, Price: 1}
 	messages := work
 	messages.Transactions, messages.Messages = false, true
 	for _, tt := range []struct {
 		name              string
-		work              estimate.Work
+		work              estimate.Plan
 		e                 estimate.Estimate
 		requests, seconds float64
 	}{
@@ -38,8 +38,8 @@ func TestCost(t *testing.T) {
 // TestReportHasNoDigitsTooMany rounds what was not counted.
 func TestReportHasNoDigitsTooMany(t *testing.T) {
 	t.Parallel()
-	e := estimate.Estimate{Rows: estimate.Range{Low: 234_650, High: 1_234_567}, Queries: 50}
-	r := e.Report(estimate.Work{Segment: 1000, Parallel: 1, Price: estimate.Price})
+	e := estimate.Estimate{Rows: estimate.Interval{Low: 234_650, High: 1_234_567}, Queries: 50}
+	r := e.Report(estimate.Plan{Segment: 1000, Parallel: 1, Price: estimate.Price})
 	if r.Rows != [2]int64{230_000, 1_300_000} || r.Requests != 590 || r.Dollars != 0.000021 {
 		t.Errorf("%+v, want rows 230,000 to 1,300,000, 590 requests and $0.000021", r)
 	}

@@ -35,7 +35,7 @@ func newSink(r rows) *sink {
 func (s *sink) Get(key.Key) (table.Row, error) { return table.Row{}, table.NotFound() }
 
 // Query finds nothing.
-func (s *sink) Query(table.Query) table.Page { return table.Page{} }
+func (s *sink) Query(table.Query) table.Answer { return table.Answer{} }
 
 func (s *sink) Apply(now time.Time, operations []table.Operation) ([]table.Row, error) {
 	results := make([]table.Row, len(operations))

@@ -23,8 +23,8 @@ func (s source) Get(k key.Key) (table.Row, error) {
 	return table.Row{}, table.NotFound()
 }
 
-func (s source) Query(q table.Query) table.Page {
-	var bounds odata.Range
+func (s source) Query(q table.Query) table.Answer {
+	var bounds odata.Span
 	if q.Filter != nil {
 		bounds = q.Filter.Range()
 	}
@@ -36,7 +36,7 @@ func (s source) Query(q table.Query) table.Page {
 	if bounds.Bounded {
 		end = s.from(bounds.High)
 	}
-	var page table.Page
+	var page table.Answer
 	for n := s.from(start); n < end; n++ {
 		if len(page.Rows) == q.Top || page.Visited == maxVisited {
 			page.Next, page.More = s.key(n), true

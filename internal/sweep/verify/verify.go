@@ -69,14 +69,14 @@ func (r Result) Same() bool { return r.Missing+r.Extra+r.Different == 0 }
 
 // Tables compares the rows of two scans, which must have the same bounds, and calls
 // each for every difference, in table order.
-func Tables(ctx context.Context, source, destination sweep.Scan, o Options, each func(Difference) error) (Result, error) {
+func Tables(ctx context.Context, source, destination sweep.Spec, o Options, each func(Difference) error) (Result, error) {
 	g, ctx := task.WithContext(ctx)
 	a, b := newStream(ctx), newStream(ctx)
 	var result Result
 	var totals [2]sweep.Totals
 	for i, s := range []struct {
 		*stream
-		scan  sweep.Scan
+		scan  sweep.Spec
 		watch func(sweep.Progress)
 	}{{a, source, o.Watch}, {b, destination, nil}} {
 		g.Go(func() (err error) {

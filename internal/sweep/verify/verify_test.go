@@ -83,7 +83,7 @@ func TestFindsEachDifference(t *testing.T) {
 		e.ResetCounts()
 		var got []verify.Difference
 		r, err := verify.Tables(t.Context(),
-			sweep.Scan{Table: source, Strategy: adaptive.Strategy{}}, sweep.Scan{Table: destination, Strategy: adaptive.Strategy{}}, verify.Options{},
+			sweep.Spec{Table: source, Strategy: adaptive.Strategy{}}, sweep.Spec{Table: destination, Strategy: adaptive.Strategy{}}, verify.Options{},
 			func(d verify.Difference) error {
 				d.Source = storage.Entity{}
 				got = append(got, d)
@@ -114,7 +114,7 @@ func TestTakesNoLongerThanACopy(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
-		s := sweep.Scan{Table: fill(t, a, "source", rows), Segment: 100, Strategy: adaptive.Strategy{}}
+		s := sweep.Spec{Table: fill(t, a, "source", rows), Segment: 100, Strategy: adaptive.Strategy{}}
 		d := s
 		d.Table = fill(t, a, "destination", nil)
 		began := time.Now()
@@ -171,14 +171,14 @@ func againstTwin(t *testing.T, seed uint64) {
 		}
 	}
 	_, a := emulatortest.NewAccount(t, emulator.Options{Faults: fmt.Sprintf("seed=%d; latency=0s..20ms; short-page p=0.3; empty-page p=0.2; busy p=0.05", seed+1)})
-	var scans [2]sweep.Scan
+	var scans [2]sweep.Spec
 	for i, rows := range tables {
 		var entities []storage.Entity
 		for k, v := range rows {
 			entities = append(entities, storage.Entity{Key: k, Properties: []storage.Property{storage.Int64Property("V", int64(v))}})
 		}
 		slices.SortFunc(entities, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
-		scans[i] = sweep.Scan{Table: fill(t, a, fmt.Sprintf("table%d", i), entities), Segment: 10, Strategy: adaptive.Strategy{}}
+		scans[i] = sweep.Spec{Table: fill(t, a, fmt.Sprintf("table%d", i), entities), Segment: 10, Strategy: adaptive.Strategy{}}
 	}
 	got := map[key.Key]verify.Kind{}
 	var last *key.Key
@@ -220,7 +220,7 @@ func TestDepths(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{})
 			source, destination := fill(t, a, "source", tt.source), fill(t, a, "destination", tt.destination)
 			for depth, want := range map[verify.Depth]int64{verify.Exact: tt.exact, verify.Contains: tt.contains, verify.Keys: 0} {
-				r, err := verify.Tables(t.Context(), sweep.Scan{Table: source}, sweep.Scan{Table: destination}, verify.Options{Depth: depth},
+				r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, sweep.Spec{Table: destination}, verify.Options{Depth: depth},
 					func(verify.Difference) error { return nil })
 				if err != nil || r.Different != want {
 					t.Errorf("depth %d: %d different, want %d; %v", depth, r.Different, want, err)
@@ -237,7 +237,7 @@ func TestErrorsAreNoDifferences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})
 		source := fill(t, a, "source", someRows(100))
-		r, err := verify.Tables(t.Context(), sweep.Scan{Table: source}, sweep.Scan{Table: a.Table("nothere")}, verify.Options{},
+		r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, sweep.Spec{Table: a.Table("nothere")}, verify.Options{},
 			func(d verify.Difference) error { t.Errorf("%+v", d); return nil })
 		if !storage.NotFound(err) || !r.Same() {
 			t.Errorf("%+v, %v", r, err)

@@ -31,8 +31,8 @@ const (
 	maxEmpty = 20
 )
 
-// Query asks for the records of one index value.
-type Query struct {
+// Lookup asks for the records of one index value.
+type Lookup struct {
 	// Keys holds the value wanted of each index key given; all must match. A number
 	// is found however it is spelt.
 	Keys map[string]string
@@ -73,7 +73,7 @@ func (w wanted) value(value string) bool {
 	return slices.ContainsFunc(w.places, func(p index.Place) bool { return p.Value == value })
 }
 
-func (c *Catalog) plan(q Query) (plan, error) {
+func (c *Catalog) plan(q Lookup) (plan, error) {
 	var errs error
 	if len(q.Keys) == 0 {
 		errs = problem.Invalidf("", "give the value of an index key: %s", c.Schema.Fields())
@@ -108,7 +108,7 @@ func (c *Catalog) wanted(field string, values []string) (wanted, error) {
 }
 
 // planOf completes a plan. errs is what is wrong with the query already.
-func (c *Catalog) planOf(q Query, keys []wanted, errs error) (plan, error) {
+func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
 	p := plan{keys: keys, top: cmp.Or(q.Top, DefaultTop)}
 	if p.top < 1 || p.top > MaxTop {
 		errs = errors.Join(errs, problem.Invalidf("top", "must be a number from 1 to %d", MaxTop))
@@ -159,7 +159,7 @@ func (p plan) readCursor(text string) (after string, err error) {
 
 // Find returns the records that the query asks for. It costs a request for each index
 // key given, all at once, as long as no more than 1,000 rows have to be read for them.
-func (c *Catalog) Find(ctx context.Context, q Query) (Result, error) {
+func (c *Catalog) Find(ctx context.Context, q Lookup) (Result, error) {
 	found, next, err := c.find(ctx, q, nil)
 	r := Result{Cursor: next, Records: make([]record.Record, len(found)), Meta: make([]Meta, len(found))}
 	for i, f := range found {
@@ -169,7 +169,7 @@ func (c *Catalog) Find(ctx context.Context, q Query) (Result, error) {
 }
 
 // selectOne returns the only record that the query finds, nil if it finds none.
-func (c *Catalog) selectOne(ctx context.Context, q Query) (*match, error) {
+func (c *Catalog) selectOne(ctx context.Context, q Lookup) (*match, error) {
 	q.Top = 2
 	var found []match
 	for more := true; more && len(found) < 2; {

@@ -61,7 +61,7 @@ func TestQueryByWindow(t *testing.T) {
 		{"2026-03", "2026-01", nil},
 	}
 	for _, tt := range tests {
-		w.wantFound(c, catalog.Query{Keys: map[string]string{"customer": "ACME"}, RowFrom: tt.from, RowTo: tt.to}, tt.want...)
+		w.wantFound(c, catalog.Lookup{Keys: map[string]string{"customer": "ACME"}, RowFrom: tt.from, RowTo: tt.to}, tt.want...)
 	}
 }
 
@@ -75,10 +75,10 @@ func TestQueryNewestFirst(t *testing.T) {
 	}
 	r := w.insertAll(c, all...)
 	w.wantFound(c, by("device", "d1"), r[4], r[3], r[2], r[1], r[0])
-	w.wantFound(c, catalog.Query{Keys: map[string]string{"device": "d1"}, RowFrom: "2026-02-02", RowTo: "2026-02-03"}, r[2], r[1])
+	w.wantFound(c, catalog.Lookup{Keys: map[string]string{"device": "d1"}, RowFrom: "2026-02-02", RowTo: "2026-02-03"}, r[2], r[1])
 	c.Close() // what goes on after an answer must not count
 	w.emulator.ResetCounts()
-	got, err := c.Find(t.Context(), catalog.Query{Keys: map[string]string{"device": "d1"}, Top: 2})
+	got, err := c.Find(t.Context(), catalog.Lookup{Keys: map[string]string{"device": "d1"}, Top: 2})
 	if err != nil || len(got.Records) != 2 || !record.Equal(got.Records[0], r[4]) {
 		t.Errorf("the newest two: %v, %v", got, err)
 	}
@@ -105,18 +105,18 @@ func TestQueryAll(t *testing.T) {
 		even = append(even, r[i])
 	}
 	city := "SANKT O'HARA/OST"
-	w.wantFound(c, catalog.Query{Keys: map[string]string{"city": city}, Top: 7}, r...)
-	w.wantFound(c, catalog.Query{Keys: map[string]string{"city": city, "kind": "ä"}, Top: 7}, even...)
-	w.wantFound(c, catalog.Query{Keys: map[string]string{"city": city, "kind": "ä", "id": "007"}})
+	w.wantFound(c, catalog.Lookup{Keys: map[string]string{"city": city}, Top: 7}, r...)
+	w.wantFound(c, catalog.Lookup{Keys: map[string]string{"city": city, "kind": "ä"}, Top: 7}, even...)
+	w.wantFound(c, catalog.Lookup{Keys: map[string]string{"city": city, "kind": "ä", "id": "007"}})
 	c.Close() // what goes on after an answer must not count
 	w.emulator.ResetCounts()
-	w.wantFound(c, catalog.Query{Keys: map[string]string{"city": city, "kind": "ä"}, Top: 1000}, even...)
+	w.wantFound(c, catalog.Lookup{Keys: map[string]string{"city": city, "kind": "ä"}, Top: 1000}, even...)
 	c.Close()
 	if n := w.emulator.Counts().TableTransactions(); n > 2 {
 		t.Errorf("%d requests for two keys, want 2 at most", n)
 	}
 
-	q := catalog.Query{Keys: map[string]string{"city": city}, Top: 100}
+	q := catalog.Lookup{Keys: map[string]string{"city": city}, Top: 100}
 	page, err := c.Find(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestQueryAll(t *testing.T) {
 		t.Errorf("the rest has %d records", len(rest))
 	}
 
-	bad := []catalog.Query{
+	bad := []catalog.Lookup{
 		{},
 		{Keys: map[string]string{"town": "x"}},
 		{Keys: map[string]string{"city": ""}},
@@ -162,7 +162,7 @@ func TestQueryBySeveralKeys(t *testing.T) {
 		r := w.insertAll(c, all...)
 		c.Close()
 		w.emulator.ResetCounts()
-		q := catalog.Query{Keys: map[string]string{"npi": "shared", "email": "e200"}}
+		q := catalog.Lookup{Keys: map[string]string{"npi": "shared", "email": "e200"}}
 		w.wantFound(c, q, r[1000:1005]...)
 		c.Close()
 		if n := w.emulator.Counts().TableTransactions(); n > 2 {
@@ -182,10 +182,10 @@ func TestQueryBySeveralKeys(t *testing.T) {
 		w.wantFound(w.gated(hold, nil), q, r[1000:1005]...)
 		close(held)
 		// None is complete: the one that comes farthest is read on.
-		both := catalog.Query{Keys: map[string]string{"npi": "SHARED", "id": "1050"}}
+		both := catalog.Lookup{Keys: map[string]string{"npi": "SHARED", "id": "1050"}}
 		w.wantFound(c, both, r[1050])
 		start := time.Now()
-		w.wantFound(c, catalog.Query{Keys: map[string]string{"npi": "shared", "email": "nobody"}})
+		w.wantFound(c, catalog.Lookup{Keys: map[string]string{"npi": "shared", "email": "nobody"}})
 		if d := time.Since(start); d > time.Second {
 			t.Errorf("no match took %v", d)
 		}
@@ -251,7 +251,7 @@ func TestDeleteMany(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if found := w.find(c, catalog.Query{Keys: map[string]string{"city": "bern"}, Top: 1000}); len(found) != n {
+	if found := w.find(c, catalog.Lookup{Keys: map[string]string{"city": "bern"}, Top: 1000}); len(found) != n {
 		t.Errorf("%d records are found, want %d", len(found), n)
 	}
 	if deleted, err := c.Delete(t.Context(), by("city", "Bern"), always); deleted != n || err != nil {
