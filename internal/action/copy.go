@@ -140,7 +140,7 @@ func without(rows []storage.Entity, i int) []storage.Entity {
 // resolve settles the rows that the destination already has and returns the
 // others.
 func (c Copy) resolve(ctx context.Context, rows []storage.Entity, r *Result) ([]storage.Entity, error) {
-	existing, err := c.Existing(ctx, rows)
+	existing, err := c.existing(ctx, rows)
 	if err != nil {
 		return rows, fmt.Errorf("compare with rows that exist: %w", err)
 	}
@@ -159,10 +159,10 @@ func (c Copy) resolve(ctx context.Context, rows []storage.Entity, r *Result) ([]
 	return missing, nil
 }
 
-// Existing reads those of the rows, all of one partition and in table order, that
+// existing reads those of the rows, all of one partition and in table order, that
 // the destination has: by one page from the first to the last, and one by one those
 // that it does not reach, for there may be any number of others in between.
-func (c Copy) Existing(ctx context.Context, rows []storage.Entity) (map[key.Key]storage.Entity, error) {
+func (c Copy) existing(ctx context.Context, rows []storage.Entity) (map[key.Key]storage.Entity, error) {
 	found := map[key.Key]storage.Entity{}
 	p, err := c.Destination.Query(ctx, storage.Query{Range: key.Range{
 		Partition: &rows[0].Key.Partition,

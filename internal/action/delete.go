@@ -68,7 +68,7 @@ func (d Delete) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
 
 // left returns those of the rows that the table still has.
 func (d Delete) left(ctx context.Context, rows []storage.Entity) ([]storage.Entity, error) {
-	there, err := Copy{Destination: d.Table}.Existing(ctx, rows)
+	there, err := Copy{Destination: d.Table}.existing(ctx, rows)
 	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Entity) bool {
 		_, ok := there[e.Key]
 		return !ok

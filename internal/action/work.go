@@ -18,8 +18,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Parallel is the number of units that one [All] has under way.
-const Parallel = 32
+// parallel is the number of units that one [All] has under way.
+const parallel = 32
 
 // Result tells what became of the rows. Rows that are in neither count were
 // skipped.
@@ -58,7 +58,7 @@ func All(ctx context.Context, w Work, rows []storage.Entity) (Result, error) {
 		total Result
 	)
 	g, ctx := task.WithContext(ctx)
-	g.SetLimit(Parallel)
+	g.SetLimit(parallel)
 	for _, unit := range w.Split(rows) {
 		g.Go(func() error {
 			r, err := w.Do(ctx, unit)

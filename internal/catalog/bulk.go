@@ -11,7 +11,7 @@ import (
 // connection needs to be busy, and fewer than the log's shards take.
 const bulkWriters = 64
 
-// Result of one of several insertions.
+// Inserted is the result of one of several insertions.
 type Inserted struct {
 	Written
 	Err error

@@ -43,8 +43,8 @@ type Condition struct {
 // demandsOne reports whether the condition is about one existing record.
 func (on Condition) demandsOne() bool { return len(on.Match) > 0 }
 
-// Empty reports whether the condition demands nothing.
-func (on Condition) Empty() bool { return len(on.Match)+len(on.Differ) == 0 }
+// empty reports whether the condition demands nothing.
+func (on Condition) empty() bool { return len(on.Match)+len(on.Differ) == 0 }
 
 // check returns an Unmet error unless the record whose head this is fits the condition.
 func (on Condition) check(h *head) error {

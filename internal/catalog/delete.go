@@ -19,7 +19,7 @@ func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition) (int, erro
 	if err := c.Writable(ctx); err != nil {
 		return 0, err
 	}
-	if !on.Empty() {
+	if !on.empty() {
 		return c.deleteOne(ctx, q, on)
 	}
 	var deleted atomic.Int64

@@ -162,8 +162,8 @@ func (e *Emulator) recycle(b []byte) {
 	}
 }
 
-// TableHandler serves the account's Table service, and the administration.
-func (e *Emulator) TableHandler() http.Handler {
+// tableHandler serves the account's Table service, and the administration.
+func (e *Emulator) tableHandler() http.Handler {
 	service := pipeline{e, tableService{e}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/_emulator/counts", e.serveCounts)
@@ -178,8 +178,8 @@ func (e *Emulator) TableHandler() http.Handler {
 	})
 }
 
-// QueueHandler serves the account's Queue service.
-func (e *Emulator) QueueHandler() http.Handler { return pipeline{e, queueService{e}} }
+// queueHandler serves the account's Queue service.
+func (e *Emulator) queueHandler() http.Handler { return pipeline{e, queueService{e}} }
 
 // connectionString returns a connection string for the given URLs of the services.
 func (e *Emulator) connectionString(tableURL, queueURL string) string {

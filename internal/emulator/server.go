@@ -29,8 +29,8 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr string) (*Ser
 		return nil, fmt.Errorf("queue service: %w", err)
 	}
 	s := &Server{connection: e.connectionString("http://"+tables.Addr().String(), "http://"+queues.Addr().String())}
-	s.start(tables, e.TableHandler(), e.patience)
-	s.start(queues, e.QueueHandler(), e.patience)
+	s.start(tables, e.tableHandler(), e.patience)
+	s.start(queues, e.queueHandler(), e.patience)
 	context.AfterFunc(ctx, func() { _ = s.Close() })
 	return s, nil
 }

@@ -18,8 +18,8 @@ type Transport struct{ handlers map[string]http.Handler }
 // [Emulator.ConnectionString].
 func (e *Emulator) Transport() *Transport {
 	return &Transport{map[string]http.Handler{
-		e.host("table"): e.TableHandler(),
-		e.host("queue"): e.QueueHandler(),
+		e.host("table"): e.tableHandler(),
+		e.host("queue"): e.queueHandler(),
 	}}
 }
 

@@ -90,7 +90,7 @@ func TestAtMost(t *testing.T) {
 	t.Parallel()
 	var ranges []KeyRange
 	for i := range 999 {
-		ranges = append(ranges, KeyRange{From: &RowPlace{PartitionKey: fmt.Sprint(i)}, To: &RowPlace{PartitionKey: fmt.Sprint(i + 1)}, State: []string{RangeDone, RangePending}[i%2], Rows: 1})
+		ranges = append(ranges, KeyRange{From: &RowPlace{PartitionKey: fmt.Sprint(i)}, To: &RowPlace{PartitionKey: fmt.Sprint(i + 1)}, State: []string{RangeDone, rangePending}[i%2], Rows: 1})
 	}
 	ranges[500].State = RangeFailed
 	merged := atMost(maxRanges, ranges)
@@ -115,7 +115,7 @@ func TestAtMostShowsWhatIsDone(t *testing.T) {
 		var ranges []KeyRange
 		whole := map[string]int64{}
 		for i := range 501 + r.IntN(2000) {
-			k := KeyRange{From: &RowPlace{PartitionKey: fmt.Sprint(i)}, To: &RowPlace{PartitionKey: fmt.Sprint(i + 1)}, State: RangePending}
+			k := KeyRange{From: &RowPlace{PartitionKey: fmt.Sprint(i)}, To: &RowPlace{PartitionKey: fmt.Sprint(i + 1)}, State: rangePending}
 			if i%2 == 0 {
 				k.State, k.Rows = RangeDone, r.Int64N(1000)
 			} else if r.IntN(50) == 0 {
@@ -132,7 +132,7 @@ func TestAtMostShowsWhatIsDone(t *testing.T) {
 				t.Fatalf("range %d begins at %v, want %v", i, k.From, merged[i-1].To)
 			}
 		}
-		all := got[RangeDone] + got[RangePending] + got[RangeFailed]
+		all := got[RangeDone] + got[rangePending] + got[RangeFailed]
 		share := float64(got[RangeDone]) / float64(whole[RangeDone])
 		if len(merged) > maxRanges || all != whole[RangeDone] || share < float64(maxRanges)/float64(len(ranges))*0.99 {
 			t.Errorf("%d ranges of %d: %d rows of %d, %.2f of those done still shown as done", len(merged), len(ranges), all, whole[RangeDone], share)
@@ -168,15 +168,15 @@ func TestPace(t *testing.T) {
 		{"began by a clock that is fast", points(100, 100), 20 * time.Second, 10, Working, 0, ledger.Scan{Started: began.Add(time.Hour)}},
 		{"went on just now", append(points(even[:5]...), ledger.Point{At: began.Add(time.Hour), Rows: 300}), time.Hour + 9*time.Second, 100, Working, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour + 6*time.Second)}},
 		{"went on without a step yet", points(even...), time.Hour + 9*time.Second, 0, Working, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour)}},
-		{"went on and stands still", points(even...), time.Hour + 121*time.Second, 0, Stalled, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour)}},
+		{"went on and stands still", points(even...), time.Hour + 121*time.Second, 0, stalled, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour)}},
 		{"steady", points(even...), 300 * time.Second, 10, Working, 100, ledger.Scan{Started: began}},
 		{"began just now", points(100, 100), 20 * time.Second, 10, Working, 0, ledger.Scan{Started: began}},
 		{"began half a minute ago", points(100, 100, 100, 100), 40 * time.Second, 10, Working, 25, ledger.Scan{Started: began}},
 		{"in the middle of an interval", points(even...), 305 * time.Second, 550. / 60, Working, 1000 * 60 / 550., ledger.Scan{Started: began}},
 		{"came to rest", points(even...), 400 * time.Second, 0, Working, 0, ledger.Scan{Started: began}},
-		{"stands still", points(even...), 430 * time.Second, 0, Stalled, 0, ledger.Scan{Started: began}},
+		{"stands still", points(even...), 430 * time.Second, 0, stalled, 0, ledger.Scan{Started: began}},
 		{"became fast", points(10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 900, 900, 900, 900, 900, 900), 240 * time.Second, 90, Working, 0, ledger.Scan{Started: began}},
-		{"throttled", points(slices.Repeat([]int64{103}, 30)...), 300 * time.Second, 10.3, Throttled, 1000 / 10.3, ledger.Scan{Started: began}},
+		{"throttled", points(slices.Repeat([]int64{103}, 30)...), 300 * time.Second, 10.3, throttled, 1000 / 10.3, ledger.Scan{Started: began}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := paceOf(tt.scan, tt.points, 10*time.Second, began.Add(tt.after))
@@ -196,7 +196,7 @@ func TestPace(t *testing.T) {
 			}
 		})
 	}
-	if (pace{}).phase(0, 1) != Starting {
+	if (pace{}).phase(0, 1) != starting {
 		t.Error("a scan without a done step doesn't start")
 	}
 }

@@ -36,8 +36,8 @@ const prefixStrategy = "prefix"
 // maxDequeueCount in host.json, which a test compares.
 const MaxDeliveries = 5
 
-// DefaultRetention is how long scans are kept after their end.
-const DefaultRetention = 90 * 24 * time.Hour
+// defaultRetention is how long scans are kept after their end.
+const defaultRetention = 90 * 24 * time.Hour
 
 const (
 	stepTime      = 8 * time.Minute  // a step's own deadline, below host.json's functionTimeout
@@ -100,7 +100,7 @@ func New(o Options) (*Engine, error) {
 		o.FoldEvery = foldEvery
 	}
 	if o.Retention == 0 {
-		o.Retention = DefaultRetention
+		o.Retention = defaultRetention
 	}
 	if o.Now == nil {
 		o.Now = time.Now

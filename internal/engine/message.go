@@ -33,9 +33,9 @@ var Queues = map[string]string{
 // messageVersion is the format of [message].
 const messageVersion = 1
 
-// MaxMessageBytes is the most that a message holds before it is encoded: base64
+// maxMessageBytes is the most that a message holds before it is encoded: base64
 // makes 64 KiB of it, which is the service's limit.
-const MaxMessageBytes = 48 << 10
+const maxMessageBytes = 48 << 10
 
 // message is the body of a queue message: one step of one scan.
 type message struct {
@@ -75,8 +75,8 @@ func (m message) step() (ledger.Step, error) {
 		return ledger.Step{}, fmt.Errorf("encode message: %w", err)
 	}
 	body := bytes.TrimSpace(b.Bytes())
-	if len(body) > MaxMessageBytes {
-		return ledger.Step{}, fmt.Errorf("a step's message is %d bytes, %d is the most", len(body), MaxMessageBytes)
+	if len(body) > maxMessageBytes {
+		return ledger.Step{}, fmt.Errorf("a step's message is %d bytes, %d is the most", len(body), maxMessageBytes)
 	}
 	return ledger.Step{ID: stepID(body), Message: body}, nil
 }
@@ -93,8 +93,8 @@ func encode(body []byte) string { return base64.StdEncoding.EncodeToString(body)
 // [problem.TooLarge] and name the field; for a message of a newer version of this program
 // [problem.Stale]: its step stays pending, and an instance of that version sends it again.
 func parseMessage(body []byte) (message, error) {
-	if len(body) > MaxMessageBytes {
-		return message{}, problem.TooLargef("", "the message is %d bytes, %d is the most", len(body), MaxMessageBytes)
+	if len(body) > maxMessageBytes {
+		return message{}, problem.TooLargef("", "the message is %d bytes, %d is the most", len(body), maxMessageBytes)
 	}
 	var format struct {
 		Version int `json:"v"`

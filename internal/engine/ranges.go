@@ -29,7 +29,7 @@ type RowPlace struct {
 // The states of ranges.
 const (
 	RangeDone    = "done"
-	RangePending = "pending"
+	rangePending = "pending"
 	RangeFailed  = "failed" // a step failed there, or rows could not be written
 )
 
@@ -140,7 +140,7 @@ func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []span) []KeyRan
 			continue
 		}
 		done(&p.low)
-		state := RangePending
+		state := rangePending
 		if p.failed {
 			state = RangeFailed
 		}
@@ -222,7 +222,7 @@ func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange
 
 // worse returns what two neighbours count as when they are merged.
 func worse(a, b string) string {
-	for _, state := range []string{RangeFailed, RangePending} {
+	for _, state := range []string{RangeFailed, rangePending} {
 		if a == state || b == state {
 			return state
 		}

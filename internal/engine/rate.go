@@ -8,10 +8,10 @@ import (
 
 // The phases of a running scan.
 const (
-	Starting  = "starting"  // no step is done yet
+	starting  = "starting"  // no step is done yet
 	Working   = "working"   // steps get done
-	Throttled = "throttled" // they do, but the storage told a fifth of the last minute's requests to wait
-	Stalled   = "stalled"   // steps are pending, and none got done for two minutes
+	throttled = "throttled" // they do, but the storage told a fifth of the last minute's requests to wait
+	stalled   = "stalled"   // steps are pending, and none got done for two minutes
 )
 
 const (
@@ -98,11 +98,11 @@ func earlier(a, b time.Time) time.Time {
 func (p pace) phase(done, pending int64) string {
 	switch {
 	case done == 0:
-		return Starting
+		return starting
 	case pending > 0 && p.idle >= stalledTime:
-		return Stalled
+		return stalled
 	case p.throttled >= throttling:
-		return Throttled
+		return throttled
 	}
 	return Working
 }

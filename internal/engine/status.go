@@ -91,7 +91,7 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 		return Status{}, err
 	}
 	st.Leased = leased(found, beats)
-	if st.Phase == Stalled && st.Leased != nil {
+	if st.Phase == stalled && st.Leased != nil {
 		st.Phase = Working
 	}
 	return st, nil

@@ -68,7 +68,7 @@ type listed struct {
 	Deps       []string
 }
 
-func packages(t *testing.T) []listed {
+func listPackages(t *testing.T) []listed {
 	t.Helper()
 	c := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...")
 	c.Dir = root
@@ -89,7 +89,7 @@ func packages(t *testing.T) []listed {
 }
 
 func TestImportsPointOneWay(t *testing.T) {
-	all := packages(t)
+	all := listPackages(t)
 	if len(all) < 10 {
 		t.Fatalf("only %d packages", len(all))
 	}
@@ -128,7 +128,7 @@ func TestFloors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range packages(t) {
+	for _, p := range listPackages(t) {
 		name, ok := strings.CutPrefix(p.ImportPath, "tablesweep/internal/")
 		if !ok {
 			continue
@@ -157,7 +157,7 @@ func TestFloors(t *testing.T) {
 // what functions call starts goroutines by package task alone.
 func TestGoroutinesRecover(t *testing.T) {
 	var served []string
-	for _, p := range packages(t) {
+	for _, p := range listPackages(t) {
 		if name, ok := strings.CutPrefix(p.ImportPath, "tablesweep/"); ok && name == "internal/function" {
 			for _, d := range append(p.Deps, p.ImportPath) {
 				served = append(served, strings.TrimPrefix(d, "tablesweep/"))
@@ -253,6 +253,13 @@ func TestSizes(t *testing.T) {
 
 func TestExportedNamesAreDocumented(t *testing.T) {
 	documented := map[string]bool{} // directories with a package comment
+	// A comment begins with the name, which others may have changed since.
+	begins := func(path, name string, doc *ast.CommentGroup) {
+		words := strings.Fields(doc.Text())
+		if ast.IsExported(name) && len(words) > 1 && strings.TrimRight(words[0], ",:") != name && words[1] != name {
+			t.Errorf("%s: the comment of %s begins with %s", path, name, words[0])
+		}
+	}
 	sources(t, func(path string, _ *token.FileSet, f *ast.File) {
 		dir := filepath.Dir(path)
 		documented[dir] = documented[dir] || f.Doc != nil
@@ -265,10 +272,18 @@ func TestExportedNamesAreDocumented(t *testing.T) {
 				if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) && !trivial[d.Name.Name] {
 					t.Errorf("%s: %s has no comment", path, d.Name)
 				}
+				begins(path, d.Name.Name, d.Doc)
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
-					if s, ok := s.(*ast.TypeSpec); ok && s.Name.IsExported() && s.Doc == nil && d.Doc == nil {
+					s, ok := s.(*ast.TypeSpec)
+					if !ok {
+						continue
+					}
+					if s.Name.IsExported() && s.Doc == nil && d.Doc == nil {
 						t.Errorf("%s: %s has no comment", path, s.Name)
+					}
+					if !d.Lparen.IsValid() {
+						begins(path, s.Name.Name, d.Doc)
 					}
 				}
 			}

@@ -119,5 +119,5 @@ func (s *Streams) Delete(ctx context.Context, stream string) (removed int64, err
 
 // logOf returns the log that a listed stream is.
 func (s *Streams) logOf(escaped string, l listing) Log {
-	return Log{Table: s.options.Table, Partitions: partitions(escaped, min(max(1, l.shards), MaxShards))}
+	return Log{Table: s.options.Table, Partitions: partitions(escaped, min(max(1, l.shards), maxShards))}
 }

@@ -17,7 +17,7 @@ const (
 	maxNameUnits = 256
 	// MaxShards is the most partitions that a stream can have. Ten at their target rate
 	// already take all that an account is good for.
-	MaxShards = 64
+	maxShards = 64
 )
 
 // escapeName returns a stream's name as a key: characters that keys must not have,

@@ -43,7 +43,7 @@ func FuzzStreamsShareNoPartition(f *testing.F) {
 			t.Skip()
 		}
 		of := map[string]bool{streamsPartition: true}
-		for _, p := range append(partitions(x, int(n%MaxShards)+1), partitions(y, int(m%MaxShards)+1)...) {
+		for _, p := range append(partitions(x, int(n%maxShards)+1), partitions(y, int(m%maxShards)+1)...) {
 			if of[p] {
 				t.Errorf("streams %q and %q share partition %q", a, b, p)
 			}

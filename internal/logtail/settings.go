@@ -57,8 +57,8 @@ func ParseStreams(text string) (map[string]Stream, error) {
 		}
 		s := Stream{Shards: 1}
 		if g.Shards != nil {
-			if s.Shards = *g.Shards; s.Shards < 1 || s.Shards > MaxShards {
-				wrong(fmt.Errorf("shards must be 1 to %d", MaxShards))
+			if s.Shards = *g.Shards; s.Shards < 1 || s.Shards > maxShards {
+				wrong(fmt.Errorf("shards must be 1 to %d", maxShards))
 			}
 		}
 		if g.Retention != nil {

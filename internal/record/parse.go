@@ -20,8 +20,8 @@ import (
 // package that keeps it: a row holds 252 properties and 1 MiB.
 // (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
 const (
-	MaxFields = 240
-	MaxBytes  = 960 << 10 // as the service counts them: names and strings in UTF-16
+	maxFields = 240
+	maxBytes  = 960 << 10 // as the service counts them: names and strings in UTF-16
 	maxValue  = 64 << 10  // bytes of a String, in UTF-16, or a Binary
 	maxDepth  = 64        // objects and arrays within each other
 )
@@ -208,11 +208,11 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 
 // check holds the record as a whole to the limits.
 func (r Record) check() error {
-	if n := len(r.Fields); n > MaxFields {
-		return problemTooLarge("has %d fields, at most %d are possible; nest some of them in an object", n, MaxFields)
+	if n := len(r.Fields); n > maxFields {
+		return problemTooLarge("has %d fields, at most %d are possible; nest some of them in an object", n, maxFields)
 	}
-	if n := r.bytes(); n > MaxBytes {
-		return problemTooLarge("takes %d bytes, at most %d are possible; leave fields out or shorten them", n, MaxBytes)
+	if n := r.bytes(); n > maxBytes {
+		return problemTooLarge("takes %d bytes, at most %d are possible; leave fields out or shorten them", n, maxBytes)
 	}
 	return nil
 }

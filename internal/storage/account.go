@@ -78,9 +78,6 @@ func (a *Account) Outages() []Outage {
 	return all
 }
 
-// Connection returns what the account was opened with.
-func (a *Account) Connection() Connection { return a.connection }
-
 // transport is the network. It follows no redirections, for there are none, and so does
 // without what [http.Client] does for them.
 type transport struct{ *http.Transport }
@@ -155,7 +152,7 @@ func openQueues(c Connection, transport policy.Transporter, options azcore.Clien
 
 // credential signs in with Entra ID: in Azure by the managed identity, on a
 // laptop by whatever the developer is signed in with.
-func credential(id Identity, transport policy.Transporter) (azcore.TokenCredential, error) {
+func credential(id identity, transport policy.Transporter) (azcore.TokenCredential, error) {
 	o := azcore.ClientOptions{Transport: transport}
 	if id.Managed || id.ClientID != "" || id.ResourceID != "" {
 		mo := &azidentity.ManagedIdentityCredentialOptions{ClientOptions: o}

@@ -16,7 +16,7 @@ import (
 // group transactions")
 const (
 	MaxBatchRows  = 100
-	MaxBatchBytes = 4 << 20
+	maxBatchBytes = 4 << 20
 )
 
 // OpKind is what an [Op] does.
@@ -73,7 +73,7 @@ func (b *Batch) Rows() int { return b.rows }
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)
-	if b.rows > 0 && (b.rows == MaxBatchRows || b.body.Len() > MaxBatchBytes-1024) {
+	if b.rows > 0 && (b.rows == MaxBatchRows || b.body.Len() > maxBatchBytes-1024) {
 		b.body.Truncate(before)
 		return false
 	}

@@ -14,8 +14,8 @@ import (
 // account, which the Functions host uses too.
 const HostConnection = "AzureWebJobsStorage"
 
-// DevelopmentConnection is the short form for the local emulators' defaults.
-const DevelopmentConnection = "UseDevelopmentStorage=true"
+// developmentConnection is the short form for the local emulators' defaults.
+const developmentConnection = "UseDevelopmentStorage=true"
 
 // The account and key that every storage emulator knows. They are published and
 // protect nothing. (Microsoft Learn, "Connect to emulator account")
@@ -31,13 +31,13 @@ type Connection struct {
 	account            string // "" for a URL of a host that does not tell
 	key                string // shared key, base64
 	sas                string // shared access signature, without '?'
-	identity           *Identity
+	identity           *identity
 }
 
-// Identity says which Entra ID identity signs in. The zero value is the
+// identity says which Entra ID identity signs in. The zero value is the
 // environment's own: the managed identity in Azure, the developer's sign-in on a
 // laptop.
-type Identity struct {
+type identity struct {
 	Managed    bool   // only the managed identity will do
 	ClientID   string // a user-assigned managed identity, by its client id
 	ResourceID string // or by its resource id
@@ -119,7 +119,7 @@ func parseFields(s string) (map[string]string, error) {
 	return fields, nil
 }
 
-const connectionForms = "give a connection string, " + DevelopmentConnection + ", or https://ACCOUNT.table.core.windows.net"
+const connectionForms = "give a connection string, " + developmentConnection + ", or https://ACCOUNT.table.core.windows.net"
 
 func connectionFromFields(fields map[string]string) (Connection, error) {
 	c := Connection{
@@ -199,7 +199,7 @@ func parseEndpoint(s string) (Connection, error) {
 	}
 	c := Connection{tableURL: strings.TrimSuffix(u.String(), "/"), sas: sas}
 	if sas == "" {
-		c.identity = &Identity{}
+		c.identity = &identity{}
 	}
 	account, rest, _ := strings.Cut(u.Host, ".")
 	service, suffix, _ := strings.Cut(rest, ".")
@@ -228,7 +228,7 @@ func SettingConnection(name string, getenv func(string) string) (Connection, err
 		account:  get("accountName"),
 		tableURL: strings.TrimSuffix(get("tableServiceUri"), "/"),
 		queueURL: strings.TrimSuffix(get("queueServiceUri"), "/"),
-		identity: &Identity{ClientID: get("clientId"), ResourceID: get("managedIdentityResourceId")},
+		identity: &identity{ClientID: get("clientId"), ResourceID: get("managedIdentityResourceId")},
 	}
 	switch v := get("credential"); v {
 	case "":

@@ -29,8 +29,8 @@ func CheckQueueName(name string) error {
 	return nil
 }
 
-// ErrNoQueues means that the connection names no queue endpoint.
-var ErrNoQueues = errors.New("the connection names no queue endpoint: give a connection string or set NAME__queueServiceUri")
+// errNoQueues means that the connection names no queue endpoint.
+var errNoQueues = errors.New("the connection names no queue endpoint: give a connection string or set NAME__queueServiceUri")
 
 // Queue gives access to one queue.
 type Queue struct {
@@ -54,7 +54,7 @@ type Message struct {
 // Queue returns access to a queue, which need not exist.
 func (a *Account) Queue(name string) (*Queue, error) {
 	if a.queues == nil {
-		return nil, ErrNoQueues
+		return nil, errNoQueues
 	}
 	return &Queue{client: a.queues.NewQueueClient(name), name: name, address: a.connection.queueURL + "/" + name}, nil
 }

@@ -32,9 +32,9 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// MaxKeys is the largest number of index keys: a query by all of them is one
+// maxKeys is the largest number of index keys: a query by all of them is one
 // filter, and the service takes 15 comparisons in one.
-const MaxKeys = 15
+const maxKeys = 15
 
 // maxField is the length of the longest field name, in characters; it is the
 // service's limit for property names.
@@ -175,8 +175,8 @@ func (s Schema) unknown(field string) error {
 // checkKeys checks what concerns more than one setting's form.
 func (s Schema) checkKeys() error {
 	var errs []error
-	if len(s.Keys) > MaxKeys {
-		errs = append(errs, fmt.Errorf("%d index keys are too many; at most %d are possible", len(s.Keys), MaxKeys))
+	if len(s.Keys) > maxKeys {
+		errs = append(errs, fmt.Errorf("%d index keys are too many; at most %d are possible", len(s.Keys), maxKeys))
 	}
 	for i, k := range s.Keys {
 		switch strings.ToLower(k.Field) {

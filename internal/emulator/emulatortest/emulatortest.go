@@ -48,8 +48,8 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 	return a
 }
 
-// ErrDead is what requests of a dead process get.
-var ErrDead = errors.New("the process is dead")
+// errDead is what requests of a dead process get.
+var errDead = errors.New("the process is dead")
 
 // Process is the transport of a process that dies with one of its requests. The zero
 // value, but for Next, lives forever.
@@ -77,11 +77,11 @@ func (p *Process) Dead() bool { return p.dead.Load() }
 // Do is that of [policy.Transporter].
 func (p *Process) Do(r *http.Request) (*http.Response, error) {
 	if p.dead.Load() {
-		return nil, ErrDead
+		return nil, errDead
 	}
 	if when := p.when.Load(); when != nil && (*when)(r) {
 		p.dead.Store(true)
-		return nil, ErrDead
+		return nil, errDead
 	}
 	if p.left.Load() > 0 && p.left.Add(-1) <= 0 {
 		p.dead.Store(true)
@@ -90,7 +90,7 @@ func (p *Process) Do(r *http.Request) (*http.Response, error) {
 				resp.Body.Close()
 			}
 		}
-		return nil, ErrDead
+		return nil, errDead
 	}
 	return p.Next.Do(r)
 }

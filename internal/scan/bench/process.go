@@ -22,11 +22,6 @@ const (
 	InProcessBound Contender = "bound in one process"
 )
 
-// InProcessContenders returns all of them, in the order of the tables.
-func InProcessContenders() []Contender {
-	return []Contender{InProcess, Halving, Stealing, InProcessBound}
-}
-
 // ProcessResult is what one scan in one process cost.
 type ProcessResult struct {
 	Set       string

@@ -2,8 +2,8 @@ package scalebench
 
 import "time"
 
-// Costs are what the processor of an instance spends.
-type Costs struct {
+// costs are what the processor of an instance spends.
+type costs struct {
 	Request    time.Duration // on each request to storage
 	SentKB     time.Duration // on each KiB of a request's body
 	ReceivedKB time.Duration // on each KiB of an answer's
@@ -12,7 +12,7 @@ type Costs struct {
 
 // assumedCosts are three times what BenchmarkCosts measures for a request, seven times for what is sent, and four fifths
 // for what is received: 0.4 ms too little a page of 200 KiB.
-var assumedCosts = Costs{Request: 220 * time.Microsecond, SentKB: 27 * time.Microsecond, ReceivedKB: 11 * time.Microsecond, Execution: 2 * time.Millisecond}
+var assumedCosts = costs{Request: 220 * time.Microsecond, SentKB: 27 * time.Microsecond, ReceivedKB: 11 * time.Microsecond, Execution: 2 * time.Millisecond}
 
 const (
 	tablePrice = 0.00036 / 10_000 // dollars a request

@@ -5,7 +5,7 @@
 // and the host's listener, over three embedded storage accounts. Around it stands a model of
 // what the cloud limits: requests an account, a partition and a queue take a second, how long
 // each takes, connections and processor of an instance, cold starts, and a scale controller
-// that starts instances. [Facts] lists each number of the model with its source.
+// that starts instances. [facts] lists each number of the model with its source.
 //
 // The source's rows are computed from their numbers when they are read, and the destination
 // looks at each row and keeps one bit of it, so that a table of a billion rows needs little

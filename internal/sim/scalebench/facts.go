@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// Fact is a number of the model and where it comes from.
-type Fact struct{ What, Value, Source string }
+// fact is a number of the model and where it comes from.
+type fact struct{ What, Value, Source string }
 
 // assumed marks what nothing documents.
 const assumed = "**assumption**: "
 
-// Facts lists the numbers of the model.
-func (o Options) Facts() []Fact {
+// facts lists the numbers of the model.
+func (o Options) facts() []fact {
 	l := o.Latency
 	p := plans[o.Plan]
-	return []Fact{
+	return []fact{
 		{"requests a second of an account", fmt.Sprint(o.Limits.Account), "Microsoft Learn, Scalability and performance targets for Table storage; some regions give 40,000"},
 		{"entities a second of a partition, messages of a queue", fmt.Sprint(o.Limits.Partition), "the same, and Scalability targets for Queue storage"},
 		{"over a limit", "503 after " + l.Refusal.String() + ", not counted", assumed + "the service refuses what is beyond the last second's tokens"},
@@ -41,7 +41,7 @@ func (o Options) Facts() []Fact {
 // WriteFacts writes the facts as a Markdown table.
 func WriteFacts(w io.Writer, o Options) error {
 	t := newGrid("what", "value", "source")
-	for _, f := range o.Facts() {
+	for _, f := range o.facts() {
 		t.row(f.What, f.Value, f.Source)
 	}
 	return t.write(w)

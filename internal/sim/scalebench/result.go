@@ -42,7 +42,7 @@ type AccountResult struct {
 	Throttled map[string]int64 // refused requests, by the limit
 }
 
-// Dollars are what a run costs, by the prices of [Facts].
+// Dollars are what a run costs, by the prices of [facts].
 type Dollars struct{ Functions, Tables, Queues float64 }
 
 // Sample tells how far a run has come. Requests and refusals are of the accounts own,

@@ -32,7 +32,7 @@ var hostQueues = app.Queues{
 type world struct {
 	options     Options
 	cores       float64 // of an instance
-	costs       Costs
+	costs       costs
 	own         *account
 	source      *account
 	destination *account

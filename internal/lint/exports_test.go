@@ -1,0 +1,177 @@
+package lint
+
+import (
+	"go/types"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// name is that of an exported function, type, variable, constant, or method (Type.Method).
+type name struct{ pkg, name string }
+
+// nameOf returns an object's name, if it is exported and others can refer to it by it.
+// Fields have none: they are as public as their struct.
+func nameOf(o types.Object) (name, bool) {
+	if o == nil || o.Pkg() == nil || !o.Exported() || !strings.HasPrefix(o.Pkg().Path(), "tablesweep/internal/") {
+		return name{}, false
+	}
+	n := name{o.Pkg().Path(), o.Name()}
+	if f, ok := o.(*types.Func); ok && f.Signature().Recv() != nil {
+		t := f.Signature().Recv().Type()
+		if p, ok := t.(*types.Pointer); ok {
+			t = p.Elem()
+		}
+		named, ok := t.(*types.Named)
+		if !ok || !named.Obj().Exported() || types.IsInterface(named) {
+			return name{}, false
+		}
+		n.name = named.Obj().Name() + "." + n.name
+		return n, true
+	}
+	return n, o.Parent() == o.Pkg().Scope()
+}
+
+// usage is which exported names are used outside their package.
+type usage struct {
+	used     map[name]bool
+	promised map[string]bool // names of methods that some interface asks for
+}
+
+// use marks an object, and what its users get to see with it: the types of its fields,
+// parameters and results.
+func (u usage) use(o types.Object) {
+	n, ok := nameOf(o)
+	if !ok || u.used[n] {
+		return
+	}
+	u.used[n] = true
+	u.see(o.Type())
+	if t, ok := o.(*types.TypeName); ok {
+		u.see(t.Type().Underlying())
+	}
+}
+
+func (u usage) see(t types.Type) {
+	switch t := t.(type) {
+	case *types.Named:
+		u.use(t.Obj())
+		for a := range t.TypeArgs().Types() {
+			u.see(a)
+		}
+	case *types.Alias:
+		u.use(t.Obj())
+	case interface{ Elem() types.Type }: // pointers, slices, arrays, channels and maps
+		u.see(t.Elem())
+		if m, ok := t.(*types.Map); ok {
+			u.see(m.Key())
+		}
+	case *types.Signature:
+		u.see(t.Params())
+		u.see(t.Results())
+	case *types.Tuple:
+		for v := range t.Variables() {
+			u.see(v.Type())
+		}
+	case *types.Struct:
+		for f := range t.Fields() {
+			if f.Exported() {
+				u.see(f.Type())
+			}
+		}
+	case *types.Interface:
+		for m := range t.Methods() {
+			u.see(m.Type())
+		}
+	}
+}
+
+// read notes what a package refers to beyond itself. Its external tests are beyond it.
+func (u usage) read(p *packages.Package) {
+	for _, o := range p.TypesInfo.Uses {
+		if o.Pkg() != nil && o.Pkg().Path() != p.PkgPath {
+			u.use(o)
+		}
+	}
+	for _, e := range p.TypesInfo.Types { // interfaces without a name
+		if i, ok := e.Type.(*types.Interface); ok && e.IsType() {
+			u.promise(i)
+		}
+	}
+	for _, s := range p.TypesInfo.Selections { // promoted fields and methods name only the last
+		if s.Obj().Pkg() != nil && s.Obj().Pkg().Path() != p.PkgPath {
+			u.see(s.Recv())
+		}
+	}
+}
+
+func (u usage) promise(i *types.Interface) {
+	for m := range i.Methods() {
+		u.promised[m.Name()] = true
+	}
+}
+
+// listen notes the methods of a package's interfaces, and of those that it imports.
+func (u usage) listen(p *types.Package, heard map[*types.Package]bool) {
+	if heard[p] {
+		return
+	}
+	heard[p] = true
+	for _, n := range p.Scope().Names() {
+		if i, ok := p.Scope().Lookup(n).Type().Underlying().(*types.Interface); ok {
+			u.promise(i)
+		}
+	}
+	for _, i := range p.Imports() {
+		u.listen(i, heard)
+	}
+}
+
+// TestExportsAreUsed: what only its own package uses is not exported. Constants count with
+// their type, and methods that an interface asks for with it.
+func TestExportsAreUsed(t *testing.T) {
+	all, err := packages.Load(&packages.Config{
+		Mode:  packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps,
+		Dir:   root,
+		Tests: true,
+	}, "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := usage{map[name]bool{}, map[string]bool{}}
+	heard := map[*types.Package]bool{}
+	for _, p := range all {
+		for _, e := range p.Errors {
+			t.Fatal(e)
+		}
+		u.read(p)
+		u.listen(p.Types, heard)
+	}
+	seen, exports := map[name]bool{}, 0
+	for _, p := range all {
+		for id, o := range p.TypesInfo.Defs {
+			n, ok := nameOf(o)
+			where := p.Fset.Position(id.Pos())
+			if !ok || seen[n] || strings.HasSuffix(where.Filename, "_test.go") {
+				continue
+			}
+			seen[n] = true
+			exports++
+			_, method, _ := strings.Cut(n.name, ".")
+			if c, ok := o.(*types.Const); ok {
+				if named, ok := c.Type().(*types.Named); ok {
+					if of, ok := nameOf(named.Obj()); ok && u.used[of] {
+						continue
+					}
+				}
+			}
+			if !u.used[n] && !u.promised[method] {
+				t.Errorf("%s: only its own package uses %s", where, n.name)
+			}
+		}
+	}
+	if exports < 500 {
+		t.Fatalf("only %d exported names", exports)
+	}
+}
