@@ -122,6 +122,13 @@ go vet ./...
 say "staticcheck"
 go tool staticcheck ./...
 
+say "deadcode: no function that neither main nor a test reaches"
+dead=$(go tool deadcode -test ./...)
+if [ -n "$dead" ]; then
+  echo "$dead" >&2
+  exit 1
+fi
+
 start_azurite
 
 # go vet has run, so no other step repeats it.

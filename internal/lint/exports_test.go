@@ -1,12 +1,38 @@
 package lint
 
 import (
+	"go/ast"
+	"go/token"
 	"go/types"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/tools/go/packages"
 )
+
+var load = sync.OnceValues(func() ([]*packages.Package, error) {
+	return packages.Load(&packages.Config{
+		Mode:  packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps,
+		Dir:   root,
+		Tests: true,
+	}, "./...")
+})
+
+// typed returns all packages with their tests, types known.
+func typed(t *testing.T) []*packages.Package {
+	t.Helper()
+	all, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		for _, e := range p.Errors {
+			t.Fatal(e)
+		}
+	}
+	return all
+}
 
 // name is that of an exported function, type, variable, constant, or method (Type.Method).
 type name struct{ pkg, name string }
@@ -131,20 +157,10 @@ func (u usage) listen(p *types.Package, heard map[*types.Package]bool) {
 // TestExportsAreUsed: what only its own package uses is not exported. Constants count with
 // their type, and methods that an interface asks for with it.
 func TestExportsAreUsed(t *testing.T) {
-	all, err := packages.Load(&packages.Config{
-		Mode:  packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps,
-		Dir:   root,
-		Tests: true,
-	}, "./...")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := typed(t)
 	u := usage{map[name]bool{}, map[string]bool{}}
 	heard := map[*types.Package]bool{}
 	for _, p := range all {
-		for _, e := range p.Errors {
-			t.Fatal(e)
-		}
 		u.read(p)
 		u.listen(p.Types, heard)
 	}
@@ -174,4 +190,54 @@ func TestExportsAreUsed(t *testing.T) {
 	if exports < 500 {
 		t.Fatalf("only %d exported names", exports)
 	}
+}
+
+// TestVariablesAreConstant: a package's variables are set where they are declared, and
+// nowhere else, so that two apps in one process share nothing. (Pools and caches guard
+// themselves, and are not assigned to.)
+func TestVariablesAreConstant(t *testing.T) {
+	for _, p := range typed(t) {
+		for _, f := range p.Syntax {
+			if strings.HasSuffix(p.Fset.Position(f.Pos()).Filename, "_test.go") {
+				continue
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				var changed []ast.Expr
+				switch n := n.(type) {
+				case *ast.AssignStmt:
+					if n.Tok != token.DEFINE {
+						changed = n.Lhs
+					}
+				case *ast.IncDecStmt:
+					changed = []ast.Expr{n.X}
+				}
+				for _, e := range changed {
+					if v, ok := p.TypesInfo.Uses[variable(e, p.TypesInfo)].(*types.Var); ok && v.Pkg() == p.Types && v.Parent() == v.Pkg().Scope() {
+						t.Errorf("%s: changes the variable %s of a package", p.Fset.Position(n.Pos()), v.Name())
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// variable returns the variable that an assignment changes, the whole or a part of it.
+func variable(e ast.Expr, known *types.Info) *ast.Ident {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e
+	case *ast.SelectorExpr:
+		if x, ok := e.X.(*ast.Ident); ok {
+			if _, ok := known.Uses[x].(*types.PkgName); ok {
+				return e.Sel
+			}
+		}
+		return variable(e.X, known)
+	case *ast.IndexExpr:
+		return variable(e.X, known)
+	case *ast.StarExpr:
+		return variable(e.X, known)
+	}
+	return nil
 }
