@@ -60,11 +60,3 @@ func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since tim
 	}
 	return all, next, nil
 }
-
-func shardNames() []string {
-	names := make([]string, shards)
-	for i := range names {
-		names[i] = shardName(i)
-	}
-	return names
-}

@@ -2,47 +2,13 @@ package catalog
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/task"
 )
-
-// Finding is something that is wrong with a catalog.
-type Finding struct {
-	Partition string `json:"partition"`
-	Row       string `json:"row"`
-	Problem   string `json:"problem"`
-	Repaired  bool   `json:"repaired"`
-}
-
-// Checked sums up a check.
-type Checked struct {
-	Records   int `json:"records"`   // that the log knows
-	Rows      int `json:"rows"`      // of the index table
-	Untracked int `json:"untracked"` // rows of records that the log doesn't know, such as another program's
-	Pending   int `json:"pending"`   // entries in the log
-	Problems  int `json:"problems"`  // findings
-	Repaired  int `json:"repaired"`  // of the problems
-}
-
-// checker is a check under way.
-type checker struct {
-	*Catalog
-	repair bool
-	found  func(Finding)
-
-	mu  sync.Mutex
-	sum Checked
-}
 
 // Check compares the index rows with each other and with the log, and calls found
 // for what is wrong; found is not called concurrently. Writes that are under way are
@@ -76,23 +42,40 @@ func (c *Catalog) Check(ctx context.Context, repair bool, found func(Finding)) (
 	return k.sum, k.rows(ctx, suspect)
 }
 
-// count changes the sum, and reports a finding unless it is empty.
-func (k *checker) count(f Finding, change func(*Checked)) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	change(&k.sum)
-	if f.Problem != "" {
-		k.sum.Problems++
-		if f.Repaired {
-			k.sum.Repaired++
+// compare reads the index and the log once, and returns which identities are suspect.
+func (k *checker) compare(ctx context.Context) (suspect func(identity string) bool, err error) {
+	t := newTally()
+	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
+		k.count(Finding{}, func(s *Checked) { s.Rows += len(p.Entities) })
+		for _, row := range p.Entities {
+			if err := t.row(k.Catalog, row); err != nil {
+				k.report(row.Key, false, "the row is not that of a record: %v", err)
+			}
 		}
-		k.found(f)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-}
-
-// report counts a finding.
-func (k *checker) report(at key.Key, repaired bool, format string, args ...any) {
-	k.count(Finding{at.Partition, at.Row, fmt.Sprintf(format, args...), repaired}, func(*Checked) {})
+	err = k.eachShard(func(shard string) error {
+		return k.Log.All(ctx, prefixQuery(shard, headPrefix), func(p storage.Page) error {
+			for _, row := range p.Entities {
+				h, err := headOf(row)
+				if err != nil {
+					k.report(row.Key, false, "%v", err)
+					continue
+				}
+				k.mu.Lock()
+				t.head(h)
+				if !h.Gone {
+					k.sum.Records++
+				}
+				k.mu.Unlock()
+			}
+			return nil
+		})
+	})
+	return t.close(), err
 }
 
 // entries counts the log's entries, and reports those that are parked.
@@ -117,54 +100,6 @@ func (k *checker) heads(ctx context.Context, shard string, suspect func(identity
 		}
 		return k.head(ctx, h)
 	})
-}
-
-// each calls fn for every row of the query, several at once.
-func (c *Catalog) each(ctx context.Context, t *storage.Table, q storage.Query, fn func(context.Context, storage.Entity) error) error {
-	return t.All(ctx, q, func(p storage.Page) error {
-		g, ctx := task.WithContext(ctx)
-		g.SetLimit(parallel)
-		for _, row := range p.Entities {
-			g.Go(func() error { return fn(ctx, row) })
-		}
-		return g.Wait()
-	})
-}
-
-// copyOf is what was found where an index row should be.
-type copyOf struct {
-	at     key.Key
-	row    storage.Entity
-	slot   slot
-	record record.Record
-}
-
-// copies reads the rows where the write's record should be.
-func (c *Catalog) copies(ctx context.Context, w wal.Write) ([]copyOf, error) {
-	all := make([]copyOf, len(w.Partitions))
-	g, ctx := task.WithContext(ctx)
-	for i, p := range w.Partitions {
-		g.Go(func() error {
-			at := key.Key{Partition: p, Row: w.Row}
-			row, found, err := c.Index.Get(ctx, at)
-			all[i] = copyOf{at: at, row: row}
-			if found {
-				all[i].slot, all[i].record = c.slotOf(row), record.FromProperties(row.Properties)
-			}
-			return err
-		})
-	}
-	return all, g.Wait()
-}
-
-// good reports whether the row is what the head's newest write made.
-func (x copyOf) good(h *head) bool {
-	return x.ours(h) && x.slot.Version == h.Version && x.record.Hash() == h.Content
-}
-
-// ours reports whether the row holds a record of the head's identity.
-func (x copyOf) ours(h *head) bool {
-	return x.slot.Exists && !x.slot.Gone && x.slot.Identity == h.Identity
 }
 
 // head checks the rows of one record.
@@ -207,16 +142,6 @@ func (k *checker) head(ctx context.Context, h *head) error {
 	return nil
 }
 
-// changing reports whether the record is being written.
-func (k *checker) changing(ctx context.Context, h *head) (bool, error) {
-	_, pending, err := k.Log.Get(ctx, key.Key{Partition: shardOf(h.First), Row: entryPrefix + h.Entry})
-	if pending || err != nil {
-		return true, err
-	}
-	now, err := k.readHead(ctx, h.First, h.Identity)
-	return now == nil || now.etag != h.etag, err
-}
-
 // mend makes one row what it should be.
 func (k *checker) mend(ctx context.Context, h *head, x copyOf, r record.Record) error {
 	what := "the index row is missing"
@@ -247,27 +172,6 @@ func (k *checker) mend(ctx context.Context, h *head, x copyOf, r record.Record) 
 	})
 }
 
-// errRaced means that a repair was overtaken by a writer, and nothing was done.
-var errRaced = errors.New("overtaken")
-
-// repairing reports a finding, after its repair if repair is asked for.
-func (k *checker) repairing(at key.Key, what string, repair func() error) error {
-	if !k.repair {
-		k.report(at, false, "%s", what)
-		return nil
-	}
-	switch err := repair(); {
-	case err == nil:
-		k.report(at, true, "%s", what)
-	case overtaken(err), errors.Is(err, errRaced): // it changes at this moment
-	case problem.Status(err) < 500:
-		k.report(at, false, "%s, and can't be repaired: %v", what, err)
-	default:
-		return err
-	}
-	return nil
-}
-
 // rewrite handles a record of which no row is as it should be: the newest there is
 // becomes the record.
 func (k *checker) rewrite(ctx context.Context, h *head, all []copyOf) error {
@@ -279,15 +183,9 @@ func (k *checker) rewrite(ctx context.Context, h *head, all []copyOf) error {
 	}
 	newest := newestOf(all)
 	return k.repairing(at, "none of the record's index rows is as it was last written", func() error {
-		return unlessRaced(k.replace(ctx, h, h.Write, newest.record))
+		_, raced, err := k.replace(ctx, h, h.Write, newest.record)
+		return unlessRaced(raced, err)
 	})
-}
-
-func unlessRaced(_ Written, raced bool, err error) error {
-	if raced {
-		return errRaced
-	}
-	return err
 }
 
 func newestOf(all []copyOf) copyOf {

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"tablesweep/internal/catalog/index"
-	"tablesweep/internal/catalog/wal"
-	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
@@ -92,72 +90,4 @@ func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index
 		return nil
 	}
 	return k.repairing(row.Key, "the row stands where its record has none", func() error { return k.deleteRow(ctx, row) })
-}
-
-func (c *Catalog) deleteRow(ctx context.Context, row storage.Entity) error {
-	return c.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Entity: storage.Entity{Key: row.Key}})
-}
-
-// adopt enters a record into the log that is known by its rows alone, which are all the
-// same. It is a Conflict if one of the record's places holds anything else. When adopt
-// returns, the record stands in all of them.
-func (c *Catalog) adopt(ctx context.Context, id index.Identity, r record.Record) error {
-	w := writeFor(id)
-	all, err := c.copies(ctx, w)
-	if err != nil {
-		return err
-	}
-	before := &wal.Head{Write: wal.Write{Gone: true}}
-	for _, x := range all {
-		if !x.slot.Exists || x.slot.Identity != w.Identity {
-			continue // a collision is noticed when the row is written
-		}
-		before.Version = max(before.Version, x.slot.Version)
-		if !x.slot.Gone && contentOf(x.row).Hash() != r.Hash() {
-			return problem.Conflictf("", "the row %q of %q has the same index and sort values, and other contents", x.at.Row, x.at.Partition)
-		}
-	}
-	w, _ = wal.Insertion(before, w, "", c.Now())
-	return c.enter(ctx, nil, w, r)
-}
-
-// enter commits an insertion that was decided on, and carries it out.
-func (c *Catalog) enter(ctx context.Context, from *head, w wal.Write, r record.Record) error {
-	e := c.newEntry(wal.Insert, w.First, r, from.state())
-	e.Writes = []wal.Write{w}
-	raced, err := c.commit(ctx, e, []change{{from, w, r.Hash()}})
-	if err != nil || raced {
-		return unlessRaced(Written{}, raced, err)
-	}
-	return c.carryOut(ctx, e)
-}
-
-// standsEverywhere reports whether the record with this content is in the log, and in
-// all its places in the index.
-func (c *Catalog) standsEverywhere(ctx context.Context, id index.Identity, r record.Record) (bool, error) {
-	h, err := c.readHead(ctx, id.First(), id.Hash())
-	if err != nil || h == nil || h.Gone || h.Content != r.Hash() {
-		return false, err
-	}
-	all, err := c.copies(ctx, h.Write)
-	return err == nil && !slices.ContainsFunc(all, func(x copyOf) bool { return !x.good(h) }), err
-}
-
-// foreign reports whether another program wrote the index row.
-func foreign(row storage.Entity) bool { return row.Get(versionColumn) == "" }
-
-// contentOf returns the record of an index row. The published program leaves the name of
-// its operation in the rows that it writes.
-func contentOf(row storage.Entity) record.Record {
-	r := record.FromProperties(row.Properties)
-	if v, _ := r.Get(publishedOperation); foreign(row) && v == publishedInsert {
-		r = without(r, publishedOperation)
-	}
-	return r
-}
-
-// without returns the record without a field.
-func without(r record.Record, field string) record.Record {
-	r.Fields = slices.DeleteFunc(slices.Clone(r.Fields), func(f record.Field) bool { return f.Name == field })
-	return r
 }

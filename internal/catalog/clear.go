@@ -2,9 +2,10 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
@@ -43,8 +44,7 @@ func (c *Catalog) leftBy(ctx context.Context, w wal.Write) (left, error) {
 // deleteRows deletes the rows, unless they have changed since they were read.
 func (c *Catalog) deleteRows(ctx context.Context, rows []storage.Entity) error {
 	for _, row := range rows {
-		err := c.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Entity: storage.Entity{Key: row.Key}})
-		if err != nil && !overtaken(err) {
+		if err := c.deleteRow(ctx, row); err != nil && !overtaken(err) {
 			return err
 		}
 	}

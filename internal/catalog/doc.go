@@ -30,21 +30,56 @@
 //
 // # The life of a write
 //
-//  1. One transaction in the record's shard commits it: the head is inserted, or
-//     changed on condition of its ETag, and the entry is inserted.
-//  2. The index rows are written, all partitions at once; in each, the rows of
-//     the write in one transaction.
-//  3. The caller is answered.
-//  4. One more transaction moves the entry to the changes.
+//  1. decide: package wal decides on the heads as they were read what the write does.
+//  2. commit: one transaction in the record's shard inserts the entry and updates the
+//     heads, on condition of their ETags.
+//  3. apply: the index rows are written, all partitions at once; in each, the rows of
+//     the write in one transaction. Then the caller is answered.
+//  4. finish: one more transaction moves the entry to the changes.
 //
-// An insertion of which one row can't be written, since another record has its key,
-// is taken back by a transaction that deletes the entry and commits the opposite.
+// A row of an insertion may have the key of another record's row. Then the insertion is
+// withdrawn: one transaction deletes its entry and commits a removal.
 //
-// A crash before 1 leaves nothing. A crash after 1 leaves the entry; [Catalog.Maintain]
-// and [Catalog.Recover] do 2 and 4 again, and so does a retry of the write that finds
-// its predecessor unfinished. Every write to an index row is conditional on the row's
-// version, so it doesn't matter how often, in which order and by how many processes
-// entries are applied.
+// A crash before 2 ends leaves nothing. A crash after 2 leaves the entry; [Catalog.Maintain]
+// and [Catalog.Recover] do 3 and 4 again, and so does a retry of the write, which finds
+// the entry. Every write to an index row is conditional on the row's version. So applying an
+// entry is idempotent: often or late, in any order, by any number of processes.
+//
+// # Files
+//
+// Calls go down this list, never up.
+//
+//	bulk.go       many insertions at once
+//	write.go      what callers ask for: Insert, Put, Replace, Patch
+//	delete.go     Delete
+//	check.go      Check: the index rows against the log
+//	checkrows.go  index rows that the log does not account for
+//	migrate.go    Migrate: records that another schema or program has placed
+//	published.go  the published program's log
+//	migrator.go   what a migration counts and remembers
+//	maintain.go   Maintain and Recover: what crashes have left
+//	clear.go      index rows and notes that are no longer needed
+//	decide.go     one try of a write: decide, commit, carry out
+//	carry.go      an entry is carried out, by its writer or by another process
+//	apply.go      the entry's index rows are written
+//	commit.go     the entry and its heads are written
+//	once.go       the Idempotency-Key
+//	finish.go     the entry becomes a change
+//	list.go       List and Count
+//	lookup.go     Find and Get
+//	find.go       index rows are read and merged
+//	plan.go       what a lookup asks for, and its cursor
+//	schema.go     the schema's row: who may write and read
+//	checker.go    what a check counts and repairs
+//	tally.go      whether index and log agree, in bounded memory
+//	copies.go     the index rows of one record
+//	changes.go    the list of changes
+//	log.go        the log's shards, heads and entries
+//	condition.go  ETags, and conditions on them
+//	rows.go       the form of all rows
+//	identity.go   which identity a record has
+//	problems.go   what callers learn of a write that is refused
+//	catalog.go    options, limits, background work
 //
 // # The end of an identity
 //

@@ -3,10 +3,11 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"

@@ -3,18 +3,8 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"errors"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
-	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -52,109 +42,6 @@ type Result struct {
 	// Cursor, if not "", gets the records that follow. There may be fewer records
 	// than asked for, or none, before the last, if the time for one answer is over.
 	Cursor string
-}
-
-// plan is a query that was found to be right.
-type plan struct {
-	keys   []wanted // in the schema's order
-	window index.Window
-	top    int
-	after  string // RowKey
-	digest string // of all that the cursor depends on
-}
-
-// wanted is an index key, and where it has the values that a query asks for.
-type wanted struct {
-	rank   int
-	places []index.Place
-}
-
-func (w wanted) value(value string) bool {
-	return slices.ContainsFunc(w.places, func(p index.Place) bool { return p.Value == value })
-}
-
-func (c *Catalog) plan(q Lookup) (plan, error) {
-	var errs error
-	if len(q.Keys) == 0 {
-		errs = problem.Invalidf("", "give the value of an index key: %s", c.Schema.Fields())
-	}
-	var keys []wanted
-	for _, field := range slices.Sorted(maps.Keys(q.Keys)) {
-		k, err := c.wanted(field, append([]string{q.Keys[field]}, q.Or[field]...))
-		if err == nil && slices.ContainsFunc(keys, func(other wanted) bool { return k.rank == other.rank }) {
-			err = problem.Invalidf(field, "is given twice: give one value for an index key")
-		}
-		keys, errs = append(keys, k), errors.Join(errs, err)
-	}
-	slices.SortFunc(keys, func(a, b wanted) int { return a.rank - b.rank })
-	return c.planOf(q, keys, errs)
-}
-
-// wanted returns where an index key has the values.
-func (c *Catalog) wanted(field string, values []string) (wanted, error) {
-	k := wanted{rank: c.Schema.Rank(field)}
-	for _, value := range values {
-		places, err := c.Schema.Places(field, value)
-		if err != nil {
-			return k, err
-		}
-		for _, p := range places {
-			if !slices.Contains(k.places, p) {
-				k.places = append(k.places, p)
-			}
-		}
-	}
-	return k, nil
-}
-
-// planOf completes a plan. errs is what is wrong with the query already.
-func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
-	p := plan{keys: keys, top: cmp.Or(q.Top, DefaultTop)}
-	if p.top < 1 || p.top > MaxTop {
-		errs = errors.Join(errs, problem.Invalidf("top", "must be a number from 1 to %d", MaxTop))
-	}
-	var err error
-	p.window, err = c.Schema.Window(q.RowFrom, q.RowTo)
-	if errs = errors.Join(errs, err); errs != nil {
-		return plan{}, errs
-	}
-	values := map[string]any{}
-	for _, k := range p.keys {
-		all := []string{k.places[0].Value}
-		for _, place := range k.places[1:] {
-			all = append(all, place.Value)
-		}
-		values[strings.ToLower(c.Schema.Keys[k.rank].Field)] = all
-	}
-	sum := sha256.Sum256([]byte(encode([]any{c.Schema.String(), values, q.RowFrom, q.RowTo})))
-	p.digest = hex.EncodeToString(sum[:8])
-	p.after, err = p.readCursor(q.Cursor)
-	return p, err
-}
-
-// cursor is what an answer's cursor says, in base64.
-type cursor struct {
-	Query string `json:"q"`
-	After string `json:"a"`
-}
-
-func (p plan) writeCursor(after string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(encode(cursor{p.digest, after})))
-}
-
-func (p plan) readCursor(text string) (after string, err error) {
-	if text == "" {
-		return "", nil
-	}
-	var c cursor
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil {
-		err = json.Unmarshal(b, &c)
-	}
-	if err != nil || c.Query != p.digest || c.After == "" {
-		return "", problem.Invalidf("cursor", "is not one that this query returned: leave everything else as it was when you go on")
-	}
-	return c.After, nil
 }
 
 // Find returns the records that the query asks for. It costs a request for each index

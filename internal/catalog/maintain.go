@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -12,11 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog/wal"
-	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
-	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/task"
 )
 
 const (
@@ -80,25 +76,6 @@ func (c *Catalog) recover(ctx context.Context, since time.Time) (Recovered, erro
 	return all, err
 }
 
-// eachShard calls fn for every shard. An error of one doesn't keep it from the others.
-func (c *Catalog) eachShard(fn func(shard string) error) error {
-	errs := make([]error, shards)
-	var g task.Group
-	g.SetLimit(parallel)
-	for i := range shards {
-		g.Go(func() error {
-			errs[i] = task.Do(func() error { return fn(shardName(i)) })
-			return nil
-		})
-	}
-	_ = g.Wait() // fn's errors are in errs
-	return errors.Join(errs...)
-}
-
-func prefixQuery(partition, prefix string) storage.Query {
-	return storage.Query{Range: key.WithPrefix(partition, prefix)}
-}
-
 // recoverShard applies the shard's entries that are older than minAge. One that
 // the service refuses for good is parked, and then left alone unless parked ones are
 // to be tried again. It also deletes rows that say "gone" and are needed no more.
@@ -151,18 +128,6 @@ func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Du
 	return r, errors.Join(errs, err)
 }
 
-// hopeless reports whether an entry's error stays, however often it is tried.
-func hopeless(err error) bool {
-	var refused *storage.Error
-	switch {
-	case errors.As(err, new(*problem.Error)):
-		return false
-	case errors.As(err, &refused):
-		return refused.Status == http.StatusBadRequest || refused.Status == http.StatusRequestEntityTooLarge
-	}
-	return errors.As(err, new(*collision))
-}
-
 // park marks an entry with the reason why it can't be applied.
 func (c *Catalog) park(ctx context.Context, row storage.Entity, reason error) error {
 	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", c.Name).Str("entry", row.Key.Row).Msg("entry parked")
@@ -187,7 +152,7 @@ func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (in
 		if err != nil {
 			return n, err
 		}
-		writes, cleared, err := c.current(ctx, e)
+		writes, forgotten, err := c.current(ctx, e)
 		if gone := goneOf(writes); err == nil && len(gone) > 0 {
 			// What was noted may be done with before the rows are there again.
 			err = c.Log.Write(ctx, c.clearLater(e, storage.StringProperty("Writes", encode(gone))))
@@ -195,7 +160,7 @@ func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (in
 		if err == nil {
 			_, err = c.apply(ctx, e, writes)
 		}
-		for _, w := range cleared {
+		for _, w := range forgotten {
 			err = errors.Join(err, c.clearForgotten(ctx, w))
 		}
 		if err != nil {

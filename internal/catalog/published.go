@@ -89,7 +89,7 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity) error {
 			if verdict != wal.Commit {
 				return errRaced
 			}
-			return m.enter(ctx, h, w, r)
+			return unlessRaced(m.enter(ctx, r, headUpdate{h, w, r.Hash()}, ""))
 		}
 	}
 	done, err := m.attempt(row.Key, do)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -92,40 +91,4 @@ func (t *tally) close() func(identity string) bool {
 		return nil
 	}
 	return func(identity string) bool { return t.suspect[groupOf(identity)] }
-}
-
-// compare reads the index and the log once, and returns which identities are suspect.
-func (k *checker) compare(ctx context.Context) (suspect func(identity string) bool, err error) {
-	t := newTally()
-	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
-		k.count(Finding{}, func(s *Checked) { s.Rows += len(p.Entities) })
-		for _, row := range p.Entities {
-			if err := t.row(k.Catalog, row); err != nil {
-				k.report(row.Key, false, "the row is not that of a record: %v", err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = k.eachShard(func(shard string) error {
-		return k.Log.All(ctx, prefixQuery(shard, headPrefix), func(p storage.Page) error {
-			for _, row := range p.Entities {
-				h, err := headOf(row)
-				if err != nil {
-					k.report(row.Key, false, "%v", err)
-					continue
-				}
-				k.mu.Lock()
-				t.head(h)
-				if !h.Gone {
-					k.sum.Records++
-				}
-				k.mu.Unlock()
-			}
-			return nil
-		})
-	})
-	return t.close(), err
 }

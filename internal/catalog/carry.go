@@ -1,0 +1,135 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// carryOut applies an entry that this process has just committed.
+func (c *Catalog) carryOut(ctx context.Context, e entry) error {
+	sure, err := c.apply(ctx, e, e.Writes)
+	if errors.As(err, new(*collision)) {
+		return c.redo(ctx, e) // perhaps we are late, and the key's new owner is right
+	}
+	return c.conclude(ctx, e, sure, err)
+}
+
+// complete applies an entry of another writer, if it is still pending.
+func (c *Catalog) complete(ctx context.Context, shard, id string) error {
+	row, found, err := c.Log.Get(ctx, key.Key{Partition: shard, Row: entryPrefix + id})
+	if err != nil || !found {
+		return err
+	}
+	e, err := entryOf(row)
+	if err != nil {
+		return err
+	}
+	return c.redo(ctx, e)
+}
+
+// redo applies an entry again, whoever committed it and whenever. If another record has
+// taken the row key of an insertion, redo withdraws the insertion and returns a Conflict.
+func (c *Catalog) redo(ctx context.Context, e entry) error {
+	writes, _, err := c.current(ctx, e)
+	if err != nil {
+		return err
+	}
+	_, err = c.apply(ctx, e, writes)
+	if errors.As(err, new(*collision)) && e.Kind == wal.Insert {
+		return c.withdraw(ctx, e, err)
+	}
+	if err != nil {
+		return err
+	}
+	return c.finish(ctx, e, true) // current has noted what is in doubt
+}
+
+// current returns those writes of an entry that are the newest of their identities. Their
+// heads are marked as not sure: this process carries out another's entry. forgotten are the
+// deletions among the writes whose identity has no head any more.
+func (c *Catalog) current(ctx context.Context, e entry) (writes, forgotten []wal.Write, err error) {
+	for _, w := range e.Writes {
+		h, err := c.headInDoubt(ctx, e, w)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case h != nil && h.Entry == e.id:
+			writes = append(writes, w)
+		case h == nil && w.Gone:
+			forgotten = append(forgotten, w)
+		}
+	}
+	return writes, forgotten, nil
+}
+
+// headInDoubt returns the head of the write's identity, nil for none. If the entry is its
+// newest, the head is marked as not sure.
+func (c *Catalog) headInDoubt(ctx context.Context, e entry, w wal.Write) (*head, error) {
+	for {
+		h, err := c.readHead(ctx, w.First, w.Identity)
+		if err != nil || h == nil || h.Entry != e.id || !h.Sure {
+			return h, err
+		}
+		if err := c.Log.Write(ctx, doubt(e.shard, w, h.etag)); !overtaken(err) {
+			return h, err
+		}
+	}
+}
+
+// withdraw takes back an insertion that can't be applied. One transaction deletes its entry
+// and commits a removal. The first to change the record or to complete the insertion wins.
+func (c *Catalog) withdraw(ctx context.Context, e entry, cause error) error {
+	w := e.Writes[0]
+	h, err := c.readHead(ctx, w.First, w.Identity)
+	if err != nil {
+		return err
+	}
+	if h != nil && h.Entry == e.id {
+		removal, _ := wal.Removal(h.state())
+		undo := c.newEntry(wal.Undo, w.First, e.record, h.state())
+		undo.Writes = []wal.Write{removal}
+		raced, err := c.commit(ctx, undo, []headUpdate{{h, removal, ""}}, deletion(e))
+		if err != nil {
+			return err
+		}
+		if !raced {
+			sure, err := c.apply(ctx, undo, undo.Writes) // a removal collides with nothing
+			if err := c.conclude(ctx, undo, sure, err); err != nil {
+				return err
+			}
+			return c.inTheWay(cause)
+		}
+	}
+	if there, err := c.recorded(ctx, e); there || err != nil {
+		return err
+	}
+	return c.inTheWay(cause) // another process has withdrawn it
+}
+
+// conclude ends the first application of an entry; err is what apply returned. The entry
+// moves to the changes in the background.
+func (c *Catalog) conclude(ctx context.Context, e entry, sure bool, err error) error {
+	if err != nil {
+		return problem.Busyf("", "the write is recorded and will be completed, but is not yet seen under every key; sending it again does no harm").Because(err)
+	}
+	c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, e, sure) })
+	return nil
+}
+
+// hopeless reports whether an entry's error stays, however often it is tried.
+func hopeless(err error) bool {
+	var refused *storage.Error
+	switch {
+	case errors.As(err, new(*problem.Error)):
+		return false
+	case errors.As(err, &refused):
+		return refused.Status == http.StatusBadRequest || refused.Status == http.StatusRequestEntityTooLarge
+	}
+	return errors.As(err, new(*collision))
+}

@@ -1,0 +1,130 @@
+package catalog
+
+import (
+	"context"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+)
+
+// A try decides by package wal, on the heads as they were read, what a write does; commits that,
+// and carries it out. raced means that nothing was done, since a head had changed.
+
+// add tries to insert the record, whose identity has the head h. once is an Idempotency-Key
+// or "".
+func (c *Catalog) add(ctx context.Context, h *head, id index.Identity, r record.Record, once string) (done Written, raced bool, err error) {
+	content := r.Hash()
+	w, verdict := wal.Insertion(h.state(), writeFor(id), content, c.Now())
+	switch verdict {
+	case wal.Same:
+		return Written{Unchanged, metaOf(h.Write), r}, false, c.complete(ctx, shardOf(w.First), h.Entry)
+	case wal.Taken:
+		return Written{}, false, c.taken(id.Row)
+	}
+	raced, err = c.enter(ctx, r, headUpdate{h, w, content}, once)
+	if err != nil || raced {
+		return Written{}, raced, err
+	}
+	return Written{Created, metaOf(w), r}, false, nil
+}
+
+// enter commits an insertion that was decided on, and carries it out.
+func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, once string) (raced bool, err error) {
+	e := c.newEntry(wal.Insert, u.to.First, r, u.from.state())
+	e.Writes = []wal.Write{u.to}
+	raced, err = c.commit(ctx, e, []headUpdate{u}, c.onceOps(e, once, u.content)...)
+	if err != nil || raced {
+		return raced, err
+	}
+	return false, c.carryOut(ctx, e)
+}
+
+// replace tries to put the record r, whose index rows w describes, in the place of the one
+// that has the head old.
+func (c *Catalog) replace(ctx context.Context, old *head, w wal.Write, r record.Record) (done Written, raced bool, err error) {
+	var target *head
+	if old != nil && old.Identity != w.Identity {
+		if target, err = c.readHead(ctx, w.First, w.Identity); err != nil {
+			return Written{}, false, err
+		}
+	}
+	content := r.Hash()
+	writes, verdict := wal.Replacement(old.state(), target.state(), w, content, c.Now())
+	switch verdict {
+	case wal.Same:
+		return Written{Unchanged, metaOf(old.Write), r}, false, c.complete(ctx, shardOf(w.First), old.Entry)
+	case wal.Absent:
+		return Written{}, false, problem.NotFoundf("", "there is no such record to replace: insert it")
+	case wal.Taken:
+		return Written{}, false, c.taken(w.Row)
+	}
+	e := c.newEntry(wal.Replace, w.First, r, old.state(), target.state())
+	e.Writes = writes
+	updates := []headUpdate{{old, writes[0], content}}
+	if len(writes) == 2 {
+		if err := c.free(ctx, writes[1]); err != nil {
+			return Written{}, false, err
+		}
+		updates = []headUpdate{{old, writes[0], ""}, {target, writes[1], content}}
+	}
+	if raced, err := c.commit(ctx, e, updates); err != nil || raced {
+		return Written{}, raced, err
+	}
+	return Written{Replaced, metaOf(writes[len(writes)-1]), r}, false, c.carryOut(ctx, e)
+}
+
+// remove deletes the record r, whose identity is given. It reports false if the record
+// is gone already, or has moved; then what made it so is completed.
+func (c *Catalog) remove(ctx context.Context, first, identity string, r record.Record, on Condition) (bool, error) {
+	for range maxRaces {
+		h, err := c.readHead(ctx, first, identity)
+		if err != nil {
+			return false, err
+		}
+		w, verdict := wal.Removal(h.state())
+		if verdict == wal.Absent {
+			if h == nil {
+				return false, c.unknown()
+			}
+			return false, c.complete(ctx, shardOf(first), h.Entry)
+		}
+		if err := on.check(h); err != nil {
+			return false, err
+		}
+		e := c.newEntry(wal.Delete, first, r, h.state())
+		e.Writes = []wal.Write{w}
+		raced, err := c.commit(ctx, e, []headUpdate{{h, w, ""}})
+		if err != nil {
+			return false, err
+		}
+		if !raced {
+			return true, c.carryOut(ctx, e)
+		}
+	}
+	return false, c.busy()
+}
+
+// adopt enters a record into the log that is known by its rows alone, which are all the
+// same. It is a Conflict if one of the record's places holds anything else. When adopt
+// returns, the record stands in all of them.
+func (c *Catalog) adopt(ctx context.Context, id index.Identity, r record.Record) error {
+	w := writeFor(id)
+	all, err := c.copies(ctx, w)
+	if err != nil {
+		return err
+	}
+	before := &wal.Head{Write: wal.Write{Gone: true}}
+	for _, x := range all {
+		if !x.slot.Exists || x.slot.Identity != w.Identity {
+			continue // a collision is noticed when the row is written
+		}
+		before.Version = max(before.Version, x.slot.Version)
+		if !x.slot.Gone && contentOf(x.row).Hash() != r.Hash() {
+			return problem.Conflictf("", "the row %q of %q has the same index and sort values, and other contents", x.at.Row, x.at.Partition)
+		}
+	}
+	w, _ = wal.Insertion(before, w, "", c.Now())
+	return unlessRaced(c.enter(ctx, r, headUpdate{nil, w, r.Hash()}, ""))
+}
