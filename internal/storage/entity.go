@@ -161,6 +161,7 @@ type pageDecoder struct {
 	dec   *jsontext.Decoder
 	body  []byte
 	names map[string]string // one copy of each property name
+	width int               // properties of the entity before, about as many as the next one has
 }
 
 func (d *pageDecoder) page() ([]Entity, error) {
@@ -201,7 +202,7 @@ func (d *pageDecoder) entity() (Entity, error) {
 		return Entity{}, err
 	}
 	var e Entity
-	e.Properties = make([]Property, 0, 8)
+	e.Properties = make([]Property, 0, d.width)
 	var annotated map[string]Type // annotations ahead of their property
 	for d.dec.PeekKind() == '"' {
 		name, err := d.name()
@@ -232,6 +233,7 @@ func (d *pageDecoder) entity() (Entity, error) {
 			e.Properties[i].Type = t
 		}
 	}
+	d.width = len(e.Properties)
 	return e, d.expect('}')
 }
 

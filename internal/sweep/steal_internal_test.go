@@ -100,6 +100,23 @@ func openTree(t testing.TB, rows []storage.Entity, faults string) (*emulator.Emu
 	return e, source
 }
 
+// Pages of long keys leave room in memory for as many queries as a pace of 64 allows.
+func TestPagesOfKeysLeaveRoom(t *testing.T) {
+	t.Parallel()
+	rows := make([]storage.Entity, storage.PageRows)
+	for i := range rows {
+		rows[i].Key = key.Key{Partition: strings.Repeat("directory|", 5), Row: fmt.Sprintf("file-%010d", i)}
+	}
+	_, source := openTree(t, rows, "")
+	p, err := source.Query(t.Context(), storage.Query{Select: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := weight(p); len(p.Entities) != len(rows) || 64*got > DefaultBuffer {
+		t.Errorf("%d rows of a page weigh %d bytes, want %d and %d bytes at most", len(p.Entities), got, len(rows), DefaultBuffer/64)
+	}
+}
+
 // 64 workers scan real keys in virtual time, by queries of a second on average.
 func TestStealingKeepsWorkersBusy(t *testing.T) {
 	t.Parallel()
