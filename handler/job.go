@@ -47,7 +47,7 @@ const maxListed = 100
 type progressFlag struct{ style string }
 
 func (p *progressFlag) add(c *cobra.Command, standard progress.Style) {
-	c.Flags().StringVar(&p.style, "progress", string(standard), "plain: one live line on a terminal; json: a line every 5 s; auto: plain on a terminal, else json; none")
+	c.Flags().StringVar(&p.style, "progress", string(standard), "plain: one live line on a terminal; json: a line every 5 s; auto: plain on a terminal, else json; none: nothing, and no count of the rows beside the work")
 	_ = c.RegisterFlagCompletionFunc("progress", cobra.FixedCompletions([]string{"auto", "plain", "json", "none"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -373,7 +373,14 @@ func (j *jobFlags) keys(ctx context.Context, in key.Range) (*sweep.Keys, error) 
 // command's error. phase and verb say what is done and what was done.
 func (j *job) run(s sweep.Spec, a action.Work, phase, verb string) (sweep.Totals, error) {
 	j.meter.Phase(phase)
-	totals, err := sweep.Do(j.cmd.Context(), s, j.options, a)
+	ctx, cancel := context.WithCancel(j.cmd.Context())
+	_, removes := a.(action.Delete)
+	err := j.expect(ctx, s, removes)
+	var totals sweep.Totals
+	if err == nil {
+		totals, err = sweep.Do(j.cmd.Context(), s, j.options, a)
+	}
+	cancel()
 	j.meter.Clear()
 	if closeErr := j.closeFailed(err != nil && j.flags.point == nil); err == nil {
 		err = closeErr

@@ -84,6 +84,15 @@ func (k *Keys) store() (err error) {
 	return err
 }
 
+// Len returns how many keys there are. It reads those that are not in memory.
+func (k *Keys) Len() (n int64, err error) {
+	r, err := k.read(nil)
+	for ; err == nil && r.peek() != nil; n++ {
+		_, err = r.next()
+	}
+	return n, err
+}
+
 // Close removes the file. It may be called on nil.
 func (k *Keys) Close() error {
 	if k == nil || k.file == nil {

@@ -37,6 +37,9 @@ func TestKeysAreSorted(t *testing.T) {
 		if runs := len(k.runs); memory > 0 && runs < 5000*keyWeight/memory/2 || memory == 0 && runs > 0 {
 			t.Errorf("with %d bytes of memory, the file has %d runs", memory, runs)
 		}
+		if n, err := k.Len(); n != int64(len(want)) || err != nil {
+			t.Errorf("with %d bytes of memory, there are %d keys, %v, want %d", memory, n, err, len(want))
+		}
 		for _, from := range []int{0, 1, len(want) / 2, len(want)} { // more than one sweep may read them
 			var after *key.Key
 			if from > 0 {

@@ -1,7 +1,8 @@
 // Package progress tells on stderr what a command does: how far a sweep is, which
 // storage it waits for, and what went wrong with single rows. On a terminal, a sweep
 // has one line that changes; elsewhere it has a line of JSON every few seconds. What
-// can't be told honestly, the share done and the time left, is left out.
+// can't be told honestly is left out: the share done and the time left need the number
+// of rows, which a [Count] beside the work may find.
 package progress
 
 import (
@@ -37,10 +38,9 @@ const (
 var Styles = []Style{Auto, Plain, JSON, None}
 
 const (
-	interval = 5 * time.Second  // between two lines, unless one line changes
-	again    = time.Minute      // between two warnings of the same outage
-	window   = 10 * time.Second // that a rate is measured over
-	refresh  = time.Second      // between two looks at outages
+	interval = 5 * time.Second // between two lines, unless one line changes
+	again    = time.Minute     // between two warnings of the same outage
+	refresh  = time.Second     // between two looks at outages
 )
 
 // Meter shows progress, and writes all else that a command tells on stderr. It is safe
@@ -56,7 +56,8 @@ type Meter struct {
 	live     bool // the line is written over
 	shown    bool // a line that must be cleared is on the terminal
 	phase    string
-	expected int64 // rows of the phase; 0 if nobody knows
+	expected total     // rows of the phase
+	counting *counting // nil if nobody counts them
 	last     time.Duration
 	rates    rates
 	figures  Figures // that were shown last
@@ -101,7 +102,7 @@ func (m *Meter) Use(s Style) {
 func (m *Meter) Phase(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.phase, m.last, m.rates, m.begun, m.expected = name, 0, rates{}, false, 0
+	m.phase, m.last, m.rates, m.begun, m.expected, m.counting = name, 0, rates{}, false, total{}, nil
 }
 
 // Expect says how many rows the phase has. Without it, neither the share done nor the
@@ -109,7 +110,7 @@ func (m *Meter) Phase(name string) {
 func (m *Meter) Expect(rows int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.expected = rows
+	m.expected = total{rows, rows}
 }
 
 // Show tells how far the sweep is, if it is time to. An interrupt is told at once.
@@ -117,6 +118,8 @@ func (m *Meter) Show(p sweep.Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stopping := p.Stopping && !m.figures.Stopping
+	at := p.Elapsed.Round(refresh) // ticks come a little early or late
+	m.consult(p)
 	m.figures, m.begun = m.figuresOf(p), true
 	switch {
 	case p.Ended:
@@ -125,8 +128,8 @@ func (m *Meter) Show(p sweep.Progress) {
 		m.draw()
 	case stopping:
 		m.say("warning", m.figures.stopping()+"; Ctrl-C again ends at once")
-	case m.style != None && p.Elapsed-m.last >= interval:
-		m.last = p.Elapsed
+	case m.style != None && at-m.last >= interval:
+		m.last = at
 		if m.style == Plain {
 			fmt.Fprintln(m.out, m.figures.line(0))
 			return
@@ -254,54 +257,17 @@ func waits(outages []storage.Outage) []Wait {
 }
 
 func (m *Meter) figuresOf(p sweep.Progress) Figures {
+	m.rates.add(p.Elapsed, p.Run.Rows)
 	f := Figures{
-		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.add(p.Elapsed, p.Run.Rows)), Failed: p.Failed,
+		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.now()), Failed: p.Failed,
 		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: tenths(p.Elapsed.Seconds()),
 		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages),
 	}
-	f.share(m.expected, p)
+	f.share(m.expected, p, &m.rates)
 	return f
 }
 
-// share adds the share done and the time left. A number that turned out wrong tells
-// nothing.
-func (f *Figures) share(of int64, p sweep.Progress) {
-	if of <= 0 || p.Rows > of {
-		return
-	}
-	percent := math.Floor(float64(p.Rows)/float64(of)*1000) / 10 // nothing is done before it is
-	f.Percent = &percent
-	if p.Run.Rows > 0 && p.Elapsed > window {
-		left := math.Ceil(float64(of-p.Rows) * p.Elapsed.Seconds() / float64(p.Run.Rows))
-		f.Left = &left
-	}
-}
-
 func tenths(x float64) float64 { return math.Round(x*10) / 10 }
-
-// rates measures a rate over the last window.
-type rates struct{ samples []sample }
-
-type sample struct {
-	at   time.Duration
-	rows int64
-}
-
-// add takes in a count and returns the rate a second.
-func (r *rates) add(at time.Duration, rows int64) float64 {
-	r.samples = append(r.samples, sample{at, rows})
-	for len(r.samples) > 2 && at-r.samples[0].at > window {
-		r.samples = r.samples[1:]
-	}
-	from := sample{}
-	if len(r.samples) > 1 {
-		from = r.samples[0]
-	}
-	if at <= from.at {
-		return 0
-	}
-	return float64(rows-from.rows) / (at - from.at).Seconds()
-}
 
 // fit cuts a line off at a number of columns, below 1 for no limit.
 func fit(text string, columns int) string {

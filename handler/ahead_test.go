@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
+)
+
+// TestShareOfAJob runs jobs of a minute or two: the share done is shown from early on, never falls, and
+// is right within 5 points, whether the rows are copied, deleted or listed.
+func TestShareOfAJob(t *testing.T) {
+	t.Parallel()
+	const partitions, each, listed = 900, 5, 350
+	for _, tt := range []struct {
+		name   string
+		listed bool
+		rows   int64
+		early  float64 // seconds after which the share is shown
+	}{{"copy", false, partitions * each, 20}, {"delete", false, partitions * each, 20}, {"copy", true, listed, 5}} {
+		t.Run(fmt.Sprintf("%s, listed %v", tt.name, tt.listed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
+				source, destination := a.Table("source"), a.Table("destination")
+				for _, table := range []*storage.Table{source, destination} {
+					if err := table.Create(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := (action.Copy{Destination: source}).Copy(t.Context(), manyRows(partitions, each)); err != nil {
+					t.Fatal(err)
+				}
+				var out bytes.Buffer
+				m := progress.New(&out)
+				m.Use(progress.JSON)
+				c := &cobra.Command{}
+				c.SetContext(t.Context())
+				c.SetOut(io.Discard)
+				j := &job{flags: &jobFlags{}, cmd: c, meter: m, options: sweep.Options{Workers: 1, Watch: m.Show}}
+				s := sweep.Spec{Table: source, Segment: 500}
+				if tt.listed {
+					j.flags.rows, s.Keys = "file", &sweep.Keys{}
+					for i := range 2 * listed { // each is there twice
+						if err := s.Keys.Add(key.Key{Partition: fmt.Sprint(i % listed), Row: "no such row"}); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				var work action.Work = action.Copy{Destination: destination}
+				if tt.name == "delete" {
+					work = action.Delete{Table: source}
+				}
+				if _, err := j.run(s, work, "working", "done"); exitCode(err) != exitFailedRows && err != nil {
+					t.Fatal(err)
+				}
+				checkShares(t, &out, tt.rows, tt.early)
+			})
+		})
+	}
+}
+
+// checkShares reads lines of progress: from so many seconds on, each has a percentage that
+// is at least that of the line before and right within 5 points.
+func checkShares(t *testing.T, out io.Reader, rows int64, early float64) {
+	t.Helper()
+	shown, before := 0, 0.0
+	for d := json.NewDecoder(out); ; {
+		var f progress.Figures
+		if err := d.Decode(&f); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if f.Percent == nil {
+			if f.Seconds > early {
+				t.Errorf("no share after %v s", f.Seconds)
+			}
+			continue
+		}
+		shown++
+		if truth := 100 * float64(f.Rows) / float64(rows); *f.Percent < before || *f.Percent > truth || *f.Percent < truth-5 {
+			t.Errorf("after %v s: %v %%, and %v %% before; %v %% are done", f.Seconds, *f.Percent, before, truth)
+		}
+		before = *f.Percent
+	}
+	if shown < 3 {
+		t.Errorf("only %d lines have a share", shown)
+	}
+}

@@ -1,0 +1,52 @@
+package progress
+
+import (
+	"slices"
+	"time"
+)
+
+// window is what the rate shown is measured over.
+const window = 10 * time.Second
+
+// rates measures rows a second.
+type rates struct{ samples []sample } // the first one is that of the beginning
+
+type sample struct {
+	at   time.Duration
+	rows int64
+}
+
+// add takes in the rows done so far. Times must not fall.
+func (r *rates) add(at time.Duration, rows int64) {
+	if r.samples == nil {
+		r.samples = []sample{{}}
+	}
+	r.samples = append(r.samples, sample{at, rows})
+}
+
+// now returns the rate of the last window.
+func (r *rates) now() float64 { return r.over(window) }
+
+// over returns the rate of the last part of the time.
+func (r *rates) over(last time.Duration) float64 {
+	to := r.samples[len(r.samples)-1]
+	i, exact := slices.BinarySearchFunc(r.samples, to.at-last, func(s sample, at time.Duration) int { return int(s.at - at) })
+	if !exact && i > 0 {
+		i--
+	}
+	from := r.samples[i]
+	if to.at <= from.at {
+		return 0
+	}
+	return float64(to.rows-from.rows) / (to.at - from.at).Seconds()
+}
+
+// steady returns the rate of the last quarter of the time. ok is false if the rate is too
+// young or changes too much to tell from it how long the rest takes.
+func (r *rates) steady() (rate float64, ok bool) {
+	const young, changes = 2 * window, 1.5
+	elapsed := r.samples[len(r.samples)-1].at
+	rate = r.over(max(window, elapsed/4))
+	before := r.over(max(window, elapsed/2))
+	return rate, elapsed > young && rate > 0 && rate < changes*before && before < changes*rate
+}

@@ -1,0 +1,102 @@
+package progress
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// total is the number of rows of a phase: at least and at most. Both are 0 while nobody
+// knows.
+type total struct{ low, high int64 }
+
+// known reports whether the total is sharp enough for a share of it to be shown.
+func (t total) known() bool {
+	const sharp = 0.05
+	return t.high > 0 && float64(t.high-t.low) <= sharp*float64(t.high)
+}
+
+// Count counts the rows of a phase beside it.
+type Count struct {
+	// Rows returns how many rows the source has now. It ends soon after its context.
+	Rows func(context.Context) (int64, error)
+	// Removes tells that the phase removes rows from the source. The count then misses
+	// those that were removed before it came by.
+	Removes bool
+}
+
+// counting is a count, of one phase.
+type counting struct {
+	Count
+	ctx   context.Context
+	begun bool
+	at    sweep.Progress // when the count began
+	rows  int64          // what it found; 0 while it is under way
+}
+
+// worth reports whether the phase takes long enough for people to ask how long, and
+// makes so many requests that those of a count hardly matter.
+func worth(p sweep.Progress) bool {
+	const long, requests = 10 * time.Second, 8 // for each query
+	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
+}
+
+// total returns what the count says about the phase's rows.
+func (c *counting) total(p sweep.Progress) total {
+	switch {
+	case c.rows == 0:
+		return total{}
+	case !c.Removes:
+		return total{c.rows, c.rows}
+	}
+	// Rows that failed are done, and are still there to be counted.
+	underway := min(p.Buffered, int64(p.Working)*storage.MaxBatchRows)
+	return total{c.rows + c.at.Rows - p.Failed, c.rows + p.Rows + underway}
+}
+
+// CountBeside has the rows of the phase counted while it is under way, if that turns out
+// to be worth it, and makes the count the phase's number of rows. A count that fails is
+// dropped. The count ends with ctx.
+func (m *Meter) CountBeside(ctx context.Context, c Count) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counting = &counting{Count: c, ctx: ctx}
+}
+
+// consult starts the count when it is time to, and takes in what it found.
+func (m *Meter) consult(p sweep.Progress) {
+	c := m.counting
+	switch {
+	case c == nil || p.Stopping || p.Ended:
+	case c.rows > 0:
+		m.expected, m.counting = c.total(p), nil
+	case !c.begun && m.style != None && worth(p):
+		c.begun, c.at = true, p
+		go func() { // ends with the count
+			rows, err := c.Rows(c.ctx)
+			if err != nil {
+				return
+			}
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			c.rows = rows
+		}()
+	}
+}
+
+// share adds the share done and the time left. A number that turned out wrong tells
+// nothing.
+func (f *Figures) share(of total, p sweep.Progress, rates *rates) {
+	if !of.known() || p.Rows > of.high {
+		return
+	}
+	percent := math.Floor(float64(p.Rows)/float64(of.high)*1000) / 10 // nothing is done before it is
+	f.Percent = &percent
+	if rate, ok := rates.steady(); ok {
+		left := math.Ceil(float64(of.high-p.Rows) / rate)
+		f.Left = &left
+	}
+}
