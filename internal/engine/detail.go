@@ -2,17 +2,10 @@ package engine
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/key"
-	"tablesweep/internal/problem"
 	"tablesweep/internal/scan/adaptive"
 )
 
@@ -139,130 +132,4 @@ func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
 	}
 	ranges := atMost(maxRanges, rangesOf(r.Range.Range(), ends, pending))
 	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
-}
-
-// FailedRow is a row that could not be written.
-type FailedRow struct {
-	PartitionKey string `json:"partitionKey"`
-	RowKey       string `json:"rowKey"`
-	Reason       string `json:"reason"`
-}
-
-// FailedRows are some of a scan's failed rows.
-type FailedRows struct {
-	Rows   []FailedRow `json:"rows"`
-	Total  int64       `json:"total"` // failed rows of the scan
-	Kept   int64       `json:"kept"`  // of them, those that can be had here
-	Cursor string      `json:"cursor,omitempty"`
-}
-
-// maxFailedRows is how many failed rows a step keeps at most; fewer if they are too long.
-const maxFailedRows = 1000
-
-// Failed returns failed rows of a scan, those of the steps that were done last first; cursor is
-// that of an earlier answer, or empty.
-func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) (FailedRows, error) {
-	found, err := e.detail(ctx, id)
-	if err != nil {
-		return FailedRows{}, err
-	}
-	f := FailedRows{Rows: []FailedRow{}, Total: found.Sums.Failed, Kept: found.Sums.Kept}
-	before, place, skip, err := parseFailedCursor(cursor)
-	if err != nil {
-		return f, err
-	}
-	err = e.ledger.Refused(ctx, id, before, func(at string, refused []byte) bool {
-		rows := parseRefused(refused)
-		from := 0
-		if at == place {
-			from = min(skip, len(rows))
-		}
-		n := min(len(rows)-from, top-len(f.Rows))
-		f.Rows = append(f.Rows, rows[from:from+n]...)
-		if from+n < len(rows) {
-			f.Cursor = failedCursor(before, at, from+n)
-		} else {
-			before = at
-			f.Cursor = failedCursor(at, "", 0)
-		}
-		return len(f.Rows) < top
-	})
-	if err != nil {
-		return f, err
-	}
-	if len(f.Rows) < top {
-		f.Cursor = ""
-	}
-	return f, nil
-}
-
-// failedCursor names the step that was read to its end last, the one that was not, and how many of its
-// rows were read.
-func failedCursor(before, place string, skip int) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(before + " " + place + " " + strconv.Itoa(skip)))
-}
-
-func parseFailedCursor(cursor string) (before, place string, skip int, err error) {
-	if cursor == "" {
-		return "", "", 0, nil
-	}
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	parts := strings.Split(string(text), " ")
-	if err == nil && len(parts) == 3 {
-		if skip, err = strconv.Atoi(parts[2]); err == nil && skip >= 0 {
-			return parts[0], parts[1], skip, nil
-		}
-	}
-	return "", "", 0, problem.Invalidf("cursor", "is not one that this call returned; leave it out to begin anew")
-}
-
-// packRefused returns what a step keeps of its failed rows, and how many that are.
-func packRefused(failed []action.Failure) (packed []byte, kept int) {
-	for most := maxFailedRows; len(failed) > 0; most /= 2 {
-		rows := make([]FailedRow, 0, min(len(failed), most))
-		for _, f := range failed[:min(len(failed), most)] {
-			rows = append(rows, FailedRow{f.Key.Partition, f.Key.Row, f.Reason[:min(len(f.Reason), maxReason)]})
-		}
-		text, err := json.Marshal(rows)
-		if err != nil {
-			panic("engine: internal error: " + err.Error())
-		}
-		if packed = pack(text); len(packed) <= ledger.MaxRefused {
-			return packed, len(rows)
-		}
-	}
-	return nil, 0
-}
-
-func parseRefused(packed []byte) []FailedRow {
-	var rows []FailedRow
-	text, err := unpack(packed)
-	if err != nil || json.Unmarshal(text, &rows) != nil {
-		return nil // of a form that this version doesn't know
-	}
-	return rows
-}
-
-// blame notes at the ends of pages which of their rows could not be written.
-func (s *segments) blame(failed []action.Failure, handed bool) {
-	if len(failed) == 0 {
-		return
-	}
-	if handed { // its pages are those of another step
-		s.ends = []adaptive.PageEnd{{Last: failed[len(failed)-1].Key, Failed: len(failed)}}
-		return
-	}
-	for _, f := range failed {
-		s.endOf(f.Key).Failed++
-	}
-}
-
-// endOf returns the end of the page that a row was read in.
-func (s *segments) endOf(k key.Key) *adaptive.PageEnd {
-	for i := range s.ends {
-		if k.Compare(s.ends[i].Last) <= 0 {
-			return &s.ends[i]
-		}
-	}
-	return &s.ends[len(s.ends)-1]
 }

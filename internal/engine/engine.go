@@ -10,14 +10,10 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
@@ -86,12 +82,6 @@ type Engine struct {
 
 	mu    sync.Mutex
 	scans map[string]cachedScan // guarded by mu
-}
-
-// cachedScan is a scan as it was read a few seconds ago.
-type cachedScan struct {
-	running *running
-	until   time.Time
 }
 
 // New returns an engine. [Engine.Prepare] must be called before others.
@@ -164,119 +154,4 @@ func StrategyFor(r Request, hints *adaptive.Hints) scan.Strategy {
 		return scan.Prefix{FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix}
 	}
 	return adaptive.Strategy{Hints: hints}
-}
-
-// Start records a scan and sends its first message. It returns the scan's id.
-// It asks the source for one row, so that a missing table or a bad filter is
-// told at once, and creates a copy's destination table.
-func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
-	run, err := e.open(r, nil)
-	if err != nil {
-		return "", err
-	}
-	if err := e.checkDestination(run); err != nil {
-		return "", err
-	}
-	if err := probe(ctx, run.source, r); err != nil {
-		return "", err
-	}
-	if run.work.prepare != nil {
-		if err := run.work.prepare(ctx); err != nil {
-			return "", err
-		}
-	}
-	hints, err := e.ledger.SavedHints(ctx, run.hintsName())
-	if err != nil {
-		return "", err
-	}
-	usable, err := usableHints(hints, r)
-	if err != nil {
-		warnOfHints(ctx, err)
-		hints = nil
-	}
-	if run, err = e.open(r, usable); err != nil {
-		return "", err
-	}
-	now := e.options.Now()
-	id := ledger.NewID(now)
-	m := message{Version: messageVersion, Scan: id, Step: run.strategy.Start(r.Range)}
-	first, err := m.step()
-	if err != nil {
-		return "", err
-	}
-	starting, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	if err := e.ledger.Create(starting, id, now, r.json(), hints, first, m.ahead()); err != nil {
-		return "", err
-	}
-	// The scan is recorded now: if its message is lost, Maintain sends it.
-	if err := e.send(ctx, first); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("first message not sent; Maintain will send it")
-	}
-	return id, nil
-}
-
-// probe asks the source for a row with the request's filter and properties.
-func probe(ctx context.Context, source *storage.Table, r Request) error {
-	_, err := source.Query(ctx, storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1})
-	switch {
-	case err == nil:
-		return nil
-	case storage.NotFound(err):
-		return problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)
-	case storage.Permanent(err) && r.Filter != "" && !denied(err):
-		return problem.Invalidf("filter", "the Table service refuses it").Because(err)
-	case storage.Permanent(err):
-		return problem.Invalidf("source", "the Table service refuses to read it; check the connection and its permissions").Because(err)
-	}
-	return err
-}
-
-// checkDestination refuses destinations that the scan would spoil.
-func (e *Engine) checkDestination(run *running) error {
-	destination := run.work.destination
-	switch {
-	case destination == nil:
-		return nil
-	case destination.Same(run.source):
-		return problem.Invalidf("action.destination", "is the source itself; name another table or connection")
-	case destination.Same(e.options.Own.Table(e.options.StateTable)):
-		return problem.Invalidf("action.destination.table", "is the table that keeps this app's scans; name another")
-	}
-	return nil
-}
-
-// createDestination creates the table unless it exists. That it exists is enough
-// for an identity that may write but not create.
-func createDestination(ctx context.Context, t *storage.Table) error {
-	err := t.Create(ctx)
-	if err == nil {
-		return nil
-	}
-	if storage.HasCode(err, "TableBeingDeleted") {
-		return problem.Conflictf("action.destination.table", "is being deleted; try again in a minute").Because(err)
-	}
-	if denied(err) {
-		if _, readErr := t.Query(ctx, storage.Query{Top: 1}); readErr == nil {
-			return nil
-		}
-	}
-	if storage.Permanent(err) {
-		return problem.Invalidf("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions").Because(err)
-	}
-	return err
-}
-
-func denied(err error) bool {
-	var e *storage.Error
-	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
-}
-
-// send puts a step's message into its function's queue.
-func (e *Engine) send(ctx context.Context, s ledger.Step) error {
-	m, err := parseMessage(s.Message)
-	if err != nil {
-		return err
-	}
-	return e.queues[m.function()].Put(ctx, encode(s.Message))
 }

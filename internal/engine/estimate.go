@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"tablesweep/internal/problem"
 	"tablesweep/internal/scan/estimate"
 	"tablesweep/internal/scan/estimate/survey"
 	"tablesweep/internal/storage"
@@ -23,7 +22,7 @@ const (
 // Estimate tells about how many rows a scan would meet and what it would cost. It reads
 // keys, asks whether it may write to the destination, and changes nothing.
 func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
-	run, err := e.open(r, nil)
+	run, err := e.open(r)
 	if err != nil {
 		return estimate.Report{}, err
 	}
@@ -48,35 +47,4 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	report := found.Report(w)
 	report.Creates = creates
 	return report, nil
-}
-
-// lookAtTable reports whether the destination table is missing, and refuses one that may
-// not be written to.
-func lookAtTable(ctx context.Context, t *storage.Table) (missing bool, err error) {
-	exists, err := t.MayWrite(ctx)
-	if storage.Permanent(err) {
-		return false, problem.Invalidf("action.destination", "the Table service refuses to write to it; check the name, the connection and its permissions").Because(err)
-	}
-	return !exists, err
-}
-
-// lookAtSource refuses a table whose rows may not be deleted.
-func lookAtSource(ctx context.Context, t *storage.Table) (missing bool, err error) {
-	err = t.MayDelete(ctx)
-	if storage.Permanent(err) {
-		return false, problem.Invalidf("source", "the Table service refuses to delete from it; check the connection and its permissions").Because(err)
-	}
-	return false, err
-}
-
-// lookAtQueue does the same for a queue, as far as looking at it tells.
-func lookAtQueue(ctx context.Context, q *storage.Queue) (missing bool, err error) {
-	_, err = q.Length(ctx)
-	switch {
-	case storage.NotFound(err):
-		return true, nil
-	case storage.Permanent(err):
-		return false, problem.Invalidf("action.queue", "the Queue service refuses to show it; check the name, the connection and its permissions").Because(err)
-	}
-	return false, err
 }

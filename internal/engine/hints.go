@@ -1,15 +1,11 @@
 package engine
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -40,37 +36,7 @@ func (run *running) hintsName() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// maxNote keeps a note within a Binary property.
-const maxNote = 60 << 10
-
-// note is what a step leaves for hints. The ends of many pages of long keys are thinned until they fit: ranges
-// get their rows and their failures from notes.
-func (s *segments) note() []byte {
-	for most := len(s.ends); most > 0; most /= 2 {
-		b, err := json.Marshal(adaptive.Thin(s.ends, most))
-		if err != nil {
-			panic("engine: internal error: " + err.Error())
-		}
-		if len(b) <= maxNote {
-			return b
-		}
-	}
-	return nil
-}
-
-// finish ends the scan if nothing is pending, and keeps what it has learned of the
-// table. It reports whether this call ended it.
-func (e *Engine) finish(ctx context.Context, id string) (bool, error) {
-	ended, err := e.ledger.Finish(ctx, id, e.options.Now())
-	if err != nil || !ended {
-		return ended, err
-	}
-	if err := e.saveHints(ctx, id); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("hints for the next scan not saved")
-	}
-	return true, nil
-}
-
+// saveHints makes hints of the scan's notes for the next scan of the same rows.
 func (e *Engine) saveHints(ctx context.Context, id string) error {
 	s, err := e.ledger.Scan(ctx, id)
 	if err != nil {
@@ -80,7 +46,7 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	run, err := e.open(r, nil)
+	run, err := e.open(r)
 	if err != nil || run.hintsName() == "" {
 		return err
 	}
@@ -115,9 +81,6 @@ type packedHints struct {
 
 const hintsVersion = 1
 
-// maxHintsText keeps hints from filling the memory once they are unpacked.
-const maxHintsText = 16 << 20
-
 // packHints reports false for hints that are too many to keep.
 func packHints(h adaptive.Hints) (packed []byte, fits bool, err error) {
 	text, err := json.Marshal(packedHints{hintsVersion, h})
@@ -125,31 +88,7 @@ func packHints(h adaptive.Hints) (packed []byte, fits bool, err error) {
 		return nil, false, fmt.Errorf("pack hints: %w", err)
 	}
 	packed = pack(text)
-	return packed, len(text) <= maxHintsText && len(packed) <= ledger.MaxHints, nil
-}
-
-// pack compresses a text.
-func pack(text []byte) []byte {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, err := z.Write(text)
-	if err = errors.Join(err, z.Close()); err != nil {
-		panic("engine: internal error: " + err.Error()) // a buffer takes everything
-	}
-	return b.Bytes()
-}
-
-// unpack returns the text that was packed, of maxHintsText bytes at most.
-func unpack(packed []byte) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(z, maxHintsText+1))
-	if err == nil && len(text) > maxHintsText {
-		err = fmt.Errorf("more than %d bytes", maxHintsText)
-	}
-	return text, err
+	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints, nil
 }
 
 // usableHints returns hints of the rows that a request is about, nil if there are none.
@@ -167,6 +106,37 @@ func usableHints(packed []byte, r Request) (*adaptive.Hints, error) {
 		return nil, err
 	}
 	return &h, nil
+}
+
+// savedHints returns the packed hints of an earlier scan of the same rows, for the ledger to store with this
+// one, and gives them to run. It drops unusable ones.
+func (e *Engine) savedHints(ctx context.Context, run *running) (packed []byte, err error) {
+	packed, err = e.ledger.SavedHints(ctx, run.hintsName())
+	if err != nil {
+		return nil, err
+	}
+	hints, err := usableHints(packed, run.request)
+	if err != nil {
+		warnOfHints(ctx, err)
+		return nil, nil
+	}
+	run.use(hints)
+	return packed, nil
+}
+
+// ownHints returns the hints that were stored with the scan. Its steps refer to them: hints
+// of a newer version are [problem.Stale], as the steps are.
+func (e *Engine) ownHints(ctx context.Context, id string, r Request) (*adaptive.Hints, error) {
+	packed, err := e.ledger.Hints(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	hints, err := usableHints(packed, r)
+	if problem.FateOf(err) == problem.Done {
+		return hints, err
+	}
+	warnOfHints(ctx, err)
+	return nil, nil
 }
 
 func warnOfHints(ctx context.Context, err error) {

@@ -20,7 +20,7 @@ func TestLost(t *testing.T) {
 	const step, process = "s", "p"
 	early, late := time.Unix(100, 0), time.Unix(105, 0)
 	at := func(age time.Duration, sends int, waits bool, beats ...ledger.Beat) look {
-		p := ledger.Pending{Step: ledger.Step{ID: step}, Age: age, Sends: sends}
+		p := ledger.Pending{ID: step, Age: age, Sends: sends}
 		return newLook(map[string]ledger.Pending{step: p}, beats, map[string]front{ScanPrefix: {all: !waits}})
 	}
 	holds := func(when time.Time) ledger.Beat {
@@ -61,8 +61,8 @@ func TestLost(t *testing.T) {
 // TestFront: whether a step's message may be among those that wait in its queue.
 func TestFront(t *testing.T) {
 	now := time.Unix(100_000, 0)
-	ours, err := message{Version: messageVersion, Scan: "ours"}.step()
-	if err != nil {
+	ours := message{Version: messageVersion, Scan: "ours"}
+	if err := ours.seal(); err != nil {
 		t.Fatal(err)
 	}
 	// others returns messages put into the queue after ours, one a second, the last one so late.
@@ -75,7 +75,7 @@ func TestFront(t *testing.T) {
 		return messages
 	}
 	withOurs := func(messages []storage.Message) []storage.Message {
-		messages[len(messages)/2].Text = encode(ours.Message)
+		messages[len(messages)/2].Text = encode(ours.body)
 		return messages
 	}
 	const full = storage.MaxGetMessages
@@ -96,7 +96,7 @@ func TestFront(t *testing.T) {
 		{"it failed, and younger ones than the next delivery wait", others(full, redelivery+time.Second), -1, false},
 		{"messages that nobody can read", []storage.Message{{Text: "?", Inserted: now}}, 0, false},
 	} {
-		if got := newFront(tt.messages).mayHave(ledger.Pending{Step: ours, At: now, Begun: tt.begun}); got != tt.want {
+		if got := newFront(tt.messages).mayHave(ledger.Pending{ID: ours.id, At: now, Begun: tt.begun}); got != tt.want {
 			t.Errorf("%s: it may have it: %v", tt.name, got)
 		}
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/base64"
@@ -15,8 +16,8 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// The queue-triggered functions. They run the same engine; apart they can be
-// scaled, watched and stopped each by itself.
+// The queue-triggered functions. All run the same engine. Each can be scaled, watched
+// and stopped by itself.
 const (
 	ScanPrefix    = "ScanPrefix"    // steps over a range of partitions
 	ScanPartition = "ScanPartition" // steps within one partition
@@ -33,19 +34,36 @@ var Queues = map[string]string{
 // messageVersion is the format of [message].
 const messageVersion = 1
 
-// maxMessageBytes is the most that a message holds before it is encoded: base64
-// makes 64 KiB of it, which is the service's limit.
+// maxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the
+// service's limit.
 const maxMessageBytes = 48 << 10
 
-// message is the body of a queue message: one step of one scan.
+// message asks for one step of one scan. Its JSON is the body of a queue message and stands
+// in the step's pending row.
 type message struct {
 	Version int       `json:"v"`
 	Scan    string    `json:"scan"`
 	Rows    bool      `json:"rows,omitempty"` // a range handed over to CopyRows
 	Step    scan.Step `json:"step"`
+
+	// [parseMessage] and [message.seal] set these.
+	body []byte // the JSON
+	id   string // the step's id: a hash of the body
 }
 
-// function names the function that the message is for.
+// newMessage returns the message for a step of a scan.
+func newMessage(scanID string, step scan.Step) message {
+	return message{Version: messageVersion, Scan: scanID, Step: step}
+}
+
+// child returns the message for a step that m's own step leaves to others.
+func (m message) child(step scan.Step) message {
+	c := newMessage(m.Scan, step)
+	c.Rows = m.Rows
+	return c
+}
+
+// function names the function that handles the message.
 func (m message) function() string {
 	switch {
 	case m.Rows:
@@ -56,8 +74,8 @@ func (m message) function() string {
 	return ScanPrefix
 }
 
-// ahead returns what the step is believed to stand for, its descendants included. It goes by
-// the message alone: whoever asks gets the same answer.
+// ahead estimates the work of the step and all its descendants. It depends on the message
+// alone: every process gets the same answer.
 func (m message) ahead() adaptive.Outlook {
 	if m.Rows {
 		return adaptive.Pages(1)
@@ -65,33 +83,34 @@ func (m message) ahead() adaptive.Outlook {
 	return adaptive.Ahead(m.Step)
 }
 
-// step returns the message as the ledger keeps it. Its id is a hash of its
-// content.
-func (m message) step() (ledger.Step, error) {
+// seal encodes a message that is about to be recorded and sent, and gives its step an id.
+func (m *message) seal() error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(m); err != nil {
-		return ledger.Step{}, fmt.Errorf("encode message: %w", err)
+		return fmt.Errorf("encode message: %w", err)
 	}
-	body := bytes.TrimSpace(b.Bytes())
-	if len(body) > maxMessageBytes {
-		return ledger.Step{}, fmt.Errorf("a step's message is %d bytes, %d is the most", len(body), maxMessageBytes)
+	m.body = bytes.TrimSpace(b.Bytes())
+	if len(m.body) > maxMessageBytes {
+		return fmt.Errorf("a step's message is %d bytes, %d is the most", len(m.body), maxMessageBytes)
 	}
-	return ledger.Step{ID: stepID(body), Message: body}, nil
+	m.id = stepID(m.body)
+	return nil
 }
+
+// pending returns the step of a sealed message as the ledger records it.
+func (m message) pending() ledger.Pending { return ledger.Pending{ID: m.id, Message: m.body} }
 
 func stepID(body []byte) string {
 	sum := sha256.Sum256(body)
 	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15]))
 }
 
-// encode returns the text to put into a queue. The host expects base64.
-func encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
-
 // parseMessage reads a message's body. Its errors are [problem.Invalid] or
-// [problem.TooLarge] and name the field; for a message of a newer version of this program
-// [problem.Stale]: its step stays pending, and an instance of that version sends it again.
+// [problem.TooLarge] and name the field. For a message of a newer version of this program
+// the error is [problem.Stale]: the step stays pending, and an instance of that version sends
+// it again.
 func parseMessage(body []byte) (message, error) {
 	if len(body) > maxMessageBytes {
 		return message{}, problem.TooLargef("", "the message is %d bytes, %d is the most", len(body), maxMessageBytes)
@@ -102,7 +121,7 @@ func parseMessage(body []byte) (message, error) {
 	if json.Unmarshal(body, &format) == nil && format.Version > messageVersion {
 		return message{}, problem.Stalef("", "the message has format %d of a newer version, and this one knows format %d; the step is left to instances of that version", format.Version, messageVersion)
 	}
-	var m message
+	m := message{body: body, id: stepID(body)}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
@@ -115,4 +134,12 @@ func parseMessage(body []byte) (message, error) {
 		return m, problem.Invalidf("scan", "is missing")
 	}
 	return m, nil
+}
+
+// encode returns the text to put into a queue. The host expects base64.
+func encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
+
+// send puts a message into its function's queue.
+func (e *Engine) send(ctx context.Context, m message) error {
+	return e.queues[m.function()].Put(ctx, encode(m.body))
 }

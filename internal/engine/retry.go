@@ -83,7 +83,11 @@ func (e *Engine) sendPending(ctx context.Context, id string) error {
 				if err != nil || !ours {
 					return err
 				}
-				return e.send(sending, p.Step)
+				m, err := parseMessage(p.Message)
+				if err != nil {
+					return err
+				}
+				return e.send(sending, m)
 			})
 		}
 		return sending.Err()

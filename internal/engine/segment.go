@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
@@ -17,31 +16,32 @@ import (
 
 // segments is what an invocation has read, and what it leaves to others.
 type segments struct {
-	runs     [][]storage.Entity // rows without a gap in each; in table order, as all of these
+	runs     [][]storage.Entity // in table order; no row is missing inside a run
 	children []message
 	queries  int64
 	ends     []adaptive.PageEnd // of the pages, unless they were read before
 }
 
-// piece is a part of a step's range: a page that was read, or a step that is yet to be made.
+// piece is a part of a step's range: rows that were read, or a step that was found and not made yet.
 type piece struct {
-	step *message
+	step *scan.Step // nil if the piece was read
 	rows []storage.Entity
 }
 
-// reading is what an invocation has read so far.
+// reading is what an invocation has read until now.
 type reading struct {
 	pieces  []piece // in table order
 	queries int
 	bytes   int
 }
 
-// read makes the step's query. If the scan allows an invocation more segments, it goes on with the children. By
-// the strategy adaptive it reads as many of them at once as it may: cuts are guesses, and one that
-// leads to no rows costs a query here, and elsewhere a message and its step. By other strategies, it goes on with
-// the first of them, which continues where the rows end: a partition cut by the page's end is then written in one piece.
+// read makes the message's step. If the scan allows an invocation more segments, it continues with
+// the steps that the first one leaves. The adaptive strategy makes as many of them at once as it may: its cuts
+// are guesses, and a guess that finds no rows costs a query here, but a message and a step elsewhere. Other
+// strategies make the first of them, which continues where the rows end: a partition that the
+// page's end cuts is then written in one piece.
 func (run *running) read(ctx context.Context, m message) (segments, error) {
-	r := reading{pieces: []piece{{step: &m}}}
+	r := reading{pieces: []piece{{step: &m.Step}}}
 	strategy := run.strategy
 	if m.Rows {
 		strategy = scan.Serial{}
@@ -63,20 +63,20 @@ func (run *running) read(ctx context.Context, m message) (segments, error) {
 	return r.segments(m), nil
 }
 
-// affordable returns how many of the steps that were found the next round may make, if all rounds may make so many
-// queries. It supposes that pages are as large as they were on the mean.
+// affordable returns how many of the steps that were found the next round may make. All rounds together
+// may make as many queries as there are segments. It expects pages of the mean size.
 func (r *reading) affordable(segments int) int {
-	pending := 0
+	found := 0
 	for _, p := range r.pieces {
 		if p.step != nil {
-			pending++
+			found++
 		}
 	}
 	if r.bytes > segmentBytes {
 		return 0
 	}
 	small := max(1, (segmentBytes-r.bytes)/(r.bytes/r.queries+1))
-	return min(pending, segments-r.queries, small)
+	return min(found, segments-r.queries, small)
 }
 
 // round makes the first n steps that were found, at once.
@@ -103,29 +103,29 @@ func (run *running) round(ctx context.Context, r *reading, strategy scan.Strateg
 		}
 		page := pages[0]
 		pages = pages[1:]
-		o, err := strategy.Advance(p.step.Step, scan.Page{Keys: page.Keys(), Next: page.Next})
+		decided, err := strategy.Advance(*p.step, scan.Page{Keys: page.Keys(), Next: page.Next})
 		if err != nil {
 			return &fatalError{err}
 		}
 		r.queries++
 		r.bytes += page.Bytes
-		pieces = append(pieces, piece{rows: slices.Clip(page.Entities[:o.Yield])})
-		for _, c := range o.Children {
-			pieces = append(pieces, piece{step: &message{Version: messageVersion, Scan: p.step.Scan, Rows: p.step.Rows, Step: c}})
+		pieces = append(pieces, piece{rows: slices.Clip(page.Entities[:decided.Yield])})
+		for _, c := range decided.Children {
+			pieces = append(pieces, piece{step: &c})
 		}
 	}
 	r.pieces = pieces
 	return nil
 }
 
-// segments returns what has come of the step.
+// segments returns the result of reading for a message: the steps that were not made become its children.
 func (r *reading) segments(m message) segments {
 	s := segments{queries: int64(r.queries)}
 	gap := true // a step stands between the last rows and the next
 	for _, p := range r.pieces {
 		switch {
 		case p.step != nil:
-			s.children, gap = append(s.children, *p.step), true
+			s.children, gap = append(s.children, m.child(*p.step)), true
 			continue
 		case len(p.rows) == 0:
 			continue
@@ -144,9 +144,9 @@ func (r *reading) segments(m message) segments {
 
 func (s *segments) rows() []storage.Entity { return slices.Concat(s.runs...) }
 
-// page makes a step's query, when the partition may be asked if it is about one.
-func (run *running) page(ctx context.Context, m message) (p storage.Page, err error) {
-	q := run.query(m)
+// page makes a step's query. If it is about one partition, it first waits until that may be asked.
+func (run *running) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
+	q := run.query(step)
 	if q.Range.Partition == nil {
 		return run.source.Query(ctx, q)
 	}
@@ -157,13 +157,13 @@ func (run *running) page(ctx context.Context, m message) (p storage.Page, err er
 	return p, err
 }
 
-func (run *running) query(m message) storage.Query {
+func (run *running) query(step scan.Step) storage.Query {
 	q := storage.Query{
-		Range:  m.Step.Range,
+		Range:  step.Range,
 		Filter: run.request.Filter,
 		Select: run.request.Select,
 		Top:    run.request.SegmentSize,
-		Token:  m.Step.Token,
+		Token:  step.Token,
 		Raw:    run.work.raw,
 	}
 	if !run.work.properties {
@@ -172,15 +172,15 @@ func (run *running) query(m message) storage.Query {
 	return q
 }
 
-// handOverChunks is the number of transactions from which on an invocation leaves
-// writing to CopyRows, if others wait for the children it has found. Reading
-// a range again costs about seven requests, step and message included.
+// handOverChunks is how many transactions an invocation writes while others wait for its children.
+// It leaves more to CopyRows. Reading a range again costs about seven requests, step and message
+// included.
 const handOverChunks = 200
 
 // handOver replaces rows by a CopyRows step for each run of them, where they are too many
-// transactions to keep the children waiting. The rows of a run's first and last
-// partition, which may be cut by the page's ends, are kept: what is handed over is
-// a range of whole partitions, its bounds excluded.
+// transactions to keep the children waiting. It keeps the rows of a run's first and last
+// partition, which the page's ends may cut: a range that is handed over has
+// whole partitions, and excludes its bounds.
 func (s *segments) handOver(m message) {
 	if m.Rows || len(s.children) == 0 {
 		return
@@ -203,21 +203,12 @@ func (s *segments) handOver(m message) {
 			continue
 		}
 		s.runs[i] = kept
-		handed = append(handed, message{Version: messageVersion, Scan: m.Scan, Rows: true, Step: scan.Step{Range: key.Range{
+		c := newMessage(m.Scan, scan.Step{Range: key.Range{
 			Low:  &key.Bound{Key: first, Open: true},
 			High: &key.Bound{Key: last, Open: true},
-		}}})
+		}})
+		c.Rows = true
+		handed = append(handed, c)
 	}
 	s.children = append(handed, s.children...)
-}
-
-func (s *segments) steps() ([]ledger.Step, error) {
-	steps := make([]ledger.Step, len(s.children))
-	for i, c := range s.children {
-		var err error
-		if steps[i], err = c.step(); err != nil {
-			return nil, err
-		}
-	}
-	return steps, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 )
 
@@ -14,7 +15,7 @@ func TestAffordable(t *testing.T) {
 	t.Parallel()
 	var pieces []piece
 	for range 10 {
-		pieces = append(pieces, piece{step: &message{}}, piece{})
+		pieces = append(pieces, piece{step: &scan.Step{}}, piece{})
 	}
 	for _, tt := range []struct {
 		queries, bytes, segments, want int

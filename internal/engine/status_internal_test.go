@@ -40,7 +40,7 @@ func TestStatusOfManySteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := e.ledger.Pending(t.Context(), id)
+	first, err := e.ledger.FirstPending(t.Context(), id)
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
 	}
@@ -129,9 +129,9 @@ func (c *committed) commit(t *testing.T, process int, step string, children int,
 	rows := 1 + c.steps%1000
 	done := ledger.Done{Totals: ledger.Totals{Rows: rows, Queries: 1, Transactions: 4 + c.steps%3, Throttled: c.steps % 2}, Ahead: ahead}
 	done.Note = (&segments{ends: []adaptive.PageEnd{{Last: key.Key{Partition: step, Row: "000001"}, Rows: int(rows)}}}).note()
-	var next []ledger.Step
+	var next []ledger.Pending
 	for i := range children {
-		s := ledger.Step{ID: fmt.Sprintf("%d-%d-%d", process, c.steps, i), Message: c.message}
+		s := ledger.Pending{ID: fmt.Sprintf("%d-%d-%d", process, c.steps, i), Message: c.message}
 		next = append(next, s)
 		c.pending = append(c.pending, s.ID)
 	}

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/rs/zerolog"
+
 	"tablesweep/internal/action"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
@@ -136,4 +139,51 @@ func keyRows(source string, rows []storage.Entity) []storage.Entity {
 		}
 	}
 	return keys
+}
+
+// lookAtTable reports whether the destination table is missing, and refuses one that may
+// not be written to.
+func lookAtTable(ctx context.Context, t *storage.Table) (missing bool, err error) {
+	exists, err := t.MayWrite(ctx)
+	if storage.Permanent(err) {
+		return false, problem.Invalidf("action.destination", "the Table service refuses to write to it; check the name, the connection and its permissions").Because(err)
+	}
+	return !exists, err
+}
+
+// lookAtSource refuses a table whose rows may not be deleted.
+func lookAtSource(ctx context.Context, t *storage.Table) (missing bool, err error) {
+	err = t.MayDelete(ctx)
+	if storage.Permanent(err) {
+		return false, problem.Invalidf("source", "the Table service refuses to delete from it; check the connection and its permissions").Because(err)
+	}
+	return false, err
+}
+
+// lookAtQueue does the same for a queue, as far as looking at it tells.
+func lookAtQueue(ctx context.Context, q *storage.Queue) (missing bool, err error) {
+	_, err = q.Length(ctx)
+	switch {
+	case storage.NotFound(err):
+		return true, nil
+	case storage.Permanent(err):
+		return false, problem.Invalidf("action.queue", "the Queue service refuses to show it; check the name, the connection and its permissions").Because(err)
+	}
+	return false, err
+}
+
+// write does the scan's work with the rows and adds the result to done. It returns the rows that
+// could not be written.
+func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) ([]action.Failure, error) {
+	r, err := run.work.do(ctx, rows)
+	if err != nil {
+		return nil, fatalIfPermanent(run.work.what, err)
+	}
+	done.Written, done.Failed = r.Written, int64(len(r.Failed))
+	if len(r.Failed) > 0 {
+		f := r.Failed[0]
+		done.FirstFailed = f.String()
+		zerolog.Ctx(ctx).Warn().Int("rows", len(r.Failed)).Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("rows refused; this is the first")
+	}
+	return r.Failed, nil
 }

@@ -25,7 +25,7 @@ var bugs = []bugtest.Bug{
 			"	_ = l.table.Write(ctx, ops[0])\n	err := l.table.Write(ctx, ops[1:]...)\n	if storage.HasCode(err, \"ResourceNotFound\""),
 	),
 	bugtest.New("children are enqueued before the commit",
-		bugtest.In(runFile, "	committed, err := e.ledger.Commit(", "	for _, c := range children {\n		if err := e.send(ctx, c); err != nil {\n			return \"\", err\n		}\n	}\n	committed, err := e.ledger.Commit("),
+		bugtest.In(runFile, "	return e.ledger.Commit(", "	for _, c := range children {\n		if err := e.send(ctx, c); err != nil {\n			return false, err\n		}\n	}\n	return e.ledger.Commit("),
 		bugtest.In(runFile, "	e.follow(ctx, m.Scan, children)\n", "	if len(children) == 0 {\n		e.follow(ctx, m.Scan, children)\n	}\n"),
 	),
 	bugtest.New("rows are counted in memory",

@@ -29,7 +29,7 @@ type book struct {
 }
 
 // committed notes that steps are pending.
-func (b *book) committed(children []ledger.Step) {
+func (b *book) committed(children []ledger.Pending) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range children {
@@ -42,7 +42,7 @@ func newBook() *book {
 }
 
 // take picks a pending step and decides what comes of it.
-func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledger.Step) {
+func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledger.Pending) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ids := slices.Sorted(maps.Keys(b.pending))
@@ -62,7 +62,7 @@ func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledge
 	}
 	for range n {
 		b.next++
-		c := ledger.Step{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
+		c := ledger.Pending{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
 		o := adaptive.Outlook{Millipages: r.Int64N(9999), Guessed: r.Int64N(2), Unknown: r.Int64N(2)}
 		b.born[c.ID] = o
 		done.Ahead = done.Ahead.Plus(o)
@@ -116,7 +116,7 @@ func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, string) {
 	}
 	now := time.Now()
 	id := ledger.NewID(now)
-	first := ledger.Step{ID: "000000", Message: []byte("{}")}
+	first := ledger.Pending{ID: "000000", Message: []byte("{}")}
 	if err := ledger.New(table).Create(t.Context(), id, now, []byte("{}"), nil, first, adaptive.Outlook{Unknown: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func TestEarlierVersionsSteps(t *testing.T) {
 	l, ctx := ledger.New(table), t.Context()
 	now := time.Now()
 	id := ledger.NewID(now)
-	if err := l.Create(ctx, id, now, []byte("{}"), nil, ledger.Step{ID: "a", Message: []byte("{}")}, adaptive.Outlook{}); err != nil {
+	if err := l.Create(ctx, id, now, []byte("{}"), nil, ledger.Pending{ID: "a", Message: []byte("{}")}, adaptive.Outlook{}); err != nil {
 		t.Fatal(err)
 	}
 	old := storage.Entity{Properties: []storage.Property{
@@ -344,7 +344,7 @@ func TestManyPending(t *testing.T) {
 		step, done, children := b.take(r)
 		for range 60 { // a step with many children
 			b.next++
-			c := ledger.Step{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
+			c := ledger.Pending{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
 			b.born[c.ID] = adaptive.Outlook{Guessed: 1}
 			done.Ahead.Guessed++
 			children = append(children, c)

@@ -116,12 +116,6 @@ type Done struct {
 	Kept    int64
 }
 
-// Step is a pending step.
-type Step struct {
-	ID      string
-	Message []byte // at most 48 KiB
-}
-
 // ErrNotFound means that there is no such scan.
 var ErrNotFound = errors.New("no such scan")
 
@@ -148,7 +142,7 @@ func NewID(now time.Time) string {
 //
 // The first step counts as a child of the scan itself, which has a done row for that. ahead
 // is what the step is believed to stand for.
-func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Step, ahead adaptive.Outlook) error {
+func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Pending, ahead adaptive.Outlook) error {
 	if err := l.table.Write(ctx, listed(id, 1), list(openRow(id, 1))); err != nil {
 		return fmt.Errorf("list scan %s: %w", id, err)
 	}
@@ -186,11 +180,11 @@ func (s Scan) resumption() []storage.Property {
 	return []storage.Property{storage.TimeProperty("ResumedAt", s.Resumed), storage.Int64Property("RanMillis", s.ran.Milliseconds())}
 }
 
-func addPending(id string, s Step) storage.Op {
+func addPending(id string, p Pending) storage.Op {
 	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{
-		Key: key.Key{Partition: id, Row: pendingPrefix + s.ID},
+		Key: key.Key{Partition: id, Row: pendingPrefix + p.ID},
 		Properties: []storage.Property{
-			storage.BinaryProperty("Message", s.Message),
+			storage.BinaryProperty("Message", p.Message),
 			storage.Int64Property("Sends", 0),
 		},
 	}}
@@ -222,7 +216,7 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 // nothing. It reports false if the step was not pending: it has been committed
 // before, perhaps by a first try of this very call whose answer was lost.
 // children must fit in one transaction with three more rows.
-func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Step) (bool, error) {
+func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, tells: 1, children: int64(len(children)), ahead: done.Ahead}
 	row := key.Key{Partition: id, Row: donePrefix + key.Inverted(now) + "|" + stepID}

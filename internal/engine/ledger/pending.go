@@ -10,23 +10,24 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Pending is a step that has not been committed. What it tells of trouble is recorded
-// only when there has been some, so that an undisturbed step costs nothing more.
+// Pending is a step that has not been committed. A new one has an ID and a Message. The ledger
+// records trouble only when there is some: an undisturbed step costs nothing more.
 type Pending struct {
-	Step
-	Sends  int           // times that its message was sent again
-	Begun  int           // times that a repeated delivery has begun it, without coming to an end; one less if the first came to an error
-	Reason string        // why it failed, if its deliveries were used up
-	At     time.Time     // when its row was written last, by the service's clock
-	Age    time.Duration // since then, by the service's clock
-	Lost   time.Duration // since its message was sent again first; 0 if it never was
+	ID      string
+	Message []byte        // opaque; at most 48 KiB
+	Sends   int           // how often its message was sent again
+	Begun   int           // how many repeated deliveries began it and never ended; one less if the first delivery ended with an error
+	Reason  string        // why it failed, if its deliveries are used up
+	At      time.Time     // when its row was last written, by the service's clock
+	Age     time.Duration // since then, by the service's clock
+	Lost    time.Duration // since its message was first sent again; 0 if it never was
 
 	etag string
 	date time.Time // the service's, when it was read
 }
 
-// Pending reads up to one page of a scan's pending steps.
-func (l *Ledger) Pending(ctx context.Context, id string) ([]Pending, error) {
+// FirstPending reads up to one page of a scan's pending steps.
+func (l *Ledger) FirstPending(ctx context.Context, id string) ([]Pending, error) {
 	p, err := l.table.Query(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix)})
 	if err != nil {
 		return nil, fmt.Errorf("read pending steps of scan %s: %w", id, err)
@@ -43,8 +44,8 @@ func (l *Ledger) EachPending(ctx context.Context, id string, fn func([]Pending) 
 	return nil
 }
 
-// Step reads a step, and reports false if it is not pending: it has been committed.
-func (l *Ledger) Step(ctx context.Context, id, stepID string) (Pending, bool, error) {
+// Pending reads a step. It reports false if the step is not pending: it has been committed.
+func (l *Ledger) Pending(ctx context.Context, id, stepID string) (Pending, bool, error) {
 	e, found, err := l.table.Get(ctx, key.Key{Partition: id, Row: pendingPrefix + stepID})
 	if err != nil {
 		return Pending{}, false, fmt.Errorf("read step %s of scan %s: %w", stepID, id, err)
@@ -67,7 +68,7 @@ func pendingOf(p storage.Page) []Pending {
 // nobody asks for ages.
 func pendingStep(e storage.Entity, date time.Time) Pending {
 	p := Pending{
-		Step:  Step{ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message")},
+		ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message"),
 		Sends: int(e.Int("Sends")), Begun: int(e.Int("Begun")), Reason: e.Get("Reason"),
 		At: e.Timestamp, Age: date.Sub(e.Timestamp), etag: e.ETag, date: date,
 	}
@@ -91,7 +92,7 @@ func (l *Ledger) Resending(ctx context.Context, id string, p Pending) (bool, err
 // Renew records that a step's message is about to be sent anew, as if it had never been
 // in trouble. It reports what Resending does.
 func (l *Ledger) Renew(ctx context.Context, id string, p Pending) (bool, error) {
-	return l.change(ctx, id, p, storage.Replace, addPending(id, p.Step).Entity.Properties)
+	return l.change(ctx, id, p, storage.Replace, addPending(id, p).Entity.Properties)
 }
 
 // Begin records that a repeated delivery begins the step. It reports what Resending does.

@@ -28,7 +28,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	l, ctx := newLedger(t), t.Context()
 	now := time.Now()
 	id := ledger.NewID(now)
-	if err := l.Create(ctx, id, now, []byte("{}"), nil, ledger.Step{ID: "first", Message: []byte("{}")}, adaptive.Outlook{}); err != nil {
+	if err := l.Create(ctx, id, now, []byte("{}"), nil, ledger.Pending{ID: "first", Message: []byte("{}")}, adaptive.Outlook{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Cancel(ctx, id, now); err != nil {

@@ -26,7 +26,7 @@ func (w *world) prefill(id string) error {
 	}
 	t := a.Table(stateTable)
 	l := ledger.New(t)
-	first, err := l.Pending(w.running, id)
+	first, err := l.FirstPending(w.running, id)
 	if err != nil {
 		return err
 	}
@@ -42,13 +42,13 @@ func (w *world) prefill(id string) error {
 		return fmt.Errorf("prefill the ledger: %w", err)
 	}
 	for i := range steps {
-		child := ledger.Step{ID: prefillStep(i + 1), Message: first[0].Message}
+		child := ledger.Pending{ID: prefillStep(i + 1), Message: first[0].Message}
 		if i == steps-1 {
-			child = first[0].Step
+			child = ledger.Pending{ID: first[0].ID, Message: first[0].Message}
 		}
 		rows := min(prefillRows, w.options.Done-i*prefillRows)
 		done := ledger.Done{Totals: ledger.Totals{Rows: rows, Queries: 4, Transactions: 10}}
-		if _, err := l.Commit(w.running, id, prefillStep(i), time.Now(), done, []ledger.Step{child}); err != nil {
+		if _, err := l.Commit(w.running, id, prefillStep(i), time.Now(), done, []ledger.Pending{child}); err != nil {
 			return err
 		}
 		for n, level := i+1, 0; n%prefillFold == 0 && level < ledger.MaxLevel; n, level = n/prefillFold, level+1 {

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan/adaptive"
+)
+
+// Each done step leaves a note in its row: where its pages ended, how many rows they had, and how many of these could
+// not be written. Ranges and hints come from notes. A step's note is JSON. A folded row has a packed one.
+
+const (
+	// maxNote keeps a note within a Binary property, in bytes.
+	maxNote = 60 << 10
+	// maxEnds is how many ends of pages a folded row keeps.
+	maxEnds = 512
+)
+
+// note returns a step's note. The ends of many pages of long keys are thinned until they fit.
+func (s *segments) note() []byte {
+	for most := len(s.ends); most > 0; most /= 2 {
+		if b := endsText(adaptive.Thin(s.ends, most)); len(b) <= maxNote {
+			return b
+		}
+	}
+	return nil
+}
+
+// joinNotes makes one note of those of several steps.
+func joinNotes(notes [][]byte) []byte {
+	var ends []adaptive.PageEnd
+	for _, note := range notes {
+		ends = append(ends, parseNote(note)...)
+	}
+	if len(ends) == 0 {
+		return nil
+	}
+	for most := maxEnds; ; most /= 2 {
+		ends = adaptive.Thin(ends, most)
+		if packed := pack(endsText(ends)); len(packed) <= maxNote {
+			return packed
+		}
+	}
+}
+
+func endsText(ends []adaptive.PageEnd) []byte {
+	text, err := json.Marshal(ends)
+	if err != nil {
+		panic("engine: internal error: " + err.Error())
+	}
+	return text
+}
+
+// parseNote reads a note of one step or of several. An unreadable note counts as empty.
+func parseNote(note []byte) []adaptive.PageEnd {
+	text := note
+	if !bytes.HasPrefix(note, []byte("[")) {
+		var err error
+		if text, err = unpack(note); err != nil {
+			return nil
+		}
+	}
+	var ends []adaptive.PageEnd
+	if json.Unmarshal(text, &ends) != nil {
+		return nil
+	}
+	return ends
+}
+
+// blame counts the rows that could not be written at the ends of their pages. again reports that another step
+// has read the rows before, and has noted its pages.
+func (s *segments) blame(failed []action.Failure, again bool) {
+	if len(failed) == 0 {
+		return
+	}
+	if again {
+		s.ends = []adaptive.PageEnd{{Last: failed[len(failed)-1].Key, Failed: len(failed)}}
+		return
+	}
+	for _, f := range failed {
+		s.endOf(f.Key).Failed++
+	}
+}
+
+// endOf returns the end of the page that has the row.
+func (s *segments) endOf(k key.Key) *adaptive.PageEnd {
+	for i := range s.ends {
+		if k.Compare(s.ends[i].Last) <= 0 {
+			return &s.ends[i]
+		}
+	}
+	return &s.ends[len(s.ends)-1]
+}

@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+const (
+	// drainTime bounds how long Maintain drains poison queues.
+	drainTime = time.Minute
+	// poisonHidden is how long a poison message that is not ours stays hidden.
+	poisonHidden = 10 * time.Minute
+)
+
+// drainPoison takes messages out of the poison queues that the host gave up. Their steps
+// are still pending, if they weren't done after all, and are sent again as lost ones are.
+// Messages that are none of ours stay.
+func (e *Engine) drainPoison(ctx context.Context) error {
+	var errs error
+	for _, name := range slices.Sorted(maps.Values(Queues)) {
+		q, err := e.options.Own.Queue(name + "-poison")
+		if err != nil {
+			return err
+		}
+		if err := e.drain(ctx, q); err != nil && !storage.NotFound(err) {
+			errs = errors.Join(errs, err)
+		}
+	}
+	return errs
+}
+
+func (e *Engine) drain(ctx context.Context, q *storage.Queue) error {
+	var errs error
+	for errs == nil {
+		messages, err := q.Get(ctx, storage.MaxGetMessages, poisonHidden)
+		if err != nil || len(messages) == 0 {
+			return err
+		}
+		for _, got := range messages {
+			body, err := base64.StdEncoding.DecodeString(got.Text)
+			if err == nil {
+				_, err = parseMessage(body)
+			}
+			if problem.FateOf(err) != problem.Done { // a newer version's goes as ours do
+				zerolog.Ctx(ctx).Error().Str("queue", q.Name()).Str("message", got.ID).Err(err).Msg("poison message kept")
+				continue
+			}
+			// One that can't be removed must not hide the others.
+			if err := q.Delete(ctx, got); err != nil && !storage.NotFound(err) {
+				errs = errors.Join(errs, err)
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// Start records a scan and sends its first message. It returns the scan's id.
+// It first reads one row of the source, which finds a missing table or a bad filter at
+// once, and creates the destination table or queue.
+func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
+	run, err := e.open(r)
+	if err != nil {
+		return "", err
+	}
+	if err := e.checkDestination(run); err != nil {
+		return "", err
+	}
+	if err := probe(ctx, run.source, r); err != nil {
+		return "", err
+	}
+	if run.work.prepare != nil {
+		if err := run.work.prepare(ctx); err != nil {
+			return "", err
+		}
+	}
+	hints, err := e.savedHints(ctx, run)
+	if err != nil {
+		return "", err
+	}
+	now := e.options.Now()
+	id := ledger.NewID(now)
+	first := newMessage(id, run.strategy.Start(r.Range))
+	if err := first.seal(); err != nil {
+		return "", err
+	}
+	starting, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	if err := e.ledger.Create(starting, id, now, r.json(), hints, first.pending(), first.ahead()); err != nil {
+		return "", err
+	}
+	// The scan is recorded now: if its message is lost, Maintain sends it.
+	if err := e.send(ctx, first); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("first message not sent; Maintain will send it")
+	}
+	return id, nil
+}
+
+// probe reads one row of the source with the request's filter and properties.
+func probe(ctx context.Context, source *storage.Table, r Request) error {
+	_, err := source.Query(ctx, storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1})
+	switch {
+	case err == nil:
+		return nil
+	case storage.NotFound(err):
+		return problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)
+	case storage.Permanent(err) && r.Filter != "" && !denied(err):
+		return problem.Invalidf("filter", "the Table service refuses it").Because(err)
+	case storage.Permanent(err):
+		return problem.Invalidf("source", "the Table service refuses to read it; check the connection and its permissions").Because(err)
+	}
+	return err
+}
+
+// checkDestination refuses a destination that the scan would damage.
+func (e *Engine) checkDestination(run *running) error {
+	destination := run.work.destination
+	switch {
+	case destination == nil:
+		return nil
+	case destination.Same(run.source):
+		return problem.Invalidf("action.destination", "is the source itself; name another table or connection")
+	case destination.Same(e.options.Own.Table(e.options.StateTable)):
+		return problem.Invalidf("action.destination.table", "is the table that keeps this app's scans; name another")
+	}
+	return nil
+}
+
+// createDestination creates the table unless it exists. An identity may lack the permission to
+// create tables: then a table that can be read will do.
+func createDestination(ctx context.Context, t *storage.Table) error {
+	err := t.Create(ctx)
+	if err == nil {
+		return nil
+	}
+	if storage.HasCode(err, "TableBeingDeleted") {
+		return problem.Conflictf("action.destination.table", "is being deleted; try again in a minute").Because(err)
+	}
+	if denied(err) {
+		if _, readErr := t.Query(ctx, storage.Query{Top: 1}); readErr == nil {
+			return nil
+		}
+	}
+	if storage.Permanent(err) {
+		return problem.Invalidf("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions").Because(err)
+	}
+	return err
+}
+
+func denied(err error) bool {
+	var e *storage.Error
+	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
+}

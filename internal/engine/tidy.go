@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tablesweep/internal/engine/ledger"
+)
+
+const (
+	// unfinishedStart is the age at which a listed scan without a record counts as a failed
+	// start. Starts give up long before, see startTime.
+	unfinishedStart = 10 * time.Minute
+	// settleTime is how long after a scan's end its last steps have ended: an invocation takes ten minutes.
+	settleTime = 15 * time.Minute
+	// wholeTime is how long after a scan's end its done steps are folded into one row.
+	wholeTime = 24 * time.Hour
+	// tidyScans, removeLooks, removeScans and removeWrites bound what one Maintain does. It looks at more
+	// scans than it removes: scans that still run, or belong to another version, must not hide the others.
+	tidyScans    = 10
+	removeLooks  = 100
+	removeScans  = 10
+	removeWrites = 50
+)
+
+// tidy closes and forgets what has ended or never began, and reports whether the scan
+// runs.
+func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err error) {
+	s, err := e.ledger.Scan(ctx, open.ID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		if open.Age > unfinishedStart {
+			return false, e.ledger.Forget(ctx, open)
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case open.Attempt > s.Attempt: // about to be restarted
+		if open.Age > unfinishedStart {
+			return false, e.ledger.Close(ctx, open)
+		}
+		return false, nil
+	case open.Attempt < s.Attempt || s.State != ledger.Running:
+		return false, e.ledger.Close(ctx, open)
+	}
+	return true, nil
+}
+
+// tidyEnded does a minute's part of what ended scans need: those that were canceled or have
+// failed are listed with what they came to, and what steps have left is folded.
+func (e *Engine) tidyEnded(ctx context.Context) error {
+	ended, more, err := e.ledger.Ended(ctx, time.Time{})
+	if err != nil {
+		return err
+	}
+	if more && ended[len(ended)-1].Age < wholeTime { // so many have ended since that it lists none to fold
+		old, _, err := e.ledger.Ended(ctx, e.options.Now().Add(-wholeTime))
+		if err != nil {
+			return err
+		}
+		ended = append(ended, old...)
+	}
+	var errs error
+	done := 0
+	for _, s := range ended {
+		var err error
+		switch {
+		case done == tidyScans:
+			return errs
+		case s.Age >= settleTime && !s.Settled:
+			err = e.ledger.Settle(ctx, s)
+		case s.Age >= wholeTime:
+			var whole bool
+			if whole, err = e.ledger.FoldAll(ctx, s.ID, joinNotes); err == nil && whole {
+				err = e.ledger.Tidied(ctx, s)
+			}
+		default:
+			continue
+		}
+		done++
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("tidy up scan %s: %w", s.ID, err))
+		}
+	}
+	return errs
+}
+
+// removeOld does a minute's part of removing scans that ended longer ago than they are kept.
+func (e *Engine) removeOld(ctx context.Context) error {
+	now, age := e.options.Now(), e.options.Retention
+	old, err := e.ledger.Outdated(ctx, now, age, removeLooks)
+	if err != nil {
+		return err
+	}
+	var errs error
+	writes, removed := 0, 0
+	for _, s := range old {
+		if writes >= removeWrites || removed == removeScans {
+			break
+		}
+		made, err := e.ledger.Remove(ctx, s, now, age, removeWrites-writes)
+		writes += made
+		if made > 0 {
+			removed++
+		}
+		errs = errors.Join(errs, err)
+	}
+	return errs
+}
