@@ -17,13 +17,13 @@ import (
 const benchSplitHelp = `Compare the scan strategies on real and made-up tables, by counting.
 
 Runs every strategy over key sets of many kinds, in memory, and plays the queries
-through a simulation of workers and message hops. Nothing is timed: the figures are
+through a simulation of workers and message hops. Nothing is timed, so the figures are
 the same on every machine. Prints Markdown: real sets first, with the worst of them,
-then the means of made-up ones, and a table of these. 10 million rows take about
+then the means of made-up sets, and a table of these. 10 million rows take about
 15 minutes and 4 GB of memory.
 
 --parts scans parts of each table instead: the half behind a key, the keys with a common prefix,
-and with a filter that one row in a hundred matches. A page under the filter ends after 50
+and the rows of a filter that one in a hundred matches. A page under the filter ends after 50
 pages' worth of rows at the latest.
 
 --process compares scans in one process instead, where workers share memory and there
@@ -31,8 +31,7 @@ are no messages: the same steps, the rule of Google's Dataflux lister, which hal
 the rest of a range at the middle of its keys, and stealing, as the commands do it.
 
 Real sets are samples: every n-th row of a table, read by pages of 1,000/n rows. Go's
-source tree gives three more, if the go command tells where it is. They depend on its
-version.
+source tree gives three more, if there is a go command. They depend on its version.
 
 EXIT STATUS
 

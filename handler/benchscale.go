@@ -16,13 +16,13 @@ import (
 )
 
 const benchScaleHelp = `Runs a copy (or a count) of millions of rows in virtual time: the real handler over
-embedded storage, with a model of what the cloud limits around it. Tells how long it
-takes, what it costs and what holds it up, beside the published figures.
+embedded storage, with a model of the cloud's limits around it. Shows how long the copy
+takes, what it costs and what limits it, beside the published figures.
 
-The table is computed, and the destination checks that each row arrives once, as it was
-sent; nothing is kept. --facts lists the model's numbers, each with its source or marked
-as an assumption. How often the scale controller decides isn't documented: --decide and
---step say it, and --decide 30s --step 1 is the slow end.
+The table's rows are computed. The destination checks that each row arrives exactly once and
+unchanged; nothing is stored. --facts lists the model's numbers, each with its source or marked
+as an assumption. How often the scale controller decides is not documented: --decide and
+--step set it, and --decide 30s --step 1 is the slow end.
 
 Prints Markdown. A million rows in partitions of their own take some 75 s of a
 processor, and a million in partitions of ten some 25 s.
@@ -62,7 +62,7 @@ func benchScaleCommand() *cobra.Command {
 	f.IntVar(&o.Segments, "segments", o.Segments, "queries an invocation (default as the action has it)")
 	f.StringVar(&o.Plan, "plan", o.Plan, "hosting plan: "+strings.Join(scalebench.Plans(), ", "))
 	f.IntVar(&o.Memory, "memory", o.Memory, "MB of an instance (default as the plan has it)")
-	f.IntVar(&o.Instances, "instances", o.Instances, "most instances in all (default as the plan has it)")
+	f.IntVar(&o.Instances, "instances", o.Instances, "most instances in all (default: the plan's)")
 	f.DurationVar(&o.Decide, "decide", o.Decide, "time between two decisions of the scale controller (an assumption)")
 	f.IntVar(&o.Step, "step", o.Step, "instances that it adds at most in one")
 	f.DurationVar(&o.ColdStart, "cold-start", o.ColdStart, "until a new instance takes messages (an assumption)")

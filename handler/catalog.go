@@ -17,23 +17,23 @@ import (
 
 const catalogHelp = `Keep records that are found by any of several identifiers, in a table.
 
-A catalog has a table with a row for each index key of each record, and one for its
-log. Which catalog a command is about is said by
+A catalog has a table with a row for each index key of each record, and a second table for its
+log. These choose the catalog:
   --table, --index-keys, --row-key and --wal; what is left out is taken from the
       settings TABLE_CATALOG_NAME, TABLE_CATALOG_INDEX_KEYS, TABLE_CATALOG_ROW_KEY and
       TABLE_CATALOG_WAL_NAME (default the table's name and WAL), as in the app, or
   --catalog NAME, one of those in the setting TABLESWEEP_CATALOGS.
 
-Index keys are field names, separated by commas, such as eid,npi,ssn:digits. Their
-case makes no difference in values, unless a name ends with :exact; with :digits the
-digits alone count. The row key is the field by which the records of one identifier are
-sorted; timestamp:newest puts the newest first, wage:number sorts numbers, and
+Index keys are field names, separated by commas, such as eid,npi,ssn:digits. Values
+match in any case, unless the name ends with :exact; with :digits only the digits
+count. The row key is the field that sorts the records of one identifier:
+timestamp:newest puts the newest first, wage:number sorts numbers, and
 wage:number:desc puts the greatest first.`
 
-const catalogConnectionHelp = `A connection is the name of a setting in the environment that holds a connection
-string; or a connection string, UseDevelopmentStorage=true for Azurite, or
-https://ACCOUNT.table.core.windows.net to sign in with Entra ID. If the flag is left
-out, it is AZURE_STORAGE_CONNECTION_STRING or, if that is not set, AzureWebJobsStorage.`
+const catalogConnectionHelp = `--connection takes the name of an environment variable that holds a connection string,
+a connection string, UseDevelopmentStorage=true for Azurite, or
+https://ACCOUNT.table.core.windows.net to sign in with Entra ID. The default is
+AZURE_STORAGE_CONNECTION_STRING or, if that is not set, AzureWebJobsStorage.`
 
 // catalogFlags say which catalog a command is about.
 type catalogFlags struct {

@@ -55,12 +55,12 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-const catalogRecoverHelp = `Complete writes that a crash left unfinished. The app does it every minute, with those
-that are older than half a minute; this command does it with all, at once, and tries
-again those that could not be applied.
+const catalogRecoverHelp = `Complete writes that a crash left unfinished. Every minute, the app completes those
+that are older than half a minute. This command completes all of them now, and retries
+those that could not be applied.
 
-With --since it also applies the changes since then again, to repair an index table
-that was damaged or set back.
+With --since it also applies the changes since then again. That repairs an index table
+that was damaged or restored from an old copy.
 
 ` + catalogConnectionHelp
 
@@ -104,12 +104,12 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-const catalogCheckHelp = `Compare a catalog's index rows with each other and with its log. What is wrong is
-printed, a line for each, and a summary.
+const catalogCheckHelp = `Compare a catalog's index rows with each other and with its log. Prints a line for
+each mistake, and a summary.
 
---repair makes all rows of a record those of its newest write. It may be interrupted, and
-run again. A table that another program wrote, or with other index keys, is refused:
-handler catalog migrate is for those.
+--repair sets all rows of a record to its newest write. It may be interrupted, and
+run again. The command refuses a table of another program, or with other index keys:
+use handler catalog migrate for those.
 
 Exits with 1 if something stays wrong.
 

@@ -13,7 +13,7 @@ import (
 
 const catalogDeleteHelp = `Delete the records that have the value of an index key; with several, all must match.
 
---dry-run counts the records that would be deleted. Without it the command asks before
+--dry-run counts the records that would be deleted. Otherwise the command asks before
 it starts, unless --yes is given.
 
 ` + catalogConnectionHelp

@@ -14,7 +14,7 @@ import (
 )
 
 const catalogExportHelp = `Print all records of a catalog, one JSON object a line, in the order of the first index
-key's text; or those with the values of index keys. catalog import takes them as they are.
+key's text; or only those with the given values of index keys. catalog import reads them.
 
 ` + catalogConnectionHelp
 
@@ -47,8 +47,8 @@ func catalogExportCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-const catalogCountHelp = `Count the records of a catalog, or those with the values of index keys. Several values of one
-key count together, such as ssn=1 ssn=2; different keys must all match.
+const catalogCountHelp = `Count the records of a catalog, or those with the given values of index keys. Several values
+of one key count together, such as ssn=1 ssn=2; different keys must all match.
 
 ` + catalogConnectionHelp
 

@@ -28,11 +28,11 @@ The first row of CSV has the fields' names. A name may end with a colon and a ty
 npi:Int64. The types are String, Boolean, Int32, Int64, Double, DateTime, Guid and Binary.
 Without a type a value is text, so that 012 stays 012. An empty cell is no field.
 
-Records that are there with the same contents are unchanged. Those that are refused go to
-the file FILE.failed, which can be mended and imported, and to stderr with their reasons.
+Records that the catalog has with the same contents stay unchanged. Refused records go to
+the file FILE.failed, which can be corrected and imported, and to stderr with their reasons.
 
-How far the import is stands in FILE.import. After an interruption or a crash, the same
-command goes on from there; --restart begins anew. When all is done, the file is removed.
+FILE.import records the progress. After an interruption or a crash, the same command
+continues from there; --restart starts over. The file is removed at the end.
 
 Exits with 3 if records were refused.
 

@@ -21,11 +21,11 @@ import (
 
 const catalogInsertHelp = `Insert records: JSON objects, given as arguments or, one a line, in a file or on stdin.
 
-Each record's line is printed with what became of it: inserted, unchanged if it was
-there already with the same contents, replaced with --upsert, or refused. One that
-is refused is told on stderr with the reason, and stops no other: such as one that is
-there with other contents. Records are written several at once, those with the same first
-index key one after the other. What was interrupted can be run again.
+Each record's line is printed with its outcome: inserted, unchanged if the catalog
+had it with the same contents, replaced with --upsert, or refused, for example because the
+catalog has it with other contents. A refused record does not stop the others; stderr shows
+it with the reason. Several records are written at once, those with the same first
+index key one after the other. An interrupted command can be run again.
 
 ` + catalogConnectionHelp
 

@@ -12,21 +12,21 @@ import (
 	"tablesweep/internal/problem"
 )
 
-const catalogMigrateHelp = `Move all records to the index keys and the row key that are given now, and take over what
-the published program wrote: its rows, and those entries of its log that it has not
-carried out. What can't be taken over is printed and stays as it was: such as rows that
-differ in the case of their row key alone. No row is deleted before its contents are
-known to stand elsewhere, under every key.
+const catalogMigrateHelp = `Move all records to the given index keys and row key. Take over the tables of the
+published program: its rows, and the entries of its log that it has not carried out.
+Whatever can't be taken over is printed and stays unchanged, for example rows that
+differ only in the case of their row key. A row is deleted only when its contents
+are in their new places, under every key.
 
---dry-run changes nothing and tells what would be done. Without it the command asks
+--dry-run changes nothing and shows what would be done. Otherwise the command asks
 before it starts, unless --yes is given.
 
-Stop other programs that write the tables. The app refuses to write meanwhile; it has to
-be started with the new settings. Before records move, the command waits until all
-writers have noticed, a minute and a half. It may be interrupted: run it again to go on at
-once, or with the settings from before to move everything back.
+Stop other programs that write the tables. Meanwhile the app refuses to write; start it
+with the new settings. Before it moves records, the command waits a minute and a half, until
+all writers have noticed. It may be interrupted: run it again to continue, or with the
+old settings to move everything back.
 
-Exits with 3 if something was left as it was.
+Exits with 3 if something stayed unchanged.
 
 ` + catalogConnectionHelp
 
@@ -50,7 +50,7 @@ func catalogMigrateCommand(f *catalogFlags) *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return runCatalogMigrate(c, o) },
 	}
 	flags := c.Flags()
-	flags.BoolVar(&o.dryRun, "dry-run", false, "change nothing; tell what would be done")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "change nothing; show what would be done")
 	flags.BoolVar(&o.yes, "yes", false, "don't ask")
 	flags.BoolVar(&o.all, "all", false, fmt.Sprintf("print all that is left as it was, not just %d of it", maxListed))
 	flags.BoolVar(&o.json, "json", false, "print all that is left as JSON objects, and the summary as the last one")

@@ -9,9 +9,9 @@ import (
 	"tablesweep/internal/catalog"
 )
 
-const catalogPatchHelp = `Change fields of one record, found by index keys, by a JSON merge patch: its fields
-take the place of the record's, null removes a field, objects are merged. Where index
-values change, the record is found by the new ones. The record is printed as it is then.
+const catalogPatchHelp = `Find one record by index keys, and change its fields by a JSON merge patch: its fields
+replace the record's, null removes a field, objects are merged. If index values change,
+the new values find the record. Prints the changed record.
 
 ` + catalogConnectionHelp
 

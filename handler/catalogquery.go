@@ -14,11 +14,11 @@ import (
 	"tablesweep/internal/record"
 )
 
-const catalogQueryHelp = `Find records by the value of an index key; with several, all must match; of
-several values of one key, any. They are printed one JSON object a line, sorted by the row key.
+const catalogQueryHelp = `Find records by index keys. Different keys must all match; of several values of one key,
+any may match. Prints one JSON object a line, sorted by the row key.
 
-If there are more than --top, the cursor that gets the following ones is told on
-stderr. --all gets all of them.
+If there are more records than --top, stderr shows the cursor of the next ones.
+--all prints all of them.
 
 ` + catalogConnectionHelp
 

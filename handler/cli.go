@@ -30,11 +30,11 @@ const (
 
 const exitHelp = `EXIT STATUS
 
-  0    the command did what it was asked to
-  1    it failed, or verify found a difference
-  2    it was called wrongly, and did nothing
-  3    it came to its end, but some rows failed; they are listed
-  130  it was interrupted; with a checkpoint, it can be resumed`
+  0    success
+  1    the command failed, or verify found a difference
+  2    a wrong flag or argument; nothing was done
+  3    the command finished, but some rows failed; they are listed
+  130  interrupted; with a checkpoint, the command can be resumed`
 
 // usageError is a mistake in the command line.
 type usageError struct{ error }
@@ -167,10 +167,10 @@ func asUsage(err error) error {
 	return err
 }
 
-const connectionHelp = `A connection is the name of a setting in the environment (AzureWebJobsStorage if
-the flag is left out) that holds a connection string; or a connection string,
-UseDevelopmentStorage=true for Azurite, or https://ACCOUNT.table.core.windows.net to
-sign in with Entra ID. Names keep keys out of shell histories and process lists.`
+const connectionHelp = `--connection takes the name of an environment variable that holds a connection string
+(default AzureWebJobsStorage), a connection string, UseDevelopmentStorage=true for
+Azurite, or https://ACCOUNT.table.core.windows.net to sign in with Entra ID. Names keep
+keys out of shell histories and process lists.`
 
 // isSetting reports whether a connection is the name of a setting, and so no secret.
 func isSetting(connection string) bool { return !strings.ContainsAny(connection, "=:/") }
@@ -179,7 +179,7 @@ func isSetting(connection string) bool { return !strings.ContainsAny(connection,
 type accountFlags struct{ patience time.Duration }
 
 func (f *accountFlags) addPatience(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.patience, "patience", storage.DefaultPatience, "how long to wait for an account that has answered and does no longer")
+	flags.DurationVar(&f.patience, "patience", storage.DefaultPatience, "how long to wait for an account that stops answering")
 }
 
 // openAccount opens the account that a flag's connection leads to. While a request waits
@@ -252,9 +252,9 @@ const gcPercent = 300
 // listWeight is how many bytes of memory a byte of a list of rows takes, at most.
 const listWeight = 16
 
-// limitMemory sets the limit and the percentage, unless the environment does. The files that lists name
-// are kept in memory besides: below the limit alone, the collector would never rest.
-// Missing ones don't count.
+// limitMemory sets the limit and the percentage, unless the environment does. Part of the
+// listed files is held in memory, so they raise the limit: otherwise the collector would
+// never rest. Missing files don't count.
 func limitMemory(lists ...string) {
 	limit := int64(memoryLimit)
 	for _, path := range lists {

@@ -16,14 +16,14 @@ import (
 	"tablesweep/internal/sweep/verify"
 )
 
-const copyHelp = `Copy the rows of a table to another, of any account in any cloud, exactly: every
-property with its type. The destination is created if it is missing. Timestamps are
+const copyHelp = `Copy the rows of a table exactly, every property with its type, to another table in any
+account and any cloud. The destination is created if it is missing. Timestamps are
 the service's own and can't be copied.
 
---mode says what happens to a row that the destination already has: replace
+--mode decides what happens to a row that the destination already has: replace
 overwrites it, merge overwrites the properties that the source row has, skip leaves
-it, fail leaves it and reports the row as failed. A row that is there with the same
-content is as good as copied.
+it, fail leaves it and reports the row as failed. A row with the same content counts as
+copied in every mode.
 
 ` + jobHelp + `
 
@@ -101,7 +101,7 @@ func copyCommand() *cobra.Command {
 	o.addSelect(c)
 	o.jobFlags.add(c)
 	flags := c.Flags()
-	flags.StringVar(&o.mode, "mode", string(action.Replace), "for rows that the destination has: replace, merge, skip or fail")
+	flags.StringVar(&o.mode, "mode", string(action.Replace), "for rows that the destination already has: replace, merge, skip or fail")
 	o.dryRunFlags.add(c)
 	flags.BoolVar(&o.verify, "verify", false, "compare both tables afterwards")
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"replace", "merge", "skip", "fail"}, cobra.ShellCompDirectiveNoFileComp))

@@ -12,8 +12,8 @@ import (
 
 const countHelp = `Count the rows of a table.
 
-The Table service can't count: every row is read, by its keys alone, a thousand a
-query, and by many queries at once.
+The Table service can't count. So this command reads the keys of every row, a thousand
+a query, by many queries at once.
 
 ` + connectionHelp
 

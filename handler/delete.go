@@ -20,9 +20,9 @@ import (
 const deleteHelp = `Delete rows of a table, by range and filter. The table itself stays, even if nothing
 is left in it.
 
---dry-run tells how many rows would be deleted, by an estimate if they are many.
-Without it the command asks before it starts, unless --yes is given. A row that matched when it was read is deleted, even
-if it has changed since.
+--dry-run shows how many rows would be deleted: an exact number for a small table, and
+an estimate for a large one. Otherwise the command asks before it starts, unless --yes is
+given. A row that matched when it was read is deleted, even if it has changed since.
 
 ` + jobHelp + `
 

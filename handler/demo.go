@@ -21,8 +21,8 @@ Loads Debian's package list into embedded storage, starts handler processes behi
 the local Functions host, copies the table through them, verifies the copy, and
 counts the rows once with each strategy. Nothing is kept.
 
---watch prints the address of the console, the web page to watch all this by, and keeps
-the app running afterwards, until an interrupt: there one can start other scans.
+--watch prints the address of the console, a web page that shows all this, and keeps
+the app running until an interrupt. You can start other scans there.
 
 EXIT STATUS
 

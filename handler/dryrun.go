@@ -26,7 +26,7 @@ type dryRunFlags struct {
 }
 
 func (d *dryRunFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&d.dryRun, "dry-run", false, "change nothing; estimate rows, requests, time and cost, and try whether it is allowed")
+	c.Flags().BoolVar(&d.dryRun, "dry-run", false, "change nothing; estimate rows, requests, time and cost, and check the permissions")
 	c.Flags().Float64Var(&d.price, "price", estimate.Price, "dollars for 10,000 requests, for --dry-run")
 }
 

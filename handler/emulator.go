@@ -14,19 +14,19 @@ Nothing is written to disk: all tables, queues and messages are gone when the
 command ends. The first line on stdout is the connection string. The account is
 the well-known devstoreaccount1.
 
---faults takes rules separated by semicolons, for example
+--faults takes rules, separated by semicolons, for example
 
   seed=7; latency=2ms..20ms; short-page p=0.2; empty-page p=0.1;
   busy p=0.01 retry-after=1s; timeout-before p=0.01; timeout-after p=0.01;
   reset-before p=0.01; reset-after p=0.01; duplicate p=0.05; delay p=0.05 by=5s;
   account-rate=20000; partition-rate=2000; table-deletion=40s
 
-and every rule takes on=KIND,KIND table=NAME queue=NAME times=N, which narrow it.
+Every rule can be narrowed by on=KIND,KIND table=NAME queue=NAME times=N.
 The kinds are query point insert update merge delete batch tables, and put get
-peek update-message delete-message clear queues. -after means that the request
-was carried out and only the answer is lost.
+peek update-message delete-message clear queues. -after means that the
+request is carried out and only its answer is lost.
 
-While it serves, the table endpoint answers without signature:
+The table endpoint answers these without a signature:
 
   GET, DELETE       /_emulator/counts   requests by kind; set them to zero
   GET, PUT, DELETE  /_emulator/faults   the spec and what fired; replace; remove`

@@ -16,13 +16,13 @@ import (
 const enqueueHelp = `Put one message into a queue for every row of a table. The queue is created if it is
 missing; messages never expire.
 
-The message comes from a template in the syntax of Go's text/template, without loops:
+The message is made by a template in the syntax of Go's text/template, without loops:
 {{.PartitionKey}}, {{.RowKey}} and {{.Name}} write a property's text, {{json .Name}}
-writes it as JSON, and {{json .}}, the default, the whole row. A row without a
-property that the template names fails.
+writes it as JSON, and {{json .}}, the default, writes the whole row. A row that lacks a
+property of the template fails.
 
-Every row gets its message at least once. It gets another if an answer of the service
-is lost, or if what was under way when the command was interrupted is done again.
+Every row gets its message at least once. It may get a second one if the service's answer
+is lost, or if the command is interrupted while the message is sent.
 
 ` + jobHelp + `
 

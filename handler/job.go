@@ -29,16 +29,15 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-const jobHelp = `A row that fails stops no other: it is listed on stderr, or in the file that --failed
-names, with its keys and the reason. --rows takes such a file of any size, and then only
-those rows are dealt with, less those outside of --prefix, --after and --before. Without
---filter, a row that the table does not have fails.
+const jobHelp = `A failed row does not stop the others. It is listed on stderr, or in the file given by --failed,
+with its keys and the reason. --rows takes such a file, of any size, and handles only
+its rows, within --prefix, --after and --before. Without --filter, a listed row that the
+table does not have fails.
 
 With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
-or a reboot. --resume FILE goes on without reading again what was done; the other
-flags can be left out then, but for connections that were given as more than the
-name of a setting: the file has no secrets in it. --failed may name another file. The file
-of --rows must be as it was.`
+or a reboot. --resume FILE continues where it stopped, and needs no other flags, with one
+exception: a connection that was not the name of a variable must be given again, because the
+file holds no secrets. --failed may name another file. The file of --rows must be unchanged.`
 
 // maxListed is how many failed rows are listed where no file takes them.
 const maxListed = 100
@@ -76,10 +75,10 @@ var oncePerRun = []string{"checkpoint", "resume", "progress", "json", "workers",
 
 func (j *jobFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&j.checkpoint, "checkpoint", "", "file that keeps what is left to do; it must not exist, and is removed at the end")
-	flags.StringVar(&j.resume, "resume", "", "go on from this checkpoint")
-	flags.StringVar(&j.failed, "failed", "", "file that gets the rows that failed, a JSON object a line")
-	flags.StringVar(&j.rows, "rows", "", "only the rows whose keys this file lists, as --failed and scan write them")
+	flags.StringVar(&j.checkpoint, "checkpoint", "", "file that records the progress; it must not exist, and is removed at the end")
+	flags.StringVar(&j.resume, "resume", "", "resume from this checkpoint")
+	flags.StringVar(&j.failed, "failed", "", "file for the rows that failed, a JSON object a line")
+	flags.StringVar(&j.rows, "rows", "", "only the rows that this file lists, in the form of --failed and scan")
 	flags.BoolVar(&j.json, "json", false, "print the result as JSON")
 	j.progressFlag.add(c, progress.Auto)
 	c.PreRunE = func(c *cobra.Command, _ []string) error { return j.restore(c) }

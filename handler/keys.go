@@ -14,9 +14,9 @@ import (
 
 const keysHelp = `List the distinct partition keys of a table, in order, one a line.
 
-Rows are not read for it where they can be stepped over: once a page has shown a
-partition's key, the next query starts behind the partition, however large it is.
-A partition without a row that matches --filter is not listed.
+The command does not read all rows. Once a page has shown a partition's key, the next
+query starts behind that partition, however large it is. A partition is listed only if
+a row in it matches --filter.
 
 ` + connectionHelp
 

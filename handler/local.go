@@ -21,28 +21,28 @@ import (
 const localHelp = `Play the Azure Functions host on this machine.
 
 Reads host.json and each function.json below --root, starts handler processes,
-polls the queues, forwards HTTP, and keeps the timers. The handlers get what the
-real host would send them, and what fails there fails here: a killed handler's
-messages come back after host.json's visibilityTimeout, those of a killed host after
---lease; a handler that fails three times ends its instance, and the command if it
-was the last one. Several of these commands may share one storage. When every instance is
-ready, stdout gets "ready http://ADDRESS" and then "console http://ADDRESS/api/console/",
-the page to watch it by; logs go to stderr.
+polls the queues, forwards HTTP, and runs the timers. The handlers receive the same
+requests as from the real host, and whatever fails there fails here. A killed handler's
+messages reappear after host.json's visibilityTimeout, those of a killed host after
+--lease. A handler that fails three times ends its instance; the last instance ends the
+command. Several of these commands may share one storage account. When every instance is
+ready, stdout shows "ready http://ADDRESS" and then "console http://ADDRESS/api/console/",
+the web page that shows the app. Logs go to stderr.
 
-The handler that runs is this very program, so that "go run ./handler local" needs
-nothing built. --built runs what host.json names instead, as the cloud does.
+The handler is this program itself, so "go run ./handler local" works without a build.
+--built runs host.json's executable instead, as the cloud does.
 
 --storage is one of
   embedded           storage in memory, gone when the command ends (the default)
   CONNECTION         a connection string, UseDevelopmentStorage=true for Azurite,
                      or https://ACCOUNT.table.core.windows.net for Entra ID
   SETTING            the name of a setting that holds one, such as AzureWebJobsStorage
-The handlers see it as AzureWebJobsStorage. Other settings come from the
+The handlers find it in AzureWebJobsStorage. Other settings come from the
 environment, or else from local.settings.json.
 
---keys asks callers for keys, as the cloud does: --keys alone makes a function key
-and a master key and logs them, --keys=FUNCTION,MASTER gives them. A request brings
-its key in the header x-functions-key or in the query as code. Without --keys, requests
+--keys requires keys from callers, as the cloud does. --keys alone makes a function key
+and a master key and logs them; --keys=FUNCTION,MASTER sets them. A request sends
+its key in the header x-functions-key or in the query parameter code. Without --keys, requests
 that come from other web pages or under other host names are refused. POST
 /admin/functions/NAME with {"input":"..."} runs a queue or timer function by hand.
 

@@ -15,8 +15,8 @@ import (
 
 const logHelp = `Append events to streams, and read them, the newest first.
 
-A stream is a named log in a table; it comes into being with its first event. An event
-is a JSON object, and gets an id, which is also its place in the stream.
+A stream is a named log in a table. Its first event creates it. An event
+is a JSON object. It gets an id, which is also its place in the stream.
 
 ` + connectionHelp
 
@@ -69,12 +69,12 @@ func printEvent(w io.Writer, e logtail.Event, asJSON bool) error {
 
 const logTailHelp = `Read the newest events of a stream.
 
-The newest comes first. With --follow it comes last, and whatever is appended from then
-on follows below it, until the command is interrupted; no event is printed twice, and
-none is missed that can be read within --window of the time it has.
+The newest event comes first. With --follow it comes last, and new events follow below
+it until the command is interrupted. No event is printed twice. An event is missed only
+if it appears later than --window after its time.
 
-An event's time is its writer's. --since takes a time (RFC 3339), a date, how long ago
-that was, or an event's id, and then prints all events newer than that.
+An event's time comes from its writer. --since takes a time (RFC 3339), a date, a
+duration before now, or an event's id, and prints all newer events.
 
 ` + connectionHelp
 
@@ -103,10 +103,10 @@ func logTailCommand() *cobra.Command {
 	}
 	flags := c.Flags()
 	o.add(c)
-	flags.IntVar(&o.top, "top", 50, "events at most; with --since all, unless given")
+	flags.IntVar(&o.top, "top", 50, "most events; with --since, all of them by default")
 	flags.StringVar(&o.since, "since", "", "only events newer than this: a time, a date, how long ago, or an id")
 	flags.BoolVar(&o.follow, "follow", false, "go on with events as they are appended")
-	flags.DurationVar(&o.window, "window", logtail.Window, "with --follow, how late an event may come to be still printed")
+	flags.DurationVar(&o.window, "window", logtail.Window, "with --follow, how late an event may appear and still be printed")
 	flags.BoolVar(&o.json, "json", false, "print each event as JSON with its id and time")
 	return c
 }

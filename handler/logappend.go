@@ -21,9 +21,9 @@ import (
 const logAppendHelp = `Append events to a stream: those given as arguments, or else the lines of a
 file or of stdin, each a JSON object.
 
-The ids of the events are printed, in the order of the events. Lines are appended as they
-come, those that are waiting together; up to 100 of them are appended all or none. When
-the command fails or is interrupted, it tells how many were appended before, and which may
+Prints the ids of the events, in the order of the events. Lines are appended as they
+arrive; waiting lines are appended together, up to 100 at once, all or none. When
+the command fails or is interrupted, it says how many events it has appended, and which may
 be missing.
 
 ` + connectionHelp

@@ -48,12 +48,12 @@ func (f *sourceFlags) source(c *cobra.Command) (*storage.Account, sweep.Spec, er
 // add adds the flags that every command has.
 func (f *rowFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.bounds.Prefix, "prefix", "", "only partition keys that start with this, the one equal to it included")
-	flags.StringVar(&f.bounds.After, "after", "", "only partition keys behind this one")
-	flags.StringVar(&f.bounds.Before, "before", "", "only partition keys ahead of this one")
+	flags.StringVar(&f.bounds.Prefix, "prefix", "", "only partition keys that start with this")
+	flags.StringVar(&f.bounds.After, "after", "", "only partition keys greater than this")
+	flags.StringVar(&f.bounds.Before, "before", "", "only partition keys less than this")
 	flags.StringVar(&f.filter, "filter", "", "OData filter, such as \"Size gt 10 and Color eq 'red'\"")
 	flags.IntVar(&f.segment, "segment-size", storage.PageRows, "rows a query, 1 to 1000")
-	flags.IntVar(&f.workers, "workers", sweep.DefaultWorkers, "most requests under way at once; fewer are, while more don't pay")
+	flags.IntVar(&f.workers, "workers", sweep.DefaultWorkers, "most requests at once; the command uses fewer while more do not help")
 }
 
 // addStrategy adds --strategy.

@@ -15,9 +15,10 @@ import (
 
 const scanHelp = `Print the rows of a table, one JSON object a line, in table order.
 
-Ranges are read at once, by several requests, and yet printed in order, in bounded
-memory and a temporary file of at most 2 GiB (TMPDIR says where). Every value keeps its type: a property that JSON can't tell comes with an
-annotation, as the Table service sends it. Timestamp and ETag are left out.
+Several requests read ranges at once. The rows are printed in order all the same, in bounded
+memory and a temporary file of at most 2 GiB (in TMPDIR). Every value keeps its type: where JSON
+alone does not show the type, an annotation does, as in the Table service's own answers. Timestamp
+and ETag are left out.
 
 ` + connectionHelp
 
@@ -48,7 +49,7 @@ func scanCommand() *cobra.Command {
 	o.sourceFlags.add(c)
 	o.addStrategy(c)
 	o.addSelect(c)
-	flags.StringVar(&o.format, "format", "jsonl", "jsonl, or count for the number of rows alone")
+	flags.StringVar(&o.format, "format", "jsonl", "jsonl, or count for only the number of rows")
 	flags.BoolVar(&o.keysOnly, "keys-only", false, "only PartitionKey and RowKey")
 	flags.BoolVar(&o.stats, "stats", false, "print a JSON line of figures on stderr at the end")
 	flags.BoolVar(&o.explain, "explain", false, "print a JSON line on stderr for every query")

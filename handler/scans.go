@@ -23,8 +23,8 @@ import (
 
 const scansHelp = `Look at the scans of a function app: how far they are, and which rows failed.
 
-It reads the app's own storage, as the app's API does, and needs neither the app nor
-its keys. It starts and stops nothing.
+The command reads the app's own storage, as the app's API does. It needs neither the app
+nor its keys, and starts and stops nothing.
 
 ` + connectionHelp
 
