@@ -19,8 +19,8 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 const maxOperations = 100
 
-// batch is an understood entity group transaction. If it can't be carried out,
-// refused says why.
+// batch is a parsed entity group transaction. If it can't be carried out, refused is the
+// reason.
 type batch struct {
 	table   string
 	parts   []batchPart
@@ -56,8 +56,8 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 	return op, nil
 }
 
-// parseBatchQuery understands a batch that is a query. It is one for faults and counts,
-// too; only its answer is a batch's.
+// parseBatchQuery parses a batch that is a query. For faults and counts it is a query;
+// only its answer has a batch's form.
 func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
 	path, err := s.batchPath(p)
 	inner := &call{
@@ -146,7 +146,7 @@ func (b *batch) check(name string, w write, duplicate bool) error {
 }
 
 // runBatch carries the batch out. A refused operation is not an error of the whole
-// request: the answer is 202, and its only part tells the error.
+// request: the answer is 202, and its only part has the error.
 func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error) {
 	out := s.newBatchAnswer(c, true)
 	if b.refused != nil {

@@ -6,8 +6,8 @@ import (
 	"tablesweep/internal/emulator/fault"
 )
 
-// Counts are the requests since the start or the last reset, by kind. Refused and
-// failed ones count too, if they were understood: a retry is a request.
+// Counts are the requests since the start or the last reset, by kind. Refused and failed
+// requests count if their form was right, and so does every retry.
 type Counts struct {
 	Query         int64 `json:"query"`     // queries of entities
 	QueryRows     int64 `json:"queryRows"` // rows that these returned

@@ -10,9 +10,9 @@
 // shared access signatures, access policies, Entra ID, CORS, service properties or
 // statistics.
 //
-// What breaks real programs can be asked for with a fault spec (see package
-// [tablesweep/internal/emulator/fault]), and requests are counted by kind, so that
-// tests and benchmarks can hold a program to its price ([Counts]).
+// A fault spec makes requests fail in the ways that break real programs (see package
+// [tablesweep/internal/emulator/fault]). Requests are counted by kind, so that tests and
+// benchmarks can check what a program costs ([Counts]).
 //
 // # Administration over HTTP
 //
@@ -47,14 +47,14 @@ const (
 )
 
 // Options configure an emulator. The zero value is an account named
-// [DefaultAccount] that is as fast as it can be, and without faults.
+// [DefaultAccount], without latency and without faults.
 type Options struct {
 	Latency time.Duration // how long every request takes at least
 	Faults  string        // a fault spec; "" for none
 	Account string        // the account's name; "" for DefaultAccount
 	Key     string        // the account's key in base64; "" for DefaultKey
 
-	// Tables are tables with rows of their own, by name: computed ones, for example.
+	// Tables are tables with an implementation of their own, by name, such as computed ones.
 	Tables map[string]table.Rows
 
 	// OnRequest, if set, is called before a request is carried out, and, if it
@@ -67,7 +67,7 @@ type Options struct {
 	OnFault func(fault.Request, fault.Name)
 }
 
-// Event is what OnRequest is told.
+// Event is the argument of OnRequest.
 type Event struct {
 	fault.Request
 	Applied bool // the request was carried out
@@ -155,7 +155,7 @@ func (e *Emulator) buffer() []byte {
 	return nil
 }
 
-// recycle gives a buffer back that nobody uses any more.
+// recycle takes back a buffer that is no longer used.
 func (e *Emulator) recycle(b []byte) {
 	if cap(b) > 0 {
 		e.buffers.Put(&b)

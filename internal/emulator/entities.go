@@ -63,8 +63,8 @@ func parseQueryOptions(c *call) (queryOptions, error) {
 	return q, nil
 }
 
-// token is a continuation token: where to go on, and how often the query was
-// already told to go on there. Repeated empty pages so have tokens that differ.
+// token is a continuation token: where to go on, and how many answers before had the same
+// place. So the tokens of repeated empty pages differ.
 type token struct {
 	key  key.Key
 	hops int
@@ -206,14 +206,14 @@ func entityRequest(kind fault.Kind, name string, k key.Key) fault.Request {
 	}
 }
 
-// write is one understood write, alone or in a batch.
+// write is one parsed write, alone or in a batch.
 type write struct {
 	kind fault.Kind
 	table.Operation
 	prefer string
 }
 
-// parseEntityWrite understands a write. The keys in a path count; those in the body
+// parseEntityWrite parses a write. The keys in a path count; those in the body
 // are only needed for an insert.
 func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 	w := write{prefer: p.prefer}

@@ -24,10 +24,10 @@ type pipeline struct {
 	service service
 }
 
-// service is what differs between the services. Errors other than *problem.Error
+// service is what differs between the services. Errors other than *refusal.Error
 // are bugs.
 type service interface {
-	// parse understands a request, and changes nothing.
+	// parse checks and parses a request, and changes nothing.
 	parse(c *call) (operation, error)
 	// stringToSign returns the text that a signature in the given scheme signs.
 	stringToSign(r *http.Request, scheme string) (string, error)
@@ -49,7 +49,7 @@ type call struct {
 // base is the URL of the account as the client wrote it.
 func (e *Emulator) base(c *call) string { return "http://" + c.Host + "/" + e.account }
 
-// operation is an understood request.
+// operation is a parsed request.
 type operation struct {
 	fault.Request
 	run func(now time.Time, plan fault.Plan) (response, error)
@@ -121,7 +121,7 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	}
 	c.path = path
 	if version := c.Header.Get("x-ms-version"); version != "" {
-		// Any date passes, so that clients which are newer than this work.
+		// Any version passes, so that newer clients work.
 		if _, err := time.Parse(time.DateOnly, version); err != nil {
 			return operation{}, refusal.New(refusal.InvalidHeaderValue, "The value for one of the HTTP headers is not in the correct format: x-ms-version.")
 		}

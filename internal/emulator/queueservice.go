@@ -56,7 +56,7 @@ func xmlResponse(status int, v any) response {
 // and carriage returns. Microsoft's JavaScript SDK does not decode numeric references.
 var unreferenced = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&#x9;", "\t", "&#xA;", "\n")
 
-// parse understands /, /queue, /queue/messages and /queue/messages/id.
+// parse handles /, /queue, /queue/messages and /queue/messages/id.
 func (s queueService) parse(c *call) (operation, error) {
 	parts := strings.Split(strings.TrimPrefix(c.path, "/"), "/")
 	query := c.URL.Query()

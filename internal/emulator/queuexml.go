@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/emulator/refusal"
 )
 
-// messageText reads the body of a put or update. Like the service's, the reader
-// refuses characters that XML has no place for.
+// messageText reads the body of a put or update. Like the service, it refuses
+// characters that XML does not allow.
 func messageText(body []byte) (string, error) {
 	var m struct {
 		XMLName     xml.Name `xml:"QueueMessage"`
@@ -27,7 +27,7 @@ func messageText(body []byte) (string, error) {
 	return m.MessageText, nil
 }
 
-// messageXML is a message in an answer. What it carries depends on the request.
+// messageXML is a message in an answer. Its fields depend on the request.
 type messageXML struct {
 	MessageID       string `xml:"MessageId"`
 	InsertionTime   string
@@ -70,7 +70,7 @@ func httpTime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 // metadataXML writes name-value pairs as elements, sorted by name.
 type metadataXML map[string]string
 
-// MarshalXML is that of [xml.Marshaler].
+// MarshalXML implements [xml.Marshaler].
 func (m metadataXML) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	if err := e.EncodeToken(start); err != nil {
 		return err

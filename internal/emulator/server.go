@@ -46,7 +46,7 @@ func (s *Server) start(l net.Listener, h http.Handler, patience time.Duration) {
 // ConnectionString returns a connection string with both endpoints.
 func (s *Server) ConnectionString() string { return s.connection }
 
-// Close stops serving at once; requests under way are broken off.
+// Close stops serving at once, and breaks off requests under way.
 func (s *Server) Close() error {
 	var errs []error
 	for _, server := range s.servers {

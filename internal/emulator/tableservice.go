@@ -87,7 +87,7 @@ func invalidInput(why string) error {
 	return refusal.New(refusal.InvalidInput, "One of the request inputs is not valid: "+why+".")
 }
 
-// checkContentType refuses bodies that are not said to be JSON.
+// checkContentType refuses bodies without the content type of JSON.
 func checkContentType(contentType string) error {
 	const json = "application/json"
 	mediaType, _, _ := strings.Cut(contentType, ";")
@@ -176,7 +176,7 @@ func (s tableService) parseNamed(t target) (operation, error) {
 	return op, nil
 }
 
-// parseTables understands the requests for the list of tables.
+// parseTables parses requests for the list of tables.
 func (s tableService) parseTables(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{Kind: fault.Tables, Table: t.name, Entities: 1, Identity: c.Method + " tables " + t.name}}
 	switch {

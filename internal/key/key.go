@@ -5,7 +5,7 @@
 // code point order. The two differ in one place: characters above U+FFFF are
 // encoded in UTF-16 with surrogates (U+D800–U+DFFF) and so sort before
 // U+E000–U+FFFF. Everything that compares keys in this project goes through this
-// package, so that no other has to know. It does no I/O.
+// package. It does no I/O.
 package key
 
 import "unicode/utf8"

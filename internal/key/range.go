@@ -80,9 +80,9 @@ type Token struct {
 
 // Bounds limit a scan by partition key. Empty fields do not limit.
 type Bounds struct {
-	Prefix string `json:"prefix,omitempty"` // only partitions starting with it, the one equal to it included
-	After  string `json:"after,omitempty"`  // only partitions behind it, itself excluded
-	Before string `json:"before,omitempty"` // only partitions ahead of it, itself excluded
+	Prefix string `json:"prefix,omitempty"` // partition keys start with it
+	After  string `json:"after,omitempty"`  // partition keys are strictly greater
+	Before string `json:"before,omitempty"` // partition keys are strictly less
 }
 
 // Range returns the partition keys that lie within the bounds.

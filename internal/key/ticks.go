@@ -15,8 +15,7 @@ const unixEpoch = 621355968000000000
 // Inverted returns the time as a key that sorts newest first: DateTime.MaxValue.Ticks
 // minus the time's own ticks, in 19 digits, which is the log-tail pattern of Microsoft's
 // table design guide. A tick is 100 ns; ticks count from the year 1. The time is cut to a
-// tick, and must lie in the years 1 to 9999. Keys of one tick are kept apart by those who
-// have such: for logs, package logtail.
+// tick, and must lie in the years 1 to 9999. Package logtail keeps keys of one tick apart.
 func Inverted(t time.Time) string {
 	n := unixEpoch + t.Unix()*1e7 + int64(t.Nanosecond()/100)
 	return fmt.Sprintf("%019d", MaxTicks-n)

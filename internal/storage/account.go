@@ -21,14 +21,14 @@ type Options struct {
 	// two accounts, which stay below the 600 that a Functions instance may have open. (Microsoft
 	// Learn, "Manage connections in Azure Functions")
 	Connections int
-	// Patience is how long requests wait for a host that gives no good answer: for
-	// commands, whose user waits. A host that can't be reached at all is told at once,
-	// until it has answered for the first time. 0 means that a request is tried again
-	// until its own time is up.
+	// Patience is how long requests wait for a host that gives no good answer. Commands
+	// set it, because their user waits. Until a host has answered for the first time, a
+	// request that can't reach it fails at once. With 0, a request is retried until its
+	// own deadline.
 	Patience time.Duration
-	// TryTimeout limits one try of a request. Default 40 s; negative means no limit, for
-	// virtual time: a bubble keeps stopped timers, and with them all that a request had,
-	// until their time would have come.
+	// TryTimeout limits one try of a request. Default 40 s. Negative means no limit, for
+	// virtual time: a bubble keeps a stopped timer, and with it all memory of its request,
+	// until the timer would have fired.
 	TryTimeout time.Duration
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter
@@ -78,8 +78,8 @@ func (a *Account) Outages() []Outage {
 	return all
 }
 
-// transport is the network. It follows no redirections, for there are none, and so does
-// without what [http.Client] does for them.
+// transport is the network. The service sends no redirections, so this does without
+// [http.Client] and its work for them.
 type transport struct{ *http.Transport }
 
 func (t transport) Do(r *http.Request) (*http.Response, error) { return t.RoundTrip(r) }
@@ -100,8 +100,8 @@ func (a *Account) newRetries(endpoint string, o Options) *retries {
 	return r
 }
 
-// clientOptions returns fresh options for a client: the SDK appends to the
-// policies of those it is given, so that two clients must not share them.
+// clientOptions returns fresh options for a client. The SDK appends to the policies of
+// its options, so two clients must not share them.
 func clientOptions(r *retries, o Options) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
@@ -151,7 +151,7 @@ func openQueues(c Connection, transport policy.Transporter, options azcore.Clien
 }
 
 // credential signs in with Entra ID: in Azure by the managed identity, on a
-// laptop by whatever the developer is signed in with.
+// laptop by the developer's own sign-in.
 func credential(id identity, transport policy.Transporter) (azcore.TokenCredential, error) {
 	o := azcore.ClientOptions{Transport: transport}
 	if id.Managed || id.ClientID != "" || id.ResourceID != "" {

@@ -1,7 +1,7 @@
 package storage
 
-// AppendRows appends rows in a form that [ParseRows] reads, without ETags and times of
-// change. It is for rows that a process puts aside, not for other programs.
+// AppendRows appends rows in a form that [ParseRows] reads, without ETags and
+// Timestamps. It is for rows that a process puts aside, not for other programs.
 func AppendRows(b []byte, rows []Entity) []byte {
 	b = append(b, `{"value":[`...)
 	for i, e := range rows {

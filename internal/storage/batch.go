@@ -67,8 +67,8 @@ func (t *Table) Batch() *Batch {
 func (b *Batch) Rows() int { return b.rows }
 
 // Add appends an operation. It reports false, and adds nothing, if the
-// transaction would grow beyond what the service takes; a first operation is
-// always added, so that an entity too large is refused by the service with its
+// transaction would exceed the service's limits. The first operation is always
+// added, so that the service itself refuses an entity that is too large, with its
 // reason.
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
@@ -153,15 +153,15 @@ func appendEscaped(b []byte, text string) []byte {
 
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// maxPlainURL is the longest URL of a row that is sent by itself, in bytes: proxies on the way
-// may refuse longer ones.
+// maxPlainURL is the longest URL of a row that is sent as a plain request, in bytes.
+// Proxies may refuse longer ones.
 const maxPlainURL = 2048
 
 // batchTarget is where transactions are sent.
 const batchTarget = "/$batch"
 
-// request returns what to send: the operation by itself if it is the only one, which
-// costs a third as much. Empty keys are said to be refused in URLs, and stay in transactions.
+// request returns what to send. A single operation goes as a plain request, which costs
+// a third as much. The service may refuse empty keys in URLs, so these stay in transactions.
 func (b *Batch) request() rowRequest {
 	if n := b.target.to - b.target.from; b.rows > 1 || n < 0 || n+len(b.table.account.connection.tableURL) > maxPlainURL {
 		b.write("--changeset_", b.boundary, "--\r\n--batch_", b.boundary, "--\r\n")

@@ -58,8 +58,8 @@ func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.Str
 // scheme.
 func (c Connection) Same(other Connection) bool { return place(c.tableURL) == place(other.tableURL) }
 
-// place returns what of an endpoint tells an account from others: the host without
-// its scheme's own port, and the path.
+// place returns the part of an endpoint that tells an account from others: the host
+// without its scheme's own port, and the path.
 func place(endpoint string) string {
 	u, err := url.Parse(strings.ToLower(endpoint))
 	if err != nil {
@@ -170,14 +170,14 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 	return c, nil
 }
 
-// accountName is what an account's name consists of. It is printed, and must not be a
-// URL with a secret in it.
+// accountName matches names of accounts. A name is printed, so it must not be a URL
+// with a secret in it.
 var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
 
 const accountNameForm = "the account's name alone, letters, digits and hyphens"
 
-// isEndpoint reports whether a URL consists of scheme, host and path only: nothing else
-// may be printed, since a query may be a SAS.
+// isEndpoint reports whether a URL consists of scheme, host and path only. Nothing else
+// may be printed, because a query may be a SAS.
 func isEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && u.Host != "" && u.User == nil && !strings.ContainsAny(endpoint, "?#") && !strings.ContainsAny(u.Path, "?=")

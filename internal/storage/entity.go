@@ -46,7 +46,7 @@ type Property struct {
 	Value jsontext.Value
 }
 
-// Text returns the value without quotes; as JSON writes it, if it is no string.
+// Text returns a string's value without quotes, and any other value as JSON.
 func (p Property) Text() string { return text(p.Value) }
 
 // Entity is one row.
@@ -60,7 +60,7 @@ type Entity struct {
 	JSON jsontext.Value
 }
 
-// Clone returns a copy that keeps nothing else of the page alive that e was read in.
+// Clone returns a copy that does not keep the rest of e's page in memory.
 func (e Entity) Clone() Entity {
 	e.JSON = e.JSON.Clone()
 	e.Properties = slices.Clone(e.Properties)
@@ -70,8 +70,8 @@ func (e Entity) Clone() Entity {
 	return e
 }
 
-// Get returns the property's value as text: without quotes, as JSON writes it,
-// otherwise. It returns "" if the entity has no such property.
+// Get returns the property's value as text: a string without quotes, anything else as
+// JSON. It returns "" if the entity has no such property.
 func (e Entity) Get(name string) string {
 	for _, p := range e.Properties {
 		if p.Name == name {
@@ -237,7 +237,7 @@ func (d *pageDecoder) entity() (Entity, error) {
 	return e, d.expect('}')
 }
 
-// set takes in one member of an entity's object.
+// set handles one member of an entity's object.
 func (e *Entity) set(name string, value jsontext.Value) error {
 	switch name {
 	case "PartitionKey":
@@ -251,8 +251,8 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 		}
 		e.Timestamp = t
 		if e.ETag == "" {
-			// The ETag is made of the time, and not every metadata level is
-			// promised to send it.
+			// The ETag is made of the time, and the service does not promise to send
+			// it at every metadata level.
 			e.ETag = `W/"datetime'` + url.QueryEscape(text(value)) + `'"`
 		}
 	case "odata.etag":
@@ -267,8 +267,8 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 	return nil
 }
 
-// setKey takes in a key, which must be well formed: another text would be another
-// row's.
+// setKey sets a key, which must be well formed: a repaired text would be another row's
+// key.
 func setKey(to *string, name string, value jsontext.Value) error {
 	b, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
@@ -336,9 +336,9 @@ func (d *pageDecoder) value() (jsontext.Value, error) {
 }
 
 // AppendJSON appends the entity to b as a JSON object: its keys and properties,
-// neither ETag nor Timestamp, and the annotations that make
-// the service store every value as the type it has. Double is always annotated:
-// without, a client or emulator in between may take 3.0 for an Int32.
+// without ETag and Timestamp, but with the annotations that make the service
+// store every value with its type. Double is always annotated: without that, a
+// client or emulator may take 3.0 for an Int32.
 func (e Entity) AppendJSON(b []byte) []byte {
 	if e.JSON != nil {
 		return append(b, e.JSON...)

@@ -16,7 +16,7 @@ import (
 
 // Error is a refusal by the service.
 type Error struct {
-	Op      string // what was asked, with its table or queue
+	Op      string // the request, with its table or queue
 	Status  int    // HTTP status; of the failed operation, for a batch
 	Code    string // the service's error code, such as EntityAlreadyExists
 	Message string // the service's message, its first line
@@ -45,11 +45,11 @@ func Permanent(err error) bool {
 	return errors.As(err, &e) && !e.Temporary()
 }
 
-// errNoAnswer marks errors of requests that the service didn't answer.
+// errNoAnswer marks requests that the service did not answer.
 var errNoAnswer = errors.New("no answer from the service")
 
-// Passing reports whether err may be gone when the request is repeated later: the service
-// was busy or did not answer, or time ran out.
+// Passing reports whether a later retry may succeed: the service was busy or did not
+// answer, or time ran out.
 func Passing(err error) bool {
 	var e *Error
 	if errors.As(err, &e) {

@@ -9,9 +9,9 @@ import (
 	"tablesweep/internal/key"
 )
 
-// MayWrite asks whether rows of the table may be written, and changes nothing. exists is
-// false if there is no such table. An error means that it is not allowed, or that nobody
-// answered.
+// MayWrite checks the permission to write rows of the table, and changes nothing. exists
+// is false if there is no such table. An error means that writing is not allowed, or that
+// the service did not answer.
 func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 	err = t.may(ctx, Merge)
 	if HasCode(err, "TableNotFound") {
@@ -20,8 +20,9 @@ func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 	return err == nil, err
 }
 
-// MayDelete asks whether rows of the table may be deleted, and changes nothing. An error
-// means that it is not allowed, that there is no such table, or that nobody answered.
+// MayDelete checks the permission to delete rows of the table, and changes nothing. An
+// error means that deleting is not allowed, that there is no such table, or that the
+// service did not answer.
 func (t *Table) MayDelete(ctx context.Context) error { return t.may(ctx, Delete) }
 
 // may tries to do something to a row that can't exist, on a condition that can't hold.

@@ -17,7 +17,7 @@ const (
 	MaxGetMessages  = 32
 )
 
-// queueName leaves the length to CheckQueueName. (Microsoft Learn, "Naming queues and
+// queueName matches legal queue names; CheckQueueName checks the length. (Microsoft Learn, "Naming queues and
 // metadata")
 var queueName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
@@ -39,12 +39,12 @@ type Queue struct {
 	address string
 }
 
-// Message is a message that was got from a queue and is invisible to others
-// until NextVisible.
+// Message is a message that was taken from a queue. Others do not see it until
+// NextVisible.
 type Message struct {
 	ID           string
 	PopReceipt   string
-	Text         string // as sent: base64 or not is the caller's affair
+	Text         string // as sent; the caller decides on base64
 	DequeueCount int
 	Inserted     time.Time
 	Expires      time.Time
@@ -62,7 +62,7 @@ func (a *Account) Queue(name string) (*Queue, error) {
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// Address returns the queue's URL, which tells it from all others.
+// Address returns the queue's URL, which identifies it.
 func (q *Queue) Address() string { return q.address }
 
 // Create makes the queue unless it exists.
@@ -102,9 +102,9 @@ func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message
 	return messages, nil
 }
 
-// Update hides a message for a further time from now on, 0 meaning that it is
-// visible at once. It returns the message's new pop receipt. An error that is
-// [NotFound] or has the code PopReceiptMismatch means that somebody else has it.
+// Update hides a message for a further time from now on; with 0 it becomes visible at
+// once. It returns the message's new pop receipt. An error that is [NotFound] or has
+// the code PopReceiptMismatch means that another consumer has the message.
 func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (popReceipt string, err error) {
 	x := &exchange{failed: -1}
 	resp, err := q.client.UpdateMessage(x.in(ctx), m.ID, m.PopReceipt, m.Text, &azqueue.UpdateMessageOptions{
@@ -123,8 +123,8 @@ func (q *Queue) Delete(ctx context.Context, m Message) error {
 	return wrap("delete from queue "+q.name, x, err)
 }
 
-// Peek returns the first [MaxGetMessages] of the messages that are visible, with their
-// texts and times of insertion, and leaves them as they are.
+// Peek returns the first [MaxGetMessages] visible messages, with their texts and times of
+// insertion, and does not change them.
 func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 	x := &exchange{failed: -1}
 	resp, err := q.client.PeekMessages(x.in(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(MaxGetMessages))})
@@ -138,8 +138,8 @@ func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 	return messages, nil
 }
 
-// Length returns about how many messages the queue holds. 0 can be trusted to
-// mean empty; more can't be trusted to mean work left.
+// Length returns the approximate number of messages in the queue. 0 means empty. Any
+// other number may be wrong.
 func (q *Queue) Length(ctx context.Context) (int, error) {
 	x := &exchange{failed: -1}
 	resp, err := q.client.GetProperties(x.in(ctx), nil)

@@ -7,9 +7,9 @@ import (
 )
 
 // rawPage reads the body of a query's answer as [decodePage] does, but leaves each row
-// as text: its entities have a key and JSON alone. The text is what the service sent,
-// less odata members, Timestamp and nulls, and with the annotation that [Entity.AppendJSON]
-// gives a Double. It keeps nothing of body.
+// as text: its entities have only a key and JSON. The text is the service's own, without
+// odata members, Timestamp and nulls, and with the annotation that [Entity.AppendJSON]
+// gives a Double. It does not retain body.
 //
 // It knows JSON in the form in which services write rows. It reports false for any
 // other: decodePage then decides what the page means.
@@ -30,7 +30,7 @@ func rawPage(body []byte) ([]Entity, bool) {
 	return r.rows, true
 }
 
-// rawReader goes through a page once. Its methods report false for what they don't know.
+// rawReader passes over a page once. Its methods report false for forms that they don't know.
 type rawReader struct {
 	in   []byte
 	at   int // of in, behind what has been read
@@ -161,7 +161,7 @@ func (r *rawReader) lastPartition() string {
 	return r.rows[len(r.rows)-1].Key.Partition
 }
 
-// setRawKey takes in a key without escapes. last is one that it may be equal to.
+// setRawKey sets a key without escapes. last is a key that it may be equal to.
 func setRawKey(to *string, v rawValue, last string) bool {
 	if v.text[0] != '"' || !v.ascii && (bytes.IndexByte(v.text, '\\') >= 0 || !utf8.Valid(v.text)) {
 		return false
@@ -174,8 +174,8 @@ func setRawKey(to *string, v rawValue, last string) bool {
 	return true
 }
 
-// annotated reads the property that the annotation must be followed by. Those that a
-// type needs no annotation for are left to decodePage, and so are nulls.
+// annotated reads the property that must follow the annotation. It leaves nulls, and types
+// that need no annotation, to decodePage.
 func (r *rawReader) annotated(annotation, kind []byte) bool {
 	switch string(kind) {
 	case `"Edm.Int64"`, `"Edm.Double"`, `"Edm.DateTime"`, `"Edm.Guid"`, `"Edm.Binary"`:
@@ -226,8 +226,8 @@ func (r *rawReader) skip(c byte) bool {
 	return false
 }
 
-// name reads a member's name, with its quotes. It must be well formed and have no escapes:
-// nil for any other.
+// name reads a member's name, with its quotes. It returns nil for a name that is not well
+// formed or has escapes.
 func (r *rawReader) name() []byte {
 	r.skipSpace()
 	v := r.text()
@@ -237,7 +237,7 @@ func (r *rawReader) name() []byte {
 	return nil
 }
 
-// rawValue is a scalar: nil text for what is none.
+// rawValue is a scalar. Its text is nil if the value is not a scalar.
 type rawValue struct {
 	text   []byte
 	ascii  bool // a string of ASCII without escapes
@@ -301,7 +301,7 @@ func (r *rawReader) digits() (n int) {
 	return n
 }
 
-// stops holds the characters of a string that need a look.
+// stops holds the characters that can end a string or need a check.
 var stops = func() (stops [256]bool) {
 	for c := range stops {
 		stops[c] = c == '"' || c == '\\' || c < ' ' || c >= utf8.RuneSelf

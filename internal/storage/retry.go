@@ -40,22 +40,22 @@ const (
 	silence       = 10 * time.Second
 )
 
-// DefaultPatience is how long commands wait for an account that is away.
+// DefaultPatience is how long commands wait for an account that stops answering.
 const DefaultPatience = 10 * time.Minute
 
 // Outage is a time without a good answer from a host, while requests wait for one.
 type Outage struct {
 	Host  string
 	Since time.Time
-	Cause string // what the last try ended with; "no answer yet" before any has ended
+	Cause string // how the last try failed; "no answer yet" before any has failed
 }
 
-// ErrAway is the error of a request that was given up because its host gave no good
-// answer for the account's patience.
+// ErrAway is the error of a request that ended because its host gave no good answer for
+// the account's patience.
 var ErrAway = errors.New("no good answer")
 
-// retries is a per-call policy. It sends a request again while that may help, and
-// knows since when the host has given no good answer. All requests to a host share one.
+// retries is a per-call policy. It retries a request while that may help, and records
+// since when the host has given no good answer. All requests to a host share one.
 type retries struct {
 	host     string
 	patience time.Duration // 0: until the request's own time is up
@@ -74,15 +74,15 @@ func newRetries(host string, patience time.Duration) *retries {
 
 type onceKey struct{}
 
-// Once returns a context whose requests are sent once each: for those who try again by
-// themselves, and must notice soon that the service is back.
+// Once returns a context whose requests are not retried. It is for callers that retry
+// by themselves, and must notice soon that the service is back.
 func Once(ctx context.Context) context.Context { return context.WithValue(ctx, onceKey{}, true) }
 
 type busyKey struct{}
 
-// OnBusy returns a context in which until is called when the service says that it is too busy. A
-// request is sent again after the pause that it returns, and after the usual one if it returns 0. It must
-// not block, and may be called concurrently.
+// OnBusy returns a context in which until is called when the service is too busy. The
+// request is retried after the pause that until returns, or after the usual pause if that
+// is 0. until must not block, and may be called concurrently.
 func OnBusy(ctx context.Context, until func() time.Duration) context.Context {
 	return context.WithValue(ctx, busyKey{}, until)
 }
@@ -207,7 +207,7 @@ func (r *retries) failed(cause string) (good int64, again <-chan struct{}) {
 }
 
 // outage returns since when and why the host gives no good answer. ok is false if it
-// does, or if nobody waits for it.
+// answers, or if no request waits for it.
 func (r *retries) outage() (o Outage, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,9 +219,9 @@ func (r *retries) outage() (o Outage, ok bool) {
 	return o, r.pending > 0 && (r.cause != "" && age >= noticed || age >= silence)
 }
 
-// pause returns how long to wait before the next try, which failed with resp or err;
-// below 0 for no further try, with the error to return. alone is the number of tries in a
-// row after which the host had answered nobody: none while it is only over its target.
+// pause returns how long to wait after a try that failed with resp or err. Below 0, there
+// is no further try, and the error is the request's. alone is the number of tries in a
+// row after which the host had answered nobody: 0 while it is only over its target.
 func (r *retries) pause(resp *http.Response, err error, try, alone int) (time.Duration, error) {
 	pause := retryAfter(resp)
 	if pause <= 0 {
@@ -266,7 +266,7 @@ func grown(tries int) time.Duration {
 	return min(time.Duration(int(1)<<min(tries, 20)-1)*retryDelay, maxRetryDelay)
 }
 
-// retryAfter returns the pause that an answer asks for, 0 if it asks for none.
+// retryAfter returns an answer's Retry-After, 0 if it has none.
 func retryAfter(resp *http.Response) time.Duration {
 	if resp == nil {
 		return 0
@@ -296,7 +296,7 @@ func mayPass(resp *http.Response, err error) bool {
 	return false
 }
 
-// doubtful reports whether a try that failed may have been carried out all the same.
+// doubtful reports whether the service may have carried out a failed try.
 func doubtful(resp *http.Response, err error) bool {
 	if err != nil {
 		return !dialing(err)
@@ -320,8 +320,8 @@ func noSuchHost(err error) bool {
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// unreachable reports whether an error speaks against the address itself. A host that
-// has answered may be away for a while; another one is a mistake in the connection.
+// unreachable reports whether an error suggests that the address is wrong. A host that
+// has answered before may be away for a while; for any other host, the connection is wrong.
 func unreachable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError

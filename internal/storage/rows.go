@@ -19,13 +19,13 @@ import (
 // rowRequest is a request of the Table service about rows.
 type rowRequest struct {
 	method      string
-	target      string // of the URL, what follows the account's endpoint; without a signature
+	target      string // the URL behind the account's endpoint, without a signature
 	contentType string // of body
 	body        []byte // must stay as it is until the request was answered at the first try
 	ifMatch     string // an ETag; "" for no condition
 }
 
-// What requests for rows say about the answers they want.
+// Which answers requests for rows ask for.
 const (
 	accepted  = "application/json;odata=minimalmetadata" // types of properties, but no links
 	noContent = "return-no-content"                      // not the row that was inserted
@@ -39,8 +39,8 @@ var (
 	noContentHeader = []string{noContent}
 )
 
-// send makes a request about rows and returns the headers of a good answer, whose body
-// x has. what names the request in errors, with the table's name behind it.
+// send makes a request for rows and returns the headers of a good answer; x has the body.
+// what names the request in errors, with the table's name behind it.
 func (t *Table) send(ctx context.Context, x *exchange, what string, r rowRequest) (http.Header, error) {
 	c := t.account.connection
 	url := c.tableURL + r.target

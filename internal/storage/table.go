@@ -44,7 +44,7 @@ func (a *Account) Table(name string) *Table {
 // Name returns the table's name.
 func (t *Table) Name() string { return t.name }
 
-// Address returns the table's URL, which tells it from all others.
+// Address returns the table's URL, which identifies it.
 func (t *Table) Address() string { return t.account.connection.tableURL + "/" + t.name }
 
 // String returns the account's name and the table's, without secrets.
@@ -100,7 +100,7 @@ type Query struct {
 	Select []string // properties wanted, nil for all; the keys always come
 	Top    int      // rows at most; 0 means PageRows
 	Token  *key.Token
-	Raw    bool // rows are to be written as they are: entities have JSON, and no properties
+	Raw    bool // entities have JSON and no properties, to be written unchanged
 }
 
 // Page is a query's answer.

@@ -17,14 +17,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// exchange travels in the context of a request and keeps the service's answer as it
-// came.
+// exchange travels in the context of a request and keeps the service's answer.
 type exchange struct {
 	answer []byte // body of the last answer; of the failed operation, if one failed
 	failed int    // index of the batch's operation that failed, -1 if none
 	tries  int    // requests sent
-	plain  bool   // the request is an operation of a batch by itself
-	// buffer, if set, takes the bodies of good answers. They are gone with release.
+	plain  bool   // the request is the only operation of a batch
+	// buffer, if set, holds the bodies of good answers, until release.
 	buffer  *bytes.Buffer
 	answers *bufferPool // that the buffer is from
 	body    []byte      // of the request, if it has a buffer
@@ -47,8 +46,8 @@ func (x *exchange) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// giveBody sets the request's body. Each try has a reader of its own, which
-// [http.Transport] knows to be in memory: for the SDK's it would send the headers by themselves first.
+// giveBody sets the request's body. Each try has a reader of its own, of a type that
+// [http.Transport] knows to be in memory: otherwise it would send the headers first, alone.
 func (x *exchange) giveBody(r *http.Request) {
 	if len(x.body) == 0 {
 		return
@@ -57,8 +56,7 @@ func (x *exchange) giveBody(r *http.Request) {
 	r.Body, _ = r.GetBody()
 }
 
-// read takes in an answer's body. A good answer to a request for rows is one that the SDK
-// has left unread.
+// read reads an answer's body. The SDK leaves good answers to requests for rows unread.
 func (x *exchange) read(resp *http.Response) (err error) {
 	if x.buffer == nil || resp.StatusCode >= 400 {
 		x.answer, err = runtime.Payload(resp)
@@ -76,12 +74,14 @@ func (x *exchange) read(resp *http.Response) (err error) {
 	return giveSDK(resp, nil)
 }
 
-// maxExpected is the longest body that a buffer is made ready for: a page is 4 MiB at
-// most, and its JSON rarely more than twice that. What only announces more takes no memory.
+// maxExpected is the largest announced length for which a buffer grows at once: a page is
+// 4 MiB at most, and its JSON rarely more than twice that. A larger announcement alone
+// takes no memory.
 const maxExpected = 8 << 20
 
-// bufferPool holds buffers of bodies: what thousands of requests a second would leave to the
-// garbage collector. Each size has its own, or each small answer would come to hold a buffer as large as a page.
+// bufferPool holds buffers of bodies, which thousands of requests a second would otherwise
+// leave to the garbage collector. There is a pool for each size, so that no small answer
+// holds a buffer as large as a page.
 type bufferPool struct{ pool sync.Pool }
 
 var pageBuffers, transactionBuffers, statusBuffers bufferPool
@@ -98,12 +98,11 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 	p.pool.Put(b)
 }
 
-// Counter counts the requests that were sent in its context, retries included:
-// what the service bills as transactions.
+// Counter counts the requests of its context, retries included, which the service bills
+// as transactions.
 type Counter struct {
-	// OnThrottle, if set, is called for every answer that says that the service is
-	// too busy, before the request is sent again. It must not block, and may be
-	// called concurrently.
+	// OnThrottle, if set, is called for every throttled request, before its retry. It
+	// must not block, and may be called concurrently.
 	OnThrottle func()
 
 	n, doubts atomic.Int64
@@ -119,7 +118,7 @@ func (c *Counter) In(ctx context.Context) context.Context {
 // Requests returns the number of requests counted so far.
 func (c *Counter) Requests() int64 { return c.n.Load() }
 
-// Doubts returns the number of those whose outcome is unknown: no answer came, or one
+// Doubts returns the number of requests with an unknown outcome: no answer came, or one
 // that the service may give although it carries the request out.
 func (c *Counter) Doubts() int64 { return c.doubts.Load() }
 
@@ -171,14 +170,14 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// aboutRow reports whether a status refuses a row, and not whoever asks or the request.
+// aboutRow reports whether a status refuses a row, rather than the caller or the request.
 func aboutRow(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusUnauthorized && status != http.StatusForbidden
 }
 
-// giveSDK puts a body in the place of the answer's. It marks it as complete, as
-// runtime.Payload did with the one before: the SDK keeps the request and its body
-// until the time-out otherwise, since it does not close every answer.
+// giveSDK replaces the answer's body. It marks the body as complete, as runtime.Payload
+// marked the one before. Otherwise the SDK, which does not close every answer, would keep
+// the request and its body until the time-out.
 func giveSDK(resp *http.Response, body []byte) error {
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	_, err := runtime.Payload(resp)
@@ -200,8 +199,7 @@ type part struct {
 	body   []byte
 }
 
-// failedPart returns the answer of the operation that made the transaction fail,
-// nil if none did.
+// failedPart returns the answer of the failed operation, nil if none failed.
 func failedPart(contentType string, answer []byte) *part {
 	if !bytes.Contains(answer, []byte("HTTP/1.1 4")) && !bytes.Contains(answer, []byte("HTTP/1.1 5")) {
 		return nil

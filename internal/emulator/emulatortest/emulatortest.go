@@ -51,8 +51,8 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 // errDead is what requests of a dead process get.
 var errDead = errors.New("the process is dead")
 
-// Process is the transport of a process that dies with one of its requests. The zero
-// value, but for Next, lives forever.
+// Process is the transport of a process that dies with one of its requests. With only
+// Next set, it lives forever.
 type Process struct {
 	Next    policy.Transporter
 	applied atomic.Bool
@@ -61,8 +61,8 @@ type Process struct {
 	when    atomic.Pointer[func(*http.Request) bool]
 }
 
-// DieWith lets the process die with its n-th next request, 1 being the next, which is
-// carried out or not, nobody seeing the answer.
+// DieWith lets the process die with its n-th request from now on; 1 is the next. The
+// request is carried out or not, and its answer is lost.
 func (p *Process) DieWith(n int, applied bool) {
 	p.applied.Store(applied)
 	p.left.Store(int64(n))
@@ -74,7 +74,7 @@ func (p *Process) DieWhen(when func(*http.Request) bool) { p.when.Store(&when) }
 // Dead reports whether the process is dead.
 func (p *Process) Dead() bool { return p.dead.Load() }
 
-// Do is that of [policy.Transporter].
+// Do implements [policy.Transporter].
 func (p *Process) Do(r *http.Request) (*http.Response, error) {
 	if p.dead.Load() {
 		return nil, errDead

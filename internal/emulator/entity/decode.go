@@ -35,7 +35,7 @@ type Decoder struct {
 
 // Decode reads an entity as a client sends it. System properties other than the
 // keys, and properties that are null, are dropped, as the service does. The error
-// is a *problem.Error.
+// is a *refusal.Error.
 func (d *Decoder) Decode(body []byte) (Entity, error) {
 	if err := d.split(body); err != nil {
 		return Entity{}, err
@@ -163,7 +163,7 @@ func keyValue(p rawProperty) (string, error) {
 	return s, CheckKey(p.name, s)
 }
 
-// unquote returns the string that a JSON value is; an error if it is none.
+// unquote returns the text of a JSON string, an error for any other value.
 func unquote(value string) (string, error) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", invalidInput("%.40s should be a string", value)
@@ -205,7 +205,7 @@ func appendProperty(b []byte, p rawProperty, typeName string) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-// needsAnnotation reports whether the type can't be told from the JSON text.
+// needsAnnotation reports whether the JSON text does not show the type.
 func needsAnnotation(t odata.Type, text string) bool {
 	switch t {
 	case odata.String, odata.Int32, odata.Boolean:
@@ -281,7 +281,7 @@ func normalize(p rawProperty, t odata.Type) (string, error) {
 	return "", invalidInput("property %s: %.40s is not an %v", p.name, text, t)
 }
 
-// unquoted returns what stands between the quotes of a JSON string, or else the text.
+// unquoted returns the text between the quotes of a JSON string, and any other text unchanged.
 func unquoted(text string) string {
 	if bare, ok := strings.CutPrefix(text, `"`); ok {
 		return strings.TrimSuffix(bare, `"`)

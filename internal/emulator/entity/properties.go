@@ -2,9 +2,9 @@
 //
 // [Decoder] turns the JSON that a client sends into [Properties]: the row's custom
 // properties as one piece of JSON text in the service's minimal-metadata form.
-// Keeping text makes a page of rows little more than copying, keeps a whole Double apart
-// from an Int32 (3.0 stays 3.0), and costs one allocation a row. The keys and the time
-// stamp are the table's business, not part of Properties.
+// With text, building a page is little more than copying, a whole Double stays apart
+// from an Int32 (3.0 stays 3.0), and a row costs one allocation. The table keeps the keys
+// and the timestamp; they are not part of Properties.
 package entity
 
 import (
@@ -38,7 +38,7 @@ const (
 // Properties are a row's custom properties, as JSON members without the braces:
 // `"A":1,"B@odata.type":"Edm.Int64","B":"2"`. Only a [Decoder] and Merge make them, so
 // readers rely on the form: no white space, names without escapes, an annotation
-// directly before its property and only where the type is not told by the text.
+// directly before its property and only where the text does not show the type.
 type Properties string
 
 // Property is one member of Properties.
@@ -172,7 +172,7 @@ func (p Properties) Merge(changes Properties) Properties {
 	return Properties(strings.TrimSuffix(b.String(), ","))
 }
 
-// Check holds a whole row to the service's limits. The error is a *problem.Error.
+// Check holds a whole row to the service's limits. The error is a *refusal.Error.
 func Check(k key.Key, p Properties) error {
 	// A property takes at least six bytes of text, and no text takes more than
 	// three times its length of the size that the service counts; so most rows
@@ -213,7 +213,7 @@ func (p Property) size() int {
 }
 
 // CheckKey holds a key to the service's rules. name is PartitionKey or RowKey. The
-// error is a *problem.Error.
+// error is a *refusal.Error.
 func CheckKey(name, s string) error {
 	for i, r := range s {
 		switch {

@@ -2,9 +2,9 @@ package fault
 
 import "time"
 
-// bucket is a token bucket that holds at most one second's worth. It may go into
-// debt: a request is let in if anything is left, whatever it then takes. So one
-// batch of 100 passes a low limit, and is paid for by those that follow.
+// bucket is a token bucket that holds at most one second's tokens. It may go into
+// debt: it admits a request if any token is left, whatever the request takes. So one
+// batch of 100 passes a low limit, and the requests after it pay.
 type bucket struct {
 	tokens float64
 	filled time.Time
@@ -43,8 +43,8 @@ func (in *Injector) admit(now time.Time, rule int, req Request) bool {
 	return true
 }
 
-// Charge takes from the partition's limit what a request turned out to cost beyond
-// req.Entities: the rows that a query returned, or the messages of a get.
+// Charge takes the actual cost of a request beyond req.Entities from the partition's
+// limit: the rows that a query returned, or the messages of a get.
 func (in *Injector) Charge(now time.Time, req Request, entities int) {
 	if !req.Confined || entities <= 0 {
 		return

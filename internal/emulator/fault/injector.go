@@ -20,9 +20,9 @@ type Request struct {
 	Identity  string // tells this request from others, but not from its own retries
 }
 
-// Plan is what shall go wrong with one request. At most one of the ways to fail is
-// set. Short, Empty, Duplicate, Delay and Deletion are offers: who makes use of one
-// reports it with [Injector.Fired].
+// Plan is what goes wrong with one request. At most one of the ways to fail is set.
+// Short, Empty, Duplicate, Delay and Deletion are offers: a caller that uses one reports
+// it with [Injector.Fired].
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, TimeoutBefore, TimeoutAfter, ResetBefore or ResetAfter
@@ -49,7 +49,7 @@ type Injector struct {
 	buckets map[bucketKey]*bucket
 }
 
-// NewInjector returns an injector that has seen nothing yet.
+// NewInjector returns an injector for the spec.
 func NewInjector(spec Spec) *Injector {
 	draws := slices.ContainsFunc(spec.Rules, func(r Rule) bool { return r.Name.shape() != rate || r.Times > 0 })
 	return &Injector{spec: spec, draws: draws, fired: make(map[Name]int), seen: make(map[uint64]int), buckets: make(map[bucketKey]*bucket)}

@@ -4,11 +4,11 @@
 //
 //	seed=7; latency=2ms..20ms; busy p=0.01 retry-after=1s; timeout-after p=0.01 on=batch,insert
 //
-// An [Injector] applies a spec: asked about a [Request], it answers with a [Plan].
+// An [Injector] applies a spec: for a [Request] it returns a [Plan].
 // Its draws depend only on the seed, the rule, the request's identity (such as
-// table and keys) and how often that identity was seen before. So they are the
-// same however requests interleave. Rate limits depend on time, which is handed
-// in. Carrying a plan out is the caller's part.
+// table and keys) and how often that identity came before. So they are the
+// same however requests interleave. Rate limits depend on time, which the caller
+// passes. The caller carries the plan out.
 //
 // # Rules
 //

@@ -160,7 +160,7 @@ func (q *Queue) hide(m *Message, until time.Time) {
 }
 
 // Update changes when a received message becomes visible, and its text unless that
-// is nil. It returns the message with its new receipt, or a *problem.Error.
+// is nil. It returns the message with its new receipt, or a *refusal.Error.
 func (q *Queue) Update(now time.Time, id, receipt string, visible time.Time, text *string) (Message, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -175,7 +175,7 @@ func (q *Queue) Update(now time.Time, id, receipt string, visible time.Time, tex
 	return *m, nil
 }
 
-// Delete removes a received message. The error is a *problem.Error.
+// Delete removes a received message. The error is a *refusal.Error.
 func (q *Queue) Delete(now time.Time, id, receipt string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

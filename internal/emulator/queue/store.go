@@ -20,7 +20,7 @@ type Store struct {
 func NewStore() *Store { return &Store{queues: make(map[string]*Queue)} }
 
 // Create makes an empty queue; created is false if it exists with the same
-// metadata. The error is a *problem.Error.
+// metadata. The error is a *refusal.Error.
 func (s *Store) Create(name string, metadata map[string]string) (created bool, err error) {
 	if err := checkName(name); err != nil {
 		return false, err
@@ -37,7 +37,7 @@ func (s *Store) Create(name string, metadata map[string]string) (created bool, e
 	return true, nil
 }
 
-// Delete removes a queue and its messages. The error is a *problem.Error.
+// Delete removes a queue and its messages. The error is a *refusal.Error.
 func (s *Store) Delete(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *Store) Delete(name string) error {
 	return nil
 }
 
-// Get returns the queue with the given name. The error is a *problem.Error.
+// Get returns the queue with the given name. The error is a *refusal.Error.
 func (s *Store) Get(name string) (*Queue, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

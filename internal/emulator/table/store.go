@@ -23,7 +23,7 @@ func NewStore() *Store {
 }
 
 // Add makes a table whose rows are own, which must not be nil. The error is a
-// *problem.Error.
+// *refusal.Error.
 func (s *Store) Add(name string, own Rows) error {
 	t, err := s.Create(name, time.Time{})
 	if err == nil {
@@ -32,7 +32,7 @@ func (s *Store) Add(name string, own Rows) error {
 	return err
 }
 
-// Create makes an empty table. The error is a *problem.Error.
+// Create makes an empty table. The error is a *refusal.Error.
 func (s *Store) Create(name string, now time.Time) (*Table, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (s *Store) Create(name string, now time.Time) (*Table, error) {
 
 // Delete removes a table and its rows. Its name stays taken for the given time, in
 // which every use of it is refused as TableBeingDeleted. The error is a
-// *problem.Error.
+// *refusal.Error.
 func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error {
 	id := strings.ToLower(name)
 	s.mu.Lock()
@@ -73,7 +73,7 @@ func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error 
 }
 
 // Get returns the table with the given name, in any case of letters. The error is a
-// *problem.Error.
+// *refusal.Error.
 func (s *Store) Get(name string, now time.Time) (*Table, error) {
 	id := strings.ToLower(name)
 	s.mu.RLock()

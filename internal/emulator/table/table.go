@@ -154,7 +154,7 @@ type Operation struct {
 // OperationError says which of several operations was refused, and why.
 type OperationError struct {
 	Index int
-	Err   error // a *problem.Error
+	Err   error // a *refusal.Error
 }
 
 // Error returns the reason with the operation's index.
