@@ -1,0 +1,64 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// Rows of one partition are written in one transaction, and read a page at a time.
+func Example() {
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := storage.ParseConnection(em.ConnectionString())
+	if err != nil {
+		log.Fatal(err)
+	}
+	account, err := storage.Open(c, storage.Options{Transport: em.Transport()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	orders := account.Table("orders")
+	if err := orders.Create(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	batch := orders.Batch()
+	for i := range int64(3) {
+		batch.Add(storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+			Key:        key.Key{Partition: "2026", Row: fmt.Sprint("order-", i)},
+			Properties: []storage.Property{storage.Int64Property("Total", 100*i)},
+		}})
+	}
+	if err := batch.Do(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	query := storage.Query{Filter: "Total gt 0", Top: 1}
+	for more := true; more; more = query.Token != nil {
+		page, err := orders.Query(ctx, query)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, e := range page.Entities {
+			fmt.Println(e.Key.Partition, e.Key.Row, e.Get("Total"))
+		}
+		query.Token = page.Next
+	}
+
+	var refused *storage.Error
+	err = orders.Write(ctx, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "2026", Row: "order-1"}}})
+	fmt.Println(errors.As(err, &refused), refused.Code)
+	// Output:
+	// 2026 order-1 100
+	// 2026 order-2 200
+	// true EntityAlreadyExists
+}
