@@ -131,7 +131,7 @@ func runBenchSplit(c *cobra.Command, o benchSplitOptions) error {
 	return bench.WriteSets(out, made)
 }
 
-// eachSet calls f with the sets, one after the other, and the rows that are to be made of each.
+// eachSet calls f with each set and its number of rows, one after the other.
 func eachSet(c *cobra.Command, sets []bench.Set, rows int, f func(s bench.Set, rows int) error) error {
 	for _, s := range sets {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", s.Name, s.About)

@@ -35,7 +35,7 @@ a connection string, UseDevelopmentStorage=true for Azurite, or
 https://ACCOUNT.table.core.windows.net to sign in with Entra ID. The default is
 AZURE_STORAGE_CONNECTION_STRING or, if that is not set, AzureWebJobsStorage.`
 
-// catalogFlags say which catalog a command is about.
+// catalogFlags choose a command's catalog.
 type catalogFlags struct {
 	accountFlags
 	connection, name, table, indexKeys, rowKey, wal string
@@ -60,7 +60,7 @@ func catalogCommand() *cobra.Command {
 	return c
 }
 
-// settings returns the settings of the catalog, flags going before the environment.
+// settings returns the settings of the catalog. Flags override the environment.
 func (f *catalogFlags) settings() (config.Catalog, error) {
 	given := map[string]string{
 		"TABLE_CATALOG_NAME":       cmp.Or(f.table, os.Getenv("TABLE_CATALOG_NAME")),
@@ -98,7 +98,7 @@ func (f *catalogFlags) settings() (config.Catalog, error) {
 	return config.Catalog{}, usagef("which catalog? Give --table, --index-keys and --row-key, or --catalog NAME")
 }
 
-// with calls fn with the catalog, and waits for what that leaves going on.
+// with calls fn with the catalog, and then waits for the catalog's work in the background.
 func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()
 	if err != nil {
@@ -128,7 +128,7 @@ func exists(ctx context.Context, cat *catalog.Catalog) error {
 	return err
 }
 
-// selection says which records a command is about.
+// selection chooses a command's records.
 type selection struct {
 	rowFrom, rowTo string
 }
@@ -172,7 +172,7 @@ func (s *selection) reading(args []string) (catalog.Lookup, error) {
 	return q, nil
 }
 
-// what describes the records for a question.
+// what describes the records in a question.
 func (s *selection) what(args []string) string {
 	text := "the records with " + strings.Join(args, " and ")
 	if s.rowFrom != "" {

@@ -166,7 +166,7 @@ func findingText(f catalog.Finding) string {
 	return text
 }
 
-// summary prints the sum of a check, and returns an error if something stays wrong.
+// summary prints a check's totals, and returns an error if something stays wrong.
 func (o *catalogCheckOptions) summary(l *lister, sum catalog.Checked) error {
 	err := l.summary(sum, "%d records in %d rows, %d writes pending: %d problems, %d repaired; %d rows of unknown records\n",
 		sum.Records, sum.Rows, sum.Pending, sum.Problems, sum.Repaired, sum.Untracked)

@@ -77,7 +77,7 @@ func runCatalogDelete(c *cobra.Command, o catalogDeleteOptions, args []string) e
 	})
 }
 
-// count tells what would be deleted.
+// count prints what would be deleted.
 func (o *catalogDeleteOptions) count(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup) error {
 	records := 0
 	err := eachRecord(ctx, cat, q, func(int, record.Record) error { records++; return nil })

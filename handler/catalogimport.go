@@ -41,10 +41,10 @@ Exits with 3 if records were refused.
 const catalogImportExamples = `  handler catalog import people.jsonl
   handler catalog import people.csv --catalog people`
 
-// importChunk is how many records are inserted between two notes of how far the import is.
+// importChunk is how many records are inserted before FILE.import is written again.
 const importChunk = 1000
 
-// failedExt stands behind the name of an imported file in that of its refused rows.
+// failedExt ends the name of the file of refused rows.
 const failedExt = ".failed"
 
 // importBytes bounds the text of these records.
@@ -105,7 +105,7 @@ type inputRow struct {
 	raw    []byte // its text in the file, without the line's end
 }
 
-// imported is how far an import is, as FILE.import has it.
+// imported is an import's progress, as FILE.import has it.
 type imported struct {
 	Version     int       `json:"version"`
 	Size        int64     `json:"size"`
@@ -134,7 +134,7 @@ type importer struct {
 	failed *os.File
 }
 
-// open reads how far an earlier import was, and prepares to read on.
+// open reads an earlier import's progress, and continues from there.
 func (im *importer) open(file *os.File, restart bool) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -175,8 +175,8 @@ func (im *importer) open(file *os.File, restart bool) error {
 	return nil
 }
 
-// isCSV reports whether the file has CSV: one with the rows that were refused has what
-// the imported one has.
+// isCSV reports whether the file has CSV. A file of refused rows has the form of the
+// imported one.
 func isCSV(path string) bool {
 	for filepath.Ext(path) == failedExt {
 		path = strings.TrimSuffix(path, failedExt)
@@ -184,7 +184,7 @@ func isCSV(path string) bool {
 	return strings.EqualFold(filepath.Ext(path), ".csv")
 }
 
-// jsonRows returns what reads records from JSON lines.
+// jsonRows returns a reader of records from JSON lines.
 func jsonRows(in io.Reader) func() (inputRow, error) {
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, maxLineBytes)
@@ -211,7 +211,7 @@ func jsonRows(in io.Reader) func() (inputRow, error) {
 	}
 }
 
-// run imports chunk after chunk. Interrupted, it ends the one that it has begun.
+// run imports chunk after chunk. After an interrupt it finishes the chunk that it has begun.
 func (im *importer) run(ctx context.Context) error {
 	var err error
 	flags := os.O_CREATE | os.O_RDWR
@@ -255,7 +255,7 @@ func (im *importer) run(ctx context.Context) error {
 	return nil
 }
 
-// insert inserts a chunk, and notes that it is done.
+// insert inserts a chunk, and records the progress.
 func (im *importer) insert(ctx context.Context, rows []inputRow) error {
 	var records []record.Record
 	for _, row := range rows {
@@ -302,8 +302,7 @@ func (im *importer) insert(ctx context.Context, rows []inputRow) error {
 	return sweep.ReplaceFile(im.path+".import", text)
 }
 
-// keep writes a refused row as it is in the file; the first one of CSV comes behind the
-// header.
+// keep writes a refused row unchanged. In CSV, the header comes before the first one.
 func (im *importer) keep(to *bytes.Buffer, row inputRow, first bool) {
 	if first && im.header != nil {
 		to.Write(append(im.header, '\n'))
@@ -311,7 +310,7 @@ func (im *importer) keep(to *bytes.Buffer, row inputRow, first bool) {
 	to.Write(append(row.raw, '\n'))
 }
 
-// progress shows how far the import is: now and then, or on a terminal all the time.
+// progress shows the import's progress: now and then, or on a terminal all the time.
 func (im *importer) progress() {
 	f, ok := im.cmd.ErrOrStderr().(*os.File)
 	live := ok && isatty.IsTerminal(f.Fd())

@@ -91,7 +91,7 @@ func runCatalogInsert(c *cobra.Command, o insertOptions, args []string) error {
 	})
 }
 
-// open returns what holds the records, one a line.
+// open returns the input, which has a record a line.
 func (o *insertOptions) open(c *cobra.Command, args []string) (io.ReadCloser, error) {
 	if len(args) > 0 {
 		for i, a := range args {
@@ -124,7 +124,7 @@ type inserter struct {
 	refused failedRows
 }
 
-// outcome is what became of a record.
+// outcome is a record's result.
 type outcome struct {
 	Line    int    `json:"line"`
 	Outcome string `json:"outcome"`
@@ -133,7 +133,7 @@ type outcome struct {
 	err error // not about this record alone
 }
 
-// refusedRecords ends a command that is done but for some records.
+// refusedRecords ends a command that finished, although some records were refused.
 type refusedRecords struct{ failedRows }
 
 func (r refusedRecords) Error() string {
@@ -149,8 +149,8 @@ type begun struct {
 	done   chan outcome // gets one
 }
 
-// run writes the records of the input, and prints what becomes of them in the order
-// of the lines. Interrupted, it finishes what it has begun.
+// run writes the records of the input, and prints their outcomes in the order of the
+// lines. After an interrupt it finishes the records that it has begun.
 func (in *inserter) run(ctx context.Context, input io.Reader) error {
 	most := 4 * in.options.workers // lines begun and not yet printed, about
 	workers, wait := in.start(context.WithoutCancel(ctx), most)
@@ -183,8 +183,7 @@ func (in *inserter) run(ctx context.Context, input io.Reader) error {
 	return nil
 }
 
-// start starts the workers, each of which takes up to most records without making
-// who sends them wait. wait ends them.
+// start starts the workers, each with a queue of up to most records. wait ends them.
 func (in *inserter) start(ctx context.Context, most int) (workers []chan begun, wait func()) {
 	var group sync.WaitGroup
 	for range in.options.workers {
@@ -204,8 +203,8 @@ func (in *inserter) start(ctx context.Context, most int) (workers []chan begun, 
 	}
 }
 
-// begin gives a line's record to a worker. Those with the same first index key go to
-// the same worker, and so keep their order.
+// begin gives a line's record to a worker. Records with the same first index key go to
+// the same worker, which keeps their order.
 func (in *inserter) begin(l inputLine, workers []chan begun) begun {
 	r, err := record.Parse(l.text)
 	b := begun{line: l.number, record: r, done: make(chan outcome, 1)}
@@ -230,7 +229,7 @@ func (in *inserter) write(ctx context.Context, r record.Record) outcome {
 
 const ifMatchUsage = "only if the record has this ETag, or * for any"
 
-// matching returns the condition that the flag --if-match names, if it is given.
+// matching returns the condition of the flag --if-match, none without it.
 func matching(etag string) (on catalog.Condition) {
 	if etag != "" {
 		on.Match = []string{etag}
@@ -238,10 +237,10 @@ func matching(etag string) (on catalog.Condition) {
 	return on
 }
 
-// verbs says what became of a record.
+// verbs has a word for each outcome.
 var verbs = map[catalog.Outcome]string{catalog.Created: "inserted", catalog.Replaced: "replaced", catalog.Unchanged: "unchanged"}
 
-// outcomeOf tells errors that are about one record from others.
+// outcomeOf separates errors of one record from all others.
 func outcomeOf(done catalog.Written, err error) outcome {
 	var p *problem.Error
 	switch {

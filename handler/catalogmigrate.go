@@ -69,7 +69,7 @@ func runCatalogMigrate(c *cobra.Command, o catalogMigrateOptions) error {
 					return err
 				}
 			}
-			// That the schema is another one is what is to be changed.
+			// Another schema is no error here: this command changes it.
 			var p *problem.Error
 			if err := cat.Prepare(ctx); err != nil && (!errors.As(err, &p) || p.Kind != problem.Conflict) {
 				return err
@@ -84,7 +84,7 @@ func runCatalogMigrate(c *cobra.Command, o catalogMigrateOptions) error {
 	})
 }
 
-// summary prints the sum of a migration.
+// summary prints a migration's totals.
 func (o *catalogMigrateOptions) summary(l *lister, sum catalog.Migrated) error {
 	verbs := "moved %d records, took over %d records and %d entries of another program, removed %d of its rows; %d rows or entries are left as they were\n"
 	if o.dryRun {
@@ -99,7 +99,7 @@ func (o *catalogMigrateOptions) summary(l *lister, sum catalog.Migrated) error {
 	return nil
 }
 
-// lister prints what is found in a catalog, up to maxListed findings.
+// lister prints a catalog's findings, up to maxListed of them.
 type lister struct {
 	cmd       *cobra.Command
 	json, all bool
@@ -125,7 +125,7 @@ func (l *lister) encode(v any) error {
 	return out.Encode(v)
 }
 
-// summary prints the sum as JSON, or as the format says.
+// summary prints the totals, as JSON or by the format.
 func (l *lister) summary(sum any, format string, args ...any) error {
 	if l.json {
 		return l.encode(map[string]any{"summary": sum})

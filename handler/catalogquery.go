@@ -34,7 +34,7 @@ type catalogQueryOptions struct {
 	all bool
 }
 
-// page says which of several records, or changes, are printed.
+// page has the flags that choose a page of records or changes.
 type page struct {
 	top    int
 	cursor string
@@ -55,8 +55,8 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints what was found, items under that name, their ids and ETags if they are
-// records, and the cursor.
+// print prints a page: the items under that name, with ids and ETags if they are records,
+// and the cursor.
 func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.Meta, cursor string) error {
 	out := json.NewEncoder(c.OutOrStdout())
 	out.SetEscapeHTML(false)

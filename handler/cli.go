@@ -36,7 +36,7 @@ const exitHelp = `EXIT STATUS
   3    the command finished, but some rows failed; they are listed
   130  interrupted; with a checkpoint, the command can be resumed`
 
-// usageError is a mistake in the command line.
+// usageError is a wrong flag or argument.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
@@ -51,7 +51,7 @@ type hinted struct {
 
 func (h hinted) Unwrap() error { return h.error }
 
-// failedRows ends a command that is done but for some rows.
+// failedRows ends a command that finished, although some rows failed.
 type failedRows int64
 
 func (n failedRows) Error() string {
@@ -61,7 +61,7 @@ func (n failedRows) Error() string {
 	return fmt.Sprintf("%d rows failed", int64(n))
 }
 
-// exitCode returns what the program exits with for an error, which may be nil.
+// exitCode returns the program's exit code for an error, which may be nil.
 func exitCode(err error) int {
 	var usage usageError
 	var rows failedRows
@@ -81,7 +81,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// report tells an error, and what may be done about it.
+// report prints an error, and advice.
 func report(m *progress.Meter, err error) {
 	m.Say("error", err.Error())
 	if hint := hintFor(err); hint != "" {
@@ -128,9 +128,9 @@ func noArgs(c *cobra.Command, args []string) error {
 	return usagef("%s takes no argument; all it needs are flags", c.Name())
 }
 
-// badFlag makes a mistake in a flag a usage error. Of a flag that does not exist it
-// repeats the name alone: what follows may be a connection. If the command does not
-// exist either, that is the mistake.
+// badFlag makes a wrong flag a usage error. If the flag does not exist, the error repeats
+// only its name, because a connection may follow it. If the command does not exist
+// either, the error is about the command.
 func badFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -158,7 +158,7 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// asUsage makes an error that is the caller's a usage error.
+// asUsage turns an invalid request into a usage error.
 func asUsage(err error) error {
 	var p *problem.Error
 	if errors.As(err, &p) && p.Kind == problem.Invalid {
@@ -182,8 +182,8 @@ func (f *accountFlags) addPatience(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.patience, "patience", storage.DefaultPatience, "how long to wait for an account that stops answering")
 }
 
-// openAccount opens the account that a flag's connection leads to. While a request waits
-// for it in vain, the command says so.
+// openAccount opens the account of a flag's connection. While requests wait for an account
+// that does not answer, the command says so.
 func (f *accountFlags) openAccount(cmd *cobra.Command, flag, connection string) (*storage.Account, error) {
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v, want a time above 0", f.patience)
@@ -240,13 +240,13 @@ func (f *tableFlags) open(c *cobra.Command) (*storage.Account, *storage.Table, e
 	return a, t, err
 }
 
-// memoryLimit is what the garbage collector tries to stay below while rows pass
-// through. Far less of it is in use; without a limit the heap would grow to a
-// multiple of that before it is cleared.
+// memoryLimit is the garbage collector's limit while rows pass through. Far less memory
+// is in use; without a limit the heap would grow to a multiple of that between two
+// collections.
 const memoryLimit = 112 << 20
 
-// gcPercent lets the heap grow to four times what is in use, below the limit, before it is
-// cleared: a copy makes garbage at the speed of its requests.
+// gcPercent lets the heap grow to four times the memory in use, below the limit, between
+// two collections: a copy makes garbage at the speed of its requests.
 const gcPercent = 300
 
 // listWeight is how many bytes of memory a byte of a list of rows takes, at most.

@@ -158,8 +158,8 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	return err
 }
 
-// probe asks the source for a row, so that a missing table or a bad filter is told
-// before anything is made.
+// probe reads one row of the source, so that a missing table or a bad filter is reported
+// before anything is created.
 func probe(ctx context.Context, s sweep.Spec) error {
 	_, err := s.Table.Query(ctx, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: 1})
 	if s.Filter != "" && storage.HasCode(err, "InvalidInput") {
@@ -171,8 +171,8 @@ func probe(ctx context.Context, s sweep.Spec) error {
 	return nil
 }
 
-// verifyCopy compares what the copy's mode promises. Rows that the destination had
-// of its own are no matter.
+// verifyCopy checks what the copy's mode promises. It ignores rows that only the
+// destination has.
 func verifyCopy(c *cobra.Command, s sweep.Spec, to *storage.Table, o copyOptions, m *progress.Meter, rows int64) error {
 	depth := verify.Exact
 	switch action.Mode(o.mode) {

@@ -84,7 +84,7 @@ func (c *csvRows) next() (inputRow, error) {
 	return row, nil
 }
 
-// rowText returns the text of the row that was read, whatever is wrong with it.
+// rowText returns the text of the last row, even of a malformed one.
 func (c *csvRows) rowText() []byte {
 	end := c.reader.InputOffset()
 	text := bytes.Clone(c.text.Next(int(end - c.offset)))

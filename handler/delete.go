@@ -92,7 +92,7 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 	return err
 }
 
-// confirm asks whether to delete, unless that is said already.
+// confirm asks whether to delete, unless --yes is given.
 func (o *deleteOptions) confirm(c *cobra.Command, where string) error {
 	what := o.what()
 	if o.rows != "" {
@@ -109,8 +109,8 @@ func confirmDelete(c *cobra.Command, what, where, table string) error {
 	return confirm(c, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run tells how many they are, --yes deletes them without asking", table)
 }
 
-// confirm asks whether to do something; the table's name says yes. hint says what to do
-// where nobody can be asked.
+// confirm asks whether to do something; the answer yes is the table's name. hint is the
+// advice if stdin is not a terminal.
 func confirm(c *cobra.Command, do, warning, hint, table string) error {
 	if in, ok := c.InOrStdin().(*os.File); !ok || !isatty.IsTerminal(in.Fd()) {
 		return hinted{usagef("nobody is there to ask whether to %s", do), hint}

@@ -16,10 +16,10 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-// dryRunEffort is what a dry run may cost.
+// dryRunEffort bounds the cost of a dry run.
 var dryRunEffort = survey.Effort{Queries: 4000, Time: 30 * time.Second}
 
-// dryRunFlags are the flags of commands that can tell what they would do.
+// dryRunFlags are the flags of commands with a dry run.
 type dryRunFlags struct {
 	dryRun bool
 	price  float64
@@ -39,7 +39,7 @@ type intent struct {
 	look func(context.Context) (sentence string, missing bool, err error)
 }
 
-// tell says what a command would do. It reads keys of the source and changes nothing.
+// tell prints what a command would do. It reads keys of the source and changes nothing.
 func (d *dryRunFlags) tell(c *cobra.Command, s sweep.Spec, i intent, workers int, asJSON bool) error {
 	if s.Keys != nil {
 		return usagef("--dry-run is about ranges, not about the rows of --rows")
@@ -101,7 +101,7 @@ func between(r estimate.Interval, write func(float64) string) string {
 	return low + " to " + high
 }
 
-// leadsTo says whether a place that takes something exists.
+// leadsTo describes a destination, and says whether it exists.
 func leadsTo(place, takes string, missing bool) string {
 	if missing {
 		return fmt.Sprintf("the destination %s does not exist and would be created", place)

@@ -116,8 +116,8 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	return err
 }
 
-// try makes the messages of the first page, and sends none. A template that suits no row
-// of it is a mistake.
+// try makes the messages of the first page, and sends none. A template that fails for
+// every row of the page is an error.
 func try(ctx context.Context, s sweep.Spec, work action.Enqueue, resumed bool) error {
 	if resumed || s.Keys != nil {
 		return nil

@@ -39,7 +39,7 @@ or a reboot. --resume FILE continues where it stopped, and needs no other flags,
 exception: a connection that was not the name of a variable must be given again, because the
 file holds no secrets. --failed may name another file. The file of --rows must be unchanged.`
 
-// maxListed is how many failed rows are listed where no file takes them.
+// maxListed is how many failed rows are listed on stderr, without --failed.
 const maxListed = 100
 
 // progressFlag is the flag --progress.
@@ -94,11 +94,11 @@ type jobRecord struct {
 	Rows    string            `json:"rows,omitempty"`  // a digest of the file of rows
 }
 
-// jobVersion changes with the record. Earlier ones name no endpoints, so that a table of
-// another account could be taken for theirs.
+// jobVersion changes with the record. Earlier records name no endpoints, so a resumed job
+// could mistake a table of another account for its own.
 const jobVersion = 2
 
-// restore sets flags to what the checkpoint has.
+// restore sets flags to the checkpoint's values.
 func (j *jobFlags) restore(c *cobra.Command) error {
 	switch {
 	case j.resume == "":
@@ -146,7 +146,7 @@ func (j *jobFlags) restore(c *cobra.Command) error {
 	return nil
 }
 
-// flagText returns a flag's value as its Set method takes it.
+// flagText returns a flag's value in the form that its Set method takes.
 func flagText(f *pflag.Flag) string {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		return strings.Join(list.GetSlice(), ",")
@@ -249,8 +249,8 @@ func (j *job) openFailed() error {
 	return nil
 }
 
-// closeFailed closes the file for failed rows. An empty one is in the way of a job that
-// can't be resumed and starts anew.
+// closeFailed closes the file for failed rows. It removes an empty one, which would block
+// the next start of a job that can't be resumed.
 func (j *job) closeFailed(anew bool) error {
 	if j.out == nil {
 		return nil
@@ -262,8 +262,8 @@ func (j *job) closeFailed(anew bool) error {
 	return errors.Join(err, j.out.Close())
 }
 
-// dropCutLine removes a last line that has no end, which a process leaves that died
-// while it wrote.
+// dropCutLine removes an incomplete last line, left by a process that died while it
+// wrote.
 func dropCutLine(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
@@ -323,8 +323,8 @@ func (j *job) storeFailed(rows []action.Failure) error {
 	return nil
 }
 
-// keys reads the file of rows to deal with, less those outside of a range; nil means all rows, or
-// those that the checkpoint has.
+// keys reads the keys of --rows that lie within a range. nil means all rows, or the
+// checkpoint's.
 func (j *jobFlags) keys(ctx context.Context, in key.Range) (*sweep.Keys, error) {
 	if j.rows == "" || j.resume != "" && j.digest == "" {
 		return nil, nil
@@ -368,8 +368,8 @@ func (j *jobFlags) keys(ctx context.Context, in key.Range) (*sweep.Keys, error) 
 	return keys, nil
 }
 
-// run does the action with the rows and ends the job: what it returns is the
-// command's error. phase and verb say what is done and what was done.
+// run does the action with the rows and ends the job. It returns the command's error.
+// phase and verb describe the work, in present and past tense.
 func (j *job) run(s sweep.Spec, a action.Work, phase, verb string) (sweep.Totals, error) {
 	j.meter.Phase(phase)
 	ctx, cancel := context.WithCancel(j.cmd.Context())
@@ -413,7 +413,7 @@ func (j *job) resumeFile() string {
 	return j.flags.checkpoint
 }
 
-// jobResult is what a job did.
+// jobResult has a job's totals.
 type jobResult struct {
 	Rows       int64   `json:"rows"`
 	Written    int64   `json:"written"`

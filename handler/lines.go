@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/sweep"
 )
 
-// maxLineBytes is more than a record can have.
+// maxLineBytes is more than the longest record.
 const maxLineBytes = 4 << 20
 
 // inputLine is a line of an input, without white space around it.
@@ -20,7 +20,7 @@ type inputLine struct {
 	text   []byte
 }
 
-// byteOrderMark is what some programs, mostly on Windows, begin a file with.
+// byteOrderMark begins the files of some programs, mostly on Windows.
 const byteOrderMark = "\ufeff"
 
 // eachLine calls fn with every line that is not blank. When ctx ends it returns

@@ -151,7 +151,7 @@ func runLogTail(c *cobra.Command, o logTailOptions, args []string) error {
 	return asUsage(readNewest(c, streams, stream, logtail.EventQuery{Since: o.since}, o.top, show))
 }
 
-// sinceOf returns what --since says in the form of [logtail.Query].
+// sinceOf returns --since in the form of [logtail.EventQuery].
 func sinceOf(text string, now time.Time) (string, error) {
 	if _, err := logtail.KeyTime(text); text == "" || err == nil {
 		return text, nil

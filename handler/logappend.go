@@ -32,8 +32,8 @@ const logAppendExamples = `  handler log append orders '{"order":17,"total":9.5}
   handler log append orders --file orders.jsonl --json
   ./worker | handler log append worker`
 
-// What is appended by one call has at most maxLines lines, and ends with the one that
-// reaches maxBytes. As much is read ahead of it.
+// One append has at most maxLines lines, and ends with the line that reaches maxBytes.
+// As much is read ahead.
 const (
 	maxLines = 1000
 	maxBytes = maxLineBytes
@@ -106,8 +106,8 @@ type appender struct {
 	done    int   // events that were appended
 }
 
-// lines appends all lines of in, without waiting for more before it appends those that
-// are there. Interrupted, it appends those that were read.
+// lines appends all lines of in. It appends waiting lines at once, without waiting for
+// more. After an interrupt it appends the lines that it has read.
 func (a *appender) lines(in io.Reader) error {
 	ctx, cancel := context.WithCancel(a.cmd.Context())
 	defer cancel()
@@ -157,8 +157,8 @@ func (a *appender) add(l inputLine) error {
 	return nil
 }
 
-// flush appends the events that are waiting, and prints their ids. It does so even after
-// an interrupt: of events whose request is broken off nobody knows if they are there.
+// flush appends the waiting events, and prints their ids. It does so even after an
+// interrupt: if a request is broken off, nobody knows whether its events were appended.
 func (a *appender) flush() error {
 	if len(a.waiting) == 0 {
 		return nil
@@ -212,7 +212,7 @@ func (a *appender) print(id string) error {
 	}{id, at})
 }
 
-// failed adds to an error, which may be nil, how far the command got.
+// failed adds the number of appended events to an error, which may be nil.
 func (a *appender) failed(err error) error {
 	if err == nil || a.done == 0 {
 		return err

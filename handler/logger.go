@@ -6,13 +6,13 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// newLog returns the handler's log: warnings and errors go to stderr, which the host
-// logs as such, and all else to stdout.
+// newLog returns the handler's log. Warnings and errors go to stderr, which the host
+// logs as such; everything else goes to stdout.
 func newLog(stdout, stderr io.Writer, level zerolog.Level) zerolog.Logger {
 	return zerolog.New(byLevel{stdout, stderr}).Level(level).With().Timestamp().Logger()
 }
 
-// byLevel writes lines of a level from warning on to other than the rest.
+// byLevel writes warnings and errors to one writer, and everything else to another.
 type byLevel struct{ low, high io.Writer }
 
 // Write implements [io.Writer], for lines without a level.

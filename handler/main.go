@@ -39,12 +39,12 @@ const (
 	// forwarded is how long after an interrupt another one may be the same: wrappers
 	// forward those that we have got already.
 	forwarded = 200 * time.Millisecond
-	// lastWords is how long a command has after the second interrupt.
+	// lastWords is how long a command may take to end after the second interrupt.
 	lastWords = 700 * time.Millisecond
 )
 
-// interruption is what interrupts the program: the first signal ends its commands when
-// what is under way is done, the second one at once.
+// interruption handles signals. After the first one, commands finish the work under way
+// and end; the second one ends them at once.
 type interruption struct{ first, second context.Context }
 
 func interrupts() interruption {
@@ -65,7 +65,8 @@ func interrupts() interruption {
 	return interruption{first, second}
 }
 
-// told is what all commands share: what they tell on stderr, and what ends them at once.
+// told is what all commands share: their output on stderr, and the interrupt that ends
+// them at once.
 type told struct {
 	meter  *progress.Meter
 	second context.Context
@@ -77,7 +78,7 @@ func withTold(ctx context.Context, t told) context.Context {
 	return context.WithValue(ctx, toldKey{}, t)
 }
 
-// toldBy returns what was given to a command; in tests, a meter of its own.
+// toldBy returns the command's told; in tests, a new one.
 func toldBy(c *cobra.Command) told {
 	if t, ok := c.Context().Value(toldKey{}).(told); ok {
 		return t
@@ -85,7 +86,7 @@ func toldBy(c *cobra.Command) told {
 	return told{progress.New(c.ErrOrStderr()), context.Background()}
 }
 
-// sweepOptions are those of every sweep that a command makes.
+// sweepOptions are the options of every sweep of a command.
 func sweepOptions(c *cobra.Command, workers int) sweep.Options {
 	t := toldBy(c)
 	return sweep.Options{Workers: workers, Watch: t.meter.Show, Abort: t.second.Done()}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// parentLook is how often the parent's id is looked at.
+// parentLook is the time between two checks of the parent's id.
 const parentLook = time.Second
 
 // parentProcess is the process that started this one.
@@ -16,8 +16,8 @@ type parentProcess int
 
 func parent() parentProcess { return parentProcess(os.Getppid()) }
 
-// gone returns a channel that is closed when the parent has ended: an orphan has
-// another parent then. It stays open if ctx ends first.
+// gone returns a channel that is closed when the parent has ended, which gives an orphan
+// another parent. It stays open if ctx ends first.
 func (p parentProcess) gone(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() { // ends with the parent, or with ctx

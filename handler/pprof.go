@@ -23,8 +23,8 @@ func addPprof(root *cobra.Command) {
 	}
 }
 
-// servePprof serves the process's profiles until it ends, but for the one that shows
-// the command line: secrets may be on it.
+// servePprof serves the process's profiles until it ends. It leaves out the command line,
+// which may hold secrets.
 func servePprof(addr string) (net.Addr, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

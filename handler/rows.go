@@ -13,8 +13,7 @@ import (
 	"tablesweep/internal/sweep"
 )
 
-// rowFlags are the flags that say which rows a command is about and how they are
-// read.
+// rowFlags are the flags that choose a command's rows and how they are read.
 type rowFlags struct {
 	bounds   key.Bounds
 	filter   string
@@ -24,7 +23,7 @@ type rowFlags struct {
 	workers  int
 }
 
-// sourceFlags are the flags of commands that are about the rows of one table.
+// sourceFlags are the flags of commands that read the rows of one table.
 type sourceFlags struct {
 	tableFlags
 	rowFlags
@@ -35,7 +34,7 @@ func (f *sourceFlags) add(c *cobra.Command) {
 	f.rowFlags.add(c)
 }
 
-// source opens the table, and returns the scan that the flags ask for.
+// source opens the table, and returns the sweep of the flags.
 func (f *sourceFlags) source(c *cobra.Command) (*storage.Account, sweep.Spec, error) {
 	account, table, err := f.open(c)
 	if err != nil {
@@ -45,7 +44,7 @@ func (f *sourceFlags) source(c *cobra.Command) (*storage.Account, sweep.Spec, er
 	return account, s, err
 }
 
-// add adds the flags that every command has.
+// add adds the flags of all commands that read rows.
 func (f *rowFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.bounds.Prefix, "prefix", "", "only partition keys that start with this")
@@ -67,7 +66,7 @@ func (f *rowFlags) addSelect(c *cobra.Command) {
 	c.Flags().StringSliceVar(&f.selected, "select", nil, "only these properties, separated by commas; the keys always come")
 }
 
-// scan returns what the flags ask for, of the table.
+// scan returns the sweep of the table that the flags ask for.
 func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
 	s := sweep.Spec{Table: t, Bounds: f.bounds, Filter: f.filter, Select: f.selected, Segment: f.segment}
 	if f.segment < 1 || f.segment > storage.PageRows {
@@ -94,7 +93,7 @@ func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
 	return s, nil
 }
 
-// what describes the rows for a question or a summary.
+// what describes the rows in a question or a summary.
 func (f *rowFlags) what() string {
 	var limits []string
 	for _, l := range []struct{ is, value string }{

@@ -51,7 +51,7 @@ type scansFlags struct {
 	json              bool
 }
 
-// add adds the flags of a command whose JSON is what the API's call answers.
+// add adds the flags of a command whose JSON is the API's answer.
 func (f *scansFlags) add(c *cobra.Command, call string) {
 	f.addStorage(c)
 	c.Flags().Float64Var(&f.price, "price", estimate.Price, "dollars for 10,000 requests")
@@ -129,7 +129,7 @@ func scansListCommand() *cobra.Command {
 	return c
 }
 
-// scanDetailCommand is a command that prints what one of the engine's calls tells of a scan.
+// scanDetailCommand is a command that prints one of the engine's reports about a scan.
 func scanDetailCommand[T any](name, short, call string, get func(*engine.Engine, context.Context, string) (T, error), show func(io.Writer, T)) *cobra.Command {
 	var f scansFlags
 	c := &cobra.Command{
@@ -194,7 +194,7 @@ func scansFailedCommand() *cobra.Command {
 	return c
 }
 
-// scanError adds to an error that there is no such scan where to find those that there are.
+// scanError adds advice to the error for an unknown scan: how to list the scans.
 func scanError(err error) error {
 	var p *problem.Error
 	if errors.As(err, &p) && p.Kind == problem.NotFound {

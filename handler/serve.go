@@ -23,11 +23,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// portVariables name the port that the Functions host wants us to listen on, the
-// second being its older name.
+// portVariables hold the port on which the Functions host wants the handler to listen.
+// The second is the older name.
 var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT"}
 
-// errNoHost tells somebody who started the binary by hand what to do.
+// errNoHost helps somebody who started the binary by hand.
 var errNoHost = errors.New("FUNCTIONS_CUSTOMHANDLER_PORT is not set: without an argument this program is started by the Azure Functions host; run \"handler demo\" or \"handler --help\"")
 
 const (
@@ -99,8 +99,8 @@ func serve(ctx context.Context, getenv func(string) string) error {
 	return restart{end(ctx, server, app.Catalogs, grace)}
 }
 
-// end waits for what is under way, for the given time at most. What is not done then,
-// is repeated or completed by others.
+// end waits for the work under way, for at most the given time. Others repeat or complete
+// the rest.
 func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
@@ -120,7 +120,7 @@ func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, g
 }
 
 // prepare makes the app's parts ready in the background, each behind a gate of its
-// own. With wrong settings there is nothing but a gate that stays closed.
+// own. With wrong settings there is only a gate that stays closed.
 func prepare(ctx context.Context, app *function.App, catalogs []config.Catalog, settingsErr error) {
 	behind := func(what string, prepare func(context.Context) error) *gate.Gate {
 		g := gate.New()
@@ -153,8 +153,8 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.Catalog, 
 	}
 }
 
-// storageError says which setting leads to the storage that failed. What the service
-// refuses for good is for somebody to mend, and callers are told at once.
+// storageError adds the setting of the storage that failed. If the service refuses for
+// good, somebody must change something, and callers learn it at once.
 func storageError(setting string, err error) error {
 	if err == nil {
 		return nil
@@ -166,7 +166,7 @@ func storageError(setting string, err error) error {
 	return err
 }
 
-// newApp opens every account that the settings name, each once.
+// newApp opens every account of the settings, each once.
 func newApp(c config.Config) (function.App, error) {
 	opened := map[storage.Connection]*storage.Account{}
 	open := func(setting string, connection storage.Connection) (*storage.Account, error) {

@@ -25,8 +25,8 @@ func didYouMean(word, prefix string, candidates []string) string {
 	return "; did you mean " + prefix + best + "?"
 }
 
-// distance is the number of letters to insert, delete or replace, or of neighbours to
-// exchange, that makes a of b.
+// distance is the number of edits that turn b into a: letters inserted, deleted or
+// replaced, or neighbours exchanged.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

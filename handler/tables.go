@@ -33,8 +33,7 @@ func (f *tablesFlags) add(c *cobra.Command) {
 	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, "the account; see above")
 }
 
-// table opens the table that the only argument names. exists tells whether the account
-// has it.
+// table opens the table of the only argument. exists reports whether the account has it.
 func (f *tablesFlags) table(c *cobra.Command, args []string) (t *storage.Table, exists bool, err error) {
 	if len(args) == 0 {
 		return nil, false, usagef("the table's name is missing")

@@ -15,7 +15,7 @@ import (
 // version is set by the linker, see scripts/build.sh.
 var version string
 
-// build is what "handler version" tells.
+// build is the output of "handler version".
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"` // of the source; ends in + if that was changed
