@@ -26,7 +26,8 @@ type world struct {
 	process  *emulatortest.Process
 	observer *engine.Engine // of the test: asks for states, and never dies
 
-	delivered map[string]int // messages by function
+	delivered map[string]int    // messages by function
+	onMessage func(body []byte) // if not nil, called with each message before it is handled
 }
 
 func newWorld(t testing.TB, o emulator.Options) *world {
@@ -120,6 +121,9 @@ func (w *world) deliver() int {
 			body, err := base64.StdEncoding.DecodeString(m.Text)
 			if err != nil {
 				w.Fatal(err)
+			}
+			if w.onMessage != nil {
+				w.onMessage(body)
 			}
 			_, err = w.engine.Run(w.Context(), body, m.DequeueCount)
 			switch {
