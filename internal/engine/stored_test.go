@@ -23,7 +23,7 @@ import (
 )
 
 // storedLine is a line of testdata/stored.jsonl: the storage of an app that an earlier
-// version of the program (commit c034fa5) left with sixteen scans in it, and what that
+// version of the program (commit c034fa5) left with eighteen scans in it, and what that
 // version answered about them. One of the fields is set.
 type storedLine struct {
 	// Scan names a scan; Status, Ranges and Failed are the answers, without what depends on
@@ -61,6 +61,7 @@ func loadStored(t *testing.T) *stored {
 	}
 	s.fill("Source", source)
 	s.fill("Wide", plainRows(300, 1))
+	s.fill("Deep", plainRows(2, 80))
 	s.fill("Taken", taken)
 	if err := s.queue("work").Create(t.Context()); err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func loadStored(t *testing.T) *stored {
 			t.Fatalf("message %+v has body %q: %v", m.Message, body, err)
 		}
 	}
-	if len(s.scans) != 16 || len(messages) == 0 {
+	if len(s.scans) != 18 || len(messages) == 0 {
 		t.Fatalf("%d scans, %d messages", len(s.scans), len(messages))
 	}
 	return s
@@ -346,14 +347,17 @@ func TestStoredNames(t *testing.T) {
 		w.onMessage = func(body []byte) { addNames(t, today, body) }
 		w.fill("Source", plainRows(30, 6))
 		w.fill("Wide", plainRows(300, 1))
+		w.fill("Deep", plainRows(2, 80))
 		for _, strategy := range []string{"adaptive", "adaptive", "prefix"} { // the second time with hints
 			r := copyRequest("Source", "Target")
 			r.Strategy, r.SegmentSize, r.Range.Before = strategy, 10, "x"
 			w.run(r)
 		}
-		r := copyRequest("Wide", "Target")
-		r.SegmentSize = 280
-		w.run(r)
+		for table, size := range map[string]int{"Wide": 280, "Deep": 10} {
+			r := copyRequest(table, "Target")
+			r.SegmentSize = size
+			w.run(r)
+		}
 		stored := map[string]bool{}
 		for _, row := range loadStored(t).loaded {
 			if body := row.Bytes("Message"); len(body) > 0 {
@@ -443,6 +447,8 @@ func (s *stored) checkEnds(id map[string]string) {
 		"enqueue":  {ledger.Succeeded, 180, 180, ""},
 		"filtered": {ledger.Succeeded, 90, 0, ""},
 		"folded":   {ledger.Succeeded, 180, 0, ""},
+		"fresh":    {ledger.Succeeded, 160, 0, ""},
+		"deep":     {ledger.Succeeded, 160, 0, ""},
 		"new":      {ledger.Succeeded, 180, 180, "TargetNew"},
 	} {
 		st := s.status(id[name])
