@@ -1,0 +1,237 @@
+package catalog_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+)
+
+// all is a record of every type, and with names of every kind.
+const all = `{"active":true,"age":41,"badge":"0f8fad5b-d9cb-469f-a165-70867728950e","badge@odata.type":"Edm.Guid","big":5000000000,"eid":"1",` +
+	`"first name":"Ann","hired":"2020-02-03T04:05:06Z","hired@odata.type":"Edm.DateTime","huge":"9007199254740993","huge@odata.type":"Edm.Int64",` +
+	`"key":"AQID","key@odata.type":"Edm.Binary","lastname":"Faux","npi":"7","rate":3.0,"ssn":"123-45-6789","tags":["a",{"b":1}]}`
+
+// stored opens the catalog that commit c034fa5 wrote: testdata/stored.txtar. Its last
+// write was some minutes after 2000-01-01, when a bubble's time begins.
+func stored(t *testing.T) (w *world, c *catalog.Catalog, texts map[string]string) {
+	t.Helper()
+	w = newWorld(t, emulator.Options{}, people, "lastname")
+	texts = emulatortest.Load(t, w.account, "testdata/stored.txtar")
+	time.Sleep(time.Hour)
+	return w, w.catalog(), texts
+}
+
+// TestStoredIsRead: records are found by every key, and what callers hold of earlier
+// answers goes on.
+func TestStoredIsRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, c, texts := stored(t)
+		for _, q := range []catalog.Lookup{by("eid", "1"), by("npi", "7"), by("ssn", "123-45-6789")} {
+			w.wantFound(c, q, rec(t, all))
+		}
+		w.wantFound(c, by("npi", "9"), rec(t, `{"eid":"2","npi":"9","lastname":"Moss"}`))
+		w.wantFound(c, by("npi", "8")) // the record has moved
+		w.wantFound(c, by("eid", "20"))
+		// Of a record that was moving, the rows of the old identity and one of the new are there.
+		w.wantFound(c, catalog.Lookup{Keys: map[string]string{"npi": "13"}, Or: map[string][]string{"npi": {"17"}}}, rec(t, `{"eid":"6","npi":"17","lastname":"Mover"}`))
+
+		r, meta, err := c.Get(t.Context(), texts["id"])
+		if err != nil || !record.Equal(r, rec(t, all)) || meta.ETag != texts["etag"] {
+			t.Errorf("id %s: %s, %+v, %v", texts["id"], r.AppendJSON(nil), meta, err)
+		}
+		q := by("npi", "77")
+		q.Cursor = texts["find"]
+		w.wantFound(c, q, rec(t, `{"eid":"12","npi":"77","ssn":"555","lastname":"Many2"}`))
+
+		list, err := c.List(t.Context(), catalog.Lookup{Cursor: texts["list"], Top: 2})
+		if err != nil || len(list.Records) != 2 || string(list.Records[0].AppendJSON(nil)) != `{"eid":"12","lastname":"Many2","npi":"77","ssn":"555"}` {
+			t.Errorf("the list goes on with %v, %v", list.Records, err)
+		}
+	})
+}
+
+// TestStoredChanges: the changes tell what was done, and a cursor goes on.
+func TestStoredChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, c, texts := stored(t)
+		type change struct{ Kind, EID string }
+		list := func(cursor string) (all []change) {
+			changes, _, err := c.Changes(t.Context(), catalog.MaxTop, cursor, time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, ch := range changes {
+				eid, _ := ch.Record.Get("eid")
+				all = append(all, change{string(ch.Kind), eid})
+			}
+			return all
+		}
+		older := []change{{"insert", "12"}, {"insert", "11"}, {"insert", "10"}, {"delete", "3"}, {"insert", "3"}, {"replace", "2"}, {"insert", "2"}, {"insert", "1"}}
+		newest := []change{{"insert", "7"}, {"insert", "6"}, {"delete", "20"}, {"insert", "20"}, {"insert", "5"}, {"replace", "4"}, {"insert", "4"}}
+		if diff := cmp.Diff(append(newest, older...), list("")); diff != "" {
+			t.Errorf("changes (-want +got):\n%s", diff)
+		}
+		got := list(texts["changes"])
+		if diff := cmp.Diff(append(newest, older...)[4:], got); diff != "" {
+			t.Errorf("changes behind the cursor (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestStoredEntries: what writers have left unfinished is completed, what was parked is
+// tried again when somebody asks, and tombstones are cleared away.
+func TestStoredEntries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, c, _ := stored(t)
+		if got := len(w.rows("PeopleWAL", "e|")); got != 4 {
+			t.Fatalf("%d entries are pending, want 4", got)
+		}
+		if err := c.Maintain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.rows("PeopleWAL", "e|")); got != 1 {
+			t.Errorf("%d entries are left, want the parked one", got)
+		}
+		for _, row := range w.rows("People", "tomb:") {
+			t.Errorf("the tombstone %v is left: its head is sure, and no entry is pending", row.Key)
+		}
+		w.wantEverywhere(c, []record.Record{
+			rec(t, `{"eid":"8","npi":"15","ssn":"16","lastname":"Pending"}`),
+			rec(t, `{"eid":"6","npi":"17","lastname":"Mover"}`),
+		}, []record.Record{
+			rec(t, `{"eid":"6","npi":"13","lastname":"Mover"}`),
+			rec(t, `{"eid":"7","npi":"14","lastname":"Leaver"}`),
+			rec(t, `{"eid":"9","npi":"18","lastname":"Parked"}`),
+		})
+		if done, err := c.Recover(t.Context(), time.Time{}); err != nil || done.Applied != 1 {
+			t.Errorf("recovered %+v, %v; want the parked entry", done, err)
+		}
+		w.wantFound(c, by("npi", "18"), rec(t, `{"eid":"9","npi":"18","lastname":"Parked"}`))
+		w.check(c)
+		time.Sleep(25 * time.Hour)
+		w.maintain(c)
+		w.check(c)
+		for _, row := range append(w.rows("People", ""), w.rows("PeopleWAL", "")...) {
+			if row.Get("tsw_gone") != "" || len(row.Key.Row) > 1 && row.Key.Row[1] == '|' && row.Key.Row[0] != 'h' && row.Key.Row[0] != 'c' {
+				t.Errorf("%v is left a day later", row.Key)
+			}
+		}
+		if _, err := c.Recover(t.Context(), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
+			t.Errorf("changes applied again: %v", err)
+		}
+		w.check(c)
+	})
+}
+
+// TestStoredTombstone: a deletion that meets a tombstone completes what has left it.
+func TestStoredTombstone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, c, _ := stored(t)
+		gone := func() (n int) {
+			for _, row := range w.rows("PeopleWAL", "e|") {
+				if row.Get("eid") == "7" {
+					n++
+				}
+			}
+			return n
+		}
+		if gone() != 1 {
+			t.Fatal("the deletion is not pending")
+		}
+		if n, err := c.Delete(t.Context(), by("npi", "14"), always); err != nil || n != 0 {
+			t.Errorf("%d deleted, %v; want 0", n, err)
+		}
+		if gone() != 0 {
+			t.Error("the deletion is still pending")
+		}
+	})
+}
+
+// TestStoredIsWrittenOn: records change under the same versions, and an Idempotency-Key
+// that was used stays used.
+func TestStoredIsWrittenOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, c, texts := stored(t)
+		if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		once := rec(t, `{"eid":"3","npi":"10","lastname":"Once"}`)
+		if done, err := c.Insert(t.Context(), once, "key-1"); err != nil || done.Outcome != catalog.Created {
+			t.Errorf("the key was used: %+v, %v", done, err)
+		}
+		w.wantFound(c, by("eid", "3")) // deleted since
+
+		if done, err := c.Insert(t.Context(), rec(t, all), ""); err != nil || done.Outcome != catalog.Unchanged || done.ETag != texts["etag"] {
+			t.Errorf("the same record: %+v, %v", done, err)
+		}
+		_, err := c.Patch(t.Context(), []byte(`{"npi":"70"}`), by("eid", "1"), catalog.Condition{Match: []string{`"1"`}})
+		wantKind(t, err, problem.Unmet)
+		if _, err := c.Patch(t.Context(), []byte(`{"npi":"70"}`), by("eid", "1"), catalog.Condition{Match: []string{texts["etag"]}}); err != nil {
+			t.Error(err)
+		}
+		w.wantFound(c, by("npi", "7"))
+		tomb := rec(t, `{"eid":"20","npi":"21","lastname":"Tomb"}`)
+		if _, err := c.Insert(t.Context(), tomb, ""); err != nil {
+			t.Error(err)
+		}
+		w.wantFound(c, by("npi", "21"), tomb)
+		if n, err := c.Delete(t.Context(), by("npi", "77"), always); err != nil || n != 3 {
+			t.Errorf("%d deleted, %v; want 3", n, err)
+		}
+		c.Close()
+		w.check(c)
+		time.Sleep(25 * time.Hour)
+		w.maintain(c)
+		w.check(c)
+	})
+}
+
+// TestStoredMigration: a change of schema that died goes on, without waiting again for
+// writers that were stopped long ago.
+func TestStoredMigration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, c, _ := stored(t)
+		other, err := index.Parse("eid,npi", "npi")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantKind(t, catalog.New(catalog.Options{Index: c.Index, Log: c.Log, Schema: other}).Prepare(t.Context()), problem.Conflict)
+
+		w.suffix = "Moving"
+		moving := w.on(w.account, nil)
+		wantKind(t, moving.Prepare(t.Context()), problem.Conflict) // it has the first schema
+		w.schema = other
+		moving = w.on(w.account, nil)
+		t.Cleanup(moving.Close)
+		wantKind(t, moving.Prepare(t.Context()), problem.Conflict) // it is being moved
+		start := time.Now()
+		if _, err := moving.Migrate(t.Context(), false, func(f catalog.Finding) { t.Errorf("%+v", f) }); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("it took %v: nobody writes since an hour", took)
+		}
+		if err := moving.Prepare(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, n := range []string{"0", "1", "2"} {
+			w.wantFound(moving, by("npi", "n"+n), rec(t, `{"eid":"`+n+`","npi":"n`+n+`","ssn":"s`+n+`","lastname":"Move`+n+`"}`))
+		}
+		w.check(moving)
+	})
+}

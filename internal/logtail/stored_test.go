@@ -1,0 +1,80 @@
+package logtail_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/logtail"
+)
+
+// TestStored: streams that commit c034fa5 wrote (testdata/stored.txtar) are read, followed,
+// listed, written on, trimmed and deleted. Their events are from the first minutes of 2000,
+// when a bubble's time begins.
+func TestStored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t, emulatortest.New(t, emulator.Options{})}
+		given := emulatortest.Load(t, emulatortest.Open(t, w.emulator, nil), "testdata/stored.txtar")
+		time.Sleep(4 * time.Minute)
+		hour := time.Hour
+		s := w.streams(logtail.Options{Streams: map[string]logtail.Stream{"short": {Retention: &hour}}})
+
+		want := []string{"order 5", "order 4", "order 3", "order 2", "order 1", "order 0", "first 1", "first 0"}
+		if diff := cmp.Diff(want, texts(w.all(s, "orders", 3))); diff != "" {
+			t.Errorf("read in pages of 3 (-want +got):\n%s", diff)
+		}
+		page := w.read(s, "orders", logtail.EventQuery{Cursor: given["cursor"]})
+		if diff := cmp.Diff(want[5:], texts(page.Events)); diff != "" {
+			t.Errorf("behind the cursor (-want +got):\n%s", diff)
+		}
+		next, err := s.After(t.Context(), "orders", given["after"], 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"order 5"}, texts(next.Events)); diff != "" {
+			t.Errorf("behind the follower's place (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"odd name"}, texts(w.read(s, "a b/c#?%", logtail.EventQuery{}).Events)); diff != "" {
+			t.Errorf("a stream whose name is escaped (-want +got):\n%s", diff)
+		}
+
+		names := func(cursor string) []logtail.StreamInfo {
+			streams, _, err := s.List(t.Context(), 10, cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return streams
+		}
+		listed := []logtail.StreamInfo{{Name: "a b/c#?%", Shards: 1}, {Name: "orders", Shards: 3}, {Name: "short", Shards: 1}} // "left" was deleted
+		if diff := cmp.Diff(listed, names("")); diff != "" {
+			t.Errorf("list (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(listed[1:], names(given["list"])); diff != "" {
+			t.Errorf("list behind the cursor (-want +got):\n%s", diff)
+		}
+
+		w.append(s, "orders", event(t, "order 6"))
+		w.append(s, "left", event(t, "back"))
+		if got := texts(w.read(s, "orders", logtail.EventQuery{Top: 2}).Events); !cmp.Equal(got, []string{"order 6", "order 5"}) {
+			t.Errorf("written on: %q", got)
+		}
+		if got := texts(w.read(s, "left", logtail.EventQuery{}).Events); !cmp.Equal(got, []string{"back"}) {
+			t.Errorf("a stream that was deleted is written again: %q", got)
+		}
+		time.Sleep(2 * time.Hour)
+		if err := s.Maintain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := w.read(s, "short", logtail.EventQuery{}).Events; len(got) != 0 {
+			t.Errorf("events outlast their retention: %q", texts(got))
+		}
+		if n, err := s.Delete(t.Context(), "orders"); err != nil || n != 9 {
+			t.Errorf("%d events deleted, %v; want 9", n, err)
+		}
+	})
+}
