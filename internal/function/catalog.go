@@ -93,7 +93,7 @@ func (c Catalogs) list(w http.ResponseWriter, r *http.Request) error {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		all = append(all, Describe(name, c[name].Schema))
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", map[string]any{"catalogs": all})
+	writeJSON(w, r, http.StatusOK, map[string]any{"catalogs": all})
 	return nil
 }
 
@@ -124,7 +124,7 @@ func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 			return problem.Invalidf(name, "is for PUT, PATCH and DELETE: POST never changes a record that is there")
 		}
 	}
-	items, several, err := readRecords(r)
+	items, several, err := readItems(r)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, e
 	}
 	w.Header().Set("Location", path+"records/"+done.ID)
 	w.Header().Set("ETag", done.ETag)
-	writeJSON(w, r, status, "application/json", done.Record)
+	writeJSON(w, r, status, done.Record)
 	return nil
 }
 
@@ -206,7 +206,7 @@ func getRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", found)
+	writeJSON(w, r, http.StatusOK, found)
 	return nil
 }
 
@@ -223,7 +223,7 @@ func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", struct {
+	writeJSON(w, r, http.StatusOK, struct {
 		Records []record.Record `json:"records"`
 		Meta    []catalog.Meta  `json:"meta"`
 		Cursor  string          `json:"cursor,omitempty"`
@@ -240,7 +240,7 @@ func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", struct {
+	writeJSON(w, r, http.StatusOK, struct {
 		Count  int    `json:"count"`
 		Cursor string `json:"cursor,omitempty"`
 	}{n, next})
@@ -261,7 +261,7 @@ func recoverWrites(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", done)
+	writeJSON(w, r, http.StatusOK, done)
 	return nil
 }
 
@@ -294,7 +294,7 @@ func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", map[string]int{"deleted": deleted})
+	writeJSON(w, r, http.StatusOK, map[string]int{"deleted": deleted})
 	return nil
 }
 
@@ -315,7 +315,7 @@ func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", struct {
+	writeJSON(w, r, http.StatusOK, struct {
 		Changes []catalog.Change `json:"changes"`
 		Cursor  string           `json:"cursor,omitempty"`
 	}{append([]catalog.Change{}, changes...), next})
@@ -423,11 +423,6 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Look
 		q.RowFrom, q.RowTo = given.Get("row_prefix"), given.Get("row_prefix")
 		if _, err := s.Window(q.RowFrom, q.RowTo); err != nil {
 			return q, problem.Invalidf("row_prefix", "%s", problem.Of(err).Detail)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if slices.Contains(given[name], "") && name != "cursor" {
-			return q, problem.Invalidf(name, "is empty; give it a value or leave it out")
 		}
 	}
 	q.Top, err = readTop(given, 0, storage.PageRows)

@@ -106,7 +106,7 @@ func invocationHandler(f Function) http.Handler {
 		case report != "":
 			answer.Logs = append(answer.Logs, report)
 		}
-		writeJSON(w, r, status, "application/json", answer)
+		writeJSON(w, r, status, answer)
 	})
 }
 

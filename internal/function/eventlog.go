@@ -1,17 +1,14 @@
 package function
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/logtail"
@@ -21,8 +18,8 @@ import (
 )
 
 const (
-	defaultEvents = 50
-	maxEventCount = 1000
+	defaultEvents  = 50
+	defaultStreams = 1000
 )
 
 // logRoutes serves /api/log/{stream}, /api/log?stream=NAME for every name, and the list
@@ -95,7 +92,7 @@ func appendEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) er
 	for i, e := range events {
 		answer[i] = appended{e.ID, e.Time}
 	}
-	writeJSON(w, r, http.StatusCreated, "application/json", map[string]any{"events": answer})
+	writeJSON(w, r, http.StatusCreated, map[string]any{"events": answer})
 	return nil
 }
 
@@ -111,7 +108,7 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 		}
 	}
 	status := problem.Status(partial.Err)
-	writeJSON(w, r, status, "application/problem+json", struct {
+	writeProblemJSON(w, r, status, struct {
 		Title  string    `json:"title"`
 		Status int       `json:"status"`
 		Detail string    `json:"detail"`
@@ -120,46 +117,22 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 		"%d of %d events were appended: those that have an id in ids; of the others it is not known, and sending them again may append them twice", known, len(ids)), ids})
 }
 
-// parseEvents reads an event, or an array of them.
+// parseEvents reads an event, or an array of them. Errors name the place in the array.
 func parseEvents(body []byte) ([]record.Record, error) {
-	// What is wrong with an event itself, record.Parse tells best.
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if dec.PeekKind() != '[' {
-		r, err := record.Parse(body)
-		return []record.Record{r}, err
-	}
-	var records []record.Record
-	var wrong []error // about single events
-	_, err := dec.ReadToken()
-	for err == nil && dec.PeekKind() != ']' {
-		var value jsontext.Value
-		if value, err = dec.ReadValue(); err != nil {
-			break
-		}
-		r, err := record.Parse(value)
-		for _, p := range problem.All(err) {
-			p.Field = strings.TrimSuffix(fmt.Sprintf("[%d].%s", len(records), p.Field), ".")
-		}
-		wrong = append(wrong, err)
-		if records = append(records, r); len(records) > maxEventCount {
-			return nil, problem.TooLargef("", "the body has more than %d events; send them in several requests", maxEventCount)
-		}
-	}
-	if err == nil {
-		_, err = dec.ReadToken() // the closing bracket
-	}
-	if err == nil {
-		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
-			err = nil
-		} else if err == nil {
-			err = errors.New("something follows the array")
-		}
-	}
+	texts, several, err := splitRecords(body, "event")
 	if err != nil {
-		return nil, problem.Invalidf("", "the body is not a JSON array of events").Because(err)
+		return nil, err
 	}
-	if len(records) == 0 {
-		return nil, problem.Invalidf("", "the array is empty; send at least one event")
+	records := make([]record.Record, len(texts))
+	var wrong []error
+	for i, text := range texts {
+		r, err := record.Parse(text)
+		if several {
+			for _, p := range problem.All(err) {
+				p.Field = strings.TrimSuffix(fmt.Sprintf("[%d].%s", i, p.Field), ".")
+			}
+		}
+		records[i], wrong = r, append(wrong, err)
 	}
 	return records, errors.Join(wrong...)
 }
@@ -188,7 +161,7 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", struct {
+	writeJSON(w, r, http.StatusOK, struct {
 		Events []logtail.Event `json:"events"`
 		Cursor string          `json:"cursor,omitempty"`
 	}{page.Events, page.Cursor})
@@ -206,7 +179,7 @@ func followEvents(s *logtail.Streams, stream string, given url.Values, top int, 
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", struct {
+	writeJSON(w, r, http.StatusOK, struct {
 		Events []logtail.Event `json:"events"`
 		Next   string          `json:"next"`
 		More   bool            `json:"more"`
@@ -219,7 +192,7 @@ func listStreams(s *logtail.Streams, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	top, err := readTop(given, maxEventCount, storage.PageRows)
+	top, err := readTop(given, defaultStreams, storage.PageRows)
 	if err != nil {
 		return err
 	}
@@ -227,7 +200,7 @@ func listStreams(s *logtail.Streams, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", struct {
+	writeJSON(w, r, http.StatusOK, struct {
 		Streams []logtail.StreamInfo `json:"streams"`
 		Cursor  string               `json:"cursor,omitempty"`
 	}{append([]logtail.StreamInfo{}, streams...), next})
@@ -247,6 +220,6 @@ func deleteStream(s *logtail.Streams, w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", map[string]int64{"deleted": deleted})
+	writeJSON(w, r, http.StatusOK, map[string]int64{"deleted": deleted})
 	return nil
 }

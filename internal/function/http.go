@@ -2,7 +2,6 @@ package function
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -13,13 +12,14 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/function/gate"
+	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/task"
 )
@@ -46,139 +46,6 @@ const (
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
 )
-
-// routes finds the route of a path whose fixed parts may be written in any case.
-type routes []route
-
-// route is one pattern of a router.
-type route struct {
-	segments []string // fixed parts before parameters
-	methods  []string
-}
-
-// routesOf lists the patterns of a router.
-func routesOf(router chi.Routes) routes {
-	methods := map[string][]string{}
-	// The callback never fails.
-	_ = chi.Walk(router, func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		methods[pattern] = append(methods[pattern], method)
-		return nil
-	})
-	var all routes
-	for pattern := range methods {
-		all = append(all, route{strings.Split(pattern, "/"), methods[pattern]})
-	}
-	slices.SortFunc(all, func(a, b route) int {
-		byLooseness := slices.CompareFunc(a.segments, b.segments, func(a, b string) int { return cmp.Compare(looseness(a), looseness(b)) })
-		return cmp.Or(byLooseness, slices.Compare(a.segments, b.segments))
-	})
-	return all
-}
-
-// looseness is 0 for a fixed segment, 1 for a parameter, 2 for the rest of the path.
-func looseness(segment string) int {
-	switch {
-	case segment == "*":
-		return 2
-	case strings.HasPrefix(segment, "{"):
-		return 1
-	}
-	return 0
-}
-
-// fold returns an escaped path in the form of the first pattern that it matches: fixed
-// parts as they stand there, no slash at the end. The Functions host matches routes
-// whatever their case and with a slash at the end, and hands on what was sent. (ASP.NET
-// Core routing) Parameters keep their case.
-//
-// A pattern without parameters has the path for itself, and own are its methods: another method must
-// not be taken for a pattern that has a parameter there.
-func (all routes) fold(path string) (folded string, own []string) {
-	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
-next:
-	for _, r := range all {
-		pattern := r.segments
-		rest := pattern[len(pattern)-1] == "*"
-		if len(segments) < len(pattern) || len(segments) > len(pattern) && !rest {
-			continue
-		}
-		folded, loose := slices.Clone(segments), 0
-		for i, part := range pattern {
-			if looseness(part) > 0 {
-				loose++
-				continue
-			}
-			if !strings.EqualFold(part, segments[i]) {
-				continue next
-			}
-			folded[i] = part
-		}
-		if loose == 0 {
-			own = r.methods
-		}
-		return strings.Join(folded, "/"), own
-	}
-	return cmp.Or(strings.Join(segments, "/"), "/"), nil
-}
-
-// parameter returns a part of the path, unescaped.
-func parameter(r *http.Request, name string) string {
-	escaped := chi.URLParam(r, name)
-	if v, err := url.PathUnescape(escaped); err == nil {
-		return v
-	}
-	return escaped // never: the server has refused such a path
-}
-
-// folded routes by the folded path. other answers where that path lacks the method.
-func folded(all *routes, other http.HandlerFunc) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			path, own := all.fold(r.URL.EscapedPath())
-			chi.RouteContext(r.Context()).RoutePath = path
-			method := r.Method
-			if method == http.MethodHead {
-				method = http.MethodGet
-			}
-			if own != nil && !slices.Contains(own, method) {
-				other(w, r)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
-}
-
-// otherMethod answers a method that a route lacks: 405, or 204 to OPTIONS.
-func otherMethod(router chi.Routes, all *routes) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		path, own := all.fold(r.URL.EscapedPath())
-		var allowed []string
-		for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-			if slices.Contains(own, m) || own == nil && router.Match(chi.NewRouteContext(), m, path) {
-				allowed = append(allowed, m)
-			}
-		}
-		if len(allowed) == 0 {
-			notFound(w, r)
-			return
-		}
-		if allowed[0] == "GET" {
-			allowed = append(allowed, "HEAD")
-		}
-		allow := strings.Join(append(allowed, "OPTIONS"), ", ")
-		w.Header().Set("Allow", allow)
-		if r.Method == http.MethodOptions {
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		writeProblem(w, r, problem.WrongMethodf("", "%s does not take %s; allowed: %s", r.URL.Path, r.Method, allow))
-	}
-}
-
-func notFound(w http.ResponseWriter, r *http.Request) {
-	writeProblem(w, r, problem.NotFoundf("", "there is no %s %s", r.Method, r.URL.Path))
-}
 
 // gated lets requests pass when the app is ready for them.
 func gated(gates []*gate.Gate) func(http.Handler) http.Handler {
@@ -316,6 +183,24 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// parameters returns the query's parameters: none but the allowed ones, by the rule of
+// [input.Query].
+func parameters(r *http.Request, allowed ...string) (url.Values, error) {
+	return input.Query(r.URL.RawQuery, input.Once(allowed...))
+}
+
+// readTop reads how many items are wanted at most: standard unless it is given.
+func readTop(given url.Values, standard, limit int) (int, error) {
+	if !given.Has("top") {
+		return standard, nil
+	}
+	top, err := strconv.Atoi(given.Get("top"))
+	if err != nil {
+		top = 0
+	}
+	return top, input.Top(top, limit)
+}
+
 // readBody reads a request's body, which is limited.
 func readBody(r *http.Request) ([]byte, error) {
 	b, err := io.ReadAll(r.Body)
@@ -364,6 +249,10 @@ func failing(fn func(http.ResponseWriter, *http.Request) error) http.HandlerFunc
 	}
 }
 
+func notFound(w http.ResponseWriter, r *http.Request) {
+	writeProblem(w, r, problem.NotFoundf("", "there is no %s %s", r.Method, r.URL.Path))
+}
+
 // writeProblem answers with the error as RFC 9457 has it.
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p, status := problem.Of(err), problem.Status(err)
@@ -378,7 +267,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	case p.Err != nil:
 		detail = p.Detail + ": " + p.Err.Error()
 	}
-	writeJSON(w, r, status, "application/problem+json", struct {
+	writeProblemJSON(w, r, status, struct {
 		Title  string       `json:"title"`
 		Status int          `json:"status"`
 		Field  string       `json:"field,omitempty"`
@@ -406,14 +295,24 @@ func fieldErrors(err error) []fieldError {
 	return list
 }
 
-func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) {
+// writeJSON answers with v as JSON.
+func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
+	writeBytes(w, r, status, "application/json", encode(v))
+}
+
+// writeProblemJSON answers with v, which has the members of RFC 9457.
+func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
+	writeBytes(w, r, status, "application/problem+json", encode(v))
+}
+
+func encode(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		panic("function: internal error: " + err.Error())
 	}
-	writeBytes(w, r, status, contentType, b.Bytes())
+	return b.Bytes()
 }
 
 func writeBytes(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {

@@ -44,7 +44,7 @@ func tellScan[T any](ask func(ctx context.Context, id string) (T, error)) func(h
 		if err != nil {
 			return err
 		}
-		writeJSON(w, r, http.StatusOK, "application/json", told)
+		writeJSON(w, r, http.StatusOK, told)
 		return nil
 	}
 }
@@ -62,7 +62,7 @@ func listFailed(e *engine.Engine, w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", failed)
+	writeJSON(w, r, http.StatusOK, failed)
 	return nil
 }
 
@@ -76,7 +76,7 @@ func changeScan(change func(ctx context.Context, id string) error) func(http.Res
 		if err := change(r.Context(), id); err != nil {
 			return err
 		}
-		writeJSON(w, r, http.StatusAccepted, "application/json", started{ID: id, StatusURL: statusURL(r, id)})
+		writeJSON(w, r, http.StatusAccepted, started{ID: id, StatusURL: statusURL(r, id)})
 		return nil
 	}
 }
@@ -97,7 +97,7 @@ func startScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/api/scans/"+id)
-	writeJSON(w, r, http.StatusAccepted, "application/json", started{ID: id, StatusURL: statusURL(r, id)})
+	writeJSON(w, r, http.StatusAccepted, started{ID: id, StatusURL: statusURL(r, id)})
 	return nil
 }
 
@@ -123,7 +123,7 @@ func estimateScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", report)
+	writeJSON(w, r, http.StatusOK, report)
 	return nil
 }
 
@@ -140,7 +140,7 @@ func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, r, http.StatusOK, "application/json", map[string]any{"scans": list})
+	writeJSON(w, r, http.StatusOK, map[string]any{"scans": list})
 	return nil
 }
 

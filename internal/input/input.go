@@ -88,13 +88,15 @@ type Parameter struct {
 	Name    string
 	AnyCase bool // Name stands for all spellings that differ in case only
 	Many    bool // it may be given several times
+	Empty   bool // it may be empty, which is as if it were left out
 }
 
-// Once returns parameters that are spelt exactly and given once.
+// Once returns parameters that are spelt exactly and given once. The one called cursor may be
+// empty, as answers and programs have it for the first page.
 func Once(names ...string) []Parameter {
 	all := make([]Parameter, len(names))
 	for i, name := range names {
-		all[i].Name = name
+		all[i] = Parameter{Name: name, Empty: name == "cursor"}
 	}
 	return all
 }
@@ -104,8 +106,8 @@ func Once(names ...string) []Parameter {
 var hosts = []string{"code", "clientId"}
 
 // Query reads a URL's query string. It refuses parameters that the call does not
-// take and those given too often; the host's own are left out unless the call takes
-// one of that name. The result's names are those of takes. Its errors are
+// take, those given too often and those without a value. The host's own are left out unless
+// the call takes one of that name. The result's names are those of takes. Its errors are
 // [problem.Invalid] and name the parameter.
 func Query(raw string, takes []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
@@ -128,8 +130,19 @@ func Query(raw string, takes []Parameter) (url.Values, error) {
 		if n := len(read[p.Name]); n > 1 && !p.Many {
 			return nil, problem.Invalidf(p.Name, "is given %d times; give it once", n)
 		}
+		if !p.Empty && slices.Contains(read[p.Name], "") {
+			return nil, problem.Invalidf(p.Name, "is empty; give it a value or leave it out")
+		}
 	}
 	return read, nil
+}
+
+// Top checks how many items a caller wants at most, its parameter top.
+func Top(n, most int) error {
+	if n < 1 || n > most {
+		return problem.Invalidf("top", "must be a number from 1 to %d", most)
+	}
+	return nil
 }
 
 func listed(takes []Parameter) string {

@@ -69,6 +69,17 @@ func TestPart(t *testing.T) {
 	check(t, input.Part([]byte(`{"key":"k","key":"k"}`), &p), "key", "given twice")
 }
 
+func TestTop(t *testing.T) {
+	t.Parallel()
+	for n, detail := range map[int]string{-1: "1 to 10", 0: "1 to 10", 1: "", 10: "", 11: "1 to 10"} {
+		field := ""
+		if detail != "" {
+			field = "top"
+		}
+		check(t, input.Top(n, 10), field, detail)
+	}
+}
+
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	takes := append(input.Once("top", "cursor"), input.Parameter{Name: "eid", AnyCase: true}, input.Parameter{Name: "Email", AnyCase: true, Many: true})
@@ -80,7 +91,11 @@ func TestQuery(t *testing.T) {
 		{"none", "", url.Values{}, "", ""},
 		{"some", "top=3&EID=a%26b&email=x&EMAIL=y", url.Values{"top": {"3"}, "eid": {"a&b"}, "Email": {"x", "y"}}, "", ""},
 		{"the host's own", "code=secret&clientId=default&top=1", url.Values{"top": {"1"}}, "", ""},
-		{"empty", "cursor=", url.Values{"cursor": {""}}, "", ""},
+		{"an empty cursor", "cursor=", url.Values{"cursor": {""}}, "", ""},
+		{"empty", "top=", nil, "top", "is empty"},
+		{"without =", "eid", nil, "eid", "is empty"},
+		{"one of several empty", "email=x&email=", nil, "Email", "is empty"},
+		{"the host's own, empty", "code=", url.Values{}, "", ""},
 		{"unknown", "topp=3", nil, "topp", "it takes top, cursor, eid, Email"},
 		{"another case", "Top=3", nil, "Top", "is not a parameter"},
 		{"without a name", "=3", nil, "", "is not a parameter"},

@@ -1,0 +1,77 @@
+package function
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/problem"
+)
+
+// maxRecords is how many records or events one request may send.
+const maxRecords = 1000
+
+// splitRecords returns the JSON texts of a body's records: the body itself, or the elements
+// of an array. noun is what errors call a record. What is wrong within a text is left to
+// package record.
+func splitRecords(body []byte, noun string) (texts [][]byte, several bool, err error) {
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '[' {
+		return [][]byte{body}, false, nil
+	}
+	if texts, err = elements(body); err != nil {
+		return nil, true, problem.Invalidf("", "the body is not a JSON array of %ss", noun).Because(err)
+	}
+	return texts, true, checkNumber(len(texts), noun)
+}
+
+// splitLines returns the texts of records that stand one a line.
+func splitLines(body []byte, noun string) (texts [][]byte, err error) {
+	for line := range bytes.Lines(body) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			texts = append(texts, line)
+		}
+	}
+	return texts, checkNumber(len(texts), noun)
+}
+
+// inLines reports whether the request's body has a record a line.
+func inLines(r *http.Request) bool {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && t == "application/x-ndjson"
+}
+
+func checkNumber(n int, noun string) error {
+	switch {
+	case n == 0:
+		return problem.Invalidf("", "there is no %s; send at least one", noun)
+	case n > maxRecords:
+		return problem.TooLargef("", "there are %d %ss, at most %d are possible; send them in several requests", n, noun, maxRecords)
+	}
+	return nil
+}
+
+// elements returns the texts of an array's values.
+func elements(body []byte) (texts [][]byte, err error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	_, err = dec.ReadToken() // the opening bracket
+	for err == nil && dec.PeekKind() != ']' {
+		var value jsontext.Value
+		if value, err = dec.ReadValue(); err == nil {
+			texts = append(texts, bytes.Clone(value))
+		}
+	}
+	if err == nil {
+		_, err = dec.ReadToken() // the closing one
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the array")
+	}
+	return texts, nil
+}
