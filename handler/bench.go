@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -102,7 +101,7 @@ func runBenchSplit(c *cobra.Command, o benchSplitOptions) error {
 	}
 	out := c.OutOrStdout()
 	if o.json {
-		e := json.NewEncoder(out)
+		e := jsonTo(out)
 		for _, r := range all {
 			if err := e.Encode(r); err != nil {
 				return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -102,7 +101,7 @@ func runBenchScale(c *cobra.Command, o benchScaleOptions) (err error) {
 	}
 	err = scalebench.WritePlot(plot, r)
 	if o.json {
-		return errors.Join(err, json.NewEncoder(out).Encode(r))
+		return errors.Join(err, jsonTo(out).Encode(r))
 	}
 	return errors.Join(err, scalebench.WriteMarkdown(out, r))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -88,7 +87,7 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					err = json.NewEncoder(c.OutOrStdout()).Encode(r)
+					err = jsonTo(c.OutOrStdout()).Encode(r)
 				} else {
 					_, err = fmt.Fprintf(c.OutOrStdout(), "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
 				}

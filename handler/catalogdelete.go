@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -70,7 +69,7 @@ func runCatalogDelete(c *cobra.Command, o catalogDeleteOptions, args []string) e
 			return asUsage(err)
 		}
 		if o.json {
-			return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int{"deleted": n})
+			return jsonTo(c.OutOrStdout()).Encode(map[string]int{"deleted": n})
 		}
 		_, err = fmt.Fprintf(c.OutOrStdout(), "deleted %d records\n", n)
 		return err
@@ -85,7 +84,7 @@ func (o *catalogDeleteOptions) count(ctx context.Context, c *cobra.Command, cat 
 		return err
 	}
 	if o.json {
-		return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int{"records": records})
+		return jsonTo(c.OutOrStdout()).Encode(map[string]int{"records": records})
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "would delete %d records of %s\n", records, cat.Index)
 	return err

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -81,7 +80,7 @@ func catalogCountCommand(f *catalogFlags) *cobra.Command {
 				total, q.Cursor = total+n, cursor
 			}
 			if asJSON {
-				return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int{"count": total})
+				return jsonTo(c.OutOrStdout()).Encode(map[string]int{"count": total})
 			}
 			_, err := fmt.Fprintln(c.OutOrStdout(), total)
 			return err

@@ -329,7 +329,7 @@ func (im *importer) summary(asJSON bool) error {
 	d := im.done
 	var err error
 	if asJSON {
-		err = json.NewEncoder(im.cmd.OutOrStdout()).Encode(map[string]int{"inserted": d.Inserted, "unchanged": d.Unchanged, "refused": d.Refused})
+		err = jsonTo(im.cmd.OutOrStdout()).Encode(map[string]int{"inserted": d.Inserted, "unchanged": d.Unchanged, "refused": d.Refused})
 	} else {
 		_, err = fmt.Fprintf(im.cmd.OutOrStdout(), "inserted %d records, %d were unchanged, %d were refused\n", d.Inserted, d.Unchanged, d.Refused)
 	}

@@ -85,8 +85,7 @@ func runCatalogInsert(c *cobra.Command, o insertOptions, args []string) error {
 		if err := cat.Writable(ctx); err != nil {
 			return err
 		}
-		in := inserter{Catalog: cat, options: o, out: json.NewEncoder(c.OutOrStdout()), cmd: c}
-		in.out.SetEscapeHTML(false)
+		in := inserter{Catalog: cat, options: o, out: jsonTo(c.OutOrStdout()), cmd: c}
 		return in.run(ctx, input)
 	})
 }

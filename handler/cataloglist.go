@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -30,7 +29,7 @@ func catalogListCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			out := json.NewEncoder(c.OutOrStdout())
+			out := jsonTo(c.OutOrStdout())
 			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, cat := range all {
 				info := function.Describe(cat.Name, cat.Schema)

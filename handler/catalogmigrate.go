@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -120,8 +119,7 @@ func (l *lister) found(f catalog.Finding) {
 }
 
 func (l *lister) encode(v any) error {
-	out := json.NewEncoder(l.cmd.OutOrStdout())
-	out.SetEscapeHTML(false)
+	out := jsonTo(l.cmd.OutOrStdout())
 	return out.Encode(v)
 }
 

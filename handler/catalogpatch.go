@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/spf13/cobra"
 
@@ -41,8 +40,7 @@ func catalogPatchCommand(f *catalogFlags) *cobra.Command {
 				if err != nil {
 					return asUsage(err)
 				}
-				out := json.NewEncoder(c.OutOrStdout())
-				out.SetEscapeHTML(false)
+				out := jsonTo(c.OutOrStdout())
 				if withMeta {
 					return out.Encode(map[string]any{"outcome": verbs[done.Outcome], "record": done.Record, "meta": done.Meta})
 				}

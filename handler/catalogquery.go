@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -58,8 +57,7 @@ func (p *page) check() error {
 // print prints a page: the items under that name, with ids and ETags if they are records,
 // and the cursor.
 func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.Meta, cursor string) error {
-	out := json.NewEncoder(c.OutOrStdout())
-	out.SetEscapeHTML(false)
+	out := jsonTo(c.OutOrStdout())
 	if p.json {
 		answer := map[string]any{name: append([]any{}, items...)}
 		if meta != nil {

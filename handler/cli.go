@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime/debug"
@@ -144,6 +146,14 @@ func badFlag(c *cobra.Command, err error) error {
 		text += didYouMean(unknown.GetSpecifiedName(), "--", flagNames(c))
 	}
 	return usagef("%s", text)
+}
+
+// jsonTo returns an encoder for what commands print as JSON: a value a line, with <, > and &
+// as they are.
+func jsonTo(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
 }
 
 // parseSince reads a --since as [logtail.ParseTime] does; empty is the zero time.

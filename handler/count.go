@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -63,7 +62,7 @@ func runCount(c *cobra.Command, o countOptions) error {
 		return err
 	}
 	if o.json {
-		return json.NewEncoder(c.OutOrStdout()).Encode(statsOf(totals))
+		return jsonTo(c.OutOrStdout()).Encode(statsOf(totals))
 	}
 	_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
 	return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -83,7 +82,7 @@ func runDemo(c *cobra.Command, o demoOptions) error {
 
 func printDemo(c *cobra.Command, o demoOptions, report demo.Report) error {
 	if o.json {
-		e := json.NewEncoder(c.OutOrStdout())
+		e := jsonTo(c.OutOrStdout())
 		e.SetIndent("", "  ")
 		return e.Encode(report)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -61,7 +60,7 @@ func (d *dryRunFlags) tell(c *cobra.Command, s sweep.Spec, i intent, workers int
 	if asJSON {
 		r := e.Report(w)
 		r.Creates = missing
-		return json.NewEncoder(c.OutOrStdout()).Encode(r)
+		return jsonTo(c.OutOrStdout()).Encode(r)
 	}
 	return printEstimate(c.OutOrStdout(), i.verb, e, w, sentence)
 }

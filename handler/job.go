@@ -308,7 +308,7 @@ func (j *job) rowsFailed(rows []action.Failure) error {
 // disk before the checkpoint counts them as done.
 func (j *job) storeFailed(rows []action.Failure) error {
 	var lines bytes.Buffer
-	e := json.NewEncoder(&lines)
+	e := jsonTo(&lines)
 	for _, f := range rows {
 		if err := e.Encode(failedRow{f.Key.Partition, f.Key.Row, f.Reason}); err != nil {
 			return err
@@ -436,7 +436,7 @@ func (j *job) summary(t sweep.Totals, doubts int64, verb string) error {
 	}
 	var err error
 	if j.flags.json {
-		err = json.NewEncoder(j.cmd.OutOrStdout()).Encode(r)
+		err = jsonTo(j.cmd.OutOrStdout()).Encode(r)
 	} else {
 		_, err = fmt.Fprintf(j.cmd.OutOrStdout(), "%s %d of %d rows in %.1f s: %.0f rows/s, %d requests, %d throttled, %d skipped, %d failed%s\n",
 			verb, r.Written, r.Rows, r.Seconds, r.RowsPerSec, r.Requests, r.Throttles, r.Skipped, r.Failed, duplicates)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 
 	"github.com/spf13/cobra"
 
@@ -80,15 +79,14 @@ func runKeys(c *cobra.Command, o keysOptions) error {
 	}
 	meter.End()
 	if err == nil && o.stats {
-		err = json.NewEncoder(c.ErrOrStderr()).Encode(statsOf(totals))
+		err = jsonTo(c.ErrOrStderr()).Encode(statsOf(totals))
 	}
 	return err
 }
 
 func printKey(out *bufio.Writer, key string, asJSON bool) error {
 	if asJSON {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
+		e := jsonTo(out)
 		return e.Encode(key)
 	}
 	_, err := out.WriteString(key + "\n")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -59,8 +58,7 @@ func streamArg(args []string) (stream string, rest []string, err error) {
 // printEvent prints an event on a line.
 func printEvent(w io.Writer, e logtail.Event, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
+		enc := jsonTo(w)
 		return enc.Encode(e)
 	}
 	_, err := fmt.Fprintf(w, "%s %s\n", e.Time.Format("2006-01-02T15:04:05.0000000Z"), e.Record.AppendJSON(nil))

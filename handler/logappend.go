@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -206,7 +205,7 @@ func (a *appender) print(id string) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(a.cmd.OutOrStdout()).Encode(struct {
+	return jsonTo(a.cmd.OutOrStdout()).Encode(struct {
 		ID   string    `json:"id"`
 		Time time.Time `json:"time"`
 	}{id, at})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -22,8 +21,7 @@ func logListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := json.NewEncoder(c.OutOrStdout())
-			out.SetEscapeHTML(false)
+			out := jsonTo(c.OutOrStdout())
 			for cursor, first := "", true; first || cursor != ""; first = false {
 				var page []logtail.StreamInfo
 				if page, cursor, err = streams.List(c.Context(), logtail.MaxTop, cursor); err != nil {
@@ -78,7 +76,7 @@ func logDeleteCommand() *cobra.Command {
 				return asUsage(err)
 			}
 			if f.json {
-				return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int64{"deleted": n})
+				return jsonTo(c.OutOrStdout()).Encode(map[string]int64{"deleted": n})
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "deleted %d events\n", n)
 			return err

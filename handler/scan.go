@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -86,7 +85,7 @@ func runScan(c *cobra.Command, o scanOptions) error {
 		return err
 	}
 	if o.stats {
-		return json.NewEncoder(c.ErrOrStderr()).Encode(statsOf(totals))
+		return jsonTo(c.ErrOrStderr()).Encode(statsOf(totals))
 	}
 	return nil
 }
@@ -132,8 +131,7 @@ func statsOf(t sweep.Totals) scanStats {
 
 // explain returns a function that prints each query.
 func explain(w io.Writer) func(sweep.Trace) {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
+	e := jsonTo(w)
 	return func(q sweep.Trace) {
 		line := struct {
 			Filter    string   `json:"filter"`

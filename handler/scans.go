@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -109,7 +108,7 @@ func scansListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := json.NewEncoder(c.OutOrStdout())
+			out := jsonTo(c.OutOrStdout())
 			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, s := range all {
 				if f.json {
@@ -147,7 +146,7 @@ func scanDetailCommand[T any](name, short, call string, get func(*engine.Engine,
 				return scanError(err)
 			}
 			if f.json {
-				return json.NewEncoder(c.OutOrStdout()).Encode(found)
+				return jsonTo(c.OutOrStdout()).Encode(found)
 			}
 			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			show(t, found)
@@ -171,8 +170,7 @@ func scansFailedCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := json.NewEncoder(c.OutOrStdout())
-			out.SetEscapeHTML(false)
+			out := jsonTo(c.OutOrStdout())
 			for cursor, first := "", true; first || cursor != ""; first = false {
 				page, err := e.Failed(c.Context(), id, failedPage, cursor)
 				if err != nil {

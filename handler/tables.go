@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -76,7 +75,7 @@ func tablesListCommand() *cobra.Command {
 					return nil
 				}
 				if asJSON {
-					return json.NewEncoder(c.OutOrStdout()).Encode(map[string]string{"table": name})
+					return jsonTo(c.OutOrStdout()).Encode(map[string]string{"table": name})
 				}
 				_, err := fmt.Fprintln(c.OutOrStdout(), name)
 				return err

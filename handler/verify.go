@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -174,8 +173,7 @@ func repairMode(o verifyOptions) action.Mode {
 
 // printDifference returns a function that prints differences.
 func printDifference(c *cobra.Command, m *progress.Meter, asJSON bool) func(verify.Difference) error {
-	e := json.NewEncoder(c.OutOrStdout())
-	e.SetEscapeHTML(false)
+	e := jsonTo(c.OutOrStdout())
 	return func(d verify.Difference) error {
 		m.Clear()
 		if asJSON {
@@ -199,7 +197,7 @@ func printDifference(c *cobra.Command, m *progress.Meter, asJSON bool) func(veri
 func tellComparison(c *cobra.Command, r verify.Result, asJSON bool) error {
 	var err error
 	if asJSON {
-		err = json.NewEncoder(c.OutOrStdout()).Encode(r)
+		err = jsonTo(c.OutOrStdout()).Encode(r)
 	} else {
 		_, err = fmt.Fprintf(c.OutOrStdout(), "compared %d rows by %d queries: %d missing, %d extra, %d different\n", r.Rows, r.Queries, r.Missing, r.Extra, r.Different)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
@@ -51,7 +50,7 @@ func versionCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			b := thisBuild()
 			if asJSON {
-				return json.NewEncoder(c.OutOrStdout()).Encode(b)
+				return jsonTo(c.OutOrStdout()).Encode(b)
 			}
 			if b.Revision != "" {
 				b.Version += " " + b.Revision
