@@ -203,7 +203,7 @@ func chooseSets(c *cobra.Command, names []string) ([]bench.Set, error) {
 			for _, s := range sets {
 				known = append(known, s.Name)
 			}
-			return nil, usageError{fmt.Errorf("no key set %q; there are %s", name, strings.Join(known, ", "))}
+			return nil, usageError{fmt.Errorf("no key set %q; known sets: %s", name, strings.Join(known, ", "))}
 		}
 		chosen = append(chosen, sets[i])
 	}

@@ -144,12 +144,12 @@ func (s *selection) query(args []string) (catalog.Lookup, error) {
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if _, twice := q.Keys[key]; !ok || twice || value == "" {
-			return q, usagef("%q: say what to find by an index key and its value, such as eid=F314, each key once", arg)
+			return q, usagef("%q: want an index key and its value, such as eid=F314, each key once", arg)
 		}
 		q.Keys[key] = value
 	}
 	if len(args) == 0 {
-		return q, usagef("say what to find by an index key and its value, such as eid=F314")
+		return q, usagef("want an index key and its value, such as eid=F314")
 	}
 	return q, nil
 }
@@ -161,7 +161,7 @@ func (s *selection) reading(args []string) (catalog.Lookup, error) {
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || value == "" {
-			return q, usagef("%q: say what to find by an index key and its value, such as eid=F314", arg)
+			return q, usagef("%q: want an index key and its value, such as eid=F314", arg)
 		}
 		if _, again := q.Keys[key]; again {
 			q.Or[key] = append(q.Or[key], value)

@@ -159,10 +159,10 @@ func (im *importer) open(file *os.File, restart bool) error {
 	}
 	var earlier imported
 	if err := json.Unmarshal(text, &earlier); err != nil || earlier.Version != 1 {
-		return usagef("%s.import is not what an import left, or a later version did: remove it, or give --restart", im.path)
+		return usagef("%s.import is damaged or of a later version: remove it, or give --restart", im.path)
 	}
 	if earlier.Size != im.done.Size || !earlier.Modified.Equal(im.done.Modified) || earlier.Catalog != im.done.Catalog {
-		return usagef("%s has changed since its import began, or that was into another catalog: --restart begins anew", im.path)
+		return usagef("%s has changed since its import began, or the import was into another catalog: --restart starts over", im.path)
 	}
 	im.done = earlier
 	fmt.Fprintf(im.cmd.ErrOrStderr(), "tablesweep: going on behind row %d\n", earlier.Rows)

@@ -22,7 +22,7 @@ func catalogListCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"connection", "catalog", "table", "index-keys", "row-key", "wal"} {
 				if c.Flags().Changed(name) {
-					return usagef("list tells of the settings in the environment: leave out --%s", name)
+					return usagef("list shows the settings in the environment; leave out --%s", name)
 				}
 			}
 			all, err := config.LoadCatalogs(os.Getenv)

@@ -64,7 +64,7 @@ func runCatalogMigrate(c *cobra.Command, o catalogMigrateOptions) error {
 		if !o.dryRun {
 			if !o.yes {
 				do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
-				if err := confirm(c, do, "", "--dry-run tells what would be done, --yes does it without asking", cat.Index.Name()); err != nil {
+				if err := confirm(c, do, "", "--dry-run shows what would be done, --yes does it without asking", cat.Index.Name()); err != nil {
 					return err
 				}
 			}

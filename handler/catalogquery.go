@@ -96,7 +96,7 @@ func catalogQueryCommand(f *catalogFlags) *cobra.Command {
 
 func runCatalogQuery(c *cobra.Command, o catalogQueryOptions, args []string) error {
 	if len(args) == 0 {
-		return usagef("say what to find by an index key and its value, such as eid=F314; catalog export prints all records")
+		return usagef("want an index key and its value, such as eid=F314; catalog export prints all records")
 	}
 	q, err := o.reading(args)
 	if err != nil {

@@ -125,9 +125,9 @@ func noArgs(c *cobra.Command, args []string) error {
 	case c.HasSubCommands():
 		return usagef("there is no such command")
 	case isSetting(args[0]):
-		return usagef("%s takes no argument such as %q; all it needs are flags", c.Name(), args[0])
+		return usagef("%s takes no argument such as %q, only flags", c.Name(), args[0])
 	}
-	return usagef("%s takes no argument; all it needs are flags", c.Name())
+	return usagef("%s takes no argument, only flags", c.Name())
 }
 
 // badFlag makes a wrong flag a usage error. If the flag does not exist, the error repeats

@@ -56,7 +56,7 @@ func newCSVRows(in io.Reader) (*csvRows, error) {
 			known := false
 			f.name = text[:at]
 			if f.typ, known = csvTypes[strings.TrimPrefix(strings.ToLower(text[at+1:]), "edm.")]; !known {
-				return nil, fmt.Errorf("column %d is %q: behind the last colon stands a type: String, Boolean, Int32, Int64, Double, DateTime, Guid or Binary", i+1, text)
+				return nil, fmt.Errorf("column %d is %q: a type must follow the last colon: String, Boolean, Int32, Int64, Double, DateTime, Guid or Binary", i+1, text)
 			}
 		}
 		if f.name == "" || slices.ContainsFunc(c.fields, func(other csvField) bool { return other.name == f.name }) {

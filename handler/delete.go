@@ -106,14 +106,14 @@ func (o *deleteOptions) confirm(c *cobra.Command, where string) error {
 
 // confirmDelete asks for the table's name.
 func confirmDelete(c *cobra.Command, what, where, table string) error {
-	return confirm(c, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run tells how many they are, --yes deletes them without asking", table)
+	return confirm(c, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", table)
 }
 
 // confirm asks whether to do something; the answer yes is the table's name. hint is the
 // advice if stdin is not a terminal.
 func confirm(c *cobra.Command, do, warning, hint, table string) error {
 	if in, ok := c.InOrStdin().(*os.File); !ok || !isatty.IsTerminal(in.Fd()) {
-		return hinted{usagef("nobody is there to ask whether to %s", do), hint}
+		return hinted{usagef("stdin is not a terminal; cannot confirm to %s", do), hint}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s? %sType the table's name to go on: ", strings.ToUpper(do[:1])+do[1:], warning)
 	answer, err := readAnswer(c.Context(), c.InOrStdin())

@@ -104,7 +104,7 @@ func (j *jobFlags) restore(c *cobra.Command) error {
 	case j.resume == "":
 		return nil
 	case j.checkpoint != "":
-		return usagef("--checkpoint starts and --resume goes on; give one of them")
+		return usagef("--checkpoint starts and --resume continues; give one of them")
 	}
 	var err error
 	if j.point, err = sweep.ReadCheckpoint(j.resume); err != nil {
@@ -112,7 +112,7 @@ func (j *jobFlags) restore(c *cobra.Command) error {
 		case errors.Is(err, sweep.ErrLocked):
 			return hinted{usageError{err}, "wait until it has ended, or stop it"}
 		case errors.Is(err, fs.ErrNotExist):
-			return hinted{usageError{err}, "a command that came to its end has removed its checkpoint"}
+			return hinted{usageError{err}, "a finished command removes its checkpoint"}
 		}
 		return usageError{err}
 	}
@@ -136,7 +136,7 @@ func (j *jobFlags) restore(c *cobra.Command) error {
 			return usagef("--resume %s: this program has no flag --%s", j.resume, name)
 		case f.Changed && name == "failed": // its file may be what stopped the job
 		case f.Changed && flagText(f) != record.Flags[name]:
-			return usagef("--%s was %q when the checkpoint was made, and can't change; leave it out", name, record.Flags[name])
+			return usagef("--%s was %q when the checkpoint was made and can't change; leave it out", name, record.Flags[name])
 		case !f.Changed:
 			if err := c.Flags().Set(name, record.Flags[name]); err != nil {
 				return usagef("--resume %s: %w", j.resume, err)
@@ -187,7 +187,7 @@ func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job,
 	case j.checkpoint != "":
 		j.point, err = sweep.NewCheckpoint(j.checkpoint, j.record(c, places))
 		if errors.Is(err, fs.ErrExist) {
-			return nil, hinted{usageError{err}, "--resume goes on from it; remove it to start anew"}
+			return nil, hinted{usageError{err}, "--resume continues from it; remove it to start over"}
 		}
 		if err != nil {
 			return nil, usageError{err}
@@ -236,7 +236,7 @@ func (j *job) openFailed() error {
 	j.out, err = os.OpenFile(j.flags.failed, mode, 0o600)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return hinted{usagef("--failed: %w", err), "--resume goes on with it; remove it to start anew, or name another file"}
+		return hinted{usagef("--failed: %w", err), "--resume continues with it; remove it to start over, or name another file"}
 	case err != nil:
 		return usagef("--failed: %w", err)
 	}
@@ -386,11 +386,11 @@ func (j *job) run(s sweep.Spec, a action.Work, phase, verb string) (sweep.Totals
 	}
 	switch {
 	case errors.Is(err, sweep.ErrInterrupted) && j.flags.point == nil:
-		return totals, hinted{err, "it can't be resumed; with --checkpoint FILE it could"}
+		return totals, hinted{err, "it can't be resumed without --checkpoint FILE"}
 	case errors.Is(err, storage.ErrAway) && j.flags.point == nil:
-		return totals, hinted{err, "it can't be resumed; with --checkpoint FILE it could. --patience says how long to wait for an account"}
+		return totals, hinted{err, "it can't be resumed without --checkpoint FILE; --patience sets how long to wait for an account"}
 	case err != nil && j.flags.point != nil:
-		return totals, hinted{err, fmt.Sprintf("%s %s --resume %s goes on with what is left", j.cmd.Root().Name(), j.cmd.Name(), j.resumeFile())}
+		return totals, hinted{err, fmt.Sprintf("%s %s --resume %s continues with the rest", j.cmd.Root().Name(), j.cmd.Name(), j.resumeFile())}
 	case err != nil:
 		return totals, err
 	}
@@ -451,5 +451,5 @@ func (j *job) failedHint() string {
 	if j.out == nil {
 		return "run it again with --failed FILE to get all of them in a form that --rows takes"
 	}
-	return fmt.Sprintf("%s lists them; once mended, --rows %s does just those", j.flags.failed, j.flags.failed)
+	return fmt.Sprintf("%s lists them; when the cause is removed, --rows %s retries only those", j.flags.failed, j.flags.failed)
 }

@@ -148,7 +148,7 @@ func TestPatienceEnds(t *testing.T) {
 			hint := "it can't be resumed"
 			if checkpoint {
 				args = append(args, "--checkpoint", path)
-				hint = "copy --resume " + path + " goes on"
+				hint = "copy --resume " + path + " continues"
 			}
 			c := a.command(args...)
 			if err := c.Start(); err != nil {

@@ -87,7 +87,7 @@ func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
 		return s, usagef("--prefix, --after and --before leave no partition key between them")
 	}
 	if !slices.Contains(engine.Strategies, f.strategy) {
-		return s, usagef("--strategy is %q; there are %s", f.strategy, strings.Join(engine.Strategies, ", "))
+		return s, usagef("--strategy is %q, want one of %s", f.strategy, strings.Join(engine.Strategies, ", "))
 	}
 	s.Strategy = engine.StrategyFor(engine.Request{Strategy: f.strategy}, nil)
 	return s, nil
