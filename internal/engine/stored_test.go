@@ -282,6 +282,9 @@ func (s *stored) checkLedger(id map[string]string) {
 			s.Errorf("%s: sent again %d times, first %v ago; begun %d times; want %+v", name, p.Sends, p.Lost, p.Begun, want)
 		}
 	}
+	if hints, err := l.Hints(ctx, id["hinted"]); err != nil || len(hints) == 0 {
+		s.Errorf("the scan with hints has %d bytes of them, %v", len(hints), err)
+	}
 	beats, err := l.Beats(ctx)
 	if err != nil || len(beats) != 1 || beats[0].Scan(0) != id["serial"] {
 		s.Errorf("%+v, %v; want one process, and in its hands a step of scan %s", beats, err, id["serial"])
