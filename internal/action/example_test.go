@@ -1,0 +1,62 @@
+package action_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// Work is done a unit at a time: here a message a row. A row that no message can be made of
+// is reported, and does not stop the others.
+func ExampleAll() {
+	ctx := context.Background()
+	queue, err := queueInMemory(ctx, "mails")
+	if err != nil {
+		log.Fatal(err)
+	}
+	message, err := action.ParseTemplate("to {{.Email}}")
+	if err != nil {
+		log.Fatal(err)
+	}
+	rows := []storage.Entity{
+		{Key: key.Key{Partition: "ann"}, Properties: []storage.Property{storage.StringProperty("Email", "ann@example.com")}},
+		{Key: key.Key{Partition: "bob"}},
+	}
+	result, err := action.All(ctx, action.Enqueue{Queue: queue, Message: message}, rows)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Written, "sent")
+	for _, failure := range result.Failed {
+		fmt.Println(failure)
+	}
+	// Output:
+	// 1 sent
+	// PartitionKey "bob" RowKey "": the row has no property "Email"
+}
+
+// queueInMemory makes a queue in embedded storage.
+func queueInMemory(ctx context.Context, name string) (*storage.Queue, error) {
+	e, err := emulator.New(emulator.Options{})
+	if err != nil {
+		return nil, err
+	}
+	connection, err := storage.ParseConnection(e.ConnectionString())
+	if err != nil {
+		return nil, err
+	}
+	account, err := storage.Open(connection, storage.Options{Transport: e.Transport()})
+	if err != nil {
+		return nil, err
+	}
+	queue, err := account.Queue(name)
+	if err != nil {
+		return nil, err
+	}
+	return queue, queue.Create(ctx)
+}

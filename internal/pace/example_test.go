@@ -1,0 +1,34 @@
+package pace_test
+
+import (
+	"fmt"
+	"time"
+
+	"tablesweep/internal/pace"
+)
+
+// A driver asks for the limit, keeps as many requests under way, and reports now and then what
+// came of them.
+func ExamplePace() {
+	p := pace.New(8, 256)
+	for _, throttled := range []bool{false, false, true} {
+		requests := 10 * p.Limit() // in a second: each takes 100 ms
+		p.Observe(time.Second, requests, true, throttled)
+		fmt.Println(p.Limit())
+	}
+	// Output:
+	// 12
+	// 18
+	// 12
+}
+
+// A partition that refuses requests is slowed down by itself. The others are not limited.
+func ExamplePartitions() {
+	var p pace.Partitions
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	p.Throttled("busy", 100, now)
+	p.Answered("busy", 100, 100, now)
+	p.Started("busy", 100, now)
+	fmt.Println(p.Wait("busy", now), p.Wait("other", now))
+	// Output: 50.5ms 0s
+}
