@@ -26,7 +26,8 @@
 //     Where it has met siblings, their density goes on. Where it has not, it is
 //     blind, and goes by the forks;
 //   - it cuts what is left into up to four pieces of equal measure, if there is
-//     plenty, or into two if it has gone on for long; else it reads on.
+//     plenty, or into two if it has gone on for long or has credit to spare; else
+//     it reads on.
 //
 // Measures are poor: the truth is often a hundred times more. So pieces are
 // small, and what limits the cuts is credit rather than the measure. Every page

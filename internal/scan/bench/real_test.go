@@ -77,10 +77,10 @@ func TestSplitOfRealTables(t *testing.T) {
 		files       float64
 	}{
 		{"queries ÷ optimum", func(f bench.Figure) float64 { return f.Queries }, 1.37, 1.6, 1.4},
-		{"time ÷ prefix", func(f bench.Figure) float64 { return f.PerPrefix }, 0.49, 0.68, 1.25},
-		{"time ÷ bound", func(f bench.Figure) float64 { return f.PerBound }, 4.65, 7.2, 12},
-		{"time of 4 an invocation ÷ prefix", func(f bench.Figure) float64 { return f.PerPrefix4 }, 0.27, 0.37, 0.7},
-		{"time of 4 an invocation ÷ bound", func(f bench.Figure) float64 { return f.PerBound4 }, 2.65, 4.15, 7},
+		{"time ÷ prefix", func(f bench.Figure) float64 { return f.PerPrefix }, 0.49, 0.69, 1},
+		{"time ÷ bound", func(f bench.Figure) float64 { return f.PerBound }, 4.65, 7.2, 9},
+		{"time of 4 an invocation ÷ prefix", func(f bench.Figure) float64 { return f.PerPrefix4 }, 0.27, 0.37, 0.5},
+		{"time of 4 an invocation ÷ bound", func(f bench.Figure) float64 { return f.PerBound4 }, 2.65, 4.15, 5},
 		{"queries with hints", func(f bench.Figure) float64 { return f.Hinted }, 1.12, 1.2, 1.15},
 		{"time with hints ÷ bound", func(f bench.Figure) float64 { return f.HintedTime }, 2.05, 2.6, 2.5},
 		{"queries with hints of 80 %", func(f bench.Figure) float64 { return f.Hinted80 }, 1.12, 1.2, 1.15},
