@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -57,8 +57,8 @@ func (f *rowFlags) add(c *cobra.Command) {
 
 // addStrategy adds --strategy.
 func (f *rowFlags) addStrategy(c *cobra.Command) {
-	c.Flags().StringVar(&f.strategy, "strategy", engine.Strategies[0], "how the rows are split into ranges: "+strings.Join(engine.Strategies, ", "))
-	_ = c.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(engine.Strategies, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(&f.strategy, "strategy", strategy.Names[0], "how the rows are split into ranges: "+strings.Join(strategy.Names, ", "))
+	_ = c.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategy.Names, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // addSelect adds --select, for commands that need more than the keys.
@@ -80,16 +80,16 @@ func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
 			return s, usagef("--select has an empty name in it")
 		}
 	}
-	if err := engine.CheckFilter(f.filter); err != nil {
+	if err := storage.CheckFilter(f.filter); err != nil {
 		return s, usagef("--%w", err) // it starts with the name
 	}
 	if f.bounds.Range().Empty() {
 		return s, usagef("--prefix, --after and --before leave no partition key between them")
 	}
-	if !slices.Contains(engine.Strategies, f.strategy) {
-		return s, usagef("--strategy is %q, want one of %s", f.strategy, strings.Join(engine.Strategies, ", "))
+	if !slices.Contains(strategy.Names, f.strategy) {
+		return s, usagef("--strategy is %q, want one of %s", f.strategy, strings.Join(strategy.Names, ", "))
 	}
-	s.Strategy = engine.StrategyFor(engine.Request{Strategy: f.strategy}, nil)
+	s.Strategy = strategy.New(f.strategy, strategy.Options{})
 	return s, nil
 }
 

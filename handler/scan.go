@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -73,9 +73,7 @@ func runScan(c *cobra.Command, o scanOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.strategy == "prefix" {
-		s.Strategy = scan.Prefix{FirstSegments: o.first, NextSegments: o.next}
-	}
+	s.Strategy = strategy.New(o.strategy, strategy.Options{FirstSegments: o.first, NextSegments: o.next})
 	options := sweepOptions(c, o.workers)
 	if o.explain {
 		options.Trace = explain(c.ErrOrStderr())

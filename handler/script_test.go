@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 )
 
@@ -183,7 +184,7 @@ func parseRows(ts *testscript.TestScript, text string) []storage.Entity {
 func TestStrategyNames(t *testing.T) {
 	t.Parallel()
 	types := map[string]string{}
-	for _, name := range append([]string{"quick"}, engine.Strategies...) {
+	for _, name := range append([]string{"quick"}, strategy.Names...) {
 		f := rowFlags{strategy: name, segment: 1, workers: 1}
 		s, err := f.scan(nil)
 		if known := name != "quick"; known != (err == nil) {

@@ -21,6 +21,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/host"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 )
 
@@ -101,7 +102,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := d.copy(ctx); err != nil {
 		return d.report, err
 	}
-	for _, name := range engine.Strategies {
+	for _, name := range strategy.Names {
 		if err := d.count(ctx, name); err != nil {
 			return d.report, fmt.Errorf("count by strategy %s: %w", name, err)
 		}

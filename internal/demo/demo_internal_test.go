@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine"
+	"tablesweep/internal/scan/strategy"
 )
 
 const root = "../.."
@@ -90,8 +91,8 @@ func TestDemoCommand(t *testing.T) {
 	if !r.Verified || r.Rows != 63_666 || r.Partitions != 34_172 || r.Copy.Rows != 63_666 || len(r.Processes) < 2 {
 		t.Errorf("report %+v", r)
 	}
-	if len(r.Strategies) != len(engine.Strategies) {
-		t.Errorf("%d strategies compared, want %d", len(r.Strategies), len(engine.Strategies))
+	if len(r.Strategies) != len(strategy.Names) {
+		t.Errorf("%d strategies compared, want %d", len(r.Strategies), len(strategy.Names))
 	}
 	for _, s := range r.Strategies {
 		if s.Rows != 63_666 || s.Queries < 64 {

@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 )
 
@@ -63,7 +64,7 @@ func nastyRows() []storage.Entity {
 
 func TestNastyTableSurvivesTheCopy(t *testing.T) {
 	t.Parallel()
-	for _, strategy := range engine.Strategies {
+	for _, strategy := range strategy.Names {
 		for _, mode := range action.Modes {
 			t.Run(strategy+" "+string(mode), func(t *testing.T) {
 				t.Parallel()
@@ -128,7 +129,7 @@ func TestRangeFilterAndSelect(t *testing.T) {
 		{"nothing there", func(r *engine.Request) { r.Range.Prefix = "x" }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, strategy := range engine.Strategies {
+			for _, strategy := range strategy.Names {
 				r := copyRequest("Source", fmt.Sprintf("T%d%s", i, strategy))
 				tt.change(&r)
 				r.Strategy, r.SegmentSize, r.Select = strategy, 2, []string{"Number"}

@@ -20,13 +20,9 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 )
-
-// Strategies lists the names of the strategies, the default first.
-var Strategies = []string{"adaptive", prefixStrategy, "serial"}
-
-const prefixStrategy = "prefix"
 
 // MaxDeliveries is how often the host delivers a message before it gives up:
 // maxDequeueCount in host.json, which a test compares.
@@ -141,17 +137,10 @@ func (e *Engine) account(field, connection string) (*storage.Account, error) {
 	return a, nil
 }
 
-// StrategyFor returns the strategy that the request asks for. Only adaptive takes
-// hints.
-func StrategyFor(r Request, hints *adaptive.Hints) scan.Strategy {
+// strategyOf returns the strategy that the request asks for.
+func strategyOf(r Request, hints *adaptive.Hints) scan.Strategy {
 	if r.Action.Type == Keys { // only this one can step over rows
 		return scan.Prefix{KeepPartitions: true}
 	}
-	switch r.Strategy {
-	case "serial":
-		return scan.Serial{}
-	case prefixStrategy:
-		return scan.Prefix{FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix}
-	}
-	return adaptive.Strategy{Hints: hints}
+	return strategy.New(r.Strategy, strategy.Options{Hints: hints, FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix})
 }

@@ -6,6 +6,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 )
 
@@ -28,7 +29,7 @@ func TestHandOverToCopyRows(t *testing.T) {
 			t.Errorf("%s, %d segments: nothing was handed over", strategy, segments)
 		}
 	}
-	for _, strategy := range engine.Strategies {
+	for _, strategy := range strategy.Names {
 		run(strategy, 1, 701, plainRows(1500, 2)) // odd: pages cut partitions
 	}
 	// An invocation reads pages of several places: what lies between them is not handed over.

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 )
 
@@ -23,7 +24,7 @@ type Request struct {
 	Range       key.Bounds `json:"range,omitzero"`
 	Filter      string     `json:"filter,omitempty"`      // OData, on top of the range
 	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, just the keys if empty
-	Strategy    string     `json:"strategy,omitempty"`    // one of Strategies
+	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
 	SegmentSize int        `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
 	// SegmentsPerInvocation is the number of queries that one invocation may
 	// make; 0 means the app's setting, and without one 4 for a count and 1 for others.
@@ -73,10 +74,6 @@ var actionTypes = []string{Copy, Count, Keys, Enqueue, Delete}
 // at most three more children than it takes, and one more if its rows are handed over.
 const MaxSegments = 24
 
-// maxComparisons is what the service takes in a filter (Microsoft Learn,
-// "Querying tables and entities"), less those that a step's range needs.
-const maxComparisons = 15 - 3
-
 // ParseRequest reads a request, strictly as [input.JSON] does. Its errors are
 // [problem.Invalid] and name the field.
 func ParseRequest(body []byte) (Request, error) {
@@ -96,7 +93,7 @@ func parseStored(body []byte) (Request, error) {
 	err := input.JSON(body, &r)
 	known := slices.Contains(actionTypes, r.Action.Type) &&
 		(r.Action.Mode == "" || slices.Contains(action.Modes, r.Action.Mode)) &&
-		(r.Strategy == "" || slices.Contains(Strategies, r.Strategy))
+		(r.Strategy == "" || slices.Contains(strategy.Names, r.Strategy))
 	if err != nil || !known {
 		return r, problem.Stalef("", "the scan asks for something that this version of the program does not know; its steps are left to instances of a newer one").Because(err)
 	}
@@ -129,7 +126,7 @@ func (r Request) check() error {
 			return problem.Invalidf("select", "%q is not a property's name; list names of letters, digits and underscores", name)
 		}
 	}
-	if err := CheckFilter(r.Filter); err != nil {
+	if err := storage.CheckFilter(r.Filter); err != nil {
 		return err
 	}
 	if r.Range.Range().Empty() {
@@ -140,11 +137,11 @@ func (r Request) check() error {
 
 // checkStrategy refuses options that the strategy would ignore.
 func (r Request) checkStrategy() error {
-	if r.Strategy != "" && !slices.Contains(Strategies, r.Strategy) {
-		return problem.Invalidf("strategy", "%q is unknown; use one of %s", r.Strategy, strings.Join(Strategies, ", "))
+	if r.Strategy != "" && !slices.Contains(strategy.Names, r.Strategy) {
+		return problem.Invalidf("strategy", "%q is unknown; use one of %s", r.Strategy, strings.Join(strategy.Names, ", "))
 	}
-	if r.Action.Type == Keys && r.Strategy != "" && r.Strategy != prefixStrategy {
-		return problem.Invalidf("strategy", "keys always uses %s, which can step over rows; leave it out", prefixStrategy)
+	if r.Action.Type == Keys && r.Strategy != "" && r.Strategy != strategy.Prefix {
+		return problem.Invalidf("strategy", "keys always uses %s, which can step over rows; leave it out", strategy.Prefix)
 	}
 	for _, f := range []struct {
 		name string
@@ -153,8 +150,8 @@ func (r Request) checkStrategy() error {
 		switch {
 		case f.n < 0:
 			return problem.Invalidf(f.name, "must be at least 1")
-		case f.n > 0 && r.Strategy != prefixStrategy:
-			return problem.Invalidf(f.name, "is an option of the strategy %s; leave it out or choose that one", prefixStrategy)
+		case f.n > 0 && r.Strategy != strategy.Prefix:
+			return problem.Invalidf(f.name, "is an option of the strategy %s; leave it out or choose that one", strategy.Prefix)
 		case f.n > 0 && r.Action.Type == Keys:
 			return problem.Invalidf(f.name, "is not an option of keys, which steps over rows instead; leave it out")
 		}
@@ -203,44 +200,6 @@ func (a Action) check() error {
 // propertyName is what the service takes. (Microsoft Learn, "Understanding the
 // Table service data model")
 var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{Mn}\p{Nd}_]*$`)
-
-// CheckFilter finds filters that would break the one that a step makes of its range
-// and this one: too many comparisons, or parentheses that close what they have not
-// opened. What else may be wrong, the service tells.
-func CheckFilter(filter string) error {
-	n, depth := 0, 0
-	for i, piece := range strings.Split(filter, "'") {
-		if i%2 == 1 {
-			continue // inside quotes; a doubled quote leaves and enters at once
-		}
-		for _, c := range piece {
-			switch c {
-			case '(':
-				depth++
-			case ')':
-				depth--
-			}
-			if depth < 0 {
-				return problem.Invalidf("filter", "closes a parenthesis that it has not opened")
-			}
-		}
-		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r == ' ' || r == '(' || r == ')' || r == '\t' }) {
-			switch word {
-			case "eq", "ne", "gt", "ge", "lt", "le":
-				n++
-			}
-		}
-	}
-	switch {
-	case depth > 0:
-		return problem.Invalidf("filter", "opens %d parentheses that it does not close", depth)
-	case strings.Count(filter, "'")%2 == 1:
-		return problem.Invalidf("filter", "opens a quote that it does not close; a quote inside a text is doubled")
-	case n > maxComparisons:
-		return problem.Invalidf("filter", "has %d comparisons; at most %d leave room for a step's own range", n, maxComparisons)
-	}
-	return nil
-}
 
 // segmentSize returns the rows of a full page.
 func (r Request) segmentSize() int { return cmp.Or(r.SegmentSize, storage.PageRows) }

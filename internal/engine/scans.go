@@ -31,7 +31,7 @@ type running struct {
 // open turns a request into tables and a strategy without hints. Its errors are
 // [problem.Invalid].
 func (e *Engine) open(r Request) (*running, error) {
-	run := &running{state: ledger.Running, request: r, strategy: StrategyFor(r, nil), limiter: &e.limiter}
+	run := &running{state: ledger.Running, request: r, strategy: strategyOf(r, nil), limiter: &e.limiter}
 	var err error
 	if run.source, err = e.table("source", r.Source); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (e *Engine) open(r Request) (*running, error) {
 
 // use gives the scan's strategy hints.
 func (run *running) use(hints *adaptive.Hints) {
-	run.hints, run.strategy = hints, StrategyFor(run.request, hints)
+	run.hints, run.strategy = hints, strategyOf(run.request, hints)
 }
 
 // requestOf returns the request of a scan that was recorded.

@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 )
 
@@ -45,7 +46,7 @@ func TestKeys(t *testing.T) {
 
 func TestDelete(t *testing.T) {
 	t.Parallel()
-	for _, strategy := range engine.Strategies {
+	for _, strategy := range strategy.Names {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, emulator.Options{})

@@ -27,7 +27,7 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "input", "pace", "odata", "scan", "scan/adaptive", "scan/steal", "scan/estimate", "scan/bench", "demo/debian", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "input", "pace", "odata", "scan", "scan/adaptive", "scan/steal", "scan/estimate", "scan/bench", "scan/strategy", "demo/debian", "catalog/index", "catalog/wal"}
 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
@@ -35,7 +35,7 @@ var floors = [][]string{
 	{"key", "problem", "task", "pace", "function/console", "bugtest", "lint", "catalog/wal", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
 	{"input", "function/gate", "odata", "scan", "demo/debian", "emulator/queue"},
 	{"scan/adaptive", "scan/steal", "storage", "catalog/index", "emulator/entity", "scan/scantest"},
-	{"action", "scan/estimate", "engine/ledger", "record", "scan/bench", "emulator/table", "host/app"},
+	{"action", "scan/estimate", "scan/strategy", "engine/ledger", "record", "scan/bench", "emulator/table", "host/app"},
 	{"sweep", "scan/estimate/survey", "emulator", "host"},
 	{"engine", "logtail", "sweep/verify", "sweep/progress", "emulator/emulatortest"},
 	{"catalog", "config", "demo"},

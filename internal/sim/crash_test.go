@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/sim"
 	"tablesweep/internal/storage"
 )
@@ -48,7 +49,7 @@ var strategies = flag.Int("strategies", 1, "how many of the strategies TestEvery
 // machines in turn, before the request is applied or after. Each row of DESIGN.md's
 // crash table is among these points.
 func TestEveryCrashPoint(t *testing.T) {
-	for _, strategy := range engine.Strategies[:*strategies] {
+	for _, strategy := range strategy.Names[:*strategies] {
 		undisturbed, violations := run(t, small(strategy), zerolog.Nop())
 		if len(violations) > 0 {
 			t.Fatal(violations)
@@ -102,7 +103,7 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 // TestNobodyLeft loses every machine at each moment of a scan, and all messages, too.
 // Maintain, on the one machine that comes after an hour, brings the scan to its end.
 func TestNobodyLeft(t *testing.T) {
-	for _, strategy := range engine.Strategies {
+	for _, strategy := range strategy.Names {
 		t.Run(strategy, func(t *testing.T) {
 			undisturbed, _ := run(t, small(strategy), zerolog.Nop())
 			var longest time.Duration

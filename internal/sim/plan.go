@@ -9,6 +9,7 @@ import (
 
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 )
 
@@ -166,7 +167,7 @@ func (d dice) accident() Accident {
 func (d dice) scan(i int, source []storage.Entity) PlannedScan {
 	s := PlannedScan{Request: engine.Request{
 		Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count},
-		Strategy: engine.Strategies[d.IntN(len(engine.Strategies))], SegmentSize: d.number(2, 20),
+		Strategy: strategy.Names[d.IntN(len(strategy.Names))], SegmentSize: d.number(2, 20),
 	}}
 	if n := len(source); n > 100 {
 		s.Request.SegmentSize = max(s.Request.SegmentSize, n/12)

@@ -208,47 +208,6 @@ func (t *Table) Get(ctx context.Context, k key.Key) (e Entity, found bool, err e
 	return e, found, err
 }
 
-func (q Query) filter() string {
-	f := RangeFilter(q.Range)
-	switch {
-	case q.Filter == "":
-		return f
-	case f == "":
-		return q.Filter
-	}
-	return f + " and (" + q.Filter + ")"
-}
-
-// RangeFilter returns the OData filter for the range, "" for the whole table.
-func RangeFilter(r key.Range) string {
-	var clauses []string
-	property := "PartitionKey"
-	if r.Partition != nil {
-		clauses = append(clauses, "PartitionKey eq "+literal(*r.Partition))
-		property = "RowKey"
-	}
-	if r.Low != nil && r.High != nil && *r.Low == *r.High && !r.Low.Open {
-		return strings.Join(append(clauses, property+" eq "+literal(r.Low.Key)), " and ")
-	}
-	if r.Low != nil {
-		clauses = append(clauses, property+pick(r.Low.Open, " gt ", " ge ")+literal(r.Low.Key))
-	}
-	if r.High != nil {
-		clauses = append(clauses, property+pick(r.High.Open, " lt ", " le ")+literal(r.High.Key))
-	}
-	return strings.Join(clauses, " and ")
-}
-
-// literal writes a string for a filter: in quotes, with quotes doubled.
-func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-
-func pick(b bool, yes, no string) string {
-	if b {
-		return yes
-	}
-	return no
-}
-
 func withKeys(properties []string) []string {
 	all := []string{"PartitionKey", "RowKey"}
 	for _, p := range properties {

@@ -1,0 +1,37 @@
+// Package strategy names the strategies that split a scan, for requests and for the
+// command line.
+package strategy
+
+import (
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+)
+
+// The names of the strategies.
+const (
+	adaptiveName = "adaptive" // learns from the keys that it reads
+	Prefix       = "prefix"   // the published algorithm
+	serialName   = "serial"   // reads page after page
+)
+
+// Names lists the strategies, the default first.
+var Names = []string{adaptiveName, Prefix, serialName}
+
+// Options are for one strategy each; the others ignore them.
+type Options struct {
+	Hints *adaptive.Hints // for adaptive; nil if there are none
+	// FirstSegments and NextSegments are for prefix: how many pages it reads of a new
+	// prefix, and of each prefix after that, before it splits. 0 means 1.
+	FirstSegments, NextSegments int
+}
+
+// New returns the strategy of that name, and the default for any other.
+func New(name string, o Options) scan.Strategy {
+	switch name {
+	case serialName:
+		return scan.Serial{}
+	case Prefix:
+		return scan.Prefix{FirstSegments: o.FirstSegments, NextSegments: o.NextSegments}
+	}
+	return adaptive.Strategy{Hints: o.Hints}
+}
