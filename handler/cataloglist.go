@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -29,24 +29,14 @@ func catalogListCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			out := jsonTo(c.OutOrStdout())
-			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			l := newListing(c, asJSON)
 			for _, cat := range all {
 				info := function.Describe(cat.Name, cat.Schema)
-				if asJSON {
-					if err := out.Encode(info); err != nil {
-						return err
-					}
-					continue
-				}
-				if info.Name == "" {
-					info.Name = "-"
-				}
-				if _, err := t.Write([]byte(strings.Join([]string{info.Name, cat.Table, strings.Join(info.IndexKeys, ","), info.RowKey}, "\t") + "\n")); err != nil {
+				if err := l.add(info, cmp.Or(info.Name, "-"), cat.Table, strings.Join(info.IndexKeys, ","), info.RowKey); err != nil {
 					return err
 				}
 			}
-			return t.Flush()
+			return l.end()
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print each catalog as JSON, as GET /api/catalog has it")

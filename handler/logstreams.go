@@ -21,24 +21,19 @@ func logListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := jsonTo(c.OutOrStdout())
+			l := newListing(c, f.json)
 			for cursor, first := "", true; first || cursor != ""; first = false {
 				var page []logtail.StreamInfo
 				if page, cursor, err = streams.List(c.Context(), logtail.MaxTop, cursor); err != nil {
 					return err
 				}
 				for _, s := range page {
-					if f.json {
-						err = out.Encode(s)
-					} else {
-						_, err = fmt.Fprintln(c.OutOrStdout(), s.Name)
-					}
-					if err != nil {
+					if err := l.add(s, s.Name); err != nil {
 						return err
 					}
 				}
 			}
-			return nil
+			return l.end()
 		},
 	}
 	f.add(c)

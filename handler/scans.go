@@ -108,19 +108,13 @@ func scansListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := jsonTo(c.OutOrStdout())
-			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			l := newListing(c, f.json)
 			for _, s := range all {
-				if f.json {
-					err = out.Encode(s)
-				} else {
-					_, err = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d rows\t%s\n", s.ID, s.State, whatIsDone(s), s.StartedAt.Format(time.RFC3339), s.Rows.Scanned, optional(s.Rate, "%.0f rows/s"))
-				}
-				if err != nil {
+				if err := l.add(s, s.ID, string(s.State), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s")); err != nil {
 					return err
 				}
 			}
-			return t.Flush()
+			return l.end()
 		},
 	}
 	f.add(c, "GET /api/scans")

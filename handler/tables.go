@@ -70,16 +70,17 @@ func tablesListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.TableNames(c.Context(), func(name string) error {
+			l := newListing(c, asJSON)
+			err = a.TableNames(c.Context(), func(name string) error {
 				if !strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
 					return nil
 				}
-				if asJSON {
-					return jsonTo(c.OutOrStdout()).Encode(map[string]string{"table": name})
-				}
-				_, err := fmt.Fprintln(c.OutOrStdout(), name)
-				return err
+				return l.add(map[string]string{"table": name}, name)
 			})
+			if err != nil {
+				return err
+			}
+			return l.end()
 		},
 	}
 	f.add(c)
