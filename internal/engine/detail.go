@@ -9,10 +9,10 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// detailTime is how old a scan's timeline and ranges may be: they are read together.
+// detailTime is how old a scan's timeline and ranges may be. They are read together.
 const detailTime = 15 * time.Second
 
-// details keeps what was read of scans a moment ago.
+// details caches snapshots of scans.
 type details struct {
 	mu   sync.Mutex // guards byID
 	byID map[string]*detail
@@ -58,7 +58,7 @@ func (e *Engine) detail(ctx context.Context, id string) (ledger.Snapshot, error)
 	return found, nil
 }
 
-// ended drops what was read of a scan before its end.
+// ended drops the snapshot of a scan from before its end.
 func (d *details) ended(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,9 +70,9 @@ func (d *details) ended(id string) {
 	}
 }
 
-// Timeline tells how a scan's work was spread over time.
+// Timeline shows a scan's work over time.
 type Timeline struct {
-	At       time.Time       `json:"at"`       // as of; a few seconds ago
+	At       time.Time       `json:"at"`       // when it was read; a few seconds ago
 	Interval float64         `json:"interval"` // of a point, in seconds
 	Points   []TimelinePoint `json:"points"`
 }
@@ -85,8 +85,8 @@ type TimelinePoint struct {
 	Throttled int64     `json:"throttled"`
 }
 
-// Timeline returns a scan's timeline: at most 240 points in order of time, those without work
-// left out.
+// Timeline returns a scan's timeline: at most 240 points in order of time. Intervals without work have
+// no point.
 func (e *Engine) Timeline(ctx context.Context, id string) (Timeline, error) {
 	found, err := e.detail(ctx, id)
 	if err != nil {
@@ -99,12 +99,12 @@ func (e *Engine) Timeline(ctx context.Context, id string) (Timeline, error) {
 	return t, nil
 }
 
-// Ranges tells what has become of the parts of a scan's key range.
+// Ranges shows which parts of a scan's key range are done.
 type Ranges struct {
-	At     time.Time  `json:"at"` // as of; a few seconds ago
+	At     time.Time  `json:"at"` // when they were read; a few seconds ago
 	Ranges []KeyRange `json:"ranges"`
-	// Sampled tells that there are too many pending steps to read: some ranges that count as
-	// done are pending.
+	// Sampled is true if there were too many pending steps to read all of them. Then some ranges
+	// are pending that are shown as done.
 	Sampled bool `json:"sampled,omitempty"`
 }
 

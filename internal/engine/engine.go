@@ -1,10 +1,10 @@
 // Package engine runs scans by queue messages: one message, one step.
 //
-// A message is delivered at least once, and a process may die at any point, so
-// every step goes through the ledger in one order: look whether it is still
-// pending; read and do the action's writes, which repeating does not change;
-// commit; send the children's messages. What a crash in between leaves, the
-// next delivery or [Engine.Maintain] completes. DESIGN.md has the table.
+// A message is delivered at least once, and a process may die at any point. So every
+// step goes through the ledger in one order: check that it is still pending; read, and do
+// the action's idempotent writes; commit; send the children's messages. The next delivery or
+// [Engine.Maintain] completes what a crash leaves in between. DESIGN.md has the table. run.go
+// follows a message from top to bottom.
 package engine
 
 import (
@@ -24,8 +24,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// MaxDeliveries is how often the host delivers a message before it gives up:
-// maxDequeueCount in host.json, which a test compares.
+// MaxDeliveries is how often the host delivers a message before it gives up. A test compares it with
+// maxDequeueCount in host.json.
 const MaxDeliveries = 5
 
 // defaultRetention is how long scans are kept after their end.
@@ -33,36 +33,37 @@ const defaultRetention = 90 * 24 * time.Hour
 
 const (
 	stepTime      = 8 * time.Minute  // a step's own deadline, below host.json's functionTimeout
-	segmentTime   = 20 * time.Second // after it, an invocation reads no further segment
-	segmentBytes  = 16 << 20         // nor after this much
+	segmentTime   = 20 * time.Second // an invocation that has read for so long reads no further segment
+	segmentBytes  = 16 << 20         // nor does one that has read so much
 	scanCacheTime = 5 * time.Second
-	hintsTime     = 10 * time.Minute // that an idle scan's hints are kept after that
-	startTime     = 4 * time.Minute  // for recording that a scan starts; below unfinishedStart
-	afterwork     = 30 * time.Second // for recording a failure when a step's time is up
-	endTime       = time.Minute      // for recording a scan's end, and what it has learned
+	hintsTime     = 10 * time.Minute // how long an idle scan's hints stay cached after that
+	startTime     = 4 * time.Minute  // to record that a scan starts; below unfinishedStart
+	afterwork     = 30 * time.Second // to record a failure when a step's time is up
+	endTime       = time.Minute      // to record a scan's end and its hints
 )
 
 // Options configure an [Engine].
 type Options struct {
-	// Own is the app's own account: it has the queues and the state table.
+	// Own is the app's own account. It has the queues and the state table.
 	Own *storage.Account
 	// Accounts holds the accounts that scans may use, by the names of their
-	// settings. A request that names none means the one called AzureWebJobsStorage.
+	// settings. A request without a name uses AzureWebJobsStorage.
 	Accounts map[string]*storage.Account
 	// StateTable is the ledger's table.
 	StateTable string
 	// SegmentsPerInvocation is the number of queries an invocation may make;
 	// 0 means 4 for a count and 1 for others.
 	SegmentsPerInvocation int
-	// FoldEvery is how many done steps are folded at once, on the mean; 0 means 48.
+	// FoldEvery is how many done steps are folded at once, on average; 0 means 48.
 	FoldEvery int
-	// Retention is how long scans are kept after their end; 0 means 90 days. Messages live 7.
+	// Retention is how long scans are kept after their end; 0 means 90 days. It must exceed the
+	// 7 days that messages live.
 	Retention time.Duration
 	// Price is what 10,000 storage requests cost, in dollars.
 	Price float64
-	// Now is the app's own clock; nil means time.Now. It only dates scans and steps:
-	// what has become of a message is told by the service's clock, since those of
-	// two instances may differ.
+	// Now is the app's own clock; nil means time.Now. It only dates scans and steps. The ages of
+	// messages and pending steps come from the service's clock, since the clocks of two instances
+	// may differ.
 	Now func() time.Time
 }
 
@@ -80,7 +81,7 @@ type Engine struct {
 	scans map[string]cachedScan // guarded by mu
 }
 
-// New returns an engine. [Engine.Prepare] must be called before others.
+// New returns an engine. Call [Engine.Prepare] before its other methods.
 func New(o Options) (*Engine, error) {
 	if o.FoldEvery == 0 {
 		o.FoldEvery = foldEvery
@@ -118,7 +119,7 @@ func (e *Engine) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// table opens the table that a request's field refers to.
+// table opens the table that a request's field names.
 func (e *Engine) table(field string, ref TableRef) (*storage.Table, error) {
 	a, err := e.account(field, ref.Connection)
 	if err != nil {
@@ -137,9 +138,9 @@ func (e *Engine) account(field, connection string) (*storage.Account, error) {
 	return a, nil
 }
 
-// strategyOf returns the strategy that the request asks for.
+// strategyOf returns the strategy of a request. Only adaptive takes hints.
 func strategyOf(r Request, hints *adaptive.Hints) scan.Strategy {
-	if r.Action.Type == Keys { // only this one can step over rows
+	if r.Action.Type == Keys { // only prefix can skip rows
 		return scan.Prefix{KeepPartitions: true}
 	}
 	return strategy.New(r.Strategy, strategy.Options{Hints: hints, FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix})

@@ -9,18 +9,18 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// effort is what an estimate may cost a caller, who waits for it.
+// effort bounds an estimate: its caller waits for it.
 var effort = survey.Effort{Queries: 2000, Time: 20 * time.Second}
 
-// What an app is taken for: one instance, each of whose steps reads its pages and writes
-// three times to the ledger and the queues beside them.
+// Estimates assume one instance, whose steps make three requests each to the ledger and the
+// queues.
 const (
 	instanceParallel = 64 // requests under way
 	ledgerRequests   = 3
 )
 
-// Estimate tells about how many rows a scan would meet and what it would cost. It reads
-// keys, asks whether it may write to the destination, and changes nothing.
+// Estimate returns about how many rows a scan would meet, and what it would cost. It reads
+// keys, checks that it may write to the destination, and changes nothing.
 func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
 	run, err := e.open(r)
 	if err != nil {

@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// beatTime is how often a process says what it has in hand, while it has a step for longer.
+	// beatTime is how often a process writes a beat, while it has a step in hand for longer than that.
 	beatTime = 5 * time.Second
-	// beatPause is the time until a beat that failed is tried again, and beatTry what a
-	// try may take. Within lookTime there are several.
+	// beatPause is the pause after a failed beat, beatTry the time for one try. Several fit into
+	// lookTime.
 	beatPause = time.Second
 	beatTry   = 3 * time.Second
-	// redelivery is how long after a failure the host has delivered a message again:
-	// host.json's visibilityTimeout, and its longest wait between two polls.
+	// redelivery is the time in which the host delivers a failed message again:
+	// host.json's visibilityTimeout plus its longest pause between two polls.
 	redelivery = 30 * time.Second
 )
 
-// heart tells others which steps a process has in hand, so that they needn't guess from
-// a message's age whether it was lost. Each step is named within beatTime of being taken,
-// unless it has ended by then: short steps cost nothing. Its methods may be called at once.
+// heart publishes which steps a process has in hand. Others then need not guess from
+// a message's age whether it was lost. A beat names each step within beatTime of its beginning,
+// unless it has ended by then: short steps cost nothing. A heart is safe for concurrent use.
 type heart struct {
 	process string // the process's name, random
 	write   func(ctx context.Context, process string, steps, scans []string) error
@@ -43,9 +43,9 @@ type heart struct {
 // hand is a step in hand.
 type hand struct {
 	scan       string
-	since      time.Time // when it was taken
+	since      time.Time // its beginning
 	deliveries int       // under way
-	until      time.Time // if it failed: when the host will have delivered it again
+	until      time.Time // if it failed: the host delivers it again before this time
 }
 
 func newHeart(write func(ctx context.Context, process string, steps, scans []string) error) *heart {
@@ -66,8 +66,8 @@ func (h *heart) take(log *zerolog.Logger, scan, step string) {
 	}
 }
 
-// release records that a delivery of a step has ended. If the host delivers it again, the
-// step stays in hand until it has: meanwhile its message is hidden, and not lost.
+// release records that a delivery of a step has ended. If the host will deliver it again, the
+// step stays in hand until then: its message is hidden, but not lost.
 func (h *heart) release(step string, again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +84,7 @@ func (h *heart) release(step string, again bool) {
 
 func (h *hand) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
 
-// held returns the steps in hand and their scans, and for how long the first of them has been. If
+// held returns the steps in hand, their scans, and the age of the oldest. If
 // there are none, the heart stops.
 func (h *heart) held() (steps, scans []string, longest time.Duration) {
 	h.mu.Lock()
@@ -101,7 +101,7 @@ func (h *heart) held() (steps, scans []string, longest time.Duration) {
 	return steps, scans, longest
 }
 
-// beatAfter has the heart beat in a while, and then again until there is nothing in hand.
+// beatAfter lets the heart beat after the time d, and then on until nothing is in hand.
 func (h *heart) beatAfter(log *zerolog.Logger, d time.Duration) {
 	time.AfterFunc(d, func() {
 		var next time.Duration
@@ -111,18 +111,18 @@ func (h *heart) beatAfter(log *zerolog.Logger, d time.Duration) {
 		}
 		if err != nil {
 			next = beatPause
-			log.Debug().Err(err).Msg("could not say what is in hand")
+			log.Debug().Err(err).Msg("beat not written")
 		}
 		h.beatAfter(log, next)
 	})
 }
 
-// errStopped ends the beating: there is nothing in hand.
+// errStopped ends the beating.
 var errStopped = errors.New("nothing in hand")
 
-// beat says what is in hand, if a step has been for beatTime, and returns the time until
-// the next. It tries once and not with the SDK's growing pauses: after an outage, others
-// must hear of us soon.
+// beat writes a beat if the oldest step in hand is at least beatTime old, and returns the time until
+// the next one. It tries once, without the SDK's growing pauses: after an outage, others
+// must hear of this process soon.
 func (h *heart) beat() (next time.Duration, err error) {
 	steps, scans, longest := h.held()
 	switch {

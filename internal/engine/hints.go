@@ -17,15 +17,15 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// Split hints: each step notes where its pages ended; when a scan has ended, these
-// ends become hints for the next scan of the same rows. Scans with a filter leave and
-// take none, as their pages tell of the rows that match alone.
+// Hints: each step notes where its pages ended. When a scan has ended, these ends become hints for the
+// next scan of the same rows. Scans with a filter leave and take none: their pages show
+// only the rows that match.
 
-// hintsName names the rows that a scan reads: the account, table, bounds and
+// hintsName identifies the rows that a scan reads by account, table, bounds and
 // segment size. It is "" for a scan that leaves no hints.
 func (run *running) hintsName() string {
 	r := run.request
-	if r.Filter != "" || r.Action.Type == Keys { // their pages don't tell where the rows are
+	if r.Filter != "" || r.Action.Type == Keys { // their pages don't show where the rows are
 		return ""
 	}
 	text, err := json.Marshal([]any{strings.ToLower(run.source.Address()), r.Range, r.segmentSize()})
@@ -67,13 +67,13 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 		if fits {
 			return e.ledger.SaveHints(ctx, run.hintsName(), b)
 		}
-		// Every other one does, too.
+		// Too big for one row: keep every second hint.
 		odd := false
 		hints.Keys = slices.DeleteFunc(hints.Keys, func(key.Key) bool { odd = !odd; return odd })
 	}
 }
 
-// packedHints are hints as they are kept. Those of before versions have none.
+// packedHints is the stored form of hints. The first form had no version.
 type packedHints struct {
 	Version int `json:"version"`
 	adaptive.Hints
@@ -81,7 +81,7 @@ type packedHints struct {
 
 const hintsVersion = 1
 
-// packHints reports false for hints that are too many to keep.
+// packHints returns the stored form. fits is false if it is too big for one row.
 func packHints(h adaptive.Hints) (packed []byte, fits bool, err error) {
 	text, err := json.Marshal(packedHints{hintsVersion, h})
 	if err != nil {
@@ -91,9 +91,9 @@ func packHints(h adaptive.Hints) (packed []byte, fits bool, err error) {
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints, nil
 }
 
-// usableHints returns hints of the rows that a request is about, nil if there are none.
-// Its error says why they are no use; for those of a newer version it is [problem.Stale].
-// A scan without hints is less balanced, but one with wrong ones would miss rows.
+// usableHints returns the hints for a request, nil if there are none. Its error says why they
+// are unusable. For hints of a newer version it is [problem.Stale].
+// A scan without hints is less balanced, but a scan with wrong ones would miss rows.
 func usableHints(packed []byte, r Request) (*adaptive.Hints, error) {
 	if len(packed) == 0 {
 		return nil, nil

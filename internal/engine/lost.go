@@ -10,32 +10,32 @@ import (
 )
 
 // A pending step is in one of four places: its message waits in the queue; a living process
-// has it in hand; its message was never sent; or the process that had it is dead, and the
-// host's lease hides its message for ten minutes more. In the last two it is lost, and is
-// sent again. Nobody can tell by one look, as a process may have begun the step after it
-// said what it has in hand. So there are two looks, far enough apart for each living process
-// to have said so between them. That needs no clock, and holds after an outage, too.
+// has it in hand; its message was never sent; or its process is dead, and the
+// host's lease hides its message for up to ten minutes. In the last two cases it is lost, and Maintain
+// sends its message again. One look cannot find out, since a process may have begun the step after its
+// last beat. So there are two looks, far enough apart for each living process
+// to write a beat between them. That needs no clock, and holds after an outage.
 const (
 	lookTime = 2 * beatTime
-	// looks is how many there are at most: the first may be too early for a step whose
+	// looks is the most looks of one Maintain. The first may be too early for a step whose
 	// message is about to be sent.
 	looks = 3
-	// lostIfBusy is the age from which on a step that nobody has in hand is lost although
-	// its message may be among those that wait in its queue.
+	// lostIfBusy is the age at which a step that nobody has in hand counts as lost even if
+	// its message may still wait in its queue.
 	lostIfBusy = 12 * time.Minute
-	// firstPause is the least time until a message is sent again a second time; it doubles
-	// from then on, up to maxPause.
+	// firstPause is the shortest pause between sending a message again and once more. It doubles
+	// each time, up to maxPause.
 	firstPause = 30 * time.Second
 	maxPause   = 16 * time.Minute
-	// patience is how long a step may be lost again and again until it fails its scan.
+	// patience is how long a step may be lost again and again before it fails its scan.
 	patience = 4 * time.Hour
 )
 
 // look is what was seen at one moment.
 type look struct {
-	steps map[string]ledger.Pending // by id
-	said  map[string]time.Time      // when each process last said what it has in hand
-	held  map[string][]string       // what that was: the processes by step
+	steps map[string]ledger.Pending // pending steps by id
+	said  map[string]time.Time      // the time of each process's last beat
+	held  map[string][]string       // the processes whose beats name a step, by step
 	waits map[string]front          // the messages that wait, by function
 }
 
@@ -50,17 +50,17 @@ func newLook(steps map[string]ledger.Pending, beats []ledger.Beat, waits map[str
 	return l
 }
 
-// missing reports whether the step may be lost, as far as one look tells. function is the
-// one whose queue its message is for.
+// missing reports whether the step may be lost, as far as one look shows. function has
+// the queue of its message.
 func (l look) missing(step, function string) bool {
 	p, pending := l.steps[step]
 	return pending && (!l.waits[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))
 }
 
-// front is what a peek into a queue has shown: the messages that have been visible for longest.
+// front is the result of a peek into a queue: the messages that have been visible for longest.
 type front struct {
-	steps  map[string]bool // theirs
-	all    bool            // no others were visible
+	steps  map[string]bool // their steps
+	all    bool            // no other messages were visible
 	newest time.Time       // when the youngest of them was put into the queue
 }
 
@@ -77,10 +77,10 @@ func newFront(messages []storage.Message) front {
 	return f
 }
 
-// mayHave reports whether the step's message may be visible, behind the front if not in it.
-// A queue has its messages in the order in which they became visible, or nearly so: the
-// message is not behind one that was put there well after it. One of a step that failed
-// became visible a while after that was recorded.
+// mayHave reports whether the step's message may be visible, in the front or behind it.
+// A queue has its messages nearly in the order in which they became visible: a
+// message is not behind one that was put there well after it. The message of a step that failed
+// becomes visible some time after the failure was recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := lookTime
 	if p.Begun != 0 {
@@ -95,7 +95,7 @@ func lost(before, after look, step, function string) bool {
 	switch {
 	case !before.missing(step, function) || !after.missing(step, function):
 		return false
-	case was.Age < lookTime: // its message may not have been sent at the first look
+	case was.Age < lookTime: // at the first look its message was perhaps not sent yet
 		return false
 	case is.Age < was.Age: // begun or sent again in between
 		return false

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// beatKept is the age from which on a beat is removed: its process has nothing in hand,
+	// beatKept is the age at which a beat is removed: its process has nothing in hand,
 	// or is dead.
 	beatKept = 10 * time.Minute
-	// resends is the number of messages that are sent again at once.
+	// resends is how many messages Maintain sends again at once.
 	resends = 32
 )
 
-// Maintain completes what crashes have left, for every open scan: it sends the
-// messages of pending steps again that were lost, ends scans whose end nobody
-// noticed, and fails those with a step that can't be done. It may run at any time,
-// several times at once; an error of one scan doesn't keep it from the others.
+// Maintain completes what crashes have left. For every open scan it sends the messages of
+// lost steps again, ends the scan if nobody noticed its end, and fails it if it has a step
+// that can't be done. It may run at any time, in several processes at once. An error of one scan does
+// not stop it from working on the others.
 func (e *Engine) Maintain(ctx context.Context) error {
 	// A poison queue that does not answer must not take all the time.
 	draining, cancel := context.WithTimeout(ctx, drainTime)
@@ -60,7 +60,7 @@ func (e *Engine) sendLost(ctx context.Context, running []string) error {
 		}
 		missing, after, err := e.look(ctx, nil, suspects)
 		errs = errors.Join(errs, err, e.resendLost(ctx, missing, before, after))
-		// Who was too young to be told lost is looked at once more.
+		// At the first look some steps were too young to decide. They get one more look.
 		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
 			return before.steps[s.pending.ID].Age >= lookTime
 		}), after
@@ -74,10 +74,10 @@ type suspect struct {
 	pending ledger.Pending
 }
 
-// look looks at the pending steps of scans, or at suspects once more. It returns those that
-// may be lost, and ends scans that have no pending step. What can't be read is left for
-// the next time. Steps that are too young to be told lost are looked at no closer: in a
-// scan that goes on, they will be committed soon.
+// look looks at the pending steps of scans, or at suspects once more. It returns the steps that
+// may be lost, and ends scans without a pending step. It leaves a scan that it can't read for
+// the next time. It peeks into no queue for steps that are too young to be lost: in a
+// healthy scan they will be committed soon.
 func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
 	known := map[string]bool{}
 	for _, s := range again {
@@ -102,7 +102,7 @@ func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]s
 		for _, p := range pending {
 			m, err := parseMessage(p.Message)
 			if err != nil || len(again) > 0 && !known[p.ID] {
-				continue // a newer version's, which sends it by itself; or not asked for
+				continue // of a newer version, which sends it by itself; or not a suspect
 			}
 			steps[p.ID] = p
 			all = append(all, suspect{m, p})
@@ -138,7 +138,7 @@ func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]s
 	return all, newLook(steps, beats, waits), errs
 }
 
-// resendLost sends the steps again that two looks have shown to be lost.
+// resendLost sends the messages of steps again that two looks show to be lost.
 func (e *Engine) resendLost(ctx context.Context, suspects []suspect, before, after look) error {
 	g, ctx := task.WithContext(ctx)
 	g.SetLimit(resends)

@@ -21,9 +21,9 @@ const (
 	poisonHidden = 10 * time.Minute
 )
 
-// drainPoison takes messages out of the poison queues that the host gave up. Their steps
-// are still pending, if they weren't done after all, and are sent again as lost ones are.
-// Messages that are none of ours stay.
+// drainPoison deletes messages that the host gave up from the poison queues. Their steps
+// are still pending unless they were done after all, and are sent again as lost ones are.
+// Messages of others stay.
 func (e *Engine) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, name := range slices.Sorted(maps.Values(Queues)) {
@@ -50,11 +50,11 @@ func (e *Engine) drain(ctx context.Context, q *storage.Queue) error {
 			if err == nil {
 				_, err = parseMessage(body)
 			}
-			if problem.FateOf(err) != problem.Done { // a newer version's goes as ours do
+			if problem.FateOf(err) != problem.Done { // a message of a newer version counts as ours
 				zerolog.Ctx(ctx).Error().Str("queue", q.Name()).Str("message", got.ID).Err(err).Msg("poison message kept")
 				continue
 			}
-			// One that can't be removed must not hide the others.
+			// A message that can't be removed must not hide the others.
 			if err := q.Delete(ctx, got); err != nil && !storage.NotFound(err) {
 				errs = errors.Join(errs, err)
 			}

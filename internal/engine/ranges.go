@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// maxRanges is how many ranges are told of a scan.
+// maxRanges is the most ranges that are shown of a scan.
 const maxRanges = 500
 
 // KeyRange is a part of a scan's key range.
@@ -17,7 +17,7 @@ type KeyRange struct {
 	From  *RowPlace `json:"from,omitempty"` // absent where the table begins
 	To    *RowPlace `json:"to,omitempty"`   // absent where it ends
 	State string    `json:"state"`          // RangeDone, RangePending or RangeFailed
-	Rows  int64     `json:"rows"`           // read there so far
+	Rows  int64     `json:"rows"`           // rows read there until now
 }
 
 // RowPlace is a place in a table's order.
@@ -33,12 +33,13 @@ const (
 	RangeFailed  = "failed" // a step failed there, or rows could not be written
 )
 
-// span is what a pending step is to read.
+// span is the part of the table that a pending step will read.
 type span struct {
-	low  key.Key
-	high *key.Key // the first key behind it; nil where the table ends
-	// goesOn tells that pages of it have been read; launches that it stands for more than its span.
-	goesOn, launches, failed bool
+	low      key.Key
+	high     *key.Key // the first key behind it; nil where the table ends
+	goesOn   bool     // pages of it have been read
+	launches bool     // the step also starts steps behind its span, along hints
+	failed   bool
 }
 
 // spanOf returns a pending step's span.
@@ -81,8 +82,8 @@ func spanOfRange(r key.Range) span {
 	return s
 }
 
-// rangesOf returns the ranges that a scan's range falls into, in table order. A step that goes on has
-// its place from the ends of pages: its token doesn't tell it.
+// rangesOf divides a scan's range into done, pending and failed ranges, in table order. The ends of pages
+// show how far a continuing step has come: its token is opaque.
 func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []span) []KeyRange {
 	ends = adaptive.Thin(ends, max(1, len(ends))) // sorted
 	for i, p := range pending {
@@ -110,7 +111,7 @@ func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []span) []KeyRan
 		}
 		ranges = append(ranges, r)
 	}
-	done := func(to *key.Key) { // adds what is done from at on, with failed pages apart
+	done := func(to *key.Key) { // adds the done range from at on, with failed pages apart
 		for i := 0; i < len(ends) && (to == nil || ends[i].Last.Compare(*to) < 0); i++ {
 			if ends[i].Failed == 0 {
 				continue
@@ -127,7 +128,7 @@ func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []span) []KeyRan
 		add(at, to, RangeDone)
 	}
 	for i, p := range pending {
-		if p.launches { // what it launches follows its span; how far, hints would tell
+		if p.launches { // its other steps follow its span; only the hints say how far
 			p.high = bounds.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low
@@ -171,8 +172,8 @@ func (s span) advanced(ends []adaptive.PageEnd) span {
 
 func behindRow(k key.Key) key.Key { return key.Key{Partition: k.Partition, Row: k.Row + "\x00"} }
 
-// rowPlace returns a place as callers see it, nil for the table's beginning. Whether the key itself belongs
-// to the range is not told: no key has the NUL that says so here.
+// rowPlace returns a place as callers see it, nil for the table's beginning. It leaves out the NUL
+// that excludes the key itself: real keys have none.
 func rowPlace(k key.Key) *RowPlace {
 	if k == (key.Key{}) {
 		return nil
@@ -180,9 +181,9 @@ func rowPlace(k key.Key) *RowPlace {
 	return &RowPlace{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
 }
 
-// atMost merges neighbours until there are at most so many ranges. What is pending or failed in part
-// counts as a whole. So the done ranges with the fewest rows are merged into their neighbours first:
-// then as much as possible of what is done still shows.
+// atMost merges neighbours until there are at most so many ranges. A range that is pending or failed in part
+// counts as pending or failed. So atMost first merges the done ranges with the fewest rows into their neighbours:
+// then as many done rows as possible still show as done.
 func atMost(most int, ranges []KeyRange) []KeyRange {
 	for len(ranges) > most {
 		var done []int
@@ -196,7 +197,7 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 			return joined(ranges, func(i int, _ KeyRange) bool { return i%size != 0 })
 		}
 		slices.SortStableFunc(done, func(a, b int) int { return cmp.Compare(ranges[a].Rows, ranges[b].Rows) })
-		gone := map[int]bool{} // each takes a neighbour along
+		gone := map[int]bool{} // each merges with its neighbours
 		for _, i := range done[:min(len(done), (len(ranges)-most+1)/2)] {
 			gone[i] = true
 		}
@@ -205,8 +206,8 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range into the one before it for which joins says so. last is what that one
-// has come to.
+// joined merges each range for which joins reports true into the one before it. last is that one
+// with everything merged until then.
 func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}
 	for i, r := range ranges[1:] {
@@ -220,7 +221,7 @@ func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange
 	return merged
 }
 
-// worse returns what two neighbours count as when they are merged.
+// worse returns the state of two merged neighbours.
 func worse(a, b string) string {
 	for _, state := range []string{RangeFailed, rangePending} {
 		if a == state || b == state {

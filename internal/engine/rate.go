@@ -9,30 +9,30 @@ import (
 // The phases of a running scan.
 const (
 	starting  = "starting"  // no step is done yet
-	Working   = "working"   // steps get done
-	throttled = "throttled" // they do, but the storage told a fifth of the last minute's requests to wait
-	stalled   = "stalled"   // steps are pending, and none got done for two minutes
+	Working   = "working"   // steps are being done
+	throttled = "throttled" // working, but the storage throttled at least a fifth of the last minute's requests
+	stalled   = "stalled"   // steps are pending, and none was done for two minutes
 )
 
 const (
 	rateTime    = time.Minute
-	longTime    = 3 * time.Minute  // the rate over it must be about that of the last minute
-	leastTime   = 30 * time.Second // a scan must have run for, until its rate says how long the rest takes
-	steady      = 2.0              // how much both rates may differ
+	longTime    = 3 * time.Minute  // its rate is compared with the last minute's
+	leastTime   = 30 * time.Second // a scan must have run for so long before its time left is estimated
+	steady      = 2.0              // the factor by which both rates may differ
 	stalledTime = 2 * time.Minute
-	throttling  = 0.2 // share of requests
+	throttling  = 0.2 // share of throttled requests
 )
 
-// pace is how a scan got on lately.
+// pace is a scan's recent progress.
 type pace struct {
-	rate, long float64       // rows a second over the last minute, and over the last minutes
+	rate, long float64       // rows a second over the last minute, and over the last three
 	throttled  float64       // share of the last minute's requests
 	ran        time.Duration // since the scan's attempt began
-	idle       time.Duration // since work was done, to the interval, or since the attempt began
+	idle       time.Duration // since the last work or the attempt's beginning, as exact as an interval
 }
 
-// paceOf reckons from the work of intervals. All times are the service's, except when the attempt
-// began: an instance's clock told that, and the first interval bounds it.
+// paceOf calculates a pace from the work of intervals. All times come from the service's clock except the attempt's
+// beginning: that comes from an instance's clock, and the first interval bounds it.
 func paceOf(s ledger.Scan, points []ledger.Point, interval time.Duration, now time.Time) pace {
 	var p pace
 	if len(points) == 0 {
@@ -58,8 +58,8 @@ func paceOf(s ledger.Scan, points []ledger.Point, interval time.Duration, now ti
 	return p
 }
 
-// worked sums up the work of a time. Of an interval that began before it, only the
-// share that lies in it counts. Nothing was done before the attempt began, nor after now.
+// worked sums up the work of the last time. An interval that lies in it partly counts
+// partly. No work was done before the attempt began, nor after now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)
@@ -94,7 +94,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// phase names the phase of a scan with so many steps.
+// phase returns the phase of a scan with so many steps.
 func (p pace) phase(done, pending int64) string {
 	switch {
 	case done == 0:
@@ -107,8 +107,8 @@ func (p pace) phase(done, pending int64) string {
 	return Working
 }
 
-// left returns how many seconds a scan will take that has read so many rows, the given share of its
-// work; nil if that can't be told: it has just begun, or goes now fast and now slowly.
+// left estimates how many more seconds a scan takes. It has read so many rows, which are the given share of its
+// work. left returns nil if the scan has just begun or its rate is unsteady.
 func (p pace) left(rows int64, share float64) *float64 {
 	if share <= 0 || p.rate <= 0 || p.ran < leastTime || p.rate > steady*p.long || p.long > steady*p.rate {
 		return nil

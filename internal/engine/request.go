@@ -16,18 +16,18 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Request asks for a scan. It is the body of POST /api/scans, and is stored with
+// Request describes a scan. It is the body of POST /api/scans and is stored with
 // the scan.
 type Request struct {
 	Source      TableRef   `json:"source"`
 	Action      Action     `json:"action"`
 	Range       key.Bounds `json:"range,omitzero"`
-	Filter      string     `json:"filter,omitempty"`      // OData, on top of the range
+	Filter      string     `json:"filter,omitempty"`      // OData, in addition to the range
 	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, just the keys if empty
 	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
 	SegmentSize int        `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
 	// SegmentsPerInvocation is the number of queries that one invocation may
-	// make; 0 means the app's setting, and without one 4 for a count and 1 for others.
+	// make. 0 means the app's setting; without a setting, 4 for a count and 1 for others.
 	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the
 	// prefix strategy; see [scan.Prefix].
@@ -41,15 +41,15 @@ type TableRef struct {
 	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
 }
 
-// Action says what is done with the rows.
+// Action is what a scan does with the rows.
 type Action struct {
-	Type string `json:"type"` // see the action types
-	// Destination is the table that copy writes to; it is made if it is missing. keys
-	// writes a row for each partition to it, whose RowKey is the partition's key.
+	Type string `json:"type"` // one of the action types
+	// Destination is the table that copy and keys write to. Start creates it if it is missing. keys
+	// writes a row for each partition: the RowKey is the partition's key.
 	Destination *TableRef   `json:"destination,omitempty"`
-	Mode        action.Mode `json:"mode,omitempty"`    // of a copy; replace if absent
-	Queue       *QueueRef   `json:"queue,omitempty"`   // that enqueue puts messages into; made if it is missing
-	Message     string      `json:"message,omitempty"` // of enqueue: see [action.ParseTemplate]; the row as JSON if absent
+	Mode        action.Mode `json:"mode,omitempty"`    // for copy; replace if absent
+	Queue       *QueueRef   `json:"queue,omitempty"`   // enqueue puts messages into it; Start creates it if it is missing
+	Message     string      `json:"message,omitempty"` // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
 }
 
 // QueueRef names a queue of one of the app's accounts.
@@ -63,18 +63,18 @@ const (
 	Copy    = "copy"
 	Count   = "count"
 	Keys    = "keys"    // lists the distinct partition keys
-	Enqueue = "enqueue" // puts a message a row into a queue, at least once
+	Enqueue = "enqueue" // puts one message a row into a queue, at least once
 	Delete  = "delete"  // deletes the rows
 )
 
 // actionTypes lists them all.
 var actionTypes = []string{Copy, Count, Keys, Enqueue, Delete}
 
-// MaxSegments is the most queries that an invocation may make. It keeps a commit within one transaction of 100 rows: each segment leaves
-// at most three more children than it takes, and one more if its rows are handed over.
+// MaxSegments is the most queries that an invocation may make. It keeps a commit within one transaction of 100 rows: each segment
+// adds at most three children, and one more if its rows are handed over.
 const MaxSegments = 24
 
-// ParseRequest reads a request, strictly as [input.JSON] does. Its errors are
+// ParseRequest reads a request, as strictly as [input.JSON] does. Its errors are
 // [problem.Invalid] and name the field.
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
@@ -84,10 +84,10 @@ func ParseRequest(body []byte) (Request, error) {
 	return r, r.check()
 }
 
-// parseStored reads the request of a scan that is under way. If it asks for what only a
-// newer version of this program can do, the error is [problem.Stale]: the scan's steps stay
-// pending, and an instance of that version takes them. Checks may be stricter now than
-// when the scan began; they are not repeated.
+// parseStored reads the request of a scan that is under way. If only a newer version of this
+// program can do what it asks for, the error is [problem.Stale]: the scan's steps stay
+// pending, and an instance of that version takes them. It does not repeat the checks, which may be
+// stricter now than when the scan began.
 func parseStored(body []byte) (Request, error) {
 	var r Request
 	err := input.JSON(body, &r)
@@ -100,8 +100,8 @@ func parseStored(body []byte) (Request, error) {
 	return r, nil
 }
 
-// check finds what is wrong with a request without asking any service, and
-// fills in nothing.
+// check finds what is wrong with a request. It calls no service and fills in
+// nothing.
 func (r Request) check() error {
 	if err := storage.CheckTableName(r.Source.Table); err != nil {
 		return problem.Invalidf("source.table", "%v", err)
@@ -197,7 +197,7 @@ func (a Action) check() error {
 	return nil
 }
 
-// propertyName is what the service takes. (Microsoft Learn, "Understanding the
+// propertyName matches legal names of properties. (Microsoft Learn, "Understanding the
 // Table service data model")
 var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{Mn}\p{Nd}_]*$`)
 

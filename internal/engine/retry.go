@@ -11,21 +11,21 @@ import (
 	"tablesweep/internal/task"
 )
 
-// retrySends is the number of messages that [Engine.Retry] has under way.
+// retrySends is how many messages [Engine.Retry] sends at once.
 const retrySends = 32
 
 // Retry restarts the remaining steps of a scan that was canceled or has failed.
 //
-// What is done stays done and counted: a step is never repeated, so that a row
-// which the destination refused stays refused and the scan ends as failed again,
-// once the remaining steps are done. A scan that failed for such rows alone has
-// nothing that a retry could change, and is refused.
+// Done steps stay done and counted, and are never repeated. So a row that the destination
+// refused stays refused, and the scan ends as failed again once the remaining steps are
+// done. If refused rows are the only reason of the failure, a retry can change nothing, and Retry refuses
+// it.
 //
 // Messages of the scan that are still in a queue do no harm: a step is committed
-// once, whichever message leads to it. A step that had failed before may fail the
-// scan again by such a message, with fewer deliveries than a new one has.
+// once, by whichever message. An old message may fail the scan again with fewer
+// deliveries than a new one gets.
 //
-// A retry of a scan that runs, or has succeeded by a retry, changes nothing and is no
+// A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no
 // error: a proxying Functions host may send one request several times.
 func (e *Engine) Retry(ctx context.Context, id string) error {
 	s, err := e.ledger.Scan(ctx, id)
@@ -43,14 +43,14 @@ func (e *Engine) Retry(ctx context.Context, id string) error {
 	if err := e.ledger.Restart(starting, s, e.options.Now()); err != nil {
 		return notFound(id, err)
 	}
-	// It runs now: what is left undone here, Maintain does.
+	// The scan runs now. Maintain sends what this call does not.
 	if err := e.sendPending(ctx, id); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("not all messages sent; Maintain will send them")
 	}
 	return nil
 }
 
-// retriable returns why a retry is refused, if it is.
+// retriable returns nil if the scan can be retried.
 func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
 	if s.State == ledger.Succeeded {
 		return problem.Conflictf("id", "the scan's state is %s; only one that is canceled or failed can be retried", s.State)
@@ -69,8 +69,8 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
 	return err
 }
 
-// sendPending sends the messages of all pending steps, or ends the scan if there is
-// none.
+// sendPending sends the messages of all pending steps. If there are none, it ends the
+// scan.
 func (e *Engine) sendPending(ctx context.Context, id string) error {
 	g, sending := task.WithContext(ctx)
 	g.SetLimit(retrySends)

@@ -14,14 +14,14 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Status is a scan as GET /api/scans/{id} tells it.
+// Status is the answer to GET /api/scans/{id}.
 type Status struct {
 	ID         string       `json:"id"`
 	State      ledger.State `json:"state"`
-	Request                 // what was asked for
+	Request                 // as the scan was started
 	StartedAt  time.Time    `json:"startedAt"`
 	FinishedAt *time.Time   `json:"finishedAt,omitempty"`
-	// Seconds is for how long it has run, without the time between an end and a retry.
+	// Seconds is how long it has run, without the time between an end and a retry.
 	Seconds float64 `json:"seconds"`
 	Rows    struct {
 		Scanned int64 `json:"scanned"`
@@ -32,46 +32,45 @@ type Status struct {
 		Pending int64 `json:"pending"`
 		Done    int64 `json:"done"`
 	} `json:"steps"`
-	// Leased tells of the steps that processes have in hand, as far as they have said so:
-	// those that take a while. It is nil if there are none.
+	// Leased counts the steps that beats name: those that processes have had in hand for
+	// a while. It is nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
-	// Progress is the share of the work that is done, from 0 to 1, as far as
-	// what has been read tells. Only a running scan by the adaptive strategy
-	// has it, and only when it can be believed. It may fall when more rows come
-	// to light.
+	// Progress estimates the share of the work that is done, from 0 to 1. Only a running scan by
+	// the adaptive strategy has it, and only when the estimate is good enough. It may fall when
+	// the scan finds more rows than expected.
 	Progress *float64 `json:"progress,omitempty"`
-	// Phase says how a running scan gets on: one of the phases.
+	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
 	// Rate is how many rows a second were read over the last minute. A running scan has it.
 	Rate *float64 `json:"rate,omitempty"`
-	// SecondsLeft is absent unless progress and rate can both be believed.
+	// SecondsLeft is absent unless progress is known and the rate is steady.
 	SecondsLeft  *float64 `json:"secondsLeft,omitempty"`
-	Throttled    int64    `json:"throttled"` // requests that the storage told to wait
+	Throttled    int64    `json:"throttled"` // requests that the storage throttled
 	Cost         Cost     `json:"cost"`
 	Queries      int64    `json:"queries"`
 	Transactions int64    `json:"transactions"`
 	Error        string   `json:"error,omitempty"`
 }
 
-// Cost is what the steps of a scan have cost.
+// Cost is the cost of a scan's done steps.
 type Cost struct {
 	Requests int64   `json:"requests"`
 	Dollars  float64 `json:"dollars"`
 }
 
-// Leased tells of steps that were begun, and neither committed nor found lost.
+// Leased counts steps that were begun, and neither committed nor lost.
 type Leased struct {
 	Steps int64 `json:"steps"`
-	// Until is when they are sent again at the latest if their processes are dead now.
+	// Until is when their messages are sent again at the latest if their processes are dead now.
 	Until time.Time `json:"until"`
 }
 
-// repairTime is how long after a process's last word its steps are sent again at the latest:
-// Maintain runs every minute, and takes lookTime. If the instance that ran Maintain is lost,
-// too, it takes a minute longer.
+// repairTime is how long after a dead process's last beat its steps are sent again at the latest:
+// Maintain runs every minute, and takes lookTime. It takes a minute longer if the
+// instance is lost that ran Maintain.
 const repairTime = 90 * time.Second
 
-// Status returns a scan's status. Its figures are sums over committed steps. It takes at most
+// Status returns a scan's status. Its figures are sums over committed steps. It makes at most
 // three requests, unless folding is behind or an earlier version of the program has done steps.
 func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 	found, err := e.ledger.Snapshot(ctx, id)
@@ -97,7 +96,7 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 	return st, nil
 }
 
-// notFound tells callers of a scan that there is none.
+// notFound turns the ledger's error for a missing scan into [problem.NotFound].
 func notFound(id string, err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
 		return problem.NotFoundf("id", "there is no scan %q", id)
@@ -105,9 +104,9 @@ func notFound(id string, err error) error {
 	return err
 }
 
-// leased returns what beats tell of the scan's pending steps. A process that has said nothing for
-// repairTime holds none. Where not all pending steps were read, a step is believed to be pending
-// unless it is among those done last.
+// leased counts the scan's pending steps that beats name. A process without a beat for
+// repairTime holds none. If not all pending steps were read, a step counts as pending
+// unless it is among the newest done ones.
 func leased(s ledger.Snapshot, beats []ledger.Beat) *Leased {
 	held := map[string]bool{}
 	var until time.Time
@@ -131,8 +130,8 @@ func leased(s ledger.Snapshot, beats []ledger.Beat) *Leased {
 	return &Leased{Steps: int64(len(held)), Until: until}
 }
 
-// pendingSteps counts the steps that are pending, and what they stand for. Only where the sums
-// don't tell are they read.
+// pendingSteps counts the pending steps and estimates their work. It reads them only if the sums
+// lack these numbers.
 func (e *Engine) pendingSteps(ctx context.Context, s ledger.Snapshot) (steps int64, ahead adaptive.Outlook, err error) {
 	if s.Scan.Final() {
 		return 0, ahead, nil
@@ -144,7 +143,7 @@ func (e *Engine) pendingSteps(ctx context.Context, s ledger.Snapshot) (steps int
 	steps, ahead = 0, adaptive.Outlook{}
 	err = e.ledger.EachPending(ctx, s.Scan.ID, func(some []ledger.Pending) error {
 		for _, p := range some {
-			m, _ := parseMessage(p.Message) // of one that is no message nothing is known
+			m, _ := parseMessage(p.Message) // an unreadable one counts as a step of unknown work
 			steps++
 			ahead = ahead.Plus(m.ahead())
 		}
@@ -153,7 +152,7 @@ func (e *Engine) pendingSteps(ctx context.Context, s ledger.Snapshot) (steps int
 	return steps, ahead, err
 }
 
-// statusOf returns all but what is leased.
+// statusOf returns a status without leased steps.
 func (e *Engine) statusOf(ctx context.Context, found ledger.Snapshot) (Status, error) {
 	st, err := e.summaryOf(found.Scan, found.Sums.Totals, found.Date)
 	if err != nil {
@@ -183,7 +182,7 @@ func (e *Engine) statusOf(ctx context.Context, found ledger.Snapshot) (Status, e
 	return st, nil
 }
 
-// summaryOf returns what a scan's row and totals tell.
+// summaryOf returns the part of a status that comes from a scan's row and totals.
 func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, now time.Time) (Status, error) {
 	r, err := requestOf(s)
 	if err != nil {
@@ -202,9 +201,9 @@ func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, now time.Time) (Statu
 	return st, nil
 }
 
-// List returns the status of the newest scans, n at most, without what is leased. It takes one
-// request, and one more for each scan that runs. Of one that was ended by force, it has what that
-// had come to then, for some minutes.
+// List returns the status of the newest scans, n at most, without leased steps. It makes one
+// request, and one more for each running scan. For some minutes, the figures of a scan that was
+// canceled or has failed are those of that moment.
 func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 	scans, err := e.ledger.Recent(ctx, n)
 	if err != nil {
@@ -234,7 +233,7 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 			list = append(list, *s)
 		}
 	}
-	// What an earlier version of the program has ended was not listed so.
+	// An earlier version of the program ended these without a summary.
 	news := slices.DeleteFunc(scans, func(s ledger.Listed) bool { return s.Told || !s.Final() })
 	if len(news) > 0 {
 		if err := e.ledger.Summarize(ctx, news); err != nil {
@@ -244,7 +243,7 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 	return list, nil
 }
 
-// listed returns the status of a scan in the list. One whose entry doesn't tell is read.
+// listed returns the status of a scan in the list. It reads the scan if its entry has no summary.
 func (e *Engine) listed(ctx context.Context, s *ledger.Listed) (Status, error) {
 	if s.Told {
 		return e.summaryOf(s.Scan, s.Totals, s.Finished)
@@ -257,7 +256,7 @@ func (e *Engine) listed(ctx context.Context, s *ledger.Listed) (Status, error) {
 	return e.statusOf(ctx, found)
 }
 
-// Cancel ends a running scan: its pending steps are kept and not worked on.
+// Cancel ends a running scan. Its pending steps are kept, and their messages dropped.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
 	err := e.ledger.Cancel(ctx, id, e.options.Now())
 	switch {

@@ -25,7 +25,7 @@ const (
 	removeWrites = 50
 )
 
-// tidy closes and forgets what has ended or never began, and reports whether the scan
+// tidy takes a scan off the list of open ones if it has ended or never began. It reports whether the scan
 // runs.
 func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err error) {
 	s, err := e.ledger.Scan(ctx, open.ID)
@@ -50,14 +50,14 @@ func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	return true, nil
 }
 
-// tidyEnded does a minute's part of what ended scans need: those that were canceled or have
-// failed are listed with what they came to, and what steps have left is folded.
+// tidyEnded does a minute's share of the work on ended scans. It lists canceled and failed ones with their
+// final totals, and folds done rows.
 func (e *Engine) tidyEnded(ctx context.Context) error {
 	ended, more, err := e.ledger.Ended(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
-	if more && ended[len(ended)-1].Age < wholeTime { // so many have ended since that it lists none to fold
+	if more && ended[len(ended)-1].Age < wholeTime { // the list is full of scans that are too young to fold
 		old, _, err := e.ledger.Ended(ctx, e.options.Now().Add(-wholeTime))
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func (e *Engine) tidyEnded(ctx context.Context) error {
 	return errs
 }
 
-// removeOld does a minute's part of removing scans that ended longer ago than they are kept.
+// removeOld does a minute's share of removing scans whose retention is over.
 func (e *Engine) removeOld(ctx context.Context) error {
 	now, age := e.options.Now(), e.options.Retention
 	old, err := e.ledger.Outdated(ctx, now, age, removeLooks)

@@ -12,34 +12,33 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// work is what a scan's action does with the rows of a step. A step may be repeated,
-// so doing it again with the same rows must be harmless. The zero value, that of
-// count, does nothing.
+// work is what a scan's action does with the rows of a step. It is idempotent, since a step may
+// be repeated. The zero value, that of count, does nothing.
 type work struct {
 	do func(context.Context, []storage.Entity) (action.Result, error)
-	// what names it in errors, such as "delete rows".
+	// what names the work in errors, such as "delete rows".
 	what string
-	// prepare makes what the scan writes to; nil if nothing is to be made.
+	// prepare creates the destination of the writes; nil if there is nothing to create.
 	prepare func(context.Context) error
-	// lookAt reports whether that is missing, refuses what may not be written to, and
-	// changes nothing; nil if nothing is written.
+	// lookAt reports whether the destination is missing. Its error is a destination that may not
+	// be written to. It changes nothing; nil if nothing is written.
 	lookAt func(context.Context) (missing bool, err error)
-	// destination is the table that it writes to, if it is one other than the source.
+	// destination is the table that it writes to, if that is not the source.
 	destination *storage.Table
-	// packs tells that it writes a partition's rows in transactions, so that a page
-	// of many partitions takes long and may be handed over.
+	// packs is set if it writes a partition's rows in transactions. Then a page of many
+	// partitions takes long and may be handed over.
 	packs bool
-	// properties tells that it needs more of a row than its keys.
+	// properties is set if it needs more of a row than its keys.
 	properties bool
-	// raw tells that it writes rows as they are, whatever is in them.
+	// raw is set if it writes rows as they were read.
 	raw bool
 }
 
-// countSegments is how many queries an invocation makes that does nothing else. With one, a large
-// count's commits are all that the ledger's partition takes.
+// countSegments is how many queries an invocation of a count makes. With one, a large
+// count would commit more often than the ledger's partition allows.
 const countSegments = 4
 
-// segments returns how many queries an invocation makes unless something else is asked for.
+// segments returns the default number of queries an invocation.
 func (w work) segments() int {
 	if w.do == nil {
 		return countSegments
@@ -64,7 +63,7 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 		return w, err
 	case Delete:
 		if source.Same(e.options.Own.Table(e.options.StateTable)) {
-			return work{}, problem.Invalidf("source.table", "is where the app keeps its scans; they are not to be deleted so")
+			return work{}, problem.Invalidf("source.table", "is the table that keeps this app's scans; name another")
 		}
 		return work{
 			do: doing(action.Delete{Table: source, Limiter: &e.limiter}), what: "delete rows", packs: true,
@@ -126,8 +125,8 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 	}, nil
 }
 
-// keyRows returns a row for each partition of rows in table order: its partition key
-// is the source's name, so that a hundred fit into a transaction, and its row key the
+// keyRows returns a row for each partition of rows in table order. Its partition key
+// is the source's name: so a hundred fit into a transaction. Its row key is the
 // partition.
 func keyRows(source string, rows []storage.Entity) []storage.Entity {
 	var keys []storage.Entity
@@ -141,7 +140,7 @@ func keyRows(source string, rows []storage.Entity) []storage.Entity {
 	return keys
 }
 
-// lookAtTable reports whether the destination table is missing, and refuses one that may
+// lookAtTable reports whether the destination table is missing. It refuses a table that may
 // not be written to.
 func lookAtTable(ctx context.Context, t *storage.Table) (missing bool, err error) {
 	exists, err := t.MayWrite(ctx)
@@ -160,7 +159,7 @@ func lookAtSource(ctx context.Context, t *storage.Table) (missing bool, err erro
 	return false, err
 }
 
-// lookAtQueue does the same for a queue, as far as looking at it tells.
+// lookAtQueue does the same for a queue. It only finds out whether the queue may be read.
 func lookAtQueue(ctx context.Context, q *storage.Queue) (missing bool, err error) {
 	_, err = q.Length(ctx)
 	switch {

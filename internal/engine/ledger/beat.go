@@ -10,16 +10,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A process that has steps in hand says so every few seconds, in a row of its own in the
-// partition "beats": Version, and Steps, the ids of the steps with spaces between them; in Scans
-// are the ids of their scans, in the same order.
+// A process with steps in hand writes a beat every few seconds: a row of its own in the
+// partition "beats". It has Version; Steps, the ids of the steps with spaces between them; and Scans,
+// the ids of their scans in the same order.
 const (
 	beatsPartition = "beats"
 	beatVersion    = 1
 	maxBeatSteps   = 1000 // a string takes 32 K characters, an id has 24
 )
 
-// Beat is what a process had in hand when it last said so.
+// Beat names the steps that a process had in hand when it wrote the beat.
 type Beat struct {
 	Process string
 	Steps   []string      // ids
@@ -30,15 +30,15 @@ type Beat struct {
 	etag string
 }
 
-// Scan returns the id of the scan of the step with the index, "" if it isn't known.
-func (b Beat) Scan(step int) string {
-	if step >= len(b.scans) {
+// Scan returns the id of the i-th step's scan, "" if it isn't known.
+func (b Beat) Scan(i int) string {
+	if i >= len(b.scans) {
 		return ""
 	}
-	return b.scans[step]
+	return b.scans[i]
 }
 
-// Beat records what a process has in hand: steps and their scans.
+// Beat writes a process's beat: the ids of the steps in hand, and of their scans.
 func (l *Ledger) Beat(ctx context.Context, process string, steps, scans []string) error {
 	steps, scans = steps[:min(len(steps), maxBeatSteps)], scans[:min(len(scans), maxBeatSteps)]
 	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
@@ -55,7 +55,7 @@ func (l *Ledger) Beat(ctx context.Context, process string, steps, scans []string
 	return nil
 }
 
-// Beats returns what each process last said. Those of another version say nothing.
+// Beats returns the last beat of each process. A beat of another version names no steps.
 func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 	var beats []Beat
 	err := l.table.All(ctx, storage.Query{Range: key.WithPrefix(beatsPartition, "")}, func(p storage.Page) error {

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// dataPiece is how many bytes of a long value one property takes. The service takes 64 KiB.
+// dataPiece is how many bytes of a long value one property has. The service's limit is 64 KiB.
 const dataPiece = 60 << 10
 
 // dataRow returns a row with a long value, cut into the Binary properties Data00, Data01, ….
@@ -38,9 +38,9 @@ const MaxRefused = 4 * dataPiece
 // refusedRows is how many rows of Refused are read at once.
 const refusedRows = 10
 
-// Refused calls fn with what the scan's steps have told of rows that could not be written, until
-// fn returns false. Those that were committed last come first. Each has a place; after, if
-// not empty, is the place to go on behind.
+// Refused calls fn with the refused rows of each of the scan's steps, as [Done] had them, until
+// fn returns false. The newest commits come first. Each has a place. If after is
+// not empty, Refused continues behind that place.
 func (l *Ledger) Refused(ctx context.Context, id, after string, fn func(place string, refused []byte) bool) error {
 	r := key.WithPrefix(id, refusedPrefix)
 	if after != "" {
@@ -60,5 +60,5 @@ func (l *Ledger) Refused(ctx context.Context, id, after string, fn func(place st
 	return nil
 }
 
-// errEnough ends a listing that has what it wants.
+// errEnough ends a listing early.
 var errEnough = errors.New("enough")

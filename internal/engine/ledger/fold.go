@@ -10,14 +10,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Folding replaces done rows by one that holds their sums, in one transaction: each source is
-// deleted, on the condition that it is there, and the folded row is inserted. So a step is counted in its own
-// row or in one folded row, at every moment. Nothing is asked about times: a step that a slow clock dated far back is
-// folded when it is found. No row is shared: two that fold at once take different rows, or one of them is refused.
+// Folding replaces done rows by one row with their sums, in one transaction: it
+// deletes each of them, on the condition that it exists, and inserts the folded row. So at every moment a step counts in its own
+// row or in one folded row. Folding compares no times: a step that a slow clock dated far back is
+// folded when it is found. Folds share no row: two folds at once take different rows, or the service refuses one of them.
 //
 // Folded rows have levels: "d|-L|…" is a row of level L. Rows of one level fold into one of the
-// next, so that a scan of n steps keeps some log(n) times as many rows as one fold takes. They sort ahead of
-// other done rows, and have the same properties: a program that knows no folding sums them up as it does done rows.
+// next. So the rows of a scan grow with the logarithm of its steps. Folded rows sort ahead of
+// other done rows, and have the same properties: a version without folding sums them up like done rows.
 
 // maxFold is how many rows a fold takes: the transaction has one more.
 const maxFold = storage.MaxBatchRows - 1
@@ -25,14 +25,14 @@ const maxFold = storage.MaxBatchRows - 1
 // MaxLevel is the highest level of a folded row.
 const MaxLevel = 9
 
-// Join makes one note of several. It may shorten.
+// Join makes one note of several. It may leave out details.
 type Join func(notes [][]byte) []byte
 
 func isFolded(e storage.Entity) bool { return strings.HasPrefix(e.Key.Row, foldedPrefix) }
 
 func levelPrefix(level int) string { return fmt.Sprintf("%s%d|", foldedPrefix, level) }
 
-// level is the range of a scan's done rows of a level. Level 0 has those that steps have left.
+// level is the range of a scan's done rows of a level. Level 0 has the rows of single steps.
 func level(id string, n int) key.Range {
 	if n == 0 {
 		return key.Range{Partition: &id, Low: &key.Bound{Key: donePrefix + "0"}, High: &key.Bound{Key: donePrefix + ":", Open: true}}
@@ -40,8 +40,8 @@ func level(id string, n int) key.Range {
 	return key.WithPrefix(id, levelPrefix(n))
 }
 
-// Fold folds the scan's done rows of a level, if there are at least a few. It returns how many. Any
-// number of processes may fold at once; rows that another has folded meanwhile are left to it.
+// Fold folds the scan's done rows of level n, if there are at least so many. It returns how many it folded. Any
+// number of processes may fold at once: one that finds a row missing stops.
 func (l *Ledger) Fold(ctx context.Context, id string, n, least int, join Join) (int, error) {
 	p, err := l.table.Query(ctx, storage.Query{Range: level(id, n)})
 	if err != nil {
@@ -50,8 +50,8 @@ func (l *Ledger) Fold(ctx context.Context, id string, n, least int, join Join) (
 	return l.foldRows(ctx, id, p.Entities, min(n+1, MaxLevel), least, join)
 }
 
-// FoldAll folds all of the scan's done rows, of every level, as far as one query and the transactions for
-// its rows go. It reports whether a single row is left.
+// FoldAll folds the scan's done rows of every level, at most one page of them. It reports whether a single
+// row is left.
 func (l *Ledger) FoldAll(ctx context.Context, id string, join Join) (whole bool, err error) {
 	p, err := l.table.Query(ctx, storage.Query{Range: key.WithPrefix(id, donePrefix)})
 	if err != nil {
@@ -64,7 +64,7 @@ func (l *Ledger) FoldAll(ctx context.Context, id string, join Join) (whole bool,
 	return false, err
 }
 
-// foldRows folds rows into some of a level, and returns how many it has folded.
+// foldRows folds rows into rows of a level, and returns how many it has folded.
 func (l *Ledger) foldRows(ctx context.Context, id string, rows []storage.Entity, into, least int, join Join) (int, error) {
 	folded := 0
 	for len(rows) >= least {
@@ -103,8 +103,8 @@ func fold(id string, rows []storage.Entity, into int, join Join) []storage.Op {
 	}})
 }
 
-// Notes calls fn with the note of each of the scan's done rows that has one. What is folded meanwhile may be
-// missed or come twice.
+// Notes calls fn with the note of each of the scan's done rows that has one. A fold meanwhile may hide notes
+// or repeat them.
 func (l *Ledger) Notes(ctx context.Context, id string, fn func(note []byte)) error {
 	q := storage.Query{Range: key.WithPrefix(id, donePrefix), Select: []string{"Note"}}
 	err := l.table.All(ctx, q, func(p storage.Page) error {

@@ -8,20 +8,20 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Hints are what one scan leaves for the next of the same table. They are opaque
-// here. The latest ones of a table stand in the partition "hints" under a name
-// that stands for the table; a scan keeps a copy of those it was started with, as
-// they must not change under it.
+// A scan leaves hints for the next scan of the same rows. They are opaque
+// here. The latest hints stand in the partition "hints", under a name
+// that identifies the rows. A scan keeps a copy of the hints it was started with: they
+// must not change while it runs.
 const (
 	hintsPartition = "hints"
 	scanHintsRow   = "h"
 
-	// MaxHints is the most bytes of hints there can be.
-	MaxHints = 14 * dataPiece // a row takes 1 MiB
+	// MaxHints is the most bytes of hints. A row's limit is 1 MiB.
+	MaxHints = 14 * dataPiece
 )
 
-// SaveHints keeps hints under a name, in place of those that it has. There must not
-// be more than MaxHints bytes.
+// SaveHints replaces the hints under a name. They must not
+// exceed MaxHints bytes.
 func (l *Ledger) SaveHints(ctx context.Context, name string, hints []byte) error {
 	row := dataRow(key.Key{Partition: hintsPartition, Row: name}, hints)
 	if err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
@@ -30,8 +30,8 @@ func (l *Ledger) SaveHints(ctx context.Context, name string, hints []byte) error
 	return nil
 }
 
-// SavedHints returns the hints kept under a name, nil if there are none, as
-// there are for no name.
+// SavedHints returns the hints under a name, nil if there are none. The empty name
+// has none.
 func (l *Ledger) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil

@@ -1,35 +1,35 @@
 // Package ledger records which steps of a scan are pending and which are done.
-// It is what makes a scan countable, resumable and sure to end, although queue
+// With it a scan counts each row once, can be resumed, and always ends, although queue
 // messages arrive at least once and processes die.
 //
 // One table holds every scan. A scan's partition is its id:
 //
 //	RowKey           row
 //	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, and at the end the totals;
-//	                 of a later attempt ResumedAt, and how long the earlier ones ran: RanMillis
+//	                 in a later attempt ResumedAt, and RanMillis: how long the earlier ones ran
 //	p|STEP           a pending step: Message (binary), Sends, Begun, Lost, Reason (see pending.go)
-//	d|TICKS|STEP     a done step, newest first: what it has counted and changed (see sums.go), Millis, Note (binary)
+//	d|TICKS|STEP     a done step, newest first: its counts and changes (see sums.go), Millis, Note (binary)
 //	d|-LEVEL|RANDOM  the sums of several such rows, in their place (see fold.go)
 //	x|TICKS|STEP     rows that a done step could not write (see data.go)
-//	h                what the scan was told of the table by an earlier one (see hints.go)
+//	h                the hints that the scan was started with (see hints.go)
 //
-// STEP is the step's id, TICKS the 19 digits of package ticks. The partition
-// "scans" lists them: "a|ID" for every scan, with what it came to when it has ended; "o|ID|ATTEMPT" for
-// those that may be open; "t|ID" for those that have ended and are to be tidied up (see retire.go). The partition
-// "beats" has what living processes have in hand (see beat.go). An id starts with inverted ticks, so that the lists are newest first.
+// STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition
+// "scans" has three lists: "a|ID" of all scans, with the totals of those that have ended; "o|ID|ATTEMPT" of
+// those that may be open; "t|ID" of ended ones that are yet to be tidied up (see retire.go). The partition
+// "beats" names the steps that living processes have in hand (see beat.go). An id starts with inverted ticks: lists are newest first.
 // Version in a scan's row is 1; a reader refuses any other.
 //
-// A scan that is restarted begins a new attempt. Each attempt is listed as open under
-// its own key, before the scan's row says that it runs: who closes an earlier one,
+// A restarted scan begins a new attempt. Each attempt is listed as open under
+// its own key, before the scan's row becomes running. So a process that closes an earlier attempt,
 // however late, can't take a running scan off the list.
 //
-// A step is committed by one entity group transaction that deletes its p row and
-// adds its d row and its children's p rows. So it is committed once, however many
-// deliveries of its message try; counters, which are sums over d rows, can't count
-// it twice; and a scan whose last p row is gone can never get another. The scan itself has a d
-// row without a step, of which its first step is the child: so the d rows also tell how many steps are pending.
+// One entity group transaction commits a step: it deletes the p row and
+// adds the d row and the children's p rows. So a step is committed once, however many
+// deliveries of its message try. Counters are sums over d rows, and can't count
+// it twice. A scan whose last p row is gone can never get another. The scan itself has a d
+// row without a step, whose child is the first step: so sums over d rows also count the pending steps.
 //
-// The package decides nothing about scans; requests and messages are opaque to it.
+// The package decides nothing about scans. Requests and messages are opaque to it.
 package ledger
 
 import (
@@ -80,13 +80,13 @@ type Scan struct {
 	Error    string        // why it failed
 	Totals   Totals        // set when the scan has finished, and none of its steps can follow
 
-	// Pending is the number of steps that an end which was forced has left. Only the list has it.
+	// Pending is the number of steps that were left when the scan was canceled or failed. Only the list has it.
 	Pending int64
 
 	etag string
 }
 
-// Ran is how long the scan has run until its end, or until now. The time between an end and a restart
+// Ran returns how long the scan has run until its end, or until now. The time between an end and a restart
 // does not count.
 func (s Scan) Ran(now time.Time) time.Duration {
 	began := s.Resumed
@@ -99,18 +99,18 @@ func (s Scan) Ran(now time.Time) time.Duration {
 	return s.ran + max(0, now.Sub(began))
 }
 
-// Final reports whether the scan has ended by itself, with its totals. One that was
-// canceled or has failed may still have steps under way.
+// Final reports whether the scan has ended by itself, with its totals. A canceled or failed
+// scan may still have steps under way.
 func (s Scan) Final() bool { return s.State != Running && s.Totals.Steps > 0 }
 
-// Done is what remains of a step that is done.
+// Done is the record of a done step.
 type Done struct {
 	Totals
 	Took time.Duration
-	// Ahead is what the step's children are believed to stand for, without the step itself.
+	// Ahead estimates the work of the step's children, less that of the step itself.
 	Ahead adaptive.Outlook
 	Note  []byte // opaque; [Ledger.Notes] returns it
-	// Refused tells of rows that could not be written, Kept of them. It is opaque;
+	// Refused lists Kept of the rows that could not be written. It is opaque;
 	// [Ledger.Refused] returns it.
 	Refused []byte
 	Kept    int64
@@ -134,14 +134,14 @@ func NewID(now time.Time) string {
 }
 
 // Create records a scan and its first step. After an error the scan may have
-// been recorded; with its message never sent, [Ledger.Open] finds it. It is an
-// insertion, so that a request which the service carries out late, after it was
-// repeated, can't bring back a first step that has been done meanwhile.
+// been recorded, and its message not sent: [Ledger.Open] finds it. Create inserts and never replaces: if
+// the service carries out a request late, after it was
+// repeated, it can't bring back a first step that is done.
 //
-// hints, if there are any, can be had back by [Ledger.Hints].
+// hints, if not empty, are stored with the scan; [Ledger.Hints] returns them.
 //
 // The first step counts as a child of the scan itself, which has a done row for that. ahead
-// is what the step is believed to stand for.
+// estimates the work of the scan.
 func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Pending, ahead adaptive.Outlook) error {
 	if err := l.table.Write(ctx, listed(id, 1), list(openRow(id, 1))); err != nil {
 		return fmt.Errorf("list scan %s: %w", id, err)
@@ -155,7 +155,7 @@ func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, 
 		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: dataRow(key.Key{Partition: id, Row: scanHintsRow}, hints)})
 	}
 	err := l.table.Write(ctx, ops...)
-	if err != nil && !storage.Conflict(err) { // the id is ours alone: it was recorded by a try whose answer was lost
+	if err != nil && !storage.Conflict(err) { // the id is ours alone: a try whose answer was lost recorded the scan
 		return fmt.Errorf("record scan %s: %w", id, err)
 	}
 	return nil
@@ -172,7 +172,7 @@ func runningScan(s Scan) storage.Entity {
 	}, s.resumption()...)}
 }
 
-// resumption has what a later attempt knows of those before it.
+// resumption returns the properties that only later attempts have.
 func (s Scan) resumption() []storage.Property {
 	if s.Resumed.IsZero() {
 		return nil
@@ -213,9 +213,9 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 }
 
 // Commit records that a step is done and that its children are pending, all or
-// nothing. It reports false if the step was not pending: it has been committed
+// nothing. It reports false if the step was not pending: it was committed
 // before, perhaps by a first try of this very call whose answer was lost.
-// children must fit in one transaction with three more rows.
+// The children must fit in one transaction with three more rows.
 func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, tells: 1, children: int64(len(children)), ahead: done.Ahead}

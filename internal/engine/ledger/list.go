@@ -28,15 +28,15 @@ func unlist(row string) storage.Op {
 	return storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: scansPartition, Row: row}}}
 }
 
-// listed puts a scan on the list of all as one that runs in an attempt.
+// listed puts a running scan on the list of all.
 func listed(id string, attempt int64) storage.Op {
 	op := list(allPrefix + id)
 	op.Entity.Properties = []storage.Property{storage.Int64Property("Attempt", attempt)}
 	return op
 }
 
-// summary puts an ended scan on the list of all with what it has come to. It is settled if that
-// doesn't change any more. etag is that of its row in the list.
+// summary puts an ended scan on the list of all, with its totals. It is settled if these
+// can't change any more. etag is that of its row in the list.
 func summary(s Scan, settled bool, etag string) storage.Op {
 	op := list(allPrefix + s.ID)
 	op.IfMatch = etag
@@ -78,7 +78,7 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 			id, attempt, _ := strings.Cut(strings.TrimPrefix(e.Key.Row, openPrefix), "|")
 			n, err := strconv.ParseInt(attempt, 10, 64)
 			if err != nil {
-				continue // not ours; it must not keep us from our own
+				continue // not ours; it must not hide ours
 			}
 			open = append(open, OpenScan{ID: id, Attempt: n, Age: p.Date.Sub(e.Timestamp), etag: e.ETag})
 		}
@@ -91,8 +91,8 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 }
 
 // Close takes an attempt that has ended, or never began, off the list of open scans, and lists the
-// scan as ended. If o is from [Ledger.Open], one that was listed anew since then stays: it
-// may be about to begin. A later attempt's place in the list of all is left alone.
+// scan as ended. If o comes from [Ledger.Open], an attempt that was listed again since then stays: it
+// may be about to begin. Close does not touch a later attempt's place in the list of all.
 func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 	op := unlist(openRow(o.ID, o.Attempt))
 	op.IfMatch = o.etag
@@ -109,7 +109,7 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 		if found && e.Int("Attempt") <= o.Attempt {
 			final := s.Final()
 			if now, err := l.cameTo(ctx, o.ID); !final && err == nil && now.State == s.State && now.Attempt == s.Attempt {
-				s = now // if that fails, the list costs a look at the scan until it is settled
+				s = now // without it, the list has to read the scan until it is settled
 			}
 			ops = append(ops, summary(s, final, e.ETag), list(endedPrefix+o.ID))
 		}
@@ -124,9 +124,9 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 	return nil
 }
 
-// Forget takes an attempt of a scan without a record off the list of open scans. A first attempt's record was never
-// completed, and the list of all loses it, too. A later one came when the scan was being removed:
-// the list of all keeps it, until nothing of it is left.
+// Forget takes an attempt of a scan without a record off the list of open scans. If it is the first attempt, its start
+// failed, and the list of all loses it as well. A later one came while the scan was being removed:
+// the list of all keeps the scan until nothing of it is left.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	rows := []string{openRow(o.ID, o.Attempt)}
 	if o.Attempt == 1 {
@@ -143,8 +143,8 @@ func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 // Listed is a scan in the list of all.
 type Listed struct {
 	Scan
-	// Told reports whether the scan has ended and Scan has all of it. Otherwise it has just the ID.
-	// Of a scan that was ended by force, that is what it had come to then, for the first minutes.
+	// Told is true if the scan has ended and its entry has a summary. Otherwise Scan has just the ID.
+	// For some minutes, the totals of a scan that was canceled or has failed are those of that moment.
 	Told bool
 
 	etag string
@@ -187,8 +187,8 @@ func listedOf(e storage.Entity) Listed {
 	return x
 }
 
-// Summarize notes in the list of all what scans have come to, unless they have been restarted since they
-// were listed. They must be final. Those that don't fit in a transaction are left out.
+// Summarize adds the totals of scans to the list of all, unless they have been restarted since they
+// were listed. They must be final. It leaves out what does not fit in a transaction.
 func (l *Ledger) Summarize(ctx context.Context, scans []Listed) error {
 	var ops []storage.Op
 	for _, s := range scans[:min(len(scans), storage.MaxBatchRows/2)] {

@@ -64,8 +64,8 @@ func pendingOf(p storage.Page) []Pending {
 	return steps
 }
 
-// pendingStep returns a step that was read at a time of the service, which is zero if
-// nobody asks for ages.
+// pendingStep returns a step that was read when the service's clock showed date. A zero date makes its
+// ages meaningless.
 func pendingStep(e storage.Entity, date time.Time) Pending {
 	p := Pending{
 		ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message"),
@@ -78,9 +78,9 @@ func pendingStep(e storage.Entity, date time.Time) Pending {
 	return p
 }
 
-// Resending records that a step's message is about to be sent again because it was lost.
-// It reports false if the step has been committed, begun, or recorded so by another since
-// p was read.
+// Resending records that the step's lost message is about to be sent again.
+// It reports false if, since p was read, the step was committed or begun, or another process recorded a
+// resending.
 func (l *Ledger) Resending(ctx context.Context, id string, p Pending) (bool, error) {
 	properties := []storage.Property{storage.Int64Property("Sends", int64(p.Sends+1))}
 	if p.Lost == 0 {
@@ -89,19 +89,19 @@ func (l *Ledger) Resending(ctx context.Context, id string, p Pending) (bool, err
 	return l.change(ctx, id, p, storage.Merge, properties)
 }
 
-// Renew records that a step's message is about to be sent anew, as if it had never been
-// in trouble. It reports what Resending does.
+// Renew records that the step's message is about to be sent anew, and clears its record of
+// trouble. It reports false as Resending does.
 func (l *Ledger) Renew(ctx context.Context, id string, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Replace, addPending(id, p).Entity.Properties)
 }
 
-// Begin records that a repeated delivery begins the step. It reports what Resending does.
+// Begin records that a repeated delivery begins the step. It reports false as Resending does.
 func (l *Ledger) Begin(ctx context.Context, id string, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, []storage.Property{storage.Int64Property("Begun", int64(p.Begun+1))})
 }
 
-// GiveUp records that a delivery of the step came to an end without success, and if it
-// was the last of its message, the reason. p is the step as it was before it was begun,
+// GiveUp records that a delivery of the step has failed, and the reason if it
+// was the last of its message. p is the step as it was before that delivery began it,
 // with Begun -1 if this was its first delivery.
 func (l *Ledger) GiveUp(ctx context.Context, id string, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}

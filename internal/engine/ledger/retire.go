@@ -20,7 +20,7 @@ type EndedScan struct {
 	etag string
 }
 
-// Ended returns scans that have ended and are yet to be tidied up, newest first: a thousand at most of those that were
+// Ended returns ended scans that are yet to be tidied up, newest first: at most a thousand of those that were
 // started before the time, or of all if it is zero. It reports whether there are more.
 func (l *Ledger) Ended(ctx context.Context, started time.Time) (ended []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
@@ -39,8 +39,8 @@ func (l *Ledger) Ended(ctx context.Context, started time.Time) (ended []EndedSca
 	return ended, p.Next != nil, nil
 }
 
-// Settle notes in the list of all what an ended scan has come to. None of its steps may be
-// under way any more. One that runs again is left alone.
+// Settle adds an ended scan's final totals to the list of all. None of its steps may be
+// under way any more. If the scan runs again, Settle only takes it off the list of ended ones.
 func (l *Ledger) Settle(ctx context.Context, ended EndedScan) error {
 	s, err := l.cameTo(ctx, ended.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && s.State == Running {
@@ -63,7 +63,7 @@ func (l *Ledger) Settle(ctx context.Context, ended EndedScan) error {
 	return l.unless(l.table.Write(ctx, summary(s, true, e.ETag), note), "settle scan "+s.ID)
 }
 
-// cameTo returns a scan with its totals and the number of its pending steps, as they are now.
+// cameTo returns a scan with its present totals and number of pending steps.
 func (l *Ledger) cameTo(ctx context.Context, id string) (Scan, error) {
 	found, err := l.Snapshot(ctx, id)
 	if err != nil {
@@ -77,15 +77,15 @@ func (l *Ledger) cameTo(ctx context.Context, id string) (Scan, error) {
 	return s, err
 }
 
-// Tidied takes a scan off the list of those that are to be tidied up, unless it has ended
-// once more since it was listed.
+// Tidied takes a scan off the list of ended ones, unless it has ended once more
+// since it was listed.
 func (l *Ledger) Tidied(ctx context.Context, ended EndedScan) error {
 	op := unlist(endedPrefix + ended.ID)
 	op.IfMatch = ended.etag
 	return l.unless(l.table.Write(ctx, op), "tidy up scan "+ended.ID)
 }
 
-// unless returns a write's error with its context, or nil if another was faster.
+// unless returns a write's error with its context, or nil if another process was faster.
 func (l *Ledger) unless(err error, what string) error {
 	if err == nil || storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied") {
 		return nil
@@ -93,8 +93,8 @@ func (l *Ledger) unless(err error, what string) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Outdated returns scans, n at most, that were started and listed last longer than the given
-// time ago.
+// Outdated returns at most n scans whose start and last change of their list entry are both older
+// than age.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]Listed, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
@@ -111,9 +111,9 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	return old, nil
 }
 
-// Remove removes everything of a scan that is listed, and ended longer than the given time ago; first its own row, so
-// that nobody goes on with it. It makes so many transactions at most, and returns how many it
-// has made; the scan stays listed until nothing of it is left.
+// Remove removes a listed scan that ended longer ago than age. The scan's own row goes first:
+// then nobody can continue it. Remove makes at most so many transactions, and returns how many it
+// has made. The scan stays listed until nothing of it is left.
 func (l *Ledger) Remove(ctx context.Context, old Listed, now time.Time, age time.Duration, most int) (made int, err error) {
 	s, err := l.Scan(ctx, old.ID)
 	switch {

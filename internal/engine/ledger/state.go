@@ -40,9 +40,9 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time) (bool, er
 	return l.end(ctx, s, state, now, reason)
 }
 
-// nothingPending asks for one pending step. The answer counts only if it is a
-// single page: between two pages, a step behind the first may commit a child
-// ahead of it, and both pages be empty.
+// nothingPending reads one pending step. Only an answer of a
+// single page counts: between two pages, a step behind the first page may commit a child
+// ahead of it, and both pages would be empty.
 func (l *Ledger) nothingPending(ctx context.Context, id string) (bool, error) {
 	for range emptyTries {
 		p, err := l.table.Query(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix), Select: []string{}, Top: 1})
@@ -94,7 +94,7 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 		Key: key.Key{Partition: s.ID, Row: scanRow}, Properties: properties,
 	}})
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
-		return false, nil // ended by another, or by our own first try
+		return false, nil // another process or our own first try has ended it
 	}
 	if err != nil {
 		return false, fmt.Errorf("end scan %s: %w", s.ID, err)
@@ -103,9 +103,9 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 }
 
 // Restart begins the next attempt of a scan that was canceled or has failed, unless
-// another has begun it since s was read. Its done steps stay done and its pending
-// ones pending; their messages are the caller's affair. After an error the attempt
-// may have begun, but for [ErrNotFound]: then the scan was removed meanwhile.
+// another process has begun it since s was read. Done steps stay done and pending
+// ones pending. The caller sends their messages. After an error the attempt
+// may have begun, except after [ErrNotFound]: then the scan was removed meanwhile.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time) error {
 	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now)}
 	if err := l.table.Write(ctx, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
@@ -113,7 +113,7 @@ func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time) error {
 	}
 	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: s.etag, Entity: runningScan(next)})
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
-		return nil // begun by another, or by our own first try
+		return nil // another process or our own first try has begun it
 	}
 	if storage.NotFound(err) { // removed meanwhile
 		return fmt.Errorf("scan %s: %w", s.ID, ErrNotFound)
@@ -124,7 +124,7 @@ func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time) error {
 	return nil
 }
 
-// CountPending counts the scan's pending steps, one query a thousand.
+// CountPending counts the scan's pending steps. It makes a query for each thousand.
 func (l *Ledger) CountPending(ctx context.Context, id string) (int64, error) {
 	var n int64
 	err := l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix), Select: []string{}}, func(p storage.Page) error {

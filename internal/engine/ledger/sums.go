@@ -17,12 +17,12 @@ import (
 type Totals struct {
 	Steps        int64
 	Rows         int64 // rows that steps yielded
-	Written      int64 // rows that stand at the destination as the action wants them
+	Written      int64 // rows that the action has written, or found as it wants them
 	Failed       int64 // rows that could not be written
 	Queries      int64
 	Transactions int64  // requests sent by steps, commit and messages included
-	Throttled    int64  // of them, those that the storage told to wait
-	FirstFailed  string // one of the failed rows and why: the first as text, so that the order of adding is all one
+	Throttled    int64  // of them, those that the storage throttled
+	FirstFailed  string // one failed row and its reason: the first in the order of texts, whatever is added first
 }
 
 func (t *Totals) add(d Totals) {
@@ -65,15 +65,15 @@ func (t Totals) properties() []storage.Property {
 type Sums struct {
 	Totals
 	Times Times
-	Kept  int64 // failed rows that [Ledger.Refused] tells of
+	Kept  int64 // failed rows that [Ledger.Refused] lists
 
-	tells    int64            // rows that tell what they have changed; one more than Steps if all do
-	children int64            // steps that they have made
-	ahead    adaptive.Outlook // of those, without their own
+	tells    int64            // done rows with children and ahead; one more than Steps if all have them
+	children int64            // steps that became pending
+	ahead    adaptive.Outlook // estimated work of these, less that of the done steps
 }
 
-// Pending returns how many steps are pending, and what they are believed to stand for. ok is
-// false if the sums don't tell: where an earlier version of the program has done a step.
+// Pending returns how many steps are pending, and an estimate of their work. ok is
+// false if an earlier version of the program has done a step: its row lacks these numbers.
 func (s Sums) Pending() (steps int64, ahead adaptive.Outlook, ok bool) {
 	return s.children - s.Steps, s.ahead, s.tells == s.Steps+1
 }
@@ -125,31 +125,31 @@ var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt"
 type Snapshot struct {
 	Scan Scan
 	Sums Sums
-	// Steps holds the ids of pending steps, and Done those of steps that were done last. Whole
+	// Steps holds the ids of pending steps, and Done those of the newest done steps. Whole
 	// reports whether Steps has all of them.
 	Steps map[string]bool
 	Done  map[string]bool
 	Whole bool
-	// Notes and Pending are what [Ledger.Detail] reads more: the notes of done rows, and the steps.
+	// Only [Ledger.Detail] reads Notes and Pending: the notes of done rows, and the pending steps.
 	Notes   [][]byte
 	Pending []Pending
-	// Date is the service's clock.
+	// Date is the time of the snapshot by the service's clock.
 	Date time.Time
 }
 
-// Snapshot reads a scan, the sums over its done steps, and what it can of the pending ones.
-// It takes one request, and a second one if there are many pending steps: folding keeps done rows few (see
-// fold.go). Only where it is far behind, as in a ledger of an earlier version, are there more. It returns
+// Snapshot reads a scan, the sums over its done steps, and as many pending ones as come along.
+// It makes one request, and a second one if there are many pending steps: folding keeps done rows few (see
+// fold.go). It makes more only if folding is far behind, as in a ledger of an earlier version. It returns
 // [ErrNotFound] if there is no such scan.
 //
-// The done rows come from a single page, which shows one moment, or from several between
-// which nothing was folded: else a row could be missed, or be counted a second time in a folded one.
+// The done rows come from a single page, which shows one moment, or from several pages without a fold
+// in between: a fold could hide a row, or count it twice.
 func (l *Ledger) Snapshot(ctx context.Context, id string) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
 
-// Detail reads a scan with the notes of its done rows and the messages of pending steps, of these
-// a few thousand at most. It takes a request for each thousand rows or 4 MiB.
+// Detail reads a scan with the notes of its done rows and at most a few thousand pending
+// steps. It makes a request for each thousand rows or 4 MiB.
 func (l *Ledger) Detail(ctx context.Context, id string) (Snapshot, error) {
 	return l.snapshot(ctx, id, true)
 }
@@ -183,8 +183,8 @@ func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot
 	return Snapshot{}, fmt.Errorf("sum up scan %s: its steps are being folded; try again", id)
 }
 
-// readDone reads until all done rows are in. It reads the scan's own row ahead of a second page: a
-// scan that has ended has the sums there.
+// readDone reads all done rows. It reads the scan's own row ahead of a second page: that of an
+// ended scan has the totals.
 func (l *Ledger) readDone(ctx context.Context, r *reading) error {
 	q := storage.Query{Range: doneToScan(r.id), Select: slices.Concat(sumColumns, scanColumns)}
 	if r.detail {
@@ -214,10 +214,10 @@ func (l *Ledger) readDone(ctx context.Context, r *reading) error {
 	return err
 }
 
-// detailPages bounds the pages of a [Ledger.Detail] that has all done rows.
+// detailPages bounds the pages that a [Ledger.Detail] reads once it has all done rows.
 const detailPages = 8
 
-// snapshotTries bounds how often [Ledger.Snapshot] reads again what was folded meanwhile.
+// snapshotTries bounds how often [Ledger.Snapshot] reads again after a fold.
 const snapshotTries = 5
 
 // doneToScan is the range of a scan's done rows, its pending steps and its own row.
@@ -275,7 +275,7 @@ func (r *reading) take(p storage.Page) error {
 	return nil
 }
 
-// foldedStill reports whether the scan's folded rows are still these. Each fold makes one
+// foldedStill reports whether the scan's folded rows are still these. Each fold adds one
 // with a new key.
 func (l *Ledger) foldedStill(ctx context.Context, id string, folded []string) (bool, error) {
 	var now []string

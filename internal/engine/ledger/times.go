@@ -8,16 +8,15 @@ import (
 )
 
 const (
-	// finest is the shortest interval of [Times]: it makes a rate of the last minute exact
-	// to a few percent. Each longer one is twice the one before.
+	// finest is the shortest interval of [Times]. With it the rate of the last minute is exact
+	// to a few percent. Longer intervals double.
 	finest = 5 * time.Second
 	// maxPoints bounds the span of Times, in intervals.
 	maxPoints = 240
 )
 
-// Times tell when work was done, by the service's clock: how much of it in each
-// interval. They take the shortest interval of which a scan's whole life has at most 240.
-// The zero value is that of no work.
+// Times counts the work of each interval, by the service's clock. Its interval is the shortest
+// of which a scan's whole life has at most 240. The zero value has no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings
 	points    map[int64]Point // by the interval's number since 1970
@@ -28,13 +27,13 @@ type Point struct {
 	At        time.Time // when the interval begins
 	Rows      int64
 	Requests  int64
-	Throttled int64 // requests that the storage told to wait
+	Throttled int64 // requests that the storage throttled
 }
 
 // Interval returns how long each point's interval is.
 func (t Times) Interval() time.Duration { return finest << t.doublings }
 
-// Points returns the points with work, in order of time.
+// Points returns the points that have work, in order of time.
 func (t Times) Points() []Point {
 	points := make([]Point, 0, len(t.points))
 	for _, n := range slices.Sorted(maps.Keys(t.points)) {
@@ -52,7 +51,7 @@ func (t *Times) add(at time.Time, done Totals) {
 	t.fit()
 }
 
-// plus adds the work of others.
+// plus adds the work of other.
 func (t *Times) plus(other Times) {
 	for t.doublings < other.doublings {
 		t.double()
@@ -101,7 +100,7 @@ func (t *Times) double() {
 const timesVersion = 1
 
 // pack returns the times for a row: a version, the doublings, and for each point in order
-// the step from the number before it and the counts, all as varints.
+// the distance from the point before it and the counts, all as varints.
 func (t Times) pack() []byte {
 	b := []byte{timesVersion}
 	b = binary.AppendUvarint(b, uint64(t.doublings))
@@ -116,8 +115,8 @@ func (t Times) pack() []byte {
 	return b
 }
 
-// unpackTimes reads what pack returned. What it can't read counts as no times: they are
-// shown, and decide nothing.
+// unpackTimes reads what pack returned. Unreadable times count as none: they are
+// only shown, and decide nothing.
 func unpackTimes(b []byte) Times {
 	if len(b) == 0 || b[0] != timesVersion {
 		return Times{}
