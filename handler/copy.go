@@ -123,7 +123,7 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.Keys, err = o.keys(c.Context(), s.Bounds.Range()); err != nil {
+	if s.Keys, err = o.keys(c, s.Bounds.Range()); err != nil {
 		return err
 	}
 	defer s.Keys.Close()
@@ -181,14 +181,22 @@ func verifyCopy(c *cobra.Command, s sweep.Spec, to *storage.Table, o copyOptions
 	case action.Skip, action.Fail:
 		depth = verify.Keys
 	}
-	d := s
-	d.Table = to
+	options := verify.Options{Options: sweepOptions(c, o.workers), Depth: depth, AllowExtra: true}
 	m.Phase("verifying")
 	m.Expect(rows) // others may have come
-	r, err := verify.Tables(c.Context(), s, d, verify.Options{Depth: depth, AllowExtra: true, Workers: o.workers, Watch: m.Show}, printDifference(c, m, o.json))
+	r, err := verify.Tables(c.Context(), s, to, options)
 	m.End()
+	if printed := printDifferences(c, r, o.json); err == nil {
+		err = printed
+	}
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	return tellComparison(c, r, o.json)
+	if err := printComparison(c, r, o.json, false); err != nil {
+		return err
+	}
+	if r.Differences() > 0 {
+		return errDifferent
+	}
+	return nil
 }

@@ -64,7 +64,7 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.Keys, err = o.keys(c.Context(), s.Bounds.Range()); err != nil {
+	if s.Keys, err = o.keys(c, s.Bounds.Range()); err != nil {
 		return err
 	}
 	defer s.Keys.Close()

@@ -83,7 +83,7 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.Keys, err = o.keys(c.Context(), s.Bounds.Range()); err != nil {
+	if s.Keys, err = o.keys(c, s.Bounds.Range()); err != nil {
 		return err
 	}
 	defer s.Keys.Close()

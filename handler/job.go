@@ -5,39 +5,37 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
-	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
+
+const checkpointHelp = `With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
+or a reboot. --resume FILE continues where it stopped, and needs no other flags, with one
+exception: a connection that was not the name of a variable must be given again, because the
+file holds no secrets.`
 
 const jobHelp = `A failed row does not stop the others. It is listed on stderr, or in the file given by --failed,
 with its keys and the reason. --rows takes such a file, of any size, and handles only
 its rows, within --prefix, --after and --before. Without --filter, a listed row that the
 table does not have fails.
 
-With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
-or a reboot. --resume FILE continues where it stopped, and needs no other flags, with one
-exception: a connection that was not the name of a variable must be given again, because the
-file holds no secrets. --failed may name another file. The file of --rows must be unchanged.`
+` + checkpointHelp + ` --failed may name another file. The file of
+--rows may have moved, but its content must be unchanged.`
 
 // maxListed is how many failed rows are listed on stderr, without --failed.
 const maxListed = 100
@@ -62,96 +60,18 @@ func (p *progressFlag) meter(c *cobra.Command) (*progress.Meter, error) {
 // jobFlags are the flags of commands that do something with every row.
 type jobFlags struct {
 	progressFlag
-	checkpoint, resume string
-	failed, rows       string
-	json               bool
-	point              *sweep.Checkpoint // set by restore
-	places             []string          // that the checkpoint was made for
-	digest             string            // of the file of rows; "" if the checkpoint has them
+	checkpointFlags
+	failed, rows string
+	json         bool
 }
-
-// oncePerRun are flags that a checkpoint does not keep.
-var oncePerRun = []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "help", "dry-run", "patience", "pprof"}
 
 func (j *jobFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&j.checkpoint, "checkpoint", "", "file that records the progress; it must not exist, and is removed at the end")
-	flags.StringVar(&j.resume, "resume", "", "resume from this checkpoint")
 	flags.StringVar(&j.failed, "failed", "", "file for the rows that failed, a JSON object a line")
 	flags.StringVar(&j.rows, "rows", "", "only the rows that this file lists, in the form of --failed and scan")
 	flags.BoolVar(&j.json, "json", false, "print the result as JSON")
 	j.progressFlag.add(c, progress.Auto)
-	c.PreRunE = func(c *cobra.Command, _ []string) error { return j.restore(c) }
-}
-
-// jobRecord is what a checkpoint keeps of a command.
-type jobRecord struct {
-	Version int               `json:"version"`
-	Command string            `json:"command"`
-	Flags   map[string]string `json:"flags"`
-	Again   []string          `json:"again,omitempty"` // flags with a connection that may be secret
-	Places  []string          `json:"places"`          // addresses of its tables and queue
-	Rows    string            `json:"rows,omitempty"`  // a digest of the file of rows
-}
-
-// jobVersion changes with the record. Earlier records name no endpoints, so a resumed job
-// could mistake a table of another account for its own.
-const jobVersion = 2
-
-// restore sets flags to the checkpoint's values.
-func (j *jobFlags) restore(c *cobra.Command) error {
-	switch {
-	case j.resume == "":
-		return nil
-	case j.checkpoint != "":
-		return usagef("--checkpoint starts and --resume continues; give one of them")
-	}
-	var err error
-	if j.point, err = sweep.ReadCheckpoint(j.resume); err != nil {
-		switch {
-		case errors.Is(err, sweep.ErrLocked):
-			return hinted{usageError{err}, "wait until it has ended, or stop it"}
-		case errors.Is(err, fs.ErrNotExist):
-			return hinted{usageError{err}, "a finished command removes its checkpoint"}
-		}
-		return usageError{err}
-	}
-	var record jobRecord
-	if err := json.Unmarshal(j.point.Job(), &record); err != nil || record.Command != c.Name() {
-		return usagef("--resume %s: the file belongs to the command %q", j.resume, record.Command)
-	}
-	if record.Version != jobVersion {
-		return usagef("--resume %s: another version of this program made the file; go on with that version", j.resume)
-	}
-	for _, name := range record.Again {
-		if f := c.Flags().Lookup(name); f == nil || !f.Changed {
-			return usagef("--%s held more than a setting's name when the checkpoint was made, which does not keep secrets; give it again", name)
-		}
-	}
-	j.places, j.digest = record.Places, record.Rows
-	for _, name := range slices.Sorted(maps.Keys(record.Flags)) {
-		f := c.Flags().Lookup(name)
-		switch {
-		case f == nil:
-			return usagef("--resume %s: this program has no flag --%s", j.resume, name)
-		case f.Changed && name == "failed": // its file may be what stopped the job
-		case f.Changed && flagText(f) != record.Flags[name]:
-			return usagef("--%s was %q when the checkpoint was made and can't change; leave it out", name, record.Flags[name])
-		case !f.Changed:
-			if err := c.Flags().Set(name, record.Flags[name]); err != nil {
-				return usagef("--resume %s: %w", j.resume, err)
-			}
-		}
-	}
-	return nil
-}
-
-// flagText returns a flag's value in the form that its Set method takes.
-func flagText(f *pflag.Flag) string {
-	if list, ok := f.Value.(pflag.SliceValue); ok {
-		return strings.Join(list.GetSlice(), ",")
-	}
-	return f.Value.String()
+	j.checkpointFlags.add(c)
 }
 
 // job is a command that does something with every row, under way.
@@ -161,13 +81,13 @@ type job struct {
 	meter   *progress.Meter
 	options sweep.Options
 	out     *os.File // gets failed rows; nil if none was asked for
-	listed  int
 	began   time.Time
 	ran     sweep.Totals // of this run alone
+
+	failures failures // if out is nil
 }
 
-// start prepares the job. places are the addresses of the tables and queues that it is
-// about: a checkpoint is good for them alone.
+// start prepares the job. places are those of [checkpointFlags.begin].
 func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job, error) {
 	limitMemory(j.resume)
 	meter, err := j.meter(c)
@@ -175,44 +95,17 @@ func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job,
 		return nil, err
 	}
 	job := &job{flags: j, cmd: c, meter: meter, began: time.Now()}
+	job.failures = failures{meter: meter, more: "further failed rows are counted, not listed; --failed FILE takes all of them"}
 	job.options = sweepOptions(c, workers)
 	job.options.Failed = job.rowsFailed
 	job.options.Watch = func(p sweep.Progress) {
 		job.ran = p.Run
 		meter.Show(p)
 	}
-	switch {
-	case j.point != nil && !slices.Equal(places, j.places):
-		return nil, usagef("the checkpoint is about %s, not %s; check the connections", strings.Join(j.places, " and "), strings.Join(places, " and "))
-	case j.checkpoint != "":
-		j.point, err = sweep.NewCheckpoint(j.checkpoint, j.record(c, places))
-		if errors.Is(err, fs.ErrExist) {
-			return nil, hinted{usageError{err}, "--resume continues from it; remove it to start over"}
-		}
-		if err != nil {
-			return nil, usageError{err}
-		}
+	if job.options.Checkpoint, err = j.begin(c, places...); err != nil {
+		return nil, err
 	}
-	job.options.Checkpoint = j.point
 	return job, job.openFailed()
-}
-
-func (j *jobFlags) record(c *cobra.Command, places []string) json.RawMessage {
-	r := jobRecord{Version: jobVersion, Command: c.Name(), Flags: map[string]string{}, Places: places, Rows: j.digest}
-	c.Flags().Visit(func(f *pflag.Flag) {
-		switch {
-		case slices.Contains(oncePerRun, f.Name):
-		case strings.Contains(f.Name, "connection") && !isSetting(f.Value.String()):
-			r.Again = append(r.Again, f.Name)
-		default:
-			r.Flags[f.Name] = flagText(f)
-		}
-	})
-	b, err := json.Marshal(r)
-	if err != nil {
-		panic("handler: internal error: " + err.Error())
-	}
-	return b
 }
 
 // openFailed opens the file for failed rows, and goes on with it after a resume.
@@ -292,13 +185,24 @@ func (j *job) rowsFailed(rows []action.Failure) error {
 		}
 		return nil
 	}
+	return j.failures.list(rows)
+}
+
+// failures lists failed rows on stderr.
+type failures struct {
+	meter  *progress.Meter
+	more   string // said of those that are not listed
+	listed int
+}
+
+func (l *failures) list(rows []action.Failure) error {
 	for _, f := range rows {
-		if j.listed++; j.listed > maxListed {
+		if l.listed++; l.listed > maxListed {
 			return nil
 		}
-		j.meter.Say("failed", f.String())
-		if j.listed == maxListed {
-			j.meter.Say("warning", "further failed rows are counted, not listed; --failed FILE takes all of them")
+		l.meter.Say("failed", f.String())
+		if l.listed == maxListed {
+			l.meter.Say("warning", l.more)
 		}
 	}
 	return nil
@@ -325,18 +229,22 @@ func (j *job) storeFailed(rows []action.Failure) error {
 
 // keys reads the keys of --rows that lie within a range. nil means all rows, or the
 // checkpoint's.
-func (j *jobFlags) keys(ctx context.Context, in key.Range) (*sweep.Keys, error) {
+func (j *jobFlags) keys(c *cobra.Command, in key.Range) (*sweep.Keys, error) {
 	if j.rows == "" || j.resume != "" && j.digest == "" {
 		return nil, nil
 	}
 	f, err := os.Open(j.rows)
 	if err != nil {
-		return nil, usagef("--rows: %w", err)
+		err = usagef("--rows: %w", err)
+		if j.resume != "" {
+			err = hinted{err, "if the file was moved, --rows may name it at its new place"}
+		}
+		return nil, err
 	}
 	defer f.Close()
 	keys, digest := &sweep.Keys{}, sha256.New()
 	err = readLines(io.TeeReader(f, digest), func(l inputLine) error {
-		if ctx.Err() != nil {
+		if c.Context().Err() != nil {
 			return sweep.ErrInterrupted
 		}
 		var row struct{ PartitionKey, RowKey *string }
@@ -355,8 +263,12 @@ func (j *jobFlags) keys(ctx context.Context, in key.Range) (*sweep.Keys, error) 
 	})
 	was := j.digest
 	j.digest = hex.EncodeToString(digest.Sum(nil))
+	var disk *fs.PathError
 	switch {
 	case errors.Is(err, sweep.ErrInterrupted):
+		err = j.ended(c, err)
+	case errors.As(err, &disk): // such as one that is full
+		err = j.ended(c, fmt.Errorf("--rows %s: %w", j.rows, err))
 	case err != nil:
 		err = usagef("--rows %s: %w", j.rows, err)
 	case was != "" && was != j.digest:
@@ -384,33 +296,14 @@ func (j *job) run(s sweep.Spec, a action.Work, phase, verb string) (sweep.Totals
 	if closeErr := j.closeFailed(err != nil && j.flags.point == nil); err == nil {
 		err = closeErr
 	}
-	switch {
-	case errors.Is(err, sweep.ErrInterrupted) && j.flags.point == nil:
-		return totals, hinted{err, "it can't be resumed without --checkpoint FILE"}
-	case errors.Is(err, storage.ErrAway) && j.flags.point == nil:
-		return totals, hinted{err, "it can't be resumed without --checkpoint FILE; --patience sets how long to wait for an account"}
-	case err != nil && j.flags.point != nil:
-		return totals, hinted{err, fmt.Sprintf("%s %s --resume %s continues with the rest", j.cmd.Root().Name(), j.cmd.Name(), j.resumeFile())}
-	case err != nil:
+	if err = j.flags.ended(j.cmd, err); err != nil {
 		return totals, err
-	}
-	if j.flags.point != nil {
-		if err := j.flags.point.Remove(); err != nil {
-			return totals, err
-		}
 	}
 	var doubts int64
 	if _, ok := a.(action.Enqueue); ok { // all else may be repeated
 		doubts = totals.Doubts
 	}
 	return totals, j.summary(totals, doubts, verb)
-}
-
-func (j *job) resumeFile() string {
-	if j.flags.resume != "" {
-		return j.flags.resume
-	}
-	return j.flags.checkpoint
 }
 
 // jobResult has a job's totals.

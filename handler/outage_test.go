@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -85,9 +86,8 @@ func (a *away) after(t *testing.T, requests int64) {
 
 func (a *away) same(t *testing.T, table string) {
 	t.Helper()
-	r, err := verify.Tables(t.Context(), sweep.Spec{Table: a.own.Table("source")}, sweep.Spec{Table: a.own.Table(table)}, verify.Options{},
-		func(d verify.Difference) error { t.Errorf("%+v", d); return nil })
-	if err != nil || r.Rows != int64(len(a.rows)) || !r.Same() {
+	r, err := verify.Tables(t.Context(), sweep.Spec{Table: a.own.Table("source")}, a.own.Table(table), verify.Options{})
+	if err != nil || r.Rows != int64(len(a.rows)) || r.Differences() > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -174,6 +174,66 @@ func TestPatienceEnds(t *testing.T) {
 				t.Fatalf("%v\n%s", err, &c.told)
 			}
 			a.same(t, "copied")
+		})
+	}
+}
+
+// A comparison goes on after storage was away. One that runs out of patience can be resumed, and
+// counts as if it had not been interrupted.
+func TestVerifyThroughOutages(t *testing.T) {
+	t.Parallel()
+	const lost = 3
+	rows := manyRows(1500, 2)
+	path := filepath.Join(t.TempDir(), "v.ckpt")
+	compare := []string{"verify", "--from", "source", "--to", "copied", "--json", "--progress", "none", "--workers", "8", "--segment-size", "10"}
+	check := func(t *testing.T, c *child) {
+		t.Helper()
+		_ = c.Wait()
+		want := fmt.Sprintf(`{"rows":%d,"missing":%d,"extra":0,"different":0,`, len(rows), lost)
+		if code := c.ProcessState.ExitCode(); code != exitFailed || strings.Count(c.out.String(), `{"difference":"missing"`) != lost || !strings.Contains(c.out.String(), want) {
+			t.Errorf("exit code %d, want %s\n%s\n%s", code, want, &c.out, &c.told)
+		}
+	}
+	for _, kind := range []outagetest.Mode{outagetest.Refuse, outagetest.Drop} {
+		t.Run(fmt.Sprint(kind), func(t *testing.T) {
+			t.Parallel()
+			a := newAway(t, rows)
+			if err := a.own.Table("copied").Create(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := (action.Copy{Destination: a.own.Table("copied")}).Copy(t.Context(), rows[lost:]); err != nil {
+				t.Fatal(err)
+			}
+			a.em.ResetCounts()
+			c := a.command(compare...)
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			a.after(t, 150)
+			a.For(3*time.Second, kind)
+			if check(t, c); !strings.Contains(c.told.String(), "waiting for 127.0.0.1:") {
+				t.Errorf("it told\n%s", &c.told)
+			}
+			if kind != outagetest.Refuse {
+				return
+			}
+			a.em.ResetCounts()
+			c = a.command(append(slices.Clone(compare), "--checkpoint", path, "--patience", "1s")...)
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			a.after(t, 150)
+			a.Set(kind)
+			_ = c.Wait()
+			if told := c.told.String(); !strings.Contains(told, "no good answer from 127.0.0.1:") || !strings.Contains(told, "verify --resume "+path+" continues") || c.out.Len() > 0 {
+				t.Errorf("it told\n%s\n%s", told, &c.out)
+			}
+			a.Set(outagetest.Forward)
+			c = a.command("verify", "--resume", path, "--json", "--progress", "none")
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			check(t, c)
 		})
 	}
 }

@@ -8,12 +8,20 @@
 // package. It does no I/O.
 package key
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Key addresses one row. Either part may be empty.
 type Key struct {
 	Partition string // PartitionKey
 	Row       string // RowKey
+}
+
+// Clone returns a key that keeps no text alive that k is a part of.
+func (k Key) Clone() Key {
+	return Key{Partition: strings.Clone(k.Partition), Row: strings.Clone(k.Row)}
 }
 
 // Compare orders two rows as the service does: by partition, then by row key.

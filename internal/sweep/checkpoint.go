@@ -21,10 +21,11 @@ import (
 //
 //	{"version":3,"job":…,"totals":{…}}             once, on top
 //	{"node":{"id":1,"step":{…}}}                   a step left, in table order
-//	{"read":1,"through":{…},"children":[{…}]}      a step was read; rows up to through are its own
+//	{"read":1,"through":{…},"left":9,"children":[{…}]}  a step was read; rows up to through are its own, 9 of them to be done
 //	{"did":1,"span":{"a":{…},"b":{…}}}             these rows of it are done
 //	{"end":1}                                      all of its rows are done
 //	{"steal":1,"strand":{"end":{…}},"children":[…]}  what lies behind the end was stolen
+//	{"read":1,"differences":[…],"totals":{…}}      it was compared, and these are to be listed
 //	{"vain":true,"totals":{…}}                     requests that failed, and are to be made again
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last one listed so far
 //
@@ -35,7 +36,8 @@ import (
 // of rows.
 //
 // A page of which some rows are left is read again after a resume, by the same
-// query and token, and only its own rows count: others may have come since.
+// query and token, and only its own rows count: others may have come since. Where done rows
+// are not found again, such as in a deletion, those of a page that are gone were done.
 //
 // A theft is recorded before the thieves' first queries. A thief that finds nothing
 // is a step that was read without rows.
@@ -43,14 +45,17 @@ import (
 // Of a sweep of listed keys, the file has those that were looked for; the list must be
 // there again. The snapshot's header tells how far it was taken ("listed", "after").
 //
-// Version 1 had no thefts, version 2 did not count requests made in vain, and version 3 had a
-// step for every listed key. Their sweeps go on with the steps they were left with.
+// Version 1 had no thefts, version 2 did not count requests made in vain, version 3 had a
+// step for every listed key, and version 4 neither differences nor the number of rows left.
+// Their sweeps go on with the steps they were left with.
 type Checkpoint struct {
 	path     string
 	job      json.RawMessage
 	restored *restored // nil for a new one
 	listed   bool      // the rows to sweep are listed
 	after    *key.Key  // the last of them that the sweep has taken, nil for none
+
+	differences *differences // of the sweep under way
 
 	lockFile *flock.Flock
 	file     *os.File
@@ -61,7 +66,7 @@ type Checkpoint struct {
 }
 
 // checkpointVersion changes with the form of the file.
-const checkpointVersion = 4
+const checkpointVersion = 5
 
 // compactBytes is how much is appended at least before the snapshot is renewed: as
 // much as the snapshot has, if that is more.
@@ -74,6 +79,8 @@ type restored struct {
 	frontier *frontier
 	listed   bool
 	after    *key.Key
+
+	differences []Difference
 }
 
 // line is any line of the file.
@@ -86,6 +93,7 @@ type line struct {
 	Node     *saved   `json:"node,omitempty"`
 	Read     int64    `json:"read,omitempty"`
 	Through  *key.Key `json:"through,omitempty"`
+	Left     int64    `json:"left,omitempty"`
 	Children []saved  `json:"children,omitempty"`
 	Did      int64    `json:"did,omitempty"`
 	Span     *span    `json:"span,omitempty"`
@@ -96,6 +104,8 @@ type line struct {
 
 	Vain   bool   `json:"vain,omitempty"`
 	Totals Totals `json:"totals,omitzero"` // what it adds
+
+	Differences []Difference `json:"differences,omitempty"` // to be listed
 }
 
 // saved is a node.
@@ -104,6 +114,7 @@ type saved struct {
 	Step    scan.Step `json:"step"`
 	Depth   int64     `json:"depth,omitempty"`
 	Through *key.Key  `json:"through,omitempty"`
+	Left    int64     `json:"left,omitempty"`
 	Done    []span    `json:"done,omitempty"`
 	Wanted  []string  `json:"wanted,omitempty"`
 
@@ -111,14 +122,14 @@ type saved struct {
 }
 
 func save(n *node) saved {
-	return saved{ID: n.id, Step: n.step, Depth: n.depth, Through: n.through, Done: n.done, Wanted: n.wanted, Strand: n.strand}
+	return saved{ID: n.id, Step: n.step, Depth: n.depth, Through: n.through, Left: n.left, Done: n.done, Wanted: n.wanted, Strand: n.strand}
 }
 
 // sound reports whether the node has what it says: listed keys stand in one partition.
 func (s saved) sound() bool { return s.Wanted == nil || s.Step.Range.Partition != nil }
 
 func (s saved) node() *node {
-	return &node{id: s.ID, step: s.Step, depth: s.Depth, through: s.Through, done: s.Done, wanted: s.Wanted, strand: s.Strand}
+	return &node{id: s.ID, step: s.Step, depth: s.Depth, through: s.Through, left: s.Left, done: s.Done, wanted: s.Wanted, strand: s.Strand}
 }
 
 // NewCheckpoint prepares a checkpoint in a file that must not exist; it is made
@@ -130,7 +141,7 @@ func NewCheckpoint(path string, job json.RawMessage) (*Checkpoint, error) {
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", about(path, "open", err))
 	}
-	return &Checkpoint{path: path, job: job}, nil
+	return &Checkpoint{path: path, job: job, differences: &differences{}}, nil
 }
 
 // ReadCheckpoint reads a checkpoint to go on from, and locks it until the sweep has
@@ -139,7 +150,7 @@ func ReadCheckpoint(path string) (*Checkpoint, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
-	c := &Checkpoint{path: path}
+	c := &Checkpoint{path: path, differences: &differences{}}
 	if err := c.lock(); err != nil {
 		return nil, err
 	}
@@ -174,7 +185,7 @@ func restore(text []byte) (*restored, error) {
 	if head.Version < 1 || head.Version > checkpointVersion {
 		return nil, fmt.Errorf("has version %d; this program knows 1 to %d", head.Version, checkpointVersion)
 	}
-	r := &restored{job: head.Job, totals: head.Totals, frontier: &frontier{next: 1}, listed: head.Listed, after: head.After}
+	r := &restored{job: head.Job, totals: head.Totals, frontier: &frontier{next: 1}, listed: head.Listed, after: head.After, differences: head.Differences}
 	nodes := map[int64]*node{}
 	for {
 		var one []byte
@@ -207,7 +218,7 @@ func (r *restored) apply(nodes map[int64]*node, l line) bool {
 		}
 	case l.Read != 0:
 		r.insert(nodes, n, l.Children)
-		n.through, n.strand = l.Through, nil
+		n.through, n.left, n.strand = l.Through, l.Left, nil
 		if n.through == nil { // no rows: all of it is done, even if the line that ends it is cut off
 			n.state = working
 		}
@@ -216,11 +227,13 @@ func (r *restored) apply(nodes map[int64]*node, l line) bool {
 		n.strand = l.Strand
 	case l.Did != 0 && l.Span != nil:
 		n.done = append(n.done, *l.Span)
+		n.left -= l.Totals.Rows
 	case l.End != 0:
 		f.nodes.Remove(n.element)
 		delete(nodes, n.id)
 	}
 	r.totals.add(l.Totals)
+	r.differences = append(r.differences, l.Differences...)
 	return true
 }
 
@@ -256,10 +269,11 @@ func (c *Checkpoint) append(l line) {
 	c.pending.Write(append(b, '\n'))
 }
 
-// read records that n was read: through is its last row, nil if it has none.
-func (c *Checkpoint) read(n *node, through *key.Key, children []*node, did Totals) {
-	n.through = through
-	c.append(line{Read: n.id, Through: through, Totals: did, Children: saveAll(children)})
+// read records that n was read: through is its last row, nil if none of them is left to do,
+// left how many are.
+func (c *Checkpoint) read(n *node, through *key.Key, left int64, children []*node, listed []Difference, did Totals) {
+	n.through, n.left = through, left
+	c.append(line{Read: n.id, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
 }
 
 // list records a node for listed keys, of which last is the last.
@@ -284,6 +298,7 @@ func saveAll(nodes []*node) []saved {
 
 func (c *Checkpoint) did(n *node, s span, did Totals) {
 	n.done = append(n.done, s)
+	n.left -= did.Rows
 	c.append(line{Did: n.id, Span: &s, Totals: did})
 }
 
@@ -323,7 +338,7 @@ func (c *Checkpoint) sync() error {
 // rewrite replaces the file by a snapshot.
 func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 	c.pending.Reset()
-	c.append(line{Version: checkpointVersion, Job: c.job, Listed: c.listed, After: c.after, Totals: t})
+	c.append(line{Version: checkpointVersion, Job: c.job, Listed: c.listed, After: c.after, Totals: t, Differences: c.differences.sorted()})
 	for n := f.first(); n != nil; n = f.after(n) {
 		s := save(n)
 		c.append(line{Node: &s})

@@ -26,9 +26,12 @@ func record(t testing.TB) string {
 	}
 	f.startRead(n)
 	children := f.read(n, 0, nil, 0, []scan.Step{{Page: 1}, {Page: 2}})
-	c.read(n, &key.Key{Partition: "p", Row: "z"}, children, Totals{Queries: 1})
+	c.read(n, &key.Key{Partition: "p", Row: "z"}, 9, children, nil, Totals{Queries: 1})
 	c.did(n, span{key.Key{Partition: "p", Row: "a"}, key.Key{Partition: "p", Row: "c"}}, Totals{Rows: 3})
 	c.end(children[0])
+	if n.left != 6 {
+		t.Errorf("%d of 9 rows are left, of which 3 were done", n.left)
+	}
 	if err := c.flush(f, Totals{}); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +52,7 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := r.frontier.first()
-	if n.id != 1 || n.through == nil || n.through.Row != "z" || len(n.done) != 1 || !n.done[0].contains(key.Key{Partition: "p", Row: "b"}) {
+	if n.id != 1 || n.through == nil || n.through.Row != "z" || n.left != 6 || len(n.done) != 1 || !n.done[0].contains(key.Key{Partition: "p", Row: "b"}) {
 		t.Errorf("the page is %+v", n)
 	}
 	if c := r.frontier.after(n); c == nil || c.step.Page != 2 || c.depth != 2 || r.frontier.after(c) != nil {
@@ -94,7 +97,7 @@ func TestRestoreReadWithoutRows(t *testing.T) {
 
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "\n", "{}\n", `{"version":5}` + "\n", "PK\x03\x04\n"} {
+	for _, text := range []string{"", "\n", "{}\n", `{"version":6}` + "\n", "PK\x03\x04\n"} {
 		if _, err := restore([]byte(text)); err == nil {
 			t.Errorf("took %q", text)
 		}
@@ -142,6 +145,7 @@ func TestSnapshotsStayRare(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	f.Add([]byte(record(f)))
 	f.Add([]byte(`{"version":4,"listed":true,"after":{"p":"a"}}` + "\n" + `{"node":{"id":1,"step":{"range":{}},"wanted":["a"]},"after":{}}` + "\n"))
+	f.Add([]byte(`{"version":5,"differences":[{"kind":"extra","key":{}}]}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"left":2,"differences":[{"kind":"missing","key":{}}]}` + "\n"))
 	f.Add([]byte(`{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"id":1}]}` + "\n" + `{"end":1}` + "\n" + `{"end":1}` + "\n"))
 	f.Add([]byte(`{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"ud":2},{"id":3}]}` + "\n" + `{"end":3}` + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -150,7 +154,7 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		path := filepath.Join(t.TempDir(), "checkpoint")
-		c := &Checkpoint{path: path, job: r.job}
+		c := &Checkpoint{path: path, job: r.job, differences: &differences{most: len(r.differences), all: r.differences}}
 		if err := c.rewrite(r.frontier, r.totals); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +165,7 @@ func FuzzRestore(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, b := r.frontier.nodes.Len(), again.restored.frontier.nodes.Len(); a != b || r.totals != again.restored.totals {
+		if a, b := r.frontier.nodes.Len(), again.restored.frontier.nodes.Len(); a != b || len(r.differences) != len(again.restored.differences) || r.totals != again.restored.totals {
 			t.Errorf("%d nodes turned %d, %+v turned %+v", a, b, r.totals, again.restored.totals)
 		}
 	})

@@ -34,9 +34,11 @@ type node struct {
 	wanted []string
 
 	// Of a page that was read before a resume, and has to be read again: the rows up
-	// to through are this node's, save those in done. Its children exist already.
+	// to through are this node's, save those in done. Its children exist already. Units
+	// had left rows more to do.
 	through *key.Key
 	done    []span
+	left    int64
 
 	bytes   int                // of the page
 	rows    int64              // of it, that no unit has done

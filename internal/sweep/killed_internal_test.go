@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,4 +162,57 @@ func TestKilledAtAnyLine(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestKilledDeletion deletes rows, all of a table or listed ones, by processes that die with any
+// request, so that some rows are gone that nobody counted. The last one counts every row once.
+func TestKilledDeletion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			var rows []storage.Entity
+			for i := range 200 {
+				rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%02d", i/7), Row: fmt.Sprint(i % 7)}})
+			}
+			em, a := emulatortest.NewAccount(t, emulator.Options{Faults: fmt.Sprintf("seed=%d; latency=1ms..20ms; short-page p=0.2", seed+1)})
+			name := load(t, a, "table", rows).Name()
+			c, err := NewCheckpoint(path, []byte(`{}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for kills := 0; ; kills++ {
+				mortal := &emulatortest.Process{Next: em.Transport()}
+				if kills < 6 {
+					mortal.DieWith(1+r.IntN(20), r.IntN(2) == 0)
+				}
+				s := Spec{Table: emulatortest.Open(t, em, mortal).Table(name), Strategy: adaptive.Strategy{}, Segment: 25}
+				if seed%2 == 0 {
+					s.Keys = &Keys{}
+					for _, row := range rows {
+						if err := s.Keys.Add(row.Key); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 8}, action.Delete{Table: s.Table})
+				if err == nil {
+					if n := int64(len(rows)); totals.Rows != n || totals.Written != n || totals.Failed > 0 {
+						t.Errorf("seed %d, %d kills: %+v, want %d rows", seed, kills, totals, n)
+					}
+					break
+				}
+				if !mortal.Dead() {
+					t.Fatal(err)
+				}
+				if c, err = ReadCheckpoint(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
-	"unsafe"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
@@ -37,6 +34,9 @@ type run struct {
 	options Options
 	action  action.Work
 	inOrder bool
+	// comparison is the action, if that is one.
+	comparison  Comparison
+	differences differences
 
 	frontier *frontier
 	spill    spill   // in order, for pages read long ahead of their turn
@@ -50,6 +50,7 @@ type run struct {
 	source, target side
 	limiter        action.Limiter  // of partitions, by their keys: the target's as they are
 	reads          string          // put before those of the source
+	consumes       bool            // a row that is done is not found again
 	hot            map[string]bool // partitions throttled since the last tick
 	units          int             // of the last page that had rows
 	page, largest  int             // bytes that a page may have, and that one had
@@ -79,10 +80,12 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 		scan: s, options: o, action: a, inOrder: inOrder,
 		frontier: &frontier{}, model: steal.New(s.Segment), began: time.Now(), page: firstPage,
 		source: side{pace: pace.New(firstReads, o.Workers)}, target: side{pace: pace.New(firstUnits, o.Workers)},
-		spill: spill{most: o.Spill}, hot: map[string]bool{}, events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers),
+		spill: spill{most: o.Spill}, differences: differences{most: o.List}, hot: map[string]bool{}, events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers),
 		idle: make(chan func()),
 	}
-	if w, ok := a.(interface{ Changes() *storage.Table }); !ok || !w.Changes().Same(s.Table) {
+	if w, ok := a.(interface{ Changes() *storage.Table }); ok && w.Changes().Same(s.Table) {
+		r.consumes = true
+	} else {
 		r.reads = "source/" // nobody else makes the source's partitions busy
 	}
 	if a, ok := s.Strategy.(adaptive.Strategy); ok && a.Hints == nil && s.Keys == nil {
@@ -122,6 +125,7 @@ func (r *run) fill() error {
 	var after *key.Key
 	if c != nil && c.restored != nil {
 		r.frontier, r.totals, after = c.restored.frontier, c.restored.totals, c.after
+		r.differences.add(c.restored.differences)
 	} else if c != nil {
 		c.listed = r.scan.Keys != nil
 	}
@@ -139,6 +143,7 @@ func (r *run) fill() error {
 	if c == nil {
 		return nil
 	}
+	c.differences = &r.differences
 	return c.rewrite(r.frontier, r.totals)
 }
 
@@ -187,10 +192,10 @@ func (r *run) loop(ctx context.Context) error {
 	var grace <-chan time.Time
 	last := time.Now()
 	for {
-		r.dispatch()
-		if c := r.options.Checkpoint; c != nil {
+		if c := r.options.Checkpoint; c != nil { // units start when the file has their page
 			r.fail(c.flush(r.frontier, r.totals))
 		}
+		r.dispatch()
 		if r.frontier.reads+r.frontier.works == 0 && (r.stopping || r.frontier.first() == nil) {
 			break
 		}
@@ -316,35 +321,6 @@ func (r *run) readable() func(scan.Step) bool {
 	return func(s scan.Step) bool { return s.Range.Partition == nil || free(r.reads+*s.Range.Partition) }
 }
 
-func (r *run) startRead(n *node) {
-	r.frontier.startRead(n)
-	q := storage.Query{Range: n.step.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.Segment, Token: n.step.Token, Raw: r.scan.Raw}
-	if n.wanted != nil {
-		q.Top = min(q.Top, groupMeets+keyMeets*len(n.wanted))
-	}
-	if q.Range.Partition != nil {
-		r.limiter.Started(r.reads+*q.Range.Partition, q.Top)
-	}
-	r.start(func() {
-		began := time.Now()
-		counter := r.counter(throttle{confined: q.Range.Partition != nil})
-		var page storage.Page
-		read := func(ctx context.Context) (_ int, err error) {
-			page, err = r.scan.Table.Query(ctx, q)
-			return len(page.Entities), err
-		}
-		ctx := counter.In(r.tasks)
-		var err error
-		if q.Range.Partition != nil {
-			err = r.limiter.Send(ctx, r.reads+*q.Range.Partition, q.Top, read)
-		} else {
-			_, err = read(ctx)
-		}
-		took := time.Since(began)
-		r.events <- func() { r.readEnded(n, page, took, counter.Requests(), err) }
-	})
-}
-
 // start runs a task, whose event the loop awaits, in a goroutine. It prefers one that has
 // ended another: a request needs a deep stack, and a new goroutine has to grow it.
 func (r *run) start(task func()) {
@@ -368,165 +344,6 @@ func (r *run) counter(t throttle) *storage.Counter {
 		default:
 		}
 	}}
-}
-
-// readEnded takes in a page, or what is this node's of one read again.
-func (r *run) readEnded(n *node, p storage.Page, took time.Duration, requests int64, err error) {
-	r.source.ended(took)
-	did := Totals{Requests: requests}
-	if err != nil {
-		r.unread(n, did)
-		if !r.expected(err) {
-			r.fail(fmt.Errorf("read the source: %w", err))
-		}
-		return
-	}
-	did.Queries, did.Steps, did.CriticalPath = 1, 1, n.depth
-	if len(p.Entities) == 0 {
-		did.EmptyQueries = 1
-	}
-	if n.step.Range.Partition != nil {
-		did.PartitionQueries = 1
-	}
-	page := scan.Page{Keys: p.Keys(), Next: p.Next}
-	if r.options.Trace != nil {
-		r.options.Trace(Trace{Step: n.step, Page: page, Took: took})
-	}
-	yield, children, err := r.advance(n, page)
-	if err != nil {
-		r.unread(n, did)
-		r.fail(err)
-		return
-	}
-	rows := p.Entities[:yield]
-	if n.wanted != nil {
-		var missing []action.Failure
-		if rows, missing = n.choose(rows, page); r.scan.Filter == "" && len(missing) > 0 {
-			if err := r.report(missing); err != nil {
-				r.unread(n, did)
-				return
-			}
-			did.Rows, did.Failed = int64(len(missing)), int64(len(missing))
-		}
-	}
-	if len(n.done) > 0 {
-		rows = slices.DeleteFunc(rows, func(e storage.Entity) bool {
-			return slices.ContainsFunc(n.done, func(s span) bool { return s.contains(e.Key) })
-		})
-	}
-	r.bytes += int64(p.Bytes)
-	bytes := weight(p)
-	r.expect(bytes)
-	r.found(n, rows, bytes, children, did)
-}
-
-// expect takes in a page's size. Queries under way are taken for average ones, since
-// those of thieves are often empty, but not for less than half of the largest. In
-// order, pages stay for long, and may all be large.
-func (r *run) expect(bytes int) {
-	if r.largest == 0 {
-		r.page = bytes
-	}
-	r.largest = max(r.largest, bytes)
-	r.page = max(r.page+(bytes-r.page)/16, r.largest/2)
-	if r.inOrder {
-		r.page = r.largest
-	}
-}
-
-// unread lets a node wait again whose query failed or can't be used. The checkpoint
-// still has its step.
-func (r *run) unread(n *node, did Totals) {
-	r.frontier.unread(n)
-	r.vain(did)
-}
-
-// vain counts requests whose work is still to be done.
-func (r *run) vain(did Totals) {
-	r.count(did)
-	if c := r.options.Checkpoint; c != nil {
-		c.vain(did)
-	}
-}
-
-// weight is about how many bytes of memory a page takes: its text, which the rows
-// refer to, and the rows.
-func weight(p storage.Page) int {
-	const entity, property = int(unsafe.Sizeof(storage.Entity{})), int(unsafe.Sizeof(storage.Property{}))
-	bytes := p.Bytes + len(p.Entities)*entity
-	for _, e := range p.Entities {
-		bytes += cap(e.Properties) * property
-	}
-	return bytes
-}
-
-// advance returns how many rows of a page are the node's, and what is left to read
-// besides.
-func (r *run) advance(n *node, p scan.Page) (yield int, children []scan.Step, err error) {
-	if n.strand != nil {
-		yield, more := r.model.Page(n.strand, p)
-		if more {
-			children = []scan.Step{n.step.Continue(*p.Next)}
-		}
-		return yield, children, nil
-	}
-	if n.wanted != nil && n.through == nil {
-		children, _ = n.look(p)
-		return len(p.Keys), children, nil
-	}
-	if n.through == nil {
-		o, err := r.scan.Strategy.Advance(n.step, p)
-		return o.Yield, o.Children, err
-	}
-	yield, beyond := slices.BinarySearchFunc(p.Keys, *n.through, key.Key.Compare)
-	if beyond {
-		yield++
-	}
-	if p.Next != nil && yield == len(p.Keys) && !beyond {
-		children = []scan.Step{n.step.Continue(*p.Next)}
-	}
-	return yield, children, nil
-}
-
-// found replaces a node's query by its rows and its children.
-func (r *run) found(n *node, rows []storage.Entity, bytes int, children []scan.Step, did Totals) {
-	var units [][]storage.Entity
-	if len(rows) > 0 {
-		units = r.action.Split(rows)
-	}
-	inUnits := 0
-	for _, u := range units {
-		inUnits += len(u)
-	}
-	if len(rows) > 0 {
-		r.units = len(units)
-	}
-	if inUnits == 0 {
-		bytes = 0
-	}
-	if r.inOrder && inUnits > 0 && r.frontier.bytes+bytes > r.options.Buffer/2 && n != r.frontier.first() {
-		if n.spilled = r.spill.store(rows); n.spilled != nil {
-			units, bytes = [][]storage.Entity{nil}, 0
-		}
-	}
-	did.Rows += int64(len(rows) - inUnits)
-	added := r.frontier.read(n, bytes, units, int64(inUnits), children)
-	for _, c := range added {
-		c.through, c.done, c.strand = n.through, slices.Clip(n.done), n.strand // each appends on its own
-		if n.wanted != nil {
-			c.wanted = among(n.wanted, c.step.Range)
-		}
-	}
-	n.strand = nil
-	r.count(did)
-	if c := r.options.Checkpoint; c != nil {
-		var last *key.Key
-		if len(rows) > 0 {
-			last = &rows[len(rows)-1].Key
-		}
-		c.read(n, last, added, did)
-	}
-	r.drop(n)
 }
 
 func (r *run) drop(n *node) {

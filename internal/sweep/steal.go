@@ -15,8 +15,9 @@ func (r *run) steal() {
 		if n.strand == nil || !readable(n.step) { // more queries gain nothing from a busy partition
 			continue
 		}
-		// In order, pages wait long for their turn: a strand of a page has nothing to gain.
-		if left, ok := r.model.Left(n.strand); ok && (!r.inOrder || left >= float64(r.scan.Segment)) {
+		// In order, pages wait long for their turn, and a comparison makes two queries a page: a
+		// strand of a page has nothing to gain.
+		if left, ok := r.model.Left(n.strand); ok && (!r.inOrder && r.comparison == nil || left >= float64(r.scan.Segment)) {
 			nodes[n.strand] = n
 			strands = append(strands, n.strand)
 		}

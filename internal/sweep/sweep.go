@@ -35,6 +35,9 @@ type Spec struct {
 	Raw      bool          // rows have JSON and no properties, which is faster for what only writes them
 	Segment  int           // rows a query; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
+	// Read, if set, makes a step's query in the place of Table, and says how many queries that
+	// took. Its tokens are its own. It is called concurrently.
+	Read func(context.Context, storage.Query) (p storage.Page, queries int, err error)
 	// Keys, if set, are the rows to sweep; bounds and strategy do not matter then. Those
 	// of a partition are looked for together. Without a filter, what the table does not have
 	// counts as failed. A sweep that is resumed needs the same keys again.
@@ -54,6 +57,8 @@ type Options struct {
 	Spill int64
 	// Checkpoint, if set, records what is done, and may hold what was done before.
 	Checkpoint *Checkpoint
+	// List is how many differences a [Comparison] keeps for its list.
+	List int
 	// Failed, if set, is called with the rows of each unit that failed, never
 	// concurrently. What it returned nil for is not reported again after a resume,
 	// so it must have stored them. An error stops the sweep and leaves the unit to

@@ -8,6 +8,12 @@ type Totals struct {
 	Written int64 `json:"written,omitempty"` // of these, those that the action dealt with
 	Failed  int64 `json:"failed,omitempty"`  // and those that it could not
 
+	// Of two tables that are compared, Rows are the source's, and of these and of the
+	// destination's differ:
+	Missing   int64 `json:"missing,omitempty"`
+	Extra     int64 `json:"extra,omitempty"`
+	Different int64 `json:"different,omitempty"`
+
 	Queries          int64 `json:"queries,omitempty"`
 	EmptyQueries     int64 `json:"emptyQueries,omitempty"`     // queries that returned no row
 	PartitionQueries int64 `json:"partitionQueries,omitempty"` // queries within one partition
@@ -23,6 +29,9 @@ func (t *Totals) add(o Totals) {
 	t.Rows += o.Rows
 	t.Written += o.Written
 	t.Failed += o.Failed
+	t.Missing += o.Missing
+	t.Extra += o.Extra
+	t.Different += o.Different
 	t.Queries += o.Queries
 	t.EmptyQueries += o.EmptyQueries
 	t.PartitionQueries += o.PartitionQueries

@@ -1,37 +1,19 @@
 // Package verify compares two tables row by row, values and types included.
 //
-// Both tables are read in table order, each once, by as many requests at a time as
-// pay, and merged. Memory is bounded however large they are.
+// It sweeps both as one table that has the rows of either (pair.go), so that ranges are
+// compared in any order, by as many requests at a time as pay, and a checkpoint knows what
+// is left. Memory is bounded however large the tables are and however much they differ.
 package verify
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
+	"strings"
 
-	"tablesweep/internal/key"
+	"tablesweep/internal/action"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/task"
 )
-
-// Kind is how a row differs.
-type Kind string
-
-// The kinds of differences.
-const (
-	Missing   Kind = "missing"   // only the source has it
-	Extra     Kind = "extra"     // only the destination has it
-	Different Kind = "different" // both have it, with other content
-)
-
-// Difference is a row that differs.
-type Difference struct {
-	Kind   Kind
-	Key    key.Key
-	Detail string         // which properties differ, and how; "" unless Different
-	Source storage.Entity // the zero value if Extra
-}
 
 // Depth is how closely rows are compared.
 type Depth int
@@ -43,15 +25,17 @@ const (
 	Keys                  // the destination has a row with the key
 )
 
+// DefaultList is how many differences are listed by default.
+const DefaultList = 1000
+
 // Options configure a comparison.
 type Options struct {
-	Depth Depth
+	sweep.Options // a List of 0 means DefaultList
+	Depth         Depth
 	// AllowExtra passes over rows that only the destination has.
 	AllowExtra bool
-	// Workers and Watch are those of [sweep.Options]; Watch is told how far the
-	// source is.
-	Workers int
-	Watch   func(sweep.Progress)
+	// Repair, if set, is done with the source's rows that are missing or different.
+	Repair *action.Copy
 }
 
 // Result counts what was compared.
@@ -62,123 +46,84 @@ type Result struct {
 	Different int64 `json:"different"`
 	Queries   int64 `json:"queries"`  // of both tables
 	Requests  int64 `json:"requests"` // retries included
+	Repaired  int64 `json:"repaired,omitempty"`
+	Failed    int64 `json:"failed,omitempty"` // rows that could not be repaired
+
+	// List has the differences that come first in table order, sorted.
+	List []sweep.Difference `json:"-"`
 }
 
-// Same reports whether no difference was found.
-func (r Result) Same() bool { return r.Missing+r.Extra+r.Different == 0 }
+// Differences returns how many rows differ.
+func (r Result) Differences() int64 { return r.Missing + r.Extra + r.Different }
 
-// Tables compares the rows of two scans, which must have the same bounds, and calls
-// each for every difference, in table order.
-func Tables(ctx context.Context, source, destination sweep.Spec, o Options, each func(Difference) error) (Result, error) {
-	g, ctx := task.WithContext(ctx)
-	a, b := newStream(ctx), newStream(ctx)
-	var result Result
-	var totals [2]sweep.Totals
-	for i, s := range []struct {
-		*stream
-		scan  sweep.Spec
-		watch func(sweep.Progress)
-	}{{a, source, o.Watch}, {b, destination, nil}} {
-		g.Go(func() (err error) {
-			totals[i], err = sweep.Each(ctx, s.scan, sweep.Options{Workers: o.Workers, Buffer: sweep.DefaultBuffer / 2, Watch: s.watch}, s.send)
-			if err == nil {
-				close(s.pages) // only then do they end; otherwise ctx does
-			} else if !errors.Is(err, sweep.ErrInterrupted) {
-				err = fmt.Errorf("%s: %w", [...]string{"source", "destination"}[i], err)
-			}
-			return err
-		})
+// Tables compares the rows of a scan with those that the destination has in its bounds.
+// With an error, the result is what was found so far.
+func Tables(ctx context.Context, s sweep.Spec, destination *storage.Table, o Options) (Result, error) {
+	o.List = cmp.Or(o.List, DefaultList)
+	p := newPair(s.Table, destination, o.Depth, cmp.Or(o.Buffer, sweep.DefaultBuffer))
+	s.Read = p.read
+	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{o.Repair, o.AllowExtra})
+	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, t.Written, t.Failed, list}, err
+}
+
+// comparison is the work with the rows of a pair.
+type comparison struct {
+	repair     *action.Copy // nil for none
+	allowExtra bool
+}
+
+// Compare implements [sweep.Comparison].
+func (c comparison) Compare(rows []storage.Entity) (ofSource int64, found []sweep.Difference) {
+	for _, row := range rows {
+		v, _ := verdictOf(row)
+		if v.kind != sweep.Extra {
+			ofSource++
+		}
+		if v.kind != "" && !(c.allowExtra && v.kind == sweep.Extra) {
+			found = append(found, sweep.Difference{Kind: v.kind, Key: row.Key, Detail: v.detail})
+		}
 	}
-	g.Go(func() error { return merge(a, b, o, &result, each) })
-	err := g.Wait()
-	result.Queries = totals[0].Queries + totals[1].Queries
-	result.Requests = totals[0].Requests + totals[1].Requests
-	return result, err
+	return ofSource, found
 }
 
-// stream hands over a table's rows in table order.
-type stream struct {
-	ctx   context.Context
-	pages chan []storage.Entity
-	page  []storage.Entity // what is left of the last one
-}
-
-func newStream(ctx context.Context) *stream {
-	return &stream{ctx: ctx, pages: make(chan []storage.Entity)}
-}
-
-// send is called by the scan.
-func (s *stream) send(rows []storage.Entity) error {
-	select {
-	case s.pages <- rows:
+// Split returns the rows to repair.
+func (c comparison) Split(rows []storage.Entity) [][]storage.Entity {
+	if c.repair == nil {
 		return nil
-	case <-s.ctx.Done():
-		return sweep.ErrInterrupted
 	}
+	var wrong []storage.Entity
+	for _, row := range rows {
+		if v, plain := verdictOf(row); v.kind == sweep.Missing || v.kind == sweep.Different {
+			wrong = append(wrong, plain)
+		}
+	}
+	return c.repair.Split(wrong)
 }
 
-// peek returns the next row, nil if there is none or if ctx has ended.
-func (s *stream) peek() *storage.Entity {
-	for len(s.page) == 0 {
-		var ok bool
-		select {
-		case s.page, ok = <-s.pages:
-			if !ok {
-				return nil
-			}
-		case <-s.ctx.Done():
-			return nil
-		}
-	}
-	return &s.page[0]
+// Do repairs rows.
+func (c comparison) Do(ctx context.Context, rows []storage.Entity) (action.Result, error) {
+	return c.repair.Do(ctx, rows)
 }
 
-func (s *stream) next() { s.page = s.page[1:] }
+// verdict is what a row of a pair says of itself. It is the row's first property, without
+// a name, which no property of a table has.
+type verdict struct {
+	kind   sweep.Kind // "" for a row that is the same in both tables
+	detail string
+}
 
-func merge(a, b *stream, o Options, r *Result, each func(Difference) error) error {
-	for {
-		x, y := a.peek(), b.peek()
-		if a.ctx.Err() != nil { // that one is nil may mean nothing, then
-			return sweep.ErrInterrupted
-		}
-		if x == nil && y == nil {
-			return nil
-		}
-		order := 0 // of x and y
-		switch {
-		case y == nil:
-			order = -1
-		case x == nil:
-			order = 1
-		default:
-			order = x.Key.Compare(y.Key)
-		}
-		var d *Difference
-		switch {
-		case order < 0:
-			d = &Difference{Kind: Missing, Key: x.Key, Source: *x}
-			r.Missing++
-		case order == 0:
-			if detail := compare(*x, *y, o.Depth); detail != "" {
-				d = &Difference{Kind: Different, Key: x.Key, Detail: detail, Source: *x}
-				r.Different++
-			}
-		case !o.AllowExtra:
-			d = &Difference{Kind: Extra, Key: y.Key}
-			r.Extra++
-		}
-		if order <= 0 {
-			a.next()
-			r.Rows++
-		}
-		if order >= 0 {
-			b.next()
-		}
-		if d == nil {
-			continue
-		}
-		if err := each(*d); err != nil {
-			return err
-		}
+func (v verdict) of(row storage.Entity) storage.Entity {
+	said := storage.Property{Value: []byte(string(v.kind) + "\n" + v.detail)}
+	row.Properties = append([]storage.Property{said}, row.Properties...)
+	return row
+}
+
+// verdictOf returns a row's verdict, and the row as the source has it.
+func verdictOf(row storage.Entity) (verdict, storage.Entity) {
+	if len(row.Properties) == 0 || row.Properties[0].Name != "" {
+		return verdict{}, row
 	}
+	kind, detail, _ := strings.Cut(string(row.Properties[0].Value), "\n")
+	row.Properties = row.Properties[1:]
+	return verdict{sweep.Kind(kind), detail}, row
 }

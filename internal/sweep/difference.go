@@ -1,0 +1,77 @@
+package sweep
+
+import (
+	"context"
+	"slices"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// Kind is how a row differs between two tables, a source and a destination.
+type Kind string
+
+// The kinds of differences.
+const (
+	Missing   Kind = "missing"   // only the source has it
+	Extra     Kind = "extra"     // only the destination has it
+	Different Kind = "different" // both have it, with other content
+)
+
+// Difference is a row that differs.
+type Difference struct {
+	Kind   Kind    `json:"kind"`
+	Key    key.Key `json:"key"`
+	Detail string  `json:"detail,omitempty"` // which properties differ, and how; "" unless Different
+}
+
+// Comparison is work with the rows of two tables, read as one by [Spec.Read]. What
+// its Split returns are rows of the source.
+type Comparison interface {
+	action.Work
+	// Compare returns how many of a page's rows the source has, and all differences
+	// among them.
+	Compare(rows []storage.Entity) (ofSource int64, found []Difference)
+}
+
+// Compare counts the differences between two tables, and does the comparison's units. It
+// returns the differences that come first in table order, Options.List of them at most, sorted. With
+// an error, it returns those found so far.
+func Compare(ctx context.Context, s Spec, o Options, c Comparison) (Totals, []Difference, error) {
+	r := newRun(s, o, c, false)
+	r.comparison, r.consumes = c, true // a row that is repaired differs no longer
+	totals, err := r.run(ctx)
+	return totals, r.differences.sorted(), err
+}
+
+// differences holds those that come first in table order. It keeps up to twice as many
+// as are wanted, and sorts only then.
+type differences struct {
+	most  int
+	all   []Difference
+	bound *key.Key // behind it none is wanted; nil if nobody knows yet
+}
+
+// add takes in what was found, and returns what it keeps of that.
+func (d *differences) add(found []Difference) (kept []Difference) {
+	for _, one := range found {
+		if d.most <= 0 || d.bound != nil && d.bound.Compare(one.Key) < 0 {
+			continue
+		}
+		one.Key = one.Key.Clone() // or else it would keep its page
+		kept = append(kept, one)
+		if d.all = append(d.all, one); len(d.all) >= 2*d.most {
+			last := d.sorted()[d.most-1].Key
+			d.bound = &last
+		}
+	}
+	return kept
+}
+
+// sorted returns those that are wanted, and forgets the others.
+func (d *differences) sorted() []Difference {
+	slices.SortFunc(d.all, func(a, b Difference) int { return a.Key.Compare(b.Key) })
+	d.all = d.all[:min(len(d.all), max(0, d.most))]
+	return d.all
+}

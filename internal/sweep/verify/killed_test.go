@@ -1,0 +1,149 @@
+package verify_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/verify"
+)
+
+func newCheckpoint(t *testing.T, path string) *sweep.Checkpoint {
+	t.Helper()
+	c, err := sweep.NewCheckpoint(path, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func readCheckpoint(t *testing.T, path string, lines ...[]byte) *sweep.Checkpoint {
+	t.Helper()
+	if lines != nil {
+		if err := os.WriteFile(path, bytes.Join(lines, nil), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := sweep.ReadCheckpoint(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// journal returns the lines of a checkpoint, and how many of them are its snapshot, which is written
+// as a whole.
+func journal(t *testing.T, path string) (lines [][]byte, snapshot int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines = bytes.SplitAfter(text, []byte("\n"))
+	lines = lines[:len(lines)-1]
+	for snapshot = 1; snapshot < len(lines) && bytes.HasPrefix(lines[snapshot], []byte(`{"node"`)); snapshot++ {
+	}
+	return lines, snapshot
+}
+
+// TestKilledAtAnyLine compares random tables, and goes on from what the journal was
+// after each of its lines. Everything must be counted once, and listed.
+func TestKilledAtAnyLine(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	for seed := range uint64(30 / slowdown) {
+		synctest.Test(t, func(t *testing.T) {
+			w := randomTwin(rand.New(rand.NewPCG(seed, 2)))
+			_, a := emulatortest.NewAccount(t, emulator.Options{Faults: w.faults})
+			source, destination := w.fill(t, a)
+			w.scan.Table = source
+			run := func(c *sweep.Checkpoint) {
+				t.Helper()
+				w.options.Checkpoint = c
+				r, err := verify.Tables(t.Context(), w.scan, destination, w.options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.same(t, r)
+			}
+			run(newCheckpoint(t, path))
+			lines, snapshot := journal(t, path)
+			for n := snapshot; n <= len(lines); n += 1 + len(lines)/10 {
+				run(readCheckpoint(t, path, lines[:n]...))
+				if again, snapshot := journal(t, path); n%2 == 0 {
+					run(readCheckpoint(t, path, again[:snapshot+n%(1+len(again)-snapshot)]...))
+				}
+				if t.Failed() {
+					t.Fatalf("seed %d, killed behind line %d", seed, n)
+				}
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestKilledRepair repairs random tables by processes that die at any request, with the
+// answers of what is under way lost, and the last lines of the journal.
+func TestKilledRepair(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	for seed := range uint64(30 / slowdown) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 3))
+			w := randomTwin(r)
+			em, a := emulatortest.NewAccount(t, emulator.Options{Faults: w.faults})
+			source, destination := w.fill(t, a)
+			c := newCheckpoint(t, path)
+			kills, lifetime := 0, 1+r.IntN(40)
+			for ; ; kills++ {
+				mortal := &emulatortest.Process{Next: em.Transport()}
+				if kills < 5 {
+					mortal.DieWith(1+r.IntN(lifetime), r.IntN(2) == 0)
+				}
+				b := emulatortest.Open(t, em, mortal)
+				w.scan.Table = b.Table(source.Name())
+				w.options.Checkpoint = c
+				w.options.Repair = &action.Copy{Destination: b.Table(destination.Name())}
+				got, err := verify.Tables(t.Context(), w.scan, b.Table(destination.Name()), w.options)
+				if err == nil {
+					w.want.Repaired = w.want.Missing + w.want.Different
+					w.same(t, got)
+					break
+				}
+				if !mortal.Dead() {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				// What units did is written some time after they did it.
+				lines, _ := journal(t, path)
+				for n := r.IntN(4); n > 0 && (bytes.HasPrefix(lines[len(lines)-1], []byte(`{"did"`)) || bytes.HasPrefix(lines[len(lines)-1], []byte(`{"end"`))); n-- {
+					lines = lines[:len(lines)-1]
+				}
+				c = readCheckpoint(t, path, lines...)
+			}
+			for k, v := range w.tables[0] {
+				if inScan := w.scan.Bounds.Range().Contains(k) && (w.scan.Filter == "" || v < 2); !inScan || w.options.Depth != verify.Exact {
+					continue
+				}
+				if e, ok, err := destination.Get(t.Context(), k); !ok || err != nil || e.Get("V") != fmt.Sprint(v) {
+					t.Errorf("the destination has %v %+v, want %d; %v", ok, e, v, err)
+				}
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, after %d kills", seed, kills)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,264 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
+)
+
+// pair reads two tables as one, which has the rows of either. A row that differs has a
+// verdict.
+//
+// A page is merged from a page of each table, up to where one of them ends. What the other has
+// behind that is held for the next query, which asks for more of a table if less than
+// a page of it is held. So tables that are alike cost a query a page each, both at once, and
+// the rows held are less than two pages of each table.
+//
+// The token of such a page has the tokens of both tables, and the last row merged. What
+// is held is for speed alone: it can be read again from there, after a resume or if there
+// was no room for it.
+type pair struct {
+	tables [2]*storage.Table // source and destination
+	depth  Depth
+
+	mu    sync.Mutex // guards the following
+	held  map[key.Token]*position
+	order []key.Token // of held, the oldest first; may name some that are gone
+	bytes int         // of held
+	most  int         // bytes
+}
+
+func newPair(source, destination *storage.Table, depth Depth, most int) *pair {
+	return &pair{tables: [2]*storage.Table{source, destination}, depth: depth, held: map[key.Token]*position{}, most: most}
+}
+
+// position is a place in the range of a query.
+type position struct {
+	sides [2]side
+	after *key.Key // the last row merged, nil for none
+}
+
+// side is a position in one table.
+type side struct {
+	next  *key.Token // of the next query, nil for the first
+	ended bool       // there is no next query
+	held  []part     // not merged; none is empty
+}
+
+// part is what is left of a page.
+type part struct {
+	token *key.Token // of the page's query
+	rows  []storage.Entity
+	bytes int // of the page, which the rows keep in memory
+}
+
+// place is a position as a token has it.
+type place struct {
+	Sides [2]placeOfSide `json:"s"`
+	After *key.Key       `json:"a,omitempty"`
+}
+
+type placeOfSide struct {
+	Token *key.Token `json:"t,omitempty"`
+	Ended bool       `json:"e,omitempty"`
+}
+
+// read makes the queries for a page of the pair.
+func (p *pair) read(ctx context.Context, q storage.Query) (page storage.Page, queries int, err error) {
+	at, err := p.take(q.Token)
+	if err != nil {
+		return page, 0, err
+	}
+	var answers [2]*storage.Page
+	g, ctx := task.WithContext(ctx)
+	for i := range at.sides {
+		s := &at.sides[i]
+		if s.ended || s.rows() >= q.Top {
+			continue
+		}
+		queries++
+		g.Go(func() error {
+			of := q
+			of.Token = s.next
+			answer, err := p.tables[i].Query(ctx, of)
+			answers[i] = &answer
+			if err != nil {
+				return fmt.Errorf("read the %s: %w", [...]string{"source", "destination"}[i], err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return page, queries, err
+	}
+	for i, a := range answers {
+		if a != nil {
+			at.sides[i].add(*a, at.after)
+			page.Bytes += a.Bytes
+		}
+	}
+	page.Entities = at.merge(p.depth)
+	page.Next = p.hold(at)
+	return page, queries, nil
+}
+
+// take returns the position of a token, with the rows that are held there.
+func (p *pair) take(token *key.Token) (*position, error) {
+	if token == nil {
+		return &position{}, nil
+	}
+	p.mu.Lock()
+	at := p.held[*token]
+	p.forget(*token)
+	p.mu.Unlock()
+	if at != nil {
+		return at, nil
+	}
+	var from place
+	if err := json.Unmarshal([]byte(token.Partition), &from); err != nil {
+		return nil, fmt.Errorf("the token %.100q is not one of a comparison", token.Partition)
+	}
+	at = &position{after: from.After}
+	for i, s := range from.Sides {
+		at.sides[i] = side{next: s.Token, ended: s.Ended}
+	}
+	return at, nil
+}
+
+// hold returns the token of a position, nil at the end, and holds its rows if there is
+// room.
+func (p *pair) hold(at *position) *key.Token {
+	from := place{After: at.after}
+	bytes := 0
+	for i, s := range at.sides {
+		from.Sides[i] = placeOfSide{s.next, s.ended}
+		if len(s.held) > 0 {
+			from.Sides[i] = placeOfSide{Token: s.held[0].token}
+		}
+		bytes += s.bytes()
+	}
+	if bytes == 0 && at.sides[0].ended && at.sides[1].ended {
+		return nil
+	}
+	text, err := json.Marshal(from)
+	if err != nil {
+		panic("verify: internal error: " + err.Error())
+	}
+	token := key.Token{Partition: string(text)}
+	if bytes == 0 || bytes > p.most {
+		return &token
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(token) // of a page that was read twice
+	p.held[token] = at
+	p.order = append(p.order, token)
+	p.bytes += bytes
+	for p.bytes > p.most { // the oldest are those that nobody will ask for
+		p.forget(p.order[0])
+		p.order = p.order[1:]
+	}
+	if len(p.order) > 2*len(p.held)+100 {
+		p.order = slices.DeleteFunc(p.order, func(t key.Token) bool { return p.held[t] == nil })
+	}
+	return &token
+}
+
+// forget drops what is held.
+func (p *pair) forget(token key.Token) {
+	if at := p.held[token]; at != nil {
+		p.bytes -= at.sides[0].bytes() + at.sides[1].bytes()
+		delete(p.held, token)
+	}
+}
+
+func (s *side) rows() (n int) {
+	for _, one := range s.held {
+		n += len(one.rows)
+	}
+	return n
+}
+
+func (s *side) bytes() (n int) {
+	for _, one := range s.held {
+		n += one.bytes
+	}
+	return n
+}
+
+// add takes in the answer to the next query. Rows up to after were merged before.
+func (s *side) add(a storage.Page, after *key.Key) {
+	rows := a.Entities
+	for after != nil && len(rows) > 0 && rows[0].Key.Compare(*after) <= 0 {
+		rows = rows[1:]
+	}
+	if len(rows) > 0 {
+		s.held = append(s.held, part{s.next, rows, a.Bytes})
+	}
+	s.next, s.ended = a.Next, a.Next == nil
+}
+
+// peek returns the next row, nil if none is held.
+func (s *side) peek() *storage.Entity {
+	if len(s.held) == 0 {
+		return nil
+	}
+	return &s.held[0].rows[0]
+}
+
+func (s *side) pop() {
+	first := &s.held[0]
+	if first.rows = first.rows[1:]; len(first.rows) == 0 {
+		s.held = s.held[1:]
+	}
+}
+
+// merge takes rows up to where it is not known what comes next.
+func (at *position) merge(depth Depth) (rows []storage.Entity) {
+	a, b := &at.sides[0], &at.sides[1]
+	for {
+		x, y := a.peek(), b.peek()
+		if x == nil && !a.ended || y == nil && !b.ended || x == nil && y == nil {
+			break
+		}
+		order := 0 // of x and y
+		switch {
+		case y == nil:
+			order = -1
+		case x == nil:
+			order = 1
+		default:
+			order = x.Key.Compare(y.Key)
+		}
+		switch {
+		case order < 0:
+			rows = append(rows, verdict{kind: sweep.Missing}.of(*x))
+		case order > 0:
+			rows = append(rows, verdict{kind: sweep.Extra}.of(storage.Entity{Key: y.Key}))
+		default:
+			row := *x
+			if detail := compare(*x, *y, depth); detail != "" {
+				row = verdict{sweep.Different, detail}.of(row)
+			}
+			rows = append(rows, row)
+		}
+		if order <= 0 {
+			a.pop()
+		}
+		if order >= 0 {
+			b.pop()
+		}
+	}
+	if len(rows) > 0 {
+		last := rows[len(rows)-1].Key.Clone()
+		at.after = &last
+	}
+	return rows
+}
