@@ -27,13 +27,13 @@ func TestOrderedReadsAhead(t *testing.T) {
 	}{
 		{"with a file", 0, 8},
 		{"with a small file", 6 << 20, 3},
-		{"without", -1, 1},
+		{"without", -2, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
 			s := sweep.Spec{Table: fill(t, a, "table", rows), Segment: 100, Strategy: adaptive.Strategy{}}
 			began, next := time.Now(), 0
-			totals, err := sweep.Each(t.Context(), s, sweep.Options{Buffer: sweep.DefaultBuffer / 10, Spill: tt.spill}, func(page []storage.Entity) error {
+			totals, err := sweep.Each(t.Context(), s, sweep.Options{Buffer: sweep.DefaultBuffer / 10 / min(2, slowdown), Spill: tt.spill / int64(min(2, slowdown))}, func(page []storage.Entity) error {
 				for _, e := range page {
 					if !storage.Equal(e, rows[next]) {
 						t.Fatalf("%s: row %d is %v, want %v", tt.name, next, e, rows[next])
