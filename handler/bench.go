@@ -40,6 +40,8 @@ EXIT STATUS
 type benchSplitOptions struct {
 	rows    int
 	sets    []string
+	keys    string
+	page    int
 	json    bool
 	process bool
 	parts   bool
@@ -65,10 +67,13 @@ func benchSplitCommand() *cobra.Command {
 	}
 	c.Flags().IntVar(&o.rows, "rows", 100_000, "rows of each made-up table; a real one has its own")
 	c.Flags().StringSliceVar(&o.sets, "sets", nil, "names of the key sets; real stands for all real ones (default all)")
+	c.Flags().StringVar(&o.keys, "keys", "", "a directory of key sets of your own")
+	c.Flags().IntVar(&o.page, "page", 1000, "rows of a full page of those")
 	c.Flags().BoolVar(&o.json, "json", false, "print the result of each scan as JSON, one a line")
 	c.Flags().BoolVar(&o.process, "process", false, "compare scans in one process with 64 workers")
 	c.Flags().BoolVar(&o.parts, "parts", false, "scan parts of each table")
 	c.MarkFlagsMutuallyExclusive("json", "process", "parts")
+	c.MarkFlagsMutuallyExclusive("sets", "keys")
 	return c
 }
 
@@ -76,7 +81,10 @@ func runBenchSplit(c *cobra.Command, o benchSplitOptions) error {
 	if o.rows < 1 {
 		return usageError{fmt.Errorf("--rows is %d, want at least 1", o.rows)}
 	}
-	sets, err := chooseSets(c, o.sets)
+	if o.page < 1 {
+		return usageError{fmt.Errorf("--page is %d, want at least 1", o.page)}
+	}
+	sets, err := chooseSets(c, o)
 	if err != nil {
 		return err
 	}
@@ -176,8 +184,15 @@ func runBenchParts(c *cobra.Command, sets []bench.Set, rows int) error {
 	return bench.WriteParts(c.OutOrStdout(), all)
 }
 
-// chooseSets returns the key sets with the given names, all if there are none.
-func chooseSets(c *cobra.Command, names []string) ([]bench.Set, error) {
+// chooseSets returns the key sets of --keys, or those that --sets names; all if there are none.
+func chooseSets(c *cobra.Command, o benchSplitOptions) ([]bench.Set, error) {
+	if o.keys != "" {
+		sets, err := bench.FromFiles(o.keys, o.page)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--keys: %w", err)}
+		}
+		return sets, nil
+	}
 	made, err := bench.Sets()
 	if err != nil {
 		return nil, err
@@ -188,11 +203,11 @@ func chooseSets(c *cobra.Command, names []string) ([]bench.Set, error) {
 	}
 	real := bench.RealSets(strings.TrimSpace(string(goroot)))
 	sets := slices.Concat(real, made)
-	if len(names) == 0 {
+	if len(o.sets) == 0 {
 		return sets, nil
 	}
 	var chosen []bench.Set
-	for _, name := range names {
+	for _, name := range o.sets {
 		if name == "real" {
 			chosen = append(chosen, real...)
 			continue

@@ -99,6 +99,18 @@ func TestBenchSplit(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mine.tsv"), []byte("b\t2\na\t1\nb\t1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = run("--keys", dir, "--page", "2"); err != nil || !strings.Contains(text, "| mine | 2 |") {
+		t.Errorf("a table of one's own: %v\n%s", err, text)
+	}
+	for _, args := range [][]string{{"--keys", t.TempDir()}, {"--keys", dir, "--page", "0"}} {
+		if _, err := run(args...); !errors.As(err, new(usageError)) {
+			t.Errorf("%v: got %v, want a mistake in the command line", args, err)
+		}
+	}
 	if text, err = run("--sets", "commit-log,guid", "--rows", "3000", "--parts"); err != nil {
 		t.Fatal(err)
 	}

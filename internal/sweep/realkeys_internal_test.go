@@ -1,18 +1,11 @@
 package sweep
 
 import (
-	"bufio"
-	"compress/gzip"
 	"flag"
 	"math"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 
-	"tablesweep/internal/key"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scan/bench"
 	"tablesweep/internal/storage"
@@ -20,54 +13,20 @@ import (
 
 // Flags of TestStealingOnRealKeys.
 var (
-	keys = flag.String("keys", "", "a directory of key sets, NAME.tsv.gz with lines of partition key, tab, row key; the samples of package bench if empty")
+	keys = flag.String("keys", "", "a directory of key sets, as bench split --keys reads them; the samples of package bench if empty")
 	wall = flag.Bool("wall", false, "in real time")
 )
 
-// A keySet is a table and the rows of its pages.
-type keySet struct {
-	name    string
-	rows    func() ([]key.Key, error)
-	segment int
-}
-
-func keySets(t *testing.T) []keySet {
+func keySets(t *testing.T) []bench.Set {
 	t.Helper()
-	var sets []keySet
 	if *keys == "" {
-		for _, s := range bench.RealSets("") {
-			sets = append(sets, keySet{s.Name, func() ([]key.Key, error) { return s.Rows(math.MaxInt) }, s.Page})
-		}
-		return sets
+		return bench.RealSets("")
 	}
-	files, err := filepath.Glob(filepath.Join(*keys, "*.tsv.gz"))
+	sets, err := bench.FromFiles(*keys, storage.PageRows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range files {
-		sets = append(sets, keySet{strings.TrimSuffix(filepath.Base(f), ".tsv.gz"), func() ([]key.Key, error) { return readKeys(f) }, 1000})
-	}
 	return sets
-}
-
-func readKeys(path string) ([]key.Key, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	var rows []key.Key
-	s := bufio.NewScanner(z)
-	for s.Scan() {
-		partition, row, _ := strings.Cut(s.Text(), "\t")
-		rows = append(rows, key.Key{Partition: partition, Row: row})
-	}
-	slices.SortFunc(rows, key.Key.Compare)
-	return slices.Compact(rows), s.Err()
 }
 
 // 64 workers scan real tables in virtual time, by queries of a second. Figures are multiples of what a
@@ -82,7 +41,7 @@ func TestStealingOnRealKeys(t *testing.T) {
 	}
 	for _, s := range sets {
 		inTime(t, func(t *testing.T) {
-			found, err := s.rows()
+			found, err := s.Rows(math.MaxInt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,15 +50,15 @@ func TestStealingOnRealKeys(t *testing.T) {
 				rows[i].Key = k
 			}
 			_, source := openTree(t, rows, "latency=1s")
-			took, totals := count(t, Spec{Table: source, Strategy: adaptive.Strategy{}, Segment: s.segment, Select: []string{}}, 64)
-			pages := (len(rows) + s.segment - 1) / s.segment
+			took, totals := count(t, Spec{Table: source, Strategy: adaptive.Strategy{}, Segment: s.Page, Select: []string{}}, 64)
+			pages := (len(rows) + s.Page - 1) / s.Page
 			ratio, queries := took.Seconds()/float64(boundFor(pages, 64)), float64(totals.Queries)/float64(pages)
-			t.Logf("%s: %d pages in %v: %.2f times the bound, %.2f queries a page", s.name, pages, took, ratio, queries)
+			t.Logf("%s: %d pages in %v: %.2f times the bound, %.2f queries a page", s.Name, pages, took, ratio, queries)
 			if totals.Rows != int64(len(rows)) || ratio > 3.5 {
-				t.Errorf("%s: %d rows, %.2f times the bound; want %d, 3.5 at most", s.name, totals.Rows, ratio, len(rows))
+				t.Errorf("%s: %d rows, %.2f times the bound; want %d, 3.5 at most", s.Name, totals.Rows, ratio, len(rows))
 			}
-			if whole := s.segment == storage.PageRows; whole && pages >= 1000 && (ratio > 1.8 || queries > 2) {
-				t.Errorf("%s: %.2f times the bound by %.2f queries a page; want 1.8 and 2 at most", s.name, ratio, queries)
+			if whole := s.Page == storage.PageRows; whole && pages >= 1000 && (ratio > 1.8 || queries > 2) {
+				t.Errorf("%s: %.2f times the bound by %.2f queries a page; want 1.8 and 2 at most", s.Name, ratio, queries)
 			}
 			mean += ratio / float64(len(sets))
 		})
