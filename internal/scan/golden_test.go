@@ -2,16 +2,15 @@ package scan_test
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/scantest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the transcripts in testdata; read the diff before committing it")
@@ -46,7 +45,7 @@ func TestTranscripts(t *testing.T) {
 		{"serial", scan.Serial{}, key.Bounds{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := transcript(t, tt.strategy, tt.bounds)
+			got := scantest.Transcript(t, tt.strategy, tt.bounds, readTwo, eachRow, nil)
 			file := filepath.Join("testdata", tt.name+".txt")
 			if *rewrite {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -64,55 +63,13 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-func transcript(t *testing.T, s scan.Strategy, b key.Bounds) string {
-	t.Helper()
-	var out strings.Builder
-	var walk func(step scan.Step, depth int)
-	walk = func(step scan.Step, depth int) {
-		indent := strings.Repeat("  ", depth)
-		fmt.Fprintf(&out, "%squery %s\n", indent, describe(step))
-		page := readTwo(step)
-		for _, k := range page.Keys {
-			fmt.Fprintf(&out, "%s  row %s/%s\n", indent, k.Partition, k.Row)
-		}
-		if page.Next != nil {
-			fmt.Fprintf(&out, "%s  token\n", indent)
-		}
-		o, err := s.Advance(step, page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o.Yield != len(page.Keys) {
-			fmt.Fprintf(&out, "%s  yields %d\n", indent, o.Yield)
-		}
-		for _, c := range o.Children {
-			walk(c, depth+1)
-		}
+// eachRow shows a page row by row.
+func eachRow(p scan.Page) []string {
+	var lines []string
+	for _, k := range p.Keys {
+		lines = append(lines, "row "+k.Partition+"/"+k.Row)
 	}
-	walk(s.Start(b), 0)
-	return out.String()
-}
-
-func describe(s scan.Step) string {
-	r := s.Range
-	what, clauses := "PK", []string{}
-	if r.Partition != nil {
-		clauses = append(clauses, "PK = "+*r.Partition)
-		what = "RK"
-	}
-	if r.Low != nil {
-		clauses = append(clauses, what+map[bool]string{true: " > ", false: " >= "}[r.Low.Open]+r.Low.Key)
-	}
-	if r.High != nil {
-		clauses = append(clauses, what+map[bool]string{true: " < ", false: " <= "}[r.High.Open]+r.High.Key)
-	}
-	if s.Token != nil {
-		clauses = append(clauses, "from token")
-	}
-	if len(clauses) == 0 {
-		return "all"
-	}
-	return strings.Join(clauses, ", ")
+	return lines
 }
 
 // readTwo answers a query from the example's table with two rows at most. The

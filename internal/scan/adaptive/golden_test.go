@@ -1,0 +1,153 @@
+package adaptive_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan/bench"
+	"tablesweep/internal/scan/scantest"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the transcripts in testdata; read the diff before committing it")
+
+// TestTranscripts scans small tables by pages of ten rows, depth first, and compares each query, its
+// page and what the strategy believes with the transcript kept in testdata. They are to be
+// read: each shows one thing that the strategy does.
+func TestTranscripts(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rows []key.Key
+		// hinted: the scan has hints of an earlier one of the same rows.
+		hinted bool
+	}{
+		{"deep-prefixes", deepPrefixes(), false},
+		{"heavy-subtree", heavySubtree(), false},
+		{"giant-partition", giantPartition(), false},
+		{"hints", counter(), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			slices.SortFunc(tt.rows, key.Key.Compare)
+			query := bench.Pages(tt.rows, 10)
+			var s adaptive.Strategy
+			if tt.hinted {
+				s.Hints = hintsOf(t, query)
+			}
+			got := scantest.Transcript(t, s, key.Bounds{}, query, ends, believes)
+			file := filepath.Join("testdata", tt.name+".txt")
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// deepPrefixes are files of three directories whose fixed names are long: only the characters behind a
+// separator tell keys apart.
+func deepPrefixes() []key.Key {
+	var rows []key.Key
+	for _, dir := range []string{"alpha", "beta", "gamma"} {
+		for i := range 60 {
+			rows = append(rows, key.Key{Partition: fmt.Sprintf("home|project|source|%s|file%02d", dir, i)})
+		}
+	}
+	return rows
+}
+
+// heavySubtree are names, most of which begin with m.
+func heavySubtree() []key.Key {
+	var rows []key.Key
+	for c := 'a'; c <= 'z'; c++ {
+		rows = append(rows, key.Key{Partition: string(c)})
+	}
+	for i := range 150 {
+		rows = append(rows, key.Key{Partition: fmt.Sprintf("m%03d", i)})
+	}
+	return rows
+}
+
+// giantPartition is one between small ones.
+func giantPartition() []key.Key {
+	var rows []key.Key
+	for i := range 15 {
+		rows = append(rows, key.Key{Partition: fmt.Sprintf("a%02d", i)}, key.Key{Partition: fmt.Sprintf("z%02d", i)})
+	}
+	for i := range 120 {
+		rows = append(rows, key.Key{Partition: "giant", Row: fmt.Sprintf("%03d", i)})
+	}
+	return rows
+}
+
+func counter() []key.Key {
+	var rows []key.Key
+	for i := range 250 {
+		rows = append(rows, key.Key{Partition: fmt.Sprintf("%03d", i)})
+	}
+	return rows
+}
+
+// hintsOf returns the hints of a serial scan.
+func hintsOf(t *testing.T, query func(scan.Step) scan.Page) *adaptive.Hints {
+	t.Helper()
+	var pages []adaptive.PageEnd
+	for step := (scan.Serial{}).Start(key.Bounds{}); ; {
+		p := query(step)
+		pages = append(pages, adaptive.PageEnd{Last: p.Last(), Rows: len(p.Keys)})
+		if p.Next == nil {
+			hints := adaptive.NewHints(key.Bounds{}, pages, 10)
+			return &hints
+		}
+		step = step.Continue(*p.Next)
+	}
+}
+
+// ends shows a page by its first and last row.
+func ends(p scan.Page) []string {
+	if len(p.Keys) == 0 {
+		return []string{"no rows"}
+	}
+	name := func(k key.Key) string {
+		if k.Row == "" {
+			return k.Partition
+		}
+		return k.Partition + "/" + k.Row
+	}
+	return []string{fmt.Sprintf("rows %s to %s (%d)", name(p.Keys[0]), name(p.Last()), len(p.Keys))}
+}
+
+// believes tells what a step stands for and where it stops.
+func believes(s scan.Step) string {
+	var note string
+	if stop, _ := adaptive.End(s); stop != nil {
+		note += ", stops at " + stop.Partition
+		if stop.Row != "" {
+			note += "/" + stop.Row
+		}
+	}
+	if pages, ok := adaptive.Left(s); ok {
+		note += fmt.Sprintf("; %.1f pages believed left", pages)
+	}
+	var state struct{ Credit float64 }
+	if json.Unmarshal(s.State, &state) == nil && state.Credit > 0 {
+		note += fmt.Sprintf(", credit %.1f", state.Credit)
+	}
+	return note
+}

@@ -1,0 +1,68 @@
+package scantest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// Transcript runs a scan depth first and returns what it did: each query, what show makes of its
+// page, and its children below it. note, if set, adds what there is to say of a step.
+func Transcript(t testing.TB, s scan.Strategy, b key.Bounds, query func(scan.Step) scan.Page, show func(scan.Page) []string, note func(scan.Step) string) string {
+	t.Helper()
+	var out strings.Builder
+	var walk func(step scan.Step, depth int)
+	walk = func(step scan.Step, depth int) {
+		indent := strings.Repeat("  ", depth)
+		fmt.Fprintf(&out, "%squery %s", indent, describe(step))
+		if note != nil {
+			out.WriteString(note(step))
+		}
+		out.WriteString("\n")
+		page := query(step)
+		for _, line := range show(page) {
+			fmt.Fprintf(&out, "%s  %s\n", indent, line)
+		}
+		if page.Next != nil {
+			fmt.Fprintf(&out, "%s  token\n", indent)
+		}
+		o, err := s.Advance(step, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Yield != len(page.Keys) {
+			fmt.Fprintf(&out, "%s  yields %d\n", indent, o.Yield)
+		}
+		for _, c := range o.Children {
+			walk(c, depth+1)
+		}
+	}
+	walk(s.Start(b), 0)
+	return out.String()
+}
+
+// describe returns what a step asks for.
+func describe(s scan.Step) string {
+	r := s.Range
+	what, clauses := "PK", []string{}
+	if r.Partition != nil {
+		clauses = append(clauses, "PK = "+*r.Partition)
+		what = "RK"
+	}
+	if r.Low != nil {
+		clauses = append(clauses, what+map[bool]string{true: " > ", false: " >= "}[r.Low.Open]+r.Low.Key)
+	}
+	if r.High != nil {
+		clauses = append(clauses, what+map[bool]string{true: " < ", false: " <= "}[r.High.Open]+r.High.Key)
+	}
+	if s.Token != nil {
+		clauses = append(clauses, "from token")
+	}
+	if len(clauses) == 0 {
+		return "all"
+	}
+	return strings.Join(clauses, ", ")
+}
