@@ -221,7 +221,7 @@ func TestProgress(t *testing.T) {
 	}{
 		{40 + enough, ahead, true},
 		{39, adaptive.Outlook{}.Plus(ahead), false},
-		{0.6 * enough, ahead, false},
+		{0.4 * enough, ahead, false},
 		{40 + enough, ahead.Plus(adaptive.Ahead(start)), false},
 		{1, adaptive.Pages(9), true},
 		{0, adaptive.Outlook{}, false},

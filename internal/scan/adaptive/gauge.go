@@ -17,6 +17,7 @@ type gauge struct {
 	// far as both count.
 	known, blind float64
 	total        float64
+	place        func(share float64) (string, bool) // if set, tells marks where they belong
 }
 
 // stretch is the part of a level that lies behind here and ahead of the end.
@@ -97,6 +98,15 @@ func (g *gauge) survey(t trail, f forks) {
 	g.total = known + min(blind, 2*max(known, plenty))
 }
 
+// correct makes the measure what it should have been.
+func (g *gauge) correct(total float64) {
+	factor := total / max(g.total, tooSmall)
+	for i := range g.ahead {
+		g.ahead[i].pages *= factor
+	}
+	g.known, g.blind, g.total = g.known*factor, g.blind*factor, total
+}
+
 // scale returns the scale of a position. Only where no end is known, unseen
 // characters beyond all others have to be reckoned with.
 func (g *gauge) scale(depth int) scale {
@@ -168,9 +178,13 @@ func (g *gauge) marks(pieces int) []string {
 			even.total += s.pages
 		}
 	}
+	place := g.place
+	if place == nil {
+		place = func(share float64) (string, bool) { return even.at(even.total * share) }
+	}
 	var marks []string
 	for i := 1; i < pieces; i++ {
-		if k, ok := even.at(even.total * float64(i) / float64(pieces)); ok {
+		if k, ok := place(float64(i) / float64(pieces)); ok {
 			marks = append(marks, k)
 		}
 	}

@@ -74,6 +74,12 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	g := newGauge(newRuler(st.Letters, v.last()), v.last(), v.end)
 	st.Trail = st.Trail.read(g, v.keys, v.share, start(s, v))
 	g.survey(st.Trail, st.Forks)
+	if st.truth.pages != nil {
+		g.correct(st.truth.pages(v, v.last()))
+	}
+	if st.truth.place != nil {
+		g.place = func(share float64) (string, bool) { return st.truth.place(v, v.last(), share) }
+	}
 	return g
 }
 

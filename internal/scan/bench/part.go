@@ -83,21 +83,48 @@ func comparePart(t table) (PartResult, error) {
 	if err != nil {
 		return PartResult{}, err
 	}
-	split, _, err := record(t, adaptive.Strategy{})
+	split, err := t.cost(adaptive.Strategy{})
 	if err != nil {
 		return PartResult{}, err
 	}
-	time := func(root *node, segments int) float64 {
-		time, _ := schedule{workers: 64, segments: segments, hop: 3, wide: true}.run(root)
-		return float64(time)
+	pages := t.pages()
+	bound := makespanOf(clairvoyant(pages), 1)
+	prefix := makespanOf(published, 1) / bound
+	return PartResult{
+		Pages: pages, Queries: split.Queries,
+		PerPrefix: split.Time / prefix, PerPrefix4: split.Time4 / prefix,
+		PerBound: split.Time, PerBound4: split.Time4,
+	}, nil
+}
+
+// Cost is what a scan by a strategy takes: queries as a multiple of those that a serial scan makes, and makespans of 64
+// workers with hop 3, with one and up to four queries an invocation, as multiples of the bound.
+type Cost struct{ Queries, Time, Time4 float64 }
+
+// CostOf scans n rows of the set.
+func CostOf(set Set, n int, s scan.Strategy) (Cost, error) {
+	t, err := set.table(n)
+	if err != nil {
+		return Cost{}, err
 	}
-	r := PartResult{Pages: t.pages()}
-	prefix, bound := time(published, 1), time(clairvoyant(r.Pages), 1)
-	queries, _ := split.count()
-	r.Queries = float64(queries) / float64(r.Pages)
-	r.PerPrefix, r.PerPrefix4 = time(split, 1)/prefix, time(split, 4)/prefix
-	r.PerBound, r.PerBound4 = time(split, 1)/bound, time(split, 4)/bound
-	return r, nil
+	return t.cost(s)
+}
+
+func (t table) cost(s scan.Strategy) (Cost, error) {
+	root, _, err := record(t, s)
+	if err != nil {
+		return Cost{}, err
+	}
+	pages := t.pages()
+	queries, _ := root.count()
+	bound := makespanOf(clairvoyant(pages), 1)
+	return Cost{float64(queries) / float64(pages), makespanOf(root, 1) / bound, makespanOf(root, 4) / bound}, nil
+}
+
+// makespanOf returns the time of 64 workers with hop 3, with up to so many queries an invocation at once.
+func makespanOf(root *node, segments int) float64 {
+	time, _ := schedule{workers: 64, segments: segments, hop: 3, wide: true}.run(root)
+	return float64(time)
 }
 
 // WriteParts writes a table of the results.
