@@ -61,7 +61,7 @@ func catalogCommand() *cobra.Command {
 }
 
 // settings returns the settings of the catalog. Flags override the environment.
-func (f *catalogFlags) settings() (config.Catalog, error) {
+func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	given := map[string]string{
 		"TABLE_CATALOG_NAME":       cmp.Or(f.table, os.Getenv("TABLE_CATALOG_NAME")),
 		"TABLE_CATALOG_INDEX_KEYS": cmp.Or(f.indexKeys, os.Getenv("TABLE_CATALOG_INDEX_KEYS")),
@@ -74,7 +74,7 @@ func (f *catalogFlags) settings() (config.Catalog, error) {
 	}
 	if f.name != "" {
 		if f.table+f.indexKeys+f.rowKey+f.wal != "" {
-			return config.Catalog{}, usagef("--catalog names a catalog that has its own --table, --index-keys, --row-key and --wal; leave them out")
+			return config.CatalogSettings{}, usagef("--catalog names a catalog that has its own --table, --index-keys, --row-key and --wal; leave them out")
 		}
 		given = map[string]string{"TABLE_CATALOG_NAME": ""}
 	}
@@ -91,11 +91,11 @@ func (f *catalogFlags) settings() (config.Catalog, error) {
 	}
 	switch {
 	case err != nil:
-		return config.Catalog{}, hinted{usageError{err}, "--table, --index-keys, --row-key and --wal go before the settings TABLE_CATALOG_…"}
+		return config.CatalogSettings{}, hinted{usageError{err}, "--table, --index-keys, --row-key and --wal go before the settings TABLE_CATALOG_…"}
 	case f.name != "":
-		return config.Catalog{}, usagef("--catalog %s: the setting TABLESWEEP_CATALOGS has no such catalog", f.name)
+		return config.CatalogSettings{}, usagef("--catalog %s: the setting TABLESWEEP_CATALOGS has no such catalog", f.name)
 	}
-	return config.Catalog{}, usagef("which catalog? Give --table, --index-keys and --row-key, or --catalog NAME")
+	return config.CatalogSettings{}, usagef("which catalog? Give --table, --index-keys and --row-key, or --catalog NAME")
 }
 
 // with calls fn with the catalog, and then waits for the catalog's work in the background.

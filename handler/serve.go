@@ -121,7 +121,7 @@ func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, g
 
 // prepare makes the app's parts ready in the background, each behind a gate of its
 // own. With wrong settings there is only a gate that stays closed.
-func prepare(ctx context.Context, app *function.App, catalogs []config.Catalog, settingsErr error) {
+func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSettings, settingsErr error) {
 	behind := func(what string, prepare func(context.Context) error) *gate.Gate {
 		g := gate.New()
 		go g.Prepare(ctx, prepare, func(err error) { // ends when it is done, or with ctx
@@ -213,7 +213,7 @@ func newApp(c config.Config) (function.App, error) {
 	return function.App{Engine: e, Log: log, Catalogs: catalogs}, nil
 }
 
-func newCatalog(a *storage.Account, c config.Catalog) *catalog.Catalog {
+func newCatalog(a *storage.Account, c config.CatalogSettings) *catalog.Catalog {
 	return catalog.New(catalog.Options{
 		Name: c.Title(), Index: a.Table(c.Table), Log: a.Table(c.WAL), Schema: c.Schema, KeepChanges: c.KeepChanges,
 	})

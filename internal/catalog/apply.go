@@ -12,10 +12,9 @@ import (
 	"tablesweep/internal/task"
 )
 
-// apply writes the index rows of an entry's writes, all partitions at once. It
-// writes what it can; the error is one of those that kept it from the rest. sure
-// reports that every request was answered at the first try, so that none can be carried
-// out later.
+// apply writes the index rows of an entry's writes, all partitions at once. If some fail, it
+// still writes the others, and returns one of the errors. sure means that every request was
+// answered at the first try: none can be carried out later.
 func (c *Catalog) apply(ctx context.Context, e entry, writes []wal.Write) (sure bool, err error) {
 	partitions := map[string][]wal.Write{}
 	for _, w := range writes {
@@ -25,7 +24,7 @@ func (c *Catalog) apply(ctx context.Context, e entry, writes []wal.Write) (sure 
 	}
 	for p, in := range partitions {
 		if len(in) == 2 && in[0].Row == in[1].Row {
-			partitions[p] = in[1:] // the row changes hands, see wal.Write.Instead
+			partitions[p] = in[1:] // one row passes from the old identity to the new one, see wal.Write.Instead
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
@@ -44,9 +43,9 @@ func (c *Catalog) apply(ctx context.Context, e entry, writes []wal.Write) (sure 
 	return !repeated.Load(), err
 }
 
-// applyTo writes the rows of one partition in one transaction, so that a page never
-// shows a record twice or not at all while it moves. repeated is set if the transaction
-// was sent more than once.
+// applyTo writes the rows of one partition in one transaction. So a page never shows a
+// moving record twice, and never misses it. applyTo sets repeated if it sent the transaction
+// more than once.
 func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Write, r record.Record, repeated *atomic.Bool) error {
 	slots := make([]slot, len(writes))
 	for i, w := range writes {
@@ -89,8 +88,8 @@ func (c *Catalog) readSlot(ctx context.Context, partition string, w wal.Write) (
 	return c.slotOf(row), nil
 }
 
-// rowOps returns the operations that bring the rows of a partition, which slots describes,
-// up to the writes. The error is a collision.
+// rowOps returns the operations that the writes need in a partition whose rows are in the
+// state of slots. The error is a collision.
 func rowOps(partition string, writes []wal.Write, slots []slot, r record.Record) (ops []storage.Op, err error) {
 	for i, w := range writes {
 		row := indexRow(w, partition, r)
@@ -106,8 +105,8 @@ func rowOps(partition string, writes []wal.Write, slots []slot, r record.Record)
 	return ops, nil
 }
 
-// free checks that no other record has the write's row keys. One may take them before the
-// rows are written: two records rarely meet, and at that moment more rarely still.
+// free checks that no other record has the write's row key. Another record may still take it
+// before the rows are written; that two meet is rare, and at that moment rarer still.
 func (c *Catalog) free(ctx context.Context, w wal.Write) error {
 	g, ctx := task.WithContext(ctx)
 	for _, p := range w.Partitions {
@@ -122,10 +121,10 @@ func (c *Catalog) free(ctx context.Context, w wal.Write) error {
 	return g.Wait()
 }
 
-// collision means that another record has the row key, by chance: eight hex digits
-// of a hash are all that tells records with the same sort value apart.
+// collision means that another record has the row key by chance. Only eight hex digits of a
+// hash tell records with the same sort value apart.
 type collision struct{ partition, row string }
 
 func (e *collision) Error() string {
-	return fmt.Sprintf("the row key %q is taken by another record in %q", e.row, e.partition)
+	return fmt.Sprintf("another record has the row key %q in %q", e.row, e.partition)
 }

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// bulkWriters is how many records InsertAll has under way at once: more than a laptop's
-// connection needs to be busy, and fewer than the log's shards take.
+// bulkWriters is how many records InsertAll inserts at once: enough to keep a laptop's
+// connection busy, and fewer than the log's shards can take.
 const bulkWriters = 64
 
 // Inserted is the result of one of several insertions.
@@ -17,10 +17,9 @@ type Inserted struct {
 	Err error
 }
 
-// InsertAll inserts records as Insert does, many at once. Those with the same identity are
-// inserted in their order. The result has what became of each, as Insert would have
-// answered; a process that dies leaves some inserted, some not, and none in between once
-// Maintain has run.
+// InsertAll inserts records as Insert does, many at once, but those with the same identity in
+// their order. It returns a result for each. If the process dies, some are inserted and some
+// are not; after Maintain, none is half inserted.
 func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Inserted {
 	results := make([]Inserted, len(records))
 	var identities []string

@@ -15,7 +15,7 @@ import (
 func (c *Catalog) carryOut(ctx context.Context, e entry) error {
 	sure, err := c.apply(ctx, e, e.Writes)
 	if errors.As(err, new(*collision)) {
-		return c.redo(ctx, e) // perhaps we are late, and the key's new owner is right
+		return c.redo(ctx, e) // perhaps we are late, and the new owner of the row key is right
 	}
 	return c.conclude(ctx, e, sure, err)
 }
@@ -33,7 +33,7 @@ func (c *Catalog) complete(ctx context.Context, shard, id string) error {
 	return c.redo(ctx, e)
 }
 
-// redo applies an entry again, whoever committed it and whenever. If another record has
+// redo applies an entry again, no matter who committed it and when. If another record has
 // taken the row key of an insertion, redo withdraws the insertion and returns a Conflict.
 func (c *Catalog) redo(ctx context.Context, e entry) error {
 	writes, _, err := c.current(ctx, e)
@@ -116,13 +116,13 @@ func (c *Catalog) withdraw(ctx context.Context, e entry, cause error) error {
 // moves to the changes in the background.
 func (c *Catalog) conclude(ctx context.Context, e entry, sure bool, err error) error {
 	if err != nil {
-		return problem.Busyf("", "the write is recorded and will be completed, but is not yet seen under every key; sending it again does no harm").Because(err)
+		return problem.Busyf("", "the write is committed and will be completed, but is not yet visible under every key; it may be sent again").Because(err)
 	}
 	c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, e, sure) })
 	return nil
 }
 
-// hopeless reports whether an entry's error stays, however often it is tried.
+// hopeless reports whether an error of redo is permanent.
 func hopeless(err error) bool {
 	var refused *storage.Error
 	switch {

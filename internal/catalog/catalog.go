@@ -14,44 +14,44 @@ import (
 )
 
 const (
-	// shards is the number of the log's partitions, each of which takes 2,000
-	// rows a second (Microsoft Learn, "Scalability and performance targets for Table
-	// storage"). An insertion changes five. It can't be changed: heads are found by it.
+	// shards is the number of the log's partitions. Each takes 2,000 rows a second
+	// (Microsoft Learn, "Scalability and performance targets for Table storage"), and an
+	// insertion writes five. The number can't change: it says where heads are.
 	shards = 16
 
-	// clearAfter is the age at which rows that say "gone" are cleared away, and
-	// used idempotency keys with them. A writer gives up after applyTime.
+	// clearAfter is the age at which tombstones and used idempotency keys are deleted.
+	// A writer gives up after applyTime.
 	clearAfter = 24 * time.Hour
 	applyTime  = 5 * time.Minute
 
-	// schemaTrust is how long a process relies on having seen the schema; a change
-	// of schema waits for longer before it moves a record.
+	// schemaTrust is how long a process trusts the schema that it has read. A change of
+	// schema waits for schemaWait, which is longer, before it moves a record.
 	schemaTrust = 30 * time.Second
-	commitTime  = 25 * time.Second // that a commit may take
-	serviceTime = 30 * time.Second // that the service may take for a request (Microsoft Learn, "Setting timeouts for Table service operations")
+	commitTime  = 25 * time.Second // the most that a commit takes
+	serviceTime = 30 * time.Second // the most that the service takes for a request (Microsoft Learn, "Setting timeouts for Table service operations")
 	schemaWait  = schemaTrust + commitTime + serviceTime
 
-	// maxBackground bounds the writes that are completed after their answer: with storage
-	// that is slow, each may take minutes.
+	// maxBackground bounds the writes that are completed after their answer: on slow
+	// storage, each may take minutes.
 	maxBackground = 100
 
-	// maxRaces is how often a write that another has overtaken is decided anew.
+	// maxRaces is how often a write is decided anew after others have overtaken it.
 	maxRaces = 50
 )
 
 // Options configure a [Catalog].
 type Options struct {
-	Name   string         // what messages call it
+	Name   string         // in messages
 	Index  *storage.Table // of the index rows
 	Log    *storage.Table
 	Schema index.Schema
-	// KeepChanges is how long changes can be read; 0 means 30 days.
+	// KeepChanges is how long changes are kept; 0 means 30 days.
 	KeepChanges time.Duration
 	Now         func() time.Time // nil means time.Now
 }
 
-// Catalog is a catalog of records. It is safe for concurrent use, by any number of
-// processes.
+// Catalog is a catalog of records. It is safe for concurrent use, and any number of
+// processes may open the same one.
 type Catalog struct {
 	Options
 
@@ -59,11 +59,11 @@ type Catalog struct {
 	reading    task.Group
 
 	mu    sync.Mutex
-	seen  time.Time // when the schema was last found to be ours
-	found bool      // false if there was none
+	seen  time.Time // when the stored schema was last found to be ours
+	found bool      // false if none was stored
 }
 
-// New returns a catalog. [Catalog.Prepare] makes it ready.
+// New returns a catalog. Call [Catalog.Prepare] before use.
 func New(o Options) *Catalog {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -76,14 +76,14 @@ func New(o Options) *Catalog {
 	return c
 }
 
-// Close waits for what goes on after a write or a query was answered.
+// Close waits for the work that goes on after writes and queries were answered.
 func (c *Catalog) Close() {
-	_ = c.reading.Wait()    // whoever asked has its errors
-	_ = c.background.Wait() // what failed is logged, and left for recovery
+	_ = c.reading.Wait()    // its callers have the errors
+	_ = c.background.Wait() // errors are logged; recovery does the rest
 }
 
-// later does what need not keep the caller waiting. Recovery does it if the process
-// dies first, or has too much of it under way.
+// later does work in the background. If the process dies first, or has too much work
+// under way, the work is left for recovery.
 func (c *Catalog) later(ctx context.Context, do func(context.Context) error) {
 	left := func(err error) {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("entry left for recovery")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/input"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -13,26 +14,25 @@ import (
 
 // Change is a write that was applied.
 type Change struct {
-	ID   string    `json:"id"` // its place among the changes
+	ID   string    `json:"id"` // its position among the changes; also a cursor
 	Time time.Time `json:"time"`
 	Kind wal.Kind  `json:"kind"`
-	// Record is what was written; of a deletion, the record as it was found.
+	// Record is the record that was written or, for a deletion, the one that was deleted.
 	Record record.Record `json:"record"`
 }
 
-// changes returns the log of the changes in some shards.
+// changes returns the changes of some shards as a log.
 func (c *Catalog) changes(shards ...string) logtail.Log {
 	return logtail.Log{Table: c.Log, Partitions: shards, Prefix: changePrefix}
 }
 
-// Changes returns the newest changes, newest first, top of them at most: 1 to
-// MaxTop. It goes on with those that are older than cursor, if that is not "". next is
-// the cursor to go on with, "" at the end. since, unless it is zero, leaves out those
-// that are not newer. Changes are kept for
-// [Options.KeepChanges]. It costs one request for each of the 16 shards.
+// Changes returns at most top changes (1 to MaxTop), newest first: those older than cursor,
+// if it is not "", and newer than since, if it is not zero. next is the cursor for the next
+// page, "" after the last one. Changes are kept for [Options.KeepChanges]. A page costs one
+// request for each of the 16 shards.
 func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since time.Time) (all []Change, next string, err error) {
-	if top < 1 || top > MaxTop {
-		return nil, "", problem.Invalidf("top", "must be a number from 1 to %d", MaxTop)
+	if err := input.Top(top, MaxTop); err != nil {
+		return nil, "", err
 	}
 	if cursor != "" {
 		if _, err := logtail.KeyTime(cursor); err != nil {

@@ -10,14 +10,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Check compares the index rows with each other and with the log, and calls found
-// for what is wrong; found is not called concurrently. Writes that are under way are
-// not wrong. It reads the index and the heads once and, if they differ, once more, with
-// a few requests for each record that differs. A catalog that another
-// program wrote, or that has another schema, is a Conflict: see [Catalog.Migrate].
+// Check compares the index rows with each other and with the log. It calls found for each
+// thing that is wrong, never concurrently; a write under way is not wrong. It reads the
+// index and the heads once. If they differ, it reads them again, with a few requests for
+// each record that differs. A catalog that another program wrote, or that has another
+// schema, is a Conflict: see [Catalog.Migrate].
 //
-// With repair, it makes all rows of a record those of its newest write. It may be
-// broken off, and run again.
+// With repair, it brings all rows of a record up to its newest write. It may be
+// interrupted, and run again.
 func (c *Catalog) Check(ctx context.Context, repair bool, found func(Finding)) (Checked, error) {
 	k := &checker{Catalog: c, repair: repair, found: found}
 	if err := c.Writable(ctx); err != nil {
@@ -35,21 +35,22 @@ func (c *Catalog) Check(ctx context.Context, repair bool, found func(Finding)) (
 	if err != nil || suspect == nil {
 		return k.sum, err
 	}
-	// Heads first: what they know is in place when the rows are looked at.
+	// Heads first: their records are in place when the rows are checked.
 	if err := c.eachShard(func(shard string) error { return k.heads(ctx, shard, suspect) }); err != nil {
 		return k.sum, err
 	}
 	return k.sum, k.rows(ctx, suspect)
 }
 
-// compare reads the index and the log once, and returns which identities are suspect.
+// compare reads the index and the heads once. suspect reports which identities differ; it
+// is nil if none does.
 func (k *checker) compare(ctx context.Context) (suspect func(identity string) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		k.count(Finding{}, func(s *Checked) { s.Rows += len(p.Entities) })
 		for _, row := range p.Entities {
 			if err := t.row(k.Catalog, row); err != nil {
-				k.report(row.Key, false, "the row is not that of a record: %v", err)
+				k.report(row.Key, false, "the row does not hold a record: %v", err)
 			}
 		}
 		return nil
@@ -78,7 +79,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 	return t.close(), err
 }
 
-// entries counts the log's entries, and reports those that are parked.
+// entries counts the shard's entries, and reports the parked ones.
 func (k *checker) entries(ctx context.Context, shard string) error {
 	return k.Log.All(ctx, prefixQuery(shard, entryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities {
@@ -91,18 +92,18 @@ func (k *checker) entries(ctx context.Context, shard string) error {
 	})
 }
 
-// heads checks the index rows of every suspect record that the log knows.
+// heads checks the index rows of the shard's suspect records.
 func (k *checker) heads(ctx context.Context, shard string, suspect func(identity string) bool) error {
 	return k.each(ctx, k.Log, prefixQuery(shard, headPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := headOf(row)
 		if err != nil || h.Gone || !suspect(h.Identity) {
-			return nil // what can't be read is reported
+			return nil // compare has reported what can't be read
 		}
 		return k.head(ctx, h)
 	})
 }
 
-// head checks the rows of one record.
+// head checks the index rows of one record.
 func (k *checker) head(ctx context.Context, h *head) error {
 	all, err := k.copies(ctx, h.Write)
 	if err != nil {
@@ -112,7 +113,7 @@ func (k *checker) head(ctx context.Context, h *head) error {
 		if changing, err := k.changing(ctx, h); changing || err != nil {
 			return err
 		}
-		// What was read may be what a write has replaced that has ended meanwhile.
+		// A write that has ended meanwhile may have replaced what was read.
 		if all, err = k.copies(ctx, h.Write); err != nil {
 			return err
 		}
@@ -125,7 +126,7 @@ func (k *checker) head(ctx context.Context, h *head) error {
 			return nil
 		}
 		if id.Hash() != h.Identity {
-			k.report(all[best].at, false, "the record stands where another schema wants it: move it by: handler catalog migrate")
+			k.report(all[best].at, false, "the record is placed by another schema; move it with: handler catalog migrate")
 			return nil
 		}
 	}
@@ -142,27 +143,27 @@ func (k *checker) head(ctx context.Context, h *head) error {
 	return nil
 }
 
-// mend makes one row what it should be.
+// mend repairs one index row.
 func (k *checker) mend(ctx context.Context, h *head, x copyOf, r record.Record) error {
 	what := "the index row is missing"
 	op := storage.Op{Kind: storage.Insert, Entity: indexRow(h.Write, x.at.Partition, r)}
 	if x.slot.Exists {
 		if x.slot.Identity != h.Identity {
-			k.report(x.at, false, "another record has this row's key: change the sort value of one of the two")
+			k.report(x.at, false, "another record has this row's key; change the sort value of one of the two")
 			return nil
 		}
 		if x.slot.Version > h.Version {
 			if changing, err := k.changing(ctx, h); changing || err != nil {
 				return err
 			}
-			k.report(x.at, false, "the index row is newer than the log knows: was the log set back?")
+			k.report(x.at, false, "the index row is newer than its head; was the log restored from a backup?")
 			return nil
 		}
 		what = "the index row differs from the record's others"
 		op.Kind, op.IfMatch = storage.Replace, x.slot.etag
 	}
 	return k.repairing(x.at, what, func() error {
-		if op.Kind == storage.Insert && h.Sure { // an insertion depends on no row, and may come late
+		if op.Kind == storage.Insert && h.Sure { // an insertion has no condition, and may be carried out late
 			if err := k.Log.Write(ctx, doubt(shardOf(h.First), h.Write, h.etag)); err != nil {
 				return err
 			}
@@ -172,13 +173,13 @@ func (k *checker) mend(ctx context.Context, h *head, x copyOf, r record.Record) 
 	})
 }
 
-// rewrite handles a record of which no row is as it should be: the newest there is
+// rewrite handles a record whose index rows are all wrong: the newest row's content
 // becomes the record.
 func (k *checker) rewrite(ctx context.Context, h *head, all []copyOf) error {
 	at := key.Key{Partition: h.Partitions[0], Row: h.Row}
 	all = slices.DeleteFunc(slices.Clone(all), func(x copyOf) bool { return !x.ours(h) })
 	if len(all) == 0 {
-		k.report(at, false, "the record has lost all its index rows: if it was written lately, get it back by: handler catalog recover --since TIME")
+		k.report(at, false, "the record has lost all its index rows; if it was written lately, restore it with: handler catalog recover --since TIME")
 		return nil
 	}
 	newest := newestOf(all)

@@ -60,7 +60,7 @@ func TestCheckRepairs(t *testing.T) {
 		{"a row too many", func(w *world, row storage.Entity) {
 			row.Key.Partition = "3_npi8"
 			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
-		}, "stands where its record has none"},
+		}, "in a place where its record has none"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// Finding is something that is wrong with a catalog.
+// Finding is one thing that is wrong with a catalog.
 type Finding struct {
 	Partition string `json:"partition"`
 	Row       string `json:"row"`
@@ -18,17 +18,17 @@ type Finding struct {
 	Repaired  bool   `json:"repaired"`
 }
 
-// Checked sums up a check.
+// Checked is the summary of a check.
 type Checked struct {
-	Records   int `json:"records"`   // that the log knows
-	Rows      int `json:"rows"`      // of the index table
-	Untracked int `json:"untracked"` // rows of records that the log doesn't know, such as another program's
-	Pending   int `json:"pending"`   // entries in the log
+	Records   int `json:"records"`   // records that the log knows
+	Rows      int `json:"rows"`      // rows of the index table
+	Untracked int `json:"untracked"` // rows of records that the log does not know, such as another program's
+	Pending   int `json:"pending"`   // pending entries of the log
 	Problems  int `json:"problems"`  // findings
-	Repaired  int `json:"repaired"`  // of the problems
+	Repaired  int `json:"repaired"`  // findings that were repaired
 }
 
-// checker is a check under way.
+// checker is a running check.
 type checker struct {
 	*Catalog
 	repair bool
@@ -38,7 +38,7 @@ type checker struct {
 	sum Checked
 }
 
-// count changes the sum, and reports a finding unless it is empty.
+// count updates the summary, and reports the finding unless it is empty.
 func (k *checker) count(f Finding, change func(*Checked)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -52,12 +52,12 @@ func (k *checker) count(f Finding, change func(*Checked)) {
 	}
 }
 
-// report counts a finding.
+// report counts and reports a finding.
 func (k *checker) report(at key.Key, repaired bool, format string, args ...any) {
 	k.count(Finding{at.Partition, at.Row, fmt.Sprintf(format, args...), repaired}, func(*Checked) {})
 }
 
-// repairing reports a finding, after its repair if repair is asked for.
+// repairing reports a finding. If the check repairs, it repairs first.
 func (k *checker) repairing(at key.Key, what string, repair func() error) error {
 	if !k.repair {
 		k.report(at, false, "%s", what)
@@ -66,7 +66,7 @@ func (k *checker) repairing(at key.Key, what string, repair func() error) error 
 	switch err := repair(); {
 	case err == nil:
 		k.report(at, true, "%s", what)
-	case overtaken(err), errors.Is(err, errRaced): // it changes at this moment
+	case overtaken(err), errors.Is(err, errRaced): // it is being written
 	case problem.Status(err) < 500:
 		k.report(at, false, "%s, and can't be repaired: %v", what, err)
 	default:
@@ -75,10 +75,10 @@ func (k *checker) repairing(at key.Key, what string, repair func() error) error 
 	return nil
 }
 
-// errRaced means that a repair was overtaken by a writer, and nothing was done.
+// errRaced means that a writer was faster, and nothing was done.
 var errRaced = errors.New("overtaken")
 
-// unlessRaced makes an error of a try that did nothing.
+// unlessRaced returns err, or errRaced if the try raced.
 func unlessRaced(raced bool, err error) error {
 	if raced {
 		return errRaced
@@ -86,7 +86,7 @@ func unlessRaced(raced bool, err error) error {
 	return err
 }
 
-// changing reports whether the record is being written.
+// changing reports whether a write of the head's record is under way.
 func (k *checker) changing(ctx context.Context, h *head) (bool, error) {
 	_, pending, err := k.Log.Get(ctx, key.Key{Partition: shardOf(h.First), Row: entryPrefix + h.Entry})
 	if pending || err != nil {

@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// rows looks for suspect index rows that no record in the log accounts for.
+// rows checks the index rows of suspect identities, for rows that no head accounts for.
 func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) error {
 	return k.each(ctx, k.Index, storage.Query{}, func(ctx context.Context, row storage.Entity) error {
 		s := k.slotOf(row)
@@ -17,12 +17,12 @@ func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) 
 			return nil
 		}
 		if s.Gone {
-			return k.goneRow(ctx, row, s)
+			return k.tombstone(ctx, row, s)
 		}
 		r := contentOf(row)
 		id, err := k.identify(r)
 		if err != nil {
-			return nil // reported
+			return nil // compare has reported it
 		}
 		h, err := k.readHead(ctx, id.First(), id.Hash())
 		if err != nil {
@@ -32,7 +32,7 @@ func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) 
 			k.count(Finding{}, func(s *Checked) { s.Untracked++ })
 		}
 		if h == nil && foreign(row) {
-			k.report(row.Key, false, "another program wrote the row: take it over by: handler catalog migrate")
+			k.report(row.Key, false, "another program wrote the row; take it over with: handler catalog migrate")
 			return nil
 		}
 		if h == nil {
@@ -51,43 +51,43 @@ func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) 
 	})
 }
 
-// goneRow checks a row that says that a record is gone. If the log doesn't know of
-// it, its time is over, and nothing would clear it away.
-func (k *checker) goneRow(ctx context.Context, row storage.Entity, s slot) error {
+// tombstone checks a tombstone. If its identity has no head any more, it was left behind,
+// and nothing else would delete it.
+func (k *checker) tombstone(ctx context.Context, row storage.Entity, s slot) error {
 	h, err := k.readHead(ctx, row.Get(firstColumn), s.Identity)
 	if err != nil || h != nil {
 		return err
 	}
-	if _, found, err := k.Index.Get(ctx, row.Key); err != nil || !found { // it was just cleared away
+	if _, found, err := k.Index.Get(ctx, row.Key); err != nil || !found { // it has just been deleted
 		return err
 	}
-	return k.repairing(row.Key, "the row says that a record is gone, and was left behind", func() error { return k.deleteRow(ctx, row) })
+	return k.repairing(row.Key, "the tombstone was left behind", func() error { return k.deleteRow(ctx, row) })
 }
 
-// deletedRow handles the row of a record that is gone.
+// deletedRow handles a row that still holds a deleted record.
 func (k *checker) deletedRow(ctx context.Context, row storage.Entity, h *head) error {
 	if changing, err := k.changing(ctx, h); changing || err != nil {
 		return err
 	}
 	now, found, err := k.Index.Get(ctx, row.Key)
-	if err != nil || !found || now.ETag != row.ETag { // it was written meanwhile
+	if err != nil || !found || now.ETag != row.ETag { // it has been written meanwhile
 		return err
 	}
-	return k.repairing(row.Key, "the row is that of a deleted record", func() error {
+	return k.repairing(row.Key, "the row holds a deleted record", func() error {
 		return k.Index.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: row.ETag, Entity: indexRow(h.Write, row.Key.Partition, record.Record{})})
 	})
 }
 
-// misplacedRow handles a row in a place where its record has none. It is deleted if
-// its content stands in all places of the record.
+// misplacedRow handles a row in a place where its record has none. The row is deleted if
+// all places of the record hold its content.
 func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) error {
 	there, err := k.standsEverywhere(ctx, id, r)
 	if err != nil {
 		return err
 	}
 	if !there {
-		k.report(row.Key, false, "the row stands where its record has none, and has other contents than the record: copy what is missing, and delete the row")
+		k.report(row.Key, false, "the row is in a place where its record has none, and its contents differ from the record; copy what is missing, and delete the row")
 		return nil
 	}
-	return k.repairing(row.Key, "the row stands where its record has none", func() error { return k.deleteRow(ctx, row) })
+	return k.repairing(row.Key, "the row is in a place where its record has none", func() error { return k.deleteRow(ctx, row) })
 }

@@ -5,28 +5,26 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
-// goneAfter is the age of an applied entry at which Maintain looks whether the rows by
-// which it says "gone" are still needed. It decides nothing but how often it has to look.
-const goneAfter = time.Minute
+// tombstoneAge is the age at which Maintain checks whether an entry's tombstones are still
+// needed. It affects nothing but how often Maintain checks.
+const tombstoneAge = time.Minute
 
-// left is what a write has left of an identity that is gone.
-type left struct {
+// tombstones are the index rows that a deletion has left, and the head of its identity.
+type tombstones struct {
 	write wal.Write
-	rows  []storage.Entity // of the index, as they were read before the head
+	rows  []storage.Entity // read before the head
 	head  *head
 }
 
-// leftBy reads what a write has left.
-func (c *Catalog) leftBy(ctx context.Context, w wal.Write) (left, error) {
-	l := left{write: w}
+// readTombstones reads the tombstones of a deletion, and older rows of its identity.
+func (c *Catalog) readTombstones(ctx context.Context, w wal.Write) (tombstones, error) {
+	l := tombstones{write: w}
 	for _, partition := range w.Partitions {
 		row, found, err := c.Index.Get(ctx, key.Key{Partition: partition, Row: w.Row})
 		if err != nil {
@@ -51,29 +49,30 @@ func (c *Catalog) deleteRows(ctx context.Context, rows []storage.Entity) error {
 	return nil
 }
 
-func noted(note storage.Entity) (writes []wal.Write, err error) {
-	if err = json.Unmarshal([]byte(note.Get("Writes")), &writes); err != nil {
+// notedWrites returns the deletions that a note in the log is about.
+func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
+	if err = decode(note.Get("Writes"), &writes); err != nil {
 		err = fmt.Errorf("row %s of the log: %w", note.Key.Row, err)
 	}
 	return writes, err
 }
 
-// clearGone deletes the index rows that applied entries have left to say "gone", if no
-// writer can need them any more, and the notes of these entries. The heads stay for a
-// day: the identity's next life has greater versions than this one, whatever the clocks
-// say, and an insertion that is carried out late finds that it is too late.
-func (c *Catalog) clearGone(ctx context.Context, shard string, notes []storage.Entity) error {
+// clearTombstones deletes the tombstones that the notes are about, if no older write can
+// still be on its way, and then the notes. The heads stay for a day. So the identity's
+// next life has greater versions than this one, whatever the clocks say, and an insertion
+// that is carried out late is refused.
+func (c *Catalog) clearTombstones(ctx context.Context, shard string, notes []storage.Entity) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	all := make([][]left, len(notes))
+	all := make([][]tombstones, len(notes))
 	var g task.Group
 	g.SetLimit(parallel)
 	for i, note := range notes {
 		g.Go(func() error {
-			writes, err := noted(note)
+			writes, err := notedWrites(note)
 			for _, w := range writes {
-				l, leftErr := c.leftBy(ctx, w)
+				l, leftErr := c.readTombstones(ctx, w)
 				if err = leftErr; err != nil {
 					break
 				}
@@ -123,8 +122,8 @@ func (c *Catalog) clearGone(ctx context.Context, shard string, notes []storage.E
 	return firstOf(err, batch.Do(ctx))
 }
 
-// firstOf returns the first error. Notes that another has deleted are none: the others
-// are met again.
+// firstOf returns the first error. It ignores notes that another process has deleted: the
+// next run meets the rest.
 func firstOf(err, deleting error) error {
 	if err == nil && !overtaken(deleting) {
 		return deleting
@@ -132,8 +131,8 @@ func firstOf(err, deleting error) error {
 	return err
 }
 
-// pendingIdentities reports which identities the shard's entries write: all of them, if
-// an entry can't be read.
+// pendingIdentities reports which identities have pending entries in the shard. If one
+// can't be read, pending reports true for every identity.
 func (c *Catalog) pendingIdentities(ctx context.Context, shard string) (pending func(identity string) bool, err error) {
 	known, unreadable := map[string]bool{}, false
 	q := prefixQuery(shard, entryPrefix)
@@ -141,7 +140,7 @@ func (c *Catalog) pendingIdentities(ctx context.Context, shard string) (pending 
 	err = c.Log.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities {
 			var writes []wal.Write
-			unreadable = json.Unmarshal([]byte(row.Get(writesColumn)), &writes) != nil || unreadable
+			unreadable = decode(row.Get(writesColumn), &writes) != nil || unreadable
 			for _, w := range writes {
 				known[w.Identity] = true
 			}
@@ -151,16 +150,16 @@ func (c *Catalog) pendingIdentities(ctx context.Context, shard string) (pending 
 	return func(identity string) bool { return unreadable || known[identity] }, err
 }
 
-// clearDue removes what was noted for being cleared away after a day.
+// clearDue deletes what is noted for deletion after a day, once the day is over.
 func (c *Catalog) clearDue(ctx context.Context, shard string) error {
 	due := prefixQuery(shard, clearPrefix)
-	due.Range.Low = &key.Bound{Key: clearPrefix + key.Inverted(c.Now())} // what is due later stands ahead
+	due.Range.Low = &key.Bound{Key: clearPrefix + key.Inverted(c.Now())} // later ones sort ahead
 	return c.Log.All(ctx, due, func(p storage.Page) error {
 		var g task.Group
 		g.SetLimit(parallel)
 		for _, row := range p.Entities {
 			if p.Date.Sub(row.Timestamp) < clearAfter-time.Minute {
-				continue // our clock, or that of the writer, is wrong
+				continue // our clock or the writer's is wrong
 			}
 			g.Go(func() error {
 				if err := c.clearNoted(ctx, row); !overtaken(err) {
@@ -173,6 +172,7 @@ func (c *Catalog) clearDue(ctx context.Context, shard string) error {
 	})
 }
 
+// clearNoted deletes what a note is about, and the note.
 func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
 	ops := []storage.Op{{Kind: storage.Delete, Entity: storage.Entity{Key: note.Key}}}
 	if row := note.Get("Row"); row != "" {
@@ -182,12 +182,12 @@ func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
 		}
 		return err
 	}
-	writes, err := noted(note)
+	writes, err := notedWrites(note)
 	if err != nil {
 		return err
 	}
 	for _, w := range writes {
-		l, err := c.leftBy(ctx, w)
+		l, err := c.readTombstones(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -200,16 +200,16 @@ func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
 		if l.head == nil {
 			continue
 		}
-		// Last, since the head is what tells who redoes an older write that it is over.
+		// Last: whoever redoes an older write learns from the head that it is over.
 		ops = append(ops, storage.Op{Kind: storage.Delete, IfMatch: l.head.etag, Entity: storage.Entity{Key: headKey(note.Key.Partition, w.First, w.Identity)}})
 	}
 	return c.Log.Write(ctx, ops...)
 }
 
-// clearForgotten deletes what a write has left of an identity that is gone, and that the
-// log has forgotten.
+// clearForgotten deletes the tombstones of a deletion whose identity has no head any
+// more.
 func (c *Catalog) clearForgotten(ctx context.Context, w wal.Write) error {
-	l, err := c.leftBy(ctx, w)
+	l, err := c.readTombstones(ctx, w)
 	if err != nil || l.head != nil {
 		return err
 	}

@@ -11,10 +11,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// newEntry returns an entry that follows the heads.
+// newEntry returns an entry whose time is later than that of the heads.
 func (c *Catalog) newEntry(kind wal.Kind, first string, r record.Record, heads ...*wal.Head) entry {
-	// Each has a clock of its own: one that has met the record of a writer whose clock is
-	// far ahead must not date others.
+	// Each entry has a clock of its own. Otherwise, one head from a writer whose clock is far
+	// ahead would date all later entries.
 	id := logtail.NewClock().NextKey(wal.After(c.Now(), heads...))
 	t, err := logtail.KeyTime(id)
 	if err != nil {
@@ -30,8 +30,8 @@ type headUpdate struct {
 	content string // hash of the record; "" if it is gone
 }
 
-// commit inserts the entry and updates the heads in one transaction, with more operations
-// if given. raced means that nothing was done, since a head had changed.
+// commit inserts the entry, updates the heads and does more operations, all in one
+// transaction. raced means that nothing was done because a head had changed.
 func (c *Catalog) commit(ctx context.Context, e entry, updates []headUpdate, more ...storage.Op) (raced bool, err error) {
 	ops := []storage.Op{{Kind: storage.Insert, Entity: entryRow(entryPrefix, e)}}
 	for _, u := range updates {
@@ -48,11 +48,11 @@ func (c *Catalog) commit(ctx context.Context, e entry, updates []headUpdate, mor
 	case err == nil:
 		return false, nil
 	case overtaken(err):
-		// Perhaps by a first try of this request, whose answer was lost.
+		// Perhaps by the first try of this request, whose answer was lost.
 		ours, err := c.recorded(ctx, e)
 		return !ours, err
 	case storage.HasCode(err, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge"):
-		return false, problem.TooLargef("", "the record is too large for a row: shorten it").Because(err)
+		return false, problem.TooLargef("", "the record is too large for a row; shorten it").Because(err)
 	}
 	return false, fmt.Errorf("catalog %s: record the write: %w", c.Name, err)
 }

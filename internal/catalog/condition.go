@@ -9,13 +9,12 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// Meta tells a record from others, and its versions from each other. Neither is part of
-// the record.
+// Meta identifies a record and its version. It is not part of the record.
 type Meta struct {
-	// ID stays the same as long as the record's index values and its sort value do.
+	// ID changes only if the record's index values or its sort value do.
 	ID string `json:"id"`
-	// ETag changes with each write, and is the same under every index key. It is "" for
-	// a record that another program wrote.
+	// ETag changes with each write. It is the same under every index key, and "" if another
+	// program wrote the record.
 	ETag string `json:"etag,omitempty"`
 }
 
@@ -33,20 +32,20 @@ func etagOf(version int64) string {
 // AnyETag stands for the ETag of any record.
 const AnyETag = "*"
 
-// Condition is what a write demands of the record that it finds. The zero value demands
+// Condition is what a write demands of the existing record. The zero value demands
 // nothing.
 type Condition struct {
-	Match  []string // if any: the record is there, and has one of these ETags, or any
-	Differ []string // if any: the record isn't there, or has none of these ETags
+	Match  []string // unless empty: the record exists and has one of these ETags, or any for AnyETag
+	Differ []string // unless empty: the record does not exist, or has none of these ETags
 }
 
-// demandsOne reports whether the condition is about one existing record.
+// demandsOne reports whether the condition demands that the record exists.
 func (on Condition) demandsOne() bool { return len(on.Match) > 0 }
 
 // empty reports whether the condition demands nothing.
 func (on Condition) empty() bool { return len(on.Match)+len(on.Differ) == 0 }
 
-// check returns an Unmet error unless the record whose head this is fits the condition.
+// check returns an Unmet error unless the head's record meets the condition.
 func (on Condition) check(h *head) error {
 	fits := func(etags []string) bool {
 		return h.live() && (slices.Contains(etags, AnyETag) || slices.Contains(etags, etagOf(h.Version)))
@@ -55,9 +54,9 @@ func (on Condition) check(h *head) error {
 	case on.demandsOne() && !h.live():
 		return problem.Unmetf("If-Match", "there is no such record")
 	case on.demandsOne() && !fits(on.Match):
-		return problem.Unmetf("If-Match", "the record has changed: read it again, and send the ETag that it has now")
+		return problem.Unmetf("If-Match", "the record has changed; read it again, and send its new ETag")
 	case fits(on.Differ):
-		return problem.Unmetf("If-None-Match", "the record is there")
+		return problem.Unmetf("If-None-Match", "the record exists")
 	}
 	return nil
 }

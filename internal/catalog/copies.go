@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// copyOf is what was found where an index row should be.
+// copyOf is one copy of a record: what was read at the place of an index row.
 type copyOf struct {
 	at     key.Key
 	row    storage.Entity
@@ -20,7 +20,7 @@ type copyOf struct {
 	record record.Record
 }
 
-// copies reads the rows where the write's record should be.
+// copies reads all places of the write's record.
 func (c *Catalog) copies(ctx context.Context, w wal.Write) ([]copyOf, error) {
 	all := make([]copyOf, len(w.Partitions))
 	g, ctx := task.WithContext(ctx)
@@ -38,18 +38,18 @@ func (c *Catalog) copies(ctx context.Context, w wal.Write) ([]copyOf, error) {
 	return all, g.Wait()
 }
 
-// good reports whether the row is what the head's newest write made.
+// good reports whether the copy is that of the head's newest write.
 func (x copyOf) good(h *head) bool {
 	return x.ours(h) && x.slot.Version == h.Version && x.record.Hash() == h.Content
 }
 
-// ours reports whether the row holds a record of the head's identity.
+// ours reports whether the copy holds a record of the head's identity.
 func (x copyOf) ours(h *head) bool {
 	return x.slot.Exists && !x.slot.Gone && x.slot.Identity == h.Identity
 }
 
-// standsEverywhere reports whether the record with this content is in the log, and in
-// all its places in the index.
+// standsEverywhere reports whether the head and all index rows of the identity have this
+// record.
 func (c *Catalog) standsEverywhere(ctx context.Context, id index.Identity, r record.Record) (bool, error) {
 	h, err := c.readHead(ctx, id.First(), id.Hash())
 	if err != nil || h == nil || h.Gone || h.Content != r.Hash() {
@@ -67,8 +67,8 @@ func (c *Catalog) deleteRow(ctx context.Context, row storage.Entity) error {
 // foreign reports whether another program wrote the index row.
 func foreign(row storage.Entity) bool { return row.Get(versionColumn) == "" }
 
-// contentOf returns the record of an index row. The published program leaves the name of
-// its operation in the rows that it writes.
+// contentOf returns the record of an index row, without the operation's name that the
+// published program leaves in its rows.
 func contentOf(row storage.Entity) record.Record {
 	r := record.FromProperties(row.Properties)
 	if v, _ := r.Get(publishedOperation); foreign(row) && v == publishedInsert {

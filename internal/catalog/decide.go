@@ -9,11 +9,12 @@ import (
 	"tablesweep/internal/record"
 )
 
-// A try decides by package wal, on the heads as they were read, what a write does; commits that,
-// and carries it out. raced means that nothing was done, since a head had changed.
+// Each function here makes one try of a write: package wal decides it on the heads as they
+// were read, commit records it, and carryOut writes the index rows. raced means that nothing
+// was done because a head had changed.
 
-// add tries to insert the record, whose identity has the head h. once is an Idempotency-Key
-// or "".
+// add tries to insert the record. h is its identity's head. once is an Idempotency-Key or
+// "".
 func (c *Catalog) add(ctx context.Context, h *head, id index.Identity, r record.Record, once string) (done Written, raced bool, err error) {
 	content := r.Hash()
 	w, verdict := wal.Insertion(h.state(), writeFor(id), content, c.Now())
@@ -30,7 +31,7 @@ func (c *Catalog) add(ctx context.Context, h *head, id index.Identity, r record.
 	return Written{Created, metaOf(w), r}, false, nil
 }
 
-// enter commits an insertion that was decided on, and carries it out.
+// enter commits a decided insertion, and carries it out.
 func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, once string) (raced bool, err error) {
 	e := c.newEntry(wal.Insert, u.to.First, r, u.from.state())
 	e.Writes = []wal.Write{u.to}
@@ -41,8 +42,8 @@ func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, once
 	return false, c.carryOut(ctx, e)
 }
 
-// replace tries to put the record r, whose index rows w describes, in the place of the one
-// that has the head old.
+// replace tries to replace the record of head old by the record r, whose index rows w
+// describes.
 func (c *Catalog) replace(ctx context.Context, old *head, w wal.Write, r record.Record) (done Written, raced bool, err error) {
 	var target *head
 	if old != nil && old.Identity != w.Identity {
@@ -75,8 +76,8 @@ func (c *Catalog) replace(ctx context.Context, old *head, w wal.Write, r record.
 	return Written{Replaced, metaOf(writes[len(writes)-1]), r}, false, c.carryOut(ctx, e)
 }
 
-// remove deletes the record r, whose identity is given. It reports false if the record
-// is gone already, or has moved; then what made it so is completed.
+// remove deletes the record r of an identity. If the record is gone already or has moved,
+// it returns false, and completes the write that has done that.
 func (c *Catalog) remove(ctx context.Context, first, identity string, r record.Record, on Condition) (bool, error) {
 	for range maxRaces {
 		h, err := c.readHead(ctx, first, identity)
@@ -106,9 +107,8 @@ func (c *Catalog) remove(ctx context.Context, first, identity string, r record.R
 	return false, c.busy()
 }
 
-// adopt enters a record into the log that is known by its rows alone, which are all the
-// same. It is a Conflict if one of the record's places holds anything else. When adopt
-// returns, the record stands in all of them.
+// adopt enters a record into the log that only index rows know, and writes all its index
+// rows. If one of its places holds a record with other contents, the error is a Conflict.
 func (c *Catalog) adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := writeFor(id)
 	all, err := c.copies(ctx, w)
@@ -118,7 +118,7 @@ func (c *Catalog) adopt(ctx context.Context, id index.Identity, r record.Record)
 	before := &wal.Head{Write: wal.Write{Gone: true}}
 	for _, x := range all {
 		if !x.slot.Exists || x.slot.Identity != w.Identity {
-			continue // a collision is noticed when the row is written
+			continue // apply notices a collision
 		}
 		before.Version = max(before.Version, x.slot.Version)
 		if !x.slot.Gone && contentOf(x.row).Hash() != r.Hash() {

@@ -11,10 +11,10 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Delete deletes all records that the query finds, and returns how many these
-// were. It also completes deletions and moves that a crash has left half done. If the time that ctx
-// gives is over first, the error says so; asking again goes on. With a condition, the
-// query must find one record only. The query's Top and Cursor must not be set.
+// Delete deletes all records that the query finds, and returns their number. It also
+// completes deletions and moves that a crash has left half done. If ctx ends first, the
+// error says so, and a retry goes on. With a condition, the query must find only one
+// record. The query's Top and Cursor must not be set.
 func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition) (int, error) {
 	if err := c.Writable(ctx); err != nil {
 		return 0, err
@@ -23,10 +23,10 @@ func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition) (int, erro
 		return c.deleteOne(ctx, q, on)
 	}
 	var deleted atomic.Int64
-	var behind atomic.Bool // rows of records that were gone, or had moved
+	var behind atomic.Bool // rows were met whose records are gone or have moved
 	q.Top = MaxTop
 	for races := 0; races < maxRaces; {
-		gone := map[string][]string{} // identities of deleted records met, by shard
+		gone := map[string][]string{} // identities of tombstones met, by shard
 		found, next, err := c.find(ctx, q, func(row storage.Entity) {
 			shard := shardOf(row.Get(firstColumn))
 			gone[shard] = append(gone[shard], row.Get(identityColumn))
@@ -56,7 +56,7 @@ func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition) (int, erro
 		if err != nil || next == "" && !behind.Load() {
 			return int(deleted.Load()), err
 		}
-		if q.Cursor = next; next == "" { // a record may stand where it was not seen: look again
+		if q.Cursor = next; next == "" { // a record may have moved past the search: search again
 			behind.Store(false)
 			races++
 		}
@@ -84,16 +84,16 @@ func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition) (int, e
 	return 0, c.busy()
 }
 
-// completeDeletions applies the shard's entries that are still to be done and that
-// delete or move one of the identities: a row says that it is gone, others may not yet.
+// completeDeletions applies the shard's pending entries that delete or move one of the
+// identities: one index row is a tombstone, others may not be yet.
 func (c *Catalog) completeDeletions(ctx context.Context, shard string, identities []string) error {
 	return c.Log.All(ctx, prefixQuery(shard, entryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities {
 			e, err := entryOf(row)
 			if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return w.Gone && slices.Contains(identities, w.Identity) }) {
-				continue // recovery tells of entries that it can't read
+				continue // recovery reports entries that it can't read
 			}
-			if err := c.redo(ctx, e); err != nil && !hopeless(err) { // that nothing mends
+			if err := c.redo(ctx, e); err != nil && !hopeless(err) { // a hopeless one must not block the deletion
 				return err
 			}
 		}

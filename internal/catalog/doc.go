@@ -1,32 +1,32 @@
-// Package catalog keeps records that are found by any of several identifiers, in
-// a service that has one index only.
+// Package catalog stores records that any of several identifiers finds, in a service with
+// only one index.
 //
 // A record is a JSON object (package record). For each index key of the catalog's
-// schema (package index) the index table has a row with the whole record, at a
-// PartitionKey made of the key's name and value; so whoever holds any of the
-// identifiers gets the record with one request. All rows of a record have one RowKey,
-// made of the sort value and a hash of the index values. This is the published
-// form of the pattern, which others can read; our rows have a few columns more:
+// schema (package index), the index table has a row with the whole record. Its
+// PartitionKey has the key's name and value. So one request finds the record by any of
+// its identifiers. All rows of a record have the same RowKey, which has the sort value and
+// a hash of the index values. This is the published form of the pattern, and other
+// programs can read it. Our rows have a few more columns:
 //
 //	tsw_identity  hash of the index values and the sort value
-//	tsw_version   which write of that identity the row holds (package wal)
-//	tsw_gone      true in a row that only says that the record is gone
-//	tsw_first     in such a row, hash of the first index key's value
+//	tsw_version   the identity's write that the row holds (package wal)
+//	tsw_gone      true in a tombstone, which holds no record
+//	tsw_first     in a tombstone, the hash of the first index key's value
 //	tsw_line      in a row of a record that has moved, its first identity and that one's last version
 //
-// Beside it stands the log's table. It has a partition for each of 16 shards, by the
-// value of the first index key, which a record keeps for life:
+// The log is a second table. It has 16 shards, each a partition. The value of the first
+// index key selects a record's shard; that value never changes:
 //
 //	RowKey               row
 //	h|FIRST|IDENTITY     head of an identity: Entry, Content (hash), its newest Write, and Sure
-//	e|ENTRY              an entry whose index rows may not all be written: Kind, Writes, and the record
-//	g|ENTRY              an applied entry that left rows which say "gone": Writes
-//	c|ENTRY              a change: an entry that was applied
+//	e|ENTRY              a pending entry, whose index rows may be incomplete: Kind, Writes, and the record
+//	g|ENTRY              a note of the tombstones that an applied entry has left: Writes
+//	c|ENTRY              a change: an applied entry
 //	i|HASH               a used Idempotency-Key: Entry, Content
-//	t|TICKS|ENTRY        rows to clear away after TICKS
+//	t|TICKS|ENTRY        a note of rows to delete after TICKS
 //
-// and the row "schema", "" with the catalog's Schema and State. ENTRY starts with the
-// entry's time in inverted ticks, so that changes are newest first.
+// The row "schema", "" has the catalog's Schema and State. ENTRY starts with the entry's
+// time in inverted ticks, so changes are sorted newest first.
 //
 // # The life of a write
 //
@@ -83,12 +83,12 @@
 //
 // # The end of an identity
 //
-// Rows that say "gone" stop writes that are older and still under way: those of a frozen
-// process, and requests that the service carries out after their sender has repeated them.
-// They go within minutes if there can't be any, which no clock can tell, but the log can:
-// each entry's writer deletes the entry when its rows are written, and says in the head
-// if a request had to be repeated; anyone else says so in the head before carrying out
-// an entry. So if no entry of the identity is left and its head is Sure, nothing is on
-// its way. Otherwise the rows stay for a day. The head stays for a day in any case, and so
-// the next life of the identity has greater versions than the last, and later changes.
+// Tombstones stop older writes that are still under way: writes of a frozen process, and
+// requests that the service carries out after their sender has repeated them. They can be
+// deleted within minutes if no such write exists. No clock can tell, but the log can. An
+// entry's writer deletes the entry once its rows are written, and marks the head as not Sure
+// if it had to repeat a request. Any other process marks the head before it applies an
+// entry. So if the identity has no entry, and its head is Sure, nothing is under way.
+// Otherwise the tombstones stay for a day. The head always stays for a day. So the
+// identity's next life has greater versions than the last, and later changes.
 package catalog

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
@@ -18,7 +16,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// match is a record that a query found.
+// match is a record that a query has found.
 type match struct {
 	record  record.Record
 	id      index.Identity
@@ -32,8 +30,8 @@ func (m match) meta() Meta {
 	return metaOf(w)
 }
 
-// sheet is what one reading of an index key's partitions gave: all their rows of the
-// range up to the last one.
+// sheet is a page of an index key's partitions, merged: all their rows in the range up to
+// last.
 type sheet struct {
 	key  wanted
 	rows []storage.Entity // by RowKey
@@ -42,13 +40,13 @@ type sheet struct {
 	err  error
 }
 
-// find returns a page of what the query finds. gone, if not nil, is called for each
-// row in its way that says that a record is gone.
+// find returns a page of the records that match the query. It calls gone, if not nil, for
+// each tombstone that it meets.
 //
-// Each index key given has all the records that match, at the same RowKeys. So all are
-// read at once, and the first answers whose rows are enough. If none are, the one that
-// has come farthest is read on: there, fewest others are in the way. A cursor is a
-// RowKey, and so fits any of them.
+// Under each index key of the query, all matching records have the same RowKeys. So find
+// reads a page under every key at once, and takes the first that has enough matches. If
+// none has, it reads on under the key that has come farthest, where the fewest other
+// records are in the way. A cursor is a RowKey, so it is valid under every key.
 func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity)) (found []match, next string, err error) {
 	p, err := c.plan(q)
 	if err != nil {
@@ -58,9 +56,9 @@ func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity))
 	checked := c.checking(ctx)
 	after, keys, top := p.after, p.keys, storage.PageRows
 	if len(keys) == 1 {
-		top = p.top // if these are not enough, the others may be few and far between
+		top = p.top // if these are not enough, matches may be rare: then read whole pages
 	}
-	var met []wal.Standing // of rows that are not found, and may tell that others are out of date
+	var met []wal.Standing // of rows that are no matches, but may show that a match is out of date
 	for {
 		span, more := p.window.Span(after)
 		if !more {
@@ -106,13 +104,13 @@ func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity))
 	return found, next, checked()
 }
 
-// ask reads a page of each index key's partitions, all at once. need is how many matches
-// are enough.
+// ask reads a page under each index key, all at once. It returns the first sheet that has
+// need matches or reaches the end, or else the one that has come farthest.
 func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, span index.RowRange, top, need int) sheet {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan sheet, len(keys))
-	for _, k := range keys { // a slower read isn't waited for: it ends with ctx
+	for _, k := range keys { // ask does not wait for slower ones: they end with ctx
 		c.reading.Go(func() error {
 			s := sheet{key: k}
 			if err := task.Do(func() error { s = c.readSheet(ctx, k, span, top); return nil }); err != nil {
@@ -135,7 +133,7 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, span index.Row
 	return best
 }
 
-// matches returns how many rows match.
+// matches counts the rows that match.
 func (c *Catalog) matches(p plan, s sheet) int {
 	n := 0
 	for _, row := range s.rows {
@@ -146,8 +144,8 @@ func (c *Catalog) matches(p plan, s sheet) int {
 	return n
 }
 
-// readSheet reads a page of each of the key's partitions, up to the last row to which all
-// are known.
+// readSheet reads a page of each of the key's partitions, and keeps the rows up to the
+// point that all pages have reached.
 func (c *Catalog) readSheet(ctx context.Context, k wanted, span index.RowRange, top int) sheet {
 	pages := make([]storage.Page, len(k.places))
 	var g task.Group
@@ -179,7 +177,7 @@ func (c *Catalog) readSheet(ctx context.Context, k wanted, span index.RowRange, 
 	return s
 }
 
-// readPage reads on until there is a row, or none left.
+// readPage reads on until a page has a row, or the range ends.
 func (c *Catalog) readPage(ctx context.Context, q storage.Query) (storage.Page, error) {
 	for range maxEmpty {
 		page, err := c.Index.Query(ctx, q)
@@ -194,13 +192,13 @@ func (c *Catalog) readPage(ctx context.Context, q storage.Query) (storage.Page, 
 	return storage.Page{}, problem.Busyf("", "the storage keeps sending empty pages; try again")
 }
 
-// match reports whether the row, which was read as one of the key's, is one that the
-// query wants.
+// match returns the row's record if the query wants it. The row was read under the key
+// read.
 func (c *Catalog) match(p plan, read wanted, row storage.Entity) (match, bool) {
 	r := record.FromProperties(row.Properties)
 	id, err := c.identify(r)
 	if err != nil || !p.window.Contains(id.Sort) {
-		return match{}, false // not a record's row: check reports it
+		return match{}, false // not a record: Check reports it
 	}
 	for _, k := range p.keys {
 		if k.rank != read.rank && !k.value(id.Values[k.rank]) {
@@ -210,12 +208,13 @@ func (c *Catalog) match(p plan, read wanted, row storage.Entity) (match, bool) {
 	return match{record: r, id: id, version: row.Int(versionColumn), state: standingOf(row)}, true
 }
 
+// standingOf returns a row's place among the writes of its record.
 func standingOf(row storage.Entity) wal.Standing {
 	s := wal.Standing{Identity: row.Get(identityColumn), Version: row.Int(versionColumn)}
 	if text := row.Get(lineColumn); text != "" {
 		s.Line = &wal.Past{}
-		if json.Unmarshal([]byte(text), s.Line) != nil {
-			s.Line = nil // another program's
+		if decode(text, s.Line) != nil {
+			s.Line = nil // another program wrote it
 		}
 	}
 	return s
@@ -229,8 +228,8 @@ func (s sheet) standings() []wal.Standing {
 	return all
 }
 
-// newestOnly drops of what was found before what rows that were read since, or met
-// beside it, show to be out of date. old reports the same of the rows.
+// newestOnly drops the matches that are out of date: a newer write of the same record is
+// among the rows or the met ones. old says which of the rows are out of date.
 func newestOnly(found []match, rows, met []wal.Standing) (kept []match, old []bool) {
 	all := make([]wal.Standing, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {

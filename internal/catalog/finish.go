@@ -9,18 +9,18 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// finish moves an applied entry to the changes. Rows that say "gone" are noted for
-// being cleared away. Unless it is sure that none of the requests that applied it can be
-// carried out again, the heads say so.
+// finish moves an applied entry to the changes, and notes its tombstones for deletion. If
+// a request that applied the entry may still be carried out, sure is false, and the heads
+// are marked.
 func (c *Catalog) finish(ctx context.Context, e entry, sure bool) error {
 	ops := []storage.Op{deletion(e)}
 	if e.Kind != wal.Undo {
 		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: entryRow(changePrefix, e)})
 	}
-	if gone := goneOf(e.Writes); len(gone) > 0 {
+	if gone := removalsOf(e.Writes); len(gone) > 0 {
 		what := storage.StringProperty("Writes", encode(gone))
 		ops = append(ops, c.clearLater(e, what), storage.Op{Kind: storage.Replace, Entity: storage.Entity{
-			Key: key.Key{Partition: e.shard, Row: gonePrefix + e.id}, Properties: []storage.Property{what},
+			Key: key.Key{Partition: e.shard, Row: tombstonePrefix + e.id}, Properties: []storage.Property{what},
 		}})
 	}
 	if !sure {
@@ -29,25 +29,26 @@ func (c *Catalog) finish(ctx context.Context, e entry, sure bool) error {
 		}
 	}
 	err := c.Log.Write(ctx, ops...)
-	if storage.Conflict(err) { // the change is there, so this is an entry that was set back
+	if storage.Conflict(err) { // the change exists: a backup has brought the entry back
 		err = c.Log.Write(ctx, ops[0])
 	}
-	if overtaken(err) { // another has done it
+	if overtaken(err) { // another process has finished it
 		return nil
 	}
 	return err
 }
 
-// deletion removes an entry from the log.
+// deletion returns the operation that deletes an entry.
 func deletion(e entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: e.shard, Row: entryPrefix + e.id}}}
 }
 
-func goneOf(writes []wal.Write) []wal.Write {
+// removalsOf returns the writes that leave tombstones.
+func removalsOf(writes []wal.Write) []wal.Write {
 	return slices.DeleteFunc(slices.Clone(writes), func(w wal.Write) bool { return !w.Gone })
 }
 
-// clearLater notes that something is to be cleared away.
+// clearLater returns the operation that notes something for deletion after clearAfter.
 func (c *Catalog) clearLater(e entry, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{
 		Key:        key.Key{Partition: e.shard, Row: clearPrefix + key.Inverted(c.Now().Add(clearAfter)) + "|" + e.id},

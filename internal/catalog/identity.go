@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// First returns what all records with the record's first index value share.
+// First returns the hash of the record's first index value.
 func (c *Catalog) First(r record.Record) (string, error) {
 	id, err := c.identify(r)
 	if err != nil {
@@ -19,7 +19,7 @@ func (c *Catalog) First(r record.Record) (string, error) {
 	return id.First(), nil
 }
 
-// identify checks a record, and returns its identity.
+// identify checks a record and returns its identity.
 func (c *Catalog) identify(r record.Record) (index.Identity, error) {
 	get, err := c.lookup(r)
 	if err != nil {
@@ -28,8 +28,8 @@ func (c *Catalog) identify(r record.Record) (index.Identity, error) {
 	return c.Schema.Identity(get)
 }
 
-// lookup returns what finds the record's index and sort values, whatever the case
-// of the fields' names.
+// lookup returns a function that looks up the record's index and sort values. It ignores
+// the case of field names.
 func (c *Catalog) lookup(r record.Record) (func(field string) (string, bool), error) {
 	values := map[string]string{}
 	for _, f := range r.Fields {
@@ -38,10 +38,10 @@ func (c *Catalog) lookup(r record.Record) (func(field string) (string, bool), er
 			continue
 		}
 		if f.Nested {
-			return nil, problem.Invalidf(f.Name, "is an index key or the row key: it must be text, a number or a boolean")
+			return nil, problem.Invalidf(f.Name, "is an index key or the row key; it must be text, a number or a boolean")
 		}
 		if _, twice := values[name]; twice {
-			return nil, problem.Invalidf(f.Name, "is there twice, in different case: send one of the two")
+			return nil, problem.Invalidf(f.Name, "is given twice, in different case; send one of the two")
 		}
 		values[name] = keyText(r, f)
 	}
@@ -51,20 +51,20 @@ func (c *Catalog) lookup(r record.Record) (func(field string) (string, bool), er
 	}, nil
 }
 
-// keyText returns the text of a field that keys are made of. Of a number it is the same
-// however the number is spelt: the service spells it in its own way.
+// keyText returns the text that keys are made of. For a number, it is the same in every
+// spelling, because the service spells numbers in its own way.
 func keyText(r record.Record, f record.Field) string {
 	text, _ := r.Get(f.Name)
 	switch f.Type {
 	case storage.Int32, storage.Int64, storage.Double:
-		if n, ok := index.Number(text); ok { // NaN and the infinities are none
+		if n, ok := index.Number(text); ok { // NaN and the infinities are no numbers
 			return n
 		}
 	}
 	return text
 }
 
-// writeFor returns the write of a record with the identity; the version is to be set.
+// writeFor returns a write of the identity, without its version.
 func writeFor(id index.Identity) wal.Write {
 	return wal.Write{First: id.First(), Identity: id.Hash(), Row: id.Row, Partitions: id.Partitions}
 }

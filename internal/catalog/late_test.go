@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// minutes is how long rows that say "gone" stay that no writer can need any more.
+// minutes is how long tombstones stay that no writer can need any more.
 const minutes = 3 * time.Minute
 
 // pass lets time go by, with Maintain each minute.
@@ -209,7 +209,7 @@ func TestLateRequest(t *testing.T) {
 	}
 }
 
-// TestFrozenMaintenance freezes Maintain before it deletes a row that says "gone". When it
+// TestFrozenMaintenance freezes Maintain before it deletes a tombstone. When it
 // goes on, the row is that of the identity's next life, or says that this one is gone, too.
 func TestFrozenMaintenance(t *testing.T) {
 	t.Parallel()

@@ -12,11 +12,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// List returns all records whose sort value is in the query's window, by the first index
-// key's value as text. The query has no Keys. It costs one request for each 1,000
-// rows that the first index key has.
-func (c *Catalog) List(ctx context.Context, q Lookup) (Result, error) {
-	result := Result{Records: []record.Record{}, Meta: []Meta{}}
+// List returns all records whose sort value is in the query's window, sorted by the text of
+// the first index key. The query has no Keys. It costs one request for each 1,000 rows of
+// the first index key.
+func (c *Catalog) List(ctx context.Context, q Lookup) (Matches, error) {
+	result := Matches{Records: []record.Record{}, Meta: []Meta{}}
 	p, err := c.listPlan(q)
 	if err != nil {
 		return result, err
@@ -51,7 +51,7 @@ func (c *Catalog) List(ctx context.Context, q Lookup) (Result, error) {
 	return result, checked()
 }
 
-// listPlan is the plan of a list, and the key of the row that it goes on behind.
+// listPlan is the plan of a list, and the last row of the page before.
 type listPlan struct {
 	plan
 	at key.Key
@@ -66,7 +66,7 @@ func (c *Catalog) listPlan(q Lookup) (listPlan, error) {
 	return l, err
 }
 
-// listParts returns the ranges of the first index key's rows behind a row.
+// listParts returns the key ranges of the first index key's rows behind a row.
 func (c *Catalog) listParts(at key.Key) []key.Range {
 	var parts []key.Range
 	if at.Partition != "" {
@@ -88,8 +88,9 @@ func (c *Catalog) listParts(at key.Key) []key.Range {
 	return parts
 }
 
-// Count counts the records that a query finds or, without Keys, that List returns. It
-// stops after a while: the cursor, if not "", goes on. Its price is that of reading them.
+// Count counts the records that Find returns for the query, or List if it has no Keys. It
+// stops after about ten seconds; then the cursor is not "", and goes on. It costs as much as
+// reading the records.
 func (c *Catalog) Count(ctx context.Context, q Lookup) (n int, cursor string, err error) {
 	read := c.Find
 	if len(q.Keys) == 0 {

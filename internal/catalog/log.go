@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// shardOf returns the shard of the first index key's value, whose hash is given.
+// shardOf returns the shard of a first index value, by its hash.
 func shardOf(first string) string { return shardName(index.Shard(first, shards)) }
 
 func shardName(i int) string { return fmt.Sprintf("%02d", i) }
@@ -24,7 +24,7 @@ func shardNames() []string {
 	return names
 }
 
-// eachShard calls fn for every shard. An error of one doesn't keep it from the others.
+// eachShard calls fn for every shard, even if it fails for some.
 func (c *Catalog) eachShard(fn func(shard string) error) error {
 	errs := make([]error, shards)
 	var g task.Group
@@ -64,8 +64,8 @@ func (c *Catalog) readHead(ctx context.Context, first, identity string) (*head, 
 	return headOf(row)
 }
 
-// recorded reports whether the entry is in the log or among the changes. It never
-// leaves one without being in the other.
+// recorded reports whether the entry is committed: it is pending, or among the changes. One
+// transaction moves it from there to here, so that it is always in one of the two.
 func (c *Catalog) recorded(ctx context.Context, e entry) (bool, error) {
 	_, found, err := c.recordedRow(ctx, e.shard, e.id)
 	return found, err
@@ -81,7 +81,7 @@ func (c *Catalog) recordedRow(ctx context.Context, shard, id string) (row storag
 	return row, found, err
 }
 
-// overtaken reports whether err says that a row is no longer what it was when it was read.
+// overtaken reports whether a write failed because a row has changed since it was read.
 func overtaken(err error) bool {
 	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
 }

@@ -11,51 +11,52 @@ import (
 )
 
 const (
-	// DefaultTop is how many records a query returns, and MaxTop how many at most.
+	// DefaultTop is how many records a query returns by default, MaxTop the most.
 	DefaultTop = 100
 	MaxTop     = 1000
-	// fillTime is how long a query reads on for one answer. What it has found then is
-	// the answer, with a cursor.
+	// fillTime is how long a query reads to fill its page. Then it returns what it has
+	// found, and a cursor.
 	fillTime = 10 * time.Second
-	// maxEmpty is how many pages without a row, one after the other, are borne with.
+	// maxEmpty is the most empty pages in a row that a query reads.
 	maxEmpty = 20
 )
 
-// Lookup asks for the records of one index value.
+// Lookup asks for records by index values.
 type Lookup struct {
-	// Keys holds the value wanted of each index key given; all must match. A number
-	// is found however it is spelt.
+	// Keys holds the value of each index key that is asked for; all must match. A number
+	// matches in every spelling.
 	Keys map[string]string
-	// Or holds further values of some of these keys, for reading: any of a key's values
-	// will do.
+	// Or holds further values of some of these keys: a record matches if it has one of a
+	// key's values. Writes refuse it.
 	Or map[string][]string
 	// RowFrom and RowTo bound the sort value; see [index.Schema.Window].
 	RowFrom, RowTo string
 	Top            int    // 1 to MaxTop; 0 means DefaultTop
-	Cursor         string // goes on where the answer with this cursor ended
+	Cursor         string // of the page before; "" for the first page
 }
 
-// Result is a query's answer, in the catalog's order.
-type Result struct {
+// Matches is one page of the records that a query has found, in the catalog's order.
+type Matches struct {
 	Records []record.Record
 	Meta    []Meta // of each record
-	// Cursor, if not "", gets the records that follow. There may be fewer records
-	// than asked for, or none, before the last, if the time for one answer is over.
+	// Cursor, if not "", gets the next page. A page may have fewer records than asked for,
+	// or none, and still have a cursor: reading takes at most about ten seconds.
 	Cursor string
 }
 
-// Find returns the records that the query asks for. It costs a request for each index
-// key given, all at once, as long as no more than 1,000 rows have to be read for them.
-func (c *Catalog) Find(ctx context.Context, q Lookup) (Result, error) {
+// Find returns the records that the query asks for. It makes one request for each value of
+// an index key, all at once, and more if it has to read more than 1,000 rows.
+func (c *Catalog) Find(ctx context.Context, q Lookup) (Matches, error) {
 	found, next, err := c.find(ctx, q, nil)
-	r := Result{Cursor: next, Records: make([]record.Record, len(found)), Meta: make([]Meta, len(found))}
+	r := Matches{Cursor: next, Records: make([]record.Record, len(found)), Meta: make([]Meta, len(found))}
 	for i, f := range found {
 		r.Records[i], r.Meta[i] = f.record, f.meta()
 	}
 	return r, err
 }
 
-// selectOne returns the only record that the query finds, nil if it finds none.
+// selectOne returns the only record that the query finds, nil for none. Several are a
+// Conflict.
 func (c *Catalog) selectOne(ctx context.Context, q Lookup) (*match, error) {
 	q.Top = 2
 	var found []match
@@ -73,12 +74,12 @@ func (c *Catalog) selectOne(ctx context.Context, q Lookup) (*match, error) {
 	case 1:
 		return &found[0], nil
 	}
-	return nil, problem.Conflictf("", "the query string finds several records: add other index keys, or row_from and row_to")
+	return nil, problem.Conflictf("", "the query string finds several records; add other index keys, or row_from and row_to")
 }
 
-// Get returns the record of an ID, and what it has now. It costs two requests.
+// Get returns the record with an ID, and its current Meta. It costs two requests.
 func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, error) {
-	absent := problem.NotFoundf("", "there is no record with this id: it is deleted, or has other index values or another sort value")
+	absent := problem.NotFoundf("", "there is no record with this id; it was deleted, or its index values or its sort value have changed")
 	first, identity, ok := splitID(id)
 	if !ok {
 		return record.Record{}, Meta{}, absent
@@ -94,7 +95,7 @@ func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, erro
 		}
 		row, found, err := c.Index.Get(ctx, key.Key{Partition: h.Partitions[0], Row: h.Row})
 		if err == nil && (!found || row.Get(identityColumn) != identity || row.Int(versionColumn) != h.Version) {
-			// A write is under way, and its entry has the record.
+			// A write is under way. Its entry has the record.
 			row, found, err = c.recordedRow(ctx, shardOf(first), h.Entry)
 		}
 		if err != nil {

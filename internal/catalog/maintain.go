@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// inFlight is the age below which an entry is left to the writer that made it.
+	// inFlight is the age up to which an entry is left to its own writer.
 	inFlight = 20 * time.Second
-	// parallel is how many shards or records are worked on at once.
+	// parallel is how many shards or records are handled at once.
 	parallel = 8
 )
 
-// Recovered is what recovery did.
+// Recovered is the summary of a recovery.
 type Recovered struct {
-	Applied int `json:"applied"` // entries, or changes, whose rows were written or found in place
-	Parked  int `json:"parked"`  // entries that can't be applied; they stay in the log with their reason
+	Applied int `json:"applied"` // entries or changes whose rows were written or found in place
+	Parked  int `json:"parked"`  // entries that can't be applied; they stay in the log, with the reason
 }
 
 func (r *Recovered) add(o Recovered) {
@@ -33,9 +33,9 @@ func (r *Recovered) add(o Recovered) {
 	r.Parked += o.Parked
 }
 
-// Maintain completes what crashes have left, and clears away what is no longer
-// needed: rows that say "gone", used idempotency keys, old changes. It may run at any
-// time, several times at once.
+// Maintain completes the writes that crashes have left unfinished. It deletes tombstones,
+// used idempotency keys and old changes that are no longer needed. It may run at any time,
+// and several times at once.
 func (c *Catalog) Maintain(ctx context.Context) error {
 	if err := c.Writable(ctx); err != nil {
 		return fmt.Errorf("maintain: %w", err)
@@ -48,9 +48,9 @@ func (c *Catalog) Maintain(ctx context.Context) error {
 	return errors.Join(err, trimErr)
 }
 
-// Recover applies all entries in the log, those of writers under way and those
-// that were parked among them. With a time, it then applies the changes since then
-// again: to repair an index table that was damaged or set back.
+// Recover applies all entries in the log, including parked ones and those of writers under
+// way. With a time, it then applies the changes since that time again, to repair an index
+// table that was damaged or restored from a backup.
 func (c *Catalog) Recover(ctx context.Context, since time.Time) (Recovered, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Recovered{}, err
@@ -58,6 +58,7 @@ func (c *Catalog) Recover(ctx context.Context, since time.Time) (Recovered, erro
 	return c.recover(ctx, since)
 }
 
+// recover is Recover for a catalog whose schema was checked.
 func (c *Catalog) recover(ctx context.Context, since time.Time) (Recovered, error) {
 	var mu sync.Mutex
 	var all Recovered
@@ -76,20 +77,20 @@ func (c *Catalog) recover(ctx context.Context, since time.Time) (Recovered, erro
 	return all, err
 }
 
-// recoverShard applies the shard's entries that are older than minAge. One that
-// the service refuses for good is parked, and then left alone unless parked ones are
-// to be tried again. It also deletes rows that say "gone" and are needed no more.
+// recoverShard applies the shard's entries that are older than minAge. It parks an entry
+// that the service refuses for good. Parked entries are tried only if again is set. It also
+// deletes tombstones that are no longer needed.
 func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Duration, again bool) (Recovered, error) {
 	var r Recovered
 	var errs error
-	// Directly behind the entries stands what clearGone wants.
+	// The notes of tombstones sort directly behind the entries.
 	q := prefixQuery(shard, entryPrefix)
-	q.Range.High = prefixQuery(shard, gonePrefix).Range.High
+	q.Range.High = prefixQuery(shard, tombstonePrefix).Range.High
 	err := c.Log.All(ctx, q, func(p storage.Page) error {
 		var notes []storage.Entity
 		for _, row := range p.Entities {
-			if strings.HasPrefix(row.Key.Row, gonePrefix) {
-				if p.Date.Sub(row.Timestamp) >= goneAfter {
+			if strings.HasPrefix(row.Key.Row, tombstonePrefix) {
+				if p.Date.Sub(row.Timestamp) >= tombstoneAge {
 					notes = append(notes, row)
 				}
 				continue
@@ -123,12 +124,12 @@ func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Du
 				errs = errors.Join(errs, err)
 			}
 		}
-		return c.clearGone(ctx, shard, notes)
+		return c.clearTombstones(ctx, shard, notes)
 	})
 	return r, errors.Join(errs, err)
 }
 
-// park marks an entry with the reason why it can't be applied.
+// park marks an entry with the reason that keeps it from being applied.
 func (c *Catalog) park(ctx context.Context, row storage.Entity, reason error) error {
 	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", c.Name).Str("entry", row.Key.Row).Msg("entry parked")
 	err := c.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Entity: storage.Entity{
@@ -140,8 +141,8 @@ func (c *Catalog) park(ctx context.Context, row storage.Entity, reason error) er
 	return err
 }
 
-// repeat applies the shard's changes since a time again, as far as they are the
-// newest of their identities.
+// repeat applies the shard's changes since a time again, except writes that newer ones
+// have replaced.
 func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (int, error) {
 	n := 0
 	for row, err := range c.changes(shard).All(ctx, logtail.Span{Newer: logtail.Since(since.Add(-wal.Tick))}) {
@@ -153,8 +154,8 @@ func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (in
 			return n, err
 		}
 		writes, forgotten, err := c.current(ctx, e)
-		if gone := goneOf(writes); err == nil && len(gone) > 0 {
-			// What was noted may be done with before the rows are there again.
+		if gone := removalsOf(writes); err == nil && len(gone) > 0 {
+			// The earlier note may be used up before the tombstones are back.
 			err = c.Log.Write(ctx, c.clearLater(e, storage.StringProperty("Writes", encode(gone))))
 		}
 		if err == nil {

@@ -12,25 +12,25 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Migrated sums up a migration.
+// Migrated is the summary of a migration.
 type Migrated struct {
 	Moved   int `json:"moved"`   // records that another schema had placed
-	Taken   int `json:"taken"`   // records of another program
-	Entries int `json:"entries"` // of another program's log, which it had not carried out
+	Taken   int `json:"taken"`   // records of another program that were taken over
+	Entries int `json:"entries"` // entries of the published program's log that it had not carried out
 	Removed int `json:"removed"` // rows in places where their records have none
-	Left    int `json:"left"`    // findings: what stays as it was
+	Left    int `json:"left"`    // findings: rows and records that stay as they were
 }
 
-// Migrate makes the catalog one of our schema: it moves records that another schema has
-// placed, and takes over what the published program wrote, in the index table and in
-// its log. found is called for what it leaves as it was, never concurrently. No row is
-// deleted before its content stands in all places of its record. It keeps about
-// 100 bytes in memory for each record that another program wrote.
+// Migrate changes the catalog to our schema: it moves the records that another schema has
+// placed, and takes over the index rows and the log of the published program. It calls
+// found for everything that it leaves as it was, never concurrently. It deletes a row only
+// when all places of its record hold the row's content. It needs about 100 bytes of memory
+// for each record that another program wrote.
 //
-// Writers are stopped meanwhile, and queries with another schema; before anything is
-// moved, that takes a minute and a half to be noticed. A migration that was broken off
-// goes on when it is run again. Run with the schema from before, it is taken
-// back. With dryRun it changes nothing.
+// Meanwhile, writes and queries with another schema are refused. Before it moves anything,
+// it waits a minute and a half until all processes have noticed. If it is interrupted, run
+// it again to go on, or run it with the old schema to take it back. With dryRun it changes
+// nothing.
 func (c *Catalog) Migrate(ctx context.Context, dryRun bool, found func(Finding)) (Migrated, error) {
 	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[identityHash]content{}}
 	var stopped *storage.Entity
@@ -55,7 +55,7 @@ func (c *Catalog) Migrate(ctx context.Context, dryRun bool, found func(Finding))
 	return m.sum, err
 }
 
-// heads moves the records that the log knows.
+// heads moves the shard's records that have a head.
 func (m *migrator) heads(ctx context.Context, shard string) error {
 	return m.each(ctx, m.Log, prefixQuery(shard, headPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := headOf(row)
@@ -72,7 +72,7 @@ func (m *migrator) heads(ctx context.Context, shard string) error {
 		}
 		best := slices.IndexFunc(all, func(x copyOf) bool { return x.slot.Exists && !x.slot.Gone && x.record.Hash() == h.Content })
 		if best < 0 {
-			return nil // check reports it
+			return nil // Check reports it
 		}
 		id, err := m.identify(all[best].record)
 		if err != nil {
@@ -90,7 +90,7 @@ func (m *migrator) heads(ctx context.Context, shard string) error {
 	})
 }
 
-// move gives a record that another schema has placed the rows that ours wants.
+// move moves a record to the places of our schema.
 func (m *migrator) move(ctx context.Context, h *head, id index.Identity, r record.Record) error {
 	w := writeFor(id)
 	if shardOf(h.First) == shardOf(w.First) {
@@ -113,14 +113,14 @@ func (m *migrator) move(ctx context.Context, h *head, id index.Identity, r recor
 	return err
 }
 
-// rows takes over the rows that another program wrote.
+// rows takes over the index rows that another program wrote.
 func (m *migrator) rows(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		g, ctx := task.WithContext(ctx)
 		g.SetLimit(parallel)
 		for _, rows := range m.byIdentity(p.Entities) {
 			g.Go(func() error {
-				for _, row := range rows { // one after the other: the first is adopted
+				for _, row := range rows { // in turn: the first is adopted
 					if err := m.row(ctx, row); err != nil {
 						return err
 					}
@@ -132,8 +132,8 @@ func (m *migrator) rows(ctx context.Context) error {
 	})
 }
 
-// byIdentity groups the rows that another program wrote. It reports those that
-// can't be taken over.
+// byIdentity groups the rows that another program wrote by identity. It reports those that
+// it can't take over.
 func (m *migrator) byIdentity(rows []storage.Entity) map[identityHash][]foreignRow {
 	all := map[identityHash][]foreignRow{}
 	for _, row := range rows {
@@ -144,9 +144,9 @@ func (m *migrator) byIdentity(rows []storage.Entity) map[identityHash][]foreignR
 		id, err := m.identify(r)
 		switch {
 		case err != nil:
-			m.leave(row.Key, "the row is not that of a record: %v", err)
+			m.leave(row.Key, "the row does not hold a record: %v", err)
 		case m.contentOf(id).ambiguous:
-			m.leave(row.Key, "there are rows with the same index and sort values but for their case, and other contents: change the sort value of one of the records")
+			m.leave(row.Key, "there are rows whose index and sort values differ in case only, with other contents; change the sort value of one of the records")
 		default:
 			all[hashOf(id)] = append(all[hashOf(id)], foreignRow{row, id, r})
 		}
@@ -161,7 +161,7 @@ type foreignRow struct {
 	record record.Record
 }
 
-// row takes over a row.
+// row takes over one row.
 func (m *migrator) row(ctx context.Context, row foreignRow) error {
 	h, err := m.readHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {
@@ -184,7 +184,7 @@ func (m *migrator) row(ctx context.Context, row foreignRow) error {
 	return m.original(ctx, row)
 }
 
-// original removes a row of another program in whose place the record has none now.
+// original deletes a row of another program if our schema has none in its place.
 func (m *migrator) original(ctx context.Context, row foreignRow) error {
 	placed := row.Key.Row == row.id.Row && slices.Contains(row.id.Partitions, row.Key.Partition)
 	if m.dryRun {
@@ -198,7 +198,7 @@ func (m *migrator) original(ctx context.Context, row foreignRow) error {
 		return err
 	}
 	if !there {
-		m.leave(row.Key, "the record that the log knows has other contents, or not all its rows: run handler catalog check")
+		m.leave(row.Key, "the record in the log has other contents, or lacks rows; run: handler catalog check")
 		return nil
 	}
 	if err := m.deleteRow(ctx, row.Entity); overtaken(err) {

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// migrator is a migration under way.
+// migrator is a running migration.
 type migrator struct {
 	*Catalog
 	dryRun bool
@@ -21,18 +21,18 @@ type migrator struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Migrated
-	// contents has the content of each identity's rows that another program wrote. After
-	// survey, only whether a record is taken changes.
+	// contents has the content of each identity of which another program wrote rows. After
+	// survey, only taken changes.
 	contents map[identityHash]content
 }
 
 type identityHash [32]byte // see index.Identity.Hash
 
-// content is a hash, and whether there are others.
+// content is the content of an identity's rows.
 type content struct {
 	hash      string
 	ambiguous bool
-	taken     bool // its record was counted
+	taken     bool // the record is counted in Migrated.Taken
 }
 
 func (m *migrator) count(change func(*Migrated)) {
@@ -41,7 +41,7 @@ func (m *migrator) count(change func(*Migrated)) {
 	change(&m.sum)
 }
 
-// leave reports something that stays as it is.
+// leave reports something that stays as it was.
 func (m *migrator) leave(at key.Key, format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,8 +49,8 @@ func (m *migrator) leave(at key.Key, format string, args ...any) {
 	m.found(Finding{at.Partition, at.Row, fmt.Sprintf(format, args...), false})
 }
 
-// attempt does something that may turn out to be impossible for one record; that is
-// reported. It reports whether it was done.
+// attempt moves one record by do. If that is impossible, it reports the record as left. done
+// is true if do has moved it.
 func (m *migrator) attempt(at key.Key, do func() error) (done bool, err error) {
 	if m.dryRun {
 		return true, nil
@@ -58,7 +58,7 @@ func (m *migrator) attempt(at key.Key, do func() error) (done bool, err error) {
 	switch err := do(); {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, errRaced): // another migration does it
+	case errors.Is(err, errRaced): // another migration is doing it
 		return false, nil
 	case problem.Status(err) < 500:
 		m.leave(at, "it can't be moved: %v", err)
@@ -68,7 +68,7 @@ func (m *migrator) attempt(at key.Key, do func() error) (done bool, err error) {
 	}
 }
 
-// survey notes the contents of all rows that another program wrote, by their identities.
+// survey notes the content of all rows that another program wrote, by identity.
 func (m *migrator) survey(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		for _, row := range p.Entities {
@@ -93,7 +93,7 @@ func (m *migrator) note(id index.Identity, r record.Record) {
 	m.contents[hashOf(id)] = of
 }
 
-// contentOf returns what survey noted.
+// contentOf returns what survey has noted.
 func (m *migrator) contentOf(id index.Identity) content {
 	m.mu.Lock()
 	defer m.mu.Unlock()

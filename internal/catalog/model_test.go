@@ -304,7 +304,7 @@ func (m *modelRun) condition(c *catalog.Catalog, rnd *randv2.Rand, o *operation)
 }
 
 // read checks what a query returns while others write.
-func (m *modelRun) read(c *catalog.Catalog, q catalog.Lookup) catalog.Result {
+func (m *modelRun) read(c *catalog.Catalog, q catalog.Lookup) catalog.Matches {
 	r, err := c.Find(m.Context(), q)
 	if err != nil {
 		return r // it died, or the storage was busy
@@ -490,7 +490,7 @@ func (m *modelRun) compare() {
 		for _, value := range all {
 			var got []string
 			for q, more := by(field, value), true; more; { // an answer that took long has a cursor
-				var r catalog.Result
+				var r catalog.Matches
 				retry(func() (err error) {
 					r, err = c.Find(m.Context(), q)
 					return err

@@ -10,27 +10,28 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// used returns the entry that an idempotency key was used for.
+// used returns the entry of the insertion that has used an Idempotency-Key. The error is a
+// Conflict if the record was another, or was not inserted.
 func (c *Catalog) used(ctx context.Context, shard, once, content string) (e entry, used bool, err error) {
 	row, found, err := c.Log.Get(ctx, onceKey(shard, once))
 	if err != nil || !found {
 		return entry{}, false, err
 	}
 	if row.Get("Content") != content {
-		return entry{}, false, problem.Conflictf("Idempotency-Key", "was used for another record: take a new key for each record")
+		return entry{}, false, problem.Conflictf("Idempotency-Key", "was used for another record; use a new key for each record")
 	}
 	row, found, err = c.recordedRow(ctx, shard, row.Get("Entry"))
 	if err != nil {
 		return entry{}, false, err
 	}
 	if !found {
-		return entry{}, false, problem.Conflictf("Idempotency-Key", "was used for this record when another one was in its way: change the record, and take a new key")
+		return entry{}, false, problem.Conflictf("Idempotency-Key", "was used for this record when another one was in its way; change the record, and use a new key")
 	}
 	e, err = entryOf(row)
 	return e, true, err
 }
 
-// onceOps records the use of an idempotency key.
+// onceOps returns the operations that record the use of an Idempotency-Key, none for "".
 func (c *Catalog) onceOps(e entry, once, content string) []storage.Op {
 	if once == "" {
 		return nil

@@ -13,28 +13,31 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
 )
 
-// plan is a query that was found to be right.
+// plan is a query that was checked.
 type plan struct {
 	keys   []wanted // in the schema's order
 	window index.Window
 	top    int
 	after  string // RowKey
-	digest string // of all that the cursor depends on
+	digest string // of everything that a cursor depends on
 }
 
-// wanted is an index key, and where it has the values that a query asks for.
+// wanted is an index key of a query, and the places of the wanted values.
 type wanted struct {
 	rank   int
 	places []index.Place
 }
 
+// value reports whether the query asks for the value.
 func (w wanted) value(value string) bool {
 	return slices.ContainsFunc(w.places, func(p index.Place) bool { return p.Value == value })
 }
 
+// plan checks a query by index keys.
 func (c *Catalog) plan(q Lookup) (plan, error) {
 	var errs error
 	if len(q.Keys) == 0 {
@@ -44,7 +47,7 @@ func (c *Catalog) plan(q Lookup) (plan, error) {
 	for _, field := range slices.Sorted(maps.Keys(q.Keys)) {
 		k, err := c.wanted(field, append([]string{q.Keys[field]}, q.Or[field]...))
 		if err == nil && slices.ContainsFunc(keys, func(other wanted) bool { return k.rank == other.rank }) {
-			err = problem.Invalidf(field, "is given twice: give one value for an index key")
+			err = problem.Invalidf(field, "is given twice; give one value for an index key")
 		}
 		keys, errs = append(keys, k), errors.Join(errs, err)
 	}
@@ -52,7 +55,7 @@ func (c *Catalog) plan(q Lookup) (plan, error) {
 	return c.planOf(q, keys, errs)
 }
 
-// wanted returns where an index key has the values.
+// wanted returns the places of an index key's values.
 func (c *Catalog) wanted(field string, values []string) (wanted, error) {
 	k := wanted{rank: c.Schema.Rank(field)}
 	for _, value := range values {
@@ -69,12 +72,10 @@ func (c *Catalog) wanted(field string, values []string) (wanted, error) {
 	return k, nil
 }
 
-// planOf completes a plan. errs is what is wrong with the query already.
+// planOf completes a plan. It joins its errors to errs.
 func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
 	p := plan{keys: keys, top: cmp.Or(q.Top, DefaultTop)}
-	if p.top < 1 || p.top > MaxTop {
-		errs = errors.Join(errs, problem.Invalidf("top", "must be a number from 1 to %d", MaxTop))
-	}
+	errs = errors.Join(errs, input.Top(p.top, MaxTop))
 	var err error
 	p.window, err = c.Schema.Window(q.RowFrom, q.RowTo)
 	if errs = errors.Join(errs, err); errs != nil {
@@ -94,7 +95,7 @@ func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
 	return p, err
 }
 
-// cursor is what an answer's cursor says, in base64.
+// cursor is the content of a cursor, which is its JSON in base64.
 type cursor struct {
 	Query string `json:"q"`
 	After string `json:"a"`
@@ -114,7 +115,7 @@ func (p plan) readCursor(text string) (after string, err error) {
 		err = json.Unmarshal(b, &c)
 	}
 	if err != nil || c.Query != p.digest || c.After == "" {
-		return "", problem.Invalidf("cursor", "is not one that this query returned: leave everything else as it was when you go on")
+		return "", problem.Invalidf("cursor", "is not one that this query returned; do not change the query between pages")
 	}
 	return c.After, nil
 }

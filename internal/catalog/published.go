@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The log of the published program: entries in the order of their RowKeys, and the RowKey
-// of the last one that it has carried out.
+// The log of the published program: entries in the order of their RowKeys, and a checkpoint
+// with the RowKey of the last one that it has carried out.
 const (
 	publishedPartition = "wal"
 	publishedDateTime  = "datetime"
@@ -22,8 +22,8 @@ const (
 
 var publishedCheckpoint = key.Key{Partition: "metadata", Row: "checkpoint"}
 
-// entries carries out what stands in the published program's log behind its checkpoint,
-// and moves that on. An entry that can't be carried out is left there.
+// entries carries out the published program's entries behind its checkpoint, and moves the
+// checkpoint. It leaves entries that it can't carry out.
 func (m *migrator) entries(ctx context.Context) error {
 	checkpoint, _, err := m.Log.Get(ctx, publishedCheckpoint)
 	if storage.HasCode(err, "TableNotFound") { // in a dry run
@@ -53,12 +53,12 @@ func (m *migrator) entries(ctx context.Context) error {
 	})
 }
 
-// entry carries out one entry.
+// entry carries out one entry of the published program.
 func (m *migrator) entry(ctx context.Context, row storage.Entity) error {
 	r := without(record.FromProperties(row.Properties), publishedOperation)
 	id, err := m.identify(r)
 	if err != nil {
-		m.leave(row.Key, "the log's entry is not that of a record: %v", err)
+		m.leave(row.Key, "the log's entry does not hold a record: %v", err)
 		return nil
 	}
 	h, err := m.readHead(ctx, id.First(), id.Hash())
@@ -72,7 +72,7 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity) error {
 		m.leave(row.Key, "the log's entry has the operation %q", operation)
 		return nil
 	case m.contentOf(id).ambiguous || live && h.Content != r.Hash():
-		m.leave(row.Key, "the log's entry is about a record that has the same index and sort values but for their case, and other contents")
+		m.leave(row.Key, "there is a record whose index and sort values differ from the log's entry in case only, with other contents")
 		return nil
 	case operation == publishedInsert && live, operation == publishedDelete && !live:
 		return nil

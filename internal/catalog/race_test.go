@@ -304,7 +304,7 @@ func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
 	})
 }
 
-// TestRecoverBesideClearing: recover --since writes rows that say "gone" just when they
+// TestRecoverBesideClearing: recover --since writes tombstones just when they
 // were cleared away. They must not stand in the way of the identity's next life, and
 // must be cleared away in their turn.
 func TestRecoverBesideClearing(t *testing.T) {

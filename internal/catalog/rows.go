@@ -21,15 +21,15 @@ const format = 1
 
 // Prefixes of row keys in the log's table.
 const (
-	headPrefix   = "h|"
-	entryPrefix  = "e|"
-	changePrefix = "c|"
-	oncePrefix   = "i|"
-	clearPrefix  = "t|"
-	gonePrefix   = "g|" // directly behind the entries
+	headPrefix      = "h|"
+	entryPrefix     = "e|"
+	changePrefix    = "c|"
+	oncePrefix      = "i|"
+	clearPrefix     = "t|"
+	tombstonePrefix = "g|" // directly behind the entries
 )
 
-// Columns that rows have beside a record's fields.
+// Columns of our own, beside the record's fields.
 const (
 	identityColumn = record.OwnPrefix + "identity"
 	versionColumn  = record.OwnPrefix + "version"
@@ -42,22 +42,22 @@ const (
 	parkedColumn   = record.OwnPrefix + "parked"
 )
 
-// entry is an entry with its place in the log, and the record.
+// entry is an entry, its place in the log and its record.
 type entry struct {
 	wal.Entry
 	id     string
 	shard  string
-	record record.Record // of a deletion: the record as it was found
-	parked string        // why it can't be applied
+	record record.Record // for a deletion, the record as it was found
+	parked string        // why it can't be applied; "" if it can
 }
 
-// head is a head with the ETag on whose condition it is changed.
+// head is a head as it was read, with its ETag: updates are conditional on it.
 type head struct {
 	wal.Head
 	etag string
 }
 
-// state returns what package wal decides on.
+// state returns the head as package wal knows it, nil for none.
 func (h *head) state() *wal.Head {
 	if h == nil {
 		return nil
@@ -65,16 +65,17 @@ func (h *head) state() *wal.Head {
 	return &h.Head
 }
 
-// live reports whether there is a record.
+// live reports whether the identity has a record.
 func (h *head) live() bool { return h != nil && !h.Gone }
 
-// slot is an index row's state, with the ETag on whose condition it is changed.
+// slot is an index row as it was read: its state, and its ETag for conditional writes.
 type slot struct {
 	wal.IndexRow
 	etag string
 }
 
-// indexRow returns the row that the write makes in one of its partitions.
+// indexRow returns the write's index row in one of its partitions: the record, or a
+// tombstone.
 func indexRow(w wal.Write, partition string, r record.Record) storage.Entity {
 	e := storage.Entity{Key: key.Key{Partition: partition, Row: w.Row}}
 	if w.Gone {
@@ -94,8 +95,8 @@ func indexRow(w wal.Write, partition string, r record.Record) storage.Entity {
 	return e
 }
 
-// slotOf reads an index row's state. A row that was not written by us has version
-// 0 and the identity that its record has.
+// slotOf returns the slot of an index row. If another program wrote the row, the version
+// is 0, and the identity is computed from the record.
 func (c *Catalog) slotOf(e storage.Entity) slot {
 	s := slot{etag: e.ETag, IndexRow: wal.IndexRow{Exists: true, Identity: e.Get(identityColumn), Version: e.Int(versionColumn), Gone: e.Get(goneColumn) == "true"}}
 	if s.Identity == "" {
@@ -106,11 +107,12 @@ func (c *Catalog) slotOf(e storage.Entity) slot {
 	return s
 }
 
+// headKey returns the key of an identity's head.
 func headKey(shard, first, identity string) key.Key {
 	return key.Key{Partition: shard, Row: headPrefix + first + "|" + identity}
 }
 
-// headRow returns the row of an identity's head after a write.
+// headRow returns the row of the head that a write leaves.
 func headRow(shard string, w wal.Write, entry, content string, sure bool) storage.Entity {
 	return storage.Entity{Key: headKey(shard, w.First, w.Identity), Properties: []storage.Property{
 		sureProperty(sure),
@@ -121,21 +123,22 @@ func headRow(shard string, w wal.Write, entry, content string, sure bool) storag
 	}}
 }
 
-// sureProperty says what [wal.Head.Sure] does. A head without it, such as one that an
-// older program has changed, isn't sure.
+// sureProperty stores [wal.Head.Sure]. A head without it is not sure: an older version
+// of this program has written it.
 func sureProperty(sure bool) storage.Property {
 	return storage.Property{Name: "Sure", Type: storage.Boolean, Value: strconv.AppendBool(nil, sure)}
 }
 
-// doubt is the operation by which a head is sure no more. The ETag is "*" for a head in
-// whatever state.
+// doubt returns the operation that marks the head of a write's identity as not sure. The
+// ETag "*" stands for any state of the head.
 func doubt(shard string, w wal.Write, etag string) storage.Op {
 	return storage.Op{Kind: storage.Merge, IfMatch: etag, Entity: storage.Entity{Key: headKey(shard, w.First, w.Identity), Properties: []storage.Property{sureProperty(false)}}}
 }
 
+// headOf reads a head.
 func headOf(e storage.Entity) (*head, error) {
 	h := &head{etag: e.ETag, Head: wal.Head{Entry: e.Get("Entry"), Content: e.Get("Content"), Sure: e.Get("Sure") == "true"}}
-	err := errors.Join(checkFormat(e.Int("Format")), json.Unmarshal([]byte(e.Get("Write")), &h.Write))
+	err := errors.Join(checkFormat(e.Int("Format")), decode(e.Get("Write"), &h.Write))
 	if err == nil {
 		h.Time, err = logtail.KeyTime(h.Entry)
 	}
@@ -145,7 +148,7 @@ func headOf(e storage.Entity) (*head, error) {
 	return h, nil
 }
 
-// entryRow returns the row of an entry that is pending or, as a change, applied.
+// entryRow returns an entry's row: pending or, with changePrefix, applied.
 func entryRow(prefix string, e entry) storage.Entity {
 	return storage.Entity{
 		Key: key.Key{Partition: e.shard, Row: prefix + e.id},
@@ -156,6 +159,7 @@ func entryRow(prefix string, e entry) storage.Entity {
 	}
 }
 
+// entryOf reads an entry, pending or applied.
 func entryOf(row storage.Entity) (entry, error) {
 	e := entry{
 		Entry:  wal.Entry{Kind: wal.Kind(row.Get(kindColumn))},
@@ -164,7 +168,7 @@ func entryOf(row storage.Entity) (entry, error) {
 		record: record.FromProperties(row.Properties),
 		parked: row.Get(parkedColumn),
 	}
-	err := errors.Join(checkFormat(row.Int(formatColumn)), json.Unmarshal([]byte(row.Get(writesColumn)), &e.Writes))
+	err := errors.Join(checkFormat(row.Int(formatColumn)), decode(row.Get(writesColumn), &e.Writes))
 	if err == nil {
 		e.Time, err = logtail.KeyTime(e.id)
 	}
@@ -174,7 +178,7 @@ func entryOf(row storage.Entity) (entry, error) {
 	return e, nil
 }
 
-// errNewer means that a later version of this program wrote a row.
+// errNewer means that a newer version of this program wrote a row.
 var errNewer = errors.New("a later version of this program wrote it: use that")
 
 func checkFormat(v int64) error {
@@ -187,6 +191,7 @@ func checkFormat(v int64) error {
 	return nil
 }
 
+// encode returns the JSON of a stored value.
 func encode(v any) string {
 	b, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
@@ -195,4 +200,5 @@ func encode(v any) string {
 	return string(b)
 }
 
+// decode reads what encode has written.
 func decode(text string, v any) error { return json.Unmarshal([]byte(text), v) }

@@ -14,17 +14,17 @@ import (
 	"tablesweep/internal/task"
 )
 
-// States of the schema's row.
+// The states of the schema row.
 const (
 	ready  = "ready"
-	moving = "moving" // records are being moved to the schema
+	moving = "moving" // a migration is moving records to the schema
 )
 
 var schemaKey = key.Key{Partition: "schema"}
 
-// Prepare creates the tables unless they exist, and checks that the catalog has the
-// schema that the options give it. A catalog that was written by others has none:
-// it can be read, and changed when [Catalog.Migrate] has taken it over.
+// Prepare creates missing tables, and checks that the stored schema is that of the options.
+// A catalog that another program wrote has no stored schema: it can be read, but not
+// written before [Catalog.Migrate] has taken it over.
 func (c *Catalog) Prepare(ctx context.Context) error {
 	for _, t := range []*storage.Table{c.Index, c.Log} {
 		if err := t.Create(ctx); err != nil {
@@ -56,12 +56,12 @@ func (c *Catalog) Prepare(ctx context.Context) error {
 	return err
 }
 
-// Fits checks that the catalog has the schema that the options give it, or none, as
-// Prepare does, and changes nothing: for those who only read.
+// Fits checks the stored schema as Prepare does, and changes nothing. It is for those who
+// only read.
 func (c *Catalog) Fits(ctx context.Context) error {
 	_, err := c.checkSchema(ctx)
 	if storage.HasCode(err, "TableNotFound") {
-		return nil // another program's catalog needn't have a log
+		return nil // another program's catalog may have no log
 	}
 	return err
 }
@@ -77,8 +77,7 @@ func (c *Catalog) schemaRow(state string) storage.Entity {
 	}}
 }
 
-// checkSchema compares the catalog's schema with ours. found is false if the
-// catalog has none.
+// checkSchema compares the stored schema with ours. found is false if none is stored.
 func (c *Catalog) checkSchema(ctx context.Context) (found bool, err error) {
 	row, found, err := c.Log.Get(ctx, schemaKey)
 	if err != nil || !found {
@@ -92,18 +91,19 @@ func (c *Catalog) checkSchema(ctx context.Context) (found bool, err error) {
 	}
 	switch stored := row.Get("Schema"); {
 	case stored != c.Schema.String():
-		return true, conflict("was written with the schema %s, and the settings say %s: set back the index keys and the row key, or move every record by: handler catalog migrate", stored, c.Schema)
+		return true, conflict("was written with the schema %s, but the settings say %s; restore the settings of the index keys and the row key, or move every record with: handler catalog migrate", stored, c.Schema)
 	case row.Get("State") != ready:
-		return true, conflict("is being moved to the schema %s: let it be finished by: handler catalog migrate; run with the settings from before, that takes it back", stored)
+		return true, conflict("is being moved to the schema %s; finish that with: handler catalog migrate; with the settings from before, the same command takes it back", stored)
 	}
 	return true, nil
 }
 
-// look compares the schema with ours. found is false if the catalog has none.
+// look reads and remembers whether the stored schema is ours. found is false if none is
+// stored.
 func (c *Catalog) look(ctx context.Context) (found bool, err error) {
 	now := time.Now()
 	if found, err = c.checkSchema(ctx); storage.HasCode(err, "TableNotFound") {
-		found, err = false, nil // another program's catalog needn't have a log
+		found, err = false, nil // another program's catalog may have no log
 	}
 	if err != nil {
 		return found, err
@@ -114,28 +114,29 @@ func (c *Catalog) look(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// trusted reports whether the schema was ours lately, or none, and whether there was one.
+// trusted reports whether the stored schema was lately ours or missing, and whether there
+// was one.
 func (c *Catalog) trusted() (ours, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.seen.IsZero() && time.Since(c.seen) < schemaTrust, c.found
 }
 
-// Writable returns an error unless the catalog has the schema that the options
-// give it. All that write ask it themselves; it asks the service from time to time.
+// Writable returns an error unless the stored schema is that of the options. Every write
+// calls it. It asks the service only if the last answer is older than half a minute.
 func (c *Catalog) Writable(ctx context.Context) error {
 	if ours, found := c.trusted(); ours && found {
 		return nil
 	}
 	found, err := c.look(ctx)
 	if err == nil && !found {
-		err = problem.Conflictf("", "catalog %s holds records that another program wrote: they can be read; before it is changed, let it be taken over by: handler catalog migrate", c.Name)
+		err = problem.Conflictf("", "catalog %s holds records that another program wrote; it can be read, but before any write take it over with: handler catalog migrate", c.Name)
 	}
 	return err
 }
 
-// checking begins to check that the catalog has our schema, or none, while the caller
-// reads. The result waits for it: what was read doesn't count before.
+// checking checks in the background, while the caller reads, that the stored schema is ours
+// or missing. The result waits for the check; if it fails, what was read does not count.
 func (c *Catalog) checking(ctx context.Context) (result func() error) {
 	if ours, _ := c.trusted(); ours {
 		return func() error { return nil }
@@ -148,10 +149,10 @@ func (c *Catalog) checking(ctx context.Context) (result func() error) {
 	return g.Wait
 }
 
-// stopWriters makes the schema ours. If it was another one, or none, writers are
-// stopped; stopped is then the schema's row, on condition of which they are let in again.
-// The row says since when they are, so that a change of schema that goes on with
-// another one, or takes it back, waits for what is left of the time only.
+// stopWriters stores our schema. If it was another one or none, it also stops all writers
+// and waits until they have noticed; stopped is then the schema row, and letIn ends the
+// stop. The row says since when writers are stopped. So a migration that continues another
+// one, or takes it back, waits only for the rest of the time.
 func (c *Catalog) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
 	row, found, err := c.Log.Get(ctx, schemaKey)
 	if err != nil || found && row.Get("Schema") == c.Schema.String() && row.Get("State") == ready {
@@ -161,7 +162,7 @@ func (c *Catalog) stopWriters(ctx context.Context) (stopped *storage.Entity, err
 		next := c.schemaRow(moving)
 		switch {
 		case found && row.Get("State") == ready:
-		case found && row.Get(stoppedColumn) == "": // by an earlier version
+		case found && row.Get(stoppedColumn) == "": // an earlier version wrote it
 			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, row.Timestamp))
 		case found:
 			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, row.Time(stoppedColumn)))
@@ -192,19 +193,19 @@ func (c *Catalog) stopWriters(ctx context.Context) (stopped *storage.Entity, err
 		if wait <= 0 {
 			return &row, nil
 		}
-		zerolog.Ctx(ctx).Info().Str("catalog", c.Name).Stringer("wait", wait).Msg("waiting until all writers have noticed that the schema changes")
-		if !task.Sleep(ctx, max(wait, time.Second)) { // the service's clock shows seconds
+		zerolog.Ctx(ctx).Info().Str("catalog", c.Name).Stringer("wait", wait).Msg("waiting until all writers have noticed the change of schema")
+		if !task.Sleep(ctx, max(wait, time.Second)) { // the service's clock has a resolution of a second
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// schemaNow reads the schema's row, and the service's clock.
+// schemaNow reads the schema row and the service's clock.
 func (c *Catalog) schemaNow(ctx context.Context) (row storage.Entity, date time.Time, err error) {
 	partition := schemaKey.Partition
 	err = c.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
 		date = p.Date
-		if len(p.Entities) > 0 { // there is one
+		if len(p.Entities) > 0 { // at most one
 			row = p.Entities[0]
 		}
 		return nil
@@ -212,19 +213,19 @@ func (c *Catalog) schemaNow(ctx context.Context) (row storage.Entity, date time.
 	return row, date, err
 }
 
-// stoppedColumn of the schema's row says since when writers are stopped, if that is longer
-// than the row has been as it is.
+// stoppedColumn of the schema row says since when writers are stopped, if that is earlier
+// than the row's Timestamp.
 const stoppedColumn = "Stopped"
 
 var unixEpoch = time.Unix(0, 0).UTC()
 
-// letIn ends a change of schema.
+// letIn ends a change of schema: writers may write again.
 func (c *Catalog) letIn(ctx context.Context, stopped *storage.Entity) error {
 	err := c.Log.Write(ctx, storage.Op{Kind: storage.Replace, Entity: c.schemaRow(ready), IfMatch: stopped.ETag})
 	if !overtaken(err) {
 		return err
 	}
-	// By another migration, or by a first try of this request.
+	// By another migration, or by the first try of this request.
 	row, found, err := c.Log.Get(ctx, schemaKey)
 	if err == nil && (!found || row.Get("Schema") != c.Schema.String()) {
 		err = c.anotherMove()
@@ -233,5 +234,5 @@ func (c *Catalog) letIn(ctx context.Context, stopped *storage.Entity) error {
 }
 
 func (c *Catalog) anotherMove() error {
-	return problem.Conflictf("", "catalog %s is being moved to another schema by another process: let one of the two end, then run it again", c.Name)
+	return problem.Conflictf("", "another process is moving catalog %s to another schema; let one of the two end, then run this again", c.Name)
 }

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// groups is how many groups a tally makes of the identities.
+	// groups is the number of groups of identities in a tally.
 	groups = 1 << 20
-	// maxGone is how many identities are kept of rows that say "gone".
-	maxGone = 1 << 20
+	// maxTombstones is how many identities of tombstones a tally remembers.
+	maxTombstones = 1 << 20
 )
 
-// tally compares the index with the log while both are read page by page, in any order
-// and in bounded memory. Each index row that a head wants adds a hash of its place, its
-// version and its content to the sum of its identity's group; each row that is there
-// takes it off. Where a group's sum isn't 0 in the end, something is wrong, or was being
-// written: its identities are suspect, and are looked at one by one.
+// tally compares the index with the log in bounded memory, while both are read page by
+// page, in any order. For each index row that a head expects, it adds a hash of the row's
+// place, version and content to the sum of the identity's group. For each row that exists,
+// it subtracts the hash. A group whose sum is not 0 in the end is suspect: a row is wrong,
+// or was being written. The check then looks at its identities one by one.
 type tally struct {
 	sums    []uint64
 	suspect map[uint64]bool
-	gone    map[string]bool // identities of rows that say "gone", whose heads were not met yet
+	gone    map[string]bool // identities of tombstones whose heads were not met yet
 }
 
 func newTally() *tally {
@@ -52,11 +52,11 @@ func placeHash(w wal.Write, partition, content string) uint64 {
 	return sumOf(partition, w.Row, w.Identity, etagOf(w.Version), content)
 }
 
-// row takes in a row of the index. It returns an error if it is not that of a record.
+// row counts an index row. The error says that the row does not hold a record.
 func (t *tally) row(c *Catalog, row storage.Entity) error {
 	s := c.slotOf(row)
 	if s.Gone {
-		if t.gone[s.Identity] = true; len(t.gone) > maxGone {
+		if t.gone[s.Identity] = true; len(t.gone) > maxTombstones {
 			delete(t.gone, s.Identity)
 			t.suspect[groupOf(s.Identity)] = true
 		}
@@ -77,7 +77,7 @@ func (t *tally) row(c *Catalog, row storage.Entity) error {
 	return nil
 }
 
-// close returns which identities are suspect, nil if none is.
+// close ends the tally. The result reports which identities are suspect, nil if none is.
 func (t *tally) close() func(identity string) bool {
 	for identity := range t.gone {
 		t.suspect[groupOf(identity)] = true

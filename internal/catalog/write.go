@@ -8,30 +8,30 @@ import (
 	"tablesweep/internal/record"
 )
 
-// Outcome is what a write did.
+// Outcome says what a write did.
 type Outcome string
 
 // The outcomes.
 const (
 	Created   Outcome = "created"
 	Replaced  Outcome = "replaced"
-	Unchanged Outcome = "unchanged" // the record was there already with the same contents
+	Unchanged Outcome = "unchanged" // the same record existed already
 )
 
-// Written is what a write did, and the record that is there now.
+// Written is the result of a write: what it did, and the record that exists now.
 type Written struct {
 	Outcome
 	Meta
 	Record record.Record
 }
 
-// An error of the following writes may mean that the write was committed and is not yet
-// seen under every key. Sending it again then completes it, and so does Maintain.
+// After an error of Insert, Put, Replace or Patch, the write may be committed and not yet
+// visible under every key. A retry completes it then, and so does Maintain.
 
-// Insert adds a record. A record with the same identity and other contents is a
-// Conflict. once, if not "", is the caller's Idempotency-Key: for a day, an insertion
-// with the same key and record repeats the first one's answer, whatever has become of
-// the record meanwhile.
+// Insert adds a record. If a record with the same identity and other contents exists, the
+// error is a Conflict. once, if not "", is the caller's Idempotency-Key: for a day, an
+// insertion with the same key and record returns the first one's result, even if the record
+// has changed since.
 func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
@@ -58,8 +58,8 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 	return Written{}, c.busy()
 }
 
-// insertedBy returns what the first insertion of the record with the Idempotency-Key did,
-// which it completes. used reports whether there was one.
+// insertedBy completes the first insertion with the Idempotency-Key, and returns its result.
+// used is false if there was none.
 func (c *Catalog) insertedBy(ctx context.Context, id index.Identity, r record.Record, once string) (done Written, used bool, err error) {
 	first, used, err := c.used(ctx, shardOf(id.First()), once, r.Hash())
 	if err != nil || !used {
@@ -68,8 +68,7 @@ func (c *Catalog) insertedBy(ctx context.Context, id index.Identity, r record.Re
 	return Written{Created, metaOf(first.Writes[0]), r}, true, c.complete(ctx, first.shard, first.id)
 }
 
-// Put makes the record that of its identity: it creates the record, or replaces its
-// contents.
+// Put creates the record, or replaces the contents of the record that has its identity.
 func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Written, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
@@ -100,8 +99,8 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 	return Written{}, c.busy()
 }
 
-// Replace puts the record in the place of the one that the selector finds, which must
-// be one only. The record may have another identity, but not another first index value.
+// Replace replaces the only record that the selector finds. The new record may have another
+// identity, but must have the same first index value.
 func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Lookup, on Condition) (Written, error) {
 	id, err := c.identify(r)
 	if err != nil {
@@ -109,7 +108,8 @@ func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Lookup,
 	}
 	done, err := c.changeOne(ctx, selector, on, func(record.Record) (record.Record, error) { return r, nil })
 	if err != nil && problem.Of(err).Kind == problem.NotFound {
-		// Perhaps a first try, whose answer was lost, has changed what it is found by.
+		// Perhaps the first try, whose answer was lost, has changed the values that the
+		// selector asks for.
 		h, headErr := c.readHead(ctx, id.First(), id.Hash())
 		if headErr == nil && h.live() && h.Content == r.Hash() {
 			return Written{Unchanged, metaOf(h.Write), r}, c.complete(ctx, shardOf(h.First), h.Entry)
@@ -118,14 +118,13 @@ func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Lookup,
 	return done, err
 }
 
-// Patch applies a JSON merge patch (RFC 7396) to the record that the selector finds,
-// which must be one only. If index values change, the record moves.
+// Patch applies a JSON merge patch (RFC 7396) to the only record that the selector finds.
+// If index values or the sort value change, the record moves.
 func (c *Catalog) Patch(ctx context.Context, patch []byte, selector Lookup, on Condition) (Written, error) {
 	return c.changeOne(ctx, selector, on, func(r record.Record) (record.Record, error) { return r.Merge(patch) })
 }
 
-// changeOne puts what change makes of it in the place of the only record that the
-// selector finds.
+// changeOne replaces the only record that the selector finds by the result of change.
 func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, change func(record.Record) (record.Record, error)) (Written, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
@@ -147,7 +146,7 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 			return Written{}, err
 		}
 		if id.First() != found.id.First() {
-			return Written{}, problem.Invalidf(c.Schema.Keys[0].Field, "is the first index key, which a record keeps for life: delete the record and insert the new one")
+			return Written{}, problem.Invalidf(c.Schema.Keys[0].Field, "is the first index key, which never changes; delete the record and insert the new one")
 		}
 		h, err := c.readHead(ctx, id.First(), found.id.Hash())
 		if err != nil {
@@ -156,7 +155,7 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 		if h == nil {
 			return Written{}, c.unknown()
 		}
-		if h.Version != found.version { // the row is behind: a write is under way
+		if h.Version != found.version { // the row is out of date: a write is under way
 			if err := c.complete(ctx, shardOf(h.First), h.Entry); err != nil {
 				return Written{}, err
 			}

@@ -15,40 +15,40 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// catalogStorage is the setting that holds the catalogs' account, unless it is not
-// set or a catalog names another.
+// catalogStorage is the setting with the connection of all catalogs that name no other. If it
+// is not set, they use the app's own storage.
 const catalogStorage = "AZURE_STORAGE_CONNECTION_STRING"
 
-// Catalog holds the settings of one catalog.
-type Catalog struct {
-	// Name is the one in addresses, "" for the catalog of the settings TABLE_CATALOG_….
+// CatalogSettings are the settings of one catalog.
+type CatalogSettings struct {
+	// Name is the name in URLs, "" for the catalog of the settings TABLE_CATALOG_….
 	Name       string
 	Table, WAL string
 	Schema     index.Schema
-	// Setting is the name of the one that holds the connection.
+	// Setting is the name of the setting with the connection.
 	Setting     string
-	Connection  storage.Connection // set by [Load] only
+	Connection  storage.Connection // only [Load] sets it
 	KeepChanges time.Duration      // 0 means the catalog's default
 }
 
-// Title is what messages call the catalog.
-func (c Catalog) Title() string {
+// Title returns the catalog's name in messages.
+func (c CatalogSettings) Title() string {
 	if c.Name != "" {
 		return c.Name
 	}
 	return c.Table
 }
 
-// SchemaSettings names where the index keys and the row key are set.
-func (c Catalog) SchemaSettings() string {
+// SchemaSettings names the settings of the index keys and the row key, for messages.
+func (c CatalogSettings) SchemaSettings() string {
 	if c.Name != "" {
 		return inCatalogs(c.Name)("indexKeys") + " and rowKey"
 	}
 	return inEnvironment("indexKeys") + " and " + inEnvironment("rowKey")
 }
 
-// catalogSettings are a catalog's settings as they are given.
-type catalogSettings struct {
+// catalogText is a catalog's settings as they are given, unchecked.
+type catalogText struct {
 	Table      string `json:"table"`
 	IndexKeys  string `json:"indexKeys"`
 	RowKey     string `json:"rowKey"`
@@ -57,32 +57,32 @@ type catalogSettings struct {
 	Changes    string `json:"changes"`
 }
 
-// inEnvironment returns what a setting of the default catalog is called.
+// inEnvironment names a setting of the default catalog, for messages.
 func inEnvironment(field string) string {
 	return "setting " + map[string]string{
 		"table": "TABLE_CATALOG_NAME", "indexKeys": "TABLE_CATALOG_INDEX_KEYS", "rowKey": "TABLE_CATALOG_ROW_KEY", "wal": "TABLE_CATALOG_WAL_NAME",
 	}[field]
 }
 
-// inCatalogs returns a function that says what a setting of the named catalog is called.
+// inCatalogs returns a function that names a setting of a catalog in TABLESWEEP_CATALOGS.
 func inCatalogs(name string) func(field string) string {
 	return func(field string) string { return fmt.Sprintf("setting TABLESWEEP_CATALOGS: %s: %s", name, field) }
 }
 
-// catalogName admits what needs no escaping in an address.
+// catalogName matches names that need no escaping in a URL.
 var catalogName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 
-// LoadCatalogs reads the settings of all catalogs, but for their connections: the
-// default one's, if it is set, and those of TABLESWEEP_CATALOGS by name. With an
-// error, which tells all that is wrong, it returns those that are right.
-func LoadCatalogs(getenv func(string) string) ([]Catalog, error) {
+// LoadCatalogs reads the settings of all catalogs, without their connections: those of the
+// default catalog, if it is set, and those of TABLESWEEP_CATALOGS by name. The error lists
+// everything that is wrong. The valid catalogs are returned with it.
+func LoadCatalogs(getenv func(string) string) ([]CatalogSettings, error) {
 	standard := storage.HostConnection
 	if getenv(catalogStorage) != "" {
 		standard = catalogStorage
 	}
-	var all []Catalog
+	var all []CatalogSettings
 	var errs []error
-	add := func(name string, s catalogSettings, label func(string) string) {
+	add := func(name string, s catalogText, label func(string) string) {
 		c, err := s.catalog(name, standard, label)
 		if err != nil {
 			errs = append(errs, err)
@@ -91,12 +91,12 @@ func LoadCatalogs(getenv func(string) string) ([]Catalog, error) {
 		all = append(all, c)
 	}
 	if table := getenv("TABLE_CATALOG_NAME"); table != "" {
-		add("", catalogSettings{
+		add("", catalogText{
 			Table: table, WAL: getenv("TABLE_CATALOG_WAL_NAME"),
 			IndexKeys: getenv("TABLE_CATALOG_INDEX_KEYS"), RowKey: getenv("TABLE_CATALOG_ROW_KEY"),
 		}, inEnvironment)
 	}
-	named := map[string]catalogSettings{}
+	named := map[string]catalogText{}
 	if text := getenv("TABLESWEEP_CATALOGS"); text != "" {
 		if err := input.JSON([]byte(text), &named); err != nil {
 			errs = append(errs, fmt.Errorf(`setting TABLESWEEP_CATALOGS must be JSON such as {"people":{"table":"People","indexKeys":"eid,npi","rowKey":"lastname"}}: %w`, err))
@@ -104,7 +104,7 @@ func LoadCatalogs(getenv func(string) string) ([]Catalog, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		// Addresses tell catalogs from records and changes whatever the case.
+		// URLs ignore the case of records and changes.
 		if !catalogName.MatchString(name) || strings.EqualFold(name, "records") || strings.EqualFold(name, "changes") {
 			errs = append(errs, fmt.Errorf("setting TABLESWEEP_CATALOGS: %q can't be a catalog's name: it must be 1 to 63 letters, digits, - and _, start with a letter, and be neither records nor changes in any case", name))
 			continue
@@ -114,9 +114,9 @@ func LoadCatalogs(getenv func(string) string) ([]Catalog, error) {
 	return all, errors.Join(errs...)
 }
 
-// catalog checks the settings of one catalog. label says what each is called.
-func (s catalogSettings) catalog(name, standard string, label func(string) string) (Catalog, error) {
-	c := Catalog{Name: name, Table: s.Table, WAL: s.WAL, Setting: s.Connection}
+// catalog checks the settings of one catalog. label names a setting in errors.
+func (s catalogText) catalog(name, standard string, label func(string) string) (CatalogSettings, error) {
+	c := CatalogSettings{Name: name, Table: s.Table, WAL: s.WAL, Setting: s.Connection}
 	var errs []error
 	wrong := func(field, format string, args ...any) {
 		errs = append(errs, fmt.Errorf(label(field)+": "+format, args...))
@@ -129,7 +129,7 @@ func (s catalogSettings) catalog(name, standard string, label func(string) strin
 	} else if err := storage.CheckTableName(c.WAL); err != nil {
 		wrong("wal", "%w", err)
 	} else if strings.EqualFold(c.Table, c.WAL) {
-		wrong("wal", "the table %s is that of %s; give each its own", c.WAL, label("table"))
+		wrong("wal", "the table %s is also used by %s; give each its own", c.WAL, label("table"))
 	}
 	var err error
 	switch {
@@ -156,8 +156,8 @@ func (s catalogSettings) catalog(name, standard string, label func(string) strin
 	return c, errors.Join(errs...)
 }
 
-// loadCatalogs reads the settings of catalogs. connect returns the connection that
-// a setting holds, the zero one if it is bad and was reported.
+// loadCatalogs reads the settings and connections of all catalogs. connect returns the
+// connection in a setting; it reports a bad one, and returns the zero value.
 func (c *Config) loadCatalogs(getenv func(string) string, connect func(string) storage.Connection) error {
 	var err error
 	c.Catalogs, err = LoadCatalogs(getenv)
@@ -167,7 +167,7 @@ func (c *Config) loadCatalogs(getenv func(string) string, connect func(string) s
 	return errors.Join(err, c.checkTables())
 }
 
-// checkTables reports tables that a catalog would share with something else.
+// checkTables reports tables that a catalog shares with another catalog or the app.
 func (c *Config) checkTables() error {
 	type use struct {
 		setting, table string
@@ -183,7 +183,7 @@ func (c *Config) checkTables() error {
 		for _, u := range []use{{label("table"), cat.Table, cat.Connection}, {label("wal"), cat.WAL, cat.Connection}} {
 			for _, other := range uses {
 				if u.account != (storage.Connection{}) && u.account.Same(other.account) && strings.EqualFold(u.table, other.table) {
-					errs = append(errs, fmt.Errorf("%s: the table %s is that of %s; give each its own", u.setting, u.table, other.setting))
+					errs = append(errs, fmt.Errorf("%s: the table %s is also used by %s; give each its own", u.setting, u.table, other.setting))
 				}
 			}
 			uses = append(uses, u)

@@ -73,14 +73,14 @@ func TestBadCatalogs(t *testing.T) {
 		{"no keys", map[string]string{"TABLE_CATALOG_INDEX_KEYS": ""}, []string{"setting TABLE_CATALOG_INDEX_KEYS: is missing"}},
 		{"no row key", map[string]string{"TABLE_CATALOG_ROW_KEY": ""}, []string{"setting TABLE_CATALOG_ROW_KEY: is missing"}},
 		{"normaliser", map[string]string{"TABLE_CATALOG_INDEX_KEYS": "eid,ssn:digit"}, []string{"TABLE_CATALOG_INDEX_KEYS and setting TABLE_CATALOG_ROW_KEY", "ssn:digit", "lower, digits, exact"}},
-		{"its log is its index", map[string]string{"TABLE_CATALOG_WAL_NAME": "PEOPLE"}, []string{"setting TABLE_CATALOG_WAL_NAME: the table PEOPLE is that of setting TABLE_CATALOG_NAME"}},
-		{"state table", map[string]string{"TABLE_CATALOG_NAME": "TableSweep"}, []string{"TABLE_CATALOG_NAME: the table TableSweep is that of setting TABLESWEEP_STATE_TABLE"}},
+		{"its log is its index", map[string]string{"TABLE_CATALOG_WAL_NAME": "PEOPLE"}, []string{"setting TABLE_CATALOG_WAL_NAME: the table PEOPLE is also used by setting TABLE_CATALOG_NAME"}},
+		{"state table", map[string]string{"TABLE_CATALOG_NAME": "TableSweep"}, []string{"TABLE_CATALOG_NAME: the table TableSweep is also used by setting TABLESWEEP_STATE_TABLE"}},
 		{"connection", map[string]string{"AZURE_STORAGE_CONNECTION_STRING": "AccountKey=" + secret}, []string{"setting AZURE_STORAGE_CONNECTION_STRING"}},
 		{"not JSON", named(`people`), []string{"setting TABLESWEEP_CATALOGS must be JSON such as"}},
 		{"unknown field", named(`{"a":{"tabel":"A"}}`), []string{"TABLESWEEP_CATALOGS", "a.tabel: is not a field"}},
 		{"twice", named(`{"a":{"table":"AAA","indexKeys":"x","rowKey":"y"},"a":{"table":"BBB","indexKeys":"x","rowKey":"y"}}`), []string{"TABLESWEEP_CATALOGS", "a: is given twice"}},
 		{"names", named(`{"a/b":{},"records":{},"Records":{},"CHANGES":{}}`), []string{`"a/b" can't be a catalog's name`, `"records" can't be`, `"Records" can't be`, `"CHANGES" can't be`}},
-		{"shared", named(`{"a":{"table":"people","indexKeys":"x","rowKey":"y"}}`), []string{"TABLESWEEP_CATALOGS: a: table: the table people is that of setting TABLE_CATALOG_NAME"}},
+		{"shared", named(`{"a":{"table":"people","indexKeys":"x","rowKey":"y"}}`), []string{"TABLESWEEP_CATALOGS: a: table: the table people is also used by setting TABLE_CATALOG_NAME"}},
 		{"secret", named(`{"a":{"table":"A12","indexKeys":"x","rowKey":"y","connection":"AccountKey=` + secret + `"}}`), []string{"a: connection: must be the name of a setting"}},
 		{"no such setting", named(`{"a":{"table":"A12","indexKeys":"x","rowKey":"y","connection":"NOWHERE"}}`), []string{"setting NOWHERE is missing"}},
 		{"changes", named(`{"a":{"table":"A12","indexKeys":"x","rowKey":"y","changes":"forever"}}`), []string{`a: changes: "forever" must be a time`}},
@@ -116,7 +116,7 @@ func TestCatalogsInTwoAccounts(t *testing.T) {
 			"OTHER__accountName":  account,
 			"TABLESWEEP_CATALOGS": `{"a":{"table":"People","indexKeys":"x","rowKey":"y","connection":"OTHER"}}`,
 		}))
-		if (err != nil) != shared || shared && !strings.Contains(err.Error(), "the table People is that of setting TABLE_CATALOG_NAME") {
+		if (err != nil) != shared || shared && !strings.Contains(err.Error(), "the table People is also used by setting TABLE_CATALOG_NAME") {
 			t.Errorf("account %s: %v", account, err)
 		}
 	}

@@ -17,13 +17,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Setting describes one setting, for the README's table and its test.
+// Setting describes one setting, for the table in docs/settings.md and its test.
 type Setting struct{ Name, Default, Meaning string }
 
-// DefaultStateTable is the state table of an app whose settings name none.
+// DefaultStateTable is the default name of the state table.
 const DefaultStateTable = "tablesweep"
 
-// Settings lists every setting that the handler reads for itself.
+// Settings lists every setting that the handler reads.
 var Settings = []Setting{
 	{storage.HostConnection, "", "The app's own storage: a connection string, or its identity form (`__accountName`, `__tableServiceUri`, `__queueServiceUri`, `__credential`, `__clientId`)"},
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "Names of the settings that hold the connections scans may use, separated by commas"},
@@ -44,33 +44,33 @@ var Settings = []Setting{
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
 }
 
-// Config holds the settings. It prints no secrets.
+// Config holds the settings. Its connections print no secrets.
 type Config struct {
 	// Own is the app's own storage.
 	Own storage.Connection
-	// Connections holds the connections that scans may use, by setting name.
+	// Connections holds the connections that scans may use, by the name of their setting.
 	Connections           map[string]storage.Connection
 	StateTable            string
 	ScanRetention         time.Duration
 	Price                 float64 // of 10,000 storage requests, in dollars
 	LogTable              string
-	LogRetention          time.Duration             // 0 means forever
-	LogStreams            map[string]logtail.Stream // by name
-	Catalogs              []Catalog
+	LogRetention          time.Duration                     // 0 means forever
+	LogStreams            map[string]logtail.StreamSettings // by name
+	Catalogs              []CatalogSettings
 	SegmentsPerInvocation int // 0 if the action decides
 	LogLevel              zerolog.Level
-	Console               bool // whether it is served; known even if another setting is bad
+	Console               bool // whether the console is served; valid even if another setting is bad
 }
 
 const (
-	minRetention = 8 // days; queues keep messages for 7
+	minRetention = 8 // days: queues keep messages for 7
 	maxRetention = 36_500
 	maxPrice     = 1000
 )
 
 var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Load reads the settings. All that are bad are reported together, by name.
+// Load reads the settings. The error lists all bad ones by name.
 func Load(getenv func(string) string) (Config, error) {
 	value := func(name string) string {
 		if v := getenv(name); v != "" {
@@ -82,7 +82,7 @@ func Load(getenv func(string) string) (Config, error) {
 	c := Config{Connections: map[string]storage.Connection{}}
 	var errs []error
 	var err error
-	read := map[string]storage.Connection{} // by setting; a bad one is reported once
+	read := map[string]storage.Connection{} // by setting, so that a bad one is reported once
 	connect := func(name string) storage.Connection {
 		if _, ok := read[name]; !ok {
 			var err error
@@ -96,7 +96,7 @@ func Load(getenv func(string) string) (Config, error) {
 	for name := range strings.SplitSeq(value("TABLESWEEP_CONNECTIONS"), ",") {
 		name = strings.TrimSpace(name)
 		if !settingName.MatchString(name) {
-			// It may be a connection string, so it must not be repeated.
+			// The name may be a connection string. The message must not repeat it.
 			errs = append(errs, errors.New("setting TABLESWEEP_CONNECTIONS must list names of settings, separated by commas, not connections themselves"))
 			continue
 		}
@@ -121,7 +121,7 @@ func Load(getenv func(string) string) (Config, error) {
 		errs = append(errs, err)
 	}
 	if v := value("TABLESWEEP_SEGMENTS_PER_INVOCATION"); v == "" {
-		// what is best depends on the action
+		// the default depends on the action
 	} else if c.SegmentsPerInvocation, err = strconv.Atoi(v); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > engine.MaxSegments {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SEGMENTS_PER_INVOCATION must be a number from 1 to %d", engine.MaxSegments))
 	}
@@ -132,7 +132,7 @@ func Load(getenv func(string) string) (Config, error) {
 	}
 	if c.LogLevel, err = zerolog.ParseLevel(value("TABLESWEEP_LOG_LEVEL")); err != nil {
 		errs = append(errs, errors.New("setting TABLESWEEP_LOG_LEVEL must be trace, debug, info, warn or error"))
-		c.LogLevel = zerolog.InfoLevel // so that this very error is logged
+		c.LogLevel = zerolog.InfoLevel // so that this error is logged
 	}
 	return c, errors.Join(errs...)
 }

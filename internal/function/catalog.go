@@ -23,22 +23,22 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// catalogRoute is the route of three functions, which differ by their methods.
+// catalogRoute is the route of three functions with different methods.
 const catalogRoute = "catalog/{*path}"
 
-// Catalogs holds the app's catalogs by their names in addresses: /api/catalog/people/records
-// has those of people. The one called "" has its own at /api/catalog/records.
+// Catalogs holds the app's catalogs by their names in URLs: /api/catalog/people/records has the
+// records of "people", /api/catalog/records those of "".
 type Catalogs map[string]*catalog.Catalog
 
-// served is a resource of a catalog, such as records, and what a method does there.
+// served is a method of a catalog's resource, such as records, and its handler.
 type served struct {
 	method, resource string
 	serve            func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
-// routes serves resources of every catalog, each when its gate is open.
+// routes serves resources of every catalog, each once its gate is open.
 //
-// caller: whoever keeps records and looks them up.
+// caller: whoever stores records and looks them up.
 func (c Catalogs) routes(gates map[string]*gate.Gate, resources ...served) func(chi.Router) {
 	return func(r chi.Router) {
 		for _, s := range resources {
@@ -59,14 +59,14 @@ func (c Catalogs) routes(gates map[string]*gate.Gate, resources ...served) func(
 	}
 }
 
-// CatalogInfo says by what a catalog's records are found and sorted, as the settings have it.
+// CatalogInfo is a catalog's name and schema, as the settings have them.
 type CatalogInfo struct {
-	Name      string   `json:"name"` // "" for the one at /api/catalog/records
+	Name      string   `json:"name"` // "" for the catalog at /api/catalog/records
 	IndexKeys []string `json:"indexKeys"`
 	RowKey    string   `json:"rowKey"`
 }
 
-// Describe returns what a catalog is listed as.
+// Describe returns a catalog's entry in the list of catalogs.
 func Describe(name string, s index.Schema) CatalogInfo {
 	info := CatalogInfo{Name: name, RowKey: s.Sort.String()}
 	for _, k := range s.Keys {
@@ -84,7 +84,7 @@ func (c Catalogs) queryRoutes(gates map[string]*gate.Gate, resources ...served) 
 	}
 }
 
-// list answers with every catalog.
+// list answers with the list of catalogs.
 func (c Catalogs) list(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parameters(r); err != nil {
 		return err
@@ -97,13 +97,14 @@ func (c Catalogs) list(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// named returns the catalog of a name. The error lists the names that exist.
 func (c Catalogs) named(name string) (*catalog.Catalog, error) {
 	if found := c[name]; found != nil {
 		return found, nil
 	}
-	p := problem.NotFoundf("", "this app has no catalog without a name: setting TABLE_CATALOG_NAME makes one")
+	p := problem.NotFoundf("", "this app has no catalog without a name; setting TABLE_CATALOG_NAME creates one")
 	if name != "" {
-		p.Detail = fmt.Sprintf("there is no catalog %q: setting TABLESWEEP_CATALOGS makes one", name)
+		p.Detail = fmt.Sprintf("there is no catalog %q; setting TABLESWEEP_CATALOGS creates one", name)
 	}
 	if name != "" && len(c) > 0 {
 		p.Detail += fmt.Sprintf("; there are %q", slices.Sorted(maps.Keys(c)))
@@ -121,7 +122,7 @@ func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	}
 	for _, name := range []string{ifMatch, ifNoneMatch} {
 		if r.Header.Get(name) != "" {
-			return problem.Invalidf(name, "is for PUT, PATCH and DELETE: POST never changes a record that is there")
+			return problem.Invalidf(name, "is for PUT, PATCH and DELETE; POST never changes an existing record")
 		}
 	}
 	items, several, err := readItems(r)
@@ -130,7 +131,7 @@ func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	}
 	if several {
 		if once != "" {
-			return problem.Invalidf("Idempotency-Key", "is for a single record: of several, those that are there already are not inserted again")
+			return problem.Invalidf("Idempotency-Key", "is for a single record; of several, a retry inserts only those that are missing")
 		}
 		insertRecords(c, items, w, r)
 		return nil
@@ -169,7 +170,7 @@ func patchRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	return writeRecord(w, r, done, err)
 }
 
-// writeRecord answers with the record that a write has left.
+// writeRecord answers with the result of a write.
 func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, err error) error {
 	if err != nil {
 		return err
@@ -188,7 +189,7 @@ func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, e
 	return nil
 }
 
-// getRecord answers with the record of an id, as Location has it.
+// getRecord answers with the record of an id, which is the last part of a Location.
 func getRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
 	if _, err := parameters(r); err != nil {
 		return err
@@ -247,7 +248,7 @@ func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	return nil
 }
 
-// recoverWrites does what the timer does every minute, at once.
+// recoverWrites completes unfinished writes at once, as the timer does every minute.
 func recoverWrites(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
 	given, err := parameters(r, "since")
 	if err != nil {
@@ -265,7 +266,7 @@ func recoverWrites(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	return nil
 }
 
-// readSince reads since, the zero time if it isn't given.
+// readSince reads the parameter since, the zero time if it is not given.
 func readSince(given url.Values) (time.Time, error) {
 	if !given.Has("since") {
 		return time.Time{}, nil
@@ -347,19 +348,19 @@ func readRecord(r *http.Request) (record.Record, error) {
 // Headers of conditional requests (RFC 9110, section 13).
 const ifMatch, ifNoneMatch = "If-Match", "If-None-Match"
 
-// entityTags matches a list of entity tags, whose elements may be empty (RFC 9110, section
-// 5.6.1), and entityTag one of them.
+// entityTags matches a list of entity tags, with empty elements (RFC 9110, section 5.6.1).
+// entityTag matches one of them.
 var (
 	entityTags = regexp.MustCompile(`^[ \t,]*((W/)?"[^"\x00-\x20\x7f]*"[ \t]*(,[ \t,]*|$))+$`)
 	entityTag  = regexp.MustCompile(`(W/)?"[^"]*"`)
 )
 
-// readCondition reads what a request demands of the record that it is about.
+// readCondition reads the conditions of a request.
 func readCondition(r *http.Request) (catalog.Condition, error) {
 	match, matchErr := readTags(r, ifMatch)
 	differ, differErr := readTags(r, ifNoneMatch)
-	// A weak tag, which proxies make of ours when they compress an answer, says the same of
-	// a record that differs, and is never that of one that matches (section 8.8.3.2).
+	// Proxies make our tags weak when they compress an answer. Weak tags count for
+	// If-None-Match, and never match for If-Match (section 8.8.3.2).
 	for i, tag := range differ {
 		differ[i] = strings.TrimPrefix(tag, "W/")
 	}
@@ -379,23 +380,22 @@ func readTags(r *http.Request, name string) ([]string, error) {
 	return nil, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
 }
 
-// readSelector reads which records a call changes, and on which condition.
+// readSelector reads the records that a call changes, and the conditions.
 func readSelector(s index.Schema, r *http.Request) (q catalog.Lookup, on catalog.Condition, err error) {
 	q, queryErr := readQuery(s, r, "row_from", "row_to", "row_prefix")
 	for field := range q.Or {
-		queryErr = errors.Join(queryErr, problem.Invalidf(field, "is given several times, which is for reading: give it once"))
+		queryErr = errors.Join(queryErr, problem.Invalidf(field, "is given several times, which only GET allows; give it once"))
 	}
 	on, conditionErr := readCondition(r)
 	return q, on, errors.Join(queryErr, conditionErr)
 }
 
-// maxValues is how many values of an index key a query takes: each is a request.
+// maxValues is the most values of one index key in a query: each costs a request.
 const maxValues = 100
 
-// readQuery reads the query string: values of index keys, whatever the case of
-// their names, and the allowed ones of row_from, row_to, row_prefix, top and cursor. An index key
-// named like a parameter of the host's takes its place; callers then send their
-// function key as a header.
+// readQuery reads the query string: values of index keys, whose names match in any case, and
+// the allowed ones of row_from, row_to, row_prefix, top and cursor. An index key may have the
+// name of a parameter of the host's; then callers send their function key as a header.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Lookup, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {
@@ -418,7 +418,7 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Look
 	}
 	if given.Has("row_prefix") {
 		if given.Has("row_from") || given.Has("row_to") {
-			return q, problem.Invalidf("row_prefix", "stands for a row_from and a row_to: leave those out")
+			return q, problem.Invalidf("row_prefix", "stands for row_from and row_to; leave those out")
 		}
 		q.RowFrom, q.RowTo = given.Get("row_prefix"), given.Get("row_prefix")
 		if _, err := s.Window(q.RowFrom, q.RowTo); err != nil {

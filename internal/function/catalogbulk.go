@@ -11,14 +11,14 @@ import (
 	"tablesweep/internal/record"
 )
 
-// item is one of several records, or what is wrong with it.
+// item is one record of a body, or what is wrong with it.
 type item struct {
 	record record.Record
 	err    error
 }
 
-// readItems reads the records of a body: one, or several in an array or, of the type
-// application/x-ndjson, one a line. What is wrong with one of several is in its item.
+// readItems reads the records of a body: one, several in an array or, with the type
+// application/x-ndjson, one a line. An error of one of several is in its item.
 func readItems(r *http.Request) (items []item, several bool, err error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -43,14 +43,14 @@ func readItems(r *http.Request) (items []item, several bool, err error) {
 	return items, several, nil
 }
 
-// inserted is what a caller learns of one of several records.
+// inserted is the result for one of several records.
 type inserted struct {
 	Status int         `json:"status"`
 	ID     string      `json:"id,omitempty"`
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// insertRecords inserts several records, and answers for each.
+// insertRecords inserts several records, and answers with a result for each.
 func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *http.Request) {
 	var records []record.Record
 	for _, i := range items {
@@ -69,7 +69,7 @@ func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *h
 		switch {
 		case one.Err != nil:
 			answer[n].ID = ""
-			answer[n].Error = &fieldError{problem.Of(one.Err).Field, told(one.Err)}
+			answer[n].Error = &fieldError{problem.Of(one.Err).Field, detailOf(one.Err)}
 			if answer[n].Status >= http.StatusInternalServerError {
 				zerolog.Ctx(r.Context()).Error().Err(one.Err).Int("record", n).Msg("record not inserted")
 			}
@@ -80,8 +80,8 @@ func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *h
 	writeJSON(w, r, http.StatusOK, map[string]any{"results": answer})
 }
 
-// told is what a caller is told of an error: of several, all.
-func told(err error) string {
+// detailOf returns an error's text for callers, with all errors that are joined in it.
+func detailOf(err error) string {
 	var all []string
 	for _, p := range problem.All(err) {
 		text := p.Detail

@@ -10,13 +10,13 @@ import (
 	"tablesweep/internal/function/console"
 )
 
-// consoleRoute admits plain file names alone. Anyone may call an anonymous function, and a
-// forwarding host resolves ..%5C in the path that it hands on: with a catch-all, every route
-// would be open without a key.
+// consoleRoute admits only plain file names. Anyone may call an anonymous function, and a
+// forwarding host resolves ..%5C in a path: a catch-all would open every route to callers
+// without a key.
 const consoleRoute = "console/{file:regex(^[a-z]+[.](css|js|svg)$)?}"
 
-// consoleHeaders keep the page from loading or sending anything elsewhere, and from running
-// what it shows.
+// consoleHeaders keep the page from loading and sending anything elsewhere, and from running
+// data as code.
 var consoleHeaders = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'",
@@ -27,8 +27,8 @@ var consoleHeaders = map[string]string{
 	"Cache-Control":                "no-cache",
 }
 
-// consoleRoutes serves the console's files, which hold no data, if the setting
-// TABLESWEEP_CONSOLE has not removed them.
+// consoleRoutes serves the console's files, which hold no data, unless the setting
+// TABLESWEEP_CONSOLE is off.
 //
 // caller: browsers.
 func consoleRoutes(on bool) func(chi.Router) {

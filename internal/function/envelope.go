@@ -13,26 +13,25 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// Invocation is what the host's envelope says of a queue message or a timer.
+// Invocation is one call of a queue or timer function.
 type Invocation struct {
 	// Body is the queue message, decoded; for a timer, its schedule as JSON.
 	Body []byte
-	// Delivery counts how often the message was delivered, this time included.
+	// Delivery counts the deliveries of the message, including this one.
 	Delivery int
 }
 
-// request is the envelope: the trigger's data under its binding's name, and
-// metadata. The host serializes a .NET string to JSON and puts the result into a
-// JSON string, so that a string is encoded twice; documentation shows it encoded
-// once. (azure-functions-host, ScriptInvocationContextExtensions.cs)
+// request is the envelope: the trigger's data under its binding's name, and metadata. The host
+// encodes a string twice: as JSON, and that as a JSON string. Its documentation shows it
+// encoded once. (azure-functions-host, ScriptInvocationContextExtensions.cs)
 type request struct {
 	Data     map[string]json.RawMessage
 	Metadata map[string]json.RawMessage
 }
 
-// response is the answer's envelope. The host ties Logs to the invocation in its log, but
-// drops those of one that failed. An empty body or null would leave the host
-// waiting until its time-out. (azure-functions-host, DefaultHttpWorkerService.cs)
+// response is the answer's envelope. The host adds Logs to the invocation's log, but drops
+// them if the invocation failed. After an empty body or null, the host would wait until its
+// time-out. (azure-functions-host, DefaultHttpWorkerService.cs)
 type response struct {
 	Outputs     struct{} `json:"Outputs"`
 	Logs        []string `json:"Logs"`
@@ -47,21 +46,21 @@ func ParseEnvelope(body []byte) (Invocation, error) {
 		return Invocation{}, problem.Invalidf("", "the request is not the Functions host's envelope").Because(err)
 	}
 	if len(r.Data) != 1 {
-		return Invocation{}, problem.Invalidf("Data", "has %d values, the trigger's one was expected", len(r.Data))
+		return Invocation{}, problem.Invalidf("Data", "has %d values; expected one, the trigger's", len(r.Data))
 	}
 	i := Invocation{Delivery: 1}
 	for _, v := range r.Data {
 		i.Body = messageBody(v)
 	}
-	// A message's own top-level properties overwrite metadata of that name, so
-	// that a count which is none is ignored.
+	// A message's own top-level properties overwrite metadata of the same name, so a value
+	// that is not a number is ignored.
 	if n, err := strconv.Atoi(unquote(r.Metadata["DequeueCount"])); err == nil && n > 0 {
 		i.Delivery = n
 	}
 	return i, nil
 }
 
-// messageBody undoes up to two encodings as a JSON string.
+// messageBody decodes up to two levels of JSON strings.
 func messageBody(v json.RawMessage) []byte {
 	for range 2 {
 		var s string
@@ -83,7 +82,7 @@ func invocationHandler(f Function) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ctx := zerolog.Ctx(r.Context()).With().Str("function", f.Name).Logger().WithContext(r.Context())
-		log := zerolog.Ctx(ctx) // which the function adds to
+		log := zerolog.Ctx(ctx) // the function adds fields to it
 		var report string
 		body, err := readBody(r)
 		if err == nil {
@@ -97,8 +96,8 @@ func invocationHandler(f Function) http.Handler {
 		switch {
 		case problem.FateOf(err) != problem.Done:
 			status = problem.Status(err)
-			answer.Logs = append(answer.Logs, err.Error()) // which the host drops
-			if problem.Of(err).Kind != problem.NotReady {  // the log has that, once a minute
+			answer.Logs = append(answer.Logs, err.Error()) // the host drops it
+			if problem.Of(err).Kind != problem.NotReady {  // the log has it, once a minute
 				log.Error().Err(err).Dur("took", time.Since(start)).Msg("invocation failed")
 			}
 		case err != nil:
@@ -110,7 +109,7 @@ func invocationHandler(f Function) http.Handler {
 	})
 }
 
-// call waits until the app is ready, as long as the invocation may take, and invokes
+// call waits until the app is ready, for as long as the invocation may take, and then invokes
 // the function.
 func (f Function) call(ctx context.Context, i Invocation) (report string, err error) {
 	for _, g := range f.gates {

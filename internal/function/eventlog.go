@@ -22,8 +22,8 @@ const (
 	defaultStreams = 1000
 )
 
-// logRoutes serves /api/log/{stream}, /api/log?stream=NAME for every name, and the list
-// of streams at /api/log.
+// logRoutes serves /api/log/{stream}, /api/log?stream=NAME for any name, and the list of streams
+// at /api/log.
 //
 // caller: whoever writes or reads events.
 func logRoutes(s *logtail.Streams) func(chi.Router) {
@@ -36,23 +36,23 @@ func logRoutes(s *logtail.Streams) func(chi.Router) {
 	}
 }
 
-// streamOf returns the name of a request's stream, from its path or else its query.
+// streamOf returns the name of a request's stream, from the path or the query.
 func streamOf(r *http.Request, query url.Values) (string, error) {
 	stream := parameter(r, "*")
 	switch {
 	case stream == "":
 		return query.Get("stream"), nil
 	case query.Has("stream"):
-		return "", problem.Invalidf("stream", "stands in the path and in the query; name it once")
+		return "", problem.Invalidf("stream", "is in the path and in the query; give it once")
 	case strings.ContainsAny(stream, `%/\`):
-		// The Functions host changes how these are escaped, by its version and settings:
-		// the event would go to another stream.
+		// The Functions host may change the escapes of these characters: the event would go
+		// to another stream.
 		return "", problem.Invalidf("stream", `must not have %%, / or \ in a path; send it as /api/log?stream=%s`, url.QueryEscape(stream))
 	}
 	return stream, nil
 }
 
-// appended is what the caller learns of a new event.
+// appended is the result for a new event.
 type appended struct {
 	ID   string    `json:"id"`
 	Time time.Time `json:"time"`
@@ -96,7 +96,7 @@ func appendEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) er
 	return nil
 }
 
-// writePartial answers when some of several events may be missing.
+// writePartial answers if some of several events may be missing.
 func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error) {
 	zerolog.Ctx(r.Context()).Error().Err(err).Msg("events not appended")
 	ids := make([]*string, len(partial.IDs))
@@ -114,7 +114,7 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 		Detail string    `json:"detail"`
 		IDs    []*string `json:"ids"`
 	}{http.StatusText(status), status, fmt.Sprintf(
-		"%d of %d events were appended: those that have an id in ids; of the others it is not known, and sending them again may append them twice", known, len(ids)), ids})
+		"%d of %d events were appended: those with an id in ids; the others may have been, and a retry may append them twice", known, len(ids)), ids})
 }
 
 // parseEvents reads an event, or an array of them. Errors name the place in the array.
@@ -168,11 +168,11 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// followEvents answers with the events that follow a place in the stream.
+// followEvents answers with the events behind a place in the stream.
 func followEvents(s *logtail.Streams, stream string, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
 	for _, other := range []string{"since", "cursor"} {
 		if given.Has(other) {
-			return problem.Invalidf(other, "goes with reading the newest first, and after with following: leave one of the two out")
+			return problem.Invalidf(other, "reads events newest first, and after follows the stream; leave one of the two out")
 		}
 	}
 	next, err := s.After(r.Context(), stream, given.Get("after"), top)

@@ -1,10 +1,13 @@
-// Package function is the Azure Functions custom handler: the HTTP server that
-// the Functions host calls, one route for each function.
+// Package function is the Azure Functions custom handler: the HTTP server that the Functions
+// host calls, with a route for each function.
 //
-// Queue and timer functions are called with the host's JSON envelope and must
-// answer with one (envelope.go). HTTP functions are forwarded: they see the
-// caller's own request under /api and their answer goes to the caller as it is.
-// What a function does is in package engine; this package translates.
+// The host calls queue and timer functions with a JSON envelope, and expects one back
+// (envelope.go). It forwards HTTP functions: they see the caller's request under /api, and
+// the caller gets their answer as it is. This package only translates; the work is in
+// packages engine, catalog and logtail.
+//
+// Start with function.go, the list of functions. http.go has the rules for all calls;
+// scans.go, catalog.go and eventlog.go have the calls themselves.
 package function
 
 import (
@@ -26,7 +29,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Trigger is what makes the host call a function.
+// Trigger is the kind of event on which the host calls a function.
 type Trigger string
 
 // The triggers, by the type of their binding in function.json.
@@ -36,19 +39,18 @@ const (
 	HTTP  Trigger = "httpTrigger"
 )
 
-// Function is one function of the app: what its folder's function.json says,
-// and what handles it.
+// Function is one function of the app: the content of its function.json, and its handler.
 type Function struct {
 	Name    string
 	Trigger Trigger
 
-	Queue    string // name of the queue, of a queue function
-	Schedule string // NCRONTAB, of a timer function
+	Queue    string // for a queue function, the queue's name
+	Schedule string // for a timer function, its NCRONTAB expression
 
-	Route     string   // below /api, of an HTTP function
-	Methods   []string // of an HTTP function; none means all, so that the app answers what it does not take
-	maxBody   int64    // of a request to an HTTP function, in bytes; 0 means maxRequest
-	Anonymous bool     // an HTTP function takes calls without a key
+	Route     string   // for an HTTP function, its route below /api
+	Methods   []string // for an HTTP function; none means all, so that the app itself answers wrong ones
+	maxBody   int64    // for an HTTP function, the most bytes of a body; 0 means maxRequest
+	Anonymous bool     // calls of this HTTP function need no key
 
 	// gates hold calls back until the app is ready for them.
 	gates []*gate.Gate
@@ -57,7 +59,7 @@ type Function struct {
 	routes func(chi.Router)
 }
 
-// App is what the functions call.
+// App has everything that the functions call.
 type App struct {
 	Engine   *engine.Engine
 	Log      *logtail.Streams
@@ -66,15 +68,15 @@ type App struct {
 	Console  bool // whether the console is served
 }
 
-// Gates hold calls back until what they need is ready. A nil gate is open.
+// Gates hold calls back until the storage that they need is ready. A nil gate is open.
 type Gates struct {
 	Settings *gate.Gate            // closed for good if the app's settings are wrong
 	Own      *gate.Gate            // the app's own storage, of scans and the event log
 	Catalogs map[string]*gate.Gate // the storage of each catalog
 }
 
-// maintain completes and tidies up whatever there is, all parts at once: none is kept
-// from its turn by another's errors, or by the time that another takes.
+// maintain maintains scans, streams and catalogs, all at once: no part has to wait for another
+// one, or fails with it.
 func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	behind := func(g *gate.Gate, part func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -97,8 +99,8 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 		})
 	}
 	_ = g.Wait() // each part's error is in errs
-	// A part with nothing to do, such as a catalog that is being moved to another
-	// schema, must not speak for one that failed.
+	// A part with nothing to do, such as a catalog under migration, must not hide one that
+	// failed.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
 	if len(failed) > 0 {
 		return "", errors.Join(failed...)
@@ -106,7 +108,7 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	return "", errors.Join(errs...)
 }
 
-// Functions lists the app's functions. Routes are made of this list, and a test
+// Functions lists the app's functions. [Handler] makes the routes from this list, and a test
 // compares it with the function folders.
 func Functions(a App) []Function {
 	step := func(ctx context.Context, i Invocation) (string, error) { return a.Engine.Run(ctx, i.Body, i.Delivery) }
@@ -119,7 +121,7 @@ func Functions(a App) []Function {
 		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", gates: own, routes: scanRoutes(a.Engine)},
 		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, routes: logRoutes(a.Log)},
 		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Anonymous: true, routes: consoleRoutes(a.Console)},
-		// These share a route, and have function keys of their own.
+		// These share a route, and each has a function key of its own.
 		{Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"}, maxBody: maxRecord,
 			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"POST", "records", insertRecord}, served{"POST", "recover", recoverWrites}, served{"PUT", "records", replaceRecord}, served{"PATCH", "records", patchRecord})},
 		{Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
@@ -129,15 +131,15 @@ func Functions(a App) []Function {
 	}
 }
 
-// Handler returns the handler's routes. log is the logger that functions find in
-// their context, with the invocation's id added.
+// Handler returns the HTTP handler of all functions. Functions find log in their context, with
+// the invocation's id.
 func Handler(functions []Function, log zerolog.Logger) http.Handler {
 	r := chi.NewRouter()
 	var all routes
 	r.Use(withLogger(log), timed, recovered, behindHost, folded(&all, otherMethod(r, &all)), middleware.GetHead)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(otherMethod(r, &all))
-	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { // the host asks here whether we are up
+	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { // the host's health check
 		w.WriteHeader(http.StatusNoContent)
 	})
 	for _, f := range functions {

@@ -24,30 +24,29 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Limits on what a caller may send, and on the time that answering may take: the
-// host kills the process, with all that it has under way, when functionTimeout is
-// over, and gives up waiting for an HTTP answer after 230 s. (Microsoft Learn, "Azure
-// Functions scale and hosting")
+// Limits of the size of a request and the time of an answer. After functionTimeout, the host
+// kills the process with everything that is under way. It waits 230 s for an HTTP answer.
+// (Microsoft Learn, "Azure Functions scale and hosting")
 const (
-	// maxEnvelope admits a queue message of 64 KiB, escaped twice as a string
-	// in a string, and its top-level properties again as metadata.
+	// maxEnvelope admits a queue message of 64 KiB that is escaped twice, and its top-level
+	// properties again as metadata.
 	maxEnvelope   = 1 << 20
 	maxRequest    = 64 << 10
-	maxEventBytes = 4 << 20 // about what one transaction takes
-	maxRecord     = 4 << 20 // a row's 1 MiB of UTF-16 is three times as long if every character is escaped
+	maxEventBytes = 4 << 20 // about the size of one transaction
+	maxRecord     = 4 << 20 // a row of 1 MiB in UTF-16 triples if every character is escaped
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
-	// patience is how long a request waits for an app that isn't ready yet.
+	// patience is how long a request waits until the app is ready.
 	patience   = 20 * time.Second
-	retryAfter = "10" // seconds, when the storage is away
-	// bodyTime bounds the arrival of a body, and answerTime the whole exchange beyond
-	// the time for handling.
+	retryAfter = "10" // seconds, if the storage is away
+	// bodyTime is the most time for a body to arrive. answerTime is added to the time for
+	// handling, to write the answer.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
 )
 
-// gated lets requests pass when the app is ready for them.
+// gated holds requests back until all gates are open.
 func gated(gates []*gate.Gate) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return failing(func(w http.ResponseWriter, r *http.Request) error {
@@ -62,9 +61,9 @@ func gated(gates []*gate.Gate) func(http.Handler) http.Handler {
 	}
 }
 
-// fromHost admits the Functions host's own requests alone. A forwarding host resolves a
-// caller's /api/log/..%5C..%5CMaintain to /Maintain, and would let callers invoke queue
-// and timer functions. Their requests keep the caller's Host; those of the host itself
+// fromHost admits only the Functions host's own requests. A forwarding host resolves a caller's
+// /api/log/..%5C..%5CMaintain to /Maintain: without this check, callers could invoke queue
+// and timer functions. A forwarded request keeps the caller's Host; the host's own requests
 // have this server's address. (DefaultHttpWorkerService and HttpRequestExtensions of
 // azure-functions-host)
 func fromHost(next http.Handler) http.Handler {
@@ -79,9 +78,9 @@ func fromHost(next http.Handler) http.Handler {
 	})
 }
 
-// behindHost refuses browsers that call this server past the host, which asks for keys or
-// knows its own pages: on a developer's machine, any web page can send simple requests to any
-// port. A host adds one of these headers, by forwarding or proxying, and a page can't.
+// behindHost refuses requests of browsers that bypass the host and its checks. On a
+// developer's machine, any web page can send simple requests to any port. A host adds one of
+// these headers when it forwards or proxies; a page can't.
 // (DefaultHttpWorkerService and DefaultHttpProxyService of azure-functions-host; YARP)
 func behindHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,9 +95,9 @@ func behindHost(next http.Handler) http.Handler {
 	})
 }
 
-// limited bounds the size of a request's body and the time of its handling. A request
-// that may write goes on when its client leaves, which a proxying host tells: half of
-// a write would be left to recovery.
+// limited bounds the size of a request's body and the time of its handling. A request that may
+// write goes on when its client disconnects. Otherwise, recovery would have to complete
+// half-done writes.
 func limited(bytes int64, t time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -122,8 +121,7 @@ func limited(bytes int64, t time.Duration) func(http.Handler) http.Handler {
 	}
 }
 
-// unpacked returns the request's body, of which no more than limit bytes can be read,
-// packed or unpacked.
+// unpacked returns the request's body, uncompressed. Both forms are limited to limit bytes.
 func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadCloser, error) {
 	body := http.MaxBytesReader(w, r.Body, limit)
 	switch encoding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); encoding {
@@ -136,7 +134,7 @@ func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadClose
 	}
 }
 
-// gzipBody unpacks a body. Nothing is read before the first Read.
+// gzipBody uncompresses a body. It reads nothing before the first Read.
 type gzipBody struct {
 	packed io.ReadCloser
 	reader *gzip.Reader
@@ -153,12 +151,12 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 
 func (b *gzipBody) Close() error { return b.packed.Close() }
 
-// timed cuts off clients that send or read slowly, whose pace a proxying host passes on.
-// The server itself reads what a handler leaves of a body.
+// timed cuts off clients that send or read slowly; a proxying host does not buffer for them.
+// The server itself reads the rest of a body that a handler does not read.
 func timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		// Errors: the connection of a test has no deadlines.
+		// It fails only for the connections of tests, which have no deadlines.
 		_ = c.SetWriteDeadline(time.Now().Add(requestTime + answerTime))
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(bodyTime))
@@ -168,8 +166,8 @@ func timed(next http.Handler) http.Handler {
 	})
 }
 
-// timedBody ends its connection's read deadline when it has arrived: the connection is
-// read on, to notice that the client leaves.
+// timedBody clears the read deadline when the body has arrived: the server keeps reading to
+// notice a disconnect.
 type timedBody struct {
 	io.ReadCloser
 	connection *http.ResponseController
@@ -183,13 +181,13 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// parameters returns the query's parameters: none but the allowed ones, by the rule of
+// parameters reads the query's parameters, of which only the allowed ones may be given. See
 // [input.Query].
 func parameters(r *http.Request, allowed ...string) (url.Values, error) {
 	return input.Query(r.URL.RawQuery, input.Once(allowed...))
 }
 
-// readTop reads how many items are wanted at most: standard unless it is given.
+// readTop reads the parameter top, standard if it is not given.
 func readTop(given url.Values, standard, limit int) (int, error) {
 	if !given.Has("top") {
 		return standard, nil
@@ -201,7 +199,7 @@ func readTop(given url.Values, standard, limit int) (int, error) {
 	return top, input.Top(top, limit)
 }
 
-// readBody reads a request's body, which is limited.
+// readBody reads a request's body within the limits of limited and timed.
 func readBody(r *http.Request) ([]byte, error) {
 	b, err := io.ReadAll(r.Body)
 	var tooLarge *http.MaxBytesError
@@ -213,10 +211,10 @@ func readBody(r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, problem.Invalidf("", "the body can't be read").Because(err)
 	}
-	return bytes.TrimPrefix(b, []byte("\ufeff")), nil // which some editors on Windows begin a file with
+	return bytes.TrimPrefix(b, []byte("\ufeff")), nil // some editors on Windows start files with it
 }
 
-// withLogger gives each request a logger that names its invocation.
+// withLogger puts a logger with the invocation's id into each request's context.
 func withLogger(log zerolog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -229,8 +227,7 @@ func withLogger(log zerolog.Logger) func(http.Handler) http.Handler {
 	}
 }
 
-// recovered turns a panic into an error of that one invocation: the process has
-// others under way.
+// recovered turns a panic into an error of its own invocation. Others go on.
 func recovered(next http.Handler) http.Handler {
 	return failing(func(w http.ResponseWriter, r *http.Request) error {
 		return task.Do(func() error {
@@ -240,7 +237,7 @@ func recovered(next http.Handler) http.Handler {
 	})
 }
 
-// failing makes a handler of a function that may fail.
+// failing returns a handler that answers with the error of fn as a problem.
 func failing(fn func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := fn(w, r); err != nil {
@@ -249,11 +246,12 @@ func failing(fn func(http.ResponseWriter, *http.Request) error) http.HandlerFunc
 	}
 }
 
+// notFound answers a path that has no route.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, r, problem.NotFoundf("", "there is no %s %s", r.Method, r.URL.Path))
 }
 
-// writeProblem answers with the error as RFC 9457 has it.
+// writeProblem answers with the error in the form of RFC 9457.
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p, status := problem.Of(err), problem.Status(err)
 	detail := p.Detail
@@ -282,7 +280,7 @@ type fieldError struct {
 	Detail string `json:"detail"`
 }
 
-// fieldErrors lists all that is wrong, nil if that is one thing only.
+// fieldErrors lists everything that is wrong if there are several things, else nil.
 func fieldErrors(err error) []fieldError {
 	all := problem.All(err)
 	if len(all) < 2 {
@@ -305,6 +303,7 @@ func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any)
 	writeBytes(w, r, status, "application/problem+json", encode(v))
 }
 
+// encode is the one encoder of answers: <, > and & stay as they are.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -315,10 +314,11 @@ func encode(v any) []byte {
 	return b.Bytes()
 }
 
+// writeBytes answers with the body.
 func writeBytes(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
 	if _, err := w.Write(body); err != nil {
-		zerolog.Ctx(r.Context()).Debug().Err(err).Msg("answer not taken")
+		zerolog.Ctx(r.Context()).Debug().Err(err).Msg("client did not read the answer")
 	}
 }

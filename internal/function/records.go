@@ -15,9 +15,8 @@ import (
 // maxRecords is how many records or events one request may send.
 const maxRecords = 1000
 
-// splitRecords returns the JSON texts of a body's records: the body itself, or the elements
-// of an array. noun is what errors call a record. What is wrong within a text is left to
-// package record.
+// splitRecords returns the JSON texts of a body's records: the body itself, or the elements of
+// an array. Errors call a record noun. Package record finds errors within a text.
 func splitRecords(body []byte, noun string) (texts [][]byte, several bool, err error) {
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '[' {
 		return [][]byte{body}, false, nil
@@ -28,7 +27,7 @@ func splitRecords(body []byte, noun string) (texts [][]byte, several bool, err e
 	return texts, true, checkNumber(len(texts), noun)
 }
 
-// splitLines returns the texts of records that stand one a line.
+// splitLines returns the texts of a body with one record a line.
 func splitLines(body []byte, noun string) (texts [][]byte, err error) {
 	for line := range bytes.Lines(body) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -38,12 +37,13 @@ func splitLines(body []byte, noun string) (texts [][]byte, err error) {
 	return texts, checkNumber(len(texts), noun)
 }
 
-// inLines reports whether the request's body has a record a line.
+// inLines reports whether the request's body has one record a line.
 func inLines(r *http.Request) bool {
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && t == "application/x-ndjson"
 }
 
+// checkNumber checks the number of records.
 func checkNumber(n int, noun string) error {
 	switch {
 	case n == 0:

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// routes finds the route of a path whose fixed parts may be written in any case.
+// routes finds the route of a path. Its fixed parts match in any case.
 type routes []route
 
 // route is one pattern of a router.
@@ -51,13 +51,13 @@ func looseness(segment string) int {
 	return 0
 }
 
-// fold returns an escaped path in the form of the first pattern that it matches: fixed
-// parts as they stand there, no slash at the end. The Functions host matches routes
-// whatever their case and with a slash at the end, and hands on what was sent. (ASP.NET
-// Core routing) Parameters keep their case.
+// fold returns an escaped path in the form of the first pattern that it matches: with the
+// pattern's case in fixed parts, and without a trailing slash. Parameters keep their case. The
+// Functions host matches routes in any case and with a trailing slash, and forwards the
+// path as it was sent. (ASP.NET Core routing)
 //
-// A pattern without parameters has the path for itself, and own are its methods: another method must
-// not be taken for a pattern that has a parameter there.
+// If the pattern has no parameters, own has its methods. Other methods must not match
+// patterns with a parameter in this place.
 func (all routes) fold(path string) (folded string, own []string) {
 	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
 next:
@@ -92,10 +92,10 @@ func parameter(r *http.Request, name string) string {
 	if v, err := url.PathUnescape(escaped); err == nil {
 		return v
 	}
-	return escaped // never: the server has refused such a path
+	return escaped // never: the server refuses such a path
 }
 
-// folded routes by the folded path. other answers where that path lacks the method.
+// folded routes by the folded path. other answers if the path lacks the method.
 func folded(all *routes, other http.HandlerFunc) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +114,7 @@ func folded(all *routes, other http.HandlerFunc) func(http.Handler) http.Handler
 	}
 }
 
-// otherMethod answers a method that a route lacks: 405, or 204 to OPTIONS.
+// otherMethod answers a method that the route lacks: 405, or 204 for OPTIONS.
 func otherMethod(router chi.Routes, all *routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		path, own := all.fold(r.URL.EscapedPath())

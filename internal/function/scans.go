@@ -13,7 +13,7 @@ import (
 const (
 	defaultTop = 20
 	maxTop     = 100
-	// maxFailedTop is how many failed rows one answer has at most.
+	// maxFailedTop is the most failed rows in one answer.
 	maxFailedTop = 1000
 )
 
@@ -34,7 +34,7 @@ func scanRoutes(e *engine.Engine) func(chi.Router) {
 	}
 }
 
-// tellScan handles a request that asks something about the scan in its path.
+// tellScan returns a handler that answers with what ask returns for the scan in the path.
 func tellScan[T any](ask func(ctx context.Context, id string) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if _, err := parameters(r); err != nil {
@@ -66,7 +66,7 @@ func listFailed(e *engine.Engine, w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// changeScan handles a request that changes the state of the scan in its path.
+// changeScan returns a handler that changes the state of the scan in the path.
 func changeScan(change func(ctx context.Context, id string) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if _, err := parameters(r); err != nil {
@@ -101,7 +101,7 @@ func startScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// scanRequest reads the body that asks for a scan.
+// scanRequest reads the request for a scan from a body.
 func scanRequest(r *http.Request) (engine.Request, error) {
 	if _, err := parameters(r); err != nil {
 		return engine.Request{}, err
@@ -113,7 +113,7 @@ func scanRequest(r *http.Request) (engine.Request, error) {
 	return engine.ParseRequest(body)
 }
 
-// estimateScan tells what a scan would find and cost, by the request that would start it.
+// estimateScan answers with the rows and the cost of the scan that the request would start.
 func estimateScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 	req, err := scanRequest(r)
 	if err != nil {
@@ -144,10 +144,10 @@ func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// statusURL returns the address at which the caller can ask for the scan's
-// status: where it sent this request. The host forwards the caller's Host header, or
-// it puts this process's address there and the caller's into X-Forwarded-Host. In the
-// first case, that one is the caller's own word and does not count.
+// statusURL returns the URL of the scan's status, on the host that the caller has used. The
+// Functions host either forwards the caller's Host header, or replaces it by this process's
+// address, and puts the caller's into X-Forwarded-Host. In the first case, X-Forwarded-Host
+// comes from the caller and does not count.
 func statusURL(r *http.Request, id string) string {
 	scheme, host := "http", r.Host
 	if v := r.Header.Get("X-Forwarded-Proto"); v != "" {

@@ -1,9 +1,9 @@
-// Package input reads what callers send, JSON and query strings, by one strict
-// rule: names are spelt exactly, known, and given once. Another spelling must not
-// pass for "not given", or for the field itself: it may be what narrows a deletion.
+// Package input reads what callers send, JSON and query strings, by one strict rule: every name
+// is known, spelt exactly, and given once. Nothing is ignored: a misspelt parameter may be the
+// one that narrows a deletion.
 //
-// What the app has written itself, and what the Functions host and the storage
-// services send, is read where it is used.
+// Data of the app itself, of the Functions host and of the storage services is read where it
+// is used.
 package input
 
 import (
@@ -22,13 +22,12 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// JSON decodes one JSON value into what v points to. It refuses names that differ
-// in case from v's fields, unknown names, names given twice, invalid UTF-8, and
-// anything behind the value. Its errors are [problem.Invalid] and name the field.
+// JSON decodes one JSON value into what v points to. It refuses unknown names, also those that
+// differ in case only, repeated names, invalid UTF-8, and anything behind the value. Its
+// errors are [problem.Invalid] and name the field.
 func JSON(text []byte, v any) error { return decode(text, v, json.RejectUnknownMembers(true)) }
 
-// Part is JSON for an object of which v has but some of the fields: it ignores
-// unknown names.
+// Part is JSON for an object that may have more fields than v: it ignores unknown names.
 func Part(text []byte, v any) error { return decode(text, v) }
 
 func decode(text []byte, v any, o ...json.Options) error {
@@ -42,7 +41,7 @@ func decode(text []byte, v any, o ...json.Options) error {
 	return nil
 }
 
-// explain makes an error of package json one that says what to change.
+// explain turns an error of package json into one that says what to change.
 func explain(err error) error {
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
@@ -59,12 +58,12 @@ func explain(err error) error {
 	return problem.Invalidf("", "is not valid JSON").Because(err)
 }
 
-// field returns a pointer such as /a/0/b as a.0.b.
+// field returns a JSON pointer such as /a/0/b as a.0.b.
 func field(p jsontext.Pointer) string {
 	return strings.Join(slices.Collect(p.Tokens()), ".")
 }
 
-// kind returns what JSON calls the values of a type.
+// kind returns JSON's name for the values of a type.
 func kind(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -83,16 +82,16 @@ func kind(t reflect.Type) string {
 	return "a whole number"
 }
 
-// Parameter is a query parameter that a call takes.
+// Parameter is a query parameter of a call.
 type Parameter struct {
 	Name    string
-	AnyCase bool // Name stands for all spellings that differ in case only
+	AnyCase bool // all spellings of Name that differ in case only count
 	Many    bool // it may be given several times
-	Empty   bool // it may be empty, which is as if it were left out
+	Empty   bool // it may be empty, which is the same as left out
 }
 
-// Once returns parameters that are spelt exactly and given once. The one called cursor may be
-// empty, as answers and programs have it for the first page.
+// Once returns parameters that are spelt exactly and given once. Only cursor may be empty, which
+// asks for the first page.
 func Once(names ...string) []Parameter {
 	all := make([]Parameter, len(names))
 	for i, name := range names {
@@ -101,13 +100,13 @@ func Once(names ...string) []Parameter {
 	return all
 }
 
-// hosts are the parameters of the Functions host, which passes them on: the
-// function's key, and the key's name.
+// hosts are the parameters of the Functions host, which it forwards: the function's key, and
+// the key's name.
 var hosts = []string{"code", "clientId"}
 
-// Query reads a URL's query string. It refuses parameters that the call does not
-// take, those given too often and those without a value. The host's own are left out unless
-// the call takes one of that name. The result's names are those of takes. Its errors are
+// Query reads a URL's query string. It refuses unknown parameters, repeated ones and those
+// without a value. It leaves the host's own parameters out, unless the call takes one of that
+// name. The result has the names of takes. Its errors are
 // [problem.Invalid] and name the parameter.
 func Query(raw string, takes []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
@@ -137,7 +136,7 @@ func Query(raw string, takes []Parameter) (url.Values, error) {
 	return read, nil
 }
 
-// Top checks how many items a caller wants at most, its parameter top.
+// Top checks the parameter top, the most items that a caller wants: 1 to most.
 func Top(n, most int) error {
 	if n < 1 || n > most {
 		return problem.Invalidf("top", "must be a number from 1 to %d", most)

@@ -4,33 +4,33 @@ import (
 	"context"
 	"fmt"
 
+	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
 
-// Now as a place in a stream is behind all events that are there.
+// Now is the place behind all events that a stream has at this moment.
 const Now = "now"
 
-// Next is what After returns.
-type Next struct {
+// NextEvents are the events behind a place in a stream.
+type NextEvents struct {
 	Events []Event // oldest first
-	After  string  // the place behind these events
+	After  string  // the place behind them
 	More   bool    // there are more; ask at once
 }
 
-// After returns the events that follow a place in a stream: [Now], a time or id as in
-// [Query.Since], or an earlier answer's place. It is for following a stream without
-// keeping anything but the place. No event is missed that becomes readable within
-// [Window] of the time in its key; one may be repeated if another comes late that is
-// nearly as old. Each call reads the stream's last window, by one query for each
-// 1,000 events of a shard.
-func (s *Streams) After(ctx context.Context, stream, after string, top int) (Next, error) {
-	if top < 1 || top > MaxTop {
-		return Next{}, problem.Invalidf("top", "must be a number from 1 to %d", MaxTop)
+// After returns the events behind a place in a stream: [Now], a time or id as in
+// [EventQuery.Since], or the place that an earlier call returned. A follower needs to keep
+// nothing but the place. It gets every event that becomes readable within [Window] of the
+// time in its key. A late event may bring some again that are nearly as old. Each call reads
+// the stream's last window, with one query for each 1,000 events of a shard.
+func (s *Streams) After(ctx context.Context, stream, after string, top int) (NextEvents, error) {
+	if err := input.Top(top, MaxTop); err != nil {
+		return NextEvents{}, err
 	}
 	place, err := s.place(after)
 	if err != nil {
-		return Next{}, err
+		return NextEvents{}, err
 	}
 	var m *merge
 	err = s.reading(ctx, stream, func(l Log) (err error) {
@@ -38,7 +38,7 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int) (Nex
 		return err
 	})
 	if err != nil {
-		return Next{}, fmt.Errorf("read stream %q: %w", stream, err)
+		return NextEvents{}, fmt.Errorf("read stream %q: %w", stream, err)
 	}
 	settled := Since(m.date.Add(-Window))
 	sort := sorter{position: place, top: top, at: -1}
@@ -46,18 +46,18 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int) (Nex
 	for n := 0; ; n++ {
 		row, ok, err := m.next(ctx)
 		if err != nil {
-			return Next{}, fmt.Errorf("read stream %q: %w", stream, err)
+			return NextEvents{}, fmt.Errorf("read stream %q: %w", stream, err)
 		}
 		if !ok || after == Now && row.Key.Row >= settled {
 			break
 		}
 		e, err := eventOf(row)
 		if err != nil {
-			return Next{}, fmt.Errorf("read stream %q: %w", stream, err)
+			return NextEvents{}, fmt.Errorf("read stream %q: %w", stream, err)
 		}
 		switch {
 		case n == maxBehind:
-			return Next{}, problem.Conflictf("after", "more than %d events follow: read them with since, and start again with after=%s", maxBehind, Now)
+			return NextEvents{}, problem.Conflictf("after", "more than %d events follow; read them with since, and start again with after=%s", maxBehind, Now)
 		case after == Now:
 			taken = append(taken, placed{e.ID, true})
 		default:
@@ -65,13 +65,13 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int) (Nex
 		}
 	}
 	if after == Now {
-		return Next{Events: []Event{}, After: positionAfter(taken, settled).String()}, nil
+		return NextEvents{Events: []Event{}, After: positionAfter(taken, settled).String()}, nil
 	}
 	events, place := sort.next(settled)
-	return Next{Events: events, After: place.String(), More: sort.more}, nil
+	return NextEvents{Events: events, After: place.String(), More: sort.more}, nil
 }
 
-// place returns the position that a caller means.
+// place reads a place.
 func (s *Streams) place(after string) (position, error) {
 	switch {
 	case after == Now:

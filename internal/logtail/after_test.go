@@ -37,7 +37,7 @@ func TestFollowByPlace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, emulator.Options{})
 				r := rand.New(rand.NewPCG(1, 3))
-				options := logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: tt.shards}}}
+				options := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: tt.shards}}}
 				writer, reader := w.streams(options), w.streams(logtail.Options{})
 				w.append(writer, "s", event(t, "before"))
 				time.Sleep(2 * time.Minute) // until shards are used
@@ -145,7 +145,7 @@ func TestDeletedStreamIsWrittenToAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		options := logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: 3}}}
+		options := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 3}}}
 		writer, other := w.streams(options), w.streams(logtail.Options{})
 		w.append(writer, "s", event(t, "first"))
 		time.Sleep(2 * time.Minute)

@@ -1,37 +1,34 @@
-// Package logtail keeps logs in a table so that the newest entries come first, which
-// is the one order that the Table service has to give: the newest N of any number cost
-// one query.
+// Package logtail keeps logs in a table, newest row first. The Table service sorts by key
+// only, and the keys here sort that way: the newest N rows of any number cost one query.
 //
-// A [Log] is rows in one or more partitions whose keys a [Clock] has made; packages that
-// write such rows in transactions of their own read and trim them with it. A
-// [Streams] is a table of streams. A stream is a named log of events, an event a
-// [record.Record] with an id, which is its row key and also a cursor: a place in
-// the stream.
+// A [Log] is a set of rows whose keys a [Clock] has made, in one or more partitions.
+// Packages that write such rows in transactions of their own read and trim them with it.
+// [Streams] is a table of streams. A stream is a named log of events. An event is a
+// [record.Record] with an id, which is its row key and also a cursor.
 //
 //	PartitionKey   RowKey            row
 //	STREAM         TICKS-SEQ-WRITER  an event: a property for each field, see package record
 //	STREAM|NN      TICKS-SEQ-WRITER  an event in shard NN, 01 to 63, of a stream that has several
-//	|streams       STREAM            a stream that was written to: Version, Name, Shards, and Empty if it was deleted
+//	|streams       STREAM            a stream that has been written to: Version, Name, Shards, and Empty if it was deleted
 //
-// STREAM is the stream's name, escaped (see name.go). TICKS are the 19 digits of package
-// ticks; SEQ is four hex digits that count down from ffff within a tick; WRITER is 12
-// letters and digits drawn by chance for each process. So the later one of two events of a
-// writer has the smaller key, and two writers never have the same. Version is 1; a reader
-// refuses any other.
+// STREAM is the stream's name, escaped (see name.go). TICKS are 19 digits of inverted time,
+// see package key. SEQ is four hex digits that count down from ffff within a tick. WRITER is
+// 12 random letters and digits, drawn for each process. So a writer's later event has the
+// smaller key, and two writers never make the same key. Version is 1; a reader refuses any
+// other.
 //
 // # Shards
 //
-// A stream that is too busy for one partition can have several. Its events are spread over
-// them and merged when they are read. Shards is the largest number that a writer was ever
-// configured with: every reader reads that many, whatever its own settings. It remembers
-// the number for up to [knownTime], and a writer uses shards beyond the first only
-// when the row is older than that. So no event is written where a reader does not look.
+// A stream that is too busy for one partition can have several. Writers spread its events
+// over them, and readers merge them. Shards is the largest number that a writer was ever
+// configured with. Every reader reads that many, whatever its own settings, and remembers
+// the number for up to [knownTime]. A writer uses shards beyond the first only when the row
+// is older than that. So no event is written where a reader does not look.
 //
-// # What is written once
+// # Appending is idempotent
 //
-// The keys of events are made before the first try to write them, and the rows are
-// inserted. A try that is repeated because its answer was lost finds its own
-// rows, and changes nothing.
+// The keys of events are made before the first try to insert them. If the answer is lost, a
+// retry finds its own rows, and changes nothing.
 //
-// The package knows nothing of HTTP, and nothing of what events mean.
+// The package knows nothing of HTTP, or of what events mean.
 package logtail

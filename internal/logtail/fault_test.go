@@ -186,10 +186,10 @@ func TestShardsGrowAndShrink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		readers := []*logtail.Streams{w.streams(logtail.Options{}), w.streams(logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: 9}}})}
+		readers := []*logtail.Streams{w.streams(logtail.Options{}), w.streams(logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 9}}})}
 		n := 0
 		for _, shards := range []int{1, 4, 2, 8, 1} {
-			o := logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: shards}}}
+			o := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: shards}}}
 			writers := []*logtail.Streams{w.streams(o), w.streams(o)}
 			for range 16 {
 				for _, s := range writers {
@@ -225,7 +225,7 @@ func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		hour := time.Hour
-		o := logtail.Options{Retention: 24 * time.Hour, Streams: map[string]logtail.Stream{
+		o := logtail.Options{Retention: 24 * time.Hour, Streams: map[string]logtail.StreamSettings{
 			"short": {Shards: 3, Retention: &hour}, "kept": {Retention: forever()},
 		}}
 		s := w.streams(o)

@@ -10,18 +10,18 @@ import (
 	"tablesweep/internal/task"
 )
 
-// maxBehind is the most events that Follow takes into memory.
+// maxBehind is the most events that a follower holds in memory.
 const maxBehind = 100_000
 
-// FollowOptions say what [Streams.Follow] starts with, and how it goes on.
+// FollowOptions configure [Streams.Follow].
 type FollowOptions struct {
-	Newest int    // of the events that are there, as many are shown at first; if Since is ""
-	Since  string // or all newer than this time or event's id, as in [EventQuery], and never an older one
-	// Window is how long after the time in its key an event may become readable and
-	// still be shown. Each poll reads the stream's last Window again. Default: [Window].
+	Newest int    // how many of the existing events to show first, if Since is ""
+	Since  string // show the events newer than this time or id, as in [EventQuery], and none older
+	// Window is how long after the time in its key an event may become readable. Later
+	// ones are missed. Each poll reads the stream's last Window again. Default: [Window].
 	Window time.Duration
-	// Poll is the pause between two polls, default 1 s. It doubles up to MaxPoll,
-	// default 10 s, while nothing happens.
+	// Poll is the pause between two polls, default 1 s. While there are no new events, it
+	// doubles up to MaxPoll, default 10 s.
 	Poll, MaxPoll time.Duration
 }
 
@@ -37,11 +37,10 @@ func (o FollowOptions) withDefaults() FollowOptions {
 	return o
 }
 
-// Follow calls show with each event of a stream, and then with each that is appended, until
-// ctx ends or show fails. No event is shown twice, and none is missed that becomes
-// readable within the window. Events that are found together are shown oldest first. It
-// keeps in memory the ids of one window's events, and the events that it is about to show: at
-// most 100,000, or else it fails.
+// Follow calls show for events of a stream, and then for each one that is appended, until ctx
+// ends or show fails. It shows every event that becomes readable within the window, once.
+// Events of one poll are shown oldest first. It holds in memory the ids of one window's
+// events, and the events to show next. If there are more than 100,000 of these, it fails.
 func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, show func(Event) error) error {
 	f := follower{streams: s, stream: stream, options: o.withDefaults()}
 	var err error
@@ -74,21 +73,21 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 	}
 }
 
-// follower reads a stream again and again.
+// follower polls a stream.
 type follower struct {
 	streams *Streams
 	stream  string
 	options FollowOptions
 	floor   string              // older events are not wanted
-	read    time.Time           // when the stream was read last, by the service's clock
+	read    time.Time           // when the stream was last read, by the service's clock
 	seen    map[string]struct{} // ids of the window's events
 }
 
-// window returns the bound that admits what is younger than the window.
+// window returns the bound that admits only events within the window.
 func (f *follower) window() string { return Since(f.read.Add(-f.options.Window)) }
 
-// since returns the bound of the next poll. What was not readable at the last one, and
-// comes within its window, is newer.
+// since returns the bound of the next poll. It admits every event that was not readable at
+// the last poll and is within its window.
 func (f *follower) since() string {
 	if f.floor != "" {
 		return min(f.window(), f.floor) // the smaller bound is the newer
@@ -96,9 +95,9 @@ func (f *follower) since() string {
 	return f.window()
 }
 
-// poll returns the events newer than the bound that have not been seen, newest first. If
-// newest is not negative, it looks for so many events, and further back than the
-// bound: it takes all others of the window for seen.
+// poll returns the unseen events newer than the bound, newest first. If newest is not
+// negative, it returns that many events, also from before the bound, and counts all others of
+// the window as seen.
 func (f *follower) poll(ctx context.Context, since string, newest int) ([]Event, error) {
 	var m *merge
 	err := f.streams.reading(ctx, f.stream, func(l Log) (err error) {

@@ -84,7 +84,7 @@ func TestFollowersMissAndRepeatNothing(t *testing.T) {
 				for writer := range 5 {
 					skew := time.Duration(r.Int64N(int64(10*time.Second))) - 5*time.Second
 					s := w.streams(logtail.Options{
-						Streams: map[string]logtail.Stream{"s": {Shards: shards}},
+						Streams: map[string]logtail.StreamSettings{"s": {Shards: shards}},
 						Now:     func() time.Time { return time.Now().Add(skew) },
 					})
 					pauses := rand.New(rand.NewPCG(seed, uint64(writer)))

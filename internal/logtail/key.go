@@ -11,15 +11,15 @@ import (
 	"tablesweep/internal/key"
 )
 
-// maxSequence is the number of keys that a Clock makes within a tick.
+// maxSequence is the most keys that a Clock makes within a tick.
 const maxSequence = 1 << 16
 
-// keyForm is what a Clock makes.
+// keyForm is the form of a Clock's keys.
 var keyForm = regexp.MustCompile(`^[0-9]{19}-[0-9a-f]{4}-[a-z2-7]{12}$`)
 
-// Clock makes the row keys of one writer's entries. Each sorts before all that the
-// same clock has made earlier, even when time stands still or goes back, and equals none of
-// another clock. It is safe for concurrent use; make it with [NewClock].
+// Clock makes the row keys of one writer. Each key sorts before all earlier ones of the same
+// clock, even if time stands still or goes back. No two clocks make the same key. It is safe
+// for concurrent use; make it with [NewClock].
 type Clock struct {
 	writer string
 
@@ -31,8 +31,7 @@ type Clock struct {
 // NewClock returns a clock for one writer, such as a process.
 func NewClock() *Clock { return &Clock{writer: strings.ToLower(rand.Text()[:12])} }
 
-// NextKey returns the key of an entry of this moment. While now is before a moment that a
-// key was made for, the key is of that moment.
+// NextKey returns a key for the time now, or for that of the latest key if now is earlier.
 func (c *Clock) NextKey(now time.Time) string {
 	now = now.Truncate(tick)
 	c.mu.Lock()
@@ -51,8 +50,7 @@ func (c *Clock) NextKey(now time.Time) string {
 // tick is the resolution of keys.
 const tick = 100 * time.Nanosecond
 
-// KeyTime returns the time of an entry, to the tick. The error says that no Clock made
-// the key.
+// KeyTime returns a key's time, to the tick. It fails if no Clock has made the key.
 func KeyTime(id string) (time.Time, error) {
 	if !keyForm.MatchString(id) {
 		return time.Time{}, fmt.Errorf("%.60q is not the id of an event", id)
@@ -60,5 +58,5 @@ func KeyTime(id string) (time.Time, error) {
 	return key.InvertedTime(id[:19])
 }
 
-// Since returns the bound for [Span.Newer] that admits entries after t alone.
+// Since returns the bound for [Span.Newer] that admits only rows after t.
 func Since(t time.Time) string { return key.Inverted(t) }

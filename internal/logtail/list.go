@@ -9,26 +9,26 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// version is the format described in the package comment.
+// version is that of the format in the package comment.
 const version = 1
 
 const (
-	// knownTime is how long a reader relies on the number of shards that it has read.
+	// knownTime is how long a reader trusts the number of shards that it has read.
 	knownTime = time.Minute
-	// knownMargin is added by writers, for the whole seconds of the service's clock.
+	// knownMargin is what writers wait longer, since the service's clock shows seconds.
 	knownMargin = 5 * time.Second
-	// maxKnown bounds the streams that are remembered: any caller can name new ones.
+	// maxKnown is the most streams to remember: any caller can name new ones.
 	maxKnown = 10_000
 )
 
-// listing is a stream's row in the list.
+// listing is a stream's row in the list of streams.
 type listing struct {
 	name   string
-	shards int // largest number that a writer was configured with; 0 if there is no row
+	shards int // the largest number of any writer's settings; 0 if there is no row
 	age    time.Duration
 	etag   string
-	empty  bool      // it was deleted, and nobody who noticed has written since
-	asked  time.Time // by our clock, before it was read
+	empty  bool      // it was deleted; a writer that reads this clears it
+	asked  time.Time // our time before the row was read
 }
 
 // lookUp reads a stream's row.
@@ -48,12 +48,12 @@ func (s *Streams) lookUp(ctx context.Context, escaped string) (listing, error) {
 
 func listingOf(e storage.Entity, date time.Time) (listing, error) {
 	if v := e.Int("Version"); v != version {
-		return listing{}, fmt.Errorf("stream %q has version %d of the log's format, and this program knows version %d: use the program that made it", e.Get("Name"), v, version)
+		return listing{}, fmt.Errorf("stream %q has version %d of the log's format, and this program knows version %d; use the program that made it", e.Get("Name"), v, version)
 	}
 	return listing{name: e.Get("Name"), shards: int(e.Int("Shards")), empty: e.Get(emptyColumn) == "true", age: date.Sub(e.Timestamp), etag: e.ETag}, nil
 }
 
-// toRead returns the listing of a stream, which is fresh.
+// toRead returns the fresh listing of a stream.
 func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 	s.mu.Lock()
 	l, ok := s.known[escaped]
@@ -73,16 +73,16 @@ func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 	return l, nil
 }
 
-// fresh reports whether less than knownTime has passed, whether this machine slept, which
-// the monotonic clock may not notice, or had its clock set back.
+// fresh reports whether less than knownTime has passed by both clocks. The monotonic clock may
+// not notice that the machine slept, and the wall clock may be set back.
 func fresh(asked time.Time) bool {
 	now := time.Now()
 	wall := now.Round(0).Sub(asked.Round(0))
 	return now.Sub(asked) < knownTime && wall >= 0 && wall < knownTime
 }
 
-// shardsToWrite returns the number of shards that events may be written to. It lists
-// the stream, or raises its number of shards, before the first event is written.
+// shardsToWrite returns the number of shards that events may be written to. Before the first
+// event, it lists the stream, or raises the listed number.
 func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (int, error) {
 	s.mu.Lock()
 	n, ok := s.spread[escaped]
@@ -102,7 +102,7 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 		}
 	}
 	if want > 1 && (l.shards < want || l.age < knownTime+knownMargin) {
-		return 1, nil // the only one that all readers know; asked again next time
+		return 1, nil // all readers know the first shard; the next call asks again
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +113,8 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 	return want, nil
 }
 
-// list writes a stream's row over the one that was read, or inserts it. That another was
-// faster is no error: its row is as good, or is raised next time.
+// list inserts a stream's row, or replaces the one that was read. If another writer was
+// faster, that is no error: its row is as good, or the next call raises it.
 func (s *Streams) list(ctx context.Context, stream, escaped string, shards int, old listing) error {
 	op := storage.Op{Kind: storage.Insert, Entity: storage.Entity{
 		Key: key.Key{Partition: streamsPartition, Row: escaped},

@@ -13,32 +13,32 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Log is entries in partitions of a table: the rows whose keys are Prefix and then what
-// a [Clock] made. The same rows are one log, in whatever partitions they are.
+// Log is the rows of some partitions of a table whose keys are Prefix and a key that a
+// [Clock] has made. Rows of all partitions are merged by these keys.
 type Log struct {
 	Table      *storage.Table
 	Partitions []string
 	Prefix     string // may be empty
 }
 
-// Span is a part of a log. Empty bounds are none.
+// Span is a part of a log. An empty bound is no bound.
 type Span struct {
-	Newer string // only entries newer than this one's key, or what [Since] returns
-	Older string // only entries older than this one's key
+	Newer string // only rows newer than this key, or than what [Since] returns
+	Older string // only rows older than this key
 }
 
-// Key returns an entry's key: its row's without the prefix.
+// Key returns the key that the clock has made: the row key without the prefix.
 func (l Log) Key(e storage.Entity) string { return strings.TrimPrefix(e.Key.Row, l.Prefix) }
 
-// Tail is the newest entries of a span.
+// Tail has the newest rows of a span.
 type Tail struct {
 	Rows []storage.Entity // newest first
-	More bool             // there may be older ones in the span
-	Date time.Time        // the service's clock before the rows were read, to the second
+	More bool             // the span may have older ones
+	Date time.Time        // the service's time before the rows were read, to the second
 }
 
-// Newest reads the n newest entries of a span. Up to n = 1,000 that is one query for each
-// partition, unless the service sends short pages.
+// Newest reads the n newest rows of a span. Up to n = 1,000, it makes one query for each
+// partition, unless the service returns short pages.
 func (l Log) Newest(ctx context.Context, s Span, n int) (Tail, error) {
 	m, err := l.merge(ctx, s, n)
 	if err != nil {
@@ -59,8 +59,8 @@ func (l Log) Newest(ctx context.Context, s Span, n int) (Tail, error) {
 	return t, nil
 }
 
-// All yields the entries of a span, newest first, by one query for each 1,000 of a
-// partition. After an error it ends.
+// All yields the rows of a span, newest first, with one query for each 1,000 rows of a
+// partition. It ends after an error.
 func (l Log) All(ctx context.Context, s Span) iter.Seq2[storage.Entity, error] {
 	return func(yield func(storage.Entity, error) bool) {
 		m, err := l.merge(ctx, s, storage.PageRows)
@@ -77,8 +77,8 @@ func (l Log) All(ctx context.Context, s Span) iter.Seq2[storage.Entity, error] {
 	}
 }
 
-// Trim removes the entries from before t, the latest of them first. It returns how many it
-// removed; with an error, those until then.
+// Trim deletes the rows from before t, the newest of them first. It returns how many it has
+// deleted, also with an error.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-tick))}
 	for _, p := range l.Partitions {
@@ -99,7 +99,7 @@ func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	return removed, nil
 }
 
-// rows returns the span's part of a partition.
+// rows returns the key range of a span in a partition.
 func (l Log) rows(partition string, s Span) key.Range {
 	r := key.Range{Partition: &partition}
 	switch {
@@ -123,7 +123,7 @@ type merge struct {
 	date  time.Time // of the earliest of the first pages
 }
 
-// part is one partition's rows that have been read and not been taken, and how to go on.
+// part is one partition: the rows that were read but not taken yet, and the next query.
 type part struct {
 	query storage.Query
 	rows  []storage.Entity
@@ -153,7 +153,7 @@ func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	return m, nil
 }
 
-// read reads the next page, and on while pages are empty.
+// read reads on until there is a row, or the partition ends.
 func (p *part) read(ctx context.Context, t *storage.Table) (date time.Time, err error) {
 	for len(p.rows) == 0 && !p.ended {
 		page, err := t.Query(ctx, p.query)
@@ -168,7 +168,7 @@ func (p *part) read(ctx context.Context, t *storage.Table) (date time.Time, err 
 	return date, nil
 }
 
-// next takes the newest row that is left. ok is false if none is.
+// next takes the newest remaining row. ok is false if there is none.
 func (m *merge) next(ctx context.Context) (e storage.Entity, ok bool, err error) {
 	var newest *part
 	for i := range m.parts {
@@ -187,7 +187,7 @@ func (m *merge) next(ctx context.Context) (e storage.Entity, ok bool, err error)
 	return e, true, nil
 }
 
-// more reports whether rows may be left.
+// more reports whether there may be more rows.
 func (m *merge) more() bool {
 	for _, p := range m.parts {
 		if len(p.rows) > 0 || !p.ended {

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// maintainTime bounds one Maintain. What is left, the next one goes on with.
+	// maintainTime bounds one Maintain. The next one goes on.
 	maintainTime = time.Minute
-	// A stream is trimmed at intervals of this share of its retention, between the two
-	// times: a look costs a query for each shard, even when nothing is to be done.
+	// A stream is trimmed once in this part of its retention, within the two limits. Each
+	// time costs a query for each shard, even if no event is too old.
 	trimShare       = 50
 	minTrimInterval = time.Minute
 	maxTrimInterval = time.Hour
 )
 
-// Maintain removes the events that are older than their stream's retention. It may run at
-// any time, several times at once; an error of one stream doesn't keep it from the others.
-// It ends after a minute at most, to be called again.
+// Maintain deletes the events that are older than their stream's retention. It may run at any
+// time, and several times at once. After an error it goes on with the other streams. It ends
+// after at most a minute; the next call does the rest.
 func (s *Streams) Maintain(ctx context.Context) error {
 	if !s.options.trims() {
 		return nil
@@ -35,22 +35,23 @@ func (s *Streams) Maintain(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, maintainTime)
 	defer cancel()
 	removed, errs := s.trimAll(limited)
-	// Each stream's error counts, save that the time was over; if it was used.
+	// Report every error except a timeout after some progress.
 	others := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
 	if ctx.Err() == nil && removed > 0 && len(others) < len(errs) {
-		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("log: more is to be trimmed than there was time for; going on with it next time")
+		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("log: not all old events could be deleted in time; the next run goes on")
 		errs = others
 	}
 	return errors.Join(errs...)
 }
 
+// trimAll trims every stream.
 func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	streams, date, err := s.listed(ctx)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("list streams: %w", err))
 	}
-	// In any order, so that a stream that takes all the time does not keep the
-	// same others from their turn again and again.
+	// In random order: a stream that takes all the time must not always block the same
+	// others.
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
 	s.forgetTrims(date)
 	for _, l := range streams {
@@ -66,8 +67,8 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	return removed, errs
 }
 
-// listed returns all streams, and the service's time. It returns those that it
-// understands with an error about the others.
+// listed returns all streams, and the service's time. If it can't read some, it returns the
+// others and an error.
 func (s *Streams) listed(ctx context.Context) (streams []listing, date time.Time, err error) {
 	partition := streamsPartition
 	var unread error
@@ -98,7 +99,7 @@ func (o Options) trims() bool {
 	return o.Retention > 0
 }
 
-// retention returns how long a stream's events are kept, 0 for ever.
+// retention returns how long a stream's events are kept, 0 for forever.
 func (o Options) retention(stream string) time.Duration {
 	if r := o.Streams[stream].Retention; r != nil {
 		return *r
@@ -106,16 +107,15 @@ func (o Options) retention(stream string) time.Duration {
 	return o.Retention
 }
 
-// forgetTrims drops what no longer keeps a stream from being trimmed, so that streams that
-// are gone aren't remembered for ever.
+// forgetTrims drops the times that no longer matter. Otherwise, deleted streams would be
+// remembered forever.
 func (s *Streams) forgetTrims(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.trimmed, func(_ string, last time.Time) bool { return now.Sub(last) >= maxTrimInterval })
 }
 
-// trim removes a stream's old events, if it is time to look for them again, and returns
-// how many these were.
+// trim deletes a stream's old events, unless it was trimmed lately. It returns their number.
 func (s *Streams) trim(ctx context.Context, l listing, now time.Time) (removed int64, err error) {
 	keep := s.options.retention(l.name)
 	if keep == 0 {
@@ -133,7 +133,7 @@ func (s *Streams) trim(ctx context.Context, l listing, now time.Time) (removed i
 	}
 	removed, err = s.logOf(escaped, l).Trim(ctx, now.Add(-keep))
 	if removed > 0 {
-		zerolog.Ctx(ctx).Info().Str("stream", l.name).Int64("removed", removed).Msg("old events removed")
+		zerolog.Ctx(ctx).Info().Str("stream", l.name).Int64("removed", removed).Msg("old events deleted")
 	}
 	if err != nil {
 		return removed, err

@@ -8,30 +8,31 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tablesweep/internal/input"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
 
-// emptyColumn marks a stream's row after the stream was deleted. The row stays, since
-// writers that are running don't look for it again: it is what leads readers to shards.
+// emptyColumn marks the row of a deleted stream. The row stays: running writers do not look
+// it up again, and readers need its number of shards.
 const emptyColumn = "Empty"
 
 // StreamInfo describes a stream.
 type StreamInfo struct {
 	Name   string `json:"name"`
-	Shards int    `json:"shards"` // partitions that it was ever spread over
+	Shards int    `json:"shards"` // the most partitions that it was ever spread over
 }
 
-// listCursor begins the cursors of [Streams.List], so that others are told from them.
+// listCursor is the start of [Streams.List]'s cursors. It tells them from others.
 const listCursor = "after "
 
-// List returns streams in the order of their names as keys, top of them at most: 1 to
-// MaxTop. It goes on behind cursor, if that is not "". next is the cursor to go on with,
-// "" at the end. It costs one query, and more for streams that were deleted.
+// List returns at most top streams (1 to MaxTop) behind cursor, in the order of their names as
+// keys. next is the cursor for the next page, "" after the last one. It costs one query, and
+// one more for each deleted stream.
 func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []StreamInfo, next string, err error) {
-	if top < 1 || top > MaxTop {
-		return nil, "", problem.Invalidf("top", "must be a number from 1 to %d", MaxTop)
+	if err := input.Top(top, MaxTop); err != nil {
+		return nil, "", err
 	}
 	partition := streamsPartition
 	q := storage.Query{Range: key.Range{Partition: &partition}, Top: top}
@@ -73,9 +74,9 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 	}
 }
 
-// Delete removes all events of a stream, and takes it off the list. What is appended
-// meanwhile may stay or not. It returns how many events it removed; after an error, ask
-// again. A stream that isn't listed is NotFound.
+// Delete deletes all events of a stream, and takes it off the list. Events that are appended
+// meanwhile may stay. It returns how many it has deleted. After an error, retry. A stream
+// that is not listed is NotFound.
 func (s *Streams) Delete(ctx context.Context, stream string) (removed int64, err error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
@@ -111,13 +112,13 @@ func (s *Streams) Delete(ctx context.Context, stream string) (removed int64, err
 		Properties: []storage.Property{{Name: emptyColumn, Type: storage.Boolean, Value: jsontext.Value("true")}},
 	}})
 	s.forget(escaped)
-	if overtaken := storage.HasCode(err, "UpdateConditionNotSatisfied"); overtaken { // a writer has listed it anew
+	if overtaken := storage.HasCode(err, "UpdateConditionNotSatisfied"); overtaken { // a writer has listed it again
 		err = nil
 	}
 	return removed, err
 }
 
-// logOf returns the log that a listed stream is.
+// logOf returns a listed stream as a log.
 func (s *Streams) logOf(escaped string, l listing) Log {
 	return Log{Table: s.options.Table, Partitions: partitions(escaped, min(max(1, l.shards), maxShards))}
 }

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// streamsPartition lists the streams. No stream's partition starts like that.
+	// streamsPartition has the list of streams. No stream's partition has this name.
 	streamsPartition = "|streams"
 	// maxNameUnits keeps a stream's keys well within the service's limits.
 	maxNameUnits = 256
-	// MaxShards is the most partitions that a stream can have. Ten at their target rate
-	// already take all that an account is good for.
+	// MaxShards is the most partitions of a stream. Ten at their target rate already use up
+	// an account's.
 	maxShards = 64
 )
 
-// escapeName returns a stream's name as a key: characters that keys must not have,
-// and those with a meaning here, become !HEX!. The error is a [problem.Error].
+// escapeName returns a stream's name as a key. Characters that are illegal in keys or have a
+// meaning here become !HEX!. The error is a [problem.Error].
 func escapeName(stream string) (string, error) {
 	if stream == "" {
 		return "", problem.Invalidf("stream", "is missing; name the stream")
@@ -43,7 +43,7 @@ func escapeName(stream string) (string, error) {
 	return b.String(), nil
 }
 
-// partitions returns the partitions of a stream with that many shards.
+// partitions returns a stream's partitions.
 func partitions(escaped string, shards int) []string {
 	all := []string{escaped}
 	for i := 1; i < shards; i++ {

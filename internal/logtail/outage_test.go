@@ -50,7 +50,7 @@ func TestFollowThroughAnOutage(t *testing.T) {
 		}()
 		time.Sleep(20 * time.Second)
 		down.Store(true)
-		s := w.streams(logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: 4}}})
+		s := w.streams(logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 4}}})
 		var want []string
 		for i := range 60 {
 			w.append(s, "s", event(t, fmt.Sprint(i)))
@@ -97,7 +97,7 @@ func TestTableMadeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		s := w.streams(logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: 4}}})
+		s := w.streams(logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 4}}})
 		w.append(s, "s", event(t, "a"))
 		time.Sleep(2 * time.Minute)
 		w.append(s, "s", event(t, "b"))

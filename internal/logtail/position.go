@@ -10,27 +10,27 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// position says which events a follower has been given, in a text that is short however
-// many these are. Events older than floor are settled. The younger ones that were
-// given are in groups, which are disjoint ranges of keys: an event that comes late
-// changes the sum of its group, and that group alone is given again.
+// position is a follower's place in a stream. It says which events the follower has got, in a
+// text that is short for any number of events. Everything older than floor is settled. The
+// younger events are in groups, which are disjoint ranges of keys. A late event changes the
+// sum of its group, and only that group is sent again.
 type position struct {
 	floor  string  // bound as in Span.Newer
 	groups []group // newest first; each ends where the next one starts, the last one at floor
 }
 
-// group is a range of keys, and a sum over the ids of the events in it that were given.
+// group is a range of keys, and the sum over the ids of its events that the follower has got.
 type group struct {
-	start string // no key in the group sorts before it
+	start string // the group has no smaller key
 	sum   uint64
 }
 
 const (
-	positionForm = "f1" // starts the text, and is its version
-	sumBits      = 48   // a late event is missed once in 2^48
+	positionForm = "f1" // start of the text: its version
+	sumBits      = 48   // one late event in 2^48 is missed
 )
 
-// String returns the text that parsePosition reads. It needs no escaping in an address.
+// String returns the text that parsePosition reads. It needs no escaping in a URL.
 func (p position) String() string {
 	var b strings.Builder
 	b.WriteString(positionForm + "." + p.floor)
@@ -64,16 +64,16 @@ func parsePosition(text string) (position, error) {
 
 var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, how long ago, such as 15m, an event's id, or what an answer has as next")
 
-// placed is the id of an event, and whether the follower has been given it.
+// placed is the id of an event, and whether the follower has got it.
 type placed struct {
 	id    string
 	given bool
 }
 
-// positionAfter returns the position of a follower that has been given some of these
-// events, which are newest first, and all that are older than floor. The groups are the
-// larger, the older their events are: late ones are mostly nearly new. Events that
-// were given and others are in different groups.
+// positionAfter returns the position of a follower that has got some of these events, which
+// are newest first, and all that are older than floor. Groups grow with the age of their
+// events, because most late events are nearly new. A group's events are all given, or all
+// not.
 func positionAfter(events []placed, floor string) position {
 	p := position{floor: floor}
 	for n := 0; n < len(events); {
@@ -88,17 +88,17 @@ func positionAfter(events []placed, floor string) position {
 				g.sum = add(g.sum, events[n].id)
 			}
 		}
-		if given || len(p.groups) > 0 { // what is newer than all groups wasn't given anyway
+		if given || len(p.groups) > 0 { // events newer than all groups count as not given
 			p.groups = append(p.groups, g)
 		}
 		if given && size == 1 {
-			p.groups = append(p.groups, group{start: events[n-1].id + "~"}) // so that nothing comes into the event's group
+			p.groups = append(p.groups, group{start: events[n-1].id + "~"}) // keeps later arrivals out of the event's group
 		}
 	}
 	return p
 }
 
-// separator returns the shortest start of b that sorts behind a, which sorts before b.
+// separator returns the shortest prefix of b that sorts behind a. a sorts before b.
 func separator(a, b string) string {
 	i := 0
 	for i < len(a) && a[i] == b[i] {
@@ -112,17 +112,17 @@ func add(sum uint64, id string) uint64 {
 	return (sum + binary.BigEndian.Uint64(h[:8])) % (1 << sumBits)
 }
 
-// sorter tells the events that a follower was given from those it wasn't.
+// sorter separates events that a follower has got from those it has not.
 type sorter struct {
 	position position
-	top      int // events wanted at most
+	top      int // the most events wanted
 
-	at      int // of the group that pending belongs to; -1 for what is newer than all groups
+	at      int // index of the group of pending; -1 for events newer than all groups
 	sum     uint64
 	pending []Event
 	events  []placed // newest first
-	unseen  []Event  // newest first; the oldest of them alone, top at most
-	more    bool     // there are unseen events that are newer
+	unseen  []Event  // newest first; only the oldest ones, at most top
+	more    bool     // there are newer unseen events
 }
 
 // take takes the stream's events, newest first.
@@ -139,7 +139,7 @@ func (s *sorter) take(e Event) {
 	s.sum = add(s.sum, e.ID)
 }
 
-// settle decides about the events of a group.
+// settle decides whether the pending events of a group are new to the follower.
 func (s *sorter) settle() {
 	given := s.at >= 0 && s.position.groups[s.at].sum == s.sum
 	for _, e := range s.pending {
@@ -155,8 +155,8 @@ func (s *sorter) settle() {
 	s.pending, s.sum = s.pending[:0], 0
 }
 
-// next returns the unseen events, oldest first, and the follower's position after them.
-// Events older than the bound settled can't come any more.
+// next returns the unseen events, oldest first, and the follower's position behind them.
+// No more events older than the bound settled can appear.
 func (s *sorter) next(settled string) ([]Event, position) {
 	s.settle()
 	floor := min(s.position.floor, settled) // the smaller bound is the newer
@@ -166,7 +166,7 @@ func (s *sorter) next(settled string) ([]Event, position) {
 			s.events[i].given = e.given || e.id >= newest
 		}
 		if s.more && newest > floor {
-			floor = newest // what was not given is newer
+			floor = newest // the events that are not given are newer
 		}
 	}
 	end, _ := slices.BinarySearchFunc(s.events, floor, func(e placed, floor string) int { return strings.Compare(e.id, floor) })

@@ -10,16 +10,16 @@ import (
 	"tablesweep/internal/input"
 )
 
-// DefaultTable is the name of the table of streams where no other is given.
+// DefaultTable is the default name of the table of streams.
 const DefaultTable = "tablesweeplog"
 
-// Forever is the retention that keeps all events.
+// Forever as a retention keeps all events.
 const Forever = "forever"
 
-// minRetention keeps those who follow a stream from missing events.
+// minRetention is long enough for followers to get every event.
 const minRetention = 2 * Window
 
-// ParseRetention reads a time such as 30d, 12h or 90m, or [Forever], which is 0.
+// ParseRetention reads a duration such as 30d, 12h or 90m, or [Forever], which is 0.
 func ParseRetention(text string) (time.Duration, error) {
 	if text == Forever {
 		return 0, nil
@@ -38,9 +38,9 @@ func ParseRetention(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseStreams reads what is special about some streams from JSON, such as
-// {"orders":{"shards":4,"retention":"7d"}}. All that is wrong is reported together.
-func ParseStreams(text string) (map[string]Stream, error) {
+// ParseStreams reads the settings of single streams from JSON such as
+// {"orders":{"shards":4,"retention":"7d"}}. The error lists everything that is wrong.
+func ParseStreams(text string) (map[string]StreamSettings, error) {
 	var given map[string]struct {
 		Shards    *int    `json:"shards"`
 		Retention *string `json:"retention"`
@@ -48,14 +48,14 @@ func ParseStreams(text string) (map[string]Stream, error) {
 	if err := input.JSON([]byte(text), &given); err != nil {
 		return nil, fmt.Errorf(`must be a JSON object such as {"orders":{"shards":4,"retention":"7d"}}: %w`, err)
 	}
-	streams := map[string]Stream{}
+	streams := map[string]StreamSettings{}
 	var errs error
 	for name, g := range given {
 		wrong := func(err error) { errs = errors.Join(errs, fmt.Errorf("stream %q: %w", name, err)) }
 		if _, err := escapeName(name); err != nil {
 			wrong(err)
 		}
-		s := Stream{Shards: 1}
+		s := StreamSettings{Shards: 1}
 		if g.Shards != nil {
 			if s.Shards = *g.Shards; s.Shards < 1 || s.Shards > maxShards {
 				wrong(fmt.Errorf("shards must be 1 to %d", maxShards))

@@ -22,7 +22,7 @@ func TestStored(t *testing.T) {
 		given := emulatortest.Load(t, emulatortest.Open(t, w.emulator, nil), "testdata/stored.txtar")
 		time.Sleep(4 * time.Minute)
 		hour := time.Hour
-		s := w.streams(logtail.Options{Streams: map[string]logtail.Stream{"short": {Retention: &hour}}})
+		s := w.streams(logtail.Options{Streams: map[string]logtail.StreamSettings{"short": {Retention: &hour}}})
 
 		want := []string{"order 5", "order 4", "order 3", "order 2", "order 1", "order 0", "first 1", "first 0"}
 		if diff := cmp.Diff(want, texts(w.all(s, "orders", 3))); diff != "" {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"tablesweep/internal/input"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -17,13 +18,14 @@ import (
 const (
 	// MaxTop is the most events that [Streams.Read] returns.
 	MaxTop = storage.PageRows
-	// Window is how late an event may become readable, after the time in its
-	// key, and still be found by those who follow the stream.
+	// Window is how long after the time in its key an event may become readable. Followers
+	// miss events that appear later.
 	Window = time.Minute
-	// appendTime is how long an append may take; a late one fails, rather than be missed.
+	// appendTime is how long an append may take. A later one fails, because followers
+	// would miss its events.
 	appendTime = Window - 10*time.Second
 
-	parallelBatches = 8 // transactions that one Append has under way
+	parallelBatches = 8 // transactions of one Append at once
 )
 
 // Options configure [Streams].
@@ -31,14 +33,14 @@ type Options struct {
 	Table *storage.Table
 	// Retention is how long events are kept; 0 means forever.
 	Retention time.Duration
-	// Streams holds what is special about some streams, by name.
-	Streams map[string]Stream
+	// Streams holds the settings of single streams, by name.
+	Streams map[string]StreamSettings
 	// Now is the app's own clock, which dates events; nil means time.Now.
 	Now func() time.Time
 }
 
-// Stream configures one stream. The zero value is what holds for all others.
-type Stream struct {
+// StreamSettings configure one stream. The zero value holds for all others.
+type StreamSettings struct {
 	Shards    int            // partitions to spread events over; 0 means 1
 	Retention *time.Duration // nil means that of the options; 0 forever
 }
@@ -49,9 +51,9 @@ type Streams struct {
 	clock   *Clock
 
 	mu      sync.Mutex         // guards the fields below
-	known   map[string]listing // streams as they were read from the list
-	spread  map[string]int     // shards that events of a stream may be written to
-	turn    int                // counts transactions, to take shards in turn
+	known   map[string]listing // rows of the list as they were read, by escaped name
+	spread  map[string]int     // number of shards that a stream's events may be written to
+	turn    int                // counts transactions: shards take turns
 	trimmed map[string]time.Time
 }
 
@@ -76,10 +78,10 @@ type Event struct {
 	Record record.Record `json:"event"`
 }
 
-// PartialError tells that some events of an Append may be missing.
+// PartialError means that some events of an Append may be missing.
 type PartialError struct {
-	// IDs holds the ids of events that were appended. Where it has "", the event may
-	// or may not have been.
+	// IDs holds the ids of the events that were appended. For "", it is not known whether
+	// the event was.
 	IDs []string
 	Err error
 }
@@ -96,15 +98,15 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// Append adds events to a stream, the later ones counting as newer. As many as fit
-// into an entity group transaction, up to 100, are added together or not at all; more
-// take several, side by side, and an error is then a [PartialError].
+// Append adds events to a stream; later ones are newer. Up to 100 events that fit into an
+// entity group transaction are added all or none. More events take several transactions at
+// once. The error is then a [PartialError].
 func (s *Streams) Append(ctx context.Context, stream string, records []record.Record) ([]Event, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
 		return nil, err
 	}
-	// Events that take longer than the window, followers don't find.
+	// Followers miss events that appear later than the window.
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
 	shards, err := s.shardsToWrite(ctx, stream, escaped)
@@ -120,7 +122,7 @@ func (s *Streams) Append(ctx context.Context, stream string, records []record.Re
 		}
 	}
 	written, err := s.write(ctx, partitions(escaped, shards), events)
-	if storage.HasCode(err, "TableNotFound") { // with it went the list of streams
+	if storage.HasCode(err, "TableNotFound") { // and the list of streams with it
 		s.forget(escaped)
 	}
 	if err != nil {
@@ -129,7 +131,7 @@ func (s *Streams) Append(ctx context.Context, stream string, records []record.Re
 	return events, nil
 }
 
-// forget makes the next call look a stream up again.
+// forget drops what is remembered of a stream.
 func (s *Streams) forget(escaped string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,11 +139,11 @@ func (s *Streams) forget(escaped string) {
 	delete(s.spread, escaped)
 }
 
-// write inserts events. It returns the ids of those that were, "" for others.
+// write inserts events. It returns their ids, "" for those that it may not have inserted.
 func (s *Streams) write(ctx context.Context, partitions []string, events []Event) ([]string, error) {
 	ids := make([]string, len(events))
 	errs := make([]error, len(events)) // at the first event of a transaction
-	var g task.Group                   // one failure does not keep others from being tried
+	var g task.Group                   // without a context: the others go on after a failure
 	g.SetLimit(parallelBatches)
 	for first := 0; first < len(events); {
 		partition := partitions[s.nextTurn()%len(partitions)]
@@ -151,7 +153,7 @@ func (s *Streams) write(ctx context.Context, partitions []string, events []Event
 		from, to := first, first+b.Rows()
 		first = to
 		g.Go(func() error {
-			// The keys are ours alone: a conflict is with a try whose answer was lost.
+			// The keys are ours alone. So a conflict is with an earlier try whose answer was lost.
 			if err := b.Do(ctx); err != nil && !storage.Conflict(err) {
 				errs[from] = err
 				return nil
@@ -178,25 +180,25 @@ func (s *Streams) nextTurn() int {
 	return s.turn
 }
 
-// EventQuery asks for the newest events of a part of a stream.
+// EventQuery asks for the newest events of a stream, or of a part of it.
 type EventQuery struct {
-	Top    int    // events at most, 1 to MaxTop
-	Since  string // only those newer than this time, as in [ParseTime], or event's id
-	Cursor string // only those older than this event's id
+	Top    int    // the most events, 1 to MaxTop
+	Since  string // only events newer than this time, as [ParseTime] reads it, or than this id
+	Cursor string // only events older than this id
 }
 
-// EventPage is what Read returns.
+// EventPage is a page of a stream.
 type EventPage struct {
 	Events []Event // newest first
-	// Cursor is the cursor that goes on with older events; "" if there are none.
+	// Cursor gets the next page, of older events; "" if there are none.
 	Cursor string
 }
 
-// Read returns the newest events of a stream, none for a stream that nobody has written
-// to. That is one query for each shard, and sometimes one to look the stream up.
+// Read returns the newest events of a stream; a stream that nobody has written to has none.
+// It makes one query for each shard, and sometimes one to look the stream up.
 func (s *Streams) Read(ctx context.Context, stream string, q EventQuery) (EventPage, error) {
-	if q.Top < 1 || q.Top > MaxTop {
-		return EventPage{}, problem.Invalidf("top", "must be a number from 1 to %d", MaxTop)
+	if err := input.Top(q.Top, MaxTop); err != nil {
+		return EventPage{}, err
 	}
 	newer, err := s.bound("since", q.Since)
 	if err != nil {
@@ -226,7 +228,7 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery) (EventP
 	return page, nil
 }
 
-// bound returns the bound for Span.Newer that a caller means by the parameter.
+// bound returns the bound for Span.Newer of a parameter such as since: an id or a time.
 func (s *Streams) bound(parameter, since string) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
@@ -238,8 +240,8 @@ func (s *Streams) bound(parameter, since string) (string, error) {
 	return Since(t), nil
 }
 
-// ParseTime reads a time (RFC 3339), a date in UTC, or how long ago that was, such as
-// 15m. The error says what is possible.
+// ParseTime reads a time (RFC 3339), a date in UTC, or how long ago it was, such as 15m. The
+// error lists these forms.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil

@@ -29,7 +29,7 @@ func TestWritersWithinOneTick(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, emulator.Options{})
-				o := logtail.Options{Streams: map[string]logtail.Stream{"busy": {Shards: shards}}}
+				o := logtail.Options{Streams: map[string]logtail.StreamSettings{"busy": {Shards: shards}}}
 				w.append(w.streams(o), "busy", event(t, "first"))
 				time.Sleep(2 * time.Minute) // until all shards may be used
 				start := time.Now()
@@ -149,7 +149,7 @@ func TestReadsAgainstATwin(t *testing.T) {
 				faults = "short-page p=0.3; empty-page p=0.2 times=1"
 			}
 			w := newWorld(t, emulator.Options{Faults: faults})
-			o := logtail.Options{Streams: map[string]logtail.Stream{"s": {Shards: 1 + r.IntN(5)}}}
+			o := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 1 + r.IntN(5)}}}
 			writers := []*logtail.Streams{w.streams(o), w.streams(o), w.streams(o)}
 			var twin []logtail.Event
 			for range 30 {
@@ -296,7 +296,7 @@ func TestParseSettings(t *testing.T) {
 	t.Parallel()
 	week := 7 * 24 * time.Hour
 	got, err := logtail.ParseStreams(`{"orders":{"shards":4,"retention":"7d"},"audit":{"retention":"forever"},"x":{}}`)
-	want := map[string]logtail.Stream{"orders": {Shards: 4, Retention: &week}, "audit": {Shards: 1, Retention: forever()}, "x": {Shards: 1}}
+	want := map[string]logtail.StreamSettings{"orders": {Shards: 4, Retention: &week}, "audit": {Shards: 1, Retention: forever()}, "x": {Shards: 1}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}

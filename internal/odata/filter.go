@@ -9,7 +9,7 @@ const (
 	Timestamp    = "Timestamp"
 )
 
-// Row is what a filter is matched against.
+// Row is a row that a filter can match.
 type Row interface {
 	// Property returns the named property; ok is false if the row has none.
 	Property(name string) (v Value, ok bool)
@@ -21,18 +21,17 @@ type Filter struct {
 	comparisons int
 }
 
-// Comparisons returns the number of comparisons in the filter, which the service
-// limits.
+// Comparisons returns the number of comparisons in the filter. The service has a limit.
 func (f *Filter) Comparisons() int { return f.comparisons }
 
-// Match reports whether the row satisfies the filter. A comparison with a property
-// that the row lacks, or that has another type, is false; so is its opposite, but
-// not its negation.
+// Match reports whether the row satisfies the filter. If the row lacks a property, or has it
+// with another type, every comparison with it is false: "a eq 1" and "a ne 1" both are, but
+// "not (a eq 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
-// Range returns the keys outside of which no row can match. It is taken from the
-// comparisons of PartitionKey and RowKey that every match must satisfy, so an "or"
-// bounds nothing, as on the service.
+// Range returns a range of keys that has all matching rows. It uses the comparisons of
+// PartitionKey and RowKey that every match must satisfy. So an "or" bounds nothing, as on the
+// service.
 func (f *Filter) Range() Span {
 	var b bounds
 	b.narrow(f.root)
@@ -65,7 +64,7 @@ func (n comparison) match(r Row) bool {
 		return false
 	}
 	c, ordered := compare(v, n.literal)
-	if !ordered { // NaN differs from everything
+	if !ordered { // NaN is unequal to everything
 		return n.op == ne
 	}
 	return n.op.holds(c)
@@ -91,7 +90,7 @@ func parseOperator(s string) (operator, bool) {
 	return 0, false
 }
 
-// holds reports whether "a op b" is true when comparing a with b gives c.
+// holds reports whether "a op b" is true if c is the result of comparing a with b.
 func (o operator) holds(c int) bool {
 	switch o {
 	case eq:
@@ -108,7 +107,7 @@ func (o operator) holds(c int) bool {
 	return c <= 0
 }
 
-// flip returns the operator that holds when the operands change sides.
+// flip returns the operator for exchanged operands.
 func (o operator) flip() operator {
 	switch o {
 	case gt:
@@ -130,7 +129,7 @@ type Span struct {
 	Bounded bool
 }
 
-// Partition returns the one partition that the range lies in, if it is one.
+// Partition returns the partition of the span, if it has only one.
 func (r Span) Partition() (string, bool) {
 	if !r.Bounded {
 		return "", false
@@ -185,7 +184,7 @@ func (b *bounds) narrow(n node) {
 		b.narrow(n.right)
 	case constant:
 		if !n {
-			b.partition.lower("") // nothing is below
+			b.partition.lower("") // no key is below
 		}
 	case comparison:
 		if n.literal.Type != String {
@@ -200,8 +199,7 @@ func (b *bounds) narrow(n node) {
 	}
 }
 
-// keyRange combines both intervals. The row keys bound the range only within a
-// single partition.
+// keyRange combines both intervals. The row keys bound the span only within one partition.
 func (b *bounds) keyRange() Span {
 	p := b.partition
 	r := Span{

@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the nesting of parentheses and nots, so that a hostile filter
-// can't exhaust the stack.
+// maxDepth bounds the nesting of parentheses and nots: a hostile filter must not exhaust the
+// stack.
 const maxDepth = 100
 
-// Parse reads a $filter expression. The error says what was expected, and where.
+// Parse reads a $filter expression. The error says what it expected, and at which character.
 func Parse(s string) (*Filter, error) {
 	if !utf8.ValidString(s) {
 		return nil, errors.New("filter is not valid UTF-8")
@@ -32,7 +32,7 @@ func Parse(s string) (*Filter, error) {
 	return &Filter{root: root, comparisons: p.comparisons}, nil
 }
 
-// parser is a recursive descent parser; rest is what it has not read yet.
+// parser is a recursive descent parser. rest is the unread text.
 type parser struct {
 	rest        string
 	length      int
@@ -84,8 +84,8 @@ func (p *parser) unary() (node, error) {
 	return p.comparison()
 }
 
-// comparison reads "property op literal", "literal op property", a property alone, which
-// stands for "property eq true", or true or false alone, as health checks send it.
+// comparison reads "property op literal", "literal op property", "property" for "property eq
+// true", or "true" or "false", which health checks send.
 func (p *parser) comparison() (node, error) {
 	left, err := p.operand()
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *parser) operand() (operand, error) {
 	return operand{property: word}, nil
 }
 
-// quoted reads a string in single quotes, in which a doubled quote stands for one.
+// quoted reads a string in single quotes. A doubled quote in it is one quote.
 func (p *parser) quoted() (string, error) {
 	text, rest, ok := CutQuoted(p.rest)
 	if !ok {
@@ -171,8 +171,8 @@ func (p *parser) quoted() (string, error) {
 	return text, nil
 }
 
-// CutQuoted splits s after the string literal it starts with, and unquotes that
-// literal. ok is false if s doesn't start with a complete one.
+// CutQuoted splits s after the string literal at its start, and unquotes the literal. ok is
+// false if s does not start with a complete one.
 func CutQuoted(s string) (text, rest string, ok bool) {
 	if !strings.HasPrefix(s, "'") {
 		return "", s, false
@@ -233,7 +233,7 @@ func (p *parser) number() (Value, error) {
 	return parseNumber(text, suffix)
 }
 
-// parseNumber gives the literal the type that its form and suffix call for.
+// parseNumber reads a number. Its form and suffix decide its type.
 func parseNumber(text, suffix string) (Value, error) {
 	switch suffix {
 	case "L", "l":
@@ -256,7 +256,7 @@ func parseNumber(text, suffix string) (Value, error) {
 	return Value{Type: Double, Float: f}, nil
 }
 
-// keyword consumes the given word if it comes next.
+// keyword reads the word if it is next.
 func (p *parser) keyword(word string) bool {
 	p.skipSpace()
 	if p.peekWord() != word {
@@ -266,10 +266,10 @@ func (p *parser) keyword(word string) bool {
 	return true
 }
 
-// peekWord returns the word that comes next, after spaces.
+// peekWord returns the next word, behind spaces, without reading it.
 func (p *parser) peekWord() string { return leadingWord(p.skipSpace()) }
 
-// leadingWord returns the letters, digits and underscores that s starts with.
+// leadingWord returns the letters, digits and underscores at the start of s.
 func leadingWord(s string) string {
 	for i, r := range s {
 		if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -284,7 +284,7 @@ func (p *parser) skipSpace() string {
 	return p.rest
 }
 
-// ParseGuid checks the 8-4-4-4-12 form of a Guid and returns it in lower case.
+// ParseGuid checks the 8-4-4-4-12 form of a Guid, and returns it in lower case.
 func ParseGuid(s string) (string, bool) {
 	if len(s) != 36 {
 		return "", false

@@ -1,9 +1,9 @@
-// Package odata reads the part of OData 3 that the Table service speaks: the EDM
-// types, their literals, and $filter expressions.
+// Package odata reads the part of OData 3 that the Table service uses: the EDM types, their
+// literals, and $filter expressions.
 //
-// A [Value] is one typed value. A [Filter] is a parsed $filter; it can be matched
-// against a [Row], and tells the [Span] of keys outside of which no row can
-// match. The package knows nothing of HTTP, JSON or storage.
+// A [Value] is one typed value. A [Filter] is a parsed $filter. It matches a [Row] or not,
+// and has a [Span] of keys that contains all matches. The package knows nothing of HTTP, JSON
+// or storage.
 package odata
 
 import (
@@ -30,7 +30,7 @@ const (
 	Binary
 )
 
-// String returns the type's name on the wire, such as "Edm.Int64".
+// String returns the type's wire name, such as "Edm.Int64".
 func (t Type) String() string {
 	return [...]string{"Edm.String", "Edm.Int32", "Edm.Int64", "Edm.Double", "Edm.Boolean", "Edm.DateTime", "Edm.Guid", "Edm.Binary"}[t]
 }
@@ -45,7 +45,7 @@ func ParseType(name string) (Type, bool) {
 	return 0, false
 }
 
-// Value is one typed value. Its type says which field holds it.
+// Value is one typed value. The type decides which field holds it.
 type Value struct {
 	Type  Type
 	Text  string  // String; Guid in lower case; Binary as raw bytes
@@ -53,8 +53,8 @@ type Value struct {
 	Float float64 // Double
 }
 
-// compare orders two values. Numbers compare across their types. ok is false when
-// the values have no order: their types differ, or one is NaN.
+// compare orders two values. Numbers of different types compare by value. ok is false if the
+// values have no order: their types differ, or one is NaN.
 func compare(a, b Value) (c int, ok bool) {
 	switch {
 	case a.isNumber() && b.isNumber():
@@ -84,7 +84,7 @@ func compareNumbers(a, b Value) (c int, ok bool) {
 	return cmp.Compare(a.Int, b.Int), true
 }
 
-// compareIntFloat compares without rounding i, as a conversion to float64 would.
+// compareIntFloat compares exactly: a conversion of i to float64 would round it.
 func compareIntFloat(i int64, f float64) (c int, ok bool) {
 	switch {
 	case math.IsNaN(f):
@@ -101,7 +101,7 @@ func compareIntFloat(i int64, f float64) (c int, ok bool) {
 	return cmp.Compare(0, fraction), true
 }
 
-// Ticks are 100 ns steps since the start of year 1, the resolution of DateTime.
+// Ticks are units of 100 ns since the start of year 1, the resolution of DateTime.
 const (
 	ticksPerSecond = 10_000_000
 	unixEpochTicks = 621_355_968_000_000_000
@@ -112,9 +112,9 @@ func Ticks(t time.Time) int64 {
 	return t.Unix()*ticksPerSecond + int64(t.Nanosecond()/100) + unixEpochTicks
 }
 
-// ParseDateTime reads a DateTime as the service accepts it: ISO 8601 with an
-// optional time, fraction and offset, UTC where none is given. Digits beyond the
-// tick are dropped. The result is in ticks.
+// ParseDateTime reads a DateTime in every form that the service accepts: ISO 8601 with an
+// optional time, fraction and offset; without an offset, it is UTC. It drops digits beyond the
+// tick. The result is in ticks.
 func ParseDateTime(s string) (ticks int64, ok bool) {
 	for _, layout := range [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil {
@@ -124,13 +124,13 @@ func ParseDateTime(s string) (ticks int64, ok bool) {
 	return 0, false
 }
 
-// AppendDateTime appends the service's form of a DateTime to b: UTC, with as many
-// digits of a second as needed and at most seven.
+// AppendDateTime appends the service's form of a DateTime to b: UTC, with up to seven digits
+// of a second, as many as needed.
 func AppendDateTime(b []byte, ticks int64) []byte {
 	seconds, fraction := ticks/ticksPerSecond, ticks%ticksPerSecond
 	t := time.Unix(seconds-unixEpochTicks/ticksPerSecond, 0).UTC()
-	// Digit by digit, as this is done for every row of a page, and AppendFormat
-	// takes several times as long.
+	// Digit by digit: this runs for every row of a page, and AppendFormat takes several
+	// times as long.
 	year, month, day := t.Date()
 	hour, minute, second := t.Clock()
 	b = appendTwo(appendTwo(b, year/100), year%100)
@@ -144,8 +144,8 @@ func AppendDateTime(b []byte, ticks int64) []byte {
 
 func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
 
-// appendFraction appends a point and the ticks within a second, without trailing
-// zeros; nothing if they are zero.
+// appendFraction appends a point and the ticks within a second, without trailing zeros. It
+// appends nothing if they are zero.
 func appendFraction(b []byte, ticks int64) []byte {
 	if ticks == 0 {
 		return b

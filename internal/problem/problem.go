@@ -1,7 +1,6 @@
-// Package problem says what an error means to those outside: which HTTP status a
-// caller gets, and whether the message that led to it is tried again. Handlers
-// consult only the table in this package. An error that is none of its kinds is
-// a failure of ours and worth another try.
+// Package problem maps errors to their consequences: which HTTP status a caller gets, and
+// whether a queue message is retried. Handlers consult only the table in this package. An
+// error without a kind is a failure of ours, and worth a retry.
 package problem
 
 import (
@@ -15,31 +14,31 @@ type Kind int
 
 // The kinds of errors.
 const (
-	Failed        Kind = iota // something broke on our side or the service's; may pass
+	Failed        Kind = iota // something failed, here or in a service; a retry may work
 	Busy                      // the storage did not answer in time
 	Invalid                   // the request or message is wrong, and stays wrong
-	NotFound                  // what the request names does not exist
-	Conflict                  // the request does not fit the present state
-	TooLarge                  // the request or message is larger than we take
-	Stale                     // the message's work has been done, or is no longer wanted
-	WrongMethod               // the address takes other HTTP methods
-	NotReady                  // the app can't work yet; its log tells why, apart from any call
-	WrongEncoding             // the request's body has a Content-Encoding that we don't take
-	Unmet                     // a condition that the request makes does not hold
+	NotFound                  // the request names something that does not exist
+	Conflict                  // the request conflicts with the current state
+	TooLarge                  // the request or message is over a size limit
+	Stale                     // the message's work is done already, or no longer wanted
+	WrongMethod               // the route has no such HTTP method
+	NotReady                  // the app can't work yet; the log has the reason once, not for each call
+	WrongEncoding             // the body has an unsupported Content-Encoding
+	Unmet                     // a condition of the request, such as If-Match, does not hold
 )
 
-// Fate is what becomes of a queue message whose handling ended with an error.
+// Fate says what happens to a queue message after an error.
 type Fate int
 
 // The fates of a message.
 const (
-	Retry  Fate = iota // delivered again, until the host has tried often enough
-	Done               // handled; the error is for the log only
-	Poison             // can't ever be handled; the host moves it to the poison queue
+	Retry  Fate = iota // the host delivers it again, up to its limit
+	Done               // it counts as handled; the error is only logged
+	Poison             // no retry can help; the host moves it to the poison queue
 )
 
-// outcomes is the one table from an error's kind to its consequences. The statuses
-// are numbers so that packages which only decide can name errors without net/http.
+// outcomes is the table of each kind's consequences. The statuses are numbers, so that pure
+// packages can use errors without net/http.
 var outcomes = [...]struct {
 	status int // of HTTP
 	fate   Fate
@@ -57,10 +56,10 @@ var outcomes = [...]struct {
 	Unmet:         {412, Done},
 }
 
-// Error is an error with a kind, and the field of the request to change.
+// Error is an error with a kind. It names the field of the request to change.
 type Error struct {
 	Kind   Kind
-	Field  string // path of the request's field, such as source.table; may be empty
+	Field  string // path of the field, such as source.table; may be empty
 	Detail string // what is wrong and what to change
 	Err    error  // the cause, for the log; may be nil
 }
@@ -78,8 +77,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// The constructors: each returns an error of its kind about the request's field,
-// which may be empty.
+// The constructors. Each returns an error of its kind about a field of the request, which may
+// be empty.
 
 // Invalidf: see [Invalid].
 func Invalidf(field, format string, args ...any) *Error { return newf(Invalid, field, format, args...) }
@@ -127,14 +126,15 @@ func newf(kind Kind, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Because returns the error with its cause, which is for the log.
+// Because adds the cause, and returns the error. Callers see the cause of a status below 500;
+// of others, only the log has it.
 func (e *Error) Because(cause error) *Error {
 	e.Err = cause
 	return e
 }
 
-// Of returns the error as an [Error]. One that has no kind is Busy if time ran out,
-// and Failed otherwise; its text is for the log, not for callers.
+// Of returns the error as an [Error]. An error without a kind becomes Busy if time ran out,
+// and Failed otherwise; only the log shows its text.
 func Of(err error) *Error {
 	var e *Error
 	switch {
@@ -146,8 +146,7 @@ func Of(err error) *Error {
 	return &Error{Kind: Failed, Detail: "something went wrong; the app's log tells what", Err: err}
 }
 
-// All returns the [Error]s among those that are joined in err, in their order: what
-// is wrong with each field, where [Of] returns the first.
+// All returns all [Error]s that are joined in err, in their order. [Of] returns the first.
 func All(err error) []*Error {
 	var all []*Error
 	switch e := err.(type) {
@@ -171,7 +170,7 @@ func Status(err error) int {
 	return outcomes[Of(err).Kind].status
 }
 
-// FateOf returns what becomes of the message whose handling ended with err.
+// FateOf returns the fate of a message whose handling has returned err.
 func FateOf(err error) Fate {
 	if err == nil {
 		return Done

@@ -6,10 +6,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Merge returns the record changed by a JSON merge patch (RFC 7396): the patch's fields
-// take the place of the record's, null removes a field, and objects are merged. A type
-// that an annotation has given to a field stays until the patch gives another one, or the
-// field becomes an object or array. Errors are those of [Parse].
+// Merge returns the record after a JSON merge patch (RFC 7396): fields of the patch replace
+// those of the record, null removes a field, and objects are merged. A field keeps its
+// annotated type until the patch gives it another one, or makes it an object or array. Errors
+// are those of [Parse].
 func (r Record) Merge(patch []byte) (Record, error) {
 	if err := checkUTF8(patch); err != nil {
 		return Record{}, err
@@ -26,7 +26,7 @@ func (r Record) Merge(patch []byte) (Record, error) {
 	for _, m := range changes {
 		switch m.value.Kind() {
 		case '{', '[':
-			// A deeper patch makes a deeper field, and much work on the way.
+			// A deeper patch would make a deeper field, at much cost.
 			if depth(m.value) > maxDepth {
 				return Record{}, tooDeep(m)
 			}
@@ -42,7 +42,7 @@ func (r Record) Merge(patch []byte) (Record, error) {
 	return parse(members)
 }
 
-// merge applies the changes to an object's members.
+// merge applies changes to the members of an object.
 func merge(members, changes []member) ([]member, error) {
 	at := make(map[string]int, len(members))
 	for i, m := range members {
@@ -67,7 +67,7 @@ func merge(members, changes []member) ([]member, error) {
 	return slices.DeleteFunc(members, func(m member) bool { return gone[m.name] }), nil
 }
 
-// mergeValue returns what a patch makes of a value, which may be missing.
+// mergeValue returns a value after a patch. The value may be missing.
 func mergeValue(old, patch jsontext.Value) (jsontext.Value, error) {
 	if patch.Kind() != '{' {
 		return patch, nil

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Names of properties are C# identifiers of at most 255 characters, and three are
-// taken. (Microsoft Learn, "Understanding the Table service data model") A field whose
-// name is such an identifier, of ASCII characters alone, is a property of that name. Others have an
-// escaped name: a prefix, and then letters and digits as they are and every other
-// character, the underscore too, as _HEX_:
+// Property names are C# identifiers of at most 255 characters, and three are reserved.
+// (Microsoft Learn, "Understanding the Table service data model") A field whose name is such
+// an identifier of ASCII characters is a property of that name. Other names are escaped: a
+// prefix, then letters and digits as they are, and every other character, including the
+// underscore, as _HEX_:
 //
 //	first name    tsw_x_first_20_name
 //	it's          tsw_x_it_27_s
 //	PartitionKey  tsw_x_PartitionKey
 //
-// A field with an object or array is always escaped, behind another prefix.
+// The name of a field with an object or array is always escaped, with another prefix.
 const (
 	maxNameLength = 255
 	escapedPrefix = OwnPrefix + "x_"
@@ -36,7 +36,7 @@ func (f Field) property() string {
 	return escapedPrefix + escape(f.Name)
 }
 
-// fieldName is the inverse of property. ok is false if the property is no field's.
+// fieldName is the inverse of property. ok is false if the property belongs to no field.
 func fieldName(property string) (name string, nested, ok bool) {
 	if !strings.HasPrefix(property, OwnPrefix) {
 		return property, false, true
@@ -49,10 +49,10 @@ func fieldName(property string) (name string, nested, ok bool) {
 	}
 	name = unescape(escaped)
 	f := Field{Name: name, Nested: nested}
-	return name, nested, name != "" && f.property() == property // not just alike
+	return name, nested, name != "" && f.property() == property // the only escaped form
 }
 
-// isPlain reports whether the name is used as it is.
+// isPlain reports whether the name needs no escaping.
 func isPlain(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c != '_' && !isLetter(c) && (i == 0 || !isDigit(c)) {
@@ -79,7 +79,7 @@ func escape(name string) string {
 	return string(b)
 }
 
-// unescape undoes escape. Of a text that escape did not make it makes anything.
+// unescape undoes escape. For any other text, the result is arbitrary.
 func unescape(escaped string) string {
 	var b strings.Builder
 	for escaped != "" {

@@ -16,20 +16,20 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Limits of a record. They leave room in a row for its keys and for columns of the
-// package that keeps it: a row holds 252 properties and 1 MiB.
+// Limits of a record. A row has at most 252 properties and 1 MiB. The limits leave room for
+// its keys, and for columns of the package that stores the record.
 // (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
 const (
 	maxFields = 240
-	maxBytes  = 960 << 10 // as the service counts them: names and strings in UTF-16
+	maxBytes  = 960 << 10 // as the service counts: names and strings in UTF-16
 	maxValue  = 64 << 10  // bytes of a String, in UTF-16, or a Binary
-	maxDepth  = 64        // objects and arrays within each other
+	maxDepth  = 64        // of nested objects and arrays
 )
 
 const typeSuffix = "@odata.type"
 
-// Parse reads a JSON object. Its errors are [problem.Error]s that name the field and say
-// what to change; several are joined.
+// Parse reads a record from a JSON object. All errors are [problem.Error]s that name the field
+// and say what to change. They are joined.
 func Parse(data []byte) (Record, error) {
 	if err := checkUTF8(data); err != nil {
 		return Record{}, err
@@ -48,7 +48,7 @@ func checkUTF8(data []byte) error {
 	return nil
 }
 
-// parse makes a record of an object's members.
+// parse returns the record of an object's members.
 func parse(members []member) (Record, error) {
 	types, err := annotations(members)
 	errs := []error{err}
@@ -77,7 +77,7 @@ type member struct {
 
 // split cuts an object into its members.
 func split(data []byte) ([]member, error) {
-	// A string with half a surrogate pair is refused later, by its field's name.
+	// A string with half a surrogate pair is refused later, with its field's name.
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true))
 	if dec.PeekKind() != '{' {
 		return nil, problem.Invalidf("", "must be a JSON object, such as {\"name\":\"value\"}")
@@ -115,7 +115,7 @@ func readMember(dec *jsontext.Decoder, data []byte) (member, error) {
 	if err != nil {
 		return member{}, err
 	}
-	end := dec.InputOffset() // value itself is only lent
+	end := dec.InputOffset() // the decoder reuses value
 	return member{name: string(name), value: data[end-int64(len(value)) : end]}, nil
 }
 
@@ -131,7 +131,7 @@ func syntaxError(err error) error {
 	return problem.Invalidf("", "is not valid JSON").Because(err)
 }
 
-// annotations returns the types given to fields.
+// annotations returns the annotated types by field.
 func annotations(members []member) (map[string]storage.Type, error) {
 	types := map[string]storage.Type{}
 	var errs []error
@@ -176,8 +176,8 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 	}
 	t, annotated := types[m.name]
 	kind := m.value.Kind()
-	if !m.value.IsValid() { // its syntax was checked, so that only its text can be wrong
-		return f, problem.Invalidf(m.name, "has half a surrogate pair, which is no character: send whole characters")
+	if !m.value.IsValid() { // its syntax was checked, so only its text can be wrong
+		return f, problem.Invalidf(m.name, "has half a surrogate pair, which is no character; send whole characters")
 	}
 	if f.Nested = kind == '{' || kind == '['; f.Nested {
 		if annotated {
@@ -198,7 +198,7 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 		}
 	}
 	if n := len(f.property()); n > maxNameLength {
-		return f, problem.Invalidf(m.name, "has a name that takes %d characters as a property's, at most %d are possible; choose a shorter one", n, maxNameLength)
+		return f, problem.Invalidf(m.name, "has a name that takes %d characters as a property name, at most %d are possible; choose a shorter one", n, maxNameLength)
 	}
 	if n := f.valueBytes(); (f.Type == storage.String || f.Type == storage.Binary) && n > maxValue {
 		return f, problem.TooLargef(m.name, "%s", tooLargeValue(f, n))
@@ -206,7 +206,7 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 	return f, nil
 }
 
-// check holds the record as a whole to the limits.
+// check checks the limits of the record as a whole.
 func (r Record) check() error {
 	if n := len(r.Fields); n > maxFields {
 		return problemTooLarge("has %d fields, at most %d are possible; nest some of them in an object", n, maxFields)
@@ -217,8 +217,8 @@ func (r Record) check() error {
 	return nil
 }
 
-// bytes returns the record's share of a row's size, as the service's team
-// described it in "Understanding Windows Azure Storage Billing".
+// bytes returns the size of the record within a row, as the service's team described it in
+// "Understanding Windows Azure Storage Billing".
 func (r Record) bytes() int {
 	n := 0
 	for _, f := range r.Fields {

@@ -1,28 +1,27 @@
-// Package record turns JSON objects into rows of typed properties and back, so
-// that nothing is lost either way. Catalogs and event streams keep what callers
-// send them with it.
+// Package record converts JSON objects to rows of typed properties and back, without loss
+// in either direction. Catalogs and event streams store what callers send as records.
 //
 // A [Record] is a set of fields. [Parse] reads one from JSON:
 //
 //	JSON                           property
 //	"text"                         String, at most 64 KiB in UTF-16
 //	true, false                    Boolean
-//	7, 5000000000                  Int32, or Int64 if it does not fit. One beyond 2^53 is given
-//	                               back as text with its type, since many readers would round it
-//	3.0, 1e5                       Double; the text is kept, so 3.0 stays 3.0
+//	7, 5000000000                  Int32, or Int64 if it does not fit. One beyond 2^53 comes
+//	                               back as text with its type, because many readers would round it
+//	3.0, 1e5                       Double; it keeps its text, so 3.0 stays 3.0
 //	null                           none: the field is absent
 //	{…}, […]                       String, the value's compact JSON under a marked name
-//	"f@odata.type": "Edm.Guid"     none: gives field f, beside it, its type
+//	"f@odata.type": "Edm.Guid"     none: the type of field f
 //
-// The annotations name the service's own types. JSON has no text for some of them;
-// a record's JSON carries an annotation exactly where the type could not be told
-// without. So [Parse] of a record's JSON is that record again.
+// The annotations name the service's own types, of which JSON lacks some. A record's JSON
+// has an annotation only where a reader could not tell the type without. So [Parse] of a
+// record's JSON returns the same record.
 //
-// A field may have any name. One that is a legal property name is the property's;
-// every other is escaped (see name.go) into names that start with [OwnPrefix].
-// Packages that keep records name their own columns so, too, but not tsw_x_ or tsw_j_.
+// A field may have any name. A legal property name stays as it is; others are escaped (see
+// name.go) to names that start with [OwnPrefix]. Packages that store records use this prefix
+// for their own columns, except tsw_x_ and tsw_j_.
 //
-// The package knows nothing of keys, tables or versions of a record.
+// The package knows nothing of a record's keys, tables or versions.
 package record
 
 import (
@@ -39,8 +38,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// OwnPrefix starts the names of all properties that are no fields. [FromProperties]
-// skips them.
+// OwnPrefix is the prefix of all properties that are no fields. [FromProperties] skips
+// them.
 const OwnPrefix = "tsw_"
 
 // Record is a set of fields.
@@ -52,12 +51,12 @@ type Record struct {
 type Field struct {
 	Name   string
 	Type   storage.Type
-	Nested bool           // the value is a JSON object or array, its text kept as a String
+	Nested bool           // the value is a JSON object or array, stored as text in a String
 	Value  jsontext.Value // as in [storage.Property]
 }
 
-// Get returns a field's value as text: a string without its quotes, anything else as JSON
-// writes it. ok is false if the record has no such field.
+// Get returns a field's value as text: a string without quotes, anything else as JSON. ok is
+// false if the record has no such field.
 func (r Record) Get(name string) (text string, ok bool) {
 	i, ok := slices.BinarySearchFunc(r.Fields, name, func(f Field, name string) int { return cmp.Compare(f.Name, name) })
 	if !ok {
@@ -84,8 +83,8 @@ func (r Record) Properties() []storage.Property {
 	return properties
 }
 
-// FromProperties is the inverse of [Record.Properties]. It takes the properties of
-// any writer; those with names that start with [OwnPrefix], and are no field's, are skipped.
+// FromProperties is the inverse of [Record.Properties]. It reads the properties of any writer,
+// and skips those that have [OwnPrefix] and belong to no field.
 func FromProperties(properties []storage.Property) Record {
 	r := Record{Fields: make([]Field, 0, len(properties))}
 	for _, p := range properties {
@@ -94,7 +93,7 @@ func FromProperties(properties []storage.Property) Record {
 		}
 	}
 	r.sort()
-	// Another writer may have left a field both as it is and nested.
+	// Another writer may have stored a field twice: as it is, and nested.
 	r.Fields = slices.CompactFunc(r.Fields, func(a, b Field) bool { return a.Name == b.Name })
 	return r
 }
@@ -143,7 +142,7 @@ func (r Record) AppendJSON(b []byte) []byte {
 // MarshalJSON returns what AppendJSON appends.
 func (r Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 
-// annotated reports whether the type can't be told from the value's JSON.
+// annotated reports whether the value's JSON does not show its type.
 func (f Field) annotated() bool {
 	switch f.Type {
 	case storage.String, storage.Boolean, storage.Int32:
@@ -156,8 +155,8 @@ func (f Field) annotated() bool {
 	return true
 }
 
-// plainInt64 reports whether an Int64 is written as a number: it would not be taken for
-// an Int32, nor lose digits in a reader whose numbers are all Doubles, such as JavaScript's.
+// plainInt64 reports whether an Int64 is written as a number: a reader does not take it for
+// an Int32, and JavaScript, whose numbers are Doubles, does not round it.
 func (f Field) plainInt64() bool {
 	const exact = 1 << 53
 	n, err := strconv.ParseInt(f.text(), 10, 64)
@@ -172,12 +171,12 @@ func (f Field) appendValue(b []byte) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
-	// Names and texts are checked when they come in, so that this can't fail.
+	// Names and texts were checked when they came in, so this can't fail.
 	b, _ = jsontext.AppendQuote(b, s)
 	return b
 }
 
-// Equal reports whether both have the same fields with the same types and values.
+// Equal reports whether both records have the same fields with the same types and values.
 func Equal(a, b Record) bool { return bytes.Equal(a.canonical(), b.canonical()) }
 
 // Hash returns 32 hex digits of SHA-256 that equal records share.
@@ -186,8 +185,8 @@ func (r Record) Hash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// canonical returns bytes that are the same for equal records only. Values are
-// normalised when they come in, except that a Double keeps its text.
+// canonical returns bytes that only equal records share. Values were normalised when they
+// came in, except for Doubles, which keep their text.
 func (r Record) canonical() []byte {
 	var b []byte
 	for _, f := range r.Fields {

@@ -16,10 +16,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// minDateTime is the first moment that a DateTime can hold, 1601-01-01, in ticks.
+// minDateTime is the earliest DateTime, 1601-01-01, in ticks.
 const minDateTime = 504_911_232_000_000_000
 
-// plainType is the type of a value that has no annotation.
+// plainType returns the type of a value without annotation.
 func plainType(v jsontext.Value) storage.Type {
 	switch v.Kind() {
 	case 't', 'f':
@@ -36,8 +36,8 @@ func plainType(v jsontext.Value) storage.Type {
 	return storage.String
 }
 
-// normalize checks a value against its type and returns it in the form in which a
-// property has it. The error says what the value must be.
+// normalize checks a value against its type, and returns it in the form that a property
+// stores. The error says what the value must be.
 func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	switch t {
 	case storage.Boolean:
@@ -61,7 +61,7 @@ func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	return normalizeString(t, v)
 }
 
-// normalizeString handles the types that are strings in JSON.
+// normalizeString normalizes a value of a type that is a string in JSON.
 func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	if v.Kind() != '"' {
 		return nil, fmt.Errorf("must be a string, to be an %v", t)
@@ -69,7 +69,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	text, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
 		if t == storage.String {
-			return bytes.Clone(v), nil // half a surrogate pair; see split
+			return bytes.Clone(v), nil // half a surrogate pair: parseField refuses it
 		}
 		return nil, fmt.Errorf("is not valid Unicode, so no %v", t)
 	}
@@ -96,7 +96,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	return jsontext.AppendQuote(nil, text)
 }
 
-// normalizeDouble keeps the text of a number, with a point or an exponent in it.
+// normalizeDouble keeps the number's text, and adds a point if it has none and no exponent.
 func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	switch string(v) {
 	case `"NaN"`, `"Infinity"`, `"-Infinity"`:
@@ -118,7 +118,7 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	return append(bytes.Clone(v), ".0"...), nil
 }
 
-// hasDigits reports whether f, rounded to as many digits as v has, has v's digits.
+// hasDigits reports whether f has v's digits, rounded to as many as v has.
 func hasDigits(f float64, v jsontext.Value) bool {
 	given := significant(string(v))
 	if given == "" {
@@ -127,8 +127,8 @@ func hasDigits(f float64, v jsontext.Value) bool {
 	return significant(strconv.FormatFloat(f, 'e', len(given)-1, 64)) == strings.TrimRight(given, "0")
 }
 
-// significant returns a number's digits without sign, point, exponent and
-// zeros at either end.
+// significant returns a number's digits without sign, point, exponent, and zeros at either
+// end.
 func significant(number string) string {
 	if e := strings.IndexAny(number, "eE"); e >= 0 {
 		number = number[:e]
@@ -136,7 +136,7 @@ func significant(number string) string {
 	return strings.Trim(strings.Replace(strings.TrimPrefix(number, "-"), ".", "", 1), "0")
 }
 
-// shortest returns the shortest text of a Double, the same for all that are equal.
+// shortest returns the shortest text of a Double, which equal Doubles share.
 func shortest(v jsontext.Value) jsontext.Value {
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil {
@@ -152,7 +152,7 @@ func shortest(v jsontext.Value) jsontext.Value {
 	return append(b, ".0"...)
 }
 
-// nest returns an object or array as the String that holds its text.
+// nest returns the String that stores an object or array.
 func nest(m member) (jsontext.Value, error) {
 	if depth(m.value) > maxDepth {
 		return nil, tooDeep(m)
@@ -164,7 +164,7 @@ func nest(m member) (jsontext.Value, error) {
 	return jsontext.AppendQuote(nil, compact)
 }
 
-// isNested reports whether the text is what nest puts into a String.
+// isNested reports whether nest can have written the text.
 func isNested(text string) bool {
 	m := member{value: jsontext.Value(text)}
 	kind := m.value.Kind()
@@ -175,7 +175,7 @@ func isNested(text string) bool {
 	return err == nil && storage.Property{Value: again}.Text() == text
 }
 
-// depth returns how many objects and arrays of a valid value lie within each other.
+// depth returns how deep objects and arrays are nested in a valid value.
 func depth(v jsontext.Value) int {
 	open, deepest := 0, 0
 	dec := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowInvalidUTF8(true))
@@ -189,7 +189,7 @@ func depth(v jsontext.Value) int {
 }
 
 func tooDeep(m member) error {
-	return problem.Invalidf(m.name, "has more than %d objects and arrays within each other", maxDepth)
+	return problem.Invalidf(m.name, "has more than %d levels of objects and arrays", maxDepth)
 }
 
 func problemTooLarge(format string, args ...any) error {

@@ -10,12 +10,12 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxUnits is the length of the longest key, in UTF-16 units: what other clients
-// of the service count on. Its own documentation says both that and more.
+// maxUnits is the most UTF-16 units that a key may have. The service's documentation names
+// this limit and a larger one; other clients rely on this one.
 const maxUnits = 512
 
-// legal reports whether a key may hold the character, by the service's documented
-// data model.
+// legal reports whether a key may hold the character, by the service's documented data
+// model.
 func legal(r rune) bool {
 	switch r {
 	case '/', '\\', '#', '?':
@@ -26,9 +26,9 @@ func legal(r rune) bool {
 
 func illegal(r rune) bool { return !legal(r) }
 
-// partitionKey returns the PartitionKey of a normalised value. Illegal characters
-// and the tilde are then written as a tilde and two hex digits, with one more
-// tilde in front of it all, where other keys have a digit.
+// partitionKey returns the PartitionKey of a normalised value. If the value has illegal
+// characters, these and the tilde become a tilde and two hex digits, and the key starts
+// with a tilde where others start with a digit.
 func partitionKey(field, value string) (string, error) {
 	field = strings.ToLower(field)
 	k := partitionStart(field) + value
@@ -38,8 +38,8 @@ func partitionKey(field, value string) (string, error) {
 	return k, checkLength(field, "PartitionKey", k)
 }
 
-// partitionStart returns what all PartitionKeys of a field in lower case start with,
-// unless they are escaped.
+// partitionStart returns the prefix of all unescaped PartitionKeys of a field, which is in
+// lower case.
 func partitionStart(field string) string {
 	return strconv.Itoa(utf8.RuneCountInString(field)) + "_" + field
 }
@@ -57,8 +57,8 @@ func escapedKey(k string) string {
 	return b.String()
 }
 
-// FirstPrefixes returns what the PartitionKeys of the first index key start with, those
-// of no other key and those of all its values, in ascending order.
+// FirstPrefixes returns prefixes in ascending order. The PartitionKeys of the first index
+// key start with one of them, those of the other keys with none.
 func (s Schema) FirstPrefixes() []string {
 	start := partitionStart(strings.ToLower(s.Keys[0].Field))
 	if strings.ContainsFunc(start, illegal) {
@@ -73,9 +73,8 @@ func rowKey(field, sort, hash8 string) (string, error) {
 	return k, checkLength(field, "RowKey", k)
 }
 
-// rowStem returns what all RowKeys of a sort value start with, and no others: all
-// but the hash, which has 8 characters. The character before that tells whether
-// the value is escaped.
+// rowStem returns the prefix that all RowKeys of a sort value have, and no others: everything
+// but the 8 characters of the hash. Its last character tells whether the value is escaped.
 func rowStem(sort string) string {
 	if strings.ContainsFunc(sort, illegal) {
 		return ordered(sort) + "!"
@@ -83,16 +82,14 @@ func rowStem(sort string) string {
 	return sort + ":"
 }
 
-// mark is what tells an escape in [ordered] text from the character before it.
+// mark starts an escape in [ordered] text.
 const mark = '\uFFFD'
 
-// ordered writes a sort value in legal characters below mark, and mark, such that
-// the results are in the order of the values: each other character becomes the
-// greatest unescaped one before it, the mark, which sorts behind all that can
-// follow that one otherwise, and two hex digits. Nothing can stand before the
-// space; so U+0000 to U+001F, alone of all characters, sort out of their place,
-// directly behind it. What sorts first, and whether a value starts with another,
-// is the same before and after.
+// ordered escapes a sort value so that the results sort as the values do. It keeps the legal
+// characters below mark. Every other character becomes three things: the greatest
+// unescaped character below it; the mark, which sorts behind anything else that can follow
+// there; and two hex digits. One exception: nothing sorts before the space, so U+0000 to
+// U+001F sort directly behind it. Prefixes stay prefixes.
 func ordered(sort string) string {
 	i := strings.IndexFunc(sort, escaped)
 	if i < 0 {
@@ -115,7 +112,7 @@ func ordered(sort string) string {
 // escaped reports whether [ordered] escapes the character.
 func escaped(r rune) bool { return !legal(r) || r >= mark && r <= 0xFFFF }
 
-// below returns the greatest character before r that is not escaped.
+// below returns the greatest unescaped character before r.
 func below(r rune) rune {
 	switch {
 	case r < ' ':
@@ -128,8 +125,8 @@ func below(r rune) rune {
 	return r - 1
 }
 
-// ceil returns the smallest key of legal characters that is not below k, in the
-// order of [ordered].
+// ceil returns the smallest key of legal characters that is at least k, in the order of
+// [ordered].
 func ceil(k string) string {
 	i := strings.IndexFunc(k, illegal)
 	if i < 0 {
@@ -141,11 +138,11 @@ func ceil(k string) string {
 	return k[:i] + string(r)
 }
 
-// lowByte returns two hex digits for a character. They tell apart all those that
-// are escaped after the same one.
+// lowByte returns two hex digits for a character. They differ for all characters that are
+// escaped behind the same one.
 func lowByte(r rune) string { return hex.EncodeToString([]byte{byte(r)}) }
 
-// checkText refuses what can't be stored as text.
+// checkText refuses text that the service can't store.
 func checkText(field, value string) error {
 	if !utf8.ValidString(value) {
 		return problem.Invalidf(field, "is not valid Unicode text: %q", value)

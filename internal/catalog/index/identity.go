@@ -14,31 +14,31 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// Identity is what tells records apart, and where their index rows stand.
+// Identity tells records apart, and says where a record's index rows are.
 type Identity struct {
 	Values     []string // normalised values in the schema's order, "" for an absent key
-	Sort       string   // the normalised sort value: of times inverted ticks, of numbers 23 digits
+	Sort       string   // the normalised sort value; inverted ticks for a time, 23 digits for a number
 	Partitions []string // a PartitionKey for each present key, the first key's first; no duplicates
 	Row        string   // the RowKey of all the rows
-	Schema     string   // text of the schema that all this follows
+	Schema     string   // the schema's text
 }
 
-// Identity returns the record's identity. get returns the text of a field, which
-// it looks up without regard to case, of a number its [Number]; ok is false where the
-// field is absent or null. Empty text counts as absent. Absent may be all index keys but the first;
-// they then have no row, and an empty value in the hash.
+// Identity returns the record's identity. get returns the text of a field, for a number its
+// [Number], and ignores the case of the field's name; ok is false if the field is absent or
+// null. Empty text counts as absent. All index keys but the first may be absent; an absent
+// key has no row, and an empty value in the hash.
 //
-// The RowKey's hash is over the normalised values, which for Lower is the
-// published form. Values that are one identifier so give one RowKey, and F314 and
-// f314, which are two with Exact, don't meet in the partition of a third key. The
-// hash may still be the same for different identities: it has 32 bits, and no
-// regard for values that hold a "|". [Identity.Hash] tells such records apart.
+// The RowKey's hash is over the normalised values; for Lower, that is the published form.
+// So values that are one identifier give one RowKey. F314 and f314, which are two with
+// Exact, give two, and don't meet in the partition of a third key. Different identities may
+// still have the same hash: it has 32 bits, and ignores that a value may hold a "|".
+// [Identity.Hash] tells such records apart.
 //
-// Keys can't hold '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. Where a
-// value does, the PartitionKey starts with "~" instead of a digit, and the RowKey
-// has "!" before its hash instead of ":"; no two values share an escaped form.
+// Keys can't hold '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value has one of
+// them, the PartitionKey starts with "~" instead of a digit, and the RowKey has "!" before
+// its hash instead of ":". No two values have the same escaped form.
 //
-// Errors are [problem.Invalid], name the field, and are all joined.
+// All errors are [problem.Invalid], name the field, and are joined.
 func (s Schema) Identity(get func(field string) (value string, ok bool)) (Identity, error) {
 	id := Identity{Values: make([]string, len(s.Keys)), Schema: s.String()}
 	var errs []error
@@ -81,7 +81,7 @@ func (s Schema) SortOf(get func(field string) (value string, ok bool)) (string, 
 	return value, nil
 }
 
-// value returns the sort value of a text that is not empty.
+// value returns the sort value of a non-empty text.
 func (s Sort) value(raw string) (string, error) {
 	switch s.Order {
 	case Newest:
@@ -96,9 +96,9 @@ func (s Sort) value(raw string) (string, error) {
 	return strings.ToLower(raw), nil
 }
 
-// Partition returns the PartitionKey under which an index key's value is found,
-// and the normalised value. The field is matched without regard to case. Errors
-// are [problem.Invalid]; for an unknown field the error names the index keys.
+// Partition returns the PartitionKey of an index key's value, and the normalised value. It
+// ignores the case of the field's name. Errors are [problem.Invalid]; for an unknown field,
+// the error names the index keys.
 func (s Schema) Partition(field, value string) (partition, normalised string, err error) {
 	i := s.Rank(field)
 	if i < 0 {
@@ -110,15 +110,15 @@ func (s Schema) Partition(field, value string) (partition, normalised string, er
 	return s.Keys[i].partition(value)
 }
 
-// Place is where an index key's value is found.
+// Place is the place of an index key's value.
 type Place struct {
 	Partition string // PartitionKey
 	Value     string // normalised
 }
 
-// Places returns where a query by the value looks: at the value as text and, if it
-// spells a number in another way than keys do, also at the [Number]. Fields and errors
-// are those of [Schema.Partition].
+// Places returns the places where a query by the value looks: that of the text and, if the
+// text is a number in another spelling than keys have, also that of its [Number]. Fields and
+// errors are those of [Schema.Partition].
 func (s Schema) Places(field, value string) ([]Place, error) {
 	var places []Place
 	for _, text := range spellings(value) {
@@ -141,8 +141,8 @@ func spellings(value string) []string {
 // HashLength is the number of hex digits in an [Identity.Hash] and a [FirstHash].
 const HashLength = 32
 
-// Hash returns 32 hex digits that are different for different identities, be they
-// of different schemas.
+// Hash returns 32 hex digits that differ for different identities, also for those of
+// different schemas.
 func (id Identity) Hash() string {
 	return digest(append(slices.Clip(id.Values), id.Sort, id.Schema)...)
 }
@@ -150,8 +150,8 @@ func (id Identity) Hash() string {
 // First returns the [FirstHash] of the identity.
 func (id Identity) First() string { return FirstHash(id.Values[0]) }
 
-// FirstHash returns 32 hex digits that are the same for all records with this
-// normalised value of the first index key, and different for others.
+// FirstHash returns 32 hex digits that all records with this normalised value of the first
+// index key share, and no others.
 func FirstHash(normalised string) string { return digest(normalised) }
 
 // Shard returns which of the shards, 0 to shards-1, a [FirstHash] belongs to. It
@@ -162,8 +162,7 @@ func Shard(first string, shards int) int {
 	return int(h.Sum64() % uint64(shards))
 }
 
-// partition returns the PartitionKey of a value that is not empty, and the
-// normalised value.
+// partition returns the PartitionKey of a non-empty value, and the normalised value.
 func (k Key) partition(raw string) (partition, value string, err error) {
 	if err := checkText(k.Field, raw); err != nil {
 		return "", "", err
@@ -185,7 +184,7 @@ func (k Key) normalise(raw string) (string, error) {
 	return strings.ToLower(raw), nil
 }
 
-// hash8 returns the 8 hex digits that end a RowKey.
+// hash8 returns the 8 hex digits at the end of a RowKey.
 func (s Schema) hash8(values []string) string {
 	type named struct{ name, value string }
 	all := make([]named, len(values))

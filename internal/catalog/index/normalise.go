@@ -21,7 +21,7 @@ func (k Key) digits(raw string) (string, error) {
 		case r >= '0' && r <= '9':
 			b.WriteRune(r)
 		case unicode.IsDigit(r):
-			// Dropped, it would make one identifier of two.
+			// Without them, two identifiers would become one.
 			return "", problem.Invalidf(k.Field, "%q has digits other than 0 to 9", raw)
 		}
 	}
@@ -31,8 +31,7 @@ func (k Key) digits(raw string) (string, error) {
 	return b.String(), nil
 }
 
-// recordTime reads a record's time: RFC 3339, or a date, which is its midnight in
-// UTC.
+// recordTime reads a record's time: RFC 3339, or a date, which stands for midnight UTC.
 func recordTime(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
 	if err != nil {
@@ -72,7 +71,7 @@ func timeSpan(text string) (first, last time.Time, err error) {
 		if len(head) != len(p.layout) {
 			continue
 		}
-		// Go takes a fraction behind the seconds, and nowhere else.
+		// Go reads a fraction only behind the seconds.
 		if first, err := time.Parse(p.layout, text); err == nil {
 			next := first.AddDate(p.years, p.months, p.days).Add(p.rest)
 			return first, next.Add(-tick), checkYear(first)

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// jsonNumber matches what JSON takes for a number (RFC 8259, section 6).
+// jsonNumber matches a number of JSON (RFC 8259, section 6).
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
-// Number returns the one text that keys have for a number, in whichever way JSON spells
-// it: 3.10 and 31e-1 are 3.1, and 7.0 is 7. Whole numbers within 64 bits are written in
-// full; others have the shortest text that gives the same Double, in the form that
-// JavaScript and RFC 8785 use: 1e+21, 1.5e-7. ok is false for what is no number, or
-// beyond the range of a Double.
+// Number returns the text of a number in keys, which is the same for all its spellings: 3.10
+// and 31e-1 become 3.1, and 7.0 becomes 7. Whole numbers within 64 bits are written in full.
+// Others get the shortest text of the same Double, in the form of JavaScript and RFC 8785:
+// 1e+21, 1.5e-7. ok is false if the text is not a number, or beyond the range of a Double.
 func Number(text string) (canonical string, ok bool) {
 	if !jsonNumber.MatchString(text) {
 		return "", false
@@ -38,13 +37,13 @@ func Number(text string) (canonical string, ok bool) {
 	return mantissa + "e" + exponent[:1] + strings.TrimLeft(exponent[1:], "0"), true
 }
 
-// The form of a number as a sort value: the sign, the place of its first digit counted
-// from the point, and its digits. All have one length, and the order of their texts is
-// that of the numbers. Negative numbers have the [complement].
+// A number as a sort value has three parts: the sign, the position of its first digit
+// counted from the point, and its digits. All have the same length, and sort as text in the
+// order of the numbers. Negative numbers have the [complement].
 const (
 	positive      = "6" // the sign; that of negative numbers is 3
 	numberDigits  = 19  // an Int64 has no more
-	doubleDigits  = 17  // that tell a Double from all others
+	doubleDigits  = 17  // enough to tell any two Doubles apart
 	exponentShift = 500 // makes three digits of a Double's places, -323 to 309
 )
 
@@ -82,8 +81,8 @@ func significant(number string) (digits string, point int) {
 	return strings.TrimRight(digits, "0"), point
 }
 
-// complement replaces each digit, the sign among them, by 9 minus it, which turns the
-// order round.
+// complement replaces each digit, including the sign, by 9 minus the digit. That reverses the
+// order.
 func complement(digits string) string {
 	b := []byte(digits)
 	for i := range b {

@@ -1,11 +1,10 @@
-// Package index computes where a catalog's records stand in its table.
+// Package index computes the keys of a catalog's index rows.
 //
-// A catalog holds each record once under each of its identifiers, so that
-// whoever knows one of them finds it with one request. A [Schema] names the
-// identifiers (the index keys) and the field that sorts the records of one
-// identifier. An [Identity] is what the schema makes of one record: a
-// PartitionKey for each index key, and the RowKey that all its rows share. A
-// [Window] says which of a partition's rows a query wants.
+// A catalog holds each record once under each of its identifiers, so that one request finds
+// it by any of them. A [Schema] names the identifiers (the index keys), and the field that
+// sorts the records of one identifier. An [Identity] has the keys of one record: a
+// PartitionKey for each index key, and the RowKey of all its rows. A [Window] says which of
+// a partition's rows a query wants.
 //
 // The keys have a published form, which other programs write and read:
 //
@@ -13,12 +12,12 @@
 //	RowKey       = lower(sort value) + ":" + first 8 hex digits of
 //	               MD5(lower(values), joined by "|" in alphabetical order of their fields)
 //
-// Values that are legal in keys are written in exactly this form. The others are
-// escaped; see [Schema.Identity]. Lower case is Go's strings.ToLower: Unicode's,
-// character by character, whatever the language.
+// Values that are legal in keys have exactly this form. Others are escaped; see
+// [Schema.Identity]. Lower case is Go's strings.ToLower: Unicode's, character by character,
+// independent of language.
 //
-// The package does no I/O and knows neither what else a row holds nor how rows
-// are written, versioned or repaired.
+// The package does no I/O. It does not know the other columns of a row, or how rows are
+// written, versioned and repaired.
 package index
 
 import (
@@ -32,29 +31,28 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxKeys is the largest number of index keys: a query by all of them is one
-// filter, and the service takes 15 comparisons in one.
+// maxKeys is the most index keys: a query by all of them is one filter, which may have 15
+// comparisons.
 const maxKeys = 15
 
-// maxField is the length of the longest field name, in characters; it is the
-// service's limit for property names.
+// maxField is the most characters of a field name: the service's limit for property names.
 const maxField = 255
 
-// Schema says by what a catalog's records are found and how they are sorted.
-// [Parse] makes valid ones.
+// Schema names the fields that find a catalog's records, and the field that sorts them.
+// [Parse] returns valid ones.
 type Schema struct {
 	Keys []Key // the first is in every record; at most MaxKeys, no field twice
 	Sort Sort
 }
 
-// Key is a field by which records are found.
+// Key is an index key: a field that finds records.
 type Key struct {
 	Field      string // as configured; compared without regard to case
 	Normaliser Normaliser
 }
 
-// String returns the key as [Parse] reads it: with its normaliser where that is not Lower,
-// or the name holds a colon.
+// String returns the key as [Parse] reads it. It names the normaliser unless that is Lower
+// and the field's name has no colon.
 func (k Key) String() string {
 	if k.normaliser() == Lower && !strings.Contains(k.Field, ":") {
 		return k.Field
@@ -62,24 +60,24 @@ func (k Key) String() string {
 	return k.Field + ":" + string(k.normaliser())
 }
 
-// Normaliser says what text makes of two values one. The empty one is Lower.
+// Normaliser says which values count as the same. The empty one is Lower.
 type Normaliser string
 
 // The normalisers.
 const (
-	Lower  Normaliser = "lower"  // whatever the case
-	Digits Normaliser = "digits" // the digits 0 to 9 alone: 123-45-6789 is 123456789
-	Exact  Normaliser = "exact"  // character by character
+	Lower  Normaliser = "lower"  // ignores case
+	Digits Normaliser = "digits" // only the digits 0 to 9 count: 123-45-6789 is 123456789
+	Exact  Normaliser = "exact"  // every character counts
 )
 
-// Sort is the field by which the records of one identifier are sorted.
+// Sort is the field that sorts the records of one identifier.
 type Sort struct {
 	Field string // as configured; compared without regard to case
 	Order Order
 }
 
-// String returns the sort field as [Parse] reads it: with its order where that is not Text,
-// or the name holds a colon.
+// String returns the sort field as [Parse] reads it. It names the order unless that is Text
+// and the field's name has no colon.
 func (s Sort) String() string {
 	if order := cmp.Or(s.Order, Text); order != Text || strings.Contains(s.Field, ":") {
 		return s.Field + ":" + string(order)
@@ -87,7 +85,7 @@ func (s Sort) String() string {
 	return s.Field
 }
 
-// Order says how values are sorted. The empty one is Text.
+// Order says how values sort. The empty one is Text.
 type Order string
 
 // The orders.
@@ -98,13 +96,11 @@ const (
 	Descending Order = "number:desc"
 )
 
-// Parse reads a schema from its two settings: index keys such as
-// "eid,npi,ssn:digits", and a sort field such as "lastname" or
-// "timestamp:newest". What stands behind a last colon is always a normaliser
-// (lower, digits, exact), or an [Order] for the sort field, so that a
-// misspelt one is not taken for a part of the name; a name that holds a colon
-// itself is written with its normaliser, "a:b:lower". The error tells all that
-// is wrong.
+// Parse reads a schema from its two settings: index keys such as "eid,npi,ssn:digits", and a
+// sort field such as "lastname" or "timestamp:newest". The text behind the last colon is
+// always a normaliser (lower, digits, exact) or, for the sort field, an [Order]. So a
+// misspelt one is not taken for a part of the name. A name that has a colon itself needs its
+// normaliser: "a:b:lower". The error lists everything that is wrong.
 func Parse(indexKeys, rowKey string) (Schema, error) {
 	var s Schema
 	var errs []error
@@ -136,9 +132,9 @@ func ParseString(text string) (Schema, error) {
 	return s, nil
 }
 
-// String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text".
-// Two schemas mean the same if and only if their lines are equal: fields are in
-// lower case, normalisers are always named.
+// String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text". Two
+// schemas mean the same if and only if their lines are equal: fields are in lower case, and
+// normalisers are always named.
 func (s Schema) String() string {
 	var b strings.Builder
 	for i, k := range s.Keys {
@@ -151,8 +147,8 @@ func (s Schema) String() string {
 	return b.String()
 }
 
-// Rank returns an index key's place among the keys, -1 for a field that is none. Case
-// doesn't matter.
+// Rank returns an index key's position among the keys, -1 for any other field. It ignores
+// case.
 func (s Schema) Rank(field string) int {
 	name := strings.ToLower(field)
 	return slices.IndexFunc(s.Keys, func(k Key) bool { return strings.ToLower(k.Field) == name })
@@ -167,12 +163,12 @@ func (s Schema) Fields() string {
 	return strings.Join(names, ", ")
 }
 
-// unknown is the error for a field that is no index key.
+// unknown returns the error for a field that is no index key.
 func (s Schema) unknown(field string) error {
 	return problem.Invalidf(field, "is not an index key; there are %s", s.Fields())
 }
 
-// checkKeys checks what concerns more than one setting's form.
+// checkKeys checks the schema as a whole.
 func (s Schema) checkKeys() error {
 	var errs []error
 	if len(s.Keys) > maxKeys {
@@ -181,7 +177,7 @@ func (s Schema) checkKeys() error {
 	for i, k := range s.Keys {
 		switch strings.ToLower(k.Field) {
 		case "":
-			continue // told already
+			continue // reported already
 		case "top", "cursor", "row_from", "row_to", "row_prefix":
 			errs = append(errs, fmt.Errorf("index key %q: queries have a parameter of that name; rename the field", k.Field))
 		}
@@ -194,9 +190,9 @@ func (s Schema) checkKeys() error {
 
 func (k Key) normaliser() Normaliser { return cmp.Or(k.Normaliser, Lower) }
 
-// cutEnd cuts a setting's item into a field name and what stands behind the last
-// colon, which must be one of ends; without a colon it is the first of them. An end that
-// holds a colon itself is found before one that it ends with.
+// cutEnd cuts a setting's item into a field name and the text behind the last colon, which
+// must be one of ends. Without a colon, it is the first of ends. An end that has a colon
+// itself comes before one that it ends with.
 func cutEnd(item string, ends ...string) (field, end string, err error) {
 	field, end = strings.TrimSpace(item), ends[0]
 	for _, e := range ends {
@@ -214,7 +210,7 @@ func cutEnd(item string, ends ...string) (field, end string, err error) {
 	return checkName(field, end, err)
 }
 
-// checkName adds to err what is wrong with a field's name.
+// checkName joins to err what is wrong with a field's name.
 func checkName(field, end string, err error) (string, string, error) {
 	switch n := utf8.RuneCountInString(field); {
 	case field == "":
@@ -229,7 +225,7 @@ func checkName(field, end string, err error) (string, string, error) {
 	return field, end, err
 }
 
-// inSetting adds to err, if any, which item of which setting it is about.
+// inSetting names the setting and the item in err, if any.
 func inSetting(setting, item string, err error) error {
 	if err == nil {
 		return nil

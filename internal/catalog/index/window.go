@@ -9,36 +9,33 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// Window is the part of a partition that a query wants, by sort value. The zero
-// value is all of it.
+// Window is a range of sort values within a partition. The zero value has all of them.
 //
-// Rows stand in the order of their RowKeys, which is nearly that of the sort
-// values: "ann-marie:…" stands before "ann:…". So the rows of a window needn't
-// stand together, nor need others not stand among them. To read a window, read
-// pages from [Window.Span] and drop the rows that the window doesn't contain; to
-// go on, ask for the span after the last row read, and what stands between two
-// of the [Window.Ranges] is passed over, if it is more than a page.
+// Rows are in the order of their RowKeys, which is nearly that of the sort values:
+// "ann-marie:…" comes before "ann:…". So the rows of a window may be apart, with others
+// between them. To read a window, read pages from [Window.Span], and drop the rows that the
+// window does not contain. To go on, ask for the span after the last row: it skips the
+// rows between two [Window.Ranges] if they are more than a page.
 type Window struct {
 	from, to string // normalised; empty is no bound
-	// Of all rows the sort value has one length, so that none starts another.
+	// All sort values have the same length, so none is a prefix of another.
 	oneLength bool
 }
 
 // RowRange is a range of RowKeys. A missing bound is no bound.
 type RowRange struct{ Low, High *key.Bound }
 
-// In returns the range in a partition.
+// In returns the range within a partition.
 func (r RowRange) In(partition string) key.Range {
 	return key.Range{Partition: &partition, Low: r.Low, High: r.High}
 }
 
-// Window returns the window of the sort values from rowFrom to rowTo, both
-// included. Empty is no bound. rowTo stands for all that starts with it: "2026-02"
-// is all of February. Where the newest come first, the two are times or starts of
-// times in UTC such as "2026" and "2026-02-15T10"; rowFrom is the start of the
-// older one and rowTo the end of the newer one, though rows come in the other
-// order. Where numbers are sorted, rowFrom is the least and rowTo the greatest, in either
-// order. Errors are [problem.Invalid].
+// Window returns the window of the sort values from rowFrom to rowTo, both included. An empty
+// one is no bound. rowTo includes everything that starts with it: "2026-02" is all of
+// February. With Newest, both are times in UTC or starts of times, such as "2026" and
+// "2026-02-15T10": rowFrom is the start of the older one and rowTo the end of the newer
+// one, although newer rows come first. With numbers, rowFrom is the least and rowTo the
+// greatest, in either order. Errors are [problem.Invalid].
 func (s Schema) Window(rowFrom, rowTo string) (Window, error) {
 	switch s.Sort.Order {
 	case Newest:
@@ -104,9 +101,8 @@ func textBound(field, text string) (string, error) {
 	return bound, checkLength(field, "RowKey", rowStem(bound))
 }
 
-// Contains reports whether the window contains rows of this normalised sort
-// value. Values are compared as the service compares keys, save that U+0000 to
-// U+001F sort directly behind the space.
+// Contains reports whether the window contains this normalised sort value. Values compare as
+// the service compares keys, except that U+0000 to U+001F sort directly behind the space.
 func (w Window) Contains(sort string) bool {
 	return !before(sort, w.from) && (before(sort, w.to) || strings.HasPrefix(sort, w.to))
 }
@@ -114,8 +110,8 @@ func (w Window) Contains(sort string) bool {
 // before reports whether sort value a sorts before b.
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Span returns the smallest range that holds all of the window's rows after the
-// RowKey after, "" for the start. Without any, ok is false.
+// Span returns the smallest range of all the window's rows behind the RowKey after, "" for the
+// start. ok is false if there can't be any.
 func (w Window) Span(after string) (span RowRange, ok bool) {
 	all := w.Ranges(after)
 	if len(all) == 0 {
@@ -124,10 +120,9 @@ func (w Window) Span(after string) (span RowRange, ok bool) {
 	return RowRange{Low: all[0].Low, High: all[len(all)-1].High}, true
 }
 
-// Ranges returns where the window's rows after the RowKey after, "" for the start,
-// can stand: disjoint ranges in ascending order. Few other rows stand there. There
-// is one range, and one more for each sort value that rowTo starts with and whose
-// rows stand behind those of rowTo.
+// Ranges returns disjoint ranges in ascending order that have all the window's rows behind the
+// RowKey after, "" for the start, and few others. There is one range, and one more for each
+// sort value that is a prefix of rowTo and whose rows are behind those of rowTo.
 func (w Window) Ranges(after string) []RowRange {
 	var ranges []RowRange
 	for _, iv := range merge(w.intervals()) {
@@ -149,16 +144,16 @@ func (w Window) Ranges(after string) []RowRange {
 	return ranges
 }
 
-// interval is the keys from low to below high; without a high, all from low on.
+// interval has the keys from low on, below high if that is not empty.
 type interval struct{ low, high string }
 
-// intervals returns where the window's rows can stand, in any order.
+// intervals returns the intervals that may have rows of the window, in any order.
 func (w Window) intervals() []interval {
 	if w.from == "" && w.to == "" {
 		return []interval{{}}
 	}
-	// Rows that are not escaped, then those that are. Most windows give the same
-	// interval for both.
+	// First for unescaped rows, then for escaped ones. Most windows give the same interval
+	// for both.
 	all := []interval{{low: ceil(w.from)}, {low: ordered(w.from)}}
 	if w.to != "" {
 		all[0].high = ceil(w.to)
@@ -171,8 +166,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// A value that rowTo starts with sorts before it, but its rows go on with
-		// another character than rowTo does, and so may stand behind.
+		// A prefix of rowTo sorts before rowTo. But the next character of its rows differs
+		// from that of rowTo, so they may be behind.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})
@@ -181,14 +176,14 @@ func (w Window) intervals() []interval {
 	return all
 }
 
-// behind returns the smallest possible key behind all that start with prefix, or
-// "" if there is none.
+// behind returns the smallest key behind all keys that start with prefix, "" if there is
+// none.
 func behind(prefix string) string {
 	next, _ := key.Successor(prefix)
 	return ceil(next)
 }
 
-// merge sorts the intervals, drops empty ones, and joins those that meet.
+// merge sorts the intervals, drops empty ones, and joins adjacent ones.
 func merge(all []interval) []interval {
 	all = slices.DeleteFunc(all, func(iv interval) bool { return iv.high != "" && !key.Less(iv.low, iv.high) })
 	slices.SortFunc(all, func(a, b interval) int { return key.Compare(a.low, b.low) })

@@ -1,14 +1,13 @@
-// Package wal holds the rules by which a catalog's writes converge, whoever carries
-// them out, how often, and in whichever order. It reads and writes nothing.
+// Package wal holds the rules that make a catalog's writes converge: any process may
+// apply them, in any order, any number of times. It does no I/O.
 //
-// Each identity (see package tablesweep/internal/catalog/index) has a head, which
-// names its newest write by version. A write is committed by changing the head
-// from the version it was decided on, in the same transaction that records the
-// log's [Entry]; so the writes of one identity stand in one line, whatever the
-// clocks say, and two writers never both win. Index rows follow: each takes a
-// write only if its version is greater than the row's own ([Decide]). Deletion
-// leaves a row behind, which only says that the identity is gone and since which
-// version: it stops an older write that is still under way.
+// Each identity (see package tablesweep/internal/catalog/index) has a head, which has the
+// version of its newest write. One transaction commits a write: it inserts the log's
+// [Entry] and updates the head, on condition that the head is the one that the write was
+// decided on. So the writes of an identity form one line, whatever the clocks say, and two
+// writers never both win. The index rows follow: each takes a write only if the write's
+// version is greater than the row's ([Decide]). A deletion leaves a tombstone, a row with
+// nothing but identity and version: it stops older writes that are still under way.
 package wal
 
 import "time"
@@ -16,7 +15,7 @@ import "time"
 // Tick is the resolution of an entry's time.
 const Tick = 100 * time.Nanosecond
 
-// Kind is what an operation is called in the list of changes.
+// Kind is the kind of an operation, as the list of changes names it.
 type Kind string
 
 // The kinds of operations.
@@ -24,11 +23,11 @@ const (
 	Insert  Kind = "insert"
 	Replace Kind = "replace"
 	Delete  Kind = "delete"
-	Undo    Kind = "undo" // of an insertion that can't be applied; it is no change
+	Undo    Kind = "undo" // withdraws an insertion that can't be applied; it is no change
 )
 
-// Write is what an entry does to one identity: index rows in all its partitions
-// that hold the record or, if it is gone, say so.
+// Write is what an entry does to one identity: in each of its partitions, the index row
+// becomes the record or, if Gone, a tombstone.
 type Write struct {
 	First      string   `json:"first"`      // hash of the first index key's value; it selects the shard
 	Identity   string   `json:"identity"`   // hash of all index values and the sort value
@@ -36,16 +35,16 @@ type Write struct {
 	Partitions []string `json:"partitions"` // their PartitionKeys, the first index key's first
 	Version    int64    `json:"version"`    // see [Insertion]; it grows with each write of the record
 	Gone       bool     `json:"gone,omitzero"`
-	Fresh      bool     `json:"fresh,omitzero"` // there was no head, and so most likely there are no rows
-	// Instead is the identity that the record had before, if it had another one. Where
-	// both have the same row, it changes hands.
+	Fresh      bool     `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
+	// Instead is the identity that the record has had until now, if that was another one.
+	// If both have the same row, the row passes from it to this one.
 	Instead *Past `json:"instead,omitzero"`
-	// Line is the first identity of a record that has had several, up to the version
-	// that it then had. It tells that rows of different identities are of one record.
+	// Line is the first identity of a record that has had several, and its last version. It
+	// shows that rows of different identities belong to one record.
 	Line *Past `json:"line,omitzero"`
 }
 
-// Past is an identity up to a version.
+// Past is an identity that a record has had, and its last version.
 type Past struct {
 	Identity string `json:"identity"`
 	Version  int64  `json:"version"`
@@ -55,8 +54,8 @@ type Past struct {
 type Entry struct {
 	Kind Kind
 	Time time.Time // later than that of every earlier entry of the same identities
-	// Writes holds one write, or two where a record takes another identity: the
-	// old one is gone, the new one is there. All are in the same shard.
+	// Writes holds one write. It holds two if a record takes another identity: the removal
+	// of the old one, and the new one. All are in the same shard.
 	Writes []Write
 }
 
@@ -66,26 +65,26 @@ type Head struct {
 	Entry   string    // the entry's id
 	Time    time.Time // the entry's time
 	Content string    // hash of the record; "" if it is gone
-	// Sure says that no request to write a row of the identity can be carried out any
-	// more, save those for entries in the log: each entry was carried out by its own
-	// writer alone, and each of its requests was answered at the first try.
+	// Sure means that the service can't carry out any more request to write a row of the
+	// identity, except those for entries in the log. Each earlier entry was applied by its
+	// own writer only, and each of its requests was answered at the first try.
 	Sure bool
 }
 
-// Verdict is what may be done about an operation.
+// Verdict is the decision about an operation.
 type Verdict int
 
 // The verdicts.
 const (
-	Commit Verdict = iota // write it
-	Same                  // the record is there already, with the same contents
-	Taken                 // another record has the identity
+	Commit Verdict = iota // commit it
+	Same                  // the same record exists already
+	Taken                 // a record with other contents has the identity
 	Absent                // there is no such record
 )
 
-// Insertion decides what inserting a record does. head is that of its identity, nil
-// if there is none. Then the write's version is the time, in ticks: it must be greater
-// than those of an earlier life of the identity, of which nothing is known any more.
+// Insertion decides about inserting a record. head is that of its identity, nil if there is
+// none. Without a head, the version is the time in ticks: it must be greater than the
+// versions of earlier lives of the identity, which are forgotten.
 func Insertion(head *Head, w Write, content string, now time.Time) (Write, Verdict) {
 	w = next(head, w, now)
 	switch {
@@ -97,7 +96,7 @@ func Insertion(head *Head, w Write, content string, now time.Time) (Write, Verdi
 	return w, Taken
 }
 
-// Removal decides what deleting a record does.
+// Removal decides about deleting a record.
 func Removal(head *Head) (Write, Verdict) {
 	if head == nil || head.Gone {
 		return Write{}, Absent
@@ -107,9 +106,9 @@ func Removal(head *Head) (Write, Verdict) {
 	return w, Commit
 }
 
-// Replacement decides what replacing the record of head old by one with the
-// identity w does, whose own head is target: nil if there is none, and the same
-// as old if the identity stays.
+// Replacement decides about replacing the record of head old by a record of w's identity.
+// target is the head of that identity: nil if there is none, and ignored if it is that of
+// old.
 func Replacement(old, target *Head, w Write, content string, now time.Time) ([]Write, Verdict) {
 	if old == nil || old.Gone {
 		return nil, Absent
@@ -129,9 +128,9 @@ func Replacement(old, target *Head, w Write, content string, now time.Time) ([]W
 	return []Write{left, Succeed(old, target, w, now)}, Commit
 }
 
-// Succeed returns the write that gives the record of head old the identity of w,
-// whose own head is target. Its version is greater than those of both. Its old identity's
-// removal follows, if it is not part of the same entry.
+// Succeed returns the write by which the record of head old takes w's identity, whose head
+// is target. Its version is greater than those of both heads. The removal of the old
+// identity is another write, in the same entry or a later one.
 func Succeed(old, target *Head, w Write, now time.Time) Write {
 	w = next(target, w, now)
 	w.Version = max(w.Version, old.Version+1)
@@ -142,6 +141,7 @@ func Succeed(old, target *Head, w Write, now time.Time) Write {
 	return w
 }
 
+// next returns w as the write that follows the head.
 func next(head *Head, w Write, now time.Time) Write {
 	w.Gone, w.Instead, w.Line, w.Fresh = false, nil, nil, head == nil
 	if head != nil {
@@ -152,20 +152,20 @@ func next(head *Head, w Write, now time.Time) Write {
 	return w
 }
 
-// Clearing is what may be done about the rows that say that an identity is gone.
+// Clearing is the decision about a deletion's tombstones.
 type Clearing int
 
-// What may be done.
+// The decisions.
 const (
 	Clear  Clearing = iota // delete them
-	Wait                   // an entry of the identity is in the log: ask again when it is not
-	Retain                 // for a day, since something older may still be on its way
-	Over                   // a newer write has its own
+	Wait                   // an entry of the identity is pending: decide again when it is applied
+	Retain                 // for a day: an older request may still be carried out
+	Over                   // a newer write has its own rows
 )
 
-// Settle decides whether the rows that the write has left are still needed: they stop
-// older writes that are under way. The rows must have been read before the head, and the
-// head before the log's entries, of which pending says whether any has the identity.
+// Settle decides whether the tombstones of the write are still needed to stop older writes.
+// pending says whether an entry of the identity is in the log. The rows must have been read
+// before the head, and the head before the entries.
 func Settle(h *Head, w Write, pending bool) Clearing {
 	switch {
 	case h == nil || h.Version != w.Version:
@@ -178,18 +178,18 @@ func Settle(h *Head, w Write, pending bool) Clearing {
 	return Clear
 }
 
-// Standing is the place of an index row in its record's line of writes.
+// Standing is the position of an index row in its record's line of writes.
 type Standing struct {
 	Identity string
 	Version  int64
 	Line     *Past // as in [Write]
 }
 
-// Superseded reports of each row whether one of the others holds a later write of the
-// same record.
+// Superseded reports for each row whether another one holds a newer write of the same
+// record.
 func Superseded(rows []Standing) []bool {
-	// The newest version of each identity, of each line, and of those that an identity had
-	// before its record took another one.
+	// The newest version of each identity and of each line, and the last version of each
+	// identity that a record has left.
 	newest, lines, left := map[string]int64{}, map[Past]int64{}, map[string]int64{}
 	for _, r := range rows {
 		newest[r.Identity] = max(newest[r.Identity], r.Version)
@@ -206,8 +206,8 @@ func Superseded(rows []Standing) []bool {
 	return old
 }
 
-// After returns the time of an entry that follows the heads: now, unless a clock
-// has run ahead of ours.
+// After returns the time of an entry that follows the heads: now, or a tick after the latest
+// head if that is from a clock ahead of ours.
 func After(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(Tick)
 	for _, h := range heads {
@@ -222,23 +222,23 @@ func After(now time.Time, heads ...*Head) time.Time {
 type IndexRow struct {
 	Exists   bool
 	Identity string
-	Version  int64 // 0 for a row that was not written by this program
+	Version  int64 // 0 if another program wrote the row
 	Gone     bool
 }
 
-// Change is what a write does to a row.
-type Change int
+// Effect is what a write does to an index row.
+type Effect int
 
-// The actions.
+// The effects.
 const (
-	Keep      Change = iota // the row has this write, or a newer one
-	Create                  // there must be no row meanwhile
-	Overwrite               // the row must not have changed meanwhile
-	Collide                 // another identity's record has the row's key
+	Keep      Effect = iota // nothing: the row has this write or a newer one
+	Create                  // insert it, on condition that there is none
+	Overwrite               // replace it, on condition of its ETag
+	Collide                 // nothing: another record has the row's key
 )
 
-// Decide returns what the write does to a row in the state have.
-func Decide(have IndexRow, w Write) Change {
+// Decide returns the effect of the write on a row in the state have.
+func Decide(have IndexRow, w Write) Effect {
 	switch {
 	case !have.Exists:
 		return Create
@@ -251,7 +251,7 @@ func Decide(have IndexRow, w Write) Change {
 		return Keep
 	case w.Instead == nil || w.Instead.Identity != have.Identity:
 		return Collide
-	case have.Version > w.Instead.Version: // the record has gone back
+	case have.Version > w.Instead.Version: // the record has moved back since
 		return Keep
 	}
 	return Overwrite

@@ -119,7 +119,7 @@ func TestDecide(t *testing.T) {
 		name string
 		have wal.IndexRow
 		w    wal.Write
-		want wal.Change
+		want wal.Effect
 	}{
 		{"no row", wal.IndexRow{}, w, wal.Create},
 		{"no row, gone", wal.IndexRow{}, gone, wal.Create},

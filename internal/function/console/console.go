@@ -1,6 +1,6 @@
-// Package console holds the files of the console, the web page by which people watch and
-// start scans, look records up and follow logs. They are served as they stand here: there is
-// no build step, and nothing comes from elsewhere.
+// Package console holds the files of the console, a web page to start and watch scans, look up
+// records and follow logs. The files are served as they are: there is no build step, and
+// nothing is loaded from elsewhere.
 package console
 
 import (
@@ -11,7 +11,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// kinds are the types of the files by the ends of their names.
+// kinds are the media types of files by their extensions.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -19,8 +19,8 @@ var kinds = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// File returns the contents and the media type of a file, "" being the page itself, and
-// whether there is such a file.
+// File returns the content and the media type of a file. The name "" is the page itself. found
+// is false if there is no such file.
 func File(name string) (content []byte, kind string, found bool) {
 	if name == "" {
 		name = "index.html"

@@ -1,5 +1,5 @@
-// Package gate holds work back until what it needs has been prepared: a process
-// serves at once, and prepares its storage in the background, again until that works.
+// Package gate holds calls back until the storage that they need is prepared. A process
+// serves at once, and prepares its storage in the background, with retries.
 package gate
 
 import (
@@ -15,29 +15,29 @@ import (
 const (
 	tryTime    = 30 * time.Second // for one attempt
 	firstPause = time.Second      // after a failure; doubles up to maxPause
-	maxPause   = 4 * time.Second  // so that work goes on soon after an outage
-	reportTime = time.Minute      // between two reports of failure
+	maxPause   = 4 * time.Second  // short, so that work goes on soon after an outage
+	reportTime = time.Minute      // between two reports of failures
 )
 
-// Gate is closed until its preparation has succeeded. A nil Gate is open. It is safe
-// for concurrent use.
+// Gate is closed until its preparation has succeeded. A nil Gate is open. It is safe for
+// concurrent use.
 type Gate struct {
 	open chan struct{} // closed when the gate opens
 
 	mu     sync.Mutex    // guards the fields below
 	err    error         // of the last attempt
-	failed chan struct{} // closed when the attempt under way has failed
+	failed chan struct{} // closed when the current attempt has failed
 }
 
 // New returns a closed gate.
 func New() *Gate { return &Gate{open: make(chan struct{}), failed: make(chan struct{})} }
 
-// Prepare calls prepare until it succeeds, and then opens the gate. It calls report
-// with the first failure, and at most once a minute with later ones. It returns
-// early only when ctx ends.
+// Prepare calls prepare until it succeeds, and then opens the gate. It calls report for the
+// first failure, and at most once a minute for later ones. It returns early only if ctx
+// ends.
 //
-// An error of prepare that is a [problem.Error] needs somebody to act: callers of
-// [Gate.Pass] get it at once. They wait for other errors to pass.
+// If prepare returns a [problem.Error], somebody has to act: [Gate.Pass] returns it at once.
+// After any other error, Pass keeps waiting.
 func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error, report func(error)) {
 	var reported time.Time
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
@@ -75,8 +75,8 @@ func (g *Gate) fail(err error) {
 	g.failed = make(chan struct{})
 }
 
-// last returns the error of the last attempt, and a channel that is closed when the
-// next has failed.
+// last returns the error of the last attempt, and a channel that is closed when the next one
+// has failed.
 func (g *Gate) last() (failed <-chan struct{}, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,8 +97,8 @@ func (g *Gate) Wait(ctx context.Context) error {
 	}
 }
 
-// Pass is Wait for callers who are told why the gate is closed: at once if somebody
-// must act, and otherwise after the given time.
+// Pass waits until the gate opens, at most for patience. If somebody has to act, it returns
+// the reason at once.
 func (g *Gate) Pass(ctx context.Context, patience time.Duration) error {
 	if g == nil {
 		return nil
@@ -129,7 +129,7 @@ func (g *Gate) Pass(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// reason tells a caller why the gate is closed.
+// reason returns the error that tells a caller why the gate is closed.
 func reason(err error) error {
 	var p *problem.Error
 	if errors.As(err, &p) {

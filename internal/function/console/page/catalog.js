@@ -29,7 +29,7 @@ export function showCatalog(main, { path, query }) {
     if (catalog) return catalog.refresh();
     const { catalogs } = await call('GET', 'catalog');
     if (!catalogs.length) {
-      body.replaceChildren(h('p', { class: 'empty' }, 'This app has no catalog. The setting TABLE_CATALOG_NAME makes one; more come by TABLESWEEP_CATALOGS.'));
+      body.replaceChildren(h('p', { class: 'empty' }, 'This app has no catalog. The setting TABLE_CATALOG_NAME creates one; TABLESWEEP_CATALOGS creates more.'));
       return 60_000;
     }
     const wanted = !path[1] ? catalogs[0].name : path[1] === '-' ? '' : path[1];
