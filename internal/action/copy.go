@@ -10,27 +10,27 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Mode says what happens to a row that the destination already has.
+// Mode decides what happens to a row that the destination already has.
 type Mode string
 
-// The modes of a copy. A row that stands at the destination with the same
-// content counts as written in each of them; a repeated step finds its own.
+// The modes of a copy. In each of them, a row that the destination has with the same
+// content counts as written: a repeated step finds its own rows.
 const (
 	Replace Mode = "replace" // overwrite it; the default
 	Merge   Mode = "merge"   // overwrite the properties that the source row has
-	Skip    Mode = "skip"    // leave it as it is
-	Fail    Mode = "fail"    // leave it as it is, and report the row as failed
+	Skip    Mode = "skip"    // keep it
+	Fail    Mode = "fail"    // keep it, and report the row as failed
 )
 
 // Modes lists all modes.
 var Modes = []Mode{Replace, Merge, Skip, Fail}
 
-// maxResolves bounds how often a chunk is compared with what the destination
-// has, while others write there too.
+// maxResolves bounds how often a chunk is compared with the destination's rows
+// while others write there.
 const maxResolves = 5
 
 // Copy writes rows into one table exactly as they were read. Rows of one partition
-// travel in entity group transactions as large as the service takes, several
+// go into entity group transactions as large as the service allows, several
 // transactions at once. It is safe for concurrent use.
 type Copy struct {
 	Destination *storage.Table
@@ -39,21 +39,21 @@ type Copy struct {
 }
 
 // Copy writes the rows, which must be in table order. An error means that the
-// destination as a whole refused, or did not answer in time; some rows may then
-// have been written. [storage.Permanent] tells which.
+// destination as a whole refused ([storage.Permanent]), or did not answer in time. Some rows
+// may have been written then.
 func (c Copy) Copy(ctx context.Context, rows []storage.Entity) (Result, error) {
 	return All(ctx, c, rows)
 }
 
-// Chunks returns the number of transactions that writing the rows takes, unless
-// they are large.
+// Chunks returns how many transactions write the rows. Large rows take
+// more.
 func Chunks(rows []storage.Entity) int { return len(Copy{}.Split(rows)) }
 
-// Changes returns the table whose partitions the work makes busy.
+// Changes returns the table that the work writes to.
 func (c Copy) Changes() *storage.Table { return c.Destination }
 
-// Split cuts rows in table order into what [Copier.Do] takes: where the
-// partition changes, and after as many as a transaction takes.
+// Split cuts rows in table order into units for [Copy.Do]: where the
+// partition changes, and where a transaction is full.
 func (Copy) Split(rows []storage.Entity) [][]storage.Entity {
 	var all [][]storage.Entity
 	for start, i := 0, 0; i < len(rows); i++ {
@@ -67,8 +67,8 @@ func (Copy) Split(rows []storage.Entity) [][]storage.Entity {
 }
 
 // Do writes rows of one partition in as few transactions as their size
-// allows, leaving out those that are refused. Its errors are those of
-// [Copier.Copy].
+// allows, and leaves out refused rows. Its errors are those of
+// [Copy.Copy].
 func (c Copy) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
 	var r Result
 	limit := len(rows)
@@ -94,7 +94,7 @@ func (c Copy) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
 			i := max(0, refusal.Index)
 			r.Failed = append(r.Failed, Failure{Key: rows[i].Key, Reason: reason(refusal)})
 			rows = without(rows, i)
-		default: // refused as a whole: too large, or the culprit isn't named
+		default: // the service refuses the whole transaction: it is too large, or the answer names no row
 			limit = n / 2
 		}
 	}
@@ -111,8 +111,8 @@ func (c Copy) kind() storage.OpKind {
 	return storage.Replace
 }
 
-// refusalOf returns the error if it is about rows: one that others may not
-// share. It returns nil for errors of the destination as a whole.
+// refusalOf returns the error if it is about single rows. It returns nil for errors of the
+// destination as a whole.
 func refusalOf(err error) *storage.Error {
 	var e *storage.Error
 	if !errors.As(err, &e) || e.Temporary() {
@@ -137,7 +137,7 @@ func without(rows []storage.Entity, i int) []storage.Entity {
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }
 
-// resolve settles the rows that the destination already has and returns the
+// resolve decides about the rows that the destination already has, and returns the
 // others.
 func (c Copy) resolve(ctx context.Context, rows []storage.Entity, r *Result) ([]storage.Entity, error) {
 	existing, err := c.existing(ctx, rows)
@@ -159,9 +159,9 @@ func (c Copy) resolve(ctx context.Context, rows []storage.Entity, r *Result) ([]
 	return missing, nil
 }
 
-// existing reads those of the rows, all of one partition and in table order, that
-// the destination has: by one page from the first to the last, and one by one those
-// that it does not reach, for there may be any number of others in between.
+// existing reads which of the rows the destination has. The rows are of one partition, in table
+// order. It reads one page from the first row to the last, and then one by one the rows
+// that the page does not reach: there may be any number of others in between.
 func (c Copy) existing(ctx context.Context, rows []storage.Entity) (map[key.Key]storage.Entity, error) {
 	found := map[key.Key]storage.Entity{}
 	p, err := c.Destination.Query(ctx, storage.Query{Range: key.Range{

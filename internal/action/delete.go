@@ -9,28 +9,28 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxLooks is how often in a row [Delete] looks which rows are left, if others write
+// maxLooks is how often in a row [Delete] reads which rows are left, if others write
 // them again or the service contradicts itself.
 const maxLooks = 5
 
-// Delete removes rows from a table. Its zero value is no use: it needs the table.
+// Delete removes rows from a table.
 type Delete struct {
 	Table   *storage.Table
 	Limiter *Limiter // of the process; nil for no limits
 }
 
-// Changes returns the table whose partitions the work makes busy.
+// Changes returns the table that the work deletes from.
 func (d Delete) Changes() *storage.Table { return d.Table }
 
 // Split cuts rows in table order into transactions.
 func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return Copy{}.Split(rows) }
 
-// Do removes rows of one partition. A row that is gone already counts as deleted:
-// it may be a first try's whose answer was lost. So does one that has changed since
-// it was read.
+// Do removes rows of one partition. A row that is already gone counts as deleted:
+// a first try whose answer was lost may have deleted it. It also deletes rows that have changed since
+// they were read.
 func (d Delete) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
 	var r Result
-	looks := 0 // one after the other that found all rows still there
+	looks := 0 // how often in a row all rows were still there
 	for len(rows) > 0 {
 		b := d.Table.Batch()
 		for b.Rows() < len(rows) && b.Add(storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: rows[b.Rows()].Key}}) {
@@ -66,7 +66,7 @@ func (d Delete) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
 	return r, nil
 }
 
-// left returns those of the rows that the table still has.
+// left returns the rows that the table still has.
 func (d Delete) left(ctx context.Context, rows []storage.Entity) ([]storage.Entity, error) {
 	there, err := Copy{Destination: d.Table}.existing(ctx, rows)
 	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Entity) bool {

@@ -12,12 +12,12 @@ import (
 )
 
 // Enqueue puts one message a row into a queue. A row may get more than one: a put
-// whose answer is lost is repeated, and so is what was under way when a sweep was
-// interrupted.
+// is repeated if its answer was lost, or if a sweep was interrupted
+// meanwhile.
 type Enqueue struct {
 	Queue   *storage.Queue
 	Message *Template
-	// Plain sends the text as it is. Otherwise it is sent in Base64, which is what
+	// Plain sends the text as it is. Otherwise it is sent as base64, which
 	// the Functions host and the storage SDKs expect by default.
 	Plain bool
 }
@@ -50,7 +50,7 @@ func (q Enqueue) Do(ctx context.Context, rows []storage.Entity) (Result, error) 
 	return r, nil
 }
 
-// Try returns the first row's error if none of the rows has a message.
+// Try returns the first row's error if no message can be made of any of the rows.
 func (q Enqueue) Try(rows []storage.Entity) error {
 	var first error
 	for _, e := range rows {
@@ -63,7 +63,7 @@ func (q Enqueue) Try(rows []storage.Entity) error {
 	return first
 }
 
-// tooLarge reports whether the service refuses a message for what it is.
+// tooLarge reports whether the service refuses a message because of its size.
 func tooLarge(err error) bool {
 	var e *storage.Error
 	return errors.As(err, &e) && (e.Status == http.StatusRequestEntityTooLarge || e.Status == http.StatusBadRequest)

@@ -10,9 +10,9 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Limiter keeps a process's requests to partitions that were throttled below what these
-// take. A partition is known by any name that tells it from the others. The zero value is ready for
-// use; it is safe for concurrent use.
+// Limiter slows down a process's requests to partitions that have throttled some, to a rate that
+// they take. A partition may have any name that no other one has. The zero value is ready for
+// use. A Limiter is safe for concurrent use.
 type Limiter struct {
 	mu         sync.Mutex // guards the following
 	partitions pace.Partitions
@@ -22,28 +22,28 @@ type Limiter struct {
 // Place names a table's partition for a [Limiter].
 func Place(t *storage.Table, partition string) string { return t.Address() + "/" + partition }
 
-// queue is of requests that wait for a partition.
+// queue has the requests that wait for a partition.
 type queue struct {
-	first  chan struct{} // holds a place for the one that waits for the partition itself
+	first  chan struct{} // has a place for one request: the one that waits for the partition itself
 	length int
 }
 
-// Free reports whether a request to the partition would not have to wait.
+// Free reports whether a request to the partition may be sent at once.
 func (l *Limiter) Free(partition string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.partitions.Wait(partition, time.Now()) == 0
 }
 
-// Started tells that a request of so many rows is about to be sent.
+// Started records that a request of so many rows is about to be sent.
 func (l *Limiter) Started(partition string, rows int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.partitions.Started(partition, rows, time.Now())
 }
 
-// Send sends a request that has [Limiter.Started]. What is refused in the context of send
-// is sent again when the partition may take it. send returns how many rows it had.
+// Send calls send for a request after [Limiter.Started]. If the partition throttles a request that has send's
+// context, that request is sent again when the partition may take it. send returns how many rows it wrote or read.
 func (l *Limiter) Send(ctx context.Context, partition string, rows int, send func(context.Context) (int, error)) error {
 	had, err := send(storage.OnBusy(ctx, func() time.Duration {
 		l.mu.Lock()
@@ -58,7 +58,7 @@ func (l *Limiter) Send(ctx context.Context, partition string, rows int, send fun
 	return err
 }
 
-// Do waits until the partition is free, and sends a request as [Limiter.Send] does. Those that wait
+// Do waits until the partition is free, and sends a request as [Limiter.Send] does. Waiting requests
 // are served in turn. A nil Limiter does not wait.
 func (l *Limiter) Do(ctx context.Context, partition string, rows int, send func(context.Context) (int, error)) error {
 	if l == nil {

@@ -13,24 +13,24 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// WholeRow is the template of a message that is the row as a JSON object.
+// WholeRow is the template that makes a JSON object of the row.
 const WholeRow = "{{json .}}"
 
-// maxWork is how many bytes of text a template may make for one row, whether it
-// writes them or not. It is far more than a message can have.
+// maxWork is how many bytes of text a template may make for one row, written or
+// not. It is far more than a message can have.
 const maxWork = 2 << 20
 
 // Template makes messages of rows. It is safe for concurrent use.
 //
-// It ends soon for every row: it knows no loop and no recursion, and its functions
+// It ends soon for every row: it has no loops and no recursion, and its functions
 // make at most maxWork bytes of text.
 type Template struct{ parsed *template.Template }
 
 // ParseTemplate parses a message's template, in the syntax of text/template without
 // range, template and block. A row is a map: {{.PartitionKey}} and {{.Name}} write a
 // property's text, {{json .Name}} its JSON, and {{json .}} the whole row, with the
-// annotations of its types. A property that a row doesn't have is an error for that
-// row; {{with index . "Name"}}…{{end}} gets round it.
+// annotations of its types. If a row lacks a property, it fails;
+// {{with index . "Name"}}…{{end}} avoids that.
 func ParseTemplate(text string) (*Template, error) {
 	t, err := template.New("message").Option("missingkey=error").Funcs((&budget{}).functions(storage.Entity{})).Parse(text)
 	if err != nil {
@@ -82,7 +82,7 @@ func (t *Template) text(e storage.Entity) (string, error) {
 	return out.text.String(), nil
 }
 
-// message takes what a template writes, as long as a queue takes it.
+// message collects a template's output, up to the size that a queue takes.
 type message struct{ text bytes.Buffer }
 
 func (m *message) Write(p []byte) (int, error) {
@@ -121,10 +121,10 @@ func rowOf(e storage.Entity) row {
 	return r
 }
 
-// missing is how package template says that a map has no such key.
+// missing matches the error of package template for a key that a map lacks.
 var missing = regexp.MustCompile(`map has no entry for key ("[^"]*")$`)
 
-// plain names a missing property in place of the template's position.
+// plain replaces that error's position in the template by the property's name.
 func plain(err error) error {
 	if m := missing.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("the row has no property %s", m[1])
@@ -132,12 +132,12 @@ func plain(err error) error {
 	return err
 }
 
-// budget is what the functions of one execution may still make, in bytes.
+// budget is how many bytes of text the functions of one execution may still make.
 type budget struct{ left int }
 
 var errWork = fmt.Errorf("the template makes more than %d bytes of text for one row", maxWork)
 
-// spend takes the most that a function can make of its arguments, before it does:
+// spend reduces the budget before a function runs, by the most that it can make of its arguments:
 // times is how many bytes it can make of one.
 func (b *budget) spend(times int, args ...any) error {
 	for _, a := range args {
@@ -188,7 +188,7 @@ func (b *budget) functions(e storage.Entity) template.FuncMap {
 	}
 }
 
-// wide finds what makes printf write more than its arguments.
+// wide matches verbs that make printf write more than its arguments.
 var wide = regexp.MustCompile(`[0-9]{4}|\*`)
 
 func (b *budget) printf(format string, args ...any) (string, error) {

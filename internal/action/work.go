@@ -1,10 +1,10 @@
-// Package action does something with the rows of a scan: it copies them into a table,
+// Package action has the actions of a scan: it copies rows into a table,
 // deletes them, or puts a message for each into a queue. An action splits a page's
 // rows into units and does one unit at a time. It knows neither scans nor checkpoints.
 //
-// A step may be repeated, so every action is idempotent, but for messages, which may
-// arrive twice. A row that the service refuses does not stop the others: it is reported
-// with its key and the reason.
+// A step may be repeated, so every action is idempotent, except that messages may
+// arrive twice. A row that the service refuses does not stop the others: the result has
+// its key and the reason.
 package action
 
 import (
@@ -18,13 +18,13 @@ import (
 	"tablesweep/internal/task"
 )
 
-// parallel is the number of units that one [All] has under way.
+// parallel is how many units one [All] does at once.
 const parallel = 32
 
-// Result tells what became of the rows. Rows that are in neither count were
+// Result counts rows. Rows that are neither written nor failed were
 // skipped.
 type Result struct {
-	Written int64
+	Written int64 // written, deleted, or enqueued
 	Failed  []Failure
 }
 
@@ -38,20 +38,20 @@ func (f Failure) String() string {
 	return fmt.Sprintf("PartitionKey %q RowKey %q: %s", f.Key.Partition, f.Key.Row, f.Reason)
 }
 
-// Work is what is done with rows, a unit at a time: copying them, as a [Copier] does,
-// or what package action has. Its methods are called concurrently.
+// Work is what an action does with rows, a unit at a time: [Copy], [Delete] or
+// [Enqueue]. Its methods are called concurrently.
 type Work interface {
-	// Split cuts the rows of a page, in table order, into units. Rows that it
-	// leaves out need no work.
+	// Split cuts the rows of a page, in table order, into units. It leaves out rows
+	// that need no work.
 	Split(rows []storage.Entity) [][]storage.Entity
-	// Do does a unit. One that was interrupted is done again, so repeating it must
-	// be harmless. An error stops all work; a row that can't be dealt with is no
-	// error but a failure in the result.
+	// Do does a unit. It must be idempotent: an interrupted unit is done again. An error
+	// stops all work. A row that the service refuses is no error but a failure in the
+	// result.
 	Do(ctx context.Context, unit []storage.Entity) (Result, error)
 }
 
-// All does the work of all rows, which must be in table order, several units at
-// once. On an error, some units may have been done.
+// All does the work of all rows, several units at once. The rows must be in table
+// order. After an error, some units may have been done.
 func All(ctx context.Context, w Work, rows []storage.Entity) (Result, error) {
 	var (
 		mu    sync.Mutex // guards total

@@ -1,13 +1,13 @@
 // Package pace decides how many requests to have under way at once: more while
-// that pays, fewer when the service says that it is busy.
+// throughput grows with them, fewer when the service throttles.
 //
 // A [Pace] is for one account, a [Partitions] for the partitions of one table:
 // the service has a target for each (Microsoft Learn, "Scalability and
-// performance targets for Table storage"), and the answer does not tell which was
-// missed. Throttling that befalls one partition alone slows down that partition;
-// anything else slows down the account.
+// performance targets for Table storage"), and its answer does not say which one was
+// exceeded. If only one partition throttles, that partition is slowed down;
+// otherwise the account is.
 //
-// It is pure: callers say what has happened and how long it took.
+// The package is pure: callers report what has happened and how long it took.
 package pace
 
 import "time"
@@ -16,13 +16,13 @@ const (
 	grow       = 1.5  // factor of a step up, until the first throttling
 	growLater  = 1.1  // and after it
 	shrink     = 0.7  // factor of a step down
-	worthwhile = 0.25 // share of a step up that must come back as throughput
-	patience   = 4    // measurements between two tries at a limit that did not pay
+	worthwhile = 0.25 // a step up pays if throughput grows by this share of it
+	patience   = 4    // measurements between two tries of a limit that did not pay
 	calm       = 6    // measurements from a throttling to the next try
-	rounds     = 2    // requests that each slot has finished before a measurement counts
+	rounds     = 2    // a measurement has so many requests for each slot
 )
 
-// minMeasure is the shortest time that is measured.
+// minMeasure is the shortest measurement.
 const minMeasure = 50 * time.Millisecond
 
 // Pace is the number of requests to have under way. Make it with [New].
@@ -31,28 +31,28 @@ type Pace struct {
 
 	done    int // since the measurement began
 	elapsed time.Duration
-	busy    bool // the limit was reached in that time
+	busy    bool // the limit was reached since then
 
 	throttled bool    // ever
-	previous  float64 // limit before the last step up, 0 if the last step was none
+	previous  float64 // limit before the last step, if that was up; else 0
 	rate      float64 // requests a second at that limit
 	wait      int     // measurements before the next step up
 }
 
-// New returns a pace that begins with the given number of requests, and has at most
-// another number under way.
+// New returns a pace that begins with start requests under way and never has more than
+// most.
 func New(start, most int) *Pace {
 	return &Pace{limit: float64(min(start, most)), most: float64(most)}
 }
 
-// Fixed returns a pace of that many requests from the start on. Only throttling
+// Fixed returns a pace with a fixed limit. Only throttling
 // lowers it.
 func Fixed(limit int) *Pace { return &Pace{limit: float64(limit), most: float64(limit)} }
 
 // Limit returns how many requests to have under way, at least 1.
 func (p *Pace) Limit() int { return max(1, int(p.limit)) }
 
-// Observe tells what happened in the time since the last call: how many requests
+// Observe reports the time since the last call: how many requests
 // ended, whether as many as [Pace.Limit] were under way at some moment, and
 // whether the account was throttled.
 func (p *Pace) Observe(elapsed time.Duration, done int, saturated, throttled bool) {
@@ -75,9 +75,9 @@ func (p *Pace) Observe(elapsed time.Duration, done int, saturated, throttled boo
 
 func (p *Pace) reset() { p.done, p.elapsed, p.busy = 0, 0, false }
 
-// measure decides by the rate, in requests a second, that the limit has given.
+// measure decides about the limit by its rate in requests a second.
 func (p *Pace) measure(rate float64) {
-	if !p.busy { // it isn't the limit that limits
+	if !p.busy { // something else limits the rate
 		return
 	}
 	if p.previous > 0 {

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Partitions finds out how many rows a second the partitions take that were throttled,
-// and stays below that. Its zero value limits none. It does not limit how many requests are under
-// way: a partition refuses what is too much for it at once, however few ask.
+// Partitions finds out how many rows a second each throttling partition takes,
+// and stays below that. Its zero value limits none. It limits rows a second, not requests under
+// way: a partition throttles by its rate, even if few requests are under way.
 type Partitions struct {
 	limits map[string]*partition
-	many   int // limits from which on idle ones are looked for
+	many   int // with so many limits, idle ones are dropped
 }
 
 type partition struct {
 	rate   float64   // rows a second
-	budget float64   // rows that may be sent at once; below 0, they have been sent in advance
-	filled time.Time // when budget was right
+	budget float64   // rows that may be sent now; below 0, so many were sent in advance
+	filled time.Time // when budget was last brought up to date
 	takes  bool      // it has answered a request
 
 	began    time.Time // of the measurement
@@ -24,30 +24,30 @@ type partition struct {
 	refused  int
 	rows     float64 // of the requests answered
 
-	calm int // measurements since the last one that lowered the rate
+	calm int // measurements since the rate was last lowered
 }
 
 const (
-	// target is what a partition takes, in rows a second: where the search begins.
+	// target is the published rate of a partition, in rows a second. The search begins there.
 	// (Microsoft Learn, "Scalability and performance targets for Table storage")
 	target     = 2000
 	lowest     = 10                     // rows a second
-	ahead      = 100 * time.Millisecond // the budget is at most what this time brings
+	ahead      = 100 * time.Millisecond // the budget holds at most the rows of so long a time
 	refusal    = 0.05                   // share of requests that may be refused
-	below      = 0.9                    // of what a partition that refuses takes
+	below      = 0.9                    // of the rate that a throttling partition takes
 	growth     = 0.03                   // of the rate, a second, while nothing is refused
 	mostGrowth = 0.007                  // of the rate, for each request measured
-	used       = 0.5                    // share of the rate that must have been used before it grows
-	settled    = 10                     // calm measurements after which the growth doubles, each time
-	mostSpeed  = 16                     // times the growth, at most
+	used       = 0.5                    // the rate grows only if at least this share of it was used
+	settled    = 10                     // the growth doubles after each ten calm measurements
+	mostSpeed  = 16                     // the growth is at most so many times as fast
 
 	measured     = time.Second // a measurement takes at least this long
 	measuredMost = 10          // and has as many requests, or takes
 	patient      = 10 * time.Second
-	idle         = time.Minute // a partition that is not used for so long is forgotten
+	idle         = time.Minute // a partition that is idle for longer may be dropped
 )
 
-// Wait returns how long a request to the partition must wait, 0 if it may be sent.
+// Wait returns how long a request to the partition must wait, 0 if it may be sent now.
 func (p *Partitions) Wait(key string, now time.Time) time.Duration {
 	l, ok := p.limits[key]
 	if !ok {
@@ -60,12 +60,12 @@ func (p *Partitions) Wait(key string, now time.Time) time.Duration {
 	return l.untilFree()
 }
 
-// untilFree returns when the budget will be above 0.
+// untilFree returns how long until the budget is above 0.
 func (l *partition) untilFree() time.Duration {
 	return max(time.Millisecond, time.Duration((1-l.budget)/l.rate*float64(time.Second)))
 }
 
-// Started tells that a request of so many rows is sent.
+// Started reports that a request of so many rows is sent.
 func (p *Partitions) Started(key string, rows int, now time.Time) {
 	if l, ok := p.limits[key]; ok {
 		l.fill(now)
@@ -73,9 +73,9 @@ func (p *Partitions) Started(key string, rows int, now time.Time) {
 	}
 }
 
-// Throttled tells that the partition refused a request of so many rows. It returns how long to
-// wait before the request is sent again, so that it doesn't meet all others that were refused. It returns 0
-// if it can't tell: the partition has taken nothing since then, and the account may be what is busy.
+// Throttled reports that a request of so many rows was throttled. It returns the pause before
+// the request is sent again: throttled requests do not all return at once. It returns 0
+// as long as the partition has answered no request since it was first throttled: then the account may be busy instead.
 func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duration {
 	l, ok := p.limits[key]
 	if !ok {
@@ -97,7 +97,7 @@ func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duratio
 	return pause
 }
 
-// Answered tells that a request ended, which was taken for so many rows and had others.
+// Answered reports that a request succeeded. It had rows rows; Started was called with thought.
 func (p *Partitions) Answered(key string, thought, rows int, now time.Time) {
 	if l, ok := p.limits[key]; ok {
 		l.fill(now)
@@ -109,7 +109,7 @@ func (p *Partitions) Answered(key string, thought, rows int, now time.Time) {
 	}
 }
 
-// forget drops idle partitions, if there are many.
+// forget drops idle partitions if there are many.
 func (p *Partitions) forget(now time.Time) {
 	if len(p.limits) < p.many {
 		return
@@ -129,12 +129,12 @@ func (l *partition) fill(now time.Time) {
 	}
 }
 
-// measure sets the rate by what came of the requests since the last measurement. What a
-// partition takes that refuses is what it answers. After that, requests that were to be sent
-// again by the old rate may still be refused: it begins when they are through.
+// measure sets the rate by the requests since the last measurement. If a partition throttles, the rows
+// that it answers show the rate that it takes. Requests that are still to be sent again at the old rate
+// may be throttled after that: the next measurement begins behind them.
 //
-// A few requests may be refused by chance, so that a measurement goes on until it can tell. A rate
-// that has been calm for long is far below what the partition takes, and grows faster.
+// Chance may throttle a few requests: a measurement continues until the share is clear. A rate
+// that has long been calm is far below the rate that the partition takes, and grows faster.
 func (l *partition) measure(now time.Time) {
 	took := now.Sub(l.began)
 	n := l.answered + l.refused
@@ -142,7 +142,7 @@ func (l *partition) measure(now time.Time) {
 	case took < 0:
 		l.answered, l.refused, l.rows = 0, 0, 0
 		return
-	case took < measured || n < measuredMost && took < patient || l.answered == 0: // silence tells nothing
+	case took < measured || n < measuredMost && took < patient || l.answered == 0: // no answers, no information
 		return
 	}
 	next := now

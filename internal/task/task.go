@@ -1,5 +1,5 @@
-// Package task runs the parts of an invocation at once. A panic in one of them is its
-// error: the process has other invocations under way, and must not end. Sleep is what waits between them.
+// Package task runs the parts of an invocation at once. A panic in one of them becomes its
+// error: the process has other invocations under way and must not end. Sleep waits, unless the context ends.
 package task
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Do calls fn and returns its error. A panic is an error that tells where it was.
+// Do calls fn and returns its error. A panic becomes an error with the stack.
 func Do(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -21,7 +21,7 @@ func Do(fn func() error) (err error) {
 	return fn()
 }
 
-// Sleep waits for d and reports whether it did so to the end: false if ctx ended first.
+// Sleep waits for d. It reports false if ctx ended first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -49,13 +49,13 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 	return &Group{cancel: cancel}, ctx
 }
 
-// SetLimit bounds the functions that run at a time.
+// SetLimit bounds how many functions run at once.
 func (g *Group) SetLimit(n int) { g.group.SetLimit(n) }
 
-// Go runs fn in a goroutine. It waits while as many run as the limit allows.
+// Go runs fn in a goroutine. It first waits while as many run as the limit allows.
 func (g *Group) Go(fn func() error) { g.group.Go(g.guarded(fn)) }
 
-// TryGo is Go, but runs nothing and reports false where Go would wait.
+// TryGo runs fn as Go does. Where Go would wait, it runs nothing and reports false.
 func (g *Group) TryGo(fn func() error) bool { return g.group.TryGo(g.guarded(fn)) }
 
 func (g *Group) guarded(fn func() error) func() error {
