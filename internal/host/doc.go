@@ -6,9 +6,9 @@
 // process and, for every queue function, a listener. The front is the HTTP server
 // before all instances. A timer fires once for all of them.
 //
-// What the handler sees is what the real host sends, and a handler that would fail
-// there fails here: see packages app and envelope. No handler gets a signal; what a lost
-// instance had taken stays hidden for ten minutes; one host of all on a storage account
-// keeps a timer. The package does not scale by load, and plays no triggers but these
-// three and no output bindings but http.
+// The handler gets what the real host sends, and a handler that would fail
+// there fails here: see packages app and envelope. As there, no handler gets a signal, the messages of a
+// lost instance stay hidden for ten minutes, and only one of the hosts on a storage account
+// keeps a timer. The package does not scale by load. It plays only these
+// three triggers, and only http as an output binding.
 package host

@@ -26,7 +26,7 @@ var (
 	errContentType = errors.New("the Content-Type does not parse")
 )
 
-// forwardable reports what keeps a request from being forwarded.
+// forwardable returns why a request cannot be forwarded, nil if it can.
 func forwardable(r *http.Request) error {
 	if r.ContentLength < 0 {
 		return errChunked
@@ -39,8 +39,8 @@ func forwardable(r *http.Request) error {
 	return nil
 }
 
-// forward makes a request of its own for the handler and returns the whole answer. What
-// is lost and changed on the way is lost and changed in the real host.
+// forward makes a new request to the handler and returns the whole answer. It loses and changes
+// the same things as the real host.
 func (v invocation) forward(ctx context.Context, r *http.Request, path string, body []byte) (resp envelope.Response, err error) {
 	err = v.within(ctx, func(ctx context.Context, base string) error {
 		if err := forwardable(r); err != nil {
@@ -127,8 +127,8 @@ func (v invocation) proxy(ctx context.Context, w http.ResponseWriter, r *http.Re
 	}
 }
 
-// repeating is the transport of proxied requests. It sends a request again when no
-// answer came, as long as nothing of its body was read: without a body, whatever the
+// repeating is the transport of proxied requests. It sends a request again if no
+// answer came and nothing of its body was read: without a body, whatever the
 // method. (RetryProxyHandler of azure-functions-host)
 type repeating struct{ in *instance }
 
@@ -164,8 +164,8 @@ func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// notedBody is a body that knows whether anything of it was asked for, and that several
-// attempts share.
+// notedBody is a body that several attempts share. It notes whether anything of it was
+// read.
 type notedBody struct {
 	io.Reader
 	begun atomic.Bool

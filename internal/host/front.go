@@ -17,16 +17,16 @@ import (
 	"tablesweep/internal/host/envelope"
 )
 
-// Limits of the front. The cloud's load balancer gives up after 230 s; the function
-// goes on. (Microsoft Learn, "Azure Functions scale and hosting", Timeout; "host.json",
+// Limits of the front. The cloud's load balancer gives up after 230 s. The function
+// continues. (Microsoft Learn, "Azure Functions scale and hosting", Timeout; "host.json",
 // maxRequestBodySize)
 const (
 	responseLimit = 230 * time.Second
 	maxBody       = 100 << 20
 )
 
-// Keys are the access keys of the app. The zero value asks for none, as Core Tools
-// does.
+// Keys are the access keys of the app. The zero value requires none, as in Core
+// Tools.
 type Keys struct {
 	Function string // opens functions of level function
 	Master   string // opens everything
@@ -35,8 +35,8 @@ type Keys struct {
 // NewKeys returns random keys.
 func NewKeys() Keys { return Keys{Function: rand.Text(), Master: rand.Text()} }
 
-// allow reports whether a request brings a key that level asks for. The header
-// goes before the query.
+// allow reports whether a request has a key that level requires. The header
+// wins over the query.
 func (k Keys) allow(level app.AuthLevel, r *http.Request) bool {
 	if k == (Keys{}) || level == app.Anonymous {
 		return true
@@ -51,8 +51,8 @@ func (k Keys) allow(level app.AuthLevel, r *http.Request) bool {
 	return same(k.Master) || level == app.FunctionLevel && same(k.Function)
 }
 
-// serve starts the HTTP server. It takes no requests when ctx has ended, and answers none
-// when work has.
+// serve starts the HTTP server. It takes no requests after ctx has ended, and answers none
+// after work has.
 func (h *Host) serve(ctx, work context.Context) {
 	s := &http.Server{Handler: h.front(work), ReadHeaderTimeout: 30 * time.Second}
 	h.running.Go(func() { _ = s.Serve(h.listener) }) // always ends with ErrServerClosed
@@ -112,8 +112,8 @@ func newRouter(a app.App) router {
 	return rt
 }
 
-// find returns the function and its route's parameters. A path that matches with
-// another method is not found: the real host doesn't answer 405.
+// find returns the function and its route's parameters. It does not find a path that matches only
+// another method: the real host doesn't answer 405.
 func (rt router) find(method, escapedPath string) (app.Function, map[string]string, bool) {
 	path, ok := cutPrefixFold(escapedPath, rt.prefix)
 	if !ok {
@@ -135,8 +135,8 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// request runs a function for an HTTP request, path being the decoded one. Unless it is
-// proxied, the function goes on when the client leaves or is told to wait no longer.
+// request runs a function for an HTTP request with a decoded path. Unless the request is
+// proxied, the function continues when the client leaves or its time is over.
 func (h *Host) request(ctx context.Context, f app.Function, params map[string]string, path string, w http.ResponseWriter, r *http.Request) {
 	v := h.pick().newInvocation(f)
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -201,7 +201,7 @@ func (v invocation) answer(ctx context.Context, r *http.Request, params map[stri
 	return resp, err
 }
 
-// trigger runs a function that is not HTTP by hand: POST /admin/functions/NAME
+// trigger runs a queue or timer function by hand: POST /admin/functions/NAME
 // {"input":"..."}. (Microsoft Learn, "Manually run a non HTTP-triggered function")
 func (h *Host) trigger(ctx context.Context, name string, w http.ResponseWriter, r *http.Request) {
 	if !h.options.Keys.allow(app.Admin, r) {
@@ -223,7 +223,7 @@ func (h *Host) trigger(ctx context.Context, name string, w http.ResponseWriter, 
 	var document []byte
 	switch {
 	case f.Queue != nil:
-		// What QueueTriggerBinding makes of a text without a message around it.
+		// QueueTriggerBinding makes this of a text without a message around it.
 		never := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 		document = envelope.Queue(v.envelope(), envelope.Message{Text: body.Input, Inserted: time.Now(), Expires: never, NextVisible: never})
 	case f.Timer != nil:

@@ -21,7 +21,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Options say what to run and how.
+// Options configure a [Host].
 type Options struct {
 	// Root is the app's directory, the one with host.json. Default: the working
 	// directory.
@@ -37,27 +37,27 @@ type Options struct {
 	Addr string
 	// Instances is the number of handler processes. Default 1.
 	Instances int
-	// HTTP says how requests reach the handler. Default: as host.json has it.
+	// HTTP is how requests reach the handler. Default: as in host.json.
 	HTTP HTTPMode
-	// Keys, if set, are asked of requests, as they are in the cloud.
+	// Keys, if set, are required of requests, as in the cloud.
 	Keys Keys
 	// Lease is how long a message stays hidden when its instance is lost. Default
 	// 10 minutes, as in the real host.
 	Lease time.Duration
-	// TimerLease is how long a timer waits when the host that kept it is lost. Default
+	// TimerLease is how long a timer waits after the loss of the host that kept it. Default
 	// a minute, as in the real host.
 	TimerLease time.Duration
 	// Drain is how long invocations under way may go on when the host ends. Default
 	// 10 s, as in the real host.
 	Drain time.Duration
-	// Log gets what the host and its handlers have to say. Default: nowhere.
+	// Log gets the output of the host and its handlers. Default: none.
 	Log zerolog.Logger
 }
 
-// HTTPMode is a way of handing on HTTP requests to the handler.
+// HTTPMode is a way of passing HTTP requests to the handler.
 type HTTPMode string
 
-// The ways of handing on HTTP requests. A host that knows proxying prefers it.
+// The ways of passing HTTP requests. A host that knows proxying prefers it.
 const (
 	Forwarding HTTPMode = "forwarding" // enableForwardingHttpRequest alone, or an older host
 	Proxying   HTTPMode = "proxying"   // enableProxyingHttpRequest
@@ -68,7 +68,7 @@ type Host struct {
 	options   Options
 	app       app.App
 	command   command
-	id        string           // as the holder of leases
+	id        string           // names the host as the holder of leases
 	client    *http.Client     // to the handlers
 	own       *storage.Account // AzureWebJobsStorage; nil without it
 	instances []*instance
@@ -77,13 +77,13 @@ type Host struct {
 	next      atomic.Uint64 // round robin over instances
 
 	stop    context.CancelFunc // begins the host's end
-	busy    sync.WaitGroup     // what may go on for a while then
-	running sync.WaitGroup     // everything
+	busy    sync.WaitGroup     // goroutines that may finish their work then
+	running sync.WaitGroup     // all goroutines
 	alive   atomic.Int64       // instances that have not ended
 	ended   chan struct{}      // closed when all instances have ended
 }
 
-// defaultDrain is what the real host gives queue invocations. (WebJobsScriptHostService of
+// defaultDrain is the time that the real host gives queue invocations. (WebJobsScriptHostService of
 // azure-functions-host)
 const defaultDrain = 10 * time.Second
 
@@ -143,8 +143,8 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	return h, nil
 }
 
-// drain waits for what is under way, but not longer than options.Drain: the real host
-// then ends the handler processes, which it never sends a signal.
+// drain waits for invocations under way, at most options.Drain. The real host
+// then kills the handler processes. It never sends them a signal.
 func (h *Host) drain() {
 	done := make(chan struct{})
 	go func() { // ends with the work, which ends with the processes
@@ -202,8 +202,8 @@ func load(o Options) (*Host, error) {
 	}, nil
 }
 
-// openStorage opens the queues that functions wait for, and the host's own account. No
-// request is made: storage that is away now may come.
+// openStorage opens the queues of the functions, and the host's own account. It makes no
+// request: storage that is away now may come back.
 func (h *Host) openStorage() error {
 	settings := settingsOf(h.command.env)
 	accounts := map[string]*storage.Account{}
@@ -236,8 +236,8 @@ func (h *Host) openStorage() error {
 	return nil
 }
 
-// bindQueue opens a queue and its poison queue, which a poison queue has not, nor
-// one whose name leaves no room. (QueueListenerFactory of the queue extension)
+// bindQueue opens a queue and its poison queue. A poison queue has none, nor has
+// a queue whose name is too long. (QueueListenerFactory of the queue extension)
 func bindQueue(a *storage.Account, name string) (b boundQueue, err error) {
 	const suffix, longest = "-poison", 63
 	if b.queue, err = a.Queue(name); err != nil {
@@ -304,9 +304,9 @@ func (h *Host) PIDs() []int {
 	return pids
 }
 
-// Kill ends an instance's handler process with SIGKILL, as a crash would: what ran
-// in it fails and is retried, and the process is restarted. The third time, each within 30
-// minutes of the one before, the instance ends. It reports whether there was a process.
+// Kill ends an instance's handler process with SIGKILL, as a crash would: its
+// invocations fail and are retried, and the process is restarted. The third crash within 30
+// minutes of the one before ends the instance. Kill reports whether there was a process.
 func (h *Host) Kill(instance int) bool {
 	p := h.instances[instance].current()
 	if p != nil {
@@ -315,8 +315,8 @@ func (h *Host) Kill(instance int) bool {
 	return p != nil
 }
 
-// Lose ends an instance as the loss of its machine would: nobody settles the
-// messages that it had taken, which stay hidden until their lease ends. Another
+// Lose ends an instance as the loss of its machine would: nobody settles its
+// messages, and they stay hidden until their lease ends. Another
 // instance takes its place.
 func (h *Host) Lose(instance int) {
 	in := h.instances[instance]
@@ -326,13 +326,13 @@ func (h *Host) Lose(instance int) {
 	lose(errLost)
 }
 
-// Ended is closed when every instance has ended because its handler process failed too
+// Ended returns a channel that is closed when every instance has ended because its handler process failed too
 // often. The log has the reasons.
 func (h *Host) Ended() <-chan struct{} { return h.ended }
 
-// Close ends the host in good order: it takes nothing new, gives what is under way
-// [Options.Drain], and kills the handler processes. Messages that were not done stay
-// hidden for their lease. It returns when nothing is left running.
+// Close ends the host in good order: it takes nothing new, waits up to
+// [Options.Drain] for invocations, and kills the handler processes. Unfinished messages stay
+// hidden until their lease ends. Close returns when nothing is left running.
 func (h *Host) Close() {
 	h.stop()
 	_ = h.listener.Close()

@@ -17,8 +17,8 @@ var (
 	errLost   = errors.New("the instance was lost")
 )
 
-// instance is one machine of the app: a handler process that is kept alive, and
-// the listeners that feed it. When it is lost, another takes its place; when its handler
+// instance is one machine of the app: a handler process that it keeps alive, and
+// the listeners that feed it. When it is lost, another takes its place. When its handler
 // fails too often, it ends, as the real host does.
 type instance struct {
 	id   int
@@ -40,8 +40,8 @@ func newInstance(h *Host, id int) *instance {
 	}
 }
 
-// run keeps the place of the instance filled until it gives up. No message is taken when
-// ctx has ended, and what runs is killed when work has.
+// run keeps the place of the instance filled until it gives up. It takes no message after
+// ctx has ended, and kills the process when work has.
 func (in *instance) run(ctx, work context.Context) {
 	for ctx.Err() == nil {
 		life, lose := context.WithCancelCause(work)
@@ -75,8 +75,8 @@ func (in *instance) run(ctx, work context.Context) {
 	}
 }
 
-// reportStart tells Start how the first start went. It reports whether it was the
-// first call, which alone counts.
+// reportStart hands Start the result of the first start. It reports whether it was the
+// first call: later ones don't count.
 func (in *instance) reportStart(err error) (first bool) {
 	in.first.Do(func() {
 		in.started <- err
@@ -194,14 +194,14 @@ func (in *instance) current() *process {
 	return in.process
 }
 
-// recycle ends the process that is ready, if there is one, and has another started.
+// recycle ends the process that is ready, if there is one. The host starts another.
 func (in *instance) recycle() {
 	if p := in.current(); p != nil {
 		p.recycle()
 	}
 }
 
-// outcome is what the host does when a process has ended.
+// outcome is what the host does after a process has ended.
 type outcome int
 
 const (
@@ -211,8 +211,8 @@ const (
 	gone            // do nothing
 )
 
-// afterExit holds the host's rules for a handler that exits: 0 is the end, 200 asks
-// for a restart, and anything else is a failure. (WorkerProcess of azure-functions-host)
+// afterExit has the host's rules for exit codes of a handler: after 0 it is not restarted, after 200
+// it is, and any other code is a failure. (WorkerProcess of azure-functions-host)
 func afterExit(code int, wanted bool) outcome {
 	switch {
 	case wanted, code == 200:
@@ -223,8 +223,8 @@ func afterExit(code int, wanted bool) outcome {
 	return failed
 }
 
-// failures counts a handler's failures as the host does: the third that follows
-// the one before within 30 minutes ends the instance. (HttpFunctionInvocationDispatcher
+// failures counts a handler's failures as the host does: the third failure within 30 minutes
+// of the one before ends the instance. (HttpFunctionInvocationDispatcher
 // of azure-functions-host)
 type failures struct {
 	count int

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/host/envelope"
 )
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer is the most bytes that are read of an answer.
 const maxAnswer = 128 << 20
 
 // invocation is one run of a function on an instance.
@@ -29,20 +29,20 @@ func (in *instance) newInvocation(f app.Function) invocation {
 	return invocation{in: in, function: f, id: uuid.NewString()}
 }
 
-// envelope returns what the host tells the handler of the run.
+// envelope returns the host's data about the run.
 func (v invocation) envelope() envelope.Invocation {
 	return envelope.Invocation{
 		Function: v.function.Name, Binding: v.function.Binding, Time: time.Now(), RandGUID: uuid.NewString(),
 	}
 }
 
-// timeoutGrace is the time between the end of an invocation that took too long and that
+// timeoutGrace is the time from an invocation's time-out to the end
 // of its process. (WebScriptHostExceptionHandler of azure-functions-host)
 const timeoutGrace = 2 * time.Second
 
-// within calls do with the handler's URL. The function's time runs from here, the
-// wait for a process that is being restarted included; soon after it is over, the process
-// that the instance has then is killed, and every other invocation in it fails, too.
+// within calls do with the handler's URL. The function's time runs from here, and includes the
+// wait for a process that is being restarted. Soon after that time the process
+// of the instance is killed, and all its other invocations fail with it.
 func (v invocation) within(ctx context.Context, do func(ctx context.Context, url string) error) (err error) {
 	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
 	start := time.Now()
@@ -94,8 +94,8 @@ func (v invocation) post(ctx context.Context, url string, document []byte) (enve
 	if err != nil {
 		return envelope.Answer{}, err
 	}
-	// The host writes the document as it goes (ObjectContent), so that the handler
-	// is not told its length.
+	// The host writes the document as a stream (ObjectContent): there is no
+	// Content-Length.
 	req.ContentLength = -1
 	req.Header.Set("Content-Type", envelope.ContentType)
 	req.Header.Set("User-Agent", envelope.UserAgent)

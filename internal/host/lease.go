@@ -10,19 +10,19 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The real host leases a blob for each timer, for a minute at a time, and asks for one
-// that another has once a minute. (SingletonOptions of the WebJobs SDK) Embedded storage
-// has no blobs, so that the lease here is a row.
+// The real host leases a blob for each timer, for a minute at a time. Once a minute it tries to get a lease
+// that another host has. (SingletonOptions of the WebJobs SDK) Embedded storage
+// has no blobs: here the lease is a row.
 const (
 	timerTable    = "azurewebjobshosts"
 	timerPosition = "timers" // the rows' partition
 	timerLeaseFor = time.Minute
-	// storagePause is the wait for storage that is away.
+	// storagePause is the pause between two tries while storage is away.
 	storagePause = 5 * time.Second
 )
 
-// lease is the right to keep a timer, which one of all hosts on a storage account has,
-// and the schedule's state, which is handed down with it. The service's clock counts.
+// lease is the right to keep a timer. One of all hosts on a storage account has it.
+// It carries the schedule's state to the next holder. The service's clock counts.
 type lease struct {
 	table  *storage.Table
 	name   string // the function's
@@ -33,8 +33,8 @@ type lease struct {
 // errHeld means that another host has the lease.
 var errHeld = errors.New("another host has the timer's lease")
 
-// take takes or renews the lease and returns the schedule's state; the error is [errHeld]
-// if another host has it. update, if it is not nil, is the new state.
+// take takes or renews the lease and returns the schedule's state. The error is [errHeld]
+// if another host has it. update, if not nil, is the new state.
 func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Status, error) {
 	partition, at := timerPosition, &key.Bound{Key: l.name}
 	page, err := l.table.Query(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: at, High: at}})
@@ -68,7 +68,7 @@ func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Stat
 	return status, err
 }
 
-// release lets others have the lease at once, as a host does that ends in good order.
+// release frees the lease for others at once. A host does that when it ends in good order.
 func (l lease) release(ctx context.Context, status envelope.Status) error {
 	if _, err := l.take(ctx, nil); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// queue is what a listener needs of a queue. [storage.Queue] is one.
+// queue has the methods of a [storage.Queue] that a listener needs.
 type queue interface {
 	Name() string
 	Create(ctx context.Context) error
@@ -36,7 +36,7 @@ const (
 	minPolling         = 100 * time.Millisecond
 	defaultPolling     = time.Minute
 	developmentPolling = 2 * time.Second
-	// settling bounds the last word about a message, which is said even while the
+	// settling bounds the request that settles a message, even while the
 	// host stops.
 	settling = 10 * time.Second
 )
@@ -51,17 +51,17 @@ type listener struct {
 	log     zerolog.Logger
 }
 
-// Poll polls a queue for a function of an instance, as a [Host] does for its own, until
-// ctx ends. It returns when every message that it took is settled, or work has ended.
-// invoke runs the function with a message's decoded text; an error has it delivered again.
+// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does for its
+// own. It returns when every message that it took is settled, or work has ended.
+// invoke runs the function with a message's decoded text. After its error the message is delivered again.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options app.Queues, log zerolog.Logger,
 	invoke func(ctx context.Context, m storage.Message, text string) error) {
 	l := listener{queue: messages, poison: poison, options: options, lease: defaultLease, invoke: invoke, log: log}
 	l.run(ctx, work)
 }
 
-// run polls until ctx ends, and returns when every message that it took is settled, or
-// work has ended. It gets batchSize messages as soon as no more than newBatchThreshold
+// run polls until ctx ends. It returns when every message that it took is settled, or
+// work has ended. It gets batchSize messages when at most newBatchThreshold
 // are running.
 func (l *listener) run(ctx, work context.Context) {
 	finished := make(chan struct{})
@@ -78,7 +78,7 @@ func (l *listener) run(ctx, work context.Context) {
 			<-finished
 			running--
 		}
-		// Not with ctx: messages taken by a request that is given up would be hidden.
+		// Not with ctx: an abandoned request could still take messages, and they would stay hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, l.lease)
 		if err != nil && ctx.Err() == nil && !storage.NotFound(err) { // the app creates the queue
 			l.log.Warn().Err(err).Msg("can't read the queue")
@@ -132,8 +132,8 @@ func (l *listener) process(ctx context.Context, m storage.Message) {
 	}
 }
 
-// settle deletes a message whose function succeeded. A failed one is made visible
-// again after visibilityTimeout or, the last time, moved to the poison queue.
+// settle deletes a message whose function succeeded. A failed message becomes visible
+// again after visibilityTimeout. The last time, it goes to the poison queue.
 func (l *listener) settle(ctx context.Context, m storage.Message, failure error) error {
 	switch {
 	case failure == nil:
@@ -157,7 +157,7 @@ func (l *listener) settle(ctx context.Context, m storage.Message, failure error)
 	return taken(l.queue.Delete(ctx, m))
 }
 
-// taken ignores that somebody else has the message by now, whose affair it then is.
+// taken drops errors that mean that another consumer owns the message.
 func taken(err error) error {
 	if storage.NotFound(err) || storage.HasCode(err, "PopReceiptMismatch") {
 		return nil
@@ -181,7 +181,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 				return
 			case <-every.C:
 			}
-			// Not with renewing: a renewal that is given up half-way may have
+			// Not with renewing: an abandoned renewal may have
 			// changed the pop receipt.
 			next, err := l.queue.Update(ctx, m, l.lease)
 			if err == nil {
@@ -198,8 +198,8 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 	return err
 }
 
-// decode returns a message's text. The real host fails a message that it can't
-// decode without a word, and without invoking the function.
+// decode returns a message's text. If the real host can't decode a message, it fails it without a log line, and does not
+// invoke the function.
 func decode(text string, isBase64 bool) (string, error) {
 	if !isBase64 {
 		return text, nil
@@ -214,7 +214,7 @@ func decode(text string, isBase64 bool) (string, error) {
 	return string(b), nil
 }
 
-// backoff is the host's RandomizedExponentialBackoffStrategy: the least wait after
+// backoff is the host's RandomizedExponentialBackoffStrategy: the shortest wait after
 // a message, then about twice as long each time.
 type backoff struct {
 	most     time.Duration

@@ -10,9 +10,9 @@ import (
 )
 
 // foreign returns why a request to an app without keys is refused, "" if it is not. Any web
-// page can send requests to this machine: simple ones as they are (a POST of text/plain),
-// and all kinds of them under its own name once that name resolves to this address (DNS
-// rebinding). Keys would stop both. Programs that are no browsers send neither Origin nor
+// page can send simple requests to this machine (a POST of text/plain). It can send all kinds of requests
+// under its own name once that name resolves to this address (DNS
+// rebinding). Keys would stop both. Only browsers send Origin or
 // Sec-Fetch-Site.
 func (h *Host) foreign(r *http.Request) string {
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
@@ -36,9 +36,9 @@ func ownOrigin(r *http.Request) bool {
 	return len(given) == 1 && err == nil && u.Scheme == "http" && strings.EqualFold(u.Host, r.Host)
 }
 
-// named reports whether a request's Host is a name of this server, whatever the port, which
-// a tunnel may change. A web page can't choose an address as its name; so where the server
-// can be reached from outside, every address will do.
+// named reports whether a request's Host is a name of this server. The port does not matter: a tunnel
+// may change it. A web page can't choose an address as its name. So a server
+// that can be reached from outside accepts every address.
 func (h *Host) named(host string) bool {
 	name := host
 	if n, _, err := net.SplitHostPort(host); err == nil {

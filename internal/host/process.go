@@ -21,11 +21,11 @@ import (
 	"tablesweep/internal/host/app"
 )
 
-// The real host asks a starting handler for / this often, and takes any HTTP
-// answer for a yes. (WorkerConstants of azure-functions-host)
+// The real host asks a starting handler for / this often. Any HTTP
+// answer will do. (WorkerConstants of azure-functions-host)
 const readyPoll = 25 * time.Millisecond
 
-// command is what an instance starts.
+// command is the handler's command line and environment.
 type command struct {
 	path string
 	args []string
@@ -90,7 +90,7 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	}
 	p := &process{cmd: cmd, url: fmt.Sprintf("http://127.0.0.1:%d", port), done: make(chan struct{})}
 	go func() { // ends with the process
-		_ = cmd.Wait() // the exit code says it all
+		_ = cmd.Wait() // the exit code has the result
 		stdout.flush()
 		stderr.flush()
 		p.code = exitCode(cmd.ProcessState)
@@ -109,8 +109,8 @@ func unusedPort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// exitCode is a process's exit code, which for a process ended by a signal is -1
-// in Go and 128 and more elsewhere. Nothing here depends on which.
+// exitCode is a process's exit code. For a process that a signal ended it is -1
+// in Go, and 128 or more elsewhere. Nothing here depends on the difference.
 func exitCode(s *os.ProcessState) int {
 	if s == nil {
 		return -1
@@ -118,8 +118,8 @@ func exitCode(s *os.ProcessState) int {
 	return s.ExitCode()
 }
 
-// stderrLevel is the level of a line that the handler writes to stderr: Error, but
-// Warning if it says so. (WorkerProcess of azure-functions-host)
+// stderrLevel is the level of a line that the handler writes to stderr: Warning if the line
+// has that word, else Error. (WorkerProcess of azure-functions-host)
 func stderrLevel(line string) zerolog.Level {
 	if strings.Contains(strings.ToLower(line), "warn") {
 		return zerolog.WarnLevel
@@ -153,8 +153,8 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 	}
 }
 
-// recycle ends the process at once because the host wants it so. The real host
-// knows no other way: it sends no signal first.
+// recycle kills the process on the host's behalf. The real host
+// does the same: it sends no other signal first.
 func (p *process) recycle() {
 	p.wanted.Store(true)
 	p.kill()
@@ -170,7 +170,7 @@ func (p *process) kill() {
 	}
 }
 
-// lineWriter hands on what is written to it line by line. A very long line is cut
+// lineWriter passes its input on line by line. It cuts a very long line
 // into pieces.
 type lineWriter struct {
 	line func(string)

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// settings are an app's settings, which are the environment of its handlers.
+// settings are an app's settings. They are the environment of its handlers.
 type settings map[string]string
 
-// mergeSettings returns the settings of local.settings.json, the environment and
-// the options, of which the later wins: so it is in Core Tools.
+// mergeSettings merges the settings of local.settings.json, the environment and
+// the options. The later ones win, as in Core Tools.
 func mergeSettings(local map[string]string, environ []string, options map[string]string) settings {
 	s := settings{}
 	maps.Copy(s, local)
@@ -42,7 +42,7 @@ func (s settings) environ() []string {
 }
 
 // connection returns the setting that a binding's connection names: the name
-// itself if anything is set under it, else with the prefix AzureWebJobs, which may
+// itself if it is set, else the name with the prefix AzureWebJobs, which may
 // be omitted. (Microsoft Learn, "Azure Queue storage trigger", Connections)
 func (s settings) connection(name string) string {
 	for _, candidate := range []string{name, "AzureWebJobs" + name} {

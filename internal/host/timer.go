@@ -11,13 +11,12 @@ import (
 	"tablesweep/internal/task"
 )
 
-// lateness is how late a timer may fire before its function is told that it is
-// past due.
+// lateness is how late a timer may fire without being past due.
 const lateness = time.Second
 
-// timer keeps one function's schedule. There is one for the whole host, whatever the
-// number of instances, and one host of all on the same storage keeps it; it never runs
-// twice at a time.
+// timer keeps one function's schedule, for all instances of the host. Only one of the hosts on
+// the same storage keeps it. Its runs never
+// overlap.
 type timer struct {
 	host     *Host
 	function app.Function
@@ -26,7 +25,7 @@ type timer struct {
 	mu     sync.Mutex // guards status
 	status envelope.Status
 
-	recording sync.Mutex // held while the lease is written: two writes at once would take each other for another host's
+	recording sync.Mutex // held while the lease is written: each of two writes at once would look like another host's
 }
 
 // keepTimer fires one function's timer until ctx ends. work bounds what it runs.
@@ -73,7 +72,7 @@ func (h *Host) leaseOf(f app.Function) *lease {
 	return &lease{table: h.own.Table(timerTable), name: f.Name, holder: h.id, lasts: h.options.TimerLease}
 }
 
-// renew keeps the lease until ctx ends, and calls lost when it is another's or may be.
+// renew keeps the lease until ctx ends. It calls lost when another host may have it.
 func (t *timer) renew(ctx context.Context, lost func()) {
 	defer lost()
 	for last := time.Now(); time.Since(last) < t.lease.lasts; {
@@ -91,7 +90,7 @@ func (t *timer) renew(ctx context.Context, lost func()) {
 	}
 }
 
-// keep records the schedule's state, for whoever takes over. The real host does so when it
+// keep records the schedule's state for the next holder. The real host does this when it
 // starts and after each run. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	t.mu.Lock()
@@ -105,7 +104,7 @@ func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	}
 }
 
-// record renews the lease and leaves the schedule's state in it.
+// record renews the lease and stores the schedule's state in it.
 func (t *timer) record(ctx context.Context) error {
 	t.recording.Lock()
 	defer t.recording.Unlock()
@@ -120,11 +119,11 @@ func (t *timer) state() envelope.Status {
 	return t.status
 }
 
-// fireAll fires the timer until ctx ends, at once if its time has passed while no host
+// fireAll fires the timer until ctx ends. It fires at once if a time of the schedule has passed while no host
 // kept it.
 func (t *timer) fireAll(ctx, work context.Context) {
 	trigger := t.function.Timer
-	// Without Round, Go would count running time only, and the machine may sleep.
+	// Without Round, Go would not count the time for which the machine sleeps.
 	now := time.Now().Round(0)
 	status := t.state()
 	if status.Next.IsZero() || !trigger.UseMonitor {
@@ -134,7 +133,7 @@ func (t *timer) fireAll(ctx, work context.Context) {
 		t.fire(work, status, false)
 		status = envelope.Status{Last: now, Next: trigger.Schedule.Next(now), Updated: now}
 	}
-	for free := (time.Time{}); ; { // since when the run before is over
+	for free := (time.Time{}); ; { // when the last run ended
 		t.keep(ctx, status)
 		for wait := time.Until(status.Next); wait > 0 && ctx.Err() == nil; wait = time.Until(status.Next) {
 			task.Sleep(ctx, min(wait, 10*time.Second))
@@ -145,7 +144,7 @@ func (t *timer) fireAll(ctx, work context.Context) {
 		now = time.Now().Round(0)
 		due := status.Next
 		if free.After(due) {
-			due = free // times that fell into the run before come to one run now
+			due = free // all times that fell into the last run become one run now
 		}
 		t.fire(work, status, now.Sub(due) > lateness)
 		status = envelope.Status{Last: now, Next: trigger.Schedule.Next(now), Updated: now}

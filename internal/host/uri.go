@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// What the host's web server makes of a path, and what the two ways of handing on a
-// request make of that. (ASP.NET Core, Kestrel's UrlDecoder and PathString; System.Uri;
+// This file does to a path what the host's web server does, and then what the two ways of passing on a
+// request do. (ASP.NET Core, Kestrel's UrlDecoder and PathString; System.Uri;
 // YARP's RequestUtilities; HttpRequestExtensions of azure-functions-host)
 
 var errNullInPath = errors.New("the path has a %00")
@@ -19,7 +19,7 @@ const (
 	inPath     = unreserved + "/:@!$&'()*+,;="
 )
 
-// decodedPath decodes a path once. A %2F and what is no UTF-8 stay as they are.
+// decodedPath decodes a path once. It keeps %2F, and escapes that are not UTF-8.
 func decodedPath(raw string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(raw); {
@@ -67,7 +67,7 @@ func upper(c byte) byte {
 	return c
 }
 
-// withoutDots resolves the segments . and .. and nothing else.
+// withoutDots resolves the segments . and .. only.
 func withoutDots(p string) string {
 	if !strings.Contains(p, "/.") {
 		return p
@@ -90,11 +90,11 @@ func withoutDots(p string) string {
 	return strings.Join(kept, "/")
 }
 
-// proxiedPath is the path that a proxied request has, made of the decoded one.
+// proxiedPath returns the path of a proxied request, given the decoded one.
 func proxiedPath(decoded string) string { return escape(decoded, inPath) }
 
-// forwardedPath is the path that a forwarded request has: the decoded one as part of a
-// URL, which is parsed. hasQuery tells whether something follows it there.
+// forwardedPath returns the path of a forwarded request. The host parses a URL that has the decoded path.
+// hasQuery reports whether a query follows the path there.
 func forwardedPath(decoded string, hasQuery bool) string {
 	p := decoded
 	if i := strings.IndexAny(p, "?#"); i >= 0 {
@@ -121,7 +121,7 @@ func forwardedPath(decoded string, hasQuery bool) string {
 	return withoutDots(b.String())
 }
 
-// escape writes every byte that is not allowed as an escape.
+// escape escapes every byte that is not allowed.
 func escape(s, allowed string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -134,8 +134,8 @@ func escape(s, allowed string) string {
 	return b.String()
 }
 
-// forwardedQuery is the query that a forwarded request has: names whatever their case
-// have one value, all values joined by commas.
+// forwardedQuery returns the query of a forwarded request. Names that differ only in case become one,
+// with all values joined by commas.
 func forwardedQuery(raw string) string {
 	var names []string
 	values := map[string]string{}
@@ -159,7 +159,7 @@ func forwardedQuery(raw string) string {
 	return strings.Join(names, "&")
 }
 
-// queryText decodes a name or value of a query, and what is no escape stays.
+// queryText decodes a name or value of a query. Invalid escapes stay.
 func queryText(s string) string {
 	s = strings.ReplaceAll(s, "+", " ")
 	var b strings.Builder
