@@ -118,8 +118,8 @@ func exitCode(s *os.ProcessState) int {
 	return s.ExitCode()
 }
 
-// stderrLevel is the level of a line that the handler writes to stderr: Warning if the line
-// has that word, else Error. (WorkerProcess of azure-functions-host)
+// stderrLevel is the level of a line that the handler writes to stderr: Warning if it contains
+// "warn", else Error. (WorkerProcess of azure-functions-host)
 func stderrLevel(line string) zerolog.Level {
 	if strings.Contains(strings.ToLower(line), "warn") {
 		return zerolog.WarnLevel

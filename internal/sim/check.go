@@ -12,12 +12,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// settling is how long messages may be left after the last scan's end: those that
-// a lost machine took come back when their lease ends, five times at most.
+// settling is how long messages may be left after the last scan's end: the messages of
+// a lost machine come back when their lease ends, five times at most.
 const settling = (maxDequeueCount + 1) * (lease + time.Minute)
 
 // settle waits until nothing is left to do: no message in a queue, no scan listed as
-// open. It looks twice, for there may be late requests under way.
+// open. It looks twice, since late requests may be under way.
 func (w *world) settle() {
 	end, quiet := time.Now().Add(settling), false
 	for time.Now().Before(end) {
@@ -75,7 +75,7 @@ func (w *world) clearQueues() {
 	}
 }
 
-// check checks what must hold at the end.
+// check checks the invariants at the end.
 func (w *world) check() {
 	if err := w.storage.SetFaults(""); err != nil {
 		w.violated("faults: %v", err)
@@ -100,8 +100,8 @@ func (w *world) check() {
 	}
 }
 
-// checkLedger checks that the ledger has nothing but what belongs to a scan that the
-// witness saw begin, and hints.
+// checkLedger checks that the ledger has only hints, and rows of scans that the
+// witness saw begin.
 func (w *world) checkLedger() {
 	scans := w.listed()
 	for _, row := range w.table(stateTable) {

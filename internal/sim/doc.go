@@ -1,19 +1,19 @@
-// Package sim runs whole scans in virtual time while everything around them goes
-// wrong, and checks that nothing is lost and nothing counted twice.
+// Package sim runs whole scans in virtual time while everything around them fails. It
+// checks that no row is lost and none is counted twice.
 //
 // The code under test is the real handler: router, envelope, engine, ledger and
 // storage clients. Around it stand the storage emulator with a fault spec, and a
 // model of the Functions host: machines that poll the queues, hold a message's
-// lease, call a handler process, and die. A [Plan] holds all that one seed decides;
-// [Run] carries it out and returns what does not hold.
+// lease, call a handler process, and die. A [Plan] has everything that a seed decides.
+// [Run] carries it out and returns what is wrong.
 //
 // The nouns: a machine is an instance of the app, with the host's listeners and one
-// handler process at a time. A wire carries the storage requests of one of them, and
-// is where it dies. The operator is who starts, cancels and retries scans. The
-// witness reads the ledger at no cost in time and past all faults.
+// handler process at a time. A wire carries the storage requests of one machine or process,
+// which dies there. The operator starts, cancels and retries scans. The
+// witness reads the ledger; that takes no time, and faults don't apply.
 //
-// A run is repeated exactly by its seed: every storage request takes a time of its
-// own, drawn from what it asks, so that no two things happen at once. That takes
+// A seed repeats its run exactly. Every storage request takes a time of its
+// own, drawn from its content: no two things happen at once. That requires
 // one goroutine at a time (GOMAXPROCS=1) and seeded random numbers in the SDK and in
-// crypto/rand, which a run's test provides.
+// crypto/rand. A run's test provides both.
 package sim

@@ -5,8 +5,8 @@ import (
 	"hash/fnv"
 )
 
-// draw is a random number that depends on nothing but the seed and what is asked,
-// so that it stays the same however goroutines interleave.
+// draw is a random number that depends only on the seed and the request. It stays
+// the same however goroutines interleave.
 func draw(seed uint64, what ...string) uint64 {
 	h := fnv.New64a()
 	_ = binary.Write(h, binary.LittleEndian, seed) // a hash takes everything

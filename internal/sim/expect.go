@@ -12,13 +12,13 @@ import (
 // maxProperties is the most that a row can have, beside its keys and its time.
 const maxProperties = 252
 
-// expected is what a scan must come to.
+// expected is the result that a scan must have.
 type expected struct {
 	rows                     []storage.Entity // at the destination
 	scanned, written, failed int64
 }
 
-// expect works out what a scan must come to in the simplest way: row by row.
+// expect works out a scan's result in the simplest way: row by row.
 func expect(a engine.Action, source, destination []storage.Entity) expected {
 	x := expected{scanned: int64(len(source))}
 	if a.Type != engine.Copy {

@@ -26,13 +26,13 @@ func (w *world) pick(what ...string) *machine {
 	return standing[draw(w.plan.Seed, append(what, time.Since(w.start).String())...)%uint64(len(standing))]
 }
 
-// timerLease is how long the lease of a timer outlives the host that held it. While
-// that lasts, nobody fires the timer. (azure-webjobs-sdk, SingletonManager)
+// timerLease is how long a timer's lease outlives its host. Until it ends,
+// nobody fires the timer. (azure-webjobs-sdk, SingletonManager)
 const timerLease = time.Minute
 
 // keepTime fires the timer of Maintain every minute, on the machine that holds the timer's
-// lease. As the host has it, a run that goes on keeps the next from starting, unless its
-// machine is lost; where the plan lets runs overlap, it does not.
+// lease. As in the host, the next run waits for the end of the last one unless its
+// machine is lost. If the plan lets runs overlap, it does not wait.
 func (w *world) keepTime() {
 	var last <-chan error
 	holder := w.first()
@@ -58,8 +58,8 @@ func (w *world) keepTime() {
 	}
 }
 
-// first returns the machine that holds the timer's lease at first, which it takes as soon
-// as it stands.
+// first returns the machine that holds the timer's lease at first. It takes the lease as soon
+// as it runs.
 func (w *world) first() *machine {
 	p := w.places[w.plan.Holder]
 	for task.Sleep(w.running, time.Millisecond) {
@@ -81,7 +81,7 @@ func (w *world) hold(m *machine) {
 	w.holder = m
 }
 
-// blackout loses every machine at once, and has a single one start later.
+// blackout loses every machine at once. Later a single one starts.
 func (w *world) blackout() {
 	if w.plan.Blackout == 0 || !task.Sleep(w.running, w.plan.Blackout) {
 		return
@@ -104,15 +104,15 @@ func (w *world) blackout() {
 	close(w.lights)
 }
 
-// dark reports whether a blackout has been.
+// dark reports whether there was a blackout.
 func (w *world) dark() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lights != nil
 }
 
-// wait waits for the end of the blackout. It reports whether the place shall have
-// a machine again: only the first does.
+// wait waits for the end of the blackout. It reports whether the place gets
+// a machine again: only the first place does.
 func (p *place) wait() bool {
 	if p.number > 0 {
 		return false
@@ -125,7 +125,7 @@ func (p *place) wait() bool {
 	}
 }
 
-// outages adds each outage's rules to the faults for its time.
+// outages adds each outage's rules to the faults while it lasts.
 func (w *world) outages() {
 	for i, o := range w.plan.Outages {
 		w.group.Go(func() {

@@ -13,9 +13,9 @@ import (
 	"tablesweep/internal/task"
 )
 
-// What the host is set to, as in host.json, and what it does by itself: it takes
-// messages for 10 minutes, renews that at half time, and waits at least 100 ms
-// between two looks into an empty queue. (QueueListener, QueueProcessor and
+// The settings of host.json, and the host's own numbers: it leases
+// messages for 10 minutes, renews the lease at half time, and waits at least 100 ms
+// between two polls of an empty queue. (QueueListener, QueueProcessor and
 // QueuePollingIntervals of the queue extension)
 const (
 	batchSize         = 8
@@ -71,7 +71,7 @@ func (m *machine) queue(name string) *storage.Queue {
 	return q
 }
 
-// handle has the function handle a message, and settles it.
+// handle runs the function for a message, and settles the message.
 func (m *machine) handle(f function.Function, q, poison *storage.Queue, got storage.Message) {
 	if got.DequeueCount > maxDequeueCount {
 		m.settle(q, poison, got, false)
@@ -103,9 +103,9 @@ func (m *machine) handle(f function.Function, q, poison *storage.Queue, got stor
 	}
 }
 
-// settle deletes a message that was handled. One that failed is delivered again or,
-// after the last time, moved to the poison queue. When settling fails, the message
-// comes back at the end of its lease.
+// settle deletes a handled message. A failed message is delivered again;
+// after the last delivery it goes to the poison queue. If settling fails, the message
+// comes back when its lease ends.
 func (m *machine) settle(q, poison *storage.Queue, got storage.Message, handled bool) {
 	ctx, cancel := context.WithTimeout(m.gone, lease)
 	defer cancel()

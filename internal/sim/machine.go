@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// place is where one machine after the other stands.
+// place is a place for one machine after the other.
 type place struct {
 	Machine
 	*world
@@ -70,7 +70,7 @@ func (m *machine) lostAt() time.Time {
 	return m.lost
 }
 
-// process is a handler process. It ends when gone does.
+// process is a handler process. It ends with its context gone.
 type process struct {
 	gone    context.Context
 	end     context.CancelFunc
@@ -90,7 +90,7 @@ func (p *place) take(host bool) []Accident {
 	return nil
 }
 
-// keep has a machine stand in the place until the run ends.
+// keep keeps a machine in the place until the run ends.
 func (p *place) keep() {
 	for life := 1; p.running.Err() == nil; life++ {
 		m := &machine{place: p, name: fmt.Sprintf("m%d.%d", p.number, life)}
@@ -115,7 +115,7 @@ func (p *place) stand(m *machine) {
 	p.machine = m
 }
 
-// run runs the machine until it is lost. What it was doing then ends by itself.
+// run runs the machine until it is lost. Its goroutines then end by themselves.
 func (m *machine) run() {
 	defer m.lose()
 	for _, f := range function.Functions(function.App{}) {
@@ -184,8 +184,8 @@ func (m *machine) ready() *process {
 	}
 }
 
-// functionTimeout is host.json's: a handler that works longer on an invocation is
-// killed, with all else that it does.
+// functionTimeout is host.json's. A handler that works longer on an invocation is
+// killed, with all its other invocations.
 const functionTimeout = 10 * time.Minute
 
 // answer is a handler's answer to an HTTP request.
@@ -196,11 +196,11 @@ type answer struct {
 	err         error // the process ended first
 }
 
-// invocationKey is where a context has what tells an invocation from others.
+// invocationKey is the key under which a context has an invocation's identity.
 type invocationKey struct{}
 
-// call has the handler answer a request. The answer comes at once when the process
-// ends. caller tells the call from others at the same time.
+// call sends the handler a request and returns its answer. It returns at once when the process
+// ends. caller distinguishes the call from others at the same time.
 func (m *machine) call(method, path string, body []byte, caller string) <-chan answer {
 	answered := make(chan answer, 1)
 	m.group.Go(func() {

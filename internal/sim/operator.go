@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// patience is how long a scan may take in all. With its waits for leases, outages
-	// and retries a run takes a few hours at most; one that hangs takes forever.
+	// patience is how long a scan may take in all. With all waits for leases, outages
+	// and retries a run takes at most a few hours, unless it hangs.
 	patience = 12 * time.Hour
 	// maxRetries is how often the operator retries a scan.
 	maxRetries = 30
-	// callLimit is the cloud's: who calls gets no answer after it, and what was
-	// called goes on.
+	// callLimit is the cloud's limit for an HTTP call. The caller gets no answer after it, but
+	// the function continues.
 	callLimit = 230 * time.Second
 )
 
-// operate starts the plan's scans and sees each to its end, as an operator would: what
-// fails for reasons that pass is retried.
+// operate starts the plan's scans and follows each to its end, as an operator would. It
+// retries a scan that failed for a passing reason.
 func (w *world) operate() {
 	var scans sync.WaitGroup
 	for _, s := range w.plan.Scans {
@@ -39,7 +39,7 @@ func (w *world) operate() {
 	}
 	close(w.started)
 	scans.Wait()
-	// Where an answer was lost, there may be a scan more than the operator knows.
+	// If an answer was lost, there may be a scan that the operator does not know.
 	for _, id := range w.listed() {
 		if s, ok := w.planned(id); ok {
 			w.follow(id, PlannedScan{Request: s.Request, Destination: s.Destination})
@@ -64,8 +64,8 @@ func (w *world) request(method, path string, body []byte) answer {
 	}
 }
 
-// startScan starts a scan and returns its id. Without an answer it looks whether
-// the scan exists, when it is sure to be listed, before it starts another.
+// startScan starts a scan and returns its id. If it gets no answer, it waits until the scan would
+// be listed, and starts another only if it is not.
 func (w *world) startScan(s PlannedScan) string {
 	body, err := json.Marshal(s.Request)
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *world) startScan(s PlannedScan) string {
 	return ""
 }
 
-// target is what tells the plan's scans apart.
+// target identifies one of the plan's scans.
 func target(r engine.Request) string {
 	if r.Action.Destination != nil {
 		return r.Action.Destination.Table
@@ -110,7 +110,7 @@ func (w *world) listed() []string {
 	return slices.Sorted(maps.Keys(w.witness.scans))
 }
 
-// planned returns the plan's scan for one that exists.
+// planned returns the plan's scan for an existing one.
 func (w *world) planned(id string) (PlannedScan, bool) {
 	s, err := w.ledger().Scan(context.Background(), id)
 	if err != nil {
@@ -130,7 +130,7 @@ func (w *world) planned(id string) (PlannedScan, bool) {
 	return PlannedScan{}, false
 }
 
-// follow cancels a scan if it shall, retries it where that helps, and returns when it
+// follow cancels a scan if the plan says so, retries it if that helps, and returns when it
 // has ended for good.
 func (w *world) follow(id string, s PlannedScan) {
 	if s.Cancel > 0 {
@@ -162,7 +162,7 @@ func (w *world) follow(id string, s PlannedScan) {
 	}
 }
 
-// failure checks that a failed scan says why, and that there can be a reason.
+// failure checks that a failed scan gives a reason, and that the plan allows that reason.
 func (w *world) failure(row scanRow) {
 	w.mu.Lock()
 	w.failed = true
@@ -189,7 +189,7 @@ func (w *world) waitForEnd(id string) (scanRow, bool) {
 	}
 }
 
-// change sends a request until it is answered with success or conflict.
+// change repeats a request until the answer is success or conflict.
 func (w *world) change(method, path string) answer {
 	for {
 		a := w.request(method, path, nil)

@@ -18,38 +18,38 @@ type Plan struct {
 	Seed   uint64
 	Source []storage.Entity
 	Scans  []PlannedScan
-	// Faults is the emulator's spec. No rule may befall point reads, which are the
+	// Faults is the emulator's spec. No rule may apply to point reads: these are the
 	// witness's.
 	Faults string
-	// Late is how likely a request of the app is carried out only after it was
+	// Late is the probability that a request of the app is carried out only after it was
 	// reported as failed.
 	Late float64
-	// Calm plans let nothing die and nothing fail, so that nothing may need repair.
+	// In Calm plans nothing dies and nothing fails. Nothing may need repair then.
 	Calm bool
 
 	Machines   []Machine
 	MaxPolling time.Duration // between two looks into an empty queue
 	Overlap    bool          // Maintain may run while it runs
 	Holder     int           // the machine that holds the timer's lease at first
-	FoldEvery  int           // how many done steps are folded at once, on the mean; 0 means the app's own number
+	FoldEvery  int           // how many done steps are folded at once, on average; 0 means the app's own number
 
 	// Outages change the faults for a time.
 	Outages []Outage
-	// Blackout, unless zero, is when every machine is lost; after Darkness a single
-	// one starts. With Cleared, all messages are lost, too.
+	// Blackout, unless zero, is when every machine is lost. After Darkness a single
+	// one starts. With Cleared, all messages are lost with the machines.
 	Blackout time.Duration
 	Darkness time.Duration
 	Cleared  bool
 }
 
-// PlannedScan is one that the operator starts.
+// PlannedScan is a scan that the operator starts.
 type PlannedScan struct {
 	Request     engine.Request
-	Destination []storage.Entity // what is there before
-	// Follows scans start when the one before has ended, and may learn from it.
+	Destination []storage.Entity // the rows that are there before
+	// Follows is set if the scan starts when the one before has ended. It may take its hints.
 	Follows bool
-	// Cancel, unless zero, is when the operator cancels the scan; after Rest it
-	// is retried.
+	// Cancel, unless zero, is when the operator cancels the scan. It retries the scan after
+	// Rest.
 	Cancel, Rest time.Duration
 }
 
@@ -61,7 +61,7 @@ type Machine struct {
 	Replace   time.Duration // until a lost machine is replaced
 }
 
-// Outage adds rules to the faults from a time on, for a while. With UntilFailed it
+// Outage adds rules to the faults: from the time From on, for the time For. With UntilFailed it
 // lasts until a scan has failed, or has ended.
 type Outage struct {
 	Rules       string
@@ -69,7 +69,7 @@ type Outage struct {
 	UntilFailed bool
 }
 
-// String tells the plan in a few lines.
+// String describes the plan in a few lines.
 func (p Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %d rows, calm %v\nfaults: %s\nlate %.3f, polling up to %v, Maintain overlaps %v, folds every %d steps\n", p.Seed, len(p.Source), p.Calm, p.Faults, p.Late, p.MaxPolling, p.Overlap, p.FoldEvery)
@@ -163,7 +163,7 @@ func (d dice) accident() Accident {
 	return a
 }
 
-// scan draws what the operator asks for. Each scan has a destination of its own.
+// scan draws a scan. Each scan has a destination of its own.
 func (d dice) scan(i int, source []storage.Entity) PlannedScan {
 	s := PlannedScan{Request: engine.Request{
 		Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count},
@@ -188,7 +188,7 @@ func (d dice) scan(i int, source []storage.Entity) PlannedScan {
 	return s
 }
 
-// faults draws a spec. Requests always take time, so that they come one after the other.
+// faults draws a spec. Requests always take time: so they come one after the other.
 func (d dice) faults(calm bool) string {
 	kinds := slices.DeleteFunc(fault.Kinds(), func(k fault.Kind) bool { return k == fault.Point })
 	on := " on=" + fmt.Sprint(kinds[0])

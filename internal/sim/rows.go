@@ -59,9 +59,9 @@ func (d dice) names() func(i int) string {
 	return func(i int) string { return fmt.Sprintf("%08x-%d", d.Uint32(), i) }
 }
 
-// taken draws rows that stand at the destination under keys of the source: with the
-// same content, other content, or so many properties that nothing can be merged
-// into them.
+// taken draws rows of the destination that have keys of the source: with the
+// same content, other content, or so many properties that a merge
+// fails.
 func (d dice) taken(source []storage.Entity) []storage.Entity {
 	var rows []storage.Entity
 	for _, row := range source {

@@ -26,10 +26,10 @@ type Stats struct {
 	Took       time.Duration // from the first scan's record to the last one's end
 	Requests   int           // of handlers and hosts
 	Polls      int           // of them, those that look for messages
-	Watching   int           // of them, those that tell lost steps from others
-	Transcript uint64        // a hash of them all, with their times and results
+	Watching   int           // of them, those that look for lost steps
+	Transcript uint64        // a hash of all requests, with their times and results
 	Rows       int
-	Accidents  int // of the plan's, those that befell
+	Accidents  int // accidents of the plan that happened
 	Orphaned   int // losses of the machine that held the timer's lease
 	Resent     int // messages that Maintain took for lost
 	Poisoned   int // messages that the host gave up
@@ -63,8 +63,8 @@ type world struct {
 	looks      map[string]bool // of Maintain at pending steps, by run and scan
 }
 
-// Run carries out the plan and returns what does not hold, if anything. It must be
-// called in a bubble of testing/synctest, since it takes hours. log gets what happens.
+// Run carries out the plan. It returns the violations that it finds, none if all is well. It must be
+// called in a bubble of testing/synctest, since it takes hours. log gets every event.
 func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), looks: map[string]bool{}}
 	w.stats.Rows = len(p.Source)
@@ -97,7 +97,7 @@ func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	return w.stats, w.violations
 }
 
-// hear counts what the app says about lost messages. Should it say so in other words,
+// hear counts the app's log lines about lost messages. If their text changes,
 // TestBugsAreFound fails.
 func (w *world) hear(_ *zerolog.Event, _ zerolog.Level, message string) {
 	if message == "message lost; sent again" {
@@ -131,8 +131,8 @@ func (w *world) note(name string, req *http.Request, result string) {
 	}
 }
 
-// tally counts requests that look for messages, and those that tell lost steps from others:
-// beats, looks at beats and into queues, and Maintain's second looks at a scan's pending steps.
+// tally counts requests that look for messages, and requests that look for lost steps:
+// beats, reads of beats, peeks into queues, and Maintain's second looks at a scan's pending steps.
 func (w *world) tally(req *http.Request, body []byte) {
 	q := req.URL.Query()
 	filter, peeks := q.Get("$filter"), q.Get("peekonly") != ""

@@ -16,19 +16,19 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Accident befalls a machine with one of its storage requests.
+// Accident happens to a machine with one of its storage requests.
 type Accident struct {
 	Kind Kind
-	// Host counts the requests with which the host settles messages; otherwise the
-	// handler's requests count.
+	// Host is set if Request counts the requests with which the host settles messages. Otherwise it counts
+	// the handler's requests.
 	Host bool
 	// Request is the number of the request, from 1, in the life of the process.
 	Request int
-	// Applied requests are carried out, and only their answers are lost.
+	// Applied is set if the request is carried out and only its answer is lost.
 	Applied bool
 }
 
-// Kind says what an accident ends.
+// Kind is what an accident ends.
 type Kind string
 
 // The kinds of accidents.
@@ -51,12 +51,12 @@ func (a Accident) String() string {
 
 var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
-// errDead is what requests of the dead get. It counts as cancellation, so that the
+// errDead is the error of requests of a dead process. It counts as cancellation: so the
 // SDK does not try again.
 var errDead = fmt.Errorf("the process is dead: %w", context.Canceled)
 
-// maxLate is how much later than its failure was reported a late request is
-// carried out at most. The service drops requests after 30 s.
+// maxLate is the longest time from the reported failure of a late request until it
+// is carried out. The service drops requests after 30 s.
 const maxLate = 30 * time.Second
 
 // wire carries the storage requests of one process. It gives each a moment of its
@@ -106,7 +106,7 @@ func (l *wire) Do(req *http.Request) (*http.Response, error) {
 		return nil, errReset
 	}
 	l.tally(req, body)
-	// What is under way when the process dies may still be carried out.
+	// Requests under way when the process dies may still be carried out.
 	ctx := req.Context()
 	if chance(0.5, draw(moment, "under way")) {
 		ctx = detached
@@ -163,8 +163,8 @@ func forget(resp *http.Response, err error) {
 	}
 }
 
-// moment returns a number for the request that no other has in this run, and that the
-// same request has in every run of the seed.
+// moment returns a number for the request: no other request has it in this run, and the
+// same request has it in every run of the seed.
 func (l *wire) moment(req *http.Request, body []byte) uint64 {
 	caller, _ := req.Context().Value(invocationKey{}).(string)
 	identity := draw(l.plan.Seed, l.name, caller, req.Method, req.URL.Path, req.URL.RawQuery, string(stable(body)))
@@ -175,7 +175,7 @@ func (l *wire) moment(req *http.Request, body []byte) uint64 {
 	return draw(identity, strconv.Itoa(n))
 }
 
-// stable leaves out of a body what is random in it: the boundaries of a batch.
+// stable removes the random parts of a body: the boundaries of a batch.
 func stable(body []byte) []byte {
 	if !bytes.HasPrefix(body, []byte("--")) {
 		return body

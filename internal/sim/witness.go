@@ -16,8 +16,8 @@ import (
 	"tablesweep/internal/engine/ledger"
 )
 
-// witness watches the rows of the scans in the ledger. It reads them one by one,
-// which the app never does and no fault befalls, so that it takes no time and changes
+// witness watches the rows of the scans in the ledger. It reads them one by one. The app
+// never does that, and no fault applies to it: so the witness takes no time and changes
 // nothing.
 type witness struct {
 	table *aztables.Client
@@ -26,7 +26,7 @@ type witness struct {
 	last  time.Time          // when a scan's row was last written
 }
 
-// scanRow is a scan's row, as far as it matters here.
+// scanRow has the properties of a scan's row that matter here.
 type scanRow struct {
 	ETag    string `json:"odata.etag"`
 	State   ledger.State
@@ -61,7 +61,7 @@ func (w *witness) read(id string) (scanRow, error) {
 	return row, json.Unmarshal(resp.Value, &row)
 }
 
-// observe is called by the emulator when a request has been carried out. A scan's row
+// observe sees a scan's row after each request that the emulator has carried out. The row
 // may only change from running to an end, and from there to the next attempt.
 func (w *world) observe(ev emulator.Event) {
 	if !ev.Applied || ev.Kind == fault.Query || ev.Kind == fault.Point || ev.Table != stateTable || ev.Partition == "" || ev.Partition == "scans" {

@@ -3,9 +3,9 @@
 //
 // It knows the parts of these files that the local host plays: queue, timer and
 // HTTP triggers, the settings of the queue extension, functionTimeout and the
-// custom handler. What would change how the app runs and is not played here is
-// refused by name instead of being ignored. It starts nothing and opens nothing
-// but these files.
+// custom handler. It refuses, by name, every setting that would change how the app runs and that
+// the local host does not play. It starts nothing and opens only these
+// files.
 //
 // (Microsoft Learn: "host.json reference for Azure Functions", "Azure Functions
 // custom handlers", "Azure Queue storage trigger", "Timer trigger", "HTTP trigger")
@@ -15,7 +15,7 @@ import "time"
 
 // App is a function app.
 type App struct {
-	// Queues are the settings of the queue extension, which hold for every queue
+	// Queues are the settings of the queue extension. They apply to every queue
 	// trigger of the app.
 	Queues Queues
 	// FunctionTimeout ends an invocation, and the handler process with it. 0
@@ -44,8 +44,8 @@ type Handler struct {
 	Executable string   // as written, with settings expanded
 	Arguments  []string // with settings expanded
 	Directory  string   // working directory below the app's root, "" for the root itself
-	// Forward and Proxy hand HTTP requests to the handler as they are, buffered
-	// or streamed. Proxy wins. They hold for functions that are [Function.Plain].
+	// Forward and Proxy pass HTTP requests to the handler unchanged, buffered
+	// or streamed. Proxy wins. They apply to functions that are [Function.Plain].
 	Forward, Proxy bool
 	// InitTimeout is how long a handler may take until it answers.
 	InitTimeout time.Duration
@@ -82,7 +82,7 @@ type HTTPTrigger struct {
 	Output    string // name of the http output binding, "" if there is none
 }
 
-// AuthLevel says which key a request must bring.
+// AuthLevel is the key that a request must have.
 type AuthLevel string
 
 // The levels of authorization. (Microsoft Learn, "Work with access keys in Azure Functions")
@@ -92,7 +92,7 @@ const (
 	Admin         AuthLevel = "admin"     // the master key
 )
 
-// Plain reports whether the function has one HTTP trigger and one HTTP output,
-// so that requests can be handed to it as they are. (FunctionMetadata.IsHttpInAndOutFunction
+// Plain reports whether the function has one HTTP trigger and one HTTP output.
+// Only then can it get requests unchanged. (FunctionMetadata.IsHttpInAndOutFunction
 // of azure-functions-host)
 func (f Function) Plain() bool { return f.HTTP != nil && f.HTTP.Output != "" }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// day is the host's longest useful time span here; functionTimeout may be as long
-// as a duration can tell.
+// day is the longest time span here, except for functionTimeout, which has no limit
+// but that of a duration.
 const day = 24 * time.Hour
 
-// readHost reads host.json and returns the list "functions", which restricts the
-// app to some functions, or nil.
+// readHost reads host.json. It returns the list "functions", which restricts the
+// app to some functions, or nil without a list.
 func (a *App) readHost(data []byte, x expander, p *problems) []string {
 	o := parseObject("host.json", data, p)
 	o.setting = x.setting
@@ -33,8 +33,8 @@ func (a *App) readHost(data []byte, x expander, p *problems) []string {
 	return only
 }
 
-// functionTimeout reads functionTimeout, whose default is 30 minutes on every
-// plan but Consumption, and -1 means none.
+// functionTimeout reads functionTimeout. Its default is 30 minutes on every
+// plan but Consumption; -1 means none.
 func functionTimeout(o *object) time.Duration {
 	raw := strings.Trim(string(o.fields["functiontimeout"]), `"`)
 	if raw == "-1" || raw == "-00:00:01" {

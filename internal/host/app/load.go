@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Load reads the app whose root directory is fsys. setting returns a setting's
-// value, "" if it is absent. The error holds everything that is wrong, each with
+// Load reads the app in the root directory fsys. setting returns a setting's
+// value, "" if it is absent. The error lists all mistakes, each with
 // its file and field.
 func Load(fsys fs.FS, setting func(name string) string) (App, error) {
 	p := &problems{}

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// problems gathers everything that is wrong with the app's files, so that one
-// run shows all of it.
+// problems gathers all mistakes in the app's files: one run shows
+// all of them.
 type problems struct{ errs []error }
 
 func (p *problems) addf(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
 }
 
-// object reads a JSON object field by field. A field that has the wrong type,
-// and at the end a field that nobody asked for, becomes a problem with its place.
-// Names are matched without regard to case, as the host's configuration is.
+// object reads a JSON object field by field. A field of the wrong type
+// is a problem, and at the end a field that nobody has read. Each problem has its place.
+// Names match in any case, as in the host's configuration.
 type object struct {
 	place    string // such as host.json: extensions.queues
 	fields   map[string]json.RawMessage
@@ -136,14 +136,14 @@ func (o *object) object(name string) *object {
 	return child
 }
 
-// ignore marks fields that do not matter here.
+// ignore marks fields that have no effect here.
 func (o *object) ignore(names ...string) {
 	for _, name := range names {
 		delete(o.fields, strings.ToLower(name))
 	}
 }
 
-// done reports the fields that are left: mistyped, or not played here.
+// done reports the remaining fields: misspelt, or not played here.
 func (o *object) done() {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		o.problems.addf("%s: unknown, or not supported by the local host", o.at(o.names[name]))

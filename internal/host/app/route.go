@@ -11,7 +11,7 @@ import (
 
 // Route is a route template: literals and parameters between slashes. {name}
 // takes one segment, {name?} at the end one or none, {*name} at the end the rest.
-// {name:regex(PATTERN)} takes what the pattern matches, and the other forms accept it, too.
+// {name:regex(PATTERN)} takes text that the pattern matches. The other forms may have a pattern as well.
 type Route struct {
 	text     string
 	segments []segment
@@ -33,8 +33,8 @@ const (
 	rest
 )
 
-// ParseRoute reads a route template. Default values of ASP.NET, and constraints other
-// than regex, are refused.
+// ParseRoute reads a route template. It refuses the default values of ASP.NET, and constraints other
+// than regex.
 func ParseRoute(s string) (Route, error) {
 	r := Route{text: strings.Trim(s, "/")}
 	if r.text == "" {
@@ -144,7 +144,7 @@ func (r Route) Match(path string) (map[string]string, bool) {
 	return params, len(parts) <= len(r.segments)
 }
 
-// CompareRoutes orders routes as they are tried: literals before parameters.
+// CompareRoutes orders routes for matching: literals before parameters.
 func CompareRoutes(a, b Route) int {
 	return cmp.Or(
 		slices.CompareFunc(a.segments, b.segments, func(a, b segment) int { return cmp.Compare(a.kind, b.kind) }),

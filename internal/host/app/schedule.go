@@ -8,7 +8,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule tells when a timer fires. It is an NCRONTAB expression in UTC, or a
+// Schedule is when a timer fires: an NCRONTAB expression in UTC, or a
 // fixed interval.
 type Schedule struct {
 	cron     *cron.SpecSchedule // nil for an interval
@@ -16,7 +16,7 @@ type Schedule struct {
 }
 
 // starBit marks a field of cron's schedule that was written as *. If either day
-// field has it, cron demands both; otherwise one is enough.
+// field has it, cron requires both days to match; otherwise one is enough.
 const starBit = 1 << 63
 
 // ParseSchedule reads a timer's schedule: six NCRONTAB fields (second minute hour
@@ -44,7 +44,7 @@ func ParseSchedule(s string) (Schedule, error) {
 	}
 	spec := parsed.(*cron.SpecSchedule)
 	spec.Location = time.UTC
-	// NCRONTAB fires when the day of the month and the weekday both match, cron
+	// NCRONTAB fires when the day of the month and the weekday both match. cron fires
 	// when one of them does, unless one is *.
 	spec.Dom |= starBit
 	if spec.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
@@ -53,7 +53,7 @@ func ParseSchedule(s string) (Schedule, error) {
 	return Schedule{cron: spec}, nil
 }
 
-// Next returns the first time after t that the schedule names.
+// Next returns the schedule's first time after t.
 func (s Schedule) Next(t time.Time) time.Time {
 	if s.cron == nil {
 		return t.Add(s.interval)
@@ -64,7 +64,7 @@ func (s Schedule) Next(t time.Time) time.Time {
 // Interval reports whether the schedule is a fixed interval.
 func (s Schedule) Interval() bool { return s.cron == nil }
 
-// monitored reports whether the host keeps the schedule's status, which it does
+// monitored reports whether the host keeps the schedule's status. It does
 // if no two of the next five times are less than a minute apart. (TimerTrigger
 // of azure-webjobs-sdk-extensions)
 func (s Schedule) monitored(from time.Time) bool {

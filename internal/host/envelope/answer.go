@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// ErrNoAnswer means a successful answer without a result: an empty body, or null.
-// The host then waits for a result that never comes, until functionTimeout.
+// ErrNoAnswer is a successful answer without a result: an empty body, or null.
+// The host then waits until functionTimeout for a result that never comes.
 var ErrNoAnswer = errors.New("the handler answered with an empty body or null, which leaves the host waiting: answer {}")
 
 // Answer is a handler's answer to an invocation.
@@ -60,9 +60,9 @@ type Response struct {
 	Body   []byte
 }
 
-// Response returns what the answer says about the HTTP output binding called
+// Response returns the answer's value for the HTTP output binding called
 // output: {"StatusCode","Headers","Body"} in Outputs, or in ReturnValue for $return.
-// Nothing said is an empty 200.
+// Without a value it is an empty 200.
 func (a Answer) Response(output string) (Response, error) {
 	raw := a.Outputs[output]
 	if output == "$return" {

@@ -2,9 +2,9 @@
 // exchange: the JSON document of an invocation, as the host writes it, and the
 // answer, as the host reads it.
 //
-// The host is a .NET program whose values pass through Newtonsoft.Json, twice for
-// strings; the documents here are what comes out of that, quirks included, because
-// a handler that works with anything simpler fails in the cloud. The sources are
+// The host is a .NET program. Its values pass through Newtonsoft.Json, strings even
+// twice. The documents here equal the result, quirks included: a handler
+// that only works with simpler ones would fail in the cloud. The sources are
 // ScriptInvocationContextExtensions, DefaultHttpWorkerService, HttpRequestExtensions,
 // Utility.ApplyBindingData and HttpScriptInvocationResultExtensions of
 // azure-functions-host, QueueTriggerBinding of the queue extension and TimerListener

@@ -11,8 +11,8 @@ import (
 )
 
 // object is a JSON object under construction: keys in order of arrival, values as
-// JSON text. A key that is set again keeps its place, and its first spelling:
-// the host's binding data is a dictionary without regard to case.
+// JSON text. A key that is set again keeps its place and its first spelling:
+// the host's binding data is a dictionary that ignores case.
 type object struct {
 	keys   []string
 	values map[string]string // by lower-case key
@@ -80,8 +80,8 @@ func quote(s string) string {
 	return b.String()
 }
 
-// twice is what becomes of a .NET string: it is serialized, and the text that
-// results is a string of the document.
+// twice writes a .NET string: the host serializes it, and the result
+// becomes a string of the document.
 func twice(s string) string { return quote(quote(s)) }
 
 // offset writes a DateTimeOffset in UTC, which the host cuts to seconds.
@@ -133,8 +133,8 @@ func scalar(raw json.RawMessage) (string, bool) {
 	return twice(number(string(raw))), true
 }
 
-// date returns what becomes of a string that Newtonsoft.Json takes for a date:
-// a DateTime that .NET prints in its invariant culture.
+// date converts a string that Newtonsoft.Json takes for a date: .NET prints
+// a DateTime in its invariant culture.
 func date(s string) string {
 	if len(s) < 19 || len(s) > 40 || s[10] != 'T' {
 		return s

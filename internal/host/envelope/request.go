@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// HostVersion is the version that the host claims to be.
+// HostVersion is the version in the host's headers.
 const HostVersion = "4.0.0.0"
 
 // Headers of every invocation. (HttpWorkerConstants of azure-functions-host)
@@ -21,7 +21,7 @@ const (
 	ContentType       = "application/json; charset=utf-8"
 )
 
-// Invocation is what the host knows of one run of a function. Time and RandGuid
+// Invocation has the host's data about one run of a function. Time and RandGUID
 // are those of the binding data "sys".
 type Invocation struct {
 	Function string
@@ -41,8 +41,8 @@ type Message struct {
 	NextVisible  time.Time
 }
 
-// Queue returns the document for a queue message. Scalars and objects at the top
-// of a message that is a JSON object overwrite metadata of the same name.
+// Queue returns the document for a queue message. If the message is a JSON object, its
+// scalars and objects overwrite metadata of the same name.
 func Queue(inv Invocation, m Message) []byte {
 	var meta object
 	meta.set("DequeueCount", quote(strconv.Itoa(m.DequeueCount)))
@@ -66,15 +66,15 @@ func Queue(inv Invocation, m Message) []byte {
 	return inv.document(twice(m.Text), &meta)
 }
 
-// Status is what a timer's function is told of its schedule.
+// Status is the state of a timer's schedule, as its function gets it.
 type Status struct {
 	Last    time.Time // the zero time before the first run
 	Next    time.Time // as it was before this run
 	Updated time.Time
 }
 
-// Timer returns the document for a firing timer. interval tells a fixed interval
-// from an NCRONTAB expression; status is nil if the schedule is not monitored.
+// Timer returns the document for a firing timer. interval is set for a fixed interval,
+// and not for an NCRONTAB expression. status is nil if the schedule is not monitored.
 func Timer(inv Invocation, interval bool, status *Status, pastDue bool) []byte {
 	var data, schedule object
 	schedule.set("AdjustForDST", boolean(!interval))
@@ -105,8 +105,8 @@ func boolean(b bool) string {
 	return "false"
 }
 
-// HTTP returns the document for a request that is not handed over as it is. body
-// counts only when the request told its length: the host loses a chunked body.
+// HTTP returns the document for a request that is not passed on unchanged. The document has
+// body only if the request has a Content-Length: the host loses a chunked body.
 func HTTP(inv Invocation, r *http.Request, params map[string]string, body []byte) []byte {
 	var req, query, headers object
 	for _, name := range orderedKeys(r.URL.RawQuery) {

@@ -20,7 +20,7 @@ type account struct {
 	storage    *emulator.Emulator
 	transport  *emulator.Transport
 	connection storage.Connection
-	parts      bool // requests are counted by partition and queue: there are few
+	parts      bool // count requests by partition and queue: there are few
 
 	mu        sync.Mutex // guards the fields below
 	random    *rand.Rand
@@ -49,7 +49,7 @@ func newAccount(name string, o Options, tables map[string]table.Rows) (*account,
 	return a, err
 }
 
-// observe counts a request, and keeps its answer back for as long as it takes.
+// observe counts a request, and delays its answer by its latency.
 func (a *account) observe(e emulator.Event) {
 	if !e.Applied {
 		a.mu.Lock()
@@ -63,7 +63,7 @@ func (a *account) observe(e emulator.Event) {
 	time.Sleep(a.takes(e))
 }
 
-// refuse counts a request that a limit refuses, and keeps the refusal back.
+// refuse counts a request that a limit refuses, and delays the refusal.
 func (a *account) refuse(r fault.Request, limit fault.Name) {
 	a.mu.Lock()
 	a.refused++
@@ -79,7 +79,7 @@ func (a *account) refuse(r fault.Request, limit fault.Name) {
 	time.Sleep(a.latency.Refusal)
 }
 
-// part names what a request of the app's own account is about.
+// part names the partition or queue of a request to the app's own account.
 func part(r fault.Request) string {
 	switch {
 	case r.Queue != "":
@@ -94,7 +94,7 @@ func part(r fault.Request) string {
 	return "several partitions"
 }
 
-// takes returns how long a request takes: its kind's latency, times what varies.
+// takes returns how long a request takes: its kind's latency, times a random factor.
 func (a *account) takes(e emulator.Event) time.Duration {
 	l := a.latency
 	var d time.Duration

@@ -2,7 +2,7 @@ package scalebench
 
 import "time"
 
-// costs are what the processor of an instance spends.
+// costs are processor times of an instance.
 type costs struct {
 	Request    time.Duration // on each request to storage
 	SentKB     time.Duration // on each KiB of a request's body

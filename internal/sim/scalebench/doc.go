@@ -1,18 +1,18 @@
 // Package scalebench runs scans of millions of rows in virtual time, as they would run in
-// the cloud, and tells how long they take, what they cost, and what holds them up.
+// the cloud. It reports how long they take, what they cost, and what limits them.
 //
 // The code that runs is the real handler: router, envelope, engine, ledger, storage clients
 // and the host's listener, over three embedded storage accounts. Around it stands a model of
-// what the cloud limits: requests an account, a partition and a queue take a second, how long
-// each takes, connections and processor of an instance, cold starts, and a scale controller
+// the cloud's limits: requests a second of an account, a partition and a queue, the latency of
+// each request, connections and processor of an instance, cold starts, and a scale controller
 // that starts instances. [facts] lists each number of the model with its source.
 //
-// The source's rows are computed from their numbers when they are read, and the destination
-// looks at each row and keeps one bit of it, so that a table of a billion rows needs little
-// memory. A run's result has no meaning unless every row arrived, once, as it was sent;
+// The source computes a row from its number when it is read. The destination
+// checks each row and keeps one bit of it. So a table of a billion rows needs little
+// memory. A run's result has no meaning unless every row arrived once and unchanged.
 // [Run] checks that.
 //
 // Time is virtual: a run takes place in a bubble of testing/synctest, whose clock advances
-// when everything waits. So the code under test needs no clock of its own, the SDK's
-// back-off included. Nothing fails in the model but by its limits; package sim is for faults.
+// when everything waits. So the code under test, with the SDK's back-off, needs no clock of its
+// own. In the model only limits refuse requests; package sim is for faults.
 package scalebench

@@ -8,7 +8,7 @@ import (
 // fact is a number of the model and where it comes from.
 type fact struct{ What, Value, Source string }
 
-// assumed marks what nothing documents.
+// assumed marks numbers that no documentation has.
 const assumed = "**assumption**: "
 
 // facts lists the numbers of the model.

@@ -20,8 +20,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// connections is how many requests an instance has under way at each host: as many as
-// package storage opens connections.
+// connections is how many requests an instance has under way at each host: package storage opens
+// as many connections.
 const connections = 256
 
 // instance is a machine of the app: the host's listeners and a handler process.
@@ -41,7 +41,7 @@ type instance struct {
 	executed  int64
 }
 
-// processor is the time that an instance's cores give, handed out in the order of asking.
+// processor hands out the time of an instance's cores, in the order of requests for it.
 type processor struct {
 	cores float64
 
@@ -50,11 +50,11 @@ type processor struct {
 	used time.Duration
 }
 
-// leeway is how long a wait for the processor must be to be waited for: less is owed by the
-// next. It saves most of the simulation's timers.
+// leeway is the shortest wait for the processor. Shorter waits add up until they reach it. That
+// saves most of the simulation's timers.
 const leeway = time.Millisecond
 
-// use waits until the work that takes a core so long is done.
+// use waits until a core has done so much work.
 func (p *processor) use(work time.Duration) {
 	p.mu.Lock()
 	now := time.Now()
@@ -106,8 +106,8 @@ func (in *instance) under(change int) {
 	in.most = max(in.most, in.open)
 }
 
-// opened returns the account as the instance uses it. The services of an account are hosts
-// of their own.
+// opened returns the account as the instance uses it. Each service of an account is a host
+// of its own.
 func (in *instance) opened(a *account) *storage.Account {
 	tables, queues := wire{in, a, make(chan struct{}, connections)}, wire{in, a, make(chan struct{}, connections)}
 	opened, err := storage.Open(a.connection, storage.Options{Transport: services{a.connection, tables, queues}, TryTimeout: -1})
@@ -117,7 +117,7 @@ func (in *instance) opened(a *account) *storage.Account {
 	return opened
 }
 
-// services sends requests to the host that they are for.
+// services sends each request to its host.
 type services struct {
 	connection     storage.Connection
 	tables, queues wire
@@ -130,7 +130,7 @@ func (s services) Do(req *http.Request) (*http.Response, error) {
 	return s.tables.Do(req)
 }
 
-// launch starts an instance of the group, and returns when it takes calls and messages.
+// launch starts an instance of the group. It returns when the instance takes calls and messages.
 func (g *group) launch() *instance {
 	in := &instance{world: g.world, group: g, processor: processor{cores: g.cores}}
 	time.Sleep(g.options.ColdStart)
@@ -158,7 +158,7 @@ func (g *group) launch() *instance {
 	return in
 }
 
-// listen hands a queue's messages to its function until the run ends.
+// listen passes a queue's messages to its function until the run ends.
 func (in *instance) listen(f function.Function) {
 	q, err := in.queues.Queue(f.Queue)
 	poison, poisonErr := in.queues.Queue(f.Queue + "-poison")
@@ -193,7 +193,7 @@ func (in *instance) execute(ctx context.Context, name string, document []byte) e
 	return err
 }
 
-// call has the handler answer a request.
+// call sends the handler a request and returns its answer.
 func (in *instance) call(req *http.Request) *httptest.ResponseRecorder {
 	req.Header.Set(envelope.HeaderInvocation, uuid.NewString())
 	w := httptest.NewRecorder()

@@ -11,10 +11,10 @@ import (
 	"tablesweep/internal/engine"
 )
 
-// Options say what to scan and where.
+// Options describe the table, the scan and the cloud of a run.
 type Options struct {
 	Rows         int64  // of the table
-	Done         int64  // of these, the first ones that the ledger says to be read when a count starts
+	Done         int64  // the first rows that are already counted in the ledger when a count starts
 	PerPartition int64  // rows of each partition but the last
 	RowBytes     int    // of a row's text, beside its keys and number
 	Keys         string // one of [Keys]
@@ -24,27 +24,27 @@ type Options struct {
 	Segments int    // queries an invocation; 0 for the action's default
 
 	Plan      string        // one of Plans
-	Memory    int           // of an instance, in MB; it decides on the plan Flex how fast its processor is
+	Memory    int           // of an instance, in MB; on the plan Flex the processor's speed depends on it
 	Instances int           // at most, in all
 	Decide    time.Duration // between two decisions of the scale controller
-	Step      int           // instances that it adds at most in one, for each group that scales by itself
+	Step      int           // the most instances that one decision adds to a group that scales by itself
 	ColdStart time.Duration // until a new instance takes messages
 
 	Limits  Limits
 	Latency Latency
 	Slower  float64 // every latency times this
-	Seed    uint64  // of what varies from request to request
+	Seed    uint64  // of the random factors
 
-	Progress func(Sample) `json:"-"` // is told now and then how the run goes; may be nil
+	Progress func(Sample) `json:"-"` // if not nil, called with a sample now and then
 }
 
-// Limits are what the services take in a second.
+// Limits are the services' limits a second.
 type Limits struct {
 	Account   float64 // requests
 	Partition float64 // entities of a partition, messages of a queue
 }
 
-// Latency is how long requests take, before what varies.
+// Latency is how long requests take, without the random factor.
 type Latency struct {
 	Query    time.Duration // of a range, and for each row of it QueryRow
 	QueryRow time.Duration
@@ -88,7 +88,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// Check fills in what depends on the plan, and says what is wrong with other options.
+// Check fills in options that depend on the plan. Its error is a wrong option.
 func (o *Options) Check() error {
 	p, ok := plans[o.Plan]
 	if !ok {

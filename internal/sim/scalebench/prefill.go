@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// prefillRows is how many rows each step of the part that is done has read: four full pages.
+	// prefillRows is how many rows each of the done steps has read: four full pages.
 	prefillRows = 4000
 	// prefillFold is how many done steps are folded at once, as by the engine.
 	prefillFold = 48
 )
 
-// prefill makes the ledger say that steps before the scan's first one have read the table's first
-// rows. They are committed one after the other, each the parent of the next and the last that of the
-// first step, and folded as the engine does. So the ledger is in the form in which the scan would have left it.
+// prefill records that steps before the scan's first one have read the table's first
+// rows. It commits them one after the other. Each is the parent of the next, and the last is the parent of the
+// scan's first step. It folds them as the engine does. So the ledger looks as if the scan had done these steps.
 func (w *world) prefill(id string) error {
 	a, err := storage.Open(w.own.connection, storage.Options{Transport: w.own.transport, TryTimeout: -1})
 	if err != nil {
@@ -34,7 +34,7 @@ func (w *world) prefill(id string) error {
 		return fmt.Errorf("%d steps are pending at the scan's start", len(first))
 	}
 	steps := (w.options.Done + prefillRows - 1) / prefillRows
-	// The scan's own done row has the first step as its child. That is now the first of these.
+	// The child of the scan's own done row is now the first of these steps.
 	err = t.Write(w.running,
 		storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: id, Row: "p|" + first[0].ID}}},
 		storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: id, Row: "p|" + prefillStep(0)}}})

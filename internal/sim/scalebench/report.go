@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/emulator"
 )
 
-// published is what the published system took, on the plan Consumption. (joelverhagen.com, How
+// published has the published system's times, on the plan Consumption. (joelverhagen.com, How
 // to run a distributed scan of Azure Table Storage)
 var published = map[int64]struct{ took, serial time.Duration }{
 	3_560_000:  {5 * time.Minute, 6 * time.Minute},
@@ -94,7 +94,7 @@ func (r Result) times() *grid {
 	return t
 }
 
-// firstRow returns when the first row had not arrived yet.
+// firstRow returns the last time before the first row arrived.
 func (r Result) firstRow() float64 {
 	last := 0.0
 	for _, s := range r.Samples {
@@ -106,7 +106,7 @@ func (r Result) firstRow() float64 {
 	return last
 }
 
-// arrivals tells when instances were there.
+// arrivals lists when instances started.
 func (r Result) arrivals() string {
 	var all []string
 	have := 0
@@ -137,8 +137,8 @@ var kinds = []struct {
 	{"other of queues", func(c emulator.Counts) int64 { return c.QueueOther + c.QueuePeek + c.QueueUpdate }},
 }
 
-// requests lists the requests by account, by kind and by what they are about, and what was
-// throttled.
+// requests lists the requests by account, by kind and by partition or queue, and the throttled
+// ones.
 func (r Result) requests() *grid {
 	t := newGrid("account", "what", "requests", "at most a second")
 	for i, a := range r.Accounts {
@@ -177,7 +177,7 @@ func largest(counts map[string]int64) []string {
 	})
 }
 
-// course tells how the run went, in parts of the same length.
+// course lists the run's progress, in parts of the same length.
 func (r Result) course() *grid {
 	const parts = 12
 	t := newGrid("until", "rows", "rows a second", "instances", "refused: own", "source", "destination")

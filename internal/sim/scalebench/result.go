@@ -7,18 +7,18 @@ import (
 	"tablesweep/internal/engine"
 )
 
-// Result is what a run has shown. Times are virtual seconds, but for Simulated.
+// Result is the result of a run. Times are virtual seconds, except Simulated.
 type Result struct {
 	Options    Options
 	Simulated  float64 // seconds that the simulation took
 	Took       float64 // from the request that starts the scan to its end
-	Limit      float64 // what the destination's or the source's limit allows
+	Limit      float64 // the shortest time that the destination's or the source's limit allows
 	PerSecond  float64 // rows
-	SerialScan float64 // a program that reads one page after the other, while others write
-	Serial     float64 // a program that reads and writes one request after the other
+	SerialScan float64 // the time of a program that reads one page after the other, while others write
+	Serial     float64 // the time of a program that reads and writes one request after the other
 
 	Instances   int     // at most
-	Active      float64 // seconds in which instances executed, of all together
+	Active      float64 // seconds in which instances executed, summed over all
 	Executions  int64
 	GBSeconds   float64
 	Processor   float64 // seconds of a core
@@ -32,7 +32,7 @@ type Result struct {
 	Samples  []Sample
 }
 
-// AccountResult tells of an account's requests.
+// AccountResult counts an account's requests.
 type AccountResult struct {
 	Name      string
 	Requests  int64
@@ -42,14 +42,14 @@ type AccountResult struct {
 	Throttled map[string]int64 // refused requests, by the limit
 }
 
-// Dollars are what a run costs, by the prices of [facts].
+// Dollars are the costs of a run, by the prices of [facts].
 type Dollars struct{ Functions, Tables, Queues float64 }
 
-// Sample tells how far a run has come. Requests and refusals are of the accounts own,
-// source and destination.
+// Sample is a run's progress. Requests and refusals are those of the app's own account, the
+// source and the destination.
 type Sample struct {
 	Seconds   float64
-	Rows      int64 // that arrived; of a count, that were read
+	Rows      int64 // rows that arrived; in a count, rows that were read
 	Instances int
 	Requests  [3]int64
 	Refused   [3]int64
@@ -97,8 +97,8 @@ func (w *world) transactions() int64 {
 // pages returns the number of full pages that the run reads.
 func (w *world) pages() int64 { return (w.options.read() + 999) / 1000 }
 
-// limit returns how long the account's limit on requests makes the work last, in seconds: of
-// a copy the destination's, of a count the source's.
+// limit returns the shortest time that an account's limit on requests allows, in seconds: the
+// destination's for a copy, the source's for a count.
 func (w *world) limit() float64 {
 	if w.options.copies() {
 		return float64(w.transactions()) / w.options.Limits.Account
@@ -106,8 +106,8 @@ func (w *world) limit() float64 {
 	return float64(w.pages()) / w.options.Limits.Account
 }
 
-// serial returns how long a program takes that makes one request after the other, with the
-// mean latencies of the model, in seconds: all pages read, and if it writes, all rows written.
+// serial returns how long a program takes that makes one request after the other at the
+// mean latencies of the model, in seconds. It reads all pages, and if writes is set, it writes all rows.
 func (w *world) serial(writes bool) float64 {
 	const meanFactor = 1.04 // of takes
 	l := w.options.Latency

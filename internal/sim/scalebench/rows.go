@@ -21,7 +21,7 @@ type rows struct {
 	filler       string
 }
 
-// naming returns the key of the partition with the given number, of so many. Keys grow with
+// naming returns the key of the n-th of so many partitions. Keys grow with
 // their numbers.
 type naming func(number, of int64) string
 
@@ -30,7 +30,7 @@ var Keys = []string{"guid", "words", "number"}
 
 var namings = map[string]naming{"guid": guidKey, "words": wordKey, "number": numberKey}
 
-// guidKey is evenly spread, as a random identifier is.
+// guidKey is evenly spread, like random identifiers.
 func guidKey(n, of int64) string {
 	gap := ^uint64(0)/uint64(of) + 1
 	if of == 1 {
@@ -48,11 +48,11 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// numberKey is what counts up: invoices, customers.
+// numberKey counts up, like invoices or customers.
 func numberKey(n, _ int64) string { return fmt.Sprintf("customer-%010d", n) }
 
-// wordKey is spread as names are, so unevenly that a tenth of the first letters have most of
-// the keys, and so on within each: the number is decoded as an arithmetic coder would.
+// wordKey is spread like names, very unevenly: a tenth of the first letters have most of
+// the keys, and the same holds within each. It decodes the number as an arithmetic coder would.
 func wordKey(n, of int64) string {
 	var b strings.Builder
 	low, high, previous := int64(0), of, 0
@@ -76,8 +76,8 @@ func wordKey(n, of int64) string {
 
 const letters = 26
 
-// cumulated has, for each letter, how often the next is no greater than each, in 2^-16:
-// after every letter they are as unequal as Zipf's law has it, in another order.
+// cumulated has, for each letter, how often the next letter is at most each other one, in 2^-16.
+// The next letters follow Zipf's law, after every letter in another order.
 var cumulated = func() (sums [letters][letters]uint64) {
 	for previous := range letters {
 		var total, sum float64

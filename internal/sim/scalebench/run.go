@@ -22,19 +22,19 @@ const (
 	patience = 7 * 24 * time.Hour
 	// look is how often the user asks for the scan's status.
 	look = 10 * time.Second
-	// rest is how long processes may go on with what needs no storage, such as their heart,
+	// rest is how long processes may continue work without storage, such as their heart,
 	// when the run is over.
 	rest = time.Minute
 )
 
-// Run scans in virtual time. Its error says what is wrong with the options or the model, or
-// what the scan did wrong: the copy is not the source, or the scan failed.
+// Run scans in virtual time. Its error is a mistake in the options or the model, or
+// of the scan: the copy differs from the source, or the scan failed.
 func Run(o Options) (r Result, err error) {
 	if err := o.Check(); err != nil {
 		return r, err
 	}
 	began := time.Now()
-	// Only package testing opens bubbles; a test that nobody runs is enough.
+	// Only package testing opens bubbles: this makes a test for it.
 	synctest.Test(new(testing.T), func(*testing.T) { r, err = run(o) })
 	r.Simulated = time.Since(began).Seconds()
 	return r, err
@@ -60,7 +60,7 @@ func run(o Options) (Result, error) {
 	return r, w.check(status)
 }
 
-// scan starts the scan on a first instance, as a user does, and waits for its end.
+// scan starts the scan on a first instance, as a user would, and waits for its end.
 func (w *world) scan() (engine.Status, error) {
 	if w.options.Done == 0 {
 		w.work.Go(w.sample)
@@ -125,11 +125,11 @@ func (w *world) post(in *instance) (id string, err error) {
 	return started.ID, nil
 }
 
-// copies tells a copy from a count.
+// copies reports whether the scan is a copy, and not a count.
 func (o Options) copies() bool { return o.Action == engine.Copy }
 
-// tick fires the timer of Maintain every minute. A run that goes on keeps the next from
-// starting.
+// tick fires the timer of Maintain every minute. The next run waits for the end of the
+// last one.
 func (w *world) tick(in *instance) {
 	for task.Sleep(w.running, time.Minute) {
 		err := in.execute(w.running, "Maintain", envelope.Timer(in.invocation("Maintain", "timer"), false, nil, false))
