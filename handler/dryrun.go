@@ -16,7 +16,7 @@ import (
 )
 
 // dryRunEffort bounds the cost of a dry run.
-var dryRunEffort = survey.Effort{Queries: 4000, Time: 30 * time.Second}
+var dryRunEffort = survey.Effort{Queries: 40_000, Time: 30 * time.Second}
 
 // dryRunFlags are the flags of commands with a dry run.
 type dryRunFlags struct {
@@ -25,7 +25,7 @@ type dryRunFlags struct {
 }
 
 func (d *dryRunFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&d.dryRun, "dry-run", false, "change nothing; estimate rows, requests, time and cost, and check the permissions")
+	c.Flags().BoolVar(&d.dryRun, "dry-run", false, "change nothing; estimate rows, requests, time and cost within a minute, and check the permissions")
 	c.Flags().Float64Var(&d.price, "price", estimate.Price, "dollars for 10,000 requests, for --dry-run")
 }
 

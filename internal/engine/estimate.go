@@ -10,7 +10,7 @@ import (
 )
 
 // effort bounds an estimate: its caller waits for it.
-var effort = survey.Effort{Queries: 2000, Time: 20 * time.Second}
+var effort = survey.Effort{Queries: 10_000, Time: 20 * time.Second}
 
 // Estimates assume one instance, whose steps make three requests each to the ledger and the
 // queues.
