@@ -84,7 +84,7 @@ func parseFailedCursor(cursor string) (before, place string, skip int, err error
 			return parts[0], parts[1], skip, nil
 		}
 	}
-	return "", "", 0, problem.Invalidf("cursor", "is not one that this call returned; leave it out to begin anew")
+	return "", "", 0, problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
 }
 
 // packRefused returns what a step keeps of its failed rows, and how many rows that is.

@@ -152,7 +152,7 @@ func unpackHints(packed []byte) (adaptive.Hints, error) {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(text, &format) == nil && format.Version > hintsVersion {
-		return adaptive.Hints{}, problem.Stalef("", "the hints have version %d of a newer program, and this one knows version %d", format.Version, hintsVersion)
+		return adaptive.Hints{}, problem.Stalef("", "the hints have version %d, and this version of the program knows version %d", format.Version, hintsVersion)
 	}
 	var h packedHints
 	if err := json.Unmarshal(text, &h); err != nil {

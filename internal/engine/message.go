@@ -119,7 +119,7 @@ func parseMessage(body []byte) (message, error) {
 		Version int `json:"v"`
 	}
 	if json.Unmarshal(body, &format) == nil && format.Version > messageVersion {
-		return message{}, problem.Stalef("", "the message has format %d of a newer version, and this one knows format %d; the step is left to instances of that version", format.Version, messageVersion)
+		return message{}, problem.Stalef("", "the message has format %d, and this version of the program knows format %d; the step waits for an instance of a newer version", format.Version, messageVersion)
 	}
 	m := message{body: body, id: stepID(body)}
 	d := json.NewDecoder(bytes.NewReader(body))

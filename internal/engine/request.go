@@ -95,7 +95,7 @@ func parseStored(body []byte) (Request, error) {
 		(r.Action.Mode == "" || slices.Contains(action.Modes, r.Action.Mode)) &&
 		(r.Strategy == "" || slices.Contains(strategy.Names, r.Strategy))
 	if err != nil || !known {
-		return r, problem.Stalef("", "the scan asks for something that this version of the program does not know; its steps are left to instances of a newer one").Because(err)
+		return r, problem.Stalef("", "the scan needs a newer version of this program; its steps wait for an instance of that version").Because(err)
 	}
 	return r, nil
 }
@@ -119,7 +119,7 @@ func (r Request) check() error {
 		return err
 	}
 	if len(r.Select) > 0 && !slices.Contains([]string{Copy, Enqueue}, r.Action.Type) {
-		return problem.Invalidf("select", "has no effect on %s, which reads the keys alone; leave it out", r.Action.Type)
+		return problem.Invalidf("select", "has no effect on %s, which reads only keys; leave it out", r.Action.Type)
 	}
 	for _, name := range r.Select {
 		if !propertyName.MatchString(name) {

@@ -53,7 +53,7 @@ func (e *Engine) Retry(ctx context.Context, id string) error {
 // retriable returns nil if the scan can be retried.
 func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
 	if s.State == ledger.Succeeded {
-		return problem.Conflictf("id", "the scan's state is %s; only one that is canceled or failed can be retried", s.State)
+		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
 	}
 	if s.State == ledger.Canceled {
 		return nil
@@ -64,7 +64,7 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
 	}
 	found, err := e.ledger.Snapshot(ctx, s.ID)
 	if err == nil && found.Sums.Failed > 0 {
-		return problem.Conflictf("id", "every step is done, and %d rows were refused, which a retry does not change; mend what the scan's error says and start a new scan", found.Sums.Failed)
+		return problem.Conflictf("id", "every step is done, and %d rows were refused; a retry would not write them: fix the cause that the scan's error names, and start a new scan", found.Sums.Failed)
 	}
 	return err
 }

@@ -196,7 +196,7 @@ func (v invocation) answer(ctx context.Context, r *http.Request, params map[stri
 	}
 	resp, err := a.Response(v.function.HTTP.Output)
 	if err != nil {
-		v.in.log.Error().Err(err).Str("function", v.function.Name).Str("invocation", v.id).Msg("the answer makes no response")
+		v.in.log.Error().Err(err).Str("function", v.function.Name).Str("invocation", v.id).Msg("the answer is not an HTTP response")
 	}
 	return resp, err
 }
