@@ -62,16 +62,16 @@ func (e *Engine) sendLost(ctx context.Context, running []string) error {
 		errs = errors.Join(errs, err, e.resendLost(ctx, missing, before, after))
 		// At the first look some steps were too young to decide. They get one more look.
 		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
-			return before.steps[s.pending.ID].Age >= lookTime
+			return before.steps[s.seen.ID].Age >= lookTime
 		}), after
 	}
 	return errs
 }
 
-// suspect is a pending step that may be lost: its message, and the step as it was last seen.
+// suspect is a pending step that may be lost: its message, and its row as it was last seen.
 type suspect struct {
 	message
-	pending ledger.Pending
+	seen ledger.Pending
 }
 
 // look looks at the pending steps of scans, or at suspects once more. It returns the steps that
@@ -81,7 +81,7 @@ type suspect struct {
 func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
 	known := map[string]bool{}
 	for _, s := range again {
-		known[s.pending.ID] = true
+		known[s.seen.ID] = true
 		if !slices.Contains(scans, s.Scan) {
 			scans = append(scans, s.Scan)
 		}
@@ -121,7 +121,7 @@ func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]s
 	}
 	seen := newLook(steps, nil, waits)
 	all = slices.DeleteFunc(all, func(s suspect) bool {
-		return asked[s.function()] && !seen.missing(s.pending.ID, s.function())
+		return asked[s.function()] && !seen.missing(s.seen.ID, s.function())
 	})
 	if !slices.ContainsFunc(all, func(s suspect) bool { return asked[s.function()] }) {
 		return all, seen, errs
@@ -143,7 +143,7 @@ func (e *Engine) resendLost(ctx context.Context, suspects []suspect, before, aft
 	g, ctx := task.WithContext(ctx)
 	g.SetLimit(resends)
 	for _, s := range suspects {
-		if lost(before, after, s.pending.ID, s.function()) {
+		if lost(before, after, s.seen.ID, s.function()) {
 			g.Go(func() error { return e.resend(ctx, s) })
 		}
 	}
@@ -153,16 +153,16 @@ func (e *Engine) resendLost(ctx context.Context, suspects []suspect, before, aft
 // resend sends a lost step's message again, unless another process has done it or the step was
 // committed. A step that cannot be done fails its scan instead.
 func (e *Engine) resend(ctx context.Context, s suspect) error {
-	if reason := hopeless(s.pending); reason != nil {
-		return e.failIfPending(ctx, s.Scan, s.pending.ID, reason.Error())
+	if reason := hopeless(s.seen); reason != nil {
+		return e.failIfPending(ctx, s.Scan, s.seen.ID, reason.Error())
 	}
-	ours, err := e.ledger.Resending(ctx, s.Scan, s.pending)
+	ours, err := e.ledger.Resending(ctx, s.Scan, s.seen)
 	if err != nil || !ours {
 		return err
 	}
 	if err := e.send(ctx, s.message); err != nil {
 		return err
 	}
-	zerolog.Ctx(ctx).Warn().Str("scan", s.Scan).Str("step", s.pending.ID).Dur("age", s.pending.Age).Int("sends", s.pending.Sends+1).Msg("message lost; sent again")
+	zerolog.Ctx(ctx).Warn().Str("scan", s.Scan).Str("step", s.seen.ID).Dur("age", s.seen.Age).Int("sends", s.seen.Sends+1).Msg("message lost; sent again")
 	return nil
 }
