@@ -16,7 +16,7 @@ import (
 )
 
 // Checkpoint is a file that knows what is left of a sweep. Its lines are JSON:
-// first a snapshot (a header, and a node for each step or page left), then what
+// first a snapshot (a header, and a line for each step left), then what
 // happened since:
 //
 //	{"version":3,"job":…,"totals":{…}}             once, on top
@@ -108,7 +108,7 @@ type line struct {
 	Differences []Difference `json:"differences,omitempty"` // to be listed
 }
 
-// saved is a node.
+// saved is a step in the file.
 type saved struct {
 	ID      int64     `json:"id"`
 	Step    scan.Step `json:"step"`
@@ -121,15 +121,15 @@ type saved struct {
 	Strand *steal.Strand `json:"strand,omitempty"`
 }
 
-func save(n *node) saved {
-	return saved{ID: n.id, Step: n.step, Depth: n.depth, Through: n.through, Left: n.left, Done: n.done, Wanted: n.wanted, Strand: n.strand}
+func save(s *step) saved {
+	return saved{ID: s.id, Step: s.Step, Depth: s.depth, Through: s.through, Left: s.left, Done: s.done, Wanted: s.wanted, Strand: s.strand}
 }
 
-// sound reports whether the node has what it says: listed keys stand in one partition.
+// sound reports whether the step has what it says: listed keys stand in one partition.
 func (s saved) sound() bool { return s.Wanted == nil || s.Step.Range.Partition != nil }
 
-func (s saved) node() *node {
-	return &node{id: s.ID, step: s.Step, depth: s.Depth, through: s.Through, left: s.Left, done: s.Done, wanted: s.Wanted, strand: s.Strand}
+func (s saved) step() *step {
+	return &step{id: s.ID, Step: s.Step, depth: s.Depth, through: s.Through, left: s.Left, done: s.Done, wanted: s.Wanted, strand: s.Strand}
 }
 
 // NewCheckpoint prepares a checkpoint in a file that must not exist; it is made
@@ -186,79 +186,79 @@ func restore(text []byte) (*restored, error) {
 		return nil, fmt.Errorf("has version %d; this program knows 1 to %d", head.Version, checkpointVersion)
 	}
 	r := &restored{job: head.Job, totals: head.Totals, frontier: &frontier{next: 1}, listed: head.Listed, after: head.After, differences: head.Differences}
-	nodes := map[int64]*node{}
+	steps := map[int64]*step{}
 	for {
 		var one []byte
 		one, rest, whole = bytes.Cut(rest, []byte("\n"))
 		var l line
-		if !whole || json.Unmarshal(one, &l) != nil || !r.apply(nodes, l) {
+		if !whole || json.Unmarshal(one, &l) != nil || !r.apply(steps, l) {
 			break
 		}
 	}
-	for _, n := range nodes {
-		r.frontier.drop(n)
+	for _, s := range steps {
+		r.frontier.drop(s)
 	}
 	return r, nil
 }
 
 // apply does what a line tells. It reports false, having done nothing, if the line
 // can't be meant.
-func (r *restored) apply(nodes map[int64]*node, l line) bool {
-	n := nodes[l.Read+l.Did+l.End+l.Steal] // a line is of one kind
-	if (n == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Strand != nil) || !l.newNodes(nodes) {
+func (r *restored) apply(steps map[int64]*step, l line) bool {
+	s := steps[l.Read+l.Did+l.End+l.Steal] // a line is of one kind
+	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Strand != nil) || !l.newSteps(steps) {
 		return false
 	}
 	switch f := r.frontier; {
 	case l.Node != nil:
-		n = l.Node.node()
-		f.push(n)
-		nodes[n.id] = n
+		s = l.Node.step()
+		f.push(s)
+		steps[s.id] = s
 		if l.After != nil {
 			r.after = l.After
 		}
 	case l.Read != 0:
-		r.insert(nodes, n, l.Children)
-		n.through, n.left, n.strand = l.Through, l.Left, nil
-		if n.through == nil { // no rows: all of it is done, even if the line that ends it is cut off
-			n.state = working
+		r.insert(steps, s, l.Children)
+		s.through, s.left, s.strand = l.Through, l.Left, nil
+		if s.through == nil { // no rows: all of it is done, even if the line that ends it is cut off
+			s.state = working
 		}
 	case l.Steal != 0:
-		r.insert(nodes, n, l.Children)
-		n.strand = l.Strand
+		r.insert(steps, s, l.Children)
+		s.strand = l.Strand
 	case l.Did != 0 && l.Span != nil:
-		n.done = append(n.done, *l.Span)
-		n.left -= l.Totals.Rows
+		s.done = append(s.done, *l.Span)
+		s.left -= l.Totals.Rows
 	case l.End != 0:
-		f.nodes.Remove(n.element)
-		delete(nodes, n.id)
+		f.steps.Remove(s.element)
+		delete(steps, s.id)
 	}
 	r.totals.add(l.Totals)
 	r.differences = append(r.differences, l.Differences...)
 	return true
 }
 
-// insert adds nodes right behind another.
-func (r *restored) insert(nodes map[int64]*node, n *node, added []saved) {
-	at := n.element
-	for _, s := range added {
-		one := s.node()
-		one.element = r.frontier.nodes.InsertAfter(one, at)
+// insert adds steps right behind another.
+func (r *restored) insert(steps map[int64]*step, s *step, added []saved) {
+	at := s.element
+	for _, a := range added {
+		one := a.step()
+		one.element = r.frontier.steps.InsertAfter(one, at)
 		at = one.element
-		nodes[one.id] = one
+		steps[one.id] = one
 		r.frontier.next = max(r.frontier.next, one.id+1)
 	}
 }
 
-// newNodes reports whether the nodes that a line adds can be meant, and have ids that no other has.
-func (l line) newNodes(nodes map[int64]*node) bool {
+// newSteps reports whether the steps that a line adds can be meant, and have ids that no other has.
+func (l line) newSteps(steps map[int64]*step) bool {
 	seen := map[int64]bool{0: true}
 	for _, s := range l.Children {
-		if seen[s.ID] || nodes[s.ID] != nil || !s.sound() {
+		if seen[s.ID] || steps[s.ID] != nil || !s.sound() {
 			return false
 		}
 		seen[s.ID] = true
 	}
-	return l.Node == nil || l.Node.ID != 0 && nodes[l.Node.ID] == nil && l.Node.sound()
+	return l.Node == nil || l.Node.ID != 0 && steps[l.Node.ID] == nil && l.Node.sound()
 }
 
 func (c *Checkpoint) append(l line) {
@@ -269,42 +269,42 @@ func (c *Checkpoint) append(l line) {
 	c.pending.Write(append(b, '\n'))
 }
 
-// read records that n was read: through is its last row, nil if none of them is left to do,
+// read records that s was read: through is its last row, nil if none of them is left to do,
 // left how many are.
-func (c *Checkpoint) read(n *node, through *key.Key, left int64, children []*node, listed []Difference, did Totals) {
-	n.through, n.left = through, left
-	c.append(line{Read: n.id, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
+func (c *Checkpoint) read(s *step, through *key.Key, left int64, children []*step, listed []Difference, did Totals) {
+	s.through, s.left = through, left
+	c.append(line{Read: s.id, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
 }
 
-// list records a node for listed keys, of which last is the last.
-func (c *Checkpoint) list(n *node, last key.Key) {
+// list records a step for listed keys, of which last is the last.
+func (c *Checkpoint) list(s *step, last key.Key) {
 	c.after = &last
-	s := save(n)
-	c.append(line{Node: &s, After: c.after})
+	one := save(s)
+	c.append(line{Node: &one, After: c.after})
 }
 
-// steal records that what lies behind the end of n's strand was stolen.
-func (c *Checkpoint) steal(n *node, thieves []*node) {
-	c.append(line{Steal: n.id, Strand: n.strand, Children: saveAll(thieves)})
+// steal records that what lies behind the end of s's strand was stolen.
+func (c *Checkpoint) steal(s *step, thieves []*step) {
+	c.append(line{Steal: s.id, Strand: s.strand, Children: saveAll(thieves)})
 }
 
-func saveAll(nodes []*node) []saved {
+func saveAll(steps []*step) []saved {
 	var all []saved
-	for _, n := range nodes {
-		all = append(all, save(n))
+	for _, s := range steps {
+		all = append(all, save(s))
 	}
 	return all
 }
 
-func (c *Checkpoint) did(n *node, s span, did Totals) {
-	n.done = append(n.done, s)
-	n.left -= did.Rows
-	c.append(line{Did: n.id, Span: &s, Totals: did})
+func (c *Checkpoint) did(s *step, rows span, did Totals) {
+	s.done = append(s.done, rows)
+	s.left -= did.Rows
+	c.append(line{Did: s.id, Span: &rows, Totals: did})
 }
 
 func (c *Checkpoint) vain(did Totals) { c.append(line{Vain: true, Totals: did}) }
 
-func (c *Checkpoint) end(n *node) { c.append(line{End: n.id}) }
+func (c *Checkpoint) end(s *step) { c.append(line{End: s.id}) }
 
 // flush writes what was recorded since the last call.
 func (c *Checkpoint) flush(f *frontier, t Totals) error {
@@ -339,9 +339,9 @@ func (c *Checkpoint) sync() error {
 func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 	c.pending.Reset()
 	c.append(line{Version: checkpointVersion, Job: c.job, Listed: c.listed, After: c.after, Totals: t, Differences: c.differences.sorted()})
-	for n := f.first(); n != nil; n = f.after(n) {
-		s := save(n)
-		c.append(line{Node: &s})
+	for s := f.first(); s != nil; s = f.after(s) {
+		one := save(s)
+		c.append(line{Node: &one})
 	}
 	snapshot := bytes.Clone(c.pending.Bytes())
 	c.pending.Reset()

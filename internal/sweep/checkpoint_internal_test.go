@@ -20,17 +20,17 @@ func record(t testing.TB) string {
 		t.Fatal(err)
 	}
 	f := &frontier{}
-	n := f.add(scan.Step{}, 1)
+	s := f.add(scan.Step{}, 1)
 	if err := c.rewrite(f, Totals{}); err != nil {
 		t.Fatal(err)
 	}
-	f.startRead(n)
-	children := f.read(n, 0, nil, 0, []scan.Step{{Page: 1}, {Page: 2}})
-	c.read(n, &key.Key{Partition: "p", Row: "z"}, 9, children, nil, Totals{Queries: 1})
-	c.did(n, span{key.Key{Partition: "p", Row: "a"}, key.Key{Partition: "p", Row: "c"}}, Totals{Rows: 3})
+	f.startRead(s)
+	children := f.read(s, 0, nil, 0, []scan.Step{{Page: 1}, {Page: 2}})
+	c.read(s, &key.Key{Partition: "p", Row: "z"}, 9, children, nil, Totals{Queries: 1})
+	c.did(s, span{key.Key{Partition: "p", Row: "a"}, key.Key{Partition: "p", Row: "c"}}, Totals{Rows: 3})
 	c.end(children[0])
-	if n.left != 6 {
-		t.Errorf("%d of 9 rows are left, of which 3 were done", n.left)
+	if s.left != 6 {
+		t.Errorf("%d of 9 rows are left, of which 3 were done", s.left)
 	}
 	if err := c.flush(f, Totals{}); err != nil {
 		t.Fatal(err)
@@ -51,11 +51,11 @@ func TestRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := r.frontier.first()
-	if n.id != 1 || n.through == nil || n.through.Row != "z" || n.left != 6 || len(n.done) != 1 || !n.done[0].contains(key.Key{Partition: "p", Row: "b"}) {
-		t.Errorf("the page is %+v", n)
+	s := r.frontier.first()
+	if s.id != 1 || s.through == nil || s.through.Row != "z" || s.left != 6 || len(s.done) != 1 || !s.done[0].contains(key.Key{Partition: "p", Row: "b"}) {
+		t.Errorf("the page is %+v", s)
 	}
-	if c := r.frontier.after(n); c == nil || c.step.Page != 2 || c.depth != 2 || r.frontier.after(c) != nil {
+	if c := r.frontier.after(s); c == nil || c.Page != 2 || c.depth != 2 || r.frontier.after(c) != nil {
 		t.Errorf("the child is %+v", c)
 	}
 	if r.totals != (Totals{Queries: 1, Rows: 3}) || string(r.job) != `{"a":1}` || r.frontier.next != 4 {
@@ -73,8 +73,8 @@ func TestRestoreCutOff(t *testing.T) {
 		if (err != nil) != (i < head) {
 			t.Fatalf("%d bytes: %v", i, err)
 		}
-		if err == nil && r.frontier.nodes.Len() != []int{0, 1, 3, 3, 2}[strings.Count(text[head:i], "\n")] {
-			t.Errorf("%d bytes: %d nodes", i, r.frontier.nodes.Len())
+		if err == nil && r.frontier.steps.Len() != []int{0, 1, 3, 3, 2}[strings.Count(text[head:i], "\n")] {
+			t.Errorf("%d bytes: %d steps", i, r.frontier.steps.Len())
 		}
 	}
 }
@@ -89,8 +89,8 @@ func TestRestoreReadWithoutRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := r.frontier.first(); n == nil || n.id != 2 || r.frontier.after(n) != nil || n.state != waiting || r.totals.Queries != 1 {
-			t.Errorf("from %q: the first node is %+v, totals %+v; want the child alone", text, n, r.totals)
+		if s := r.frontier.first(); s == nil || s.id != 2 || r.frontier.after(s) != nil || s.state != waiting || r.totals.Queries != 1 {
+			t.Errorf("from %q: the first step is %+v, totals %+v; want the child alone", text, s, r.totals)
 		}
 	}
 }
@@ -165,8 +165,8 @@ func FuzzRestore(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, b := r.frontier.nodes.Len(), again.restored.frontier.nodes.Len(); a != b || len(r.differences) != len(again.restored.differences) || r.totals != again.restored.totals {
-			t.Errorf("%d nodes turned %d, %+v turned %+v", a, b, r.totals, again.restored.totals)
+		if a, b := r.frontier.steps.Len(), again.restored.frontier.steps.Len(); a != b || len(r.differences) != len(again.restored.differences) || r.totals != again.restored.totals {
+			t.Errorf("%d steps turned %d, %+v turned %+v", a, b, r.totals, again.restored.totals)
 		}
 	})
 }

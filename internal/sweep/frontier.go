@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// state is what a node is doing.
+// state is what a step is doing.
 type state uint8
 
 const (
@@ -18,23 +18,24 @@ const (
 	working              // its rows are being done
 )
 
-// node is a step that is not done.
-type node struct {
-	id      int64
-	step    scan.Step
+// step is a step of the scan that is not done: its query is to be made, or its page has rows left
+// to do.
+type step struct {
+	id int64
+	scan.Step
 	depth   int64 // steps from the first one to this
 	state   state
 	element *list.Element
-	// strand is the part of the step's range that is this node's own while idle
+	// strand is the part of the step's range that is its own while idle
 	// workers may steal from it; nil if a strategy splits it.
 	strand *steal.Strand
 
-	// wanted are the row keys that the node looks for in its partition, sorted; nil for all rows
+	// wanted are the row keys that the step looks for in its partition, sorted; nil for all rows
 	// of the step's range.
 	wanted []string
 
 	// Of a page that was read before a resume, and has to be read again: the rows up
-	// to through are this node's, save those in done. Its children exist already. Units
+	// to through are its own, save those in done. Its children exist already. Units
 	// had left rows more to do.
 	through *key.Key
 	done    []span
@@ -58,97 +59,97 @@ func (s span) contains(k key.Key) bool { return s.First.Compare(k) <= 0 && k.Com
 // frontier is what is left of a sweep, in table order. It is pure: it neither reads
 // nor works.
 type frontier struct {
-	nodes list.List // of *node
-	next  int64     // the next node's id
+	steps list.List // of *step
+	next  int64     // the next step's id
 
-	reads, works int   // nodes reading, units under way
+	reads, works int   // steps reading, units under way
 	ready        int   // units that could be started
 	bytes        int   // of all pages
 	buffered     int64 // rows of all pages
-	walked       int   // nodes that looks for something to do have passed
+	walked       int   // steps that looks for something to do have passed
 }
 
-func (f *frontier) first() *node { return nodeOf(f.nodes.Front()) }
+func (f *frontier) first() *step { return stepOf(f.steps.Front()) }
 
-func (f *frontier) after(n *node) *node { return nodeOf(n.element.Next()) }
+func (f *frontier) after(s *step) *step { return stepOf(s.element.Next()) }
 
-func nodeOf(e *list.Element) *node {
+func stepOf(e *list.Element) *step {
 	if e == nil {
 		return nil
 	}
-	return e.Value.(*node)
+	return e.Value.(*step)
 }
 
-// push appends a node.
-func (f *frontier) push(n *node) {
-	f.next = max(f.next, n.id+1)
-	n.element = f.nodes.PushBack(n)
+// push appends a step that has an id.
+func (f *frontier) push(s *step) {
+	f.next = max(f.next, s.id+1)
+	s.element = f.steps.PushBack(s)
 }
 
-// add appends a step.
-func (f *frontier) add(s scan.Step, depth int64) *node {
-	n := &node{id: max(1, f.next), step: s, depth: depth}
-	f.push(n)
-	return n
+// add appends a step for a query.
+func (f *frontier) add(query scan.Step, depth int64) *step {
+	s := &step{id: max(1, f.next), Step: query, depth: depth}
+	f.push(s)
+	return s
 }
 
-// waits returns the first node that waits and may be read now, nil if there is none. ahead tells whether
-// all nodes ahead of it have nothing to hand out: in order, nothing happens until
+// waits returns the first step that waits and may be read now, nil if there is none. ahead tells whether
+// all steps ahead of it have nothing to hand out: in order, nothing happens until
 // this one is read.
-func (f *frontier) waits(readable func(scan.Step) bool) (n *node, ahead bool) {
-	for n = f.first(); n != nil && (n.state != waiting || !readable(n.step)); n = f.after(n) {
+func (f *frontier) waits(readable func(scan.Step) bool) (s *step, ahead bool) {
+	for s = f.first(); s != nil && (s.state != waiting || !readable(s.Step)); s = f.after(s) {
 		f.walked++
 	}
-	return n, n != nil && n == f.first()
+	return s, s != nil && s == f.first()
 }
 
-func (f *frontier) startRead(n *node) {
-	n.state = reading
+func (f *frontier) startRead(s *step) {
+	s.state = reading
 	f.reads++
 }
 
 // unread ends a query that brought nothing.
-func (f *frontier) unread(n *node) {
-	n.state = waiting
+func (f *frontier) unread(s *step) {
+	s.state = waiting
 	f.reads--
 }
 
-// read puts a page's rows and children in the place of the node's step. rows are
+// read puts a page's rows and children in the place of the step's query. rows are
 // all rows that its units will do.
-func (f *frontier) read(n *node, bytes int, units [][]storage.Entity, rows int64, children []scan.Step) []*node {
+func (f *frontier) read(s *step, bytes int, units [][]storage.Entity, rows int64, children []scan.Step) []*step {
 	f.reads--
-	n.state, n.bytes, n.units, n.rows = working, bytes, units, rows
+	s.state, s.bytes, s.units, s.rows = working, bytes, units, rows
 	f.ready += len(units)
 	f.bytes += bytes
 	f.buffered += rows
-	return f.insert(n, n.depth+1, children)
+	return f.insert(s, s.depth+1, children)
 }
 
-// insert adds steps right behind a node, in table order.
-func (f *frontier) insert(n *node, depth int64, steps []scan.Step) []*node {
-	var added []*node
-	at := n.element
-	for _, s := range steps {
-		one := &node{id: f.next, step: s, depth: depth}
+// insert adds steps right behind another, in table order.
+func (f *frontier) insert(s *step, depth int64, queries []scan.Step) []*step {
+	var added []*step
+	at := s.element
+	for _, q := range queries {
+		one := &step{id: f.next, Step: q, depth: depth}
 		f.next++
-		one.element = f.nodes.InsertAfter(one, at)
+		one.element = f.steps.InsertAfter(one, at)
 		at = one.element
 		added = append(added, one)
 	}
 	return added
 }
 
-// unit returns the first unit that may be started, and its node. In order, only the
-// first node's may, one at a time. Behind the last unit there may be a million nodes
+// unit returns the first unit that may be started, and its step. In order, only the
+// first step's may, one at a time. Behind the last unit there may be a million steps
 // that wait, so it does not look further.
-func (f *frontier) unit(inOrder bool, allowed func(partition string) bool) (*node, int) {
+func (f *frontier) unit(inOrder bool, allowed func(partition string) bool) (*step, int) {
 	ready := f.ready
-	for n := f.first(); n != nil && ready > 0 && (n.state != waiting || !inOrder); n = f.after(n) {
+	for s := f.first(); s != nil && ready > 0 && (s.state != waiting || !inOrder); s = f.after(s) {
 		f.walked++
-		ready -= len(n.units)
-		for i, u := range n.units {
-			if n.started == 0 && inOrder || !inOrder && allowed(u[0].Key.Partition) {
-				return n, i
+		ready -= len(s.units)
+		for i, u := range s.units {
+			if s.started == 0 && inOrder || !inOrder && allowed(u[0].Key.Partition) {
+				return s, i
 			}
 		}
 		if inOrder {
@@ -159,40 +160,40 @@ func (f *frontier) unit(inOrder bool, allowed func(partition string) bool) (*nod
 }
 
 // take starts a unit.
-func (f *frontier) take(n *node, i int) []storage.Entity {
-	u := n.units[i]
-	n.units[i] = n.units[0]
-	n.units[0] = nil // so that its place keeps nothing alive
-	n.units = n.units[1:]
-	n.started++
+func (f *frontier) take(s *step, i int) []storage.Entity {
+	u := s.units[i]
+	s.units[i] = s.units[0]
+	s.units[0] = nil // so that its place keeps nothing alive
+	s.units = s.units[1:]
+	s.started++
 	f.works++
 	f.ready--
 	return u
 }
 
 // finish ends a unit of the given number of rows.
-func (f *frontier) finish(n *node, rows int64) {
-	n.started--
-	n.rows -= rows
+func (f *frontier) finish(s *step, rows int64) {
+	s.started--
+	s.rows -= rows
 	f.works--
 	f.buffered -= rows
 }
 
 // giveBack ends a unit that was not done.
-func (f *frontier) giveBack(n *node, u []storage.Entity) {
-	n.units = append(n.units, u)
-	n.started--
+func (f *frontier) giveBack(s *step, u []storage.Entity) {
+	s.units = append(s.units, u)
+	s.started--
 	f.works--
 	f.ready++
 }
 
-// drop removes the node if all of it is done, and reports whether it was.
-func (f *frontier) drop(n *node) bool {
-	if n.state != working || len(n.units) > 0 || n.started > 0 {
+// drop removes the step if all of it is done, and reports whether it was.
+func (f *frontier) drop(s *step) bool {
+	if s.state != working || len(s.units) > 0 || s.started > 0 {
 		return false
 	}
-	f.nodes.Remove(n.element)
-	f.bytes -= n.bytes
-	f.buffered -= n.rows
+	f.steps.Remove(s.element)
+	f.bytes -= s.bytes
+	f.buffered -= s.rows
 	return true
 }

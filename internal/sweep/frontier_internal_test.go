@@ -10,7 +10,7 @@ import (
 )
 
 // TestLooksDoNotWalkWhatWaits does the rows of a frontier of many steps, as --rows
-// makes it, and counts the nodes that its looks pass.
+// makes it, and counts the steps that its looks pass.
 func TestLooksDoNotWalkWhatWaits(t *testing.T) {
 	t.Parallel()
 	const steps, workers = 20_000, 8
@@ -21,26 +21,26 @@ func TestLooksDoNotWalkWhatWaits(t *testing.T) {
 	allowed := func(string) bool { return true }
 	done := 0
 	for f.first() != nil {
-		if n, _ := f.unit(false, allowed); n != nil {
+		if s, _ := f.unit(false, allowed); s != nil {
 			t.Fatal("a unit was found before any row was read")
 		}
-		var under []*node
+		var under []*step
 		for range workers {
-			n, _ := f.waits(func(scan.Step) bool { return true })
-			if n == nil {
+			s, _ := f.waits(func(scan.Step) bool { return true })
+			if s == nil {
 				break
 			}
-			f.startRead(n)
-			under = append(under, n)
+			f.startRead(s)
+			under = append(under, s)
 		}
-		for i, n := range under {
+		for i, s := range under {
 			unit := []storage.Entity{{Key: key.Key{Partition: fmt.Sprint(i)}}}
-			f.read(n, 1, [][]storage.Entity{unit}, 1, nil)
+			f.read(s, 1, [][]storage.Entity{unit}, 1, nil)
 		}
-		for n, i := f.unit(false, allowed); n != nil; n, i = f.unit(false, allowed) {
-			f.take(n, i)
-			f.finish(n, 1)
-			f.drop(n)
+		for s, i := f.unit(false, allowed); s != nil; s, i = f.unit(false, allowed) {
+			f.take(s, i)
+			f.finish(s, 1)
+			f.drop(s)
 			done++
 		}
 	}
@@ -48,6 +48,6 @@ func TestLooksDoNotWalkWhatWaits(t *testing.T) {
 		t.Fatalf("%d of %d units were done", done, steps)
 	}
 	if limit := 2 * workers * steps; f.walked > limit {
-		t.Errorf("the looks passed %d nodes, want at most %d", f.walked, limit)
+		t.Errorf("the looks passed %d steps, want at most %d", f.walked, limit)
 	}
 }

@@ -236,37 +236,37 @@ func among(rows []string, in key.Range) []string {
 	return all
 }
 
-// look returns what is left to look for after a page, and how many of the node's keys it
+// look returns what is left to look for after a page, and how many of the step's keys it
 // has settled. Where the page ended early, many other rows stand between: what is left goes on in
 // two halves, so that queries are at most as many as keys.
-func (n *node) look(p scan.Page) (children []scan.Step, settled int) {
+func (s *step) look(p scan.Page) (children []scan.Step, settled int) {
 	if p.Next == nil {
-		return nil, len(n.wanted)
+		return nil, len(s.wanted)
 	}
 	if len(p.Keys) == 0 {
-		return []scan.Step{n.step.Continue(*p.Next)}, 0
+		return []scan.Step{s.Continue(*p.Next)}, 0
 	}
-	settled, found := slices.BinarySearchFunc(n.wanted, p.Last().Row, key.Compare)
+	settled, found := slices.BinarySearchFunc(s.wanted, p.Last().Row, key.Compare)
 	if found {
 		settled++
 	}
-	left := n.wanted[settled:]
+	left := s.wanted[settled:]
 	for _, half := range [][]string{left[:(len(left)+1)/2], left[(len(left)+1)/2:]} {
 		if len(half) > 0 {
-			children = append(children, wantedStep(*n.step.Range.Partition, half))
+			children = append(children, wantedStep(*s.Range.Partition, half))
 		}
 	}
 	return children, settled
 }
 
-// choose returns those of a page's rows that the node looks for, and those of its keys that
+// choose returns those of a page's rows that the step looks for, and those of its keys that
 // the page shows to be missing, if it is read for the first time.
-func (n *node) choose(rows []storage.Entity, p scan.Page) (chosen []storage.Entity, missing []action.Failure) {
+func (s *step) choose(rows []storage.Entity, p scan.Page) (chosen []storage.Entity, missing []action.Failure) {
 	settled := 0
-	if n.through == nil {
-		_, settled = n.look(p)
+	if s.through == nil {
+		_, settled = s.look(p)
 	}
-	for i, row := range n.wanted {
+	for i, row := range s.wanted {
 		for len(rows) > 0 && key.Compare(rows[0].Key.Row, row) < 0 {
 			rows = rows[1:]
 		}
@@ -274,7 +274,7 @@ func (n *node) choose(rows []storage.Entity, p scan.Page) (chosen []storage.Enti
 		case len(rows) > 0 && rows[0].Key.Row == row:
 			chosen = append(chosen, rows[0])
 		case i < settled:
-			missing = append(missing, action.Failure{Key: key.Key{Partition: *n.step.Range.Partition, Row: row}, Reason: "the table has no row with this key"})
+			missing = append(missing, action.Failure{Key: key.Key{Partition: *s.Range.Partition, Row: row}, Reason: "the table has no row with this key"})
 		}
 	}
 	return chosen, missing

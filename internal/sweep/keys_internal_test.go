@@ -328,8 +328,8 @@ func TestListedKeysTakeLinearTime(t *testing.T) {
 		return each
 	}
 	few, many := walked(500), walked(4000)
-	t.Logf("%.0f nodes a row of 500, %.0f of 4000", few, many)
+	t.Logf("%.0f steps a row of 500, %.0f of 4000", few, many)
 	if many > 3*few { // eight times is quadratic
-		t.Errorf("%.0f nodes a row of 500, %.0f of 4000", few, many)
+		t.Errorf("%.0f steps a row of 500, %.0f of 4000", few, many)
 	}
 }

@@ -149,16 +149,16 @@ func (r *run) fill() error {
 
 // feed puts the next keys into the frontier, as many as may soon be looked for.
 func (r *run) feed() {
-	for r.more() && r.frontier.nodes.Len() < 4*r.options.Workers {
+	for r.more() && r.frontier.steps.Len() < 4*r.options.Workers {
 		partition, rows, err := r.keys.group()
 		if err != nil {
 			r.fail(err)
 			return
 		}
-		n := r.frontier.add(wantedStep(partition, rows), 1)
-		n.wanted = rows
+		s := r.frontier.add(wantedStep(partition, rows), 1)
+		s.wanted = rows
 		if c := r.options.Checkpoint; c != nil {
-			c.list(n, key.Key{Partition: partition, Row: rows[len(rows)-1]})
+			c.list(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
 		}
 	}
 }
@@ -175,9 +175,9 @@ func (r *run) first() {
 	if step.Range.Empty() {
 		return
 	}
-	n := r.frontier.add(step, 1)
+	s := r.frontier.add(step, 1)
 	if r.steals {
-		n.strand = steal.NewStrand(step.Range)
+		s.strand = steal.NewStrand(step.Range)
 	}
 }
 
@@ -259,34 +259,34 @@ func (r *run) dispatch() {
 		r.feed()
 	}
 	for !r.stopping && r.target.free(r.frontier.works) {
-		n, i := r.frontier.unit(r.inOrder, r.free())
-		if n == nil {
+		s, i := r.frontier.unit(r.inOrder, r.free())
+		if s == nil {
 			break
 		}
-		u := r.frontier.take(n, i)
-		if n.spilled != nil {
-			rows, err := r.spill.load(n.spilled)
+		u := r.frontier.take(s, i)
+		if s.spilled != nil {
+			rows, err := r.spill.load(s.spilled)
 			if err != nil {
-				r.frontier.giveBack(n, u)
+				r.frontier.giveBack(s, u)
 				r.fail(err)
 				break
 			}
-			u, n.spilled = rows, nil
+			u, s.spilled = rows, nil
 		}
-		r.startUnit(n, u)
+		r.startUnit(s, u)
 	}
 	for !r.stopping && !r.ahead() && r.source.free(r.frontier.reads) {
-		n, ahead := r.frontier.waits(r.readable())
+		s, ahead := r.frontier.waits(r.readable())
 		room := r.frontier.bytes+(r.frontier.reads+1)*r.page <= r.options.Buffer
-		if n == nil && room && r.steals {
+		if s == nil && room && r.steals {
 			r.steal()
-			n, ahead = r.frontier.waits(r.readable())
+			s, ahead = r.frontier.waits(r.readable())
 		}
 		// One page may always be in memory, and the one that all others wait for.
-		if n == nil || !room && !ahead && r.frontier.bytes+r.frontier.reads > 0 {
+		if s == nil || !room && !ahead && r.frontier.bytes+r.frontier.reads > 0 {
 			break
 		}
-		r.startRead(n)
+		r.startRead(s)
 	}
 }
 
@@ -346,13 +346,13 @@ func (r *run) counter(t throttle) *storage.Counter {
 	}}
 }
 
-func (r *run) drop(n *node) {
-	if r.frontier.drop(n) && r.options.Checkpoint != nil {
-		r.options.Checkpoint.end(n)
+func (r *run) drop(s *step) {
+	if r.frontier.drop(s) && r.options.Checkpoint != nil {
+		r.options.Checkpoint.end(s)
 	}
 }
 
-func (r *run) startUnit(n *node, u []storage.Entity) {
+func (r *run) startUnit(s *step, u []storage.Entity) {
 	partition := u[0].Key.Partition
 	r.limiter.Started(partition, len(u))
 	r.start(func() {
@@ -366,18 +366,18 @@ func (r *run) startUnit(n *node, u []storage.Entity) {
 		took := time.Since(began)
 		r.events <- func() {
 			r.target.ended(took)
-			r.unitEnded(n, u, result, counter, err)
+			r.unitEnded(s, u, result, counter, err)
 		}
 	})
 }
 
-func (r *run) unitEnded(n *node, u []storage.Entity, result action.Result, sent *storage.Counter, err error) {
+func (r *run) unitEnded(s *step, u []storage.Entity, result action.Result, sent *storage.Counter, err error) {
 	did := Totals{Requests: sent.Requests(), Doubts: sent.Doubts()}
 	if err == nil {
 		err = r.report(result.Failed)
 	}
 	if err != nil {
-		r.frontier.giveBack(n, u)
+		r.frontier.giveBack(s, u)
 		r.vain(did)
 		if !r.expected(err) {
 			r.fail(err)
@@ -385,12 +385,12 @@ func (r *run) unitEnded(n *node, u []storage.Entity, result action.Result, sent 
 		return
 	}
 	did.Rows, did.Written, did.Failed = int64(len(u)), result.Written, int64(len(result.Failed))
-	r.frontier.finish(n, did.Rows)
+	r.frontier.finish(s, did.Rows)
 	r.count(did)
 	if c := r.options.Checkpoint; c != nil {
-		c.did(n, span{u[0].Key, u[len(u)-1].Key}, did)
+		c.did(s, span{u[0].Key, u[len(u)-1].Key}, did)
 	}
-	r.drop(n)
+	r.drop(s)
 }
 
 // report hands failed rows on. Its error stops the sweep.

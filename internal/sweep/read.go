@@ -13,11 +13,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-func (r *run) startRead(n *node) {
-	r.frontier.startRead(n)
-	q := storage.Query{Range: n.step.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.Segment, Token: n.step.Token, Raw: r.scan.Raw}
-	if n.wanted != nil {
-		q.Top = min(q.Top, groupMeets+keyMeets*len(n.wanted))
+func (r *run) startRead(s *step) {
+	r.frontier.startRead(s)
+	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.Segment, Token: s.Token, Raw: r.scan.Raw}
+	if s.wanted != nil {
+		q.Top = min(q.Top, groupMeets+keyMeets*len(s.wanted))
 	}
 	if q.Range.Partition != nil {
 		r.limiter.Started(r.reads+*q.Range.Partition, q.Top)
@@ -41,7 +41,7 @@ func (r *run) startRead(n *node) {
 		took := time.Since(began)
 		r.events <- func() {
 			r.source.ended(took)
-			r.readEnded(n, page, took, Totals{Queries: int64(queries), Requests: counter.Requests()}, err)
+			r.readEnded(s, page, took, Totals{Queries: int64(queries), Requests: counter.Requests()}, err)
 		}
 	})
 }
@@ -57,52 +57,52 @@ func (s Spec) read(ctx context.Context, q storage.Query) (p storage.Page, querie
 	return p, 1, err
 }
 
-// readEnded takes in a page, or what is this node's of one read again.
-func (r *run) readEnded(n *node, p storage.Page, took time.Duration, did Totals, err error) {
+// readEnded takes in a page, or what is this step's of one read again.
+func (r *run) readEnded(s *step, p storage.Page, took time.Duration, did Totals, err error) {
 	if err != nil {
-		r.unread(n, Totals{Requests: did.Requests})
+		r.unread(s, Totals{Requests: did.Requests})
 		if !r.expected(err) {
 			r.fail(err)
 		}
 		return
 	}
-	did.Steps, did.CriticalPath = 1, n.depth
+	did.Steps, did.CriticalPath = 1, s.depth
 	if len(p.Entities) == 0 {
 		did.EmptyQueries = 1
 	}
-	if n.step.Range.Partition != nil {
+	if s.Range.Partition != nil {
 		did.PartitionQueries = 1
 	}
 	page := scan.Page{Keys: p.Keys(), Next: p.Next}
 	if r.options.Trace != nil {
-		r.options.Trace(Trace{Step: n.step, Page: page, Took: took})
+		r.options.Trace(Trace{Step: s.Step, Page: page, Took: took})
 	}
-	yield, children, err := r.advance(n, page)
+	yield, children, err := r.advance(s, page)
 	if err != nil {
-		r.unread(n, did)
+		r.unread(s, did)
 		r.fail(err)
 		return
 	}
 	rows := p.Entities[:yield]
-	if n.wanted != nil {
+	if s.wanted != nil {
 		var missing []action.Failure
-		if rows, missing = n.choose(rows, page); r.scan.Filter == "" && len(missing) > 0 {
+		if rows, missing = s.choose(rows, page); r.scan.Filter == "" && len(missing) > 0 {
 			if err := r.report(missing); err != nil {
-				r.unread(n, did)
+				r.unread(s, did)
 				return
 			}
 			did.Rows, did.Failed = int64(len(missing)), int64(len(missing))
 		}
 	}
-	if len(n.done) > 0 {
+	if len(s.done) > 0 {
 		rows = slices.DeleteFunc(rows, func(e storage.Entity) bool {
-			return slices.ContainsFunc(n.done, func(s span) bool { return s.contains(e.Key) })
+			return slices.ContainsFunc(s.done, func(done span) bool { return done.contains(e.Key) })
 		})
 	}
 	r.bytes += int64(p.Bytes)
 	bytes := weight(p)
 	r.expect(bytes)
-	r.found(n, rows, bytes, children, did)
+	r.found(s, rows, bytes, children, did)
 }
 
 // expect takes in a page's size. Queries under way are taken for average ones, since
@@ -119,10 +119,10 @@ func (r *run) expect(bytes int) {
 	}
 }
 
-// unread lets a node wait again whose query failed or can't be used. The checkpoint
+// unread lets a step wait again whose query failed or can't be used. The checkpoint
 // still has its step.
-func (r *run) unread(n *node, did Totals) {
-	r.frontier.unread(n)
+func (r *run) unread(s *step, did Totals) {
+	r.frontier.unread(s)
 	r.vain(did)
 }
 
@@ -145,36 +145,36 @@ func weight(p storage.Page) int {
 	return bytes
 }
 
-// advance returns how many rows of a page are the node's, and what is left to read
+// advance returns how many rows of a page are the step's, and what is left to read
 // besides.
-func (r *run) advance(n *node, p scan.Page) (yield int, children []scan.Step, err error) {
-	if n.strand != nil {
-		yield, more := r.model.Page(n.strand, p)
+func (r *run) advance(s *step, p scan.Page) (yield int, children []scan.Step, err error) {
+	if s.strand != nil {
+		yield, more := r.model.Page(s.strand, p)
 		if more {
-			children = []scan.Step{n.step.Continue(*p.Next)}
+			children = []scan.Step{s.Continue(*p.Next)}
 		}
 		return yield, children, nil
 	}
-	if n.wanted != nil && n.through == nil {
-		children, _ = n.look(p)
+	if s.wanted != nil && s.through == nil {
+		children, _ = s.look(p)
 		return len(p.Keys), children, nil
 	}
-	if n.through == nil {
-		o, err := r.scan.Strategy.Advance(n.step, p)
+	if s.through == nil {
+		o, err := r.scan.Strategy.Advance(s.Step, p)
 		return o.Yield, o.Children, err
 	}
-	yield, beyond := slices.BinarySearchFunc(p.Keys, *n.through, key.Key.Compare)
+	yield, beyond := slices.BinarySearchFunc(p.Keys, *s.through, key.Key.Compare)
 	if beyond {
 		yield++
 	}
 	if p.Next != nil && yield == len(p.Keys) && !beyond {
-		children = []scan.Step{n.step.Continue(*p.Next)}
+		children = []scan.Step{s.Continue(*p.Next)}
 	}
 	return yield, children, nil
 }
 
-// found replaces a node's query by its rows and its children.
-func (r *run) found(n *node, rows []storage.Entity, bytes int, children []scan.Step, did Totals) {
+// found replaces a step's query by its rows and its children.
+func (r *run) found(s *step, rows []storage.Entity, bytes int, children []scan.Step, did Totals) {
 	var units [][]storage.Entity
 	if len(rows) > 0 {
 		units = r.action.Split(rows)
@@ -189,37 +189,37 @@ func (r *run) found(n *node, rows []storage.Entity, bytes int, children []scan.S
 	if inUnits == 0 {
 		bytes = 0
 	}
-	if r.inOrder && inUnits > 0 && r.frontier.bytes+bytes > r.options.Buffer/2 && n != r.frontier.first() {
-		if n.spilled = r.spill.store(rows); n.spilled != nil {
+	if r.inOrder && inUnits > 0 && r.frontier.bytes+bytes > r.options.Buffer/2 && s != r.frontier.first() {
+		if s.spilled = r.spill.store(rows); s.spilled != nil {
 			units, bytes = [][]storage.Entity{nil}, 0
 		}
 	}
 	var listed []Difference
 	gone := int64(0)
-	if n.through == nil {
+	if s.through == nil {
 		listed = r.countRead(rows, int64(inUnits), &did)
-	} else if gone = max(0, n.left-int64(inUnits)); len(children) == 0 && r.consumes {
+	} else if gone = max(0, s.left-int64(inUnits)); len(children) == 0 && r.consumes {
 		// They were done, and the process died before it could say so.
 		did.Rows += gone
 		did.Written += gone
 	}
-	added := r.frontier.read(n, bytes, units, int64(inUnits), children)
+	added := r.frontier.read(s, bytes, units, int64(inUnits), children)
 	for _, c := range added {
-		c.through, c.left, c.done, c.strand = n.through, gone, slices.Clip(n.done), n.strand // each appends on its own
-		if n.wanted != nil {
-			c.wanted = among(n.wanted, c.step.Range)
+		c.through, c.left, c.done, c.strand = s.through, gone, slices.Clip(s.done), s.strand // each appends on its own
+		if s.wanted != nil {
+			c.wanted = among(s.wanted, c.Range)
 		}
 	}
-	n.strand = nil
+	s.strand = nil
 	r.count(did)
 	if c := r.options.Checkpoint; c != nil {
 		var last *key.Key
 		if inUnits > 0 { // all others have been counted
 			last = &rows[len(rows)-1].Key
 		}
-		c.read(n, last, int64(inUnits), added, listed, did)
+		c.read(s, last, int64(inUnits), added, listed, did)
 	}
-	r.drop(n)
+	r.drop(s)
 }
 
 // countRead counts those rows of a page that are in no unit, and what they tell of two

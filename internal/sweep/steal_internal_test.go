@@ -243,15 +243,15 @@ func TestBusyTargetStopsThieves(t *testing.T) {
 		longest := 0
 		var r *run
 		r = newRun(Spec{Table: source, Strategy: adaptive.Strategy{}, Segment: segment}, Options{Workers: 8, Trace: func(Trace) {
-			longest = max(longest, r.frontier.nodes.Len())
+			longest = max(longest, r.frontier.steps.Len())
 		}}, slow{}, false)
 		totals, err := r.run(t.Context())
 		if err != nil || totals.Rows != int64(len(rows)) {
 			t.Fatalf("%d rows, %v", totals.Rows, err)
 		}
-		t.Logf("%d queries, %d nodes at most", totals.Queries, longest)
+		t.Logf("%d queries, %d steps at most", totals.Queries, longest)
 		if pages := int64(len(rows) / segment); totals.Queries > pages*3/2 || longest > 64 {
-			t.Errorf("%d queries for %d pages, %d nodes at once", totals.Queries, pages, longest)
+			t.Errorf("%d queries for %d pages, %d steps at once", totals.Queries, pages, longest)
 		}
 	})
 }

@@ -67,7 +67,7 @@ func (r *run) adjust(elapsed time.Duration) {
 
 func (r *run) progress() Progress {
 	p := Progress{
-		Totals: r.totals, Run: r.ours, Elapsed: time.Since(r.began), Ranges: r.frontier.nodes.Len(),
+		Totals: r.totals, Run: r.ours, Elapsed: time.Since(r.began), Ranges: r.frontier.steps.Len(),
 		Buffered: r.frontier.buffered, Reading: r.frontier.reads, Working: r.frontier.works,
 		Limit: r.source.pace.Limit(), Bytes: r.bytes, Stopping: r.interrupted,
 	}
