@@ -2,11 +2,7 @@ package scan_test
 
 import (
 	"flag"
-	"os"
-	"path/filepath"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
@@ -46,19 +42,7 @@ func TestTranscripts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := scantest.Transcript(t, tt.strategy, tt.bounds, readTwo, eachRow, nil)
-			file := filepath.Join("testdata", tt.name+".txt")
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			scantest.Golden(t, tt.name, got, *rewrite)
 		})
 	}
 }

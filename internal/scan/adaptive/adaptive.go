@@ -37,16 +37,16 @@ type Strategy struct {
 type truth struct {
 	// pages returns how many lie between a key and the strand's end.
 	pages func(v view, here string) float64
-	// place returns the key ahead of which the given share of them lies.
+	// place returns the key before which the given share of them lies.
 	place func(v view, here string, share float64) (string, bool)
 }
 
-// strand is the State of a step: what is known of the keys it is to read. What
-// an earlier version wrote lacks the trail, the forks and the credit: such a
-// strand goes on, and learns them from its next page.
+// strand is the State of a step: what is known of the keys that it has still to read. An
+// earlier version wrote no trail, forks or credit. Such a strand goes on, and learns
+// them from its next page.
 type strand struct {
-	// Stop is where the strand ends ahead of its range: the first key that
-	// belongs to another step.
+	// Stop is the first key that belongs to another step, if the strand ends before
+	// its range does.
 	Stop *key.Key `json:"stop,omitempty"`
 
 	Left   float64 `json:"left"`             // pages believed left
@@ -127,7 +127,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	if v.partition != nil || !st.goesOn(p) {
 		return st.cut(s, p, v, g, min(st.worth(g), scan.MaxChildren))
 	}
-	// A partition that goes on becomes a strand of its own, ahead of the rest.
+	// A partition that goes on becomes a strand of its own, before the rest.
 	rest, outer := st.leave(s, p)
 	v = st.look(s, p)
 	inner := st.survey(s, v)

@@ -221,7 +221,10 @@ func TestProgress(t *testing.T) {
 	}{
 		{40 + enough, ahead, true},
 		{39, adaptive.Outlook{}.Plus(ahead), false},
-		{0.4 * enough, ahead, false},
+		{60, adaptive.Outlook{Millipages: 200_000, Guessed: 50}, false}, // too small a share
+		{100, adaptive.Outlook{Millipages: 200_000, Guessed: 50}, true},
+		{100, adaptive.Outlook{Millipages: 60_000, Guessed: 50}, false}, // all steps believe to be at their end
+		{600, adaptive.Outlook{Millipages: 60_000, Guessed: 50}, true},
 		{40 + enough, ahead.Plus(adaptive.Ahead(start)), false},
 		{1, adaptive.Pages(9), true},
 		{0, adaptive.Outlook{}, false},

@@ -17,10 +17,10 @@ type gauge struct {
 	// far as both count.
 	known, blind float64
 	total        float64
-	place        func(share float64) (string, bool) // if set, tells marks where they belong
+	place        func(share float64) (string, bool) // if set, tells cuts where they belong
 }
 
-// stretch is the part of a level that lies behind here and ahead of the end.
+// stretch is the part of a level between here and the end.
 type stretch struct {
 	depth    int
 	blind    bool // no siblings were met there
@@ -39,12 +39,11 @@ func newGauge(r ruler, here string, end *string) *gauge {
 }
 
 // survey measures what lies ahead by what the trail has met. It climbs from the
-// last key up. Where siblings were met, their density goes on. Where none were,
-// it is a matter of how likely keys fork there: the more of the level has been
-// passed without meeting any, the less; and the less, the more often the strand
-// has tried its luck. All those levels together count at most twice what is known
-// of the others: a fixed name of ten letters could hide any number of pages, yet
-// it seldom does.
+// last key up. In a level with siblings, their density goes on. In a level without, the
+// measure depends on how likely keys fork there. That is less likely the more of the level was
+// passed without siblings, and the more often the strand has cut blindly. All
+// levels without siblings together count at most twice what is known of the others: a fixed
+// name of ten letters could hide any number of pages, yet it seldom does.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5 // weight of the last sibling, the one that is being read
@@ -159,10 +158,10 @@ func (g *gauge) position(k []rune, depth int) float64 {
 	return sum
 }
 
-// marks returns up to pieces-1 keys, in order, that divide what lies ahead
-// evenly. If there is plenty that is known of, a single cut falls there, and
-// several don't all fall where no siblings were met.
-func (g *gauge) marks(pieces int) []string {
+// cuts returns up to pieces-1 keys, in order, that divide what lies ahead
+// evenly. If plenty of it is known, a single cut falls into that part, and
+// of several cuts at least one does.
+func (g *gauge) cuts(pieces int) []string {
 	most := g.blind
 	if g.known >= plenty {
 		most = float64(pieces-2) * g.known
@@ -182,14 +181,14 @@ func (g *gauge) marks(pieces int) []string {
 	if place == nil {
 		place = func(share float64) (string, bool) { return even.at(even.total * share) }
 	}
-	var marks []string
+	var cuts []string
 	for i := 1; i < pieces; i++ {
 		if k, ok := place(float64(i) / float64(pieces)); ok {
-			marks = append(marks, k)
+			cuts = append(cuts, k)
 		}
 	}
-	slices.SortFunc(marks, key.Compare)
-	return slices.Compact(marks)
+	slices.SortFunc(cuts, key.Compare)
+	return slices.Compact(cuts)
 }
 
 // at returns the key that lies the given number of pages behind here. There may

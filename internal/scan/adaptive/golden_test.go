@@ -4,12 +4,8 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
@@ -43,19 +39,7 @@ func TestTranscripts(t *testing.T) {
 				s.Hints = hintsOf(t, query)
 			}
 			got := scantest.Transcript(t, s, key.Bounds{}, query, ends, believes)
-			file := filepath.Join("testdata", tt.name+".txt")
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			scantest.Golden(t, tt.name, got, *rewrite)
 		})
 	}
 }

@@ -28,8 +28,8 @@ func believer(s scan.Step) (st strand, ok bool) {
 	return st, true
 }
 
-// End returns where a pending step of this strategy stops ahead of its range's end, nil if it
-// doesn't. launches tells that pieces which follow the range are its to read, too.
+// End returns the key where a pending step of this strategy stops before its range's end, nil if it
+// reads to the end. launches tells that it also starts the steps of pieces behind its range.
 func End(s scan.Step) (stop *key.Key, launches bool) {
 	var st strand
 	if json.Unmarshal(s.State, &st) != nil {
@@ -81,14 +81,17 @@ func (o Outlook) Minus(other Outlook) Outlook {
 // it can't be believed: if nothing is known of some step, or too little has been read
 // to tell from it what is left.
 func (o Outlook) Progress(read float64) (share float64, ok bool) {
-	// From these on, guesses are off by 10 points at most on the mean of real tables' second
-	// halves. In the first half, some are 70 points too high: what no page has shown
-	// yet may be most of a table, and neither a larger share nor more pages tell.
-	const enough, believable = 40, 0.3
+	const (
+		// From these on, guesses are off by 10 points at most on the mean of real tables' second halves.
+		enough, believable = 40, 0.25
+		// Steps that believe to be at their end, each after few pages, have not met yet what is large.
+		much, many = 1.8, 10
+	)
 	left := float64(o.Millipages) / 1000
 	if o.Unknown > 0 || read+left <= 0 {
 		return 0, false
 	}
 	share = read / (read + left)
-	return share, o.Guessed == 0 || read >= enough && share >= believable
+	guessed := float64(o.Guessed)
+	return share, guessed == 0 || read >= enough && share >= believable && (left >= much*guessed || read >= many*guessed)
 }

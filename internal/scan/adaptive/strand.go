@@ -64,7 +64,7 @@ func (st strand) partitionEnd(s scan.Step) *string {
 	return nil
 }
 
-// survey brings the strand up to date after a page and measures what lies ahead.
+// survey takes a page into the strand's trail, letters and forks, and measures what lies ahead.
 func (st *strand) survey(s scan.Step, v view) *gauge {
 	if v.partition != nil && !st.Inside {
 		st.Inside, st.Trail = true, trail{}

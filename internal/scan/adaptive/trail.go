@@ -11,7 +11,7 @@ import (
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
 	// Levels from Fresh+1 on were entered while reading: all of their keys
-	// ahead of Here have been read.
+	// before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // those with siblings, and Fresh, the shallowest first
 	// Tries is how often the strand has cut in a level where it knew of no

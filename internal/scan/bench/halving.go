@@ -14,7 +14,7 @@ import (
 // and last name, reckoned in the alphabet of all characters seen.
 //
 // A name is a whole key here, with a character between the partition key and the
-// row key that sorts ahead of all others.
+// row key that sorts before all others.
 type halving struct{ seen map[rune]bool }
 
 // interval is what one of its workers reads.
@@ -125,7 +125,7 @@ func (*halving) middle(alphabet []rune, v *interval) []rune {
 	return cut
 }
 
-// between separates the keys in a name. It sorts ahead of every character.
+// between separates the keys in a name. It sorts before every character.
 const between rune = -1
 
 func name(k key.Key) []rune {

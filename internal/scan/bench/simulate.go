@@ -80,48 +80,53 @@ func (n *node) count() (queries, empty int) {
 	return queries, empty
 }
 
-// progress plays the scan with 64 workers, hop 3 and a query an invocation. It
-// returns for what part of the second half of the scan's time a progress is told,
-// and how far it is from the true one on the mean.
-func progress(root *node, t table) (shown, off float64) {
-	type moment struct {
-		told, truth float64
-		ok          bool
-	}
-	var moments []moment
+// moment is what is known and what is true while a scan is under way.
+type moment struct {
+	read  float64 // full pages
+	ahead adaptive.Outlook
+	done  float64 // share of the rows
+}
+
+// moments plays the scan with 64 workers, hop 3 and a query an invocation. It returns the moment at
+// the end of each unit of time, but for the last.
+func moments(root *node, t table) []moment {
 	const workers, hop = 64, 3
-	pending := map[*node]bool{root: true}
+	var moments []moment
+	now := moment{ahead: root.ahead}
 	arriving := map[int][]*node{0: {root}}
 	var queue []*node
-	done := 0
-	for now := 0; len(pending) > 0; now++ {
-		queue = append(queue, arriving[now]...)
-		delete(arriving, now)
+	done, pending := 0, 1
+	for time := 0; pending > 0; time++ {
+		queue = append(queue, arriving[time]...)
+		delete(arriving, time)
 		n := min(workers, len(queue))
 		for _, q := range queue[:n] {
 			done += q.rows
-			delete(pending, q)
+			pending += len(q.children) - 1
+			now.ahead = now.ahead.Minus(q.ahead)
 			for _, c := range q.children {
-				pending[c] = true
-				arriving[now+1+hop] = append(arriving[now+1+hop], c)
+				now.ahead = now.ahead.Plus(c.ahead)
+				arriving[time+1+hop] = append(arriving[time+1+hop], c)
 			}
 		}
 		queue = queue[n:]
-		if len(pending) > 0 {
-			var ahead adaptive.Outlook
-			for p := range pending {
-				ahead = ahead.Plus(p.ahead)
-			}
-			told, ok := ahead.Progress(float64(done) / float64(t.page))
-			moments = append(moments, moment{told, float64(done) / float64(len(t.keys)), ok})
+		if pending > 0 {
+			now.read, now.done = float64(done)/float64(t.page), float64(done)/float64(len(t.keys))
+			moments = append(moments, now)
 		}
 	}
-	half := moments[len(moments)/2:]
-	count := 0
+	return moments
+}
+
+// progress returns for what part of the second half of the scan's time a progress is told, and how far it is from the
+// true one on the mean.
+func progress(root *node, t table) (shown, off float64) {
+	all := moments(root, t)
+	half, count := all[len(all)/2:], 0
 	for _, m := range half {
-		if m.ok {
+		if told, ok := m.ahead.Progress(m.read); ok {
 			count++
-			off += math.Abs(m.told - m.truth)
+			off += math.Abs(told - m.done)
 		}
 	}
 	return float64(count) / float64(max(1, len(half))), off / float64(max(1, count))

@@ -2,8 +2,12 @@ package scantest
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
@@ -42,6 +46,24 @@ func Transcript(t testing.TB, s scan.Strategy, b key.Bounds, query func(scan.Ste
 	}
 	walk(s.Start(b), 0)
 	return out.String()
+}
+
+// Golden compares a transcript with the one kept in testdata. With rewrite it keeps the new one.
+func Golden(t testing.TB, name, got string, rewrite bool) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
 }
 
 // describe returns what a step asks for.

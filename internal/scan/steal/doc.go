@@ -1,10 +1,10 @@
 // Package steal splits a scan among workers that share memory. It decides where
 // an idle worker cuts in; whoever runs the workers makes the queries.
 //
-// Each worker reads a [Strand], a run of keys, page by page. A worker without a
-// strand becomes a thief: it takes the far part of somebody else's. A wrong cut
+// Each worker reads a [Strand], a range of keys, page by page. A worker without a
+// strand becomes a thief: it takes the far part of another strand, its victim. A wrong cut
 // costs one query and nobody waits for it, so idle workers always try something.
-// Strategy steps that travel as messages (package adaptive) can't afford that.
+// Steps that travel as messages (package adaptive) cannot afford that.
 //
 // Three things decide where to cut:
 //
@@ -16,12 +16,12 @@
 //   - Where they are. The model knows which characters follow which kind of
 //     character, and maps keys to numbers by that.
 //   - Who is robbed. Each strand gets one thief before any gets two. The longest
-//     ones get the rest. Strands whose thieves found nothing get fewer, and their
-//     thieves try the prefixes one by one, whatever is believed to be there.
+//     strands get the rest. Strands whose thieves found nothing get fewer thieves, and these
+//     try the prefixes one by one, whatever is believed to be there.
 //
 // A strand's end moves to the cut at once. Rows beyond it belong to the thief,
 // even if the strand's page under way holds them, so every row has one owner at
 // any moment. A thief that finds nothing has proved its piece empty.
 //
-// The package is pure. A Model is not safe for concurrent use.
+// The package is pure: it makes no queries. A Model is not safe for concurrent use.
 package steal

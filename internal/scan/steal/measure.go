@@ -13,7 +13,7 @@ import (
 type level struct {
 	depth    int
 	rows     float64 // of all texts that share depth characters
-	from, to float64 // the part of those that lies behind the key and ahead of the end
+	from, to float64 // the part of those between the key and the end
 }
 
 func (l level) rest() float64 { return l.rows * max(0, l.to-l.from) }
@@ -105,7 +105,7 @@ func (m *Model) cuts(s *Strand, n int) []key.Key {
 // strand is to end soon if nothing else is found.
 const slant = 1.25
 
-// quantile returns the share of the rows that is to lie ahead of the i-th of n cuts.
+// quantile returns the share of the rows that is to lie before the i-th of n cuts.
 func quantile(i, n int) float64 { return math.Pow(float64(i)/float64(n+1), slant) }
 
 // at returns where the given share of the rows left ends: a level and the position

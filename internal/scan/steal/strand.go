@@ -16,16 +16,16 @@ type Strand struct {
 	// [Model.Steal] changes it.
 	End *key.Key `json:"end,omitempty"`
 
-	from key.Key // where a thief's begins
+	from key.Key // a thief's first key
 
-	victim   *Strand // whom it was stolen from, until its first page shows how well
-	believed float64 // rows that it was then thought to have
-	misses   int     // its thieves that found nothing since one found something
+	victim   *Strand // the strand that it was stolen from; nil after its first page
+	believed float64 // rows that it was thought to have when it was stolen
+	misses   int     // thieves in a row that found nothing in it
 	since    int     // pages read since the last cut
 	robbed   int     // thieves since the last page
 
 	rows        float64 // of the last page
-	first, last text    // of the last page, nil ahead of the first one
+	first, last text    // of the last page, nil before the first one
 	measure     *measure
 }
 

@@ -9,7 +9,7 @@ import (
 
 // text is a row's whole key as one sequence of places in key order: the partition
 // key, the boundary, the row key. Texts compare as their keys do, since the
-// boundary lies ahead of every character.
+// boundary sorts before every character.
 type text []rune
 
 // boundary separates the partition key from the row key.
@@ -83,7 +83,7 @@ func kindOf(c rune) kind {
 	return other
 }
 
-// before returns the kind of the character ahead of a position.
+// before returns the kind of the character before a position.
 func (t text) before(position int) kind {
 	if position == 0 {
 		return start
