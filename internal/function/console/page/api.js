@@ -1,31 +1,31 @@
-// The app's API: calls with the key, and refreshes that go on by themselves.
+// Calls of the app's API with the key, and automatic refreshes.
 
 const keyPlace = 'tablesweep-key'; // in the tab's own storage, which no other tab sees
 const patience = 30_000;
 
-// untilAsked is the interval of a task that is repeated when somebody asks for it.
+// untilAsked is the interval of a task that is repeated on demand only.
 export const untilAsked = 3_600_000;
 
-// key is what calls are sent with; an app on this machine needs none.
+// key is the function key of all calls; an app on this machine needs none.
 export const key = {
   get: () => sessionStorage.getItem(keyPlace) ?? '',
   set: (value) => (value ? sessionStorage.setItem(keyPlace, value) : sessionStorage.removeItem(keyPlace)),
-  // A header takes no other characters, and no key has any.
+  // No key has other characters, and a header could not hold them.
   possible: (value) => /^[\x21-\x7e]*$/.test(value),
 };
 
-// Problem is a call that failed, in words for people.
+// Problem is a failed call, in words for people.
 export class Problem extends Error {
   constructor(message, more = {}) {
     super(message);
     Object.assign(this, { status: 0, fields: [], ...more });
   }
-  // needsKey: the app wants a key, or another one. away: it may work later.
+  // needsKey: the app asks for a key, or for another one. away: a retry may work.
   get needsKey() { return this.status === 401; }
   get away() { return this.status === 0 || this.status === 429 || this.status >= 500; }
 }
 
-// owner names the function whose own key opens a path as well.
+// owner names the function whose key opens a path, besides a host key.
 function owner(path, method) {
   if (path.startsWith('scans')) return 'Scans';
   if (path.startsWith('log')) return 'EventLog';
@@ -46,18 +46,18 @@ export class Exact {
   toJSON() { return JSON.rawJSON ? JSON.rawJSON(this.text) : Number(this.text); }
 }
 
-// exactly parses JSON whose numbers stay as they were written.
+// exactly parses JSON, and keeps numbers as they were written.
 export const exactly = (text) =>
   JSON.parse(text, (_, value, context) => (typeof value === 'number' ? new Exact(context?.source ?? String(value)) : value));
 
-// told returns what people are told of a failed call. If a key is what it lacks, it asks for one.
+// told returns the message of a failed call. If a key is missing, it asks for one.
 export function told(error) {
   if (error.needsKey) Live.askKey(error);
   return error.message;
 }
 
-// call makes a call below /api and returns its answer. The key goes into a header alone: addresses are logged. What is
-// asked for a page ends with that page.
+// call makes a call below /api and returns its answer. The key goes into a header only, because addresses are logged. A
+// GET is aborted when its page is left.
 export async function call(method, path, { query = {}, body, parse = JSON.parse } = {}) {
   const address = new URL(`../${path}`, location.href.split('#')[0]);
   for (const [name, value] of Object.entries(query)) {
@@ -100,8 +100,8 @@ export async function call(method, path, { query = {}, body, parse = JSON.parse 
   });
 }
 
-// Live repeats a task while its page is there: every interval, more rarely while the page is hidden, and with growing
-// pauses while the app is away. tell hears how it goes; last is when an answer came.
+// Live repeats a task while its page is open: every interval, more rarely while the page is hidden, and with growing
+// pauses while the app is away. It calls tell with its state; last is the time of the last answer.
 export class Live {
   static hiddenInterval = 60_000;
   static longestPause = 60_000;
@@ -129,7 +129,7 @@ export class Live {
     if (Live.current === this) Live.current = null;
   }
 
-  // now takes a turn at once; after the one that is under way, if there is one, since things may have changed meanwhile.
+  // now takes a turn at once. If one is under way, it takes another after that: things may have changed meanwhile.
   async now() {
     clearTimeout(this.timer);
     this.again = this.running;
@@ -151,7 +151,7 @@ export class Live {
     else this.plan();
   }
 
-  // plan sets the time of the next turn. A wrong key, or what isn't there, is no better later: those wait for the user.
+  // plan sets the time of the next turn. After a wrong key or a missing resource, no retry can help: it waits for the user.
   plan() {
     clearTimeout(this.timer);
     let pause = this.interval;

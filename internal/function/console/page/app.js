@@ -1,4 +1,4 @@
-// The page's frame: which view is shown, the key, and how the refreshes go.
+// The page's frame: the current view, the key, and the state of the refreshes.
 import { h, set, show, time, announce } from './dom.js';
 import { Live, Problem, key } from './api.js';
 import { listScans } from './scans.js';
@@ -27,11 +27,11 @@ const views = {
   logs: () => showLogs,
 };
 
-let shown = ''; // the address, but for its query
-let follow; // how the view that is shown takes another query, if it does
+let shown = ''; // the address without its query
+let follow; // takes another query to the current view, if that can
 
-// open shows the view of the address. Views that refresh themselves make a Live. They may return a function that takes
-// the address when only its query has changed, and reports whether that is enough.
+// open shows the view of the address. Views that refresh themselves make a Live. They may return a function that gets the
+// address when only its query changes, and returns whether it has handled that.
 function open() {
   const at = parts();
   const view = Object.hasOwn(views, at.path[0]) && views[at.path[0]];
@@ -66,7 +66,7 @@ const again = h('button', { type: 'button', class: 'link', onclick: () => Live.c
 const enter = h('button', { type: 'button', class: 'link', onclick: () => askKey() }, 'Enter a key');
 banner.append(message, ' ', next, ' ', again, enter);
 
-// tell says how the refreshes go, whenever something changes and each second while a time is told.
+// tell shows the state of the refreshes, at every change, and each second while it shows a time.
 function tell() {
   const l = Live.current;
   if (!l) return;
@@ -94,7 +94,7 @@ Live.tell = (l) => {
 };
 setInterval(() => { if (Live.current?.problem?.away) tell(); }, 1000);
 
-// askKey asks for the key, and tries again with it. What stands on the page stays there.
+// askKey asks for the key, and retries with it. The page keeps its content.
 function askKey(problem = Live.current?.problem) {
   if (document.querySelector('dialog[open]')) return;
   const input = h('input', { type: 'password', name: 'key', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'key-why key-wrong' });
@@ -117,7 +117,7 @@ function askKey(problem = Live.current?.problem) {
     }
     key.set(value);
     dialog.close();
-    Live.current.failures = 0; // the next refusal is told anew
+    Live.current.failures = 0; // so that the next refusal is shown
     Live.current.now();
   }
   dialog.addEventListener('close', () => dialog.remove());

@@ -1,4 +1,4 @@
-// Catalogs: records by any of their keys, and the newest changes.
+// Catalogs: looks up records by any of their keys, and shows the newest changes.
 import { h, set, show, arrange, moment, plural } from './dom.js';
 import { Live, call, exactly, untilAsked } from './api.js';
 import { brief, fieldOf, openRecord, valueText } from './record.js';
@@ -6,7 +6,7 @@ import { brief, fieldOf, openRecord, valueText } from './record.js';
 const pageTop = 50;
 const changesInterval = 5000;
 
-// part splits a key as the settings have it, such as ssn:digits, into its field and what is said of it.
+// part splits a key of the settings, such as ssn:digits, into its field and its option.
 function part(text) {
   const [, field, rule = ''] = /^(.*?)(?::(lower|digits|exact|text|newest|number:desc|number))?$/s.exec(text);
   return { field, rule };
@@ -17,8 +17,8 @@ const pathOf = (name) => (name ? `catalog/${encodeURIComponent(name)}` : 'catalo
 const titleOf = (name) => name || 'default';
 const addressOf = (name, query) => `#/catalog/${encodeURIComponent(name || '-')}${query?.size ? `?${query}` : ''}`;
 
-// showCatalog shows a catalog; its address has what is looked up, so that one can go back. It returns a function that
-// looks up something else.
+// showCatalog shows a catalog. The address has the lookup, so that the browser's back button works. It returns a function
+// that takes another lookup.
 export function showCatalog(main, { path, query }) {
   document.title = 'Catalog · Tablesweep';
   const title = h('h1', {}, 'Catalog');
@@ -62,7 +62,7 @@ function modes(catalog, isChanges) {
     h('a', { href: `${addressOf(catalog.name)}/changes`, 'aria-current': isChanges ? 'true' : undefined }, 'Newest changes'));
 }
 
-// recordRows makes a table of records: a column for each key, and one for the rest. first names the columns before.
+// recordRows makes a table of records with a column for each key, and one for the rest. first names the columns in front.
 function recordRows(catalog, first = []) {
   const columns = [...catalog.indexKeys, catalog.rowKey].map((text) => part(text).field);
   const body = h('tbody');
@@ -70,12 +70,13 @@ function recordRows(catalog, first = []) {
     const value = fieldOf(record, name);
     return h('td', { class: 'key', 'data-name': name }, value === undefined ? '' : valueText(value));
   }), h('td', { class: 'wide' }, brief(record, columns)), h('td', {}, h('button', { type: 'button', class: 'link', onclick: open }, 'All fields')));
-  let rows = new Map(); // by ids
+  let rows = new Map(); // by id
   const element = h('div', { class: 'scroll', hidden: true }, h('table', { class: 'cards' },
     h('thead', {}, h('tr', {}, [...first, ...columns, 'other fields', ''].map((name) => h('th', { scope: 'col' }, name)))), body));
   return {
     element,
-    // update takes the records, each with an id of its contents, the cells of the first columns, and what shows all of it.
+    // update shows the records. Each has an id that changes with its contents, the cells of the first columns, and a
+    // function that shows the whole record.
     update(all) {
       rows = new Map(all.map((one) => [one.id, rows.get(one.id) ?? row(one)]));
       arrange(body, [...rows.values()]);
@@ -84,7 +85,7 @@ function recordRows(catalog, first = []) {
   };
 }
 
-// records looks records up.
+// records looks up records.
 function records(catalog, query, body, again) {
   const keys = catalog.indexKeys.map(part);
   const sort = part(catalog.rowKey);
@@ -111,7 +112,7 @@ function records(catalog, query, body, again) {
   body.append(modes(catalog, false), form, trouble, found, list.element, h('div', { class: 'actions' }, next));
   return {
     go(to) {
-      if (document.activeElement === next) found.focus(); // where the next page begins
+      if (document.activeElement === next) found.focus(); // the next page starts here
       query = to;
       for (const f of inputs) f.control.value = query.get(f.name) ?? '';
       set(found, 'Looking up …');
@@ -146,7 +147,7 @@ function records(catalog, query, body, again) {
   };
 }
 
-// changes lists what was written last.
+// changes lists the newest changes.
 function changes(catalog, body) {
   const list = recordRows(catalog, ['time', 'change']);
   const none = h('p', { class: 'empty', hidden: true }, 'No changes are kept.');

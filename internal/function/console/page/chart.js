@@ -1,7 +1,7 @@
-// Charts as SVG, drawn to the width that there is: values over time, and a strip of ranges.
+// Charts as SVG in the available width: values over time, and a strip of ranges.
 import { h, svg, set, when, rate, count, plural, quoted } from './dom.js';
 
-// onWidth calls back with the width inside an element when it has got another.
+// onWidth calls back with the inner width of an element when it changes.
 function onWidth(element, draw) {
   let last = 0;
   new ResizeObserver(([entry]) => {
@@ -10,26 +10,26 @@ function onWidth(element, draw) {
   }).observe(element);
 }
 
-// steps returns the nicest number of which the largest value has at most four.
+// steps returns a round step for an axis: the largest value has at most four of them.
 function steps(largest) {
   if (!(largest > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(largest / 4));
   return [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => largest / n <= 4);
 }
 
-// grow gives an element so many children: those that are there are used again.
+// grow gives an element the number of children, and reuses existing ones.
 function grow(element, size, make) {
   while (element.children.length > size) element.lastChild.remove();
   while (element.children.length < size) element.append(make());
 }
 
-// put changes an attribute, if it is another.
+// put sets an attribute, if its value differs.
 function put(element, name, value) {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }
 
-// Reader lets one read single items of a picture, by pointer and by arrow keys. of tells how many there are, which
-// stands at a place, the place of one, and its words.
+// Reader shows single items of a picture in words, by pointer and by arrow keys. of has the number of items, the item at
+// a place, the place of an item, and its words.
 class Reader {
   constructor(picture, top, height, of) {
     Object.assign(this, { of, at: -1 });
@@ -61,7 +61,7 @@ class Reader {
 
 const plotHeight = 150, plotTop = 8, plotBottom = 20;
 
-// TimeChart shows one or two values a second over time as steps; the second lies within the first.
+// TimeChart shows one or two values a second over time, as steps. The second is a part of the first.
 export class TimeChart {
   constructor(title, names) {
     this.picture = svg('svg', { class: 'plot', height: plotHeight, tabindex: 0, role: 'img', 'aria-label': title });
@@ -76,8 +76,8 @@ export class TimeChart {
     onWidth(this.element, (width) => { this.width = width; this.draw(); });
   }
 
-  // update takes points of {from, to, values} in order of time; times without are zero. until is where the time axis
-  // ends at least.
+  // update takes points of {from, to, values} in order of time; without a point, values are zero. until is the least end of
+  // the time axis.
   update(points, until) {
     const key = JSON.stringify([points, until]);
     if (key === this.key) return;
@@ -87,7 +87,7 @@ export class TimeChart {
 
   draw() {
     const { width } = this;
-    if (!width) return; // it is not shown yet
+    if (!width) return; // not visible yet
     const right = 6, bottom = plotHeight - plotBottom;
     const { points } = this;
     this.picture.setAttribute('width', width);
@@ -131,10 +131,10 @@ export class TimeChart {
   }
 }
 
-// keyText writes a bound of a range: a key, or a place in a partition.
+// keyText returns the text of a range's bound: a key, or a place in a partition.
 const keyText = (bound) => bound && quoted(bound.partitionKey) + (bound.rowKey ? ` / ${quoted(bound.rowKey)}` : '');
 
-// Strip shows ranges in table order: each as wide as its rows, those to come by what is left.
+// Strip shows ranges in table order. A range is as wide as its rows, a pending one as the rows left.
 export class Strip {
   constructor() {
     this.picture = svg('svg', { class: 'strip', height: 34, tabindex: 0, role: 'img', 'aria-label': 'Key space' },
@@ -175,7 +175,7 @@ export class Strip {
     this.list();
   }
 
-  // widths weighs the ranges: by rows, and what is pending by the rows that progress tells are left.
+  // widths weighs the ranges: done ones by rows, pending ones by the rows that progress estimates as left.
   widths() {
     const { ranges } = this;
     const pending = ranges.filter((r) => r.state === 'pending').length;
@@ -192,7 +192,7 @@ export class Strip {
 
   draw() {
     const { width } = this;
-    if (!width) return; // it is not shown yet
+    if (!width) return; // not visible yet
     this.picture.setAttribute('width', width);
     let x = 0;
     this.places = this.widths().map((share) => [x, (x += share * width)]);

@@ -1,4 +1,4 @@
-// Elements and formats. Nothing here takes markup: whatever the tables hold is text.
+// Elements and formats. Nothing here takes markup: all data is shown as text.
 
 const svgNamespace = 'http://www.w3.org/2000/svg';
 
@@ -14,31 +14,31 @@ function fill(element, properties, children) {
   return element;
 }
 
-// h makes an HTML element, svg an SVG one. A property onNAME is a listener, others are attributes.
+// h makes an HTML element, svg an SVG element. A property onNAME is a listener; others are attributes.
 export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
 export const svg = (tag, properties, ...children) => fill(document.createElementNS(svgNamespace, tag), properties, children);
 
-// set changes an element's text, if it is another: a selection in it lasts, and screen readers are left alone.
+// set changes an element's text only if it differs: selections stay, and screen readers stay quiet.
 export function set(element, text) {
   text = String(text ?? '');
   if (element.textContent !== text) element.textContent = text;
 }
 
-// show shows or hides an element. If the focus was in it, it goes to the content: not back to the page's beginning.
+// show shows or hides an element. If a hidden element had the focus, the content gets it, not the start of the page.
 export function show(element, shown) {
   if (element.hidden !== shown) return;
   if (!shown && element.contains(document.activeElement)) document.getElementById('main').focus({ preventScroll: true });
   element.hidden = !shown;
 }
 
-// arrange gives an element these children in this order. Those that stay are not touched, and keep the focus.
+// arrange gives an element these children in this order. It does not touch those that stay, so they keep the focus.
 export function arrange(parent, children) {
   const stay = new Set(children);
   for (const child of [...parent.children]) if (!stay.has(child)) child.remove();
   children.forEach((child, i) => { if (parent.children[i] !== child) parent.insertBefore(child, parent.children[i] ?? null); });
 }
 
-// announce tells screen readers.
+// announce makes screen readers say a text.
 export const announce = (text) => set(document.getElementById('announcement'), text);
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
@@ -47,7 +47,7 @@ const rounded = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 });
 export const count = (n) => whole.format(n ?? 0);
 export const rate = (n) => (n === undefined || n === null ? '–' : n >= 100 ? whole.format(n) : rounded.format(n));
 export const percent = (share) => `${Math.floor(share * 100)} %`;
-// quoted writes a text with what can't be seen escaped: some of it would turn the words beside it.
+// quoted returns a text with invisible characters escaped: some would reverse the words beside them.
 export const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
@@ -73,7 +73,7 @@ const day = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' });
 
 export const time = (at) => clock.format(new Date(at));
 
-// when tells a time of today by its clock, and others by their day, too.
+// when returns the clock time of a moment, with the day if it is not today.
 export function when(at) {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return String(at);
@@ -81,5 +81,5 @@ export function when(at) {
   return today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
 }
 
-// moment is a time as an element, exact when one asks.
+// moment returns a time as an element that has the exact time as its title.
 export const moment = (at) => h('time', { datetime: at, title: at }, when(at));

@@ -1,10 +1,10 @@
-// The form that starts a scan: the app checks it and estimates, and starts it when that is what one wants.
+// The form for a new scan: the app checks and estimates the scan, and starts it after a confirmation.
 import { h, set, show, count, money, duration, plural, announce } from './dom.js';
 import { Live, call, told } from './api.js';
 
 const lookInterval = 15_000;
 
-// fields are those of a request, by their names there; of says which actions take them.
+// fields are the fields of a request, by name; of lists the actions that take them.
 const fields = [
   { name: 'source.table', label: 'Table', required: true },
   { name: 'source.connection', label: 'Connection', hint: 'the name of a setting; the app’s own storage if empty' },
@@ -36,13 +36,13 @@ function input(field) {
   return { ...field, control, element, error };
 }
 
-// requestOf makes the request of what the form holds, leaving out what is empty.
+// requestOf returns the form's request, without empty fields.
 function requestOf(inputs, type) {
   const request = {};
   for (const f of inputs) {
     if (f.control.value === '' || (f.of && !f.of.includes(type))) continue;
     let value = f.control.value;
-    if (f.number) value = /^\d+$/.test(value.trim()) ? Number(value) : value; // the app says what is wrong with another
+    if (f.number) value = /^\d+$/.test(value.trim()) ? Number(value) : value; // the app explains what is wrong with anything else
     if (f.list) value = value.split(',').map((name) => name.trim()).filter(Boolean);
     const names = f.name.split('.');
     let at = request;
@@ -59,7 +59,7 @@ function words(e) {
   return [rows, `about ${plural(e.requests, 'request')}`, e.dollars !== undefined && money(e.dollars), e.seconds !== undefined && `at least ${duration(e.seconds)}`, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
 }
 
-// newScan shows the form. Nothing is started before the app has checked the request.
+// newScan shows the form. It starts nothing before the app has checked the request.
 export function newScan(main, { query }) {
   document.title = 'New scan · Tablesweep';
   const inputs = fields.map(input);
@@ -79,7 +79,7 @@ export function newScan(main, { query }) {
     groups, trouble, outcome, confirmation, h('div', { class: 'actions' }, check, start, h('a', { class: 'button', href: '#/scans' }, 'Back')));
   main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans')), h('h1', {}, 'New scan'), form);
   for (const [name, value] of query) if (by[name]) by[name].control.value = value;
-  let checked; // the request that the app has taken, if nothing was changed since
+  let checked; // the request that the app has accepted, if it has not changed since
   let changes = 0;
 
   function changed() {
@@ -93,10 +93,10 @@ export function newScan(main, { query }) {
     for (const f of inputs) show(f.element, !f.of || f.of.includes(type.value));
   }
 
-  // fieldFor finds the field that the app means: it may name what stands above one, as action.queue above its name.
+  // fieldFor finds the field of an error: the app may name its parent, such as action.queue.
   const fieldFor = (name) => by[name] ?? inputs.find((f) => name && f.name.startsWith(`${name}.`) && !f.element.hidden);
 
-  // blame shows what the app found wrong beside the fields, and the rest above the buttons.
+  // blame shows errors beside their fields, and the others above the buttons.
   function blame(error) {
     const rest = [];
     let first;
@@ -139,7 +139,7 @@ export function newScan(main, { query }) {
       wrong = error;
     }
     check.disabled = false;
-    if (changes !== asked) return; // the answer is about a request that the form no longer shows
+    if (changes !== asked) return; // the form has changed since this request
     set(outcome, answer);
     if (wrong) {
       blame(wrong);
@@ -155,7 +155,7 @@ export function newScan(main, { query }) {
   }
 
   async function begin() {
-    if (!checked || start.disabled) return; // it is being started: the key may be pressed twice
+    if (!checked || start.disabled) return; // it is starting already: somebody pressed the key twice
     if (checked.action.type === 'delete' && sure.value !== checked.source.table) {
       set(trouble, 'The name of the table is another one. Nothing was started.');
       show(trouble, true);
@@ -177,6 +177,6 @@ export function newScan(main, { query }) {
 
   changed();
   by['source.table'].control.focus();
-  // A wrong key is told before the form is filled in, and an app that is away before it is sent.
+  // This shows a wrong key before the form is filled in, and an app that is away before it is sent.
   new Live(async () => { await call('GET', 'scans', { query: { top: 1 } }); }, lookInterval);
 }

@@ -1,4 +1,4 @@
-// Streams of events: the newest first, and those that come.
+// Streams of events: the newest events, and new ones as they come.
 import { h, set, show, arrange, moment, plural } from './dom.js';
 import { Live, call, exactly, told, untilAsked } from './api.js';
 import { brief, openRecord } from './record.js';
@@ -7,7 +7,7 @@ const pageTop = 100, followTop = 1000;
 const followInterval = 2000, streamsInterval = 15_000;
 const kept = 2000; // events on the page
 
-// showLogs shows the streams, and the events of one.
+// showLogs shows the list of streams, or the events of one.
 export function showLogs(main, { path }) {
   document.title = 'Logs · Tablesweep';
   main.append(h('h1', {}, 'Logs'));
@@ -42,7 +42,7 @@ function events(body, stream) {
   const table = h('div', { class: 'scroll' }, h('table', { class: 'events' }, h('caption', { class: 'unseen' }, 'Events, the newest first'),
     h('thead', { class: 'unseen' }, h('tr', {}, ['Time', 'Event', ''].map((name) => h('th', { scope: 'col' }, name)))), rows));
   body.replaceChildren(h('p', { class: 'crumbs' }, h('a', { href: '#/logs' }, 'Streams')), h('div', { class: 'title' }, h('h2', {}, stream), h('span', { class: 'grow' }), h('label', { class: 'check' }, follow, 'Follow')), note, table, older);
-  const shown = new Map(); // rows by the events' ids, which sort newest first
+  const shown = new Map(); // rows by event id; ids sort newest first
   let after = '', cursor = '', most = kept;
 
   function row(event) {
@@ -50,7 +50,7 @@ function events(body, stream) {
       h('td', {}, h('button', { type: 'button', class: 'link', onclick: () => openRecord('Event', event.event, [`at ${event.time}`, `id ${event.id}`]) }, 'All fields')));
   }
 
-  // put puts an event into its place, which is most often at the top or the bottom: some come late.
+  // put inserts an event at its place: mostly the top or the bottom, but some come late.
   function put(event) {
     if (shown.has(event.id)) return;
     const last = rows.lastChild;
@@ -68,7 +68,7 @@ function events(body, stream) {
     show(older, Boolean(cursor));
   }
 
-  // cut removes the oldest events of too many. They can be had again.
+  // cut removes the oldest events if there are too many. They can be loaded again.
   function cut() {
     if (rows.children.length <= most) return;
     while (rows.children.length > most) {
@@ -81,7 +81,7 @@ function events(body, stream) {
 
   const live = new Live(async () => {
     let more = false;
-    if (!after) { // before the first page, so that nothing falls between
+    if (!after) { // before the first page, so that no event is missed
       const { next } = await call('GET', 'log', { query: { stream, after: 'now', top: 1 }, parse: exactly });
       await read();
       after = next;

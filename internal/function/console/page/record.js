@@ -4,7 +4,7 @@ import { Exact } from './api.js';
 
 const annotation = '@odata.type';
 
-// typeOf names the type of a field: what stands beside it, or what JSON tells.
+// typeOf returns the type of a field: its annotation, or the type of its JSON.
 function typeOf(record, name) {
   const given = record[name + annotation];
   if (typeof given === 'string') return given.replace(/^Edm\./, '');
@@ -19,20 +19,20 @@ function typeOf(record, name) {
 
 const names = (record) => Object.keys(record).filter((name) => !(name.endsWith(annotation) && name.slice(0, -annotation.length) in record));
 
-// valueText writes a value as people read it.
+// valueText returns a value as text for people.
 export const valueText = (value) => (typeof value === 'string' ? value : value instanceof Exact ? value.text : JSON.stringify(value) ?? '');
 
-// fieldOf finds a field whatever the case of its name.
+// fieldOf finds a field by its name in any case.
 export function fieldOf(record, name) {
   const found = names(record).find((n) => n.toLowerCase() === name.toLowerCase());
   return found === undefined ? undefined : record[found];
 }
 
-const longest = 200; // characters of a value in a line
+const longest = 200; // most characters of a value in a line
 
 const cut = (text) => (text.length > longest ? `${text.slice(0, longest)} …` : text);
 
-// brief shows a record in a line, long values cut off.
+// brief returns a record in one line, with long values cut off.
 export function brief(record, without = []) {
   const skip = without.map((name) => name.toLowerCase());
   return h('span', { class: 'brief' }, names(record).filter((name) => !skip.includes(name.toLowerCase()))

@@ -9,7 +9,7 @@ const detailInterval = 15_000; // the app keeps a timeline and ranges for as lon
 const lateInterval = 5000;
 const failedTop = 50, moreFailed = 500, failedInterval = 5000;
 
-// figure is a number with a name and a remark.
+// figure is a number with a label and a note.
 function figure(name) {
   const value = h('dd'), remark = h('dd', { class: 'remark' });
   return {
@@ -21,7 +21,7 @@ function figure(name) {
   };
 }
 
-// ask shows a question and resolves to whether it was answered with yes.
+// ask shows a question, and resolves to true if the answer is yes.
 function ask(title, text, yes, danger) {
   return new Promise((resolve) => {
     const dialog = h('dialog', { 'aria-labelledby': 'ask-title' }, h('h2', { id: 'ask-title' }, title), h('p', {}, text),
@@ -56,7 +56,7 @@ function figures() {
   };
 }
 
-// failedRows lists rows that could not be written, by pages, when somebody wants to see them.
+// failedRows lists rows that could not be written, page by page, on demand.
 function failedRows(id) {
   const body = h('tbody');
   const note = h('p', { class: 'hint' });
@@ -64,7 +64,7 @@ function failedRows(id) {
   const table = h('table', {}, h('caption', { class: 'unseen' }, 'Failed rows'), h('thead', {}, h('tr', {}, ['PartitionKey', 'RowKey', 'Reason'].map((name) => h('th', { scope: 'col' }, name)))), body);
   const element = h('section', { hidden: true }, h('h2', {}, 'Failed rows'), note, h('div', { class: 'scroll', tabindex: 0 }, table), more);
   let cursor = '', total = -1, asked = 0, readsOn = false;
-  let last = Promise.resolve(); // one page is read after the other
+  let last = Promise.resolve(); // pages are read one after the other
   const load = (goesOn) => { last = last.then(() => read(goesOn)); };
   async function read(goesOn) {
     const from = goesOn ? cursor : '';
@@ -77,7 +77,7 @@ function failedRows(id) {
       show(more, Boolean(cursor));
       const kept = page.kept < page.total ? ` Of them, ${count(page.kept)} were kept to be shown.` : '';
       set(note, `${plural(page.total, 'row')} could not be written.${kept}`);
-      total = page.total; // the app may tell an earlier one, up to 15 s old: then it is asked again
+      total = page.total; // it may be up to 15 s old: then this asks again
     } catch (error) {
       set(note, told(error));
     }
@@ -86,7 +86,7 @@ function failedRows(id) {
     element,
     update(failed) {
       show(element, failed > 0);
-      if (!failed || failed === total || readsOn) return; // somebody who reads on is not thrown back
+      if (!failed || failed === total || readsOn) return; // never takes a reader back to the first page
       if (Date.now() - asked < failedInterval) return;
       asked = Date.now();
       load(false);
@@ -94,7 +94,7 @@ function failedRows(id) {
   };
 }
 
-// detail shows the ranges and the timeline, which are older than the figures.
+// detail shows the ranges and the timeline, which may be older than the figures.
 function detail(id) {
   const strip = new Strip();
   const rows = new TimeChart('Rows a second', ['rows/s']);
@@ -119,8 +119,8 @@ function detail(id) {
   }
   return {
     element,
-    // update reads anew when what is shown is old, or the scan has ended. It returns whether nothing is to come: when
-    // the scan has ended, and no instance can have an answer any more from before its last step.
+    // update reads again if the shown detail is old, or the scan has ended. It returns true if nothing can change any more:
+    // the scan has ended, and no instance can still have a cached answer from before its last step.
     async update(s) {
       const now = Date.now();
       const is = s.state === 'running' ? s.state : `${s.state} ${s.steps.done}`; // steps under way end after a cancellation
@@ -136,8 +136,8 @@ function detail(id) {
   };
 }
 
-// pointsOf makes rates of a timeline's counts. Its first interval begins when the scan did, and the last one ends when
-// that ended, or was read: a whole interval would make them too low.
+// pointsOf returns the rates of a timeline. The first interval starts with the scan, and the last one ends with it, or now:
+// with whole intervals, their rates would be too low.
 function pointsOf({ points, interval }, began, ended) {
   const inside = (at, from, to) => (at >= from && at < to ? at : undefined);
   const spans = points.map((p) => ({ p, from: Date.parse(p.at), to: Date.parse(p.at) + 1000 * interval }));
@@ -147,14 +147,14 @@ function pointsOf({ points, interval }, began, ended) {
   return (of) => spans.map(({ p, from, to }) => ({ from, to, values: of(p).map((n) => (1000 * n) / (to - from)) }));
 }
 
-// part tells which part of the table a scan was asked for, and how to read it.
+// part returns the part of the table that a scan reads, and how, in words.
 function part({ range, filter, select, strategy }) {
   const bound = (text, key) => key && `${text} ${quoted(key)}`;
   return [bound('keys that start with', range?.prefix), bound('keys after', range?.after), bound('keys before', range?.before), bound('where', filter),
     select && (select.length ? `properties ${select.map(quoted).join(', ')}` : 'keys alone'), strategy && `strategy ${strategy}`].filter(Boolean).join(', ');
 }
 
-// showScan shows one scan, with what can be done about it.
+// showScan shows one scan, and the actions on it.
 export function showScan(main, { path }) {
   const id = path[1];
   const address = `scans/${encodeURIComponent(id)}`;
@@ -197,7 +197,7 @@ export function showScan(main, { path }) {
     set(failure, s.error ?? '');
     show(failure, Boolean(s.error));
     show(stop, s.state === 'running');
-    show(retry, s.state === 'canceled' || (s.state === 'failed' && (s.steps.pending > 0 || !s.rows.failed))); // as the app has it
+    show(retry, s.state === 'canceled' || (s.state === 'failed' && (s.steps.pending > 0 || !s.rows.failed))); // the same rule as the app's
     failed.update(s.rows?.failed ?? 0);
     if (state && state !== s.state) announce(`${name}: ${s.state}`);
     state = s.state;

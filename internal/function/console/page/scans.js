@@ -7,7 +7,7 @@ const top = 50;
 
 const place = (table, from) => (table?.connection && table.connection !== from?.connection ? `${table.connection}:${table.table}` : table?.table ?? '?');
 
-// titleOf says in a line what a scan does.
+// titleOf describes a scan in one line.
 export function titleOf({ action, source }) {
   const from = place(source);
   switch (action?.type) {
@@ -18,7 +18,7 @@ export function titleOf({ action, source }) {
   }
 }
 
-// stateBadge shows a state by its word, and by a sign for those who see no colours.
+// stateBadge shows a state as a word, and as a sign for people who can't see the colours.
 export function stateBadge() {
   const element = h('span', { class: 'badge' });
   return {
@@ -32,7 +32,7 @@ export function stateBadge() {
   };
 }
 
-// progressBar shows the share that is done, if it is known.
+// progressBar shows the share done, if it is known.
 export function progressBar(label) {
   const bar = h('progress', { max: 1, 'aria-label': label });
   const text = h('span', { class: 'share' });
@@ -50,7 +50,7 @@ export function progressBar(label) {
   };
 }
 
-// leftText tells the time left, or how long a scan took.
+// leftText returns the time left, or the duration of an ended scan.
 export function leftText(s) {
   if (s.state !== 'running') return `took ${duration(s.seconds)}`;
   return s.secondsLeft === undefined ? '' : `${duration(s.secondsLeft)} left`;
@@ -80,7 +80,7 @@ function scanRow(id) {
   };
 }
 
-// listScans shows the newest scans, and keeps them up to date by one call a turn.
+// listScans shows the newest scans, and refreshes them with one call a turn.
 export function listScans(main) {
   document.title = 'Scans · Tablesweep';
   const body = h('tbody');
