@@ -9,9 +9,9 @@ import (
 	"tablesweep/internal/record"
 )
 
-// Each function here makes one try of a write: package wal decides it on the heads as they
-// were read, commit records it, and carryOut writes the index rows. raced means that nothing
-// was done because a head had changed.
+// The functions here make a write: package wal decides it on the heads as they were read,
+// commit records it, and carryOut writes the index rows. Those that return raced make one
+// try; raced means that nothing was done because a head had changed.
 
 // add tries to insert the record. h is its identity's head. once is an Idempotency-Key or
 // "".

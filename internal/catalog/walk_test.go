@@ -2,7 +2,6 @@ package catalog_test
 
 import (
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -49,7 +48,7 @@ func TestCallsGoDown(t *testing.T) {
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	// Other packages need not be known: calls within this one are resolved without them.
-	config := types.Config{Importer: importer.ForCompiler(fset, "none", nil), Error: func(error) {}}
+	config := types.Config{Error: func(error) {}}
 	pkg, _ := config.Check("catalog", fset, files, info)
 	calls := 0
 	for id, o := range info.Uses {
