@@ -23,9 +23,8 @@ const (
 	walFile       = "internal/catalog/wal/wal.go"
 )
 
-// planted are bugs, each with the test that must find it. WRONG stands for the condition
-// that this bug is the one that is switched on: all are in one build, which only this test
-// sees.
+// planted are bugs, each with the test that must find it. All are in one build, which only this
+// test makes. WRONG is the condition that this bug is switched on.
 var planted = []struct{ name, test, file, old, wrong string }{
 	{"keys have a number's text, not its value", "TestNumbersAsKeys", identityFile,
 		"if n, ok := index.Number(text); ok {", "if n, ok := index.Number(text); ok && !WRONG {"},
@@ -52,8 +51,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"		case len(found) < p.top && time.Since(start) < fillTime:\n", "		case len(found) < p.top && time.Since(start) < fillTime && !WRONG:\n"},
 }
 
-// TestBugsAreFound proves that the tests can fail: each of the bugs is found by the test
-// that is named.
+// TestBugsAreFound proves that the tests can fail: the named test finds each bug.
 func TestBugsAreFound(t *testing.T) {
 	const variable = "TABLESWEEP_BUG"
 	if testing.Short() || race || os.Getenv(variable) != "" {

@@ -119,8 +119,8 @@ func TestRecoverSince(t *testing.T) {
 	})
 }
 
-// TestCheckReadsPages counts the queries of a check: those of the pages that there are, or
-// twice as many and a few for each record that is damaged.
+// TestCheckReadsPages counts the queries of a check: one for each page or, with damaged records,
+// two for each page and a few for each damaged record.
 func TestCheckReadsPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, people, "lastname")
@@ -157,7 +157,7 @@ func TestCheckReadsPages(t *testing.T) {
 	}
 }
 
-// TestRepairBringsNothingBack finds the row of a deleted record.
+// TestRepairBringsNothingBack repairs a row that still has a deleted record.
 func TestRepairBringsNothingBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, people, "lastname")
@@ -178,7 +178,7 @@ func TestRepairBringsNothingBack(t *testing.T) {
 	w.wantFound(c, by("eid", "1"))
 }
 
-// TestNewestRowCounts repairs a record whose rows were all changed, each in another way.
+// TestNewestRowCounts repairs a record whose rows were all changed in different ways.
 func TestNewestRowCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestNewestRowCounts(t *testing.T) {
 	})
 }
 
-// TestRepairKeepsWhatItCanNotDecide leaves a row too many that holds what its record does not.
+// TestRepairKeepsWhatItCanNotDecide leaves a surplus row whose contents differ from the record.
 func TestRepairKeepsWhatItCanNotDecide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, people, "lastname")

@@ -15,10 +15,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestEveryCrashPoint lets a writer die at each of its requests: before the request
-// is carried out, or after, its answer lost. Then either the writer comes back and
-// tries again, and is answered only when every index agrees; or nobody does, and
-// Maintain leaves the record as it was or as it was to be.
+// TestEveryCrashPoint lets a writer die at each of its requests, before the request is carried
+// out or after. If the writer retries, the retry returns only when every index agrees. If
+// nobody does, Maintain leaves the record as it was or as the write wanted it.
 func TestEveryCrashPoint(t *testing.T) {
 	t.Parallel()
 	const old, moved = `{"eid":"1","npi":"7","lastname":"Faux"}`, `{"eid":"1","npi":"8","ssn":"9","lastname":"Smith"}`
@@ -132,8 +131,8 @@ func (w *world) wantEverywhere(c *catalog.Catalog, want, others []record.Record)
 	}
 }
 
-// TestOldEntryBringsNothingBack replays an insertion long after its record was
-// deleted, and all that told of the deletion was cleared away.
+// TestOldEntryBringsNothingBack replays an insertion long after its record was deleted, and all
+// tombstones and the head are deleted.
 func TestOldEntryBringsNothingBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -240,9 +239,9 @@ func TestBadEntryStopsNothing(t *testing.T) {
 	})
 }
 
-// TestRowKeysThatMeet inserts a record whose row key another one has by chance (here, by
-// the published hash's disregard for "|"), in the partition of a value that both have.
-// It is refused and leaves nothing, whether its writer lives or dies.
+// TestRowKeysThatMeet inserts a record whose row key another one has, in the partition of a
+// value that both have. (The published hash ignores "|".) The insertion is refused and leaves
+// nothing, whether its writer lives or dies.
 func TestRowKeysThatMeet(t *testing.T) {
 	t.Parallel()
 	for n := 0; n <= 8; n++ { // the request at which the writer dies; 0 for never

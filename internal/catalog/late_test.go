@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// minutes is how long tombstones stay that no writer can need any more.
+// minutes is how long a tombstone stays after no writer can need it any more.
 const minutes = 3 * time.Minute
 
 // pass lets time go by, with Maintain each minute.
@@ -33,7 +33,7 @@ func (w *world) pass(c *catalog.Catalog, d time.Duration) {
 	}
 }
 
-// gone returns how many index rows say that a record is gone.
+// gone returns the number of tombstones.
 func (w *world) gone() (n int) {
 	w.Helper()
 	for _, row := range w.rows("People", "") {
@@ -54,8 +54,9 @@ func (w *world) wantGone(c *catalog.Catalog) {
 	w.check(c)
 }
 
-// TestGoneRowsGoWithinMinutes with clocks that are ten minutes off, in either direction. The
-// identity's next life, by a writer whose clock is late, is seen as the later one.
+// TestGoneRowsGoWithinMinutes deletes tombstones with clocks that are ten minutes off, in either
+// direction. The identity's next life counts as the later one, even if its writer's clock is
+// late.
 func TestGoneRowsGoWithinMinutes(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
@@ -97,10 +98,9 @@ func TestGoneRowsGoWithinMinutes(t *testing.T) {
 	}
 }
 
-// TestFrozenWriter freezes a writer: for an hour when its insertion is committed, or as
-// long as the service takes a signed request when that is to write an index row. Meanwhile
-// the insertion is completed by others, or stays in the log; the record is deleted, and
-// Maintain does its work.
+// TestFrozenWriter freezes a writer: for an hour after its commit, or, before it writes an index
+// row, as long as the service accepts a signed request. Meanwhile, others complete the
+// insertion or it stays in the log, the record is deleted, and Maintain runs.
 func TestFrozenWriter(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -156,8 +156,8 @@ func TestFrozenWriter(t *testing.T) {
 	}
 }
 
-// late is a transport that carries out one request when told to, after its sender has
-// been told that the connection broke.
+// late is a transport that carries out one request on demand, after its sender has got a broken
+// connection.
 type late struct {
 	next  policy.Transporter
 	mu    sync.Mutex
@@ -182,8 +182,8 @@ func (l *late) Do(r *http.Request) (*http.Response, error) {
 	return l.next.Do(r)
 }
 
-// TestLateRequest carries out requests long after their sender has repeated them, and
-// after the record was deleted.
+// TestLateRequest carries out requests long after their sender has repeated them, and the record
+// was deleted.
 func TestLateRequest(t *testing.T) {
 	t.Parallel()
 	for _, texts := range [][]string{{"/People HTTP", "3_npi7"}, {"/PeopleWAL HTTP", "e|"}} {
@@ -210,7 +210,7 @@ func TestLateRequest(t *testing.T) {
 }
 
 // TestFrozenMaintenance freezes Maintain before it deletes a tombstone. When it
-// goes on, the row is that of the identity's next life, or says that this one is gone, too.
+// goes on, the row is that of the identity's next life, or the tombstone of that one.
 func TestFrozenMaintenance(t *testing.T) {
 	t.Parallel()
 	for _, deleted := range []bool{false, true} {

@@ -13,7 +13,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestIndexThatWasSetBack: An index table that was set back by more than a day brings deleted records back.
+// TestIndexThatWasSetBack: if the index table is restored from a backup that is more than a day
+// old, recovery deletes the records in it that were deleted since.
 func TestIndexThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +42,7 @@ func TestIndexThatWasSetBack(t *testing.T) {
 	})
 }
 
-// TestLogThatWasLost: A half-deleted record in an index table whose log is lost is adopted as an empty one.
+// TestLogThatWasLost: if the log is lost, a half-deleted record is not adopted as an empty one.
 func TestLogThatWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestLogThatWasLost(t *testing.T) {
 	})
 }
 
-// TestLongKeys: 15 keys of the longest value.
+// TestLongKeys: records may have 15 index keys with the longest values.
 func TestLongKeys(t *testing.T) {
 	t.Parallel()
 	for _, ch := range []string{"x", `"`, "<", "€"} {
@@ -118,7 +119,7 @@ func TestLongKeys(t *testing.T) {
 	}
 }
 
-// TestLargestRecord: The largest record with the longest keys is inserted, moved and deleted.
+// TestLargestRecord: the largest record with the longest keys is inserted, moved and deleted.
 func TestLargestRecord(t *testing.T) {
 	t.Parallel()
 	var keys []string

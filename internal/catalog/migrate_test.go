@@ -111,7 +111,7 @@ func rowOf(t *testing.T, s index.Schema, r record.Record) string {
 	return id.Row
 }
 
-// TestAnotherSchema is refused, until check has moved every record to it.
+// TestAnotherSchema: another schema is refused until a migration has moved every record.
 func TestAnotherSchema(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, keys, row string }{
@@ -207,8 +207,8 @@ func (w *world) publishedEntry(row, operation string, r record.Record) {
 	}})
 }
 
-// stands is a checker of its own: it knows nothing but raw rows. It returns what is wrong
-// with the rows of the record with this value of v, which are to be in these places.
+// stands is an independent checker that reads raw rows. It returns what is wrong with the rows of
+// the record with this value of v, which must be in these places.
 func stands(rows []storage.Entity, v string, r record.Record, places ...key.Key) []string {
 	var wrong []string
 	left := slices.Clone(places)
@@ -237,15 +237,16 @@ func stands(rows []storage.Entity, v string, r record.Record, places ...key.Key)
 	return wrong
 }
 
-// takeOver is what the published program left in a table, and where it is to stand then.
+// takeOver is what the published program has left in a table, and where it belongs after the
+// take-over.
 type takeOver struct {
 	records map[string]record.Record // by v
 	places  map[string][]key.Key
 }
 
-// newTakeOver fills the tables: a whole record; one that is half written; two that differ
-// in case alone; and a log with an insertion that was not begun, one that was half carried
-// out, a deletion, and what nobody can carry out.
+// newTakeOver fills the tables: a whole record, a half-written one, two that differ in case only,
+// and a log with an insertion that was not begun, a half-done one, a deletion, and an entry that
+// nobody can carry out.
 func newTakeOver(w *world) takeOver {
 	w.Helper()
 	if err := errors.Join(w.account.Table("People"+w.suffix).Create(w.Context()), w.account.Table("PeopleWAL"+w.suffix).Create(w.Context())); err != nil {
@@ -294,7 +295,7 @@ func (x takeOver) wrong(w *world) []string {
 	return all
 }
 
-// lost returns the records that stand nowhere: neither in the index nor in a log.
+// lost returns the records that are neither in the index nor in a log.
 func (x takeOver) lost(w *world) []string {
 	w.Helper()
 	there := map[string]bool{"d": true} // is to be deleted
@@ -312,8 +313,8 @@ func (x takeOver) lost(w *world) []string {
 	return lost
 }
 
-// TestTakeOverDies kills a take-over at every request, carried out or not. At no time is
-// anything lost, and the next run ends it.
+// TestTakeOverDies kills a take-over at every request, carried out or not. Nothing is lost at any
+// time, and the next run completes it.
 func TestTakeOverDies(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n += everyRequest {
@@ -358,7 +359,7 @@ func TestTakeOverDies(t *testing.T) {
 	}
 }
 
-// TestCheckerFindsLoss plants what a bad take-over would leave.
+// TestCheckerFindsLoss plants the traces of a bad take-over.
 func TestCheckerFindsLoss(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(w *world, x takeOver){
@@ -394,8 +395,8 @@ func TestCheckerFindsLoss(t *testing.T) {
 	}
 }
 
-// TestMigrationDies kills a change of schema at every request. The next one goes on, or
-// takes it back, without waiting again for writers that are stopped.
+// TestMigrationDies kills a change of schema at every request. The next run goes on or takes it
+// back, without waiting again for stopped writers.
 func TestMigrationDies(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n += everyRequest {
@@ -461,8 +462,8 @@ func (w *world) state() string {
 	return ""
 }
 
-// TestMigrationUnderWriters changes the schema while others write. What was acknowledged is
-// found by the new keys, and what was refused isn't.
+// TestMigrationUnderWriters changes the schema while others write. The new keys find every
+// acknowledged record, and no refused one.
 func TestMigrationUnderWriters(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -529,8 +530,8 @@ func TestMigrationUnderWriters(t *testing.T) {
 	}
 }
 
-// TestLateForeignRowIsLeft takes over a row that another program wrote beside a record that
-// the log knows: its content stands nowhere else, so it stays.
+// TestLateForeignRowIsLeft takes over a row that another program wrote beside a record of the
+// log. No other row has its content, so it stays.
 func TestLateForeignRowIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")

@@ -34,12 +34,11 @@ var (
 	seeds     = flag.Uint64("seeds", defaultSeeds, "how many seeds")
 )
 
-// TestModel lets 8 writers whose clocks are up to 5 minutes off work on few records at
-// once, on storage that fails, while their processes and those that recover die at
-// any request. What was committed must then be explained by a plain map to which the
-// operations were done one after the other, and every index must agree with it. In a tenth
-// of the runs, what the published program wrote is taken over first; in another, the
-// schema changes meanwhile.
+// TestModel lets 8 writers with clocks up to 5 minutes off work on few records at once. The
+// storage fails, and writers and recovering processes die at any request. The committed
+// operations must be legal on a plain map, one after the other, and every index must agree with
+// the map. A tenth of the runs first takes over what the published program wrote; in another
+// tenth the schema changes meanwhile.
 func TestModel(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the same seed is to be the same run
 	first, n := *firstSeed, *seeds
@@ -81,7 +80,7 @@ const (
 	operations = 8 // of each
 )
 
-// operation is one call that a writer made, and what came of it.
+// operation is one call of a writer, and its result.
 type operation struct {
 	n          int64 // in the field "note" of the record, if there is one
 	kind       wal.Kind
@@ -131,7 +130,7 @@ func newModel(t *testing.T, seed uint64) *modelRun {
 	return m
 }
 
-// work lets the writers work, and others recover what they leave, all mortal. beside is done
+// work lets mortal writers work, and other mortal processes recover what they leave. beside runs
 // at the same time; then the work takes minutes, and processes live longer.
 func (m *modelRun) work(beside ...func(*randv2.Rand)) {
 	pause, lives := 40*time.Millisecond, 1
@@ -274,7 +273,7 @@ func (m *modelRun) bulk(c *catalog.Catalog, rnd *randv2.Rand) {
 	}
 }
 
-// told keeps what a writer was told of its operation.
+// told stores the result of an operation.
 func (m *modelRun) told(o operation, done catalog.Written, err error) {
 	o.done = err == nil && done.Outcome != catalog.Unchanged
 	o.to = m.clock.Add(1)
@@ -346,7 +345,7 @@ func valueOf(r record.Record, key string) (string, bool) {
 	return "", false
 }
 
-// settle recovers until nothing is left to do, by processes that die too.
+// settle recovers until nothing is left to do, by processes that die.
 func (m *modelRun) settle() {
 	for range 60 {
 		time.Sleep(time.Minute)
@@ -376,8 +375,8 @@ type committed struct {
 	before int64 // version that the record had
 }
 
-// explain replays the changes, one after the other, on a plain map, and checks that
-// each was legal when it was done and that they are those that writers were told of.
+// explain replays the changes on a plain map, one after the other. Each must be legal when it is
+// done, and they must be those that writers know of.
 func (m *modelRun) explain() {
 	var changes []committed
 	for _, row := range m.rows("PeopleWAL", "c|") {
@@ -429,7 +428,7 @@ func (m *modelRun) explain() {
 	m.acknowledged(notes, deletions)
 }
 
-// acknowledged compares what writers were told with what was committed.
+// acknowledged compares the results of operations with what was committed.
 func (m *modelRun) acknowledged(notes map[int64]committed, deletions int) {
 	deleted, unsure := 0, false
 	order := map[int]operation{} // by place

@@ -23,7 +23,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// gate is a transport that can hold requests back before they are sent, or their answers.
+// gate is a transport that can hold back requests before they are sent, or their answers.
 type gate struct {
 	next  policy.Transporter
 	after bool // hold answers
@@ -31,7 +31,7 @@ type gate struct {
 	hold  func(what string) chan struct{} // nil: let through
 }
 
-// describe returns what tells a request from others: method, address and body.
+// describe returns a request's method, address and body.
 func describe(r *http.Request) string {
 	var body []byte
 	if r.Body != nil {
@@ -99,7 +99,8 @@ func (w *world) gated(hold func(string) chan struct{}, now func() time.Time) *ca
 	return c
 }
 
-// TestRepairBesideAWriter: check --repair overwrites an acknowledged replacement with what was there before.
+// TestRepairBesideAWriter: check --repair does not overwrite an acknowledged replacement with
+// the contents from before.
 func TestRepairBesideAWriter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +170,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 	})
 }
 
-// TestCheckBesideAWriter: check without repair reports a write that is under way.
+// TestCheckBesideAWriter: check does not report a write that is under way.
 func TestCheckBesideAWriter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -204,7 +205,8 @@ func TestCheckBesideAWriter(t *testing.T) {
 	})
 }
 
-// TestReplacementThatMeetsAnother: A replacement whose row key is taken leaves the record half there for good.
+// TestReplacementThatMeetsAnother: a replacement whose row key is taken is refused, and changes
+// nothing.
 func TestReplacementThatMeetsAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +239,7 @@ func TestReplacementThatMeetsAnother(t *testing.T) {
 	})
 }
 
-// TestWithdrawnInsertionTriedAgain: The retry of an insertion that was refused and withdrawn is answered "created".
+// TestWithdrawnInsertionTriedAgain: the retry of a withdrawn insertion is refused as well.
 func TestWithdrawnInsertionTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, "x,y,z", "sort")
@@ -252,7 +254,8 @@ func TestWithdrawnInsertionTriedAgain(t *testing.T) {
 	}
 }
 
-// TestWithdrawalSparesWhatOthersWrote: Withdrawing an insertion deletes what another writer was told is there.
+// TestWithdrawalSparesWhatOthersWrote: withdrawing an insertion deletes nothing that another
+// writer has acknowledged.
 func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -305,8 +308,7 @@ func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
 }
 
 // TestRecoverBesideClearing: recover --since writes tombstones just when they
-// were cleared away. They must not stand in the way of the identity's next life, and
-// must be cleared away in their turn.
+// are deleted. They must not block the identity's next life, and must be deleted later.
 func TestRecoverBesideClearing(t *testing.T) {
 	t.Parallel()
 	for _, later := range []time.Duration{0, 25 * time.Hour} {
@@ -346,7 +348,8 @@ func TestRecoverBesideClearing(t *testing.T) {
 	}
 }
 
-// TestCommitDuringChangeOfSchema: A commit that the storage delays lands after the catalog was moved to another schema.
+// TestCommitDuringChangeOfSchema: the storage delays a commit. It must not land after the catalog
+// was moved to another schema.
 func TestCommitDuringChangeOfSchema(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -383,7 +386,8 @@ func TestCommitDuringChangeOfSchema(t *testing.T) {
 	})
 }
 
-// TestClockAheadDatesNobodyElse: One clock far ahead drags along every process that meets one of its records.
+// TestClockAheadDatesNobodyElse: a record from a clock far ahead does not date the later writes of
+// processes that meet it.
 func TestClockAheadDatesNobodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -411,7 +415,7 @@ func TestClockAheadDatesNobodyElse(t *testing.T) {
 	})
 }
 
-// TestReplaceBySelectorTwice: PUT by a selector, sent again after its answer was lost.
+// TestReplaceBySelectorTwice: a PUT by a selector may be retried after its answer was lost.
 func TestReplaceBySelectorTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
@@ -427,7 +431,7 @@ func TestReplaceBySelectorTwice(t *testing.T) {
 	}
 }
 
-// TestSelectorBehindTombstones: A selector is not followed beyond the first answer: tombstones in front hide the record.
+// TestSelectorBehindTombstones: a selector finds a record behind more tombstones than a page has.
 func TestSelectorBehindTombstones(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, "eid,city", "lastname")
@@ -443,7 +447,7 @@ func TestSelectorBehindTombstones(t *testing.T) {
 	if done, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"z","wage":1}`), q, always); done.Outcome != catalog.Replaced || err != nil {
 		t.Errorf("replace by a selector that finds the record: %v, %v", done, err)
 	}
-	// And with one live record in front and another one behind, the selector is taken for unique.
+	// With one record in front of them and another one behind, the selector is not unique.
 	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "A"})
 	changed, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"A","wage":9}`), q, always)
 	if problem.Of(err).Kind != problem.Conflict || err == nil {
@@ -451,7 +455,7 @@ func TestSelectorBehindTombstones(t *testing.T) {
 	}
 }
 
-// TestTopOneBehindTombstones: Top 1 costs a request for each tombstone in front.
+// TestTopOneBehindTombstones: with Top 1, tombstones in front do not cost a request each.
 func TestTopOneBehindTombstones(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, "eid,city", "lastname")

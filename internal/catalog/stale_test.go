@@ -14,9 +14,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// staleness is how long a read may show what a write has replaced whose process died:
-// an entry is left to its writer for 20 s, told to the second, and Maintain runs each
-// minute. The time that Maintain takes comes on top.
+// staleness is how long a read may show the old record if the writer's process died. An entry is
+// left to its writer for 20 s, by a clock of seconds, and Maintain runs each minute. The time
+// that Maintain takes is added.
 const staleness = 81 * time.Second
 
 // TestStalenessIsBounded lets a writer die at each request of a move. From staleness after
@@ -60,9 +60,9 @@ func TestStalenessIsBounded(t *testing.T) {
 	}
 }
 
-// TestDeletionFollowsAMove lets a writer die at each request of a move, and deletes the
-// record at once by what it has before and after. It is there all the time, and so it is
-// deleted, and doesn't come back under its new identity.
+// TestDeletionFollowsAMove lets a writer die at each request of a move, and then deletes the record
+// by a key that it has before and after. The record exists all the time. So it is deleted, and
+// does not come back under its new identity.
 func TestDeletionFollowsAMove(t *testing.T) {
 	t.Parallel()
 	for _, on := range []catalog.Condition{always, {Match: []string{catalog.AnyETag}}, {Differ: []string{`"1"`}}} {
@@ -93,8 +93,8 @@ func TestDeletionFollowsAMove(t *testing.T) {
 	}
 }
 
-// TestNewestOfOneRecord reads partitions of which one holds a record as it was before it
-// took another identity, or as it was before it was replaced: each is returned once.
+// TestNewestOfOneRecord reads several partitions, of which one has an older row of a record that was
+// moved or replaced. Each record is returned once.
 func TestNewestOfOneRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestNewestOfOneRecord(t *testing.T) {
 	})
 }
 
-// TestReadsCheckTheSchema lets a process read on whose schema is that of yesterday.
+// TestReadsCheckTheSchema lets a process with an outdated schema read on.
 func TestReadsCheckTheSchema(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

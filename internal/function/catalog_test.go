@@ -311,7 +311,7 @@ func TestBadRecordRequests(t *testing.T) {
 	}
 }
 
-// A record that is as large as a row can be gets through, whatever its letters.
+// A record that fills a row is accepted, whatever its characters.
 func TestLargeRecord(t *testing.T) {
 	a := newRecords(t)
 	fields := map[string]string{"eid": "1", "lastname": "A"}
@@ -337,7 +337,7 @@ func TestListCatalogs(t *testing.T) {
 	}
 }
 
-// Maintain goes on with the other parts when one fails, and tells what failed.
+// Maintain goes on with the other parts if one fails, and reports the failure.
 func TestMaintainAllParts(t *testing.T) {
 	a := newRecords(t)
 	maintain := func(status int, want string) {

@@ -89,7 +89,7 @@ func TestEventsOverHTTP(t *testing.T) {
 	}
 }
 
-// Someone who follows a stream is sent each event once, in order, by way of Next alone.
+// A follower that keeps nothing but next gets each event once, in order.
 func TestFollowingOverHTTP(t *testing.T) {
 	a := newApp(t)
 	a.call(t, "POST", "/api/log/orders", `[{"n":1},{"n":2}]`, nil)
@@ -119,7 +119,7 @@ func TestFollowingOverHTTP(t *testing.T) {
 	}
 }
 
-// All that is wrong with an array of events is named at once.
+// The error lists everything that is wrong with an array of events.
 func TestAllWrongFieldsAreNamed(t *testing.T) {
 	a := newApp(t)
 	var p struct {
@@ -299,7 +299,7 @@ func (b breaking) Do(r *http.Request) (*http.Response, error) {
 	return b.next.Do(r)
 }
 
-// A caller whose array was appended in part learns which part.
+// If an array is appended in part, the caller learns which part.
 func TestPartOfAnArrayIsAppended(t *testing.T) {
 	em := emulatortest.New(t, emulator.Options{})
 	account := emulatortest.Open(t, em, breaking{em.Transport(), `"n":150}`})
@@ -335,7 +335,7 @@ func TestPartOfAnArrayIsAppended(t *testing.T) {
 	}
 }
 
-// The timer maintains all parts, also when one of them fails.
+// The timer maintains all parts, even if one of them fails.
 func TestMaintainGoesOnAfterAFailure(t *testing.T) {
 	a := newApp(t)
 	for _, table := range []string{"tablesweep", "log"} {

@@ -61,8 +61,8 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestRoutesInAnyCase: the host matches the fixed parts whatever their case, and hands
-// on what was sent. Names keep theirs.
+// TestRoutesInAnyCase: the host matches fixed parts in any case, and forwards the path as it was
+// sent. Names are case-sensitive.
 func TestRoutesInAnyCase(t *testing.T) {
 	a := newRecords(t)
 	a.call(t, "GET", "/API/Scans/", "", 200, `{"scans":[]}`)
@@ -81,7 +81,7 @@ func gzipped(s string) string {
 	return b.String()
 }
 
-// TestEncodings: gzip is unpacked, within the limit of a body.
+// TestEncodings: a body may be compressed with gzip, within its size limit.
 func TestEncodings(t *testing.T) {
 	a := newRecords(t)
 	if err := a.account.Table("Source").Create(t.Context()); err != nil {
@@ -196,8 +196,8 @@ func (a *records) expectRecords(t *testing.T, want string, queries ...string) {
 	}
 }
 
-// TestClientLeaves: a write goes on when its client leaves at any of its requests to the
-// storage, which a proxying host tells.
+// TestClientLeaves: a write goes on if its client disconnects, at any of its requests to the
+// storage.
 func TestClientLeaves(t *testing.T) {
 	const moved = `{"eid":"F314","lastname":"Faux","npi":7}`
 	inserted := func(t *testing.T, a *records) { a.call(t, "POST", people, faux, 201, faux) }
@@ -293,8 +293,8 @@ func leaveAt(t *testing.T, h http.Handler, via *leaving, n int64, method, path, 
 	return via.left.Swap(0) <= 0
 }
 
-// TestInvocationsComeFromTheHost: callers' requests that a forwarding host resolves to a
-// queue or timer function don't reach it.
+// TestInvocationsComeFromTheHost: if a forwarding host resolves a caller's path to a queue or timer
+// function, the request does not reach it.
 func TestInvocationsComeFromTheHost(t *testing.T) {
 	server := httptest.NewServer(newRecords(t))
 	defer server.Close()
@@ -326,8 +326,8 @@ func TestInvocationsComeFromTheHost(t *testing.T) {
 	}
 }
 
-// TestBrowsersPastTheHost: a web page that sends requests to the handler's own port reaches
-// no function; what a host hands on does.
+// TestBrowsersPastTheHost: requests of a web page to the handler's own port reach no function; those
+// that a host forwards do.
 func TestBrowsersPastTheHost(t *testing.T) {
 	a := newRecords(t)
 	for _, tt := range []struct {
@@ -370,8 +370,8 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestSlowClients: a client that sends its body slowly, or doesn't read its answer, is cut
-// off before the host's time-out would end the process.
+// TestSlowClients: a client that sends its body slowly, or does not read its answer, is cut off
+// before the host's time-out ends the process.
 func TestSlowClients(t *testing.T) {
 	for _, tt := range []struct {
 		name, sends string

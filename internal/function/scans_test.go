@@ -79,7 +79,7 @@ func (a *app) call(t *testing.T, method, path, body string, v any) *httptest.Res
 	return w
 }
 
-// A status tells what was asked for: what a scan did can't be judged without its range and filter.
+// A status has the request: nobody can judge a scan without its range and filter.
 func TestStatusTellsTheRequest(t *testing.T) {
 	a := newApp(t)
 	asked := `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"merge"},"range":{"prefix":"p","before":"q"},"filter":"N gt 3","select":["N"],"strategy":"serial","segmentSize":7}`
@@ -256,8 +256,8 @@ func TestBadPaths(t *testing.T) {
 	}
 }
 
-// Messages that are no steps fail, so that the host moves them to the poison queue:
-// nothing is lost.
+// Messages that are no steps fail. So the host moves them to the poison queue, and nothing is
+// lost.
 func TestBadMessages(t *testing.T) {
 	a := newApp(t)
 	for _, tt := range []struct {
@@ -303,8 +303,8 @@ func TestPanicIsOneInvocationsFailure(t *testing.T) {
 	}
 }
 
-// TestStatusURL starts scans with headers as the host and others send them. A caller
-// must not choose what the answer leads to.
+// TestStatusURL starts scans with headers of the host and of others. A caller must not choose
+// where the answer leads.
 func TestStatusURL(t *testing.T) {
 	a := newApp(t)
 	server := httptest.NewServer(a)
@@ -340,7 +340,7 @@ func TestStatusURL(t *testing.T) {
 	}
 }
 
-// TestEstimate tells what scans would cost, and sees that nothing was made by it.
+// TestEstimate: an estimate answers with rows and cost, and creates nothing.
 func TestEstimate(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
@@ -371,7 +371,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestScanDetailOverHTTP: what a scan's page asks for is there from the start to the end.
+// TestScanDetailOverHTTP: timeline, ranges and failed rows have answers from start to end.
 func TestScanDetailOverHTTP(t *testing.T) {
 	a := newApp(t)
 	if err := a.account.Table("Target").Create(t.Context()); err != nil {

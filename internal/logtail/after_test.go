@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/logtail"
 )
 
-// Someone who keeps nothing but the place misses no event, also of those that come late,
-// and is sent few twice.
+// A follower that keeps nothing but the place misses no event, not even late ones, and gets few
+// twice.
 func TestFollowByPlace(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -91,8 +91,8 @@ func TestFollowByPlace(t *testing.T) {
 	}
 }
 
-// What many events of one tick leave to be sent is sent, though other places of the
-// stream change meanwhile.
+// If one tick has more events than a page, the rest is sent, even if the stream changes elsewhere
+// meanwhile.
 func TestAfterEndsWithinATick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestBadPlaces(t *testing.T) {
 	}
 }
 
-// After a stream was deleted, what a writer appends that has not noticed is read and
+// A writer may not notice that a stream was deleted. The events that it appends are read and
 // listed, in every shard.
 func TestDeletedStreamIsWrittenToAgain(t *testing.T) {
 	t.Parallel()

@@ -21,8 +21,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Whatever goes wrong between us and the service, an append that succeeds has added each
-// event once.
+// If an append succeeds, it has added each event once, whatever went wrong on the way.
 func TestAppendsUnderFaults(t *testing.T) {
 	t.Parallel()
 	for _, faults := range []string{
@@ -70,8 +69,7 @@ func TestAppendsUnderFaults(t *testing.T) {
 	}
 }
 
-// A writer that dies between two of the transactions that an append takes leaves whole
-// transactions.
+// A writer that dies within an append leaves whole transactions.
 func TestCrashBetweenTransactions(t *testing.T) {
 	t.Parallel()
 	for _, applied := range []bool{false, true} {
@@ -114,8 +112,7 @@ func TestCrashBetweenTransactions(t *testing.T) {
 	}
 }
 
-// One transaction that is refused does not keep the others from being written, and the
-// error tells which were.
+// If one transaction is refused, the others are written, and the error says which were.
 func TestPartialFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -153,7 +150,7 @@ func read(t *testing.T, r *http.Request) string {
 	return string(b)
 }
 
-// Large events go in as many transactions as their size needs.
+// Large events take as many transactions as their size needs.
 func TestLargeEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -180,8 +177,8 @@ func TestLargeEvents(t *testing.T) {
 	}
 }
 
-// When the number of shards changes, readers that run on, whatever their settings, see
-// every event as soon as it is appended, and old events stay in sight.
+// If the number of shards changes, running readers see every event as soon as it is appended, and
+// all old ones, whatever their settings.
 func TestShardsGrowAndShrink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -218,8 +215,8 @@ func TestShardsGrowAndShrink(t *testing.T) {
 	})
 }
 
-// Maintain removes the events older than their stream's retention, and no others, also
-// with another at the same time and a service that fails now and then.
+// Maintain deletes the events older than their stream's retention, and no others, even beside
+// another Maintain, and if the service sometimes fails.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -281,7 +278,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// Looking for old events is cheap: not every minute, and not at all without a retention.
+// Looking for old events is cheap: it is rare, and without a retention it does not happen.
 func TestMaintainIsCheap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -306,7 +303,7 @@ func TestMaintainIsCheap(t *testing.T) {
 	})
 }
 
-// Maintain ends by itself and goes on next time; what it has removed stays removed.
+// Maintain ends after a minute, and goes on next time.
 func TestMaintainIsTimeBoxed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -338,7 +335,7 @@ func TestMaintainIsTimeBoxed(t *testing.T) {
 	})
 }
 
-// The core trims by prefix: rows of others in the same partitions stay.
+// Trim deletes only rows with the log's prefix; others in the same partitions stay.
 func TestLogWithPrefixBesideOtherRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})

@@ -41,7 +41,7 @@ func (w *world) watch(o logtail.FollowOptions) (stop func() []string) {
 	}
 }
 
-// late inserts an event as a writer does whose clock is off, or whose request took long.
+// late inserts an event like a writer whose clock is off, or whose request takes long.
 func (w *world) late(text string, by time.Duration) {
 	w.Helper()
 	e := event(w, text)
@@ -52,8 +52,7 @@ func (w *world) late(text string, by time.Duration) {
 	}
 }
 
-// Writers whose clocks differ and whose requests are slow append while some follow: each
-// of those is shown every event once.
+// Writers with different clocks and slow requests append. Each follower gets every event once.
 func TestFollowersMissAndRepeatNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -166,8 +165,8 @@ func TestFollowSince(t *testing.T) {
 	})
 }
 
-// An event that comes 59 s late is shown within the window of a minute, also while the
-// stream is busy; so is what comes after an event from the future.
+// An event that comes 59 s late is shown, also while the stream is busy. So are events behind one
+// from the future.
 func TestFollowLateAndEarlyEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -192,7 +191,7 @@ func TestFollowLateAndEarlyEvents(t *testing.T) {
 	})
 }
 
-// What is appended while the service does not answer the reader is shown afterwards.
+// Events that are appended during a reader's outage are shown afterwards.
 func TestFollowAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestFollowThroughAnOutage: A follower that the service does not answer while shards are raised.
+// TestFollowThroughAnOutage: a follower misses nothing if the service does not answer while the
+// number of shards rises.
 func TestFollowThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	})
 }
 
-// TestSlowAppend: An append that succeeds after a busy service let it wait is shown to followers.
+// TestSlowAppend: followers get the events of an append that a busy service has delayed.
 func TestSlowAppend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +93,7 @@ func TestSlowAppend(t *testing.T) {
 	})
 }
 
-// TestTableMadeAgain: A table that is deleted and made again.
+// TestTableMadeAgain: streams go on if their table is deleted and created again.
 func TestTableMadeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +121,7 @@ func TestTableMadeAgain(t *testing.T) {
 	})
 }
 
-// TestMaintainDuringAnOutage: A service that never answers is not "more to be trimmed than there was time for".
+// TestMaintainDuringAnOutage: Maintain reports a service that never answers as an error.
 func TestMaintainDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A hundred writers append a hundred events each while time stands still. All are read
-// back, each writer's in its order, by one query for each thousand of a shard.
+// A hundred writers append a hundred events each while time stands still. One query for each
+// thousand events of a shard reads them all, each writer's in its order.
 func TestWritersWithinOneTick(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 4} {
@@ -117,7 +117,7 @@ func (w *world) count(t *storage.Table, partition string) (n int64) {
 	return n
 }
 
-// The newest N cost one query, whatever N up to 1,000, and however many there are.
+// The newest N events cost one query, for N up to 1,000 and streams of any size.
 func TestNewestCostsOneQuery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -137,8 +137,7 @@ func TestNewestCostsOneQuery(t *testing.T) {
 	}
 }
 
-// Reads of parts of a stream are the same as those of a list in memory, whatever the
-// shards and pages.
+// Reads of parts of a stream return the same as a list in memory, for any shards and pages.
 func TestReadsAgainstATwin(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
@@ -257,7 +256,7 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-// What another program has put into a stream's partition is told, not left out.
+// Rows of another program in a stream's partition are an error; they are not skipped.
 func TestForeignRowIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})

@@ -213,7 +213,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What is just within the limits is taken.
+// A record just within the limits is accepted.
 func TestLimitsAreInclusive(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -383,7 +383,7 @@ func propertyName(field string, nested bool) (string, bool) {
 	return properties[0].Name, true
 }
 
-// Whatever Parse takes, it gives back.
+// Parse of a record's JSON returns the same record.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b@odata.type":"Edm.Int64","b":"2","c":[1,{"x":3.0}],"d":-0,"e":1E+2}`))
 	f.Add([]byte(`{"a":"\ud800","b":{"c":"\udc00\u0041"}}`))
