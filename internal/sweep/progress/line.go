@@ -11,6 +11,7 @@ type Figures struct {
 	Rows       int64    `json:"rows"`
 	RowsPerSec float64  `json:"rowsPerSecond"`
 	Failed     int64    `json:"failed"`
+	Differ     int64    `json:"differ,omitempty"` // of two tables' rows
 	Requests   int64    `json:"requests"`
 	Throttles  int64    `json:"throttles"`
 	Ranges     int      `json:"rangesLeft"`
@@ -48,6 +49,7 @@ func (f Figures) line(columns int) string {
 		add(3, !f.Stopping && len(f.Waiting) == 0, "about %s left", seconds(*f.Left))
 	}
 	add(4, f.Failed > 0, "%d FAILED", f.Failed)
+	add(4, f.Differ > 0, "%d DIFFER", f.Differ)
 	add(5, true, "%.0f rows/s", f.RowsPerSec)
 	add(7, true, "%s", seconds(f.Seconds))
 	add(8, f.Bytes > 0, "%s", size(f.Bytes))

@@ -28,6 +28,10 @@ func TestLineFits(t *testing.T) {
 			t.Errorf("%d columns: %q", columns, got)
 		}
 	}
+	f.Failed, f.Differ = 0, 5
+	if got, want := f.line(79), "copying 123456789 rows, 42 %, about 1h6m40s left, 5 DIFFER, 54321 rows/s"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	f.Waiting = []Wait{{"orders.table.core.windows.net", 12, "connection refused"}}
 	f.Stopping = true
 	for columns := 1; columns < 200; columns++ {

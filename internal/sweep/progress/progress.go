@@ -259,7 +259,7 @@ func waits(outages []storage.Outage) []Wait {
 func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	m.rates.add(p.Elapsed, p.Run.Rows)
 	f := Figures{
-		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.now()), Failed: p.Failed,
+		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.now()), Failed: p.Failed, Differ: p.Missing + p.Extra + p.Different,
 		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: tenths(p.Elapsed.Seconds()),
 		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages),
 	}
