@@ -29,10 +29,10 @@ import (
 //	{"vain":true,"totals":{…}}                     requests that failed, and are to be made again
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last one listed so far
 //
-// Each line is written when it has happened, so a process that dies loses what was
-// under way and no more. A machine that dies may lose the last second, too; what a
-// cut-off line and those behind it told is then done again. The snapshot is renewed
-// by a rename when much has been appended. Nothing in the file is secret but keys
+// A line is written as soon as its event has happened, so a killed process loses only
+// what was under way. A machine that crashes may lose the last second as well. What a
+// cut-off line and those after it recorded is done again. The snapshot is renewed
+// by a rename when much has been appended. Nothing in the file is secret except keys
 // of rows.
 //
 // A page of which some rows are left is read again after a resume, by the same
@@ -201,8 +201,8 @@ func restore(text []byte) (*restored, error) {
 	return r, nil
 }
 
-// apply does what a line tells. It reports false, having done nothing, if the line
-// can't be meant.
+// apply carries out a line. It reports false, having done nothing, if the line makes no
+// sense.
 func (r *restored) apply(steps map[int64]*step, l line) bool {
 	s := steps[l.Read+l.Did+l.End+l.Steal] // a line is of one kind
 	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Strand != nil) || !l.newSteps(steps) {
@@ -249,7 +249,7 @@ func (r *restored) insert(steps map[int64]*step, s *step, added []saved) {
 	}
 }
 
-// newSteps reports whether the steps that a line adds can be meant, and have ids that no other has.
+// newSteps reports whether the steps that a line adds make sense and have new ids.
 func (l line) newSteps(steps map[int64]*step) bool {
 	seen := map[int64]bool{0: true}
 	for _, s := range l.Children {

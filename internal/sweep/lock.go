@@ -39,7 +39,8 @@ func (c *Checkpoint) unlock() error {
 	return c.lockFile.Close()
 }
 
-// about makes an error of some other file's one of the file that the user named.
+// about returns the error with the path of the file that the user named, in place of that of
+// another file, such as a temporary one.
 func about(path, op string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError

@@ -21,14 +21,14 @@ const (
 	graceTime = 30 * time.Second       // for what is under way when the sweep is interrupted
 	firstPage = 1 << 20                // bytes that a page is thought to have until one is seen
 
-	// Requests under way at first. A query more than pays is stolen from another and costs a
-	// request; units are there in any case.
+	// Requests under way at first. A query too many is a theft that costs a request, whereas
+	// units have to be done in any case.
 	firstReads = 8
 	firstUnits = 64
 )
 
-// run is a sweep under way. All of it belongs to the goroutine in loop, but for
-// what task functions get.
+// run is a sweep under way. All of it belongs to the goroutine in loop, except for
+// what the functions passed to start use.
 type run struct {
 	scan    Spec
 	options Options
@@ -53,7 +53,7 @@ type run struct {
 	consumes       bool            // a row that is done is not found again
 	hot            map[string]bool // partitions throttled since the last tick
 	units          int             // of the last page that had rows
-	page, largest  int             // bytes that a page may have, and that one had
+	page, largest  int             // bytes to expect of a page, and of the largest so far
 	bytes          int64           // of all pages
 
 	events    chan func() // what the loop is to do when something ended

@@ -57,7 +57,8 @@ func (s Spec) read(ctx context.Context, q storage.Query) (p storage.Page, querie
 	return p, 1, err
 }
 
-// readEnded takes in a page, or what is this step's of one read again.
+// readEnded handles the answer to a step's query. After a resume, only the step's own rows of
+// the page count.
 func (r *run) readEnded(s *step, p storage.Page, took time.Duration, did Totals, err error) {
 	if err != nil {
 		r.unread(s, Totals{Requests: did.Requests})
@@ -105,9 +106,9 @@ func (r *run) readEnded(s *step, p storage.Page, took time.Duration, did Totals,
 	r.found(s, rows, bytes, children, did)
 }
 
-// expect takes in a page's size. Queries under way are taken for average ones, since
-// those of thieves are often empty, but not for less than half of the largest. In
-// order, pages stay for long, and may all be large.
+// expect updates the size to expect of the pages under way: the average, since thieves' pages
+// are often empty, but at least half of the largest. In table order pages are held for long,
+// so each is expected to be as large as the largest.
 func (r *run) expect(bytes int) {
 	if r.largest == 0 {
 		r.page = bytes
@@ -119,14 +120,14 @@ func (r *run) expect(bytes int) {
 	}
 }
 
-// unread lets a step wait again whose query failed or can't be used. The checkpoint
-// still has its step.
+// unread makes a step wait again whose query failed or can't be used. The checkpoint
+// still has it.
 func (r *run) unread(s *step, did Totals) {
 	r.frontier.unread(s)
 	r.vain(did)
 }
 
-// vain counts requests whose work is still to be done.
+// vain counts requests that have to be made again.
 func (r *run) vain(did Totals) {
 	r.count(did)
 	if c := r.options.Checkpoint; c != nil {

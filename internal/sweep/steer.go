@@ -46,8 +46,8 @@ func (s *side) tick(elapsed time.Duration) {
 	s.done, s.saturated, s.throttled = 0, false, false
 }
 
-// throttled takes in a sign of throttling. One on a unit is put down to the
-// partition; it is the account that is busy if several partitions are.
+// throttled handles a throttled request. One of a unit tells that the partition is busy; if
+// several partitions are, the account is.
 func (r *run) throttled(t throttle) {
 	r.count(Totals{Throttles: 1})
 	if !t.unit {

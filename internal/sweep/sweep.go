@@ -9,10 +9,11 @@
 // pace). It reads the first step that waits, so that the frontier stays short, and
 // reads none while the pages in memory exceed a budget.
 //
-// A strategy splits the scan, except with the adaptive one: there, workers that have
-// nothing to read steal from those that have (package steal).
+// Strategies split the scan as they do in the cloud. The exception is adaptive: there, idle
+// workers steal from busy ones (package steal).
 //
-// It does not know what an action does with the rows.
+// The package does not know what an action does with the rows. If the action is a
+// [Comparison] of two tables, it counts and keeps the differences found.
 package sweep
 
 import (
@@ -35,37 +36,37 @@ type Spec struct {
 	Raw      bool          // rows have JSON and no properties, which is faster for what only writes them
 	Segment  int           // rows a query; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
-	// Read, if set, makes a step's query in the place of Table, and says how many queries that
-	// took. Its tokens are its own. It is called concurrently.
+	// Read, if set, makes a step's query instead of Table. It returns how many queries that
+	// took, and tokens that only it understands. It is called concurrently.
 	Read func(context.Context, storage.Query) (p storage.Page, queries int, err error)
-	// Keys, if set, are the rows to sweep; bounds and strategy do not matter then. Those
-	// of a partition are looked for together. Without a filter, what the table does not have
-	// counts as failed. A sweep that is resumed needs the same keys again.
+	// Keys, if set, are the rows to sweep; bounds and strategy are ignored then. A query looks for
+	// several keys of a partition. Without a filter, a key that the table does not have
+	// counts as failed. A resumed sweep needs the same keys again.
 	Keys *Keys
 }
 
 // Options configure a sweep. The zero value is the default.
 type Options struct {
-	// Workers is the most requests that are under way at once to the source, and
-	// as many to wherever the action leads; 0 means DefaultWorkers.
+	// Workers is how many requests may be under way at once to the source, and how
+	// many to the action's destination; 0 means DefaultWorkers.
 	Workers int
-	// Buffer is how many bytes of pages are kept in memory, about; 0 means
+	// Buffer is about how many bytes of pages are kept in memory; 0 means
 	// DefaultBuffer. A page is kept until all of its rows are done.
 	Buffer int
-	// Spill is how many bytes of pages [Each] puts aside in a temporary file, beside those
-	// in memory, when it reads ahead; 0 means 2 GiB, and less than 0 none.
+	// Spill is how many bytes of pages [Each] may put into a temporary file when it reads
+	// ahead; 0 means 2 GiB, less than 0 means none.
 	Spill int64
 	// Checkpoint, if set, records what is done, and may hold what was done before.
 	Checkpoint *Checkpoint
 	// List is how many differences a [Comparison] keeps for its list.
 	List int
 	// Failed, if set, is called with the rows of each unit that failed, never
-	// concurrently. What it returned nil for is not reported again after a resume,
-	// so it must have stored them. An error stops the sweep and leaves the unit to
-	// be done again.
+	// concurrently. If it returns nil, a resume does not report them again, so it must
+	// have stored them. An error stops the sweep, and the unit is done again after a
+	// resume.
 	Failed func([]action.Failure) error
-	// Abort, if set, ends what is under way when it is closed, if the context was
-	// canceled before. Without it, a canceled sweep waits for that up to 30 s.
+	// Abort, if set and closed after the context was canceled, ends the requests under
+	// way. Otherwise a canceled sweep waits for them up to 30 s.
 	Abort <-chan struct{}
 	// Watch, if set, is called about once a second, never concurrently, with the
 	// progress; also when the context is canceled, and once at the end.
