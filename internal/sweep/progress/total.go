@@ -40,7 +40,7 @@ type counting struct {
 // worth reports whether the phase takes long enough for people to ask how long, and
 // makes so many requests that those of a count hardly matter.
 func worth(p sweep.Progress) bool {
-	const long, requests = 10 * time.Second, 8 // for each query
+	const long, requests = 10 * time.Second, 4 // for each query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
 }
 
