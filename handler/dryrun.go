@@ -65,15 +65,14 @@ func (d *dryRunFlags) tell(c *cobra.Command, s sweep.Spec, i intent, workers int
 	return printEstimate(c.OutOrStdout(), i.verb, e, w, sentence)
 }
 
-// printEstimate writes numbers at the precision that they have.
+// printEstimate writes numbers no more precisely than they are known.
 func printEstimate(out io.Writer, verb string, e estimate.Estimate, w estimate.Plan, sentence string) error {
 	cost, how := e.Cost(w), "counted"
 	if !e.Exact {
 		how = "sampled"
 		e.Rows, cost.Requests, cost.Seconds = e.Rows.Rounded(), cost.Requests.Rounded(), cost.Seconds.Rounded()
 	}
-	rows := between(e.Rows, func(x float64) string { return progress.Plural(int64(x), "row") })
-	requests := between(cost.Requests, func(x float64) string { return progress.Plural(int64(x), "request") })
+	rows, requests := countOf(e.Rows, "row"), countOf(cost.Requests, "request")
 	lasts := between(cost.Seconds, func(x float64) string {
 		return time.Duration(x * float64(time.Second)).Round(time.Second).String()
 	})
@@ -91,7 +90,16 @@ func printEstimate(out io.Writer, verb string, e estimate.Estimate, w estimate.P
 	return err
 }
 
-// between writes both ends of a range, or one where they read the same.
+// countOf writes a number of things.
+func countOf(r estimate.Interval, noun string) string {
+	low, high := int64(r.Low), int64(r.High)
+	if low == high {
+		return progress.Plural(high, noun)
+	}
+	return fmt.Sprintf("%d to %s", low, progress.Plural(high, noun))
+}
+
+// between writes both ends of a range, or one if they look the same.
 func between(r estimate.Interval, write func(float64) string) string {
 	low, high := write(r.Low), write(r.High)
 	if low == high {

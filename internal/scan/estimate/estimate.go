@@ -30,19 +30,19 @@ import (
 	"tablesweep/internal/scan/steal"
 )
 
-// groups is the number of samples that are drawn independently of each other.
+// groups is the number of independent draws.
 const groups = 8
 
-// Sample is a key range of which a part is read. Make it with [New].
+// Sample reads a part of a key range. Make it with [New].
 type Sample struct {
 	segment int
 	budget  int // queries; Afford and Hurry lower it
-	most    int // the budget that was given
+	most    int // the budget given to New
 	random  *rand.Rand
 	model   *steal.Model
-	strands []strand // of the round, whose queries are to be answered
-	going   []strand // of the round, that go on behind their page
-	drawn   bool     // not all strands have been read
+	strands []strand // of the round, not answered yet
+	going   []strand // of the round, answered, with rows behind their page
+	drawn   bool     // some strands were left out
 
 	queries int
 	met     int                // rows
@@ -51,7 +51,7 @@ type Sample struct {
 	busiest map[string]float64 // rows of partitions that fill pages
 }
 
-// strand is a run of keys, and how many it stands for.
+// strand is a run of keys. It stands for as many as its weight.
 type strand struct {
 	*steal.Strand
 	step   scan.Step
@@ -60,11 +60,11 @@ type strand struct {
 	empty  bool // its last page had no rows, so nothing tells where to cut
 }
 
-// sums are weighted numbers of rows, and of the transactions that writing them takes.
+// sums are weighted numbers of rows, and of the transactions that write them.
 type sums struct{ rows, transactions float64 }
 
-// New returns a sample of a range of partition keys by about so many queries, of pages
-// of segment rows. The same answers give the same sample.
+// New returns a sample of a range of partition keys. It makes about so many queries, for
+// pages of segment rows. Equal answers make equal samples.
 func New(r key.Range, segment, queries int) *Sample {
 	s := &Sample{segment: segment, budget: queries, most: queries, random: rand.New(rand.NewPCG(1, 2)), model: steal.New(segment), busiest: map[string]float64{}}
 	if !r.Empty() {
@@ -73,8 +73,8 @@ func New(r key.Range, segment, queries int) *Sample {
 	return s
 }
 
-// Queries returns what is left of the round's queries, which can be made at once. There
-// are none when the sample is complete.
+// Queries returns the queries that are left of the round. They can be made at once. A
+// complete sample has none.
 func (s *Sample) Queries() []scan.Step {
 	if s.queries > 2*s.most {
 		return nil
@@ -140,7 +140,7 @@ func (s *Sample) add(x strand, keys []key.Key) {
 	}
 }
 
-// transactions returns how many entity group transactions writing the rows takes.
+// transactions returns how many entity group transactions write the rows.
 func transactions(keys []key.Key) int {
 	const most = 100 // rows
 	n, rows := 0, 0
@@ -178,14 +178,14 @@ func (s *Sample) draw(strands []strand) []strand {
 	return drawn
 }
 
-// some draws n strands, each with a chance proportional to its weight, and raises the
-// weights of those that might not have been drawn.
+// some draws n strands, each with a chance proportional to its weight. It raises the
+// weights of those that it might have left out.
 func (s *Sample) some(strands []strand, n int) []strand {
 	if len(strands) <= n {
 		return strands
 	}
 	s.random.Shuffle(len(strands), func(i, j int) { strands[i], strands[j] = strands[j], strands[i] })
-	unit := 0.0 // weight for which one strand is drawn for sure
+	unit := 0.0 // a strand of this weight is drawn for sure
 	for certain := -1; ; {
 		sum, now := 0.0, 0
 		for _, x := range strands {
@@ -216,25 +216,25 @@ func (s *Sample) some(strands []strand, n int) []strand {
 	return drawn
 }
 
-// Interval is a number that lies between two others.
+// Interval is a number known to lie between two others.
 type Interval struct{ Low, High float64 }
 
 // Estimate is what a sample has found.
 type Estimate struct {
-	// Rows is the number of rows. Both ends are the same if all were counted.
+	// Rows is the number of rows. Both ends are equal if the sample counted all rows.
 	Rows Interval
-	// Transactions is how many it takes to write the rows.
+	// Transactions is the number of transactions that write the rows.
 	Transactions Interval
 	// Busiest is about how many rows the largest partition has.
 	Busiest float64
-	Exact   bool // all rows were counted
+	Exact   bool // the sample counted all rows
 	Queries int  // of the sample
 }
 
-// within returns how far the number of rows may lie from the sum, as factors, for a sample
-// that met such a share of the rows that it summed up. cut tells that the queries were
-// spent while strands went on. The curves were chosen by every second kind of table, so
-// that 9 of 10 tables lie in between, whether they have 2 pages for each query or 20.
+// within returns the range of the true number of rows, as multiples of the sum. met is the
+// share of the sum's rows that the sample met itself; cut means that it ran out of queries.
+// Every second kind of table served to choose the curves. 9 of 10 tables lie between them,
+// whether they have 2 pages for each query or 20.
 func within(met float64, cut bool) (low, high float64) {
 	low, high = min(0.6, 1.6*math.Pow(met, 0.6)), 24*math.Pow(met, 0.65)
 	if cut {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Figures are what is shown.
+// Figures are what the meter shows.
 type Figures struct {
 	Phase      string   `json:"phase,omitempty"`
 	Rows       int64    `json:"rows"`
@@ -18,8 +18,8 @@ type Figures struct {
 	Bytes      int64    `json:"bytes"`                 // of the answers to queries
 	Underway   int      `json:"requestsUnderWay"`      // queries and units of work
 	Limit      int      `json:"requestsLimit"`         // that was found to pay; of these
-	Percent    *float64 `json:"percent,omitempty"`     // of the rows, as far as can be told
-	Left       *float64 `json:"secondsLeft,omitempty"` // at the rate so far
+	Percent    *float64 `json:"percent,omitempty"`     // of the rows, if their number is known
+	Left       *float64 `json:"secondsLeft,omitempty"` // if the rate is steady, too
 	Seconds    float64  `json:"seconds"`
 	Stopping   bool     `json:"stopping,omitempty"` // interrupted
 	Waiting    []Wait   `json:"waiting,omitempty"`
@@ -74,12 +74,12 @@ func (f Figures) line(columns int) string {
 	}
 }
 
-// stopping says what an interrupted sweep waits for.
+// stopping tells what an interrupted sweep waits for.
 func (f Figures) stopping() string {
 	return "interrupted: waiting for " + Plural(f.Underway, "request")
 }
 
-// waiting says who is waited for, and for how long already.
+// waiting names the hosts that do not answer, and since when.
 func (f Figures) waiting() string {
 	text := "waiting for "
 	for i, w := range f.Waiting {
@@ -91,7 +91,7 @@ func (f Figures) waiting() string {
 	return text
 }
 
-// size returns bytes as people read them.
+// size returns a number of bytes with its unit.
 func size(bytes int64) string {
 	unit, x := 0, float64(bytes)
 	for ; x >= 999.5 && unit < 4; unit++ {

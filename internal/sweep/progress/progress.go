@@ -1,7 +1,8 @@
-// Package progress tells on stderr what a command does: how far a sweep is, which
-// storage it waits for, and what went wrong with single rows. On a terminal, a sweep
-// has one line that changes; elsewhere it has a line of JSON every few seconds. What
-// can't be told honestly is left out: the share done and the time left need the number
+// Package progress reports on stderr what a command does: how far a sweep is, which
+// storage it waits for, and which rows failed. On a terminal, a sweep has one line that
+// changes. Elsewhere it writes a line of JSON every few seconds.
+//
+// It shows nothing that may be wrong. The share done and the time left need the number
 // of rows, which a [Count] beside the work may find.
 package progress
 
@@ -30,7 +31,7 @@ type Style string
 const (
 	Auto  Style = "auto"  // plain on a terminal, json elsewhere; the default
 	Plain Style = "plain" // text: on a terminal one line that changes
-	JSON  Style = "json"  // and whatever else is told, too
+	JSON  Style = "json"  // all messages are JSON, too
 	None  Style = "none"
 )
 
@@ -43,15 +44,15 @@ const (
 	refresh  = time.Second     // between two looks at outages
 )
 
-// Meter shows progress, and writes all else that a command tells on stderr. It is safe
-// for concurrent use.
+// Meter shows progress and writes all other messages on stderr. It is safe for concurrent
+// use.
 type Meter struct {
 	out   io.Writer
 	width func() int // of the terminal, in columns; 0 if nobody knows
 
 	mu       sync.Mutex
 	style    Style
-	machine  bool // all that is told is JSON
+	machine  bool // all messages are JSON
 	terminal bool
 	live     bool // the line is written over
 	shown    bool // a line that must be cleared is on the terminal
@@ -98,22 +99,22 @@ func (m *Meter) Use(s Style) {
 	m.style, m.live = s, m.terminal && s == Plain
 }
 
-// Phase begins a part of the work, such as "copying". Rates begin anew.
+// Phase begins a part of the work, such as "copying", and resets rates.
 func (m *Meter) Phase(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.phase, m.last, m.rates, m.begun, m.expected, m.counting = name, 0, rates{}, false, total{}, nil
 }
 
-// Expect says how many rows the phase has. Without it, neither the share done nor the
-// time left is shown.
+// Expect sets the number of rows of the phase. Without it or [Meter.CountBeside], the
+// share done and the time left are not shown.
 func (m *Meter) Expect(rows int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expected = total{rows, rows}
 }
 
-// Show tells how far the sweep is, if it is time to. An interrupt is told at once.
+// Show shows how far the sweep is, if it is time to, and an interrupt at once.
 func (m *Meter) Show(p sweep.Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +173,7 @@ func (m *Meter) End() {
 	m.begun, m.live = false, false
 }
 
-// Say writes a line of its own, such as a warning. kind says what it is.
+// Say writes a message on a line of its own. kind is a word such as "warning".
 func (m *Meter) Say(kind, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,14 +189,14 @@ func (m *Meter) say(kind, text string) {
 	fmt.Fprintf(m.out, "tablesweep: %s: %s\n", kind, text)
 }
 
-// encode writes a line of JSON. Of a failure to write to stderr nobody can be told.
+// encode writes a line of JSON. It drops errors: there is no place to report them.
 func (m *Meter) encode(v any) {
 	e := json.NewEncoder(m.out)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(v)
 }
 
-// Await tells of outages, as outages returns them, until ctx ends.
+// Await shows the outages that the function returns, until ctx ends.
 func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,7 +218,7 @@ func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {
 	}()
 }
 
-// look shows the outages of this moment, and that there are none any more.
+// look shows the present outages, and the end of earlier ones.
 func (m *Meter) look() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

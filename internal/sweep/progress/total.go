@@ -9,11 +9,10 @@ import (
 	"tablesweep/internal/sweep"
 )
 
-// total is the number of rows of a phase: at least and at most. Both are 0 while nobody
-// knows.
+// total is the number of rows of a phase, at least and at most. Zero means unknown.
 type total struct{ low, high int64 }
 
-// known reports whether the total is sharp enough for a share of it to be shown.
+// known reports whether the total is sharp enough to show a share of it.
 func (t total) known() bool {
 	const sharp = 0.05
 	return t.high > 0 && float64(t.high-t.low) <= sharp*float64(t.high)
@@ -23,8 +22,8 @@ func (t total) known() bool {
 type Count struct {
 	// Rows returns how many rows the source has now. It ends soon after its context.
 	Rows func(context.Context) (int64, error)
-	// Removes tells that the phase removes rows from the source. The count then misses
-	// those that were removed before it came by.
+	// Removes means that the phase removes rows from the source. The count then misses
+	// the rows that went before it came by.
 	Removes bool
 }
 
@@ -37,8 +36,8 @@ type counting struct {
 	rows  int64          // what it found; 0 while it is under way
 }
 
-// worth reports whether the phase takes long enough for people to ask how long, and
-// makes so many requests that those of a count hardly matter.
+// worth reports whether a count pays: people have waited for a while, and the phase makes
+// so many requests that those of a count hardly matter.
 func worth(p sweep.Progress) bool {
 	const long, requests = 10 * time.Second, 4 // for each query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
@@ -57,9 +56,9 @@ func (c *counting) total(p sweep.Progress) total {
 	return total{c.rows + c.at.Rows - p.Failed, c.rows + p.Rows + underway}
 }
 
-// CountBeside has the rows of the phase counted while it is under way, if that turns out
-// to be worth it, and makes the count the phase's number of rows. A count that fails is
-// dropped. The count ends with ctx.
+// CountBeside counts the rows of the phase while it is under way, if that turns out to pay,
+// and takes the count for the phase's number of rows. It ignores a count that fails. The
+// count ends with ctx.
 func (m *Meter) CountBeside(ctx context.Context, c Count) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,8 +86,8 @@ func (m *Meter) consult(p sweep.Progress) {
 	}
 }
 
-// share adds the share done and the time left. A number that turned out wrong tells
-// nothing.
+// share adds the share done and the time left. It ignores a number of rows that has turned
+// out wrong.
 func (f *Figures) share(of total, p sweep.Progress, rates *rates) {
 	if !of.known() || p.Rows > of.high {
 		return

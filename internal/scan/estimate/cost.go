@@ -14,27 +14,27 @@ const (
 	queueMessages = 2_000  // messages of 1 KiB that a queue takes in a second
 )
 
-// Plan says what is done with the rows, and how.
+// Plan says what the work does with the rows, and how.
 type Plan struct {
-	Segment      int           // rows a query
-	PerQuery     float64       // requests that a query costs beside itself
-	Transactions bool          // rows are written in transactions
-	Messages     bool          // each row is a message of one queue
+	Segment      int           // rows a query returns at most
+	PerQuery     float64       // further requests for each query
+	Transactions bool          // it writes rows in transactions
+	Messages     bool          // it sends a message to one queue for each row
 	Parallel     int           // requests under way at once
 	Latency      time.Duration // of a request
 	Price        float64       // dollars for 10,000 requests
 }
 
-// Cost is what work takes.
+// Cost is what work costs.
 type Cost struct {
 	Requests Interval
 	Seconds  Interval // at least
 	Dollars  Interval
 }
 
-// Cost returns what it takes to do the work with the rows.
+// Cost returns what the work costs.
 func (e Estimate) Cost(w Plan) Cost {
-	const spare = 1.1 // queries that a scan makes for each that a serial one takes
+	const spare = 1.1 // queries of a parallel scan for each query of a serial one
 	bound := func(rows, transactions float64) (requests, seconds float64) {
 		queries := math.Ceil(rows / float64(w.Segment))
 		if queries > 1 {
@@ -63,8 +63,8 @@ func (e Estimate) Cost(w Plan) Cost {
 // Middle returns the geometric mean of the range's ends.
 func (r Interval) Middle() float64 { return math.Sqrt(r.Low * r.High) }
 
-// Rounded returns the range with two digits to each number, rounded outwards: the
-// precision that an estimate has.
+// Rounded returns the range with two significant digits, rounded outwards: an estimate
+// knows no more.
 func (r Interval) Rounded() Interval {
 	return Interval{round(r.Low, math.Floor), round(r.High, math.Ceil)}
 }
@@ -77,7 +77,7 @@ func round(x float64, to func(float64) float64) float64 {
 	return to(x/unit) * unit
 }
 
-// significant returns the number with so many digits.
+// significant returns the number rounded to so many digits.
 func significant(x float64, digits int) float64 {
 	rounded, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
 	if err != nil {
@@ -86,20 +86,20 @@ func significant(x float64, digits int) float64 {
 	return rounded
 }
 
-// Price is what 10,000 requests cost in dollars unless somebody says otherwise.
+// Price is the default price of 10,000 requests, in dollars.
 const Price = 0.00036
 
-// Report is an estimate as it is sent and printed, at the precision that it has.
+// Report is an estimate as users see it, rounded to what it knows.
 type Report struct {
-	Rows     [2]int64 `json:"rows"`     // at least and at most; the same if they were counted
-	Requests float64  `json:"requests"` // this and the others for a number of rows in between
+	Rows     [2]int64 `json:"rows"`     // at least and at most; equal if they were counted
+	Requests float64  `json:"requests"` // this, dollars and seconds are for a number of rows in between
 	Dollars  float64  `json:"dollars"`
 	Seconds  float64  `json:"seconds"`           // at least
-	Queries  int      `json:"queries"`           // that the estimate took
-	Creates  bool     `json:"creates,omitempty"` // what the work writes to is missing, and will be created
+	Queries  int      `json:"queries"`           // of the estimate
+	Creates  bool     `json:"creates,omitempty"` // the destination is missing, and the work will create it
 }
 
-// Report returns the estimate with the cost of work on the rows.
+// Report returns the estimate with the cost of the work.
 func (e Estimate) Report(w Plan) Report {
 	r := Report{Queries: e.Queries}
 	rows, cost := e.Rows, e.Cost(w)
