@@ -63,8 +63,13 @@ func (run *running) read(ctx context.Context, m message) (segments, error) {
 	return r.segments(m), nil
 }
 
+// roundQueries is the most queries that are made at once. The service's pages take up to 4 MiB, and nobody
+// knows how large they are before they are there.
+const roundQueries = 12
+
 // affordable returns how many of the steps that were found the next round may make. All rounds together
-// may make as many queries as there are segments. It expects pages of the mean size.
+// may make as many queries as there are segments. It expects pages of the mean size: if they are the largest there
+// are, the invocation holds segmentBytes and those of one round.
 func (r *reading) affordable(segments int) int {
 	found := 0
 	for _, p := range r.pieces {
@@ -76,7 +81,7 @@ func (r *reading) affordable(segments int) int {
 		return 0
 	}
 	small := max(1, (segmentBytes-r.bytes)/(r.bytes/r.queries+1))
-	return min(found, segments-r.queries, small)
+	return min(found, segments-r.queries, small, roundQueries)
 }
 
 // round makes the first n steps that were found, at once.
@@ -173,9 +178,12 @@ func (run *running) query(step scan.Step) storage.Query {
 }
 
 // handOverChunks is how many transactions an invocation writes while others wait for its children.
-// It leaves more to CopyRows. Reading a range again costs about seven requests, step and message
-// included.
-const handOverChunks = 200
+// It leaves more to CopyRows, but for runs that take no more transactions than the requests that reading them
+// again costs, step and message included.
+const (
+	handOverChunks = 200
+	rereadRequests = 7
+)
 
 // handOver replaces rows by a CopyRows step for each run of them, where they are too many
 // transactions to keep the children waiting. It keeps the rows of a run's first and last
@@ -198,7 +206,7 @@ func (s *segments) handOver(m message) {
 			}
 		}
 		n := action.Chunks(middle)
-		if chunks+n <= handOverChunks {
+		if chunks+n <= handOverChunks || n <= rereadRequests {
 			chunks += n
 			continue
 		}

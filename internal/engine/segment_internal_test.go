@@ -8,19 +8,21 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
 )
 
 // A round reads no more than an invocation may hold, if pages are as large as before.
 func TestAffordable(t *testing.T) {
 	t.Parallel()
 	var pieces []piece
-	for range 10 {
+	for range 15 {
 		pieces = append(pieces, piece{step: &scan.Step{}}, piece{})
 	}
 	for _, tt := range []struct {
 		queries, bytes, segments, want int
 	}{
-		{1, 1 << 10, 24, 10}, // all that there are
+		{1, 1 << 10, 24, 12}, // 48 MiB, should the next pages be the largest there are
+		{20, 20 << 10, 24, 4},
 		{1, 1 << 10, 4, 3},
 		{4, 4 << 10, 4, 0},
 		{1, 4 << 20, 24, 2}, // of 12 MiB that are left; a page is believed to take a little more than 4
@@ -31,6 +33,23 @@ func TestAffordable(t *testing.T) {
 		if got := r.affordable(tt.segments); got != tt.want {
 			t.Errorf("%d queries with %d bytes of %d: may make %d more, want %d", tt.queries, tt.bytes, tt.segments, got, tt.want)
 		}
+	}
+}
+
+// A short run behind long ones costs less to write than to read again.
+func TestHandOverKeepsShortRuns(t *testing.T) {
+	t.Parallel()
+	run := func(name string, partitions int) (rows []storage.Entity) {
+		for i := range partitions {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("%s%03d", name, i)}})
+		}
+		return rows
+	}
+	// The first and the last partition of a run stay in any case.
+	s := segments{runs: [][]storage.Entity{run("a", 202), run("b", 9), run("c", 10)}, children: []message{{}}}
+	s.handOver(message{})
+	if len(s.runs[0]) != 202 || len(s.runs[1]) != 9 || len(s.runs[2]) != 2 || len(s.children) != 2 {
+		t.Errorf("keeps %d, %d and %d rows and has %d children, want 202, 9, 2 and 2", len(s.runs[0]), len(s.runs[1]), len(s.runs[2]), len(s.children))
 	}
 }
 
