@@ -17,6 +17,9 @@ import (
 // reach the bound: the first page of a piece is read before the piece is cut.
 func TestWhatKnowledgeIsWorth(t *testing.T) {
 	t.Parallel()
+	if slowdown > 1 {
+		t.Skip("it has no goroutines, and takes a minute under the race detector")
+	}
 	sets := bench.RealSets("")
 	costs := map[string]bench.Cost{}
 	for _, knows := range []string{"nothing", "how many", "where", "both"} {
