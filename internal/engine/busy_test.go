@@ -62,7 +62,7 @@ func (w *world) work(e *engine.Engine, id string) error {
 // must be busy. The status tells of them.
 func TestBusyPartition(t *testing.T) {
 	if everyRequest > 1 {
-		t.Skip("makes many requests; without -race it does. copier.TestProcessesAtOnePartition finds races")
+		t.Skip("makes many requests; without -race it does. action.TestProcessesAtOnePartition finds races")
 	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -57,7 +57,7 @@ func (w *world) requests(call func() error) int64 {
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	for _, applied := range []bool{false, true} {
-		for n, survived := 1, false; !survived; n += 5 {
+		for n, survived := 1, false; !survived; n += 5 * everyRequest {
 			synctest.Test(t, func(t *testing.T) { survived = retention(t, n, applied) })
 			if t.Failed() {
 				t.Fatalf("failed at request %d, applied %v", n, applied)

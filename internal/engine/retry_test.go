@@ -98,7 +98,7 @@ func TestRetryAfterFailure(t *testing.T) {
 func TestRetryCrashPoints(t *testing.T) {
 	t.Parallel()
 	for _, applied := range []bool{false, true} {
-		for n, survived := 1, false; !survived; n++ {
+		for n, survived := 1, false; !survived; n += everyRequest {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, emulator.Options{})
 				id := w.canceled()
