@@ -95,13 +95,14 @@ func (f *checkpointFlags) restore(c *cobra.Command) error {
 }
 
 // changed returns an error if a flag is no longer what it was. Files may stand elsewhere: the disk of --failed may
-// be full, and a digest tells whether --rows is the list that it was.
+// be full, and a digest tells whether --rows is the list that it was. What a copy does afterwards may be added.
 func (r jobRecord) changed(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(flag *pflag.Flag) {
 		was, given := r.Flags[flag.Name]
 		switch {
 		case err != nil || slices.Contains(oncePerRun, flag.Name) || slices.Contains(r.Again, flag.Name):
-		case flag.Name == "failed" || flag.Name == "rows" && given:
+		case flag.Name == "failed" || flag.Name == "rows" && given || flag.Name == "verify" && !given:
+		case !given && strings.Contains(flag.Name, "connection"): // the places tell
 		case !given && flagText(flag) != flag.DefValue:
 			err = usagef("--%s was not given when the checkpoint was made and can't change; leave it out", flag.Name)
 		case given && flagText(flag) != was:

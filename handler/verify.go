@@ -64,7 +64,8 @@ func verifyCommand() *cobra.Command {
 	return c
 }
 
-// maxList is what --list takes at most: a difference takes about 1 KB of memory.
+// maxList is what --list takes at most: twice as many differences are in memory, of some 100 bytes
+// to 1 KB each.
 const maxList = 1_000_000
 
 // errDifferent ends a comparison that found differences.

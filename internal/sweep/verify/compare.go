@@ -7,8 +7,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// longest is how much of a value a difference shows, in bytes.
-const longest = 60
+// How much a difference shows, in bytes.
+const (
+	longestValue  = 60
+	longestDetail = 1000 // of all properties
+)
 
 // compare returns how the destination's row differs from the source's, "" if it
 // does not.
@@ -31,7 +34,7 @@ func compare(source, destination storage.Entity, depth Depth) string {
 			details = append(details, q.Name+" is extra")
 		}
 	}
-	return strings.Join(details, "; ")
+	return cut(strings.Join(details, "; "), longestDetail)
 }
 
 func property(e storage.Entity, name string) (storage.Property, bool) {
@@ -48,9 +51,13 @@ func equal(p, q storage.Property) bool {
 }
 
 func show(p storage.Property) string {
-	v := string(p.Value)
-	if len(v) > longest {
-		v = strings.ToValidUTF8(v[:longest], "") + "…"
+	return fmt.Sprintf("%s %s", p.Type, cut(string(p.Value), longestValue))
+}
+
+// cut returns a text's first bytes, with an ellipsis if there are more.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return fmt.Sprintf("%s %s", p.Type, v)
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -3,9 +3,11 @@ package verify_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
@@ -53,48 +55,42 @@ func with(row storage.Entity, p storage.Property) storage.Entity {
 	return row
 }
 
-// TestFindsEachDifference compares tables of 100,000 rows that differ in one.
+// TestFindsEachDifference compares tables of 100,000 rows that differ in four, each in another way.
 func TestFindsEachDifference(t *testing.T) {
 	t.Parallel()
-	const n, i = 100_000 / slowdown, 61_803 / slowdown
+	const n = 100_000 / slowdown
 	rows := someRows(n)
-	row := rows[i]
-	extra := storage.Entity{Key: key.Key{Partition: row.Key.Partition, Row: row.Key.Row + "x"}}
-	put := func(e storage.Entity) storage.Op { return storage.Op{Kind: storage.Replace, Entity: e} }
-	remove := func(e storage.Entity) storage.Op { return storage.Op{Kind: storage.Delete, Entity: e} }
-	tests := []struct {
-		name         string
-		change, undo storage.Op
-		want         sweep.Difference
-	}{
-		{"missing row", remove(row), put(row), sweep.Difference{Kind: sweep.Missing, Key: row.Key}},
-		{"extra row", put(extra), remove(extra), sweep.Difference{Kind: sweep.Extra, Key: extra.Key}},
-		{"changed value", put(with(row, storage.StringProperty("S", "valve"))), put(row),
-			sweep.Difference{Kind: sweep.Different, Key: row.Key, Detail: `S is Edm.String "valve", want Edm.String "value"`}},
-		{"Double turned Int32", put(with(row, storage.Property{Name: "D", Type: storage.Int32, Value: jsontext.Value("3")})), put(row),
-			sweep.Difference{Kind: sweep.Different, Key: row.Key, Detail: "D is Edm.Int32 3, want Edm.Double 3.0"}},
+	missing, added, changed, retyped := rows[n/9], rows[n/3], rows[n/2], rows[n*61/100]
+	extra := storage.Entity{Key: key.Key{Partition: added.Key.Partition, Row: added.Key.Row + "x"}}
+	want := []sweep.Difference{
+		{Kind: sweep.Missing, Key: missing.Key},
+		{Kind: sweep.Extra, Key: extra.Key},
+		{Kind: sweep.Different, Key: changed.Key, Detail: `S is Edm.String "valve", want Edm.String "value"`},
+		{Kind: sweep.Different, Key: retyped.Key, Detail: "D is Edm.Int32 3, want Edm.Double 3.0"},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
 		source, destination := fill(t, a, "source", rows), fill(t, a, "destination", rows)
-		for _, tt := range tests {
-			if err := destination.Write(t.Context(), tt.change); err != nil {
+		for _, op := range []storage.Op{
+			{Kind: storage.Delete, Entity: missing},
+			{Kind: storage.Insert, Entity: extra},
+			{Kind: storage.Replace, Entity: with(changed, storage.StringProperty("S", "valve"))},
+			{Kind: storage.Replace, Entity: with(retyped, storage.Property{Name: "D", Type: storage.Int32, Value: jsontext.Value("3")})},
+		} {
+			if err := destination.Write(t.Context(), op); err != nil {
 				t.Fatal(err)
 			}
-			e.ResetCounts()
-			r, err := verify.Tables(t.Context(), sweep.Spec{Table: source, Strategy: adaptive.Strategy{}}, destination, verify.Options{})
-			if err != nil {
-				t.Fatalf("%s: %v", tt.name, err)
-			}
-			if diff := cmp.Diff([]sweep.Difference{tt.want}, r.List); diff != "" || r.Rows != n || r.Differences() != 1 {
-				t.Errorf("%s: %+v (-want +got)\n%s", tt.name, r, diff)
-			}
-			if q := e.Counts().Query; q > 300 || q != r.Queries {
-				t.Errorf("%s: %d queries for 2 × 100 pages, counted %d", tt.name, q, r.Queries)
-			}
-			if err := destination.Write(t.Context(), tt.undo); err != nil {
-				t.Fatal(err)
-			}
+		}
+		e.ResetCounts()
+		r, err := verify.Tables(t.Context(), sweep.Spec{Table: source, Strategy: adaptive.Strategy{}}, destination, verify.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, r.List); diff != "" || r.Rows != n || r.Missing != 1 || r.Extra != 1 || r.Different != 2 {
+			t.Errorf("%+v (-want +got)\n%s", r, diff)
+		}
+		if q := e.Counts().Query; q > 300 || q != r.Queries {
+			t.Errorf("%d queries for 2 × 100 pages, counted %d", q, r.Queries)
 		}
 	})
 }
@@ -202,6 +198,26 @@ func TestDepths(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A row with many large properties does not fill the list.
+func TestDetailsAreShort(t *testing.T) {
+	t.Parallel()
+	var row [2]storage.Entity
+	for i := range 200 {
+		for j := range row {
+			row[j].Properties = append(row[j].Properties, storage.StringProperty(fmt.Sprintf("Property%03d", i), fmt.Sprint(j)+strings.Repeat("é", 100)))
+		}
+	}
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
+	source, destination := fill(t, a, "source", row[:1]), fill(t, a, "destination", row[1:])
+	r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, destination, verify.Options{})
+	if err != nil || len(r.List) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if d := r.List[0].Detail; len(d) > 1003 || !utf8.ValidString(d) || !strings.HasPrefix(d, `Property000 is Edm.String "1ééé`) || !strings.HasSuffix(d, "…") {
+		t.Errorf("%d bytes: %s", len(d), d)
 	}
 }
 
