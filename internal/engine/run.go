@@ -60,7 +60,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int) (report s
 		return "", err
 	}
 	if run.state != ledger.Running {
-		return "", problem.Stalef("", "the scan is %s", run.state)
+		return "", problem.Stalef("", "the scan has ended: its state is %s", run.state)
 	}
 	var throttled atomic.Int64
 	counter := storage.Counter{OnThrottle: func() { throttled.Add(1) }}
