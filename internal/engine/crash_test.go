@@ -195,9 +195,9 @@ func TestDuplicateDeliveries(t *testing.T) {
 	}
 }
 
-// TestStepThatEndsProcesses has a process die whenever a step is begun, by whichever message
-// and however it is delivered. After the fifth time the scan fails by the step's name. A
-// first delivery that came to an error doesn't count.
+// TestStepThatEndsProcesses kills a process whenever a step is begun, by whichever message
+// and delivery. After the fifth time the scan fails, and its error names the step. A
+// first delivery that ended with an error doesn't count.
 func TestStepThatEndsProcesses(t *testing.T) {
 	t.Parallel()
 	for _, redelivered := range []bool{false, true} {
@@ -303,7 +303,7 @@ func TestLostBehindBacklog(t *testing.T) {
 	})
 }
 
-// TestLeased: a status tells of the steps that processes have in hand, and until when they
+// TestLeased: a status counts the steps that processes have in hand, and says until when they
 // are sent again if the processes are dead.
 func TestLeased(t *testing.T) {
 	t.Parallel()
@@ -377,8 +377,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) Do(r *http.Request) (*http.Response, error) { return t(r) }
 
-// TestPoisonMessages: the steps of messages that went to poison in an outage are sent again,
-// one message that can't be removed hides no others, and those of others stay.
+// TestPoisonMessages: steps whose messages went to the poison queue in an outage are sent again. A message
+// that can't be removed hides no others. Messages of other apps stay.
 func TestPoisonMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -424,8 +424,8 @@ func TestPoisonMessages(t *testing.T) {
 	})
 }
 
-// TestNewerVersion: a step of a newer version is left to instances of that version, and
-// neither fails the scan nor is sent again by this one, not by poison either.
+// TestNewerVersion: a step of a newer version waits for an instance of that version. This version
+// neither fails the scan nor sends the step again, not even from the poison queue.
 func TestNewerVersion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// TestRangesOf: what is pending is cut out of what is done, in table order; a step that goes on has its place from the pages
-// that were read; pages with failed rows stand apart.
+// TestRangesOf: pending ranges are cut out of done ones, in table order. The pages that were read show how far
+// a continuing step has come. Pages with failed rows stand apart.
 func TestRangesOf(t *testing.T) {
 	t.Parallel()
 	end := func(pk string, rows, failed int) adaptive.PageEnd {
@@ -85,7 +85,7 @@ func text(ranges []KeyRange) string {
 	return strings.Join(all, ", ")
 }
 
-// TestAtMost: neighbours are merged, and what is pending or failed in part shows.
+// TestAtMost: a merged range is pending or failed if a part of it is.
 func TestAtMost(t *testing.T) {
 	t.Parallel()
 	var ranges []KeyRange
@@ -107,7 +107,7 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
-// TestAtMostShowsWhatIsDone: of many small pending ranges between done ones, what is done still shows.
+// TestAtMostShowsWhatIsDone: among many small pending ranges, the largest done ones still show.
 func TestAtMostShowsWhatIsDone(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -140,7 +140,7 @@ func TestAtMostShowsWhatIsDone(t *testing.T) {
 	}
 }
 
-// TestPace: a rate is that of the last minute, and tells the time left only if it goes on.
+// TestPace: the rate is that of the last minute. The time left is known only if the rate is steady.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestFailedRows: every row that could not be written is listed once, although messages are delivered several
-// times, whatever the pages; and the ranges show where they are.
+// times, and with any page size. The ranges show where these rows are.
 func TestFailedRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -75,7 +75,7 @@ func TestFailedRows(t *testing.T) {
 	}
 }
 
-// TestDetailOfAnEnd: what was read of a scan shortly before it ended is not told once its status tells the end.
+// TestDetailOfAnEnd: once a status shows a scan's end, no older timeline or ranges are shown.
 func TestDetailOfAnEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})

@@ -18,8 +18,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan leaves hints for the next one of the same rows, which makes fewer queries
-// and stays exact, also when the table has changed.
+// A scan leaves hints for the next scan of the same rows. That one makes fewer queries
+// and stays exact, even if the table has changed.
 func TestHintsForTheNextScan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -70,8 +70,8 @@ func TestHintsForTheNextScan(t *testing.T) {
 	w.equalTables("Source", "Third")
 }
 
-// TestBadHints puts what is no use in the place of a table's hints. The next scan must
-// be exact all the same, warn, and leave good ones.
+// TestBadHints replaces a table's hints by unusable ones. The next scan must
+// still be exact, warn, and leave good hints.
 func TestBadHints(t *testing.T) {
 	t.Parallel()
 	pack := func(text string) []byte {
@@ -141,7 +141,7 @@ func TestBadHints(t *testing.T) {
 	}
 }
 
-// A running scan tells how far it is, once it can be believed.
+// A running scan shows its progress once the estimate is good enough.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})

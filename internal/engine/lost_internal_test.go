@@ -102,8 +102,8 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// TestHeart: a process says what it has in hand within half of lookTime, in spite of
-// failures, a while longer what it failed at, and nothing when it has nothing.
+// TestHeart: a process names its steps in hand within half of lookTime, in spite of
+// failed writes. It names a failed step a while longer. With nothing in hand it writes nothing.
 func TestHeart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards said and fail

@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestNewerScan has a newer version start a scan whose request or hints this one does not
-// know. It leaves the steps alone, for as long as an upgrade may take, and the newer one
+// TestNewerScan starts a scan as a newer version would, with a request or hints that this version does not
+// know. This version leaves the steps alone for as long as an upgrade may take. The newer one
 // then reads every row.
 func TestNewerScan(t *testing.T) {
 	t.Parallel()

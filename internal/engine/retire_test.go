@@ -51,8 +51,8 @@ func (w *world) requests(call func() error) int64 {
 	return c.TableTransactions() + c.QueueTransactions()
 }
 
-// TestRetention: a day after its end a scan's steps are one row, of which timeline and ranges are told as
-// before. When its time is over, nothing of it is left, at whatever request a process that removes it dies. Running
+// TestRetention: a day after its end a scan's steps are one row, and its timeline and ranges are as
+// before. When its retention is over, nothing of it is left, at whatever request a process dies that removes it. Running
 // scans stay, and canceled ones can be retried until then.
 func TestRetention(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func retention(t *testing.T, n int, applied bool) (survived bool) {
 	return survived
 }
 
-// TestLateTidying: where nobody maintained for days after a scan was canceled, its sums get into the list all the same.
+// TestLateTidying: a canceled scan's totals get into the list even if Maintain first runs days later.
 func TestLateTidying(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -201,7 +201,7 @@ func (w *world) checkTold(id string, rows int64) {
 	}
 }
 
-// TestRefreshRequests: what the console asks for at once costs little, also on a process that has just
+// TestRefreshRequests: the console's calls cost few requests, even on a process that has just
 // started, with many scans of which one runs.
 func TestRefreshRequests(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,7 @@ func TestHandOverKeepsShortRuns(t *testing.T) {
 	}
 }
 
-// What a step notes of its pages fits, however long their keys are, and tells of all their rows.
+// A step's note fits into its row, however long the keys are, and counts all rows of its pages.
 func TestNoteOfLongKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/engine/ledger"
 )
 
-// An invocation that only counts makes several queries, unless the request says otherwise: the
-// ledger's partition takes so many commits a second. One that writes makes one.
+// An invocation of a count makes several queries unless the request says otherwise, since the
+// ledger's partition limits commits a second. An invocation that writes makes one.
 func TestQueriesOfAnInvocation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -40,8 +40,8 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 	}
 }
 
-// An invocation of several segments reads the places where it has cut, at once and before any other step
-// could. By strategies that don't guess, it reads one page after the other.
+// An invocation of several segments reads the places where it has cut, all at once. With strategies that don't
+// guess, it reads one page after the other.
 func TestInvocationLooksAtItsCuts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -101,7 +101,7 @@ func TestInvocationLooksAtItsCuts(t *testing.T) {
 	}
 }
 
-// A place that can't be read, among those that are read at once, fails the step: it isn't taken for one without rows.
+// If one of several queries that are made at once fails, the step fails: its place does not count as empty.
 func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})

@@ -19,9 +19,9 @@ import (
 
 var manySteps = flag.Int("steps", 2_000, "the steps of the scan in TestStatusOfManySteps")
 
-// TestStatusOfManySteps: a status of a scan takes at most three requests and tells what a full sum tells,
-// pending steps and progress included, however many steps are done. They are committed straight to the ledger by
-// several processes at once, which fold as a step does.
+// TestStatusOfManySteps: however many steps are done, a status makes at most three requests and equals a full sum,
+// pending steps and progress included. Several processes commit the steps straight to the ledger, at once, and fold
+// as the engine does.
 func TestStatusOfManySteps(t *testing.T) {
 	t.Parallel()
 	em := emulatortest.New(t, emulator.Options{})

@@ -342,8 +342,8 @@ func (s *stored) checkTimeline(id string) {
 	}
 }
 
-// TestStoredNames: today's messages have every name that those of an earlier version have. A strategy
-// reads the rest of its state as if it were not there.
+// TestStoredNames: today's messages have every name that those of an earlier version have. Without this test a
+// renamed field could go unnoticed: a strategy ignores names that it does not know.
 func TestStoredNames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
