@@ -73,12 +73,9 @@ func (c *Catalog) listParts(at key.Key) []key.Range {
 		parts = append(parts, key.Range{Partition: &at.Partition, Low: &key.Bound{Key: at.Row, Open: true}})
 	}
 	for _, prefix := range c.Schema.FirstPrefixes() {
-		r := key.Range{Low: &key.Bound{Key: prefix}}
-		if next, ok := key.Successor(prefix); ok {
-			if at.Partition != "" && !key.Less(at.Partition, next) {
-				continue
-			}
-			r.High = &key.Bound{Key: next, Open: true}
+		r := key.Range{Low: &key.Bound{Key: prefix}, High: key.PrefixEnd(prefix)}
+		if at.Partition != "" && r.High != nil && !key.Less(at.Partition, r.High.Key) {
+			continue
 		}
 		if at.Partition != "" && key.Less(prefix, at.Partition) {
 			r.Low = &key.Bound{Key: at.Partition, Open: true}

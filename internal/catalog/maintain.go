@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 )
@@ -145,7 +145,7 @@ func (c *Catalog) park(ctx context.Context, row storage.Entity, reason error) er
 // have replaced.
 func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (int, error) {
 	n := 0
-	for row, err := range c.changes(shard).All(ctx, logtail.Span{Newer: logtail.Since(since.Add(-wal.Tick))}) {
+	for row, err := range c.changes(shard).All(ctx, logtail.Span{Newer: logtail.Since(since.Add(-key.Tick))}) {
 		if err != nil {
 			return n, err
 		}

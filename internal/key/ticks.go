@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// Tick is .NET's unit of time, and the resolution of the service's times and of keys made of times.
+const Tick = 100 * time.Nanosecond
+
 // MaxTicks is .NET's DateTime.MaxValue.Ticks, 9999-12-31T23:59:59.9999999Z.
 const MaxTicks = 3155378975999999999
 
@@ -14,7 +17,7 @@ const unixEpoch = 621355968000000000
 
 // Inverted returns the time as a key that sorts newest first: DateTime.MaxValue.Ticks
 // minus the time's own ticks, in 19 digits, which is the log-tail pattern of Microsoft's
-// table design guide. A tick is 100 ns; ticks count from the year 1. The time is cut to a
+// table design guide. Ticks count from the year 1. The time is cut to a
 // tick, and must lie in the years 1 to 9999. Package logtail keeps keys of one tick apart.
 func Inverted(t time.Time) string {
 	n := unixEpoch + t.Unix()*1e7 + int64(t.Nanosecond()/100)

@@ -33,22 +33,19 @@ func NewClock() *Clock { return &Clock{writer: strings.ToLower(rand.Text()[:12])
 
 // NextKey returns a key for the time now, or for that of the latest key if now is earlier.
 func (c *Clock) NextKey(now time.Time) string {
-	now = now.Truncate(tick)
+	now = now.Truncate(key.Tick)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case now.After(c.last):
 		c.last, c.sequence = now, 0
 	case c.sequence == maxSequence-1:
-		c.last, c.sequence = c.last.Add(tick), 0
+		c.last, c.sequence = c.last.Add(key.Tick), 0
 	default:
 		c.sequence++
 	}
 	return fmt.Sprintf("%s-%04x-%s", key.Inverted(c.last), maxSequence-1-c.sequence, c.writer)
 }
-
-// tick is the resolution of keys.
-const tick = 100 * time.Nanosecond
 
 // KeyTime returns a key's time, to the tick. It fails if no Clock has made the key.
 func KeyTime(id string) (time.Time, error) {

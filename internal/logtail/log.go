@@ -80,7 +80,7 @@ func (l Log) All(ctx context.Context, s Span) iter.Seq2[storage.Entity, error] {
 // Trim deletes the rows from before t, the newest of them first. It returns how many it has
 // deleted, also with an error.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
-	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-tick))}
+	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-key.Tick))}
 	for _, p := range l.Partitions {
 		r := l.rows(p, Span{})
 		r.Low = &bound
@@ -110,8 +110,8 @@ func (l Log) rows(partition string, s Span) key.Range {
 	}
 	if s.Newer != "" {
 		r.High = &key.Bound{Key: l.Prefix + s.Newer, Open: true}
-	} else if next, ok := key.Successor(l.Prefix); ok {
-		r.High = &key.Bound{Key: next, Open: true}
+	} else {
+		r.High = key.PrefixEnd(l.Prefix)
 	}
 	return r
 }

@@ -103,7 +103,7 @@ func (s *Streams) Delete(ctx context.Context, stream string) (removed int64, err
 		if newest.Time.After(until) {
 			until = newest.Time
 		}
-		if removed, err = log.Trim(ctx, until.Add(2*tick)); err != nil {
+		if removed, err = log.Trim(ctx, until.Add(2*key.Tick)); err != nil {
 			return removed, fmt.Errorf("delete stream %q, after %d events were removed: %w", stream, removed, err)
 		}
 	}

@@ -7,11 +7,9 @@ import (
 	"time"
 	"unicode"
 
+	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 )
-
-// tick is the precision of a sort value that is a time.
-const tick = 100 * time.Nanosecond
 
 // digits returns the value's digits 0 to 9.
 func (k Key) digits(raw string) (string, error) {
@@ -66,7 +64,7 @@ func timeSpan(text string) (first, last time.Time, err error) {
 		{layout: "2006-01-02", days: 1},
 		{layout: "2006-01-02T15", rest: time.Hour},
 		{layout: "2006-01-02T15:04", rest: time.Minute},
-		{layout: "2006-01-02T15:04:05", rest: max(second, tick)},
+		{layout: "2006-01-02T15:04:05", rest: max(second, key.Tick)},
 	} {
 		if len(head) != len(p.layout) {
 			continue
@@ -74,7 +72,7 @@ func timeSpan(text string) (first, last time.Time, err error) {
 		// Go reads a fraction only behind the seconds.
 		if first, err := time.Parse(p.layout, text); err == nil {
 			next := first.AddDate(p.years, p.months, p.days).Add(p.rest)
-			return first, next.Add(-tick), checkYear(first)
+			return first, next.Add(-key.Tick), checkYear(first)
 		}
 	}
 	return first, last, fmt.Errorf("%q is neither a time such as 2026-02-15T10:30:00Z nor the start of one, such as 2026-02", text)

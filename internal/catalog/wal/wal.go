@@ -10,10 +10,11 @@
 // nothing but identity and version: it stops older writes that are still under way.
 package wal
 
-import "time"
+import (
+	"time"
 
-// Tick is the resolution of an entry's time.
-const Tick = 100 * time.Nanosecond
+	"tablesweep/internal/key"
+)
 
 // Kind is the kind of an operation, as the list of changes names it.
 type Kind string
@@ -147,7 +148,7 @@ func next(head *Head, w Write, now time.Time) Write {
 	if head != nil {
 		w.Version = head.Version + 1
 	} else {
-		w.Version = now.UnixNano() / int64(Tick)
+		w.Version = now.UnixNano() / int64(key.Tick)
 	}
 	return w
 }
@@ -209,10 +210,10 @@ func Superseded(rows []Standing) []bool {
 // After returns the time of an entry that follows the heads: now, or a tick after the latest
 // head if that is from a clock ahead of ours.
 func After(now time.Time, heads ...*Head) time.Time {
-	now = now.Truncate(Tick)
+	now = now.Truncate(key.Tick)
 	for _, h := range heads {
 		if h != nil && !h.Time.Before(now) {
-			now = h.Time.Add(Tick)
+			now = h.Time.Add(key.Tick)
 		}
 	}
 	return now

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
 )
 
 // TestRowsConverge carries out the writes of one identity in any order, several
@@ -145,7 +146,7 @@ func TestAfterIsLater(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 123, time.UTC)
 	ahead := &wal.Head{Time: now.Add(5 * time.Minute)}
-	if got := wal.After(now, nil, &wal.Head{Time: now.Add(-time.Hour)}); !got.Equal(now.Truncate(wal.Tick)) {
+	if got := wal.After(now, nil, &wal.Head{Time: now.Add(-time.Hour)}); !got.Equal(now.Truncate(key.Tick)) {
 		t.Errorf("got %v", got)
 	}
 	if got := wal.After(now, ahead, nil); !got.After(ahead.Time) {
