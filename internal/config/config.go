@@ -29,7 +29,7 @@ var Settings = []Setting{
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "Names of the settings that hold the connections scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that keeps the ledger of scans"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days scans are kept after their end, at least 8. Failed and canceled ones can be retried until then"},
-	{"TABLESWEEP_PRICE", "0.00036", "What 10,000 storage requests cost, in dollars: for the cost that a scan's status tells"},
+	{"TABLESWEEP_PRICE", "0.00036", "What 10,000 storage requests cost, in dollars: for the cost that a scan's status shows"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table that keeps event streams"},
 	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d` or `12h`"},
 	{"TABLESWEEP_LOG_STREAMS", "", "What is special about some streams, as JSON: `{\"orders\":{\"shards\":4,\"retention\":\"7d\"}}`"},

@@ -69,7 +69,7 @@ type targets struct {
 	onePartition float64 // makespan of the slowest, against serial
 }
 
-// summarize returns the contenders' means, and fails if a target is missed.
+// check fails if the contenders' means miss a target.
 func (x targets) check(t testing.TB, results []bench.Result, rows int) {
 	t.Helper()
 	of := map[bench.Contender]bench.Summary{}

@@ -47,7 +47,7 @@ type Result struct {
 	Invocations int       `json:"invocations"`
 	Times       []Time    `json:"times"`
 	// ProgressShown is the part of the second half of the scan's time during which
-	// a progress is told, and ProgressError its mean difference from the true one;
+	// a status has a progress, and ProgressError its mean difference from the true one;
 	// with 64 workers and hop 3, only for the adaptive strategy.
 	ProgressShown float64 `json:"progressShown,omitempty"`
 	ProgressError float64 `json:"progressError,omitempty"`

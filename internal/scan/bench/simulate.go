@@ -118,8 +118,8 @@ func moments(root *node, t table) []moment {
 	return moments
 }
 
-// progress returns for what part of the second half of the scan's time a progress is told, and how far it is from the
-// true one on the mean.
+// progress returns for what part of the second half of the scan's time a status has a progress, and how far that is
+// from the true one on the mean.
 func progress(root *node, t table) (shown, off float64) {
 	all := moments(root, t)
 	half, count := all[len(all)/2:], 0
