@@ -73,7 +73,7 @@ func Compare(set Set, n int) ([]Result, error) {
 	}
 	optimum := rows.pages()
 	var results []Result
-	add := func(c Contender, root *node, x schedule) {
+	add := func(c Contender, root *recorded, x schedule) {
 		r := Result{Set: set.Name, Real: set.Real, Rows: len(rows.keys), Contender: c, Optimum: optimum}
 		r.measure(root, x)
 		results = append(results, r)
@@ -114,7 +114,7 @@ func Compare(set Set, n int) ([]Result, error) {
 
 // recordStale scans the rows with the hints of a scan that met a random four
 // fifths of them.
-func recordStale(rows table) (*node, error) {
+func recordStale(rows table) (*recorded, error) {
 	r := rand.New(rand.NewPCG(80, 100))
 	some := table{page: rows.page}
 	some.keys = slices.Collect(func(yield func(key.Key) bool) {
@@ -133,7 +133,7 @@ func recordStale(rows table) (*node, error) {
 	return root, err
 }
 
-func (r *Result) measure(root *node, x schedule) {
+func (r *Result) measure(root *recorded, x schedule) {
 	r.Queries, r.Empty = root.count()
 	for _, workers := range workerCounts() {
 		for _, hop := range hops() {

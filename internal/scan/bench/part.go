@@ -122,7 +122,7 @@ func (t table) cost(s scan.Strategy) (Cost, error) {
 }
 
 // makespanOf returns the time of 64 workers with hop 3, with up to so many queries an invocation at once.
-func makespanOf(root *node, segments int) float64 {
+func makespanOf(root *recorded, segments int) float64 {
 	time, _ := schedule{workers: 64, segments: segments, hop: 3, wide: true}.run(root)
 	return float64(time)
 }

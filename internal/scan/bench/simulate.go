@@ -8,25 +8,25 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// node is one query of a recorded scan.
-type node struct {
-	children []*node
+// recorded is a step of a recorded scan.
+type recorded struct {
+	children []*recorded
 	// next is the child that the published scan's invocation goes on with: the one that reads on
 	// along its level.
-	next  *node
+	next  *recorded
 	rows  int
 	ahead adaptive.Outlook // what the step was believed to stand for
 }
 
-// record runs the scan over the whole table and returns its tree of queries and where
+// record runs the scan over the whole table and returns its first step and where
 // its pages ended. What a strategy decides doesn't depend on when its steps run,
 // so that one record serves for every number of workers.
-func record(t table, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
+func record(t table, s scan.Strategy) (*recorded, []adaptive.PageEnd, error) {
 	type job struct {
-		step scan.Step
-		node *node
+		step     scan.Step
+		recorded *recorded
 	}
-	root := &node{}
+	root := &recorded{}
 	var ends []adaptive.PageEnd
 	yielded := 0
 	for jobs := []job{{s.Start(t.bounds), root}}; len(jobs) > 0; {
@@ -41,14 +41,14 @@ func record(t table, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
 			ends = append(ends, adaptive.PageEnd{Last: p.Keys[o.Yield-1], Rows: o.Yield})
 		}
 		yielded += o.Yield
-		j.node.rows = o.Yield
-		j.node.ahead = adaptive.Ahead(j.step)
+		j.recorded.rows = o.Yield
+		j.recorded.ahead = adaptive.Ahead(j.step)
 		for _, step := range o.Children {
-			child := &node{}
-			j.node.children = append(j.node.children, child)
+			child := &recorded{}
+			j.recorded.children = append(j.recorded.children, child)
 			jobs = append(jobs, job{step, child})
 		}
-		j.node.next = successor(s, j.step, j.node.children)
+		j.recorded.next = successor(s, j.step, j.recorded.children)
 	}
 	if rows := t.rows(); yielded != rows {
 		return nil, nil, fmt.Errorf("%T yields %d of %d rows", s, yielded, rows)
@@ -57,7 +57,7 @@ func record(t table, s scan.Strategy) (*node, []adaptive.PageEnd, error) {
 }
 
 // successor returns the child that the published scan's invocation goes on with, nil for other strategies.
-func successor(s scan.Strategy, step scan.Step, children []*node) *node {
+func successor(s scan.Strategy, step scan.Step, children []*recorded) *recorded {
 	_, prefix := s.(scan.Prefix)
 	if !prefix || len(children) == 0 || len(children) > 1 && step.Range.Partition != nil {
 		return nil
@@ -68,7 +68,7 @@ func successor(s scan.Strategy, step scan.Step, children []*node) *node {
 }
 
 // count returns the number of queries, and of those that yielded nothing.
-func (n *node) count() (queries, empty int) {
+func (n *recorded) count() (queries, empty int) {
 	queries = 1
 	if n.rows == 0 {
 		empty = 1
@@ -89,12 +89,12 @@ type moment struct {
 
 // moments plays the scan with 64 workers, hop 3 and a query an invocation. It returns the moment at
 // the end of each unit of time, but for the last.
-func moments(root *node, t table) []moment {
+func moments(root *recorded, t table) []moment {
 	const workers, hop = 64, 3
 	var moments []moment
 	now := moment{ahead: root.ahead}
-	arriving := map[int][]*node{0: {root}}
-	var queue []*node
+	arriving := map[int][]*recorded{0: {root}}
+	var queue []*recorded
 	done, pending := 0, 1
 	for time := 0; pending > 0; time++ {
 		queue = append(queue, arriving[time]...)
@@ -120,7 +120,7 @@ func moments(root *node, t table) []moment {
 
 // progress returns for what part of the second half of the scan's time a status has a progress, and how far that is
 // from the true one on the mean.
-func progress(root *node, t table) (shown, off float64) {
+func progress(root *recorded, t table) (shown, off float64) {
 	all := moments(root, t)
 	half, count := all[len(all)/2:], 0
 	for _, m := range half {
@@ -132,17 +132,17 @@ func progress(root *node, t table) (shown, off float64) {
 	return float64(count) / float64(max(1, len(half))), off / float64(max(1, count))
 }
 
-// clairvoyant is the tree of a scan that knows where all rows are: each of its
+// clairvoyant returns the first step of a scan that knows where all rows are: each of its
 // queries reads a full page and has as many children as allowed.
-func clairvoyant(queries int) *node {
-	nodes := make([]node, max(1, queries))
-	for i := range nodes {
-		nodes[i].rows = 1 // none is empty
-		for c := scan.MaxChildren*i + 1; c <= scan.MaxChildren*(i+1) && c < len(nodes); c++ {
-			nodes[i].children = append(nodes[i].children, &nodes[c])
+func clairvoyant(queries int) *recorded {
+	steps := make([]recorded, max(1, queries))
+	for i := range steps {
+		steps[i].rows = 1 // none is empty
+		for c := scan.MaxChildren*i + 1; c <= scan.MaxChildren*(i+1) && c < len(steps); c++ {
+			steps[i].children = append(steps[i].children, &steps[c])
 		}
 	}
-	return &nodes[0]
+	return &steps[0]
 }
 
 // schedule says how a recorded scan is carried out.
@@ -161,10 +161,10 @@ const unlimited = 1 << 40
 // run returns the time from the start of the first query to the end of the last
 // one, and the number of invocations. Messages are taken in the order of their
 // arrival.
-func (x schedule) run(root *node) (time, invocations int) {
-	arriving := map[int][]*node{0: {root}}
+func (x schedule) run(root *recorded) (time, invocations int) {
+	arriving := map[int][]*recorded{0: {root}}
 	freed := map[int]int{}
-	var queue []*node
+	var queue []*recorded
 	free := x.workers
 	for now := 0; len(arriving) > 0 || len(queue) > 0; now++ {
 		free += freed[now]
@@ -184,10 +184,10 @@ func (x schedule) run(root *node) (time, invocations int) {
 	return time, invocations
 }
 
-// invoke makes the node's query, and those that the same invocation goes on
+// invoke makes the step's query, and those that the same invocation goes on
 // with, from the given time on. It adds the messages they send to arriving and
 // returns when it ends.
-func (x schedule) invoke(n *node, now int, arriving map[int][]*node) int {
+func (x schedule) invoke(n *recorded, now int, arriving map[int][]*recorded) int {
 	if x.wide {
 		return x.invokeWide(n, now, arriving)
 	}
@@ -211,12 +211,12 @@ func (x schedule) invoke(n *node, now int, arriving map[int][]*node) int {
 
 // invokeWide is invoke for one that makes queries at once. It sends its messages when it ends, as a
 // step does that commits what it has done.
-func (x schedule) invokeWide(n *node, now int, arriving map[int][]*node) int {
-	pending := []*node{n}
+func (x schedule) invokeWide(n *recorded, now int, arriving map[int][]*recorded) int {
+	pending := []*recorded{n}
 	for used := 0; used < x.segments && len(pending) > 0; now++ {
 		round := min(len(pending), x.segments-used)
 		used += round
-		var next []*node
+		var next []*recorded
 		for _, p := range pending[:round] {
 			next = append(next, p.children...)
 		}

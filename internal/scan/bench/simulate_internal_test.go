@@ -14,13 +14,13 @@ func TestSchedule(t *testing.T) {
 	t.Parallel()
 	chain := clairvoyant(1)
 	for range 99 {
-		next := &node{children: []*node{chain}}
+		next := &recorded{children: []*recorded{chain}}
 		next.next = chain
 		chain = next
 	}
 	for _, tt := range []struct {
 		name              string
-		root              *node
+		root              *recorded
 		x                 schedule
 		time, invocations int
 	}{
