@@ -19,7 +19,7 @@ import (
 // first a snapshot (a header, and a line for each step left), then what
 // happened since:
 //
-//	{"version":3,"job":…,"totals":{…}}             once, on top
+//	{"version":5,"job":…,"steps":1,"totals":{…}}   once, on top
 //	{"node":{"id":1,"step":{…}}}                   a step left, in table order
 //	{"read":1,"through":{…},"left":9,"children":[{…}]}  a step was read; rows up to through are its own, 9 of them to be done
 //	{"did":1,"span":{"a":{…},"b":{…}}}             these rows of it are done
@@ -31,8 +31,9 @@ import (
 //
 // A line is written as soon as its event has happened, so a killed process loses only
 // what was under way. A machine that crashes may lose the last second as well. What a
-// cut-off line and those after it recorded is done again. The snapshot is renewed
-// by a rename when much has been appended. Nothing in the file is secret except keys
+// cut-off line and those after it recorded is done again. The header tells how many steps
+// the snapshot has: one that lacks some is refused, since nobody would do them. The snapshot
+// is renewed by a rename when much has been appended. Nothing in the file is secret except keys
 // of rows.
 //
 // A page of which some rows are left is read again after a resume, by the same
@@ -87,6 +88,7 @@ type restored struct {
 type line struct {
 	Version int             `json:"version,omitempty"`
 	Job     json.RawMessage `json:"job,omitempty"`
+	Steps   int             `json:"steps,omitempty"` // of the snapshot
 	Listed  bool            `json:"listed,omitempty"`
 	After   *key.Key        `json:"after,omitempty"`
 
@@ -187,13 +189,17 @@ func restore(text []byte) (*restored, error) {
 	}
 	r := &restored{job: head.Job, totals: head.Totals, frontier: &frontier{next: 1}, listed: head.Listed, after: head.After, differences: head.Differences}
 	steps := map[int64]*step{}
-	for {
+	for lines := 0; ; lines++ {
 		var one []byte
 		one, rest, whole = bytes.Cut(rest, []byte("\n"))
 		var l line
-		if !whole || json.Unmarshal(one, &l) != nil || !r.apply(steps, l) {
-			break
+		if whole && json.Unmarshal(one, &l) == nil && r.apply(steps, l) {
+			continue
 		}
+		if lines < head.Steps {
+			return nil, fmt.Errorf("is damaged: it has %d of the %d steps that were left", lines, head.Steps)
+		}
+		break
 	}
 	for _, s := range steps {
 		r.frontier.drop(s)
@@ -338,7 +344,7 @@ func (c *Checkpoint) sync() error {
 // rewrite replaces the file by a snapshot.
 func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 	c.pending.Reset()
-	c.append(line{Version: checkpointVersion, Job: c.job, Listed: c.listed, After: c.after, Totals: t, Differences: c.differences.sorted()})
+	c.append(line{Version: checkpointVersion, Job: c.job, Steps: f.steps.Len(), Listed: c.listed, After: c.after, Totals: t, Differences: c.differences.sorted()})
 	for s := f.first(); s != nil; s = f.after(s) {
 		one := save(s)
 		c.append(line{Node: &one})
