@@ -1,9 +1,57 @@
 package adaptive
 
 import (
+	"encoding/json"
+	"math"
+
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 )
+
+// strand is the State of a step: what is known of the keys that it has still to read. An
+// earlier version wrote no trail, forks or credit. Such a strand goes on, and learns
+// them from its next page.
+type strand struct {
+	// Stop is the first key that belongs to another step, if the strand ends before
+	// its range does.
+	Stop *key.Key `json:"stop,omitempty"`
+
+	Left   float64 `json:"left"`             // pages believed left
+	Credit float64 `json:"credit,omitempty"` // cuts that it may make
+
+	First   bool     `json:"first,omitempty"` // nothing has been read yet
+	Since   int      `json:"since,omitempty"` // pages read since the last cut
+	Run     int      `json:"run,omitempty"`   // the last pages that lay in one partition
+	Inside  bool     `json:"in,omitempty"`    // what is left lies in one partition
+	Trail   trail    `json:"trail"`
+	Forks   forks    `json:"forks"`
+	Letters alphabet `json:"abc"`
+
+	Hinted bool   `json:"hinted,omitempty"` // it comes from a hint
+	Group  *group `json:"group,omitempty"`
+
+	truth truth
+}
+
+// step returns the step that starts to read a range with this state.
+func (st strand) step(r key.Range) scan.Step {
+	st.Left, st.Credit = short(st.Left), short(st.Credit)
+	state, err := json.Marshal(st)
+	if err != nil {
+		panic("adaptive: internal error: " + err.Error())
+	}
+	return scan.Step{Range: r, State: state}
+}
+
+// short rounds a number for a message.
+func short(f float64) float64 { return math.Round(f*1000) / 1000 }
+
+// resume returns the step that reads on behind the page with this state.
+func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
+	next := s.Continue(*p.Next)
+	next.State = st.step(s.Range).State
+	return next
+}
 
 // view is a page as the rest of its strand sees it: by partition keys, or by
 // row keys if the rest lies in one partition.
