@@ -234,7 +234,7 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 		}
 	}
 	// An earlier version of the program ended these without a summary.
-	news := slices.DeleteFunc(scans, func(s ledger.Listed) bool { return s.Told || !s.Final() })
+	news := slices.DeleteFunc(scans, func(s ledger.Listed) bool { return s.Summarized || !s.Final() })
 	if len(news) > 0 {
 		if err := e.ledger.Summarize(ctx, news); err != nil {
 			zerolog.Ctx(ctx).Debug().Err(err).Msg("ended scans not noted in the list")
@@ -245,7 +245,7 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 
 // listed returns the status of a scan in the list. It reads the scan if its entry has no summary.
 func (e *Engine) listed(ctx context.Context, s *ledger.Listed) (Status, error) {
-	if s.Told {
+	if s.Summarized {
 		return e.summaryOf(s.Scan, s.Totals, s.Finished)
 	}
 	found, err := e.ledger.Snapshot(ctx, s.ID)

@@ -143,9 +143,9 @@ func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 // Listed is a scan in the list of all.
 type Listed struct {
 	Scan
-	// Told is true if the scan has ended and its entry has a summary. Otherwise Scan has just the ID.
+	// Summarized is true if the scan has ended and its entry has a summary. Otherwise Scan has just the ID.
 	// For some minutes, the totals of a scan that was canceled or has failed are those of that moment.
-	Told bool
+	Summarized bool
 
 	etag string
 }
@@ -181,7 +181,7 @@ func listedOf(e storage.Entity) Listed {
 	x := Listed{Scan: Scan{ID: strings.TrimPrefix(e.Key.Row, allPrefix)}, etag: e.ETag}
 	if e.Int("Settled") > 0 || e.Int("Pending") > 0 {
 		if s, err := scanOf(x.ID, e); err == nil {
-			x.Scan, x.Told = s, true
+			x.Scan, x.Summarized = s, true
 		}
 	}
 	return x
