@@ -35,7 +35,7 @@ func catalogExportCommand(f *catalogFlags) *cobra.Command {
 			if err := exists(ctx, cat); err != nil {
 				return err
 			}
-			out := bufio.NewWriter(c.OutOrStdout()) // its errors are told by Flush
+			out := bufio.NewWriter(c.OutOrStdout()) // Flush returns its errors
 			err := eachRecord(ctx, cat, q, func(_ int, r record.Record) error {
 				out.Write(r.AppendJSON(nil))
 				return out.WriteByte('\n')

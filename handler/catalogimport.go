@@ -125,7 +125,7 @@ type importer struct {
 	path  string
 	chunk int // rows between two notes
 	start time.Time
-	told  time.Time // when progress was shown
+	shown time.Time // when progress was last shown
 
 	done   imported
 	before int    // rows done by earlier runs
@@ -318,8 +318,8 @@ func (im *importer) progress() {
 	if live {
 		pause, end = time.Second/2, "\r"
 	}
-	if now := time.Now(); now.Sub(im.told) >= pause && now.Sub(im.start) >= pause {
-		im.told = now
+	if now := time.Now(); now.Sub(im.shown) >= pause && now.Sub(im.start) >= pause {
+		im.shown = now
 		rate := float64(im.done.Rows-im.before) / now.Sub(im.start).Seconds()
 		fmt.Fprintf(im.cmd.ErrOrStderr(), "tablesweep: %d rows done, %d refused, %.0f rows/s%s", im.done.Rows, im.done.Refused, rate, end)
 	}

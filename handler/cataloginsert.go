@@ -168,7 +168,7 @@ func (in *inserter) run(ctx context.Context, input io.Reader) error {
 		o.Line = b.line
 		if err := in.print(o); err != nil && failed == nil {
 			failed = err
-			stop() // what has been begun is still told
+			stop() // the outcomes of what has been begun are still printed
 		}
 	}
 	switch {

@@ -42,7 +42,7 @@ type page struct {
 
 func (p *page) add(c *cobra.Command, what string) {
 	c.Flags().IntVar(&p.top, "top", catalog.DefaultTop, fmt.Sprintf("most %s printed, 1 to %d", what, catalog.MaxTop))
-	c.Flags().StringVar(&p.cursor, "cursor", "", "go on where the command that told this cursor ended")
+	c.Flags().StringVar(&p.cursor, "cursor", "", "go on where the command that printed this cursor ended")
 	c.Flags().BoolVar(&p.json, "json", false, "print one JSON object with all of them and the cursor")
 }
 
@@ -130,7 +130,7 @@ func runCatalogQuery(c *cobra.Command, o catalogQueryOptions, args []string) err
 
 // printAll prints all records, holding one page of them at a time.
 func (o *catalogQueryOptions) printAll(ctx context.Context, w io.Writer, cat *catalog.Catalog, q catalog.Lookup) error {
-	out := bufio.NewWriter(w) // its errors are told by Flush
+	out := bufio.NewWriter(w) // Flush returns its errors
 	if o.json {
 		out.WriteString(`{"records":[`)
 	}

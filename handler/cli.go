@@ -210,7 +210,7 @@ func (f *accountFlags) openAccount(cmd *cobra.Command, flag, connection string) 
 	}
 	a, err := storage.Open(c, storage.Options{Patience: f.patience})
 	if err == nil {
-		toldBy(cmd).meter.Await(cmd.Context(), a.Outages)
+		sharedBy(cmd).meter.Await(cmd.Context(), a.Outages)
 	}
 	return a, err
 }

@@ -135,7 +135,7 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 			}
 			return leadsTo(to.String(), "rows", !exists), !exists, nil
 		}}
-		return o.tell(c, s, i, o.workers, o.json)
+		return o.dryRunFlags.print(c, s, i, o.workers, o.json)
 	}
 	if err := probe(c.Context(), s); err != nil {
 		return err

@@ -76,7 +76,7 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 			}
 			return fmt.Sprintf("%s lets its rows be deleted", s.Table), false, nil
 		}}
-		return o.tell(c, s, i, o.workers, o.json)
+		return o.dryRunFlags.print(c, s, i, o.workers, o.json)
 	}
 	if err := probe(c.Context(), s); err != nil {
 		return err

@@ -38,8 +38,8 @@ type intent struct {
 	look func(context.Context) (sentence string, missing bool, err error)
 }
 
-// tell prints what a command would do. It reads keys of the source and changes nothing.
-func (d *dryRunFlags) tell(c *cobra.Command, s sweep.Spec, i intent, workers int, asJSON bool) error {
+// print prints what a command would do. It reads keys of the source and changes nothing.
+func (d *dryRunFlags) print(c *cobra.Command, s sweep.Spec, i intent, workers int, asJSON bool) error {
 	if s.Keys != nil {
 		return usagef("--dry-run is about ranges, not about the rows of --rows")
 	}

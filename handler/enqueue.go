@@ -103,7 +103,7 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 			}
 			return leadsTo("queue "+queue.Name(), "messages", missing), missing, nil
 		}}
-		return o.tell(c, s, i, o.workers, o.json)
+		return o.dryRunFlags.print(c, s, i, o.workers, o.json)
 	}
 	j, err := o.start(c, o.workers, s.Table.Address(), queue.Address())
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/sweep"
 )
 
-// An interrupt is told as one, whatever request it breaks off.
+// An interrupt is reported as one, whatever request it breaks off.
 func TestInterruptedCommands(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -52,7 +52,7 @@ func (p *progressFlag) meter(c *cobra.Command) (*progress.Meter, error) {
 	if !slices.Contains(progress.Styles, progress.Style(p.style)) {
 		return nil, usagef("--progress is %q, want one of %v", p.style, progress.Styles)
 	}
-	m := toldBy(c).meter
+	m := sharedBy(c).meter
 	m.Use(progress.Style(p.style))
 	return m, nil
 }

@@ -26,7 +26,7 @@ func main() {
 		report(meter, sweep.ErrInterrupted)
 		os.Exit(exitInterrupted)
 	})
-	err := execute(withTold(i.first, told{meter, i.second}), rootCommand())
+	err := execute(withShared(i.first, shared{meter, i.second}), rootCommand())
 	meter.End()
 	var again restart
 	if err != nil && !(errors.As(err, &again) && again.cause == nil) {
@@ -65,30 +65,30 @@ func interrupts() interruption {
 	return interruption{first, second}
 }
 
-// told is what all commands share: their output on stderr, and the interrupt that ends
+// shared is what all commands share: their output on stderr, and the interrupt that ends
 // them at once.
-type told struct {
+type shared struct {
 	meter  *progress.Meter
 	second context.Context
 }
 
-type toldKey struct{}
+type sharedKey struct{}
 
-func withTold(ctx context.Context, t told) context.Context {
-	return context.WithValue(ctx, toldKey{}, t)
+func withShared(ctx context.Context, t shared) context.Context {
+	return context.WithValue(ctx, sharedKey{}, t)
 }
 
-// toldBy returns the command's told; in tests, a new one.
-func toldBy(c *cobra.Command) told {
-	if t, ok := c.Context().Value(toldKey{}).(told); ok {
+// sharedBy returns what the command shares with others; in tests, a new one.
+func sharedBy(c *cobra.Command) shared {
+	if t, ok := c.Context().Value(sharedKey{}).(shared); ok {
 		return t
 	}
-	return told{progress.New(c.ErrOrStderr()), context.Background()}
+	return shared{progress.New(c.ErrOrStderr()), context.Background()}
 }
 
 // sweepOptions are the options of every sweep of a command.
 func sweepOptions(c *cobra.Command, workers int) sweep.Options {
-	t := toldBy(c)
+	t := sharedBy(c)
 	return sweep.Options{Workers: workers, Watch: t.meter.Show, Abort: t.second.Done()}
 }
 

@@ -238,7 +238,7 @@ func TestVerifyThroughOutages(t *testing.T) {
 	}
 }
 
-// An account that nobody has reached is told at once, by every command.
+// Every command reports an account that it has never reached at once.
 func TestRefusedFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	a := newAway(t, nil)

@@ -143,6 +143,6 @@ func explain(w io.Writer) func(sweep.Trace) {
 			first, last := q.Page.Keys[0], q.Page.Last()
 			line.First, line.Last = []string{first.Partition, first.Row}, []string{last.Partition, last.Row}
 		}
-		_ = e.Encode(line) // stderr; nothing else could be told of a failure
+		_ = e.Encode(line) // stderr: there is no other place to report a failure
 	}
 }

@@ -156,7 +156,7 @@ func scansFailedCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "failed ID",
 		Short: "List the rows that a scan could not write, with the reasons",
-		Long: "List the rows that a scan could not write, with the reasons, as JSON lines that the\nflag --rows of other commands takes. If a step kept only some of its failed rows, a\nwarning tells so.\n\n" +
+		Long: "List the rows that a scan could not write, with the reasons, as JSON lines that the\nflag --rows of other commands takes. If a step kept only some of its failed rows, a\nwarning has the numbers.\n\n" +
 			connectionHelp,
 		Example: "  handler scans failed $ID > failed.jsonl\n  handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -176,7 +176,7 @@ func scansFailedCommand() *cobra.Command {
 					}
 				}
 				if cursor = page.Cursor; cursor == "" && page.Kept < page.Total {
-					toldBy(c).meter.Say("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
+					sharedBy(c).meter.Say("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
 				}
 			}
 			return nil

@@ -150,7 +150,7 @@ func TestServeWithoutStorage(t *testing.T) {
 	s.end(t)
 }
 
-// TestServeSaysWhatIsWrong: what somebody must mend is told to every caller at once, and
+// TestServeSaysWhatIsWrong: every caller learns at once what somebody must mend, and
 // without secrets.
 func TestServeSaysWhatIsWrong(t *testing.T) {
 	catalog := map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"}

@@ -71,7 +71,7 @@ type QueueTrigger struct {
 type TimerTrigger struct {
 	Schedule     Schedule
 	RunOnStartup bool
-	UseMonitor   bool // the function is told the last and next time
+	UseMonitor   bool // the function gets the last and next time
 }
 
 // HTTPTrigger invokes a function for each request that matches its route.
