@@ -85,18 +85,26 @@ func (m message) ahead() adaptive.Outlook {
 
 // seal encodes a message that is about to be recorded and sent, and gives its step an id.
 func (m *message) seal() error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(m); err != nil {
+	var err error
+	if m.body, err = jsonOf(m); err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}
-	m.body = bytes.TrimSpace(b.Bytes())
 	if len(m.body) > maxMessageBytes {
 		return fmt.Errorf("a step's message is %d bytes, %d is the most", len(m.body), maxMessageBytes)
 	}
 	m.id = stepID(m.body)
 	return nil
+}
+
+// jsonOf returns the JSON of what is stored or sent, with <, > and & as they are.
+func jsonOf(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
 }
 
 // pending returns the step of a sealed message as the ledger records it.

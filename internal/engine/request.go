@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -205,11 +203,9 @@ var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{Mn}\p{Nd}_]*$`)
 func (r Request) segmentSize() int { return cmp.Or(r.SegmentSize, storage.PageRows) }
 
 func (r Request) json() []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
+	text, err := jsonOf(r)
+	if err != nil {
 		panic("engine: internal error: " + err.Error())
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return text
 }
