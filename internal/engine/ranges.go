@@ -61,16 +61,16 @@ func spanOfRange(r key.Range) span {
 		}
 		switch {
 		case !open:
+			return k
 		case r.Partition != nil:
-			k.Row += "\x00"
-		default:
-			k.Partition += "\x00"
+			return k.Behind()
 		}
-		return k
+		return key.BehindPartition(b.Key)
 	}
 	var s span
 	if r.Partition != nil {
-		s.low, s.high = key.Key{Partition: *r.Partition}, &key.Key{Partition: *r.Partition + "\x00"}
+		behind := key.BehindPartition(*r.Partition)
+		s.low, s.high = key.Key{Partition: *r.Partition}, &behind
 	}
 	if r.Low != nil {
 		s.low = place(*r.Low, r.Low.Open)
@@ -117,11 +117,11 @@ func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []span) []KeyRan
 				continue
 			}
 			if i > 0 {
-				before := behindRow(ends[i-1].Last)
+				before := ends[i-1].Last.Behind()
 				add(at, &before, RangeDone)
 				at = before
 			}
-			behind := behindRow(ends[0].Last)
+			behind := ends[0].Last.Behind()
 			add(at, &behind, RangeFailed)
 			at, i = behind, -1
 		}
@@ -165,12 +165,10 @@ func (s span) advanced(ends []adaptive.PageEnd) span {
 		n, _ = slices.BinarySearchFunc(ends, *s.high, func(e adaptive.PageEnd, k key.Key) int { return e.Last.Compare(k) })
 	}
 	if n > 0 && ends[n-1].Last.Compare(s.low) >= 0 {
-		s.low = behindRow(ends[n-1].Last)
+		s.low = ends[n-1].Last.Behind()
 	}
 	return s
 }
-
-func behindRow(k key.Key) key.Key { return key.Key{Partition: k.Partition, Row: k.Row + "\x00"} }
 
 // rowPlace returns a place as callers see it, nil for the table's beginning. It leaves out the NUL
 // that excludes the key itself: real keys have none.

@@ -24,6 +24,12 @@ func (k Key) Clone() Key {
 	return Key{Partition: strings.Clone(k.Partition), Row: strings.Clone(k.Row)}
 }
 
+// BehindPartition returns the first key behind all rows of a partition.
+func BehindPartition(partition string) Key { return Key{Partition: partition + "\x00"} }
+
+// Behind returns the first key behind k.
+func (k Key) Behind() Key { return Key{Partition: k.Partition, Row: k.Row + "\x00"} }
+
 // Compare orders two rows as the service does: by partition, then by row key.
 func (k Key) Compare(other Key) int {
 	if c := Compare(k.Partition, other.Partition); c != 0 {

@@ -69,11 +69,8 @@ func (v view) last() string  { return v.keys[len(v.keys)-1] }
 // the page's last row.
 func (st strand) within(s scan.Step, p scan.Page) bool {
 	last := p.Last().Partition
-	return s.Range.Partition != nil || st.Stop != nil && st.Stop.Compare(behind(last)) <= 0
+	return s.Range.Partition != nil || st.Stop != nil && st.Stop.Compare(key.BehindPartition(last)) <= 0
 }
-
-// behind returns the first key behind a partition.
-func behind(partition string) key.Key { return key.Key{Partition: partition + "\x00"} }
 
 // look returns the page's view.
 func (st strand) look(s scan.Step, p scan.Page) view {
@@ -170,7 +167,7 @@ func (st *strand) leave(s scan.Step, p scan.Page) (strand, key.Range) {
 	rest := *st
 	st.Credit = min(st.Credit, 1) // for the partition; the rest may be long
 	rest.Stop, rest.Since = nil, 0
-	stop := behind(last)
+	stop := key.BehindPartition(last)
 	st.Stop = &stop
 	return rest, r
 }

@@ -86,7 +86,7 @@ func (s *Strand) cut(cuts []key.Key) Theft {
 		if i+1 < len(cuts) {
 			next = &cuts[i+1]
 		}
-		if after := behind(c.Partition); c.Row != "" && (next == nil || after.Compare(*next) < 0) {
+		if after := key.BehindPartition(c.Partition); c.Row != "" && (next == nil || after.Compare(*next) < 0) {
 			add(after)
 		}
 	}

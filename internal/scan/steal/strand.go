@@ -35,7 +35,7 @@ func NewStrand(r key.Range) *Strand {
 	if r.High != nil {
 		end := key.Key{Partition: r.High.Key}
 		if !r.High.Open {
-			end = behind(r.High.Key)
+			end = key.BehindPartition(r.High.Key)
 		}
 		s.End = &end
 	}
@@ -64,9 +64,6 @@ func (s *Strand) Range() key.Range {
 	}
 	return r
 }
-
-// behind returns the first key behind a partition.
-func behind(partition string) key.Key { return key.Key{Partition: partition + "\x00"} }
 
 // Page takes in the answer to a strand's query. It returns how many of the keys,
 // from the first on, are the strand's, and whether it goes on behind them.
