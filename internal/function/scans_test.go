@@ -267,7 +267,7 @@ func TestBadMessages(t *testing.T) {
 	}{
 		{"no envelope", "hello", 400, "envelope"},
 		{"not a step", `{"Data":{"item":"hello"}}`, 400, "not a step"},
-		{"other version", `{"Data":{"item":"{\"v\":9,\"scan\":\"x\",\"step\":{\"range\":{}}}"}}`, 200, "the message has format 9 of a newer version"},
+		{"other version", `{"Data":{"item":"{\"v\":9,\"scan\":\"x\",\"step\":{\"range\":{}}}"}}`, 200, "the message has format 9, and this version of the program knows format 1"},
 		{"no scan", `{"Data":{"item":"{\"v\":1,\"step\":{\"range\":{}}}"}}`, 400, "scan: is missing"},
 		{"unknown field", `{"Data":{"item":"{\"v\":1,\"scan\":\"x\",\"more\":1}"}}`, 400, "not a step"},
 		{"too large", `{"Data":{"item":"` + strings.Repeat("x", 50<<10) + `"}}`, 413, "bytes"},
