@@ -1,0 +1,92 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// A scan runs by messages: each is a step, and a step sends the messages of its children. Here a
+// loop stands for the Functions host.
+func Example() {
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	connection, err := storage.ParseConnection(em.ConnectionString())
+	if err != nil {
+		log.Fatal(err)
+	}
+	account, err := storage.Open(connection, storage.Options{Transport: em.Transport()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	orders := account.Table("orders")
+	if err := orders.Create(ctx); err != nil {
+		log.Fatal(err)
+	}
+	batch := orders.Batch()
+	for i := range 50 {
+		batch.Add(storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "2026", Row: fmt.Sprintf("%02d", i)}}})
+	}
+	if err := batch.Do(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	app, err := engine.New(engine.Options{
+		Own: account, StateTable: "tablesweep", Accounts: map[string]*storage.Account{storage.HostConnection: account},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := app.Prepare(ctx); err != nil {
+		log.Fatal(err)
+	}
+	id, err := app.Start(ctx, engine.Request{
+		Source: engine.TableRef{Table: "orders"}, Action: engine.Action{Type: engine.Count}, Strategy: "serial",
+		SegmentSize: 20, SegmentsPerInvocation: 1,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	steps, err := account.Queue(engine.Queues[engine.ScanPrefix])
+	if err != nil {
+		log.Fatal(err)
+	}
+	for {
+		messages, err := steps.Get(ctx, 1, time.Minute)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if len(messages) == 0 {
+			break
+		}
+		body, err := base64.StdEncoding.DecodeString(messages[0].Text)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if _, err := app.Run(ctx, body, messages[0].DequeueCount); err != nil {
+			log.Fatal(err)
+		}
+		if err := steps.Delete(ctx, messages[0]); err != nil {
+			log.Fatal(err)
+		}
+		status, err := app.Status(ctx, id)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(status.State, status.Rows.Scanned, "rows,", status.Steps.Pending, "pending")
+	}
+	// Output:
+	// running 20 rows, 1 pending
+	// running 40 rows, 1 pending
+	// succeeded 50 rows, 0 pending
+}

@@ -1,0 +1,57 @@
+package sweep_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// A sweep deletes the rows of one day, in any order. Another prints the others in table order.
+func Example() {
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	connection, err := storage.ParseConnection(em.ConnectionString())
+	if err != nil {
+		log.Fatal(err)
+	}
+	account, err := storage.Open(connection, storage.Options{Transport: em.Transport()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	orders := account.Table("orders")
+	if err := orders.Create(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for _, k := range []key.Key{{Partition: "2026-02-01", Row: "a"}, {Partition: "2026-02-01", Row: "b"}, {Partition: "2026-02-02", Row: "c"}} {
+		if err := orders.Write(ctx, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: k}}); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	old := sweep.Spec{Table: orders, Bounds: key.Bounds{Prefix: "2026-02-01"}, Strategy: adaptive.Strategy{}}
+	deleted, err := sweep.Do(ctx, old, sweep.Options{}, action.Delete{Table: orders})
+	fmt.Println("deleted", deleted.Written, err)
+
+	all := sweep.Spec{Table: orders, Strategy: adaptive.Strategy{}}
+	left, err := sweep.Each(ctx, all, sweep.Options{}, func(rows []storage.Entity) error {
+		for _, row := range rows {
+			fmt.Println(row.Key.Partition, row.Key.Row)
+		}
+		return nil
+	})
+	fmt.Println("left", left.Rows, err)
+	// Output:
+	// deleted 2 <nil>
+	// 2026-02-02 c
+	// left 1 <nil>
+}
