@@ -3,8 +3,8 @@
 # embedded storage and Azurite, a short run of each fuzz test, and the benchmarks'
 # claims. FUZZ_TIME=1m fuzzes longer. Needs Go; with Node and npm, Azurite is installed
 # into .azurite, Microsoft's JavaScript SDKs into scripts/jssdk, and what drives a browser
-# into scripts/browser. The browser is Chromium, which root on Debian gets from apt. What had
-# to be skipped is said at the end, and is a failure if CI is set.
+# into scripts/browser. The browser is Chromium, which root on Debian gets from apt. The script
+# ends with a list of what it had to skip. If CI is set, a skipped check is a failure.
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 cd "$(dirname "$0")/.."
