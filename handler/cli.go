@@ -130,6 +130,17 @@ func noArgs(c *cobra.Command, args []string) error {
 	return usagef("%s takes no argument, only flags", c.Name())
 }
 
+// noEmptyFlags refuses a flag that is given without a value. In a script, it is most often a
+// variable that is not set, and delete --rows "" must not delete all rows.
+func noEmptyFlags(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if flagText(f) == "" {
+			err = hinted{usagef("--%s has no value", f.Name), "give it one, or leave the flag out"}
+		}
+	})
+	return err
+}
+
 // badFlag makes a wrong flag a usage error. If the flag does not exist, the error repeats
 // only its name, because a connection may follow it. If the command does not exist
 // either, the error is about the command.

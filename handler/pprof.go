@@ -14,9 +14,9 @@ import (
 func addPprof(root *cobra.Command) {
 	var addr string
 	root.PersistentFlags().StringVar(&addr, "pprof", "", "serve profiles for go tool pprof at this address, such as 127.0.0.1:6060, while the command runs")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if addr == "" {
-			return nil
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if err := noEmptyFlags(c); err != nil || addr == "" {
+			return err
 		}
 		_, err := servePprof(addr)
 		return err
