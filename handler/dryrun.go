@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,9 @@ func (d *dryRunFlags) print(c *cobra.Command, s sweep.Spec, i intent, workers in
 	if s.Keys != nil {
 		return usagef("--dry-run is about ranges, not about the rows of --rows")
 	}
+	if err := checkPrice(d.price); err != nil {
+		return err
+	}
 	if err := probe(c.Context(), s); err != nil {
 		return err
 	}
@@ -63,6 +67,14 @@ func (d *dryRunFlags) print(c *cobra.Command, s sweep.Spec, i intent, workers in
 		return jsonTo(c.OutOrStdout()).Encode(r)
 	}
 	return printEstimate(c.OutOrStdout(), i.verb, e, w, sentence)
+}
+
+// checkPrice checks the flag --price, which takes NaN and Inf for numbers.
+func checkPrice(dollars float64) error {
+	if !(dollars >= 0) || math.IsInf(dollars, 1) {
+		return usagef("--price is %g, want dollars, at least 0", dollars)
+	}
+	return nil
 }
 
 // printEstimate writes numbers no more precisely than they are known.

@@ -64,6 +64,9 @@ func (f *scansFlags) addStorage(c *cobra.Command) {
 }
 
 func (f *scansFlags) open(c *cobra.Command) (*engine.Engine, error) {
+	if err := checkPrice(f.price); err != nil {
+		return nil, err
+	}
 	a, err := f.openAccount(c, "connection", f.connection)
 	if err != nil {
 		return nil, err
