@@ -14,6 +14,7 @@ const (
 	listFile   = "internal/engine/ledger/list.go"
 	foldFile   = "internal/engine/ledger/fold.go"
 	sumsFile   = "internal/engine/ledger/sums.go"
+	snapFile   = "internal/engine/ledger/snapshot.go"
 	runFile    = "internal/engine/run.go"
 )
 
@@ -58,8 +59,8 @@ var bugs = []bugtest.Bug{
 	bugtest.New("what is dated before the last fold counts as folded", // a slow clock's steps
 		bugtest.In(foldFile, "append(sums.properties(), ", "append(append(sums.properties(), storage.StringProperty(\"Until\", rows[0].Key.Row)), "),
 		bugtest.In(sumsFile, "	\"Kept\", ", "	\"Until\", \"Kept\", "),
-		bugtest.In(sumsFile, "	donePages int ", "	until     string\n	donePages int "),
-		bugtest.In(sumsFile, "			r.s.Sums.add(sumsOf(e))\n", "			if u := e.Get(\"Until\"); strings.HasPrefix(u, \"d|2\") && (r.until == \"\" || u < r.until) {\n				r.until = u\n			}\n"+
+		bugtest.In(snapFile, "	donePages int ", "	until     string\n	donePages int "),
+		bugtest.In(snapFile, "			r.s.Sums.add(sumsOf(e))\n", "			if u := e.Get(\"Until\"); strings.HasPrefix(u, \"d|2\") && (r.until == \"\" || u < r.until) {\n				r.until = u\n			}\n"+
 			"			if !isFolded(e) && r.until != \"\" && row >= r.until {\n				continue\n			}\n			r.s.Sums.add(sumsOf(e))\n"),
 	),
 }
