@@ -179,7 +179,7 @@ func TestPace(t *testing.T) {
 		{"throttled", points(slices.Repeat([]int64{103}, 30)...), 300 * time.Second, 10.3, throttled, 1000 / 10.3, ledger.Scan{Started: began}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := paceOf(tt.scan, tt.points, 10*time.Second, began.Add(tt.after))
+			p := ratesOf(tt.scan, tt.points, 10*time.Second, began.Add(tt.after))
 			if p.rate < tt.rate-0.01 || p.rate > tt.rate+0.01 {
 				t.Errorf("rate %v, want %v", p.rate, tt.rate)
 			}
@@ -196,7 +196,7 @@ func TestPace(t *testing.T) {
 			}
 		})
 	}
-	if (pace{}).phase(0, 1) != starting {
+	if (rates{}).phase(0, 1) != starting {
 		t.Error("a scan without a done step doesn't start")
 	}
 }

@@ -23,18 +23,18 @@ const (
 	throttling  = 0.2 // share of throttled requests
 )
 
-// pace is a scan's recent progress.
-type pace struct {
+// rates are a scan's recent progress.
+type rates struct {
 	rate, long float64       // rows a second over the last minute, and over the last three
 	throttled  float64       // share of the last minute's requests
 	ran        time.Duration // since the scan's attempt began
 	idle       time.Duration // since the last work or the attempt's beginning, as exact as an interval
 }
 
-// paceOf calculates a pace from the work of intervals. All times come from the service's clock except the attempt's
+// ratesOf calculates them from the work of intervals. All times come from the service's clock except the attempt's
 // beginning: that comes from an instance's clock, and the first interval bounds it.
-func paceOf(s ledger.Scan, points []ledger.Point, interval time.Duration, now time.Time) pace {
-	var p pace
+func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, now time.Time) rates {
+	var p rates
 	if len(points) == 0 {
 		return p
 	}
@@ -95,7 +95,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // phase returns the phase of a scan with so many steps.
-func (p pace) phase(done, pending int64) string {
+func (p rates) phase(done, pending int64) string {
 	switch {
 	case done == 0:
 		return starting
@@ -109,7 +109,7 @@ func (p pace) phase(done, pending int64) string {
 
 // left estimates how many more seconds a scan takes. It has read so many rows, which are the given share of its
 // work. left returns nil if the scan has just begun or its rate is unsteady.
-func (p pace) left(rows int64, share float64) *float64 {
+func (p rates) left(rows int64, share float64) *float64 {
 	if share <= 0 || p.rate <= 0 || p.ran < leastTime || p.rate > steady*p.long || p.long > steady*p.rate {
 		return nil
 	}

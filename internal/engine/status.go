@@ -173,7 +173,7 @@ func (e *Engine) statusOf(ctx context.Context, found ledger.Snapshot) (Status, e
 	if share, ok := ahead.Progress(float64(st.Rows.Scanned) / float64(r.segmentSize())); ok && pending > 0 {
 		st.Progress = &share
 	}
-	p := paceOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Date)
+	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Date)
 	st.Rate = &p.rate
 	st.Phase = p.phase(st.Steps.Done, pending)
 	if st.Progress != nil {
