@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/scan/adaptive"
 )
 
 // detailTime is how old a scan's timeline and ranges may be. They are read together.
@@ -68,68 +67,4 @@ func (d *details) ended(id string) {
 		}
 		was.mu.Unlock()
 	}
-}
-
-// Timeline shows a scan's work over time.
-type Timeline struct {
-	At       time.Time       `json:"at"`       // when it was read; a few seconds ago
-	Interval float64         `json:"interval"` // of a point, in seconds
-	Points   []TimelinePoint `json:"points"`
-}
-
-// TimelinePoint is the work of one interval.
-type TimelinePoint struct {
-	At        time.Time `json:"at"` // when it begins
-	Rows      int64     `json:"rows"`
-	Requests  int64     `json:"requests"`
-	Throttled int64     `json:"throttled"`
-}
-
-// Timeline returns a scan's timeline: at most 240 points in order of time. Intervals without work have
-// no point.
-func (e *Engine) Timeline(ctx context.Context, id string) (Timeline, error) {
-	found, err := e.detail(ctx, id)
-	if err != nil {
-		return Timeline{}, err
-	}
-	t := Timeline{At: found.Date, Interval: found.Sums.Times.Interval().Seconds(), Points: []TimelinePoint{}}
-	for _, p := range found.Sums.Times.Points() {
-		t.Points = append(t.Points, TimelinePoint{At: p.At, Rows: p.Rows, Requests: p.Requests, Throttled: p.Throttled})
-	}
-	return t, nil
-}
-
-// Ranges shows which parts of a scan's key range are done.
-type Ranges struct {
-	At     time.Time  `json:"at"` // when they were read; a few seconds ago
-	Ranges []KeyRange `json:"ranges"`
-	// Sampled is true if there were too many pending steps to read all of them. Then some ranges
-	// are pending that are shown as done.
-	Sampled bool `json:"sampled,omitempty"`
-}
-
-// Ranges returns a scan's ranges in table order: at most maxRanges.
-func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
-	found, err := e.detail(ctx, id)
-	if err != nil {
-		return Ranges{}, err
-	}
-	r, err := requestOf(found.Scan)
-	if err != nil {
-		return Ranges{}, err
-	}
-	var ends []adaptive.PageEnd
-	for _, note := range found.Notes {
-		ends = append(ends, parseNote(note)...)
-	}
-	var pending []span
-	for _, p := range found.Pending {
-		if m, err := parseMessage(p.Message); err == nil {
-			s := spanOf(m)
-			s.failed = p.Reason != "" && found.Scan.State == ledger.Failed
-			pending = append(pending, s)
-		}
-	}
-	ranges := atMost(maxRanges, rangesOf(r.Range.Range(), ends, pending))
-	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
 }

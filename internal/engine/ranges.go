@@ -2,15 +2,53 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
+	"time"
 
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan/adaptive"
 )
 
 // maxRanges is the most ranges that are shown of a scan.
 const maxRanges = 500
+
+// Ranges shows which parts of a scan's key range are done.
+type Ranges struct {
+	At     time.Time  `json:"at"` // when they were read; a few seconds ago
+	Ranges []KeyRange `json:"ranges"`
+	// Sampled is true if there were too many pending steps to read all of them. Then some ranges
+	// are pending that are shown as done.
+	Sampled bool `json:"sampled,omitempty"`
+}
+
+// Ranges returns a scan's ranges in table order: at most maxRanges.
+func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
+	found, err := e.detail(ctx, id)
+	if err != nil {
+		return Ranges{}, err
+	}
+	r, err := requestOf(found.Scan)
+	if err != nil {
+		return Ranges{}, err
+	}
+	var ends []adaptive.PageEnd
+	for _, note := range found.Notes {
+		ends = append(ends, parseNote(note)...)
+	}
+	var pending []span
+	for _, p := range found.Pending {
+		if m, err := parseMessage(p.Message); err == nil {
+			s := spanOf(m)
+			s.failed = p.Reason != "" && found.Scan.State == ledger.Failed
+			pending = append(pending, s)
+		}
+	}
+	ranges := atMost(maxRanges, rangesOf(r.Range.Range(), ends, pending))
+	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
+}
 
 // KeyRange is a part of a scan's key range.
 type KeyRange struct {
