@@ -171,10 +171,14 @@ func ReadCheckpoint(path string) (*Checkpoint, error) {
 // Job returns what the checkpoint was made with.
 func (c *Checkpoint) Job() json.RawMessage { return c.job }
 
-// Remove deletes the file, for a sweep that has come to its end.
+// Remove deletes the file, for a sweep that has come to its end. One that is gone is no
+// error: nothing is left to go on with.
 func (c *Checkpoint) Remove() error {
 	_ = os.Remove(c.path + lockExt) // one that stays does no harm
-	return os.Remove(c.path)
+	if err := os.Remove(c.path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // restore reads a file's text, up to a line that is cut off.

@@ -106,6 +106,18 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
+// A sweep that has come to its end does not fail for a file that somebody removed meanwhile.
+func TestRemoveWhatIsGone(t *testing.T) {
+	t.Parallel()
+	c, err := NewCheckpoint(filepath.Join(t.TempDir(), "checkpoint"), []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSnapshotsStayRare appends to a checkpoint whose snapshot is large, as that of a
 // long list of rows is: what is written for snapshots must not exceed what is appended.
 func TestSnapshotsStayRare(t *testing.T) {
