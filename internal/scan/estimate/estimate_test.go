@@ -194,7 +194,7 @@ func TestWhatNoSampleSees(t *testing.T) {
 	}
 	t.Logf("a factor of 3 and more for %d of %d tables, %.1f at most", wide, len(all), most)
 	if 10*wide <= len(all) {
-		t.Errorf("only %d of %d tables have as many rows where no query was made as to be off by a factor of 3; say so in DESIGN.md", wide, len(all))
+		t.Errorf("only %d of %d tables have as many rows where no query was made as to be off by a factor of 3; say so in docs/measurements.md", wide, len(all))
 	}
 }
 
