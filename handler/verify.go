@@ -163,9 +163,9 @@ func printComparison(c *cobra.Command, r verify.Result, asJSON, repaired bool) e
 	if asJSON {
 		return jsonTo(c.OutOrStdout()).Encode(r)
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "compared %d rows by %d queries: %d missing, %d extra, %d different\n", r.Rows, r.Queries, r.Missing, r.Extra, r.Different)
+	_, err := fmt.Fprintf(c.OutOrStdout(), "compared %s by %s: %d missing, %d extra, %d different\n", progress.Plural(r.Rows, "row"), progress.Plural(r.Queries, "query"), r.Missing, r.Extra, r.Different)
 	if err == nil && repaired {
-		_, err = fmt.Fprintf(c.OutOrStdout(), "repaired %d rows\n", r.Repaired)
+		_, err = fmt.Fprintf(c.OutOrStdout(), "repaired %s\n", progress.Plural(r.Repaired, "row"))
 	}
 	return err
 }

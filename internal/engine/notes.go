@@ -20,7 +20,7 @@ const (
 )
 
 // note returns a step's note. The ends of many pages of long keys are thinned until they fit.
-func (s *segments) note() []byte {
+func (s *yield) note() []byte {
 	for most := len(s.ends); most > 0; most /= 2 {
 		if b := endsText(adaptive.Thin(s.ends, most)); len(b) <= maxNote {
 			return b
@@ -72,7 +72,7 @@ func parseNote(note []byte) []adaptive.PageEnd {
 
 // blame counts the rows that could not be written at the ends of their pages. again reports that another step
 // has read the rows before, and has noted its pages.
-func (s *segments) blame(failed []action.Failure, again bool) {
+func (s *yield) blame(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return
 	}
@@ -86,7 +86,7 @@ func (s *segments) blame(failed []action.Failure, again bool) {
 }
 
 // endOf returns the end of the page that has the row.
-func (s *segments) endOf(k key.Key) *adaptive.PageEnd {
+func (s *yield) endOf(k key.Key) *adaptive.PageEnd {
 	for i := range s.ends {
 		if k.Compare(s.ends[i].Last) <= 0 {
 			return &s.ends[i]

@@ -14,23 +14,23 @@ import (
 	"tablesweep/internal/task"
 )
 
-// segments is what an invocation has read, and what it leaves to others.
-type segments struct {
+// yield is what an invocation has read, and what it leaves to others.
+type yield struct {
 	runs     [][]storage.Entity // in table order; no row is missing inside a run
 	children []message
 	queries  int64
 	ends     []adaptive.PageEnd // of the pages, unless they were read before
 }
 
-// piece is a part of a step's range: rows that were read, or a step that was found and not made yet.
-type piece struct {
-	step *scan.Step // nil if the piece was read
+// part is a part of a step's range: rows that were read, or a step that was found and not made yet.
+type part struct {
+	step *scan.Step // nil if the part was read
 	rows []storage.Entity
 }
 
 // reading is what an invocation has read until now.
 type reading struct {
-	pieces  []piece // in table order
+	parts   []part // in table order
 	queries int
 	bytes   int
 }
@@ -40,8 +40,8 @@ type reading struct {
 // are guesses, and a guess that finds no rows costs a query here, but a message and a step elsewhere. Other
 // strategies make the first of them, which continues where the rows end: a partition that the
 // page's end cuts is then written in one piece.
-func (run *running) read(ctx context.Context, m message) (segments, error) {
-	r := reading{pieces: []piece{{step: &m.Step}}}
+func (run *running) read(ctx context.Context, m message) (yield, error) {
+	r := reading{parts: []part{{step: &m.Step}}}
 	strategy := run.strategy
 	if m.Rows {
 		strategy = scan.Serial{}
@@ -50,7 +50,7 @@ func (run *running) read(ctx context.Context, m message) (segments, error) {
 	start, n := time.Now(), 1
 	for n > 0 {
 		if err := run.round(ctx, &r, strategy, n); err != nil {
-			return segments{}, err
+			return yield{}, err
 		}
 		n = 0
 		if time.Since(start) <= segmentTime {
@@ -60,7 +60,7 @@ func (run *running) read(ctx context.Context, m message) (segments, error) {
 			n = min(n, 1)
 		}
 	}
-	return r.segments(m), nil
+	return r.yield(m), nil
 }
 
 // roundQueries is the most queries that are made at once. The service's pages take up to 4 MiB, and nobody
@@ -72,7 +72,7 @@ const roundQueries = 12
 // are, the invocation holds segmentBytes and those of one round.
 func (r *reading) affordable(segments int) int {
 	found := 0
-	for _, p := range r.pieces {
+	for _, p := range r.parts {
 		if p.step != nil {
 			found++
 		}
@@ -88,7 +88,7 @@ func (r *reading) affordable(segments int) int {
 func (run *running) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, asked := make([]storage.Page, n), 0
 	g, ctx := task.WithContext(ctx)
-	for _, p := range r.pieces {
+	for _, p := range r.parts {
 		if i := asked; p.step != nil && i < n {
 			asked++
 			g.Go(func() (err error) {
@@ -100,10 +100,10 @@ func (run *running) round(ctx context.Context, r *reading, strategy scan.Strateg
 	if err := g.Wait(); err != nil {
 		return fatalIfPermanent("read the source", err)
 	}
-	var pieces []piece
-	for _, p := range r.pieces {
+	var parts []part
+	for _, p := range r.parts {
 		if p.step == nil || len(pages) == 0 {
-			pieces = append(pieces, p)
+			parts = append(parts, p)
 			continue
 		}
 		page := pages[0]
@@ -114,20 +114,20 @@ func (run *running) round(ctx context.Context, r *reading, strategy scan.Strateg
 		}
 		r.queries++
 		r.bytes += page.Bytes
-		pieces = append(pieces, piece{rows: slices.Clip(page.Entities[:decided.Yield])})
+		parts = append(parts, part{rows: slices.Clip(page.Entities[:decided.Yield])})
 		for _, c := range decided.Children {
-			pieces = append(pieces, piece{step: &c})
+			parts = append(parts, part{step: &c})
 		}
 	}
-	r.pieces = pieces
+	r.parts = parts
 	return nil
 }
 
-// segments returns the result of reading for a message: the steps that were not made become its children.
-func (r *reading) segments(m message) segments {
-	s := segments{queries: int64(r.queries)}
+// yield returns the result of reading for a message: the steps that were not made become its children.
+func (r *reading) yield(m message) yield {
+	s := yield{queries: int64(r.queries)}
 	gap := true // a step stands between the last rows and the next
-	for _, p := range r.pieces {
+	for _, p := range r.parts {
 		switch {
 		case p.step != nil:
 			s.children, gap = append(s.children, m.child(*p.step)), true
@@ -147,7 +147,7 @@ func (r *reading) segments(m message) segments {
 	return s
 }
 
-func (s *segments) rows() []storage.Entity { return slices.Concat(s.runs...) }
+func (s *yield) rows() []storage.Entity { return slices.Concat(s.runs...) }
 
 // page makes a step's query. If it is about one partition, it first waits until that may be asked.
 func (run *running) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
@@ -189,7 +189,7 @@ const (
 // transactions to keep the children waiting. It keeps the rows of a run's first and last
 // partition, which the page's ends may cut: a range that is handed over has
 // whole partitions, and excludes its bounds.
-func (s *segments) handOver(m message) {
+func (s *yield) handOver(m message) {
 	if m.Rows || len(s.children) == 0 {
 		return
 	}

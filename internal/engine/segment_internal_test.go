@@ -14,9 +14,9 @@ import (
 // A round reads no more than an invocation may hold, if pages are as large as before.
 func TestAffordable(t *testing.T) {
 	t.Parallel()
-	var pieces []piece
+	var parts []part
 	for range 15 {
-		pieces = append(pieces, piece{step: &scan.Step{}}, piece{})
+		parts = append(parts, part{step: &scan.Step{}}, part{})
 	}
 	for _, tt := range []struct {
 		queries, bytes, segments, want int
@@ -29,7 +29,7 @@ func TestAffordable(t *testing.T) {
 		{3, 15 << 20, 24, 1},
 		{5, 17 << 20, 24, 0},
 	} {
-		r := reading{pieces: pieces, queries: tt.queries, bytes: tt.bytes}
+		r := reading{parts: parts, queries: tt.queries, bytes: tt.bytes}
 		if got := r.affordable(tt.segments); got != tt.want {
 			t.Errorf("%d queries with %d bytes of %d: may make %d more, want %d", tt.queries, tt.bytes, tt.segments, got, tt.want)
 		}
@@ -46,7 +46,7 @@ func TestHandOverKeepsShortRuns(t *testing.T) {
 		return rows
 	}
 	// The first and the last partition of a run stay in any case.
-	s := segments{runs: [][]storage.Entity{run("a", 202), run("b", 9), run("c", 10)}, children: []message{{}}}
+	s := yield{runs: [][]storage.Entity{run("a", 202), run("b", 9), run("c", 10)}, children: []message{{}}}
 	s.handOver(message{})
 	if len(s.runs[0]) != 202 || len(s.runs[1]) != 9 || len(s.runs[2]) != 2 || len(s.children) != 2 {
 		t.Errorf("keeps %d, %d and %d rows and has %d children, want 202, 9, 2 and 2", len(s.runs[0]), len(s.runs[1]), len(s.runs[2]), len(s.children))
@@ -66,7 +66,7 @@ func TestNoteOfLongKeys(t *testing.T) {
 		{"漢", MaxSegments, MaxSegments / 2},
 		{"<", MaxSegments, MaxSegments / 4},
 	} {
-		var s segments
+		var s yield
 		long := strings.Repeat(tt.letter, 500)
 		for i := range tt.pages {
 			s.ends = append(s.ends, adaptive.PageEnd{Last: key.Key{Partition: long, Row: long + fmt.Sprintf("%02d", i)}, Rows: 10, Failed: 1})

@@ -128,7 +128,7 @@ func (c *committed) commit(t *testing.T, process int, step string, children int,
 	c.steps++
 	rows := 1 + c.steps%1000
 	done := ledger.Done{Totals: ledger.Totals{Rows: rows, Queries: 1, Transactions: 4 + c.steps%3, Throttled: c.steps % 2}, Ahead: ahead}
-	done.Note = (&segments{ends: []adaptive.PageEnd{{Last: key.Key{Partition: step, Row: "000001"}, Rows: int(rows)}}}).note()
+	done.Note = (&yield{ends: []adaptive.PageEnd{{Last: key.Key{Partition: step, Row: "000001"}, Rows: int(rows)}}}).note()
 	var next []ledger.Pending
 	for i := range children {
 		s := ledger.Pending{ID: fmt.Sprintf("%d-%d-%d", process, c.steps, i), Message: c.message}

@@ -50,7 +50,7 @@ func (l *Ledger) Detail(ctx context.Context, id string) (Snapshot, error) {
 
 func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot, error) {
 	for range snapshotTries {
-		r := reading{id: id, detail: detail, s: Snapshot{Steps: map[string]bool{}, Done: map[string]bool{}}}
+		r := draft{id: id, detail: detail, s: Snapshot{Steps: map[string]bool{}, Done: map[string]bool{}}}
 		if err := l.readDone(ctx, &r); err != nil {
 			return Snapshot{}, fmt.Errorf("sum up scan %s: %w", id, err)
 		}
@@ -79,7 +79,7 @@ func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot
 
 // readDone reads all done rows. It reads the scan's own row ahead of a second page: that of an
 // ended scan has the totals.
-func (l *Ledger) readDone(ctx context.Context, r *reading) error {
+func (l *Ledger) readDone(ctx context.Context, r *draft) error {
 	q := storage.Query{Range: doneToScan(r.id), Select: slices.Concat(sumColumns, scanColumns)}
 	if r.detail {
 		q.Select = append(q.Select, "Note", "Message", "Reason")
@@ -119,8 +119,8 @@ func doneToScan(id string) key.Range {
 	return key.Range{Partition: &id, Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
 }
 
-// reading is a snapshot in the making.
-type reading struct {
+// draft is a snapshot in the making.
+type draft struct {
 	id        string
 	detail    bool
 	s         Snapshot
@@ -130,7 +130,7 @@ type reading struct {
 	beyond    bool     // all done rows have been read
 }
 
-func (r *reading) take(p storage.Page) error {
+func (r *draft) take(p storage.Page) error {
 	r.pages++
 	if !r.beyond {
 		r.donePages++
