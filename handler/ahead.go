@@ -13,8 +13,9 @@ const (
 	besideBuffer  = 8 << 20 // bytes
 )
 
-// expect tells the meter how many rows the job has: those that are listed, or those that a
-// count beside it finds. removes tells that the job removes rows. The count ends with ctx.
+// expect gives the meter the number of the job's rows: the length of the list, or the result
+// of a count beside the job. removes is true if the job removes rows. The count ends with
+// ctx.
 func (j *job) expect(ctx context.Context, s sweep.Spec, removes bool) error {
 	switch {
 	case j.flags.rows == "":
