@@ -7,20 +7,14 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/record"
-	"tablesweep/internal/storage"
 )
 
 // A record is found by any of its identifiers, and a change of one moves it.
 func Example() {
 	ctx := context.Background()
-	em, err := emulator.New(emulator.Options{})
-	must(err)
-	connection, err := storage.ParseConnection(em.ConnectionString())
-	must(err)
-	account, err := storage.Open(connection, storage.Options{Transport: em.Transport()})
-	must(err)
+	account := emulatortest.Example()
 	schema, err := index.Parse("eid,email", "lastname")
 	must(err)
 	people := catalog.New(catalog.Options{Name: "people", Index: account.Table("People"), Log: account.Table("PeopleWAL"), Schema: schema})

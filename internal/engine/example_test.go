@@ -7,7 +7,7 @@ import (
 	"log"
 	"time"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
@@ -16,18 +16,7 @@ import (
 // A scan runs by messages: each is a step, and a step sends the messages of its children. Here a
 // loop stands for the Functions host.
 func Example() {
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	connection, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		log.Fatal(err)
-	}
-	account, err := storage.Open(connection, storage.Options{Transport: em.Transport()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	account := emulatortest.Example()
 	ctx := context.Background()
 	orders := account.Table("orders")
 	if err := orders.Create(ctx); err != nil {

@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"log"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/record"
-	"tablesweep/internal/storage"
 )
 
 // Events are read newest first, and followed oldest first.
 func Example() {
 	ctx := context.Background()
-	streams := logtail.New(logtail.Options{Table: openTable("log")})
+	streams := logtail.New(logtail.Options{Table: emulatortest.Example().Table("log")})
 	if err := streams.Prepare(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -51,21 +50,4 @@ func Example() {
 	// followed {"order":1}
 	// followed {"order":2}
 	// followed {"order":3}
-}
-
-// openTable opens a table of embedded storage.
-func openTable(name string) *storage.Table {
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		log.Fatal(err)
-	}
-	account, err := storage.Open(c, storage.Options{Transport: em.Transport()})
-	if err != nil {
-		log.Fatal(err)
-	}
-	return account.Table(name)
 }

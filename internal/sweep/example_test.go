@@ -6,7 +6,7 @@ import (
 	"log"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -15,18 +15,7 @@ import (
 
 // A sweep deletes the rows of one day, in any order. Another prints the others in table order.
 func Example() {
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	connection, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		log.Fatal(err)
-	}
-	account, err := storage.Open(connection, storage.Options{Transport: em.Transport()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	account := emulatortest.Example()
 	ctx := context.Background()
 	orders := account.Table("orders")
 	if err := orders.Create(ctx); err != nil {

@@ -4,6 +4,7 @@ package emulatortest
 
 import (
 	"errors"
+	"log"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -37,15 +38,33 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 	if via == nil {
 		via = em.Transport()
 	}
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{Transport: via})
+	a, err := open(em, via)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// Example returns an account of embedded storage for a runnable example, which has no
+// [testing.TB]. Any error ends the process.
+func Example() *storage.Account {
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	a, err := open(em, em.Transport())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return a
+}
+
+func open(em *emulator.Emulator, via policy.Transporter) (*storage.Account, error) {
+	c, err := storage.ParseConnection(em.ConnectionString())
+	if err != nil {
+		return nil, err
+	}
+	return storage.Open(c, storage.Options{Transport: via})
 }
 
 // errDead is what requests of a dead process get.

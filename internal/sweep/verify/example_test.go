@@ -6,7 +6,7 @@ import (
 	"log"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -17,18 +17,7 @@ import (
 // A table is copied and compared with the copy. Then a row of the copy gets lost, and a comparison
 // finds it and repairs the copy.
 func Example() {
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		log.Fatal(err)
-	}
-	account, err := storage.Open(c, storage.Options{Transport: em.Transport()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	account := emulatortest.Example()
 	ctx := context.Background()
 	orders, archive := account.Table("orders"), account.Table("archive")
 	batch := orders.Batch()
