@@ -145,7 +145,11 @@ demo=$!
 
 say "simulation of crashes and faults: 2,000 seeds, every crash point, planted bugs"
 go test -vet=off ./internal/sim -seeds=2000
-go test -vet=off -run '^TestEveryCrashPoint$|^TestBusyPartition$' ./internal/engine
+go test -vet=off -run '^TestEveryCrashPoint$|^TestBusyPartition$|^TestRetention$|^TestRetryCrashPoints$' ./internal/engine
+
+say "in full what the race detector slows down: random tables, comparisons, order"
+go test -vet=off ./internal/scan/adaptive ./internal/scan/steal ./internal/sweep/verify
+go test -vet=off -run '^TestOrderedReadsAhead$' ./internal/sweep
 
 say "catalog: 8 writers, clocks that disagree, crashes at any request: 1,000 seeds, planted bugs"
 go test -vet=off -run '^TestBugsAreFound$|Dies$|^TestEveryCrashPoint$' ./internal/catalog
