@@ -13,7 +13,11 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
+
+// everyRequest is how far apart the requests are at which something dies.
+var everyRequest = testsize.Of(7, 1)
 
 // TestEveryCrashPoint lets a writer die at each of its requests, before the request is carried
 // out or after. If the writer retries, the retry returns only when every index agrees. If

@@ -18,6 +18,7 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/testsize"
 )
 
 const root = "../.."
@@ -26,7 +27,7 @@ const root = "../.."
 var handler string
 
 func TestMain(m *testing.M) {
-	if race {
+	if testsize.Race {
 		// The storage and the host are in this process and would take ten times as long,
 		// while the handler's processes would not be watched at all. Their packages have
 		// tests of their own.

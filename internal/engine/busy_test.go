@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/task"
+	"tablesweep/internal/testsize"
 )
 
 // work handles messages as an instance does, several at once, until the scan has ended.
@@ -61,8 +62,8 @@ func (w *world) work(e *engine.Engine, id string) error {
 // second, in virtual time. After the first minute, at most a tenth may be refused, and the partition
 // must be busy. The status tells of them.
 func TestBusyPartition(t *testing.T) {
-	if everyRequest > 1 {
-		t.Skip("makes many requests; without -race it does. action.TestProcessesAtOnePartition finds races")
+	if !testsize.Full() {
+		t.Skip("makes many requests; in full it does. action.TestProcessesAtOnePartition finds races")
 	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,11 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
+
+// everyRequest is how far apart the requests are at which something dies.
+var everyRequest = testsize.Of(7, 1)
 
 // lease is how long the host hides a message that it delivers.
 const lease = 10 * time.Minute

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/bugtest"
+	"tablesweep/internal/testsize"
 )
 
 const (
@@ -74,8 +75,8 @@ var deafness = bugtest.New("nobody hears from living processes",
 // within 500 seeds. The first takes out both looks at the pending row: without the
 // earlier one alone, a duplicate costs a page and is refused by the commit.
 func TestBugsAreFound(t *testing.T) {
-	if testing.Short() || race {
-		t.Skip("builds the app once for each bug; without -race and -short it does")
+	if !testsize.Full() {
+		t.Skip("builds the app once for each bug; in full it does")
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {

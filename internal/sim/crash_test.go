@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/sim"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 // small is a plan in which nothing goes wrong: a copy of a dozen rows by two machines.
@@ -80,7 +81,7 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 	delays := map[bool][]time.Duration{}
 	for _, host := range []bool{false, true} {
 		for _, applied := range []bool{false, true} {
-			for n := 1; ; n += crashStep {
+			for n := 1; ; n += testsize.Of(25, 1) {
 				p := calm
 				p.Holder = n % 2 // the machine that the accident befalls, every other time
 				p.Machines = slices.Clone(calm.Machines)
@@ -127,7 +128,7 @@ func TestNobodyLeft(t *testing.T) {
 
 // TestSameSeedSameRun runs seeds twice, with every fault, and compares all requests.
 func TestSameSeedSameRun(t *testing.T) {
-	for seed := range uint64(sameSeeds) {
+	for seed := range uint64(testsize.Of(1, 10)) {
 		first, _ := run(t, sim.Draw(seed), zerolog.Nop())
 		if again, _ := run(t, sim.Draw(seed), zerolog.Nop()); again != first {
 			t.Errorf("seed %d: first %+v, then %+v", seed, first, again)
@@ -179,8 +180,8 @@ func TestSlowSteps(t *testing.T) {
 // minute; those that write each row by itself have the longest steps, and show as much with
 // fewer rows. Polls count neither way.
 func TestWatchingIsCheap(t *testing.T) {
-	if testing.Short() || race {
-		t.Skip("reads many rows; without -race and -short it does")
+	if !testsize.Full() {
+		t.Skip("reads many rows; in full it does")
 	}
 	count := engine.Action{Type: engine.Count}
 	copying := engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target0"}}

@@ -10,7 +10,11 @@ import (
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/testsize"
 )
+
+// slowdown is what tests divide their number of rows by.
+var slowdown = testsize.Of(10, 1)
 
 // TestOrderedReadsAhead reads rows in order, 20 a partition, and keeps at least eight
 // queries under way on the mean. Pages are a tenth of what they are by default, and so

@@ -8,6 +8,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scan/bench"
+	"tablesweep/internal/testsize"
 )
 
 // TestWhatKnowledgeIsWorth is what stands between the strategy and the bound. It gives the strategy the
@@ -17,7 +18,7 @@ import (
 // reach the bound: the first page of a piece is read before the piece is cut.
 func TestWhatKnowledgeIsWorth(t *testing.T) {
 	t.Parallel()
-	if slowdown > 1 {
+	if !testsize.Full() {
 		t.Skip("it has no goroutines, and takes a minute under the race detector")
 	}
 	sets := bench.RealSets("")

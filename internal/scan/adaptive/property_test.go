@@ -12,7 +12,11 @@ import (
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scan/scantest"
+	"tablesweep/internal/testsize"
 )
+
+// slowdown is what tests divide their number of random tables by.
+var slowdown = testsize.Of(10, 1)
 
 // Random tables of odd keys, 20,000 of them, in short and empty pages, with rows
 // that come and go. The tables are small for their pages, yet the strategy cuts them, since

@@ -11,7 +11,11 @@ import (
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/scantest"
 	"tablesweep/internal/scan/steal"
+	"tablesweep/internal/testsize"
 )
+
+// slowdown is what tests divide their number of random tables by.
+var slowdown = testsize.Of(10, 1)
 
 // query is one under way.
 type query struct {

@@ -20,7 +20,11 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
+	"tablesweep/internal/testsize"
 )
+
+// slowdown is what tests divide their number of rows by.
+var slowdown = testsize.Of(10, 1)
 
 func fill(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
 	t.Helper()
@@ -58,7 +62,7 @@ func with(row storage.Entity, p storage.Property) storage.Entity {
 // TestFindsEachDifference compares tables of 100,000 rows that differ in four, each in another way.
 func TestFindsEachDifference(t *testing.T) {
 	t.Parallel()
-	const n = 100_000 / slowdown
+	n := 100_000 / slowdown
 	rows := someRows(n)
 	missing, added, changed, retyped := rows[n/9], rows[n/3], rows[n/2], rows[n*61/100]
 	extra := storage.Entity{Key: key.Key{Partition: added.Key.Partition, Row: added.Key.Row + "x"}}
@@ -86,7 +90,7 @@ func TestFindsEachDifference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, r.List); diff != "" || r.Rows != n || r.Missing != 1 || r.Extra != 1 || r.Different != 2 {
+		if diff := cmp.Diff(want, r.List); diff != "" || r.Rows != int64(n) || r.Missing != 1 || r.Extra != 1 || r.Different != 2 {
 			t.Errorf("%+v (-want +got)\n%s", r, diff)
 		}
 		if q := e.Counts().Query; q > 300 || q != r.Queries {
@@ -133,7 +137,8 @@ func TestTakesNoLongerThanACopy(t *testing.T) {
 // other table is held, so each table costs little more than a query a page.
 func TestUnlikeTables(t *testing.T) {
 	t.Parallel()
-	const n, segment = 10_000 / slowdown, 100
+	const segment = 100
+	n := 10_000 / slowdown
 	rows := someRows(n)
 	thinned := func(every int) []storage.Entity {
 		var few []storage.Entity

@@ -1,6 +1,0 @@
-//go:build race
-
-package sweep_test
-
-// slowdown is what tests divide their number of rows by.
-const slowdown = 10
