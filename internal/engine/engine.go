@@ -1,10 +1,3 @@
-// Package engine runs scans by queue messages: one message, one step.
-//
-// A message is delivered at least once, and a process may die at any point. So every
-// step goes through the ledger in one order: check that it is still pending; read, and do
-// the action's idempotent writes; commit; send the children's messages. The next delivery or
-// [Engine.Maintain] completes what a crash leaves in between. DESIGN.md has the table. run.go
-// follows a message from top to bottom.
 package engine
 
 import (

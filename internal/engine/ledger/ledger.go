@@ -29,6 +29,38 @@
 // it twice. A scan whose last p row is gone can never get another. The scan itself has a d
 // row without a step, whose child is the first step: so sums over d rows also count the pending steps.
 //
+// # What is kept of done steps
+//
+// Everything that a status says comes from done rows. Beside its counts, a done row has the
+// number of the step's children, and the rows that these are believed to stand for, less those
+// that the step itself stood for. So sums over done rows also give a scan's progress without
+// reading a pending row.
+//
+// Done rows are folded (fold.go): one step in 48, chosen by its id, folds after its commit. That
+// needs no count that processes share. Folded rows fold again, 48 at a time: a million
+// steps leave some 150 rows. A folded row also has a timeline, by the service's clock, and the
+// ends of pages, thinned to 512, for ranges and hints.
+//
+// A status reads one page, which shows one moment: folded rows sort first, then done rows,
+// pending ones, and the scan's own row. With many pending steps the scan's row takes a second
+// request; beats take a third.
+//
+// When a scan ends, one transaction takes it off the list of open scans and puts its summary
+// into the list of all, on condition that no later attempt has been listed there. A canceled
+// or failed scan may still have steps under way: their sums are added 15 minutes later. A day
+// after its end, a scan is folded into one row. Retention removes the scan's own row first, on
+// condition that it is unchanged, so no retry meets a half-removed scan; its place in the list
+// goes last.
+//
+// # Limits
+//
+// A partition takes 2,000 entities a second, and a step costs six to eight: three for its
+// commit, one to check whether it is pending, and two to four for folding. Processes that
+// fold at once cost more. So one scan makes 200 to 300 commits a second. That is just enough
+// for a copy of partitions of ten rows: 200 steps a second are 20,000 transactions, the
+// destination's limit. A step of a count makes four queries, because one would reach this limit.
+// A scan's ledger stays one partition.
+//
 // The package decides nothing about scans. Requests and messages are opaque to it.
 package ledger
 

@@ -64,6 +64,19 @@
 // cover everything whatever the table looks like now; all of the above applies
 // to them, with more caution. Hints that are out of date cost balance only.
 //
+// A scan keeps its own copy of its hints, since steps refer to them by number.
+//
+// # Several queries an invocation
+//
+// An invocation that may make several queries reads its cut places at once, beside its own next
+// page. Then a place without rows costs a query and no message. A page with rows is work
+// done, and its step goes on from there, in the same way.
+//
+// # Decided once
+//
+// Children depend on the page, and a page read again may differ. So the step's commit stores
+// them. A repeated delivery finds the step committed, and decides nothing.
+//
 // # What it does not do
 //
 // It does not adapt to the number of workers, nor to how fast a service answers.
