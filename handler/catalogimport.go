@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/sweep"
@@ -186,28 +186,15 @@ func isCSV(path string) bool {
 
 // jsonRows returns a reader of records from JSON lines.
 func jsonRows(in io.Reader) func() (inputRow, error) {
-	s := bufio.NewScanner(in)
-	s.Buffer(nil, maxLineBytes)
-	line := 0
+	from := lines.NewReader(in)
 	return func() (inputRow, error) {
-		for s.Scan() {
-			text := s.Bytes()
-			if line++; line == 1 {
-				text = bytes.TrimPrefix(text, []byte(byteOrderMark))
-			}
-			if text = bytes.TrimSpace(text); len(text) > 0 {
-				row := inputRow{line: line, raw: bytes.Clone(text)}
-				row.record, row.err = record.Parse(row.raw)
-				return row, nil
-			}
+		l, err := from.Next()
+		if err != nil {
+			return inputRow{}, err
 		}
-		if errors.Is(s.Err(), bufio.ErrTooLong) {
-			return inputRow{}, fmt.Errorf("line %d is longer than %d bytes", line+1, maxLineBytes)
-		}
-		if s.Err() != nil {
-			return inputRow{}, s.Err()
-		}
-		return inputRow{}, io.EOF
+		row := inputRow{line: l.Number, raw: l.Text}
+		row.record, row.err = record.Parse(l.Text)
+		return row, nil
 	}
 }
 

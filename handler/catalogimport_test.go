@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/storage"
 )
 
@@ -148,7 +149,7 @@ func TestImportCSVAsOthersWriteIt(t *testing.T) {
 	}
 	const header = "\"eid\",\"lastname\",\"note\""
 	wrong := []string{`2,B,say "hi" there`, `3,C`, `4,D,more,cells,here`, `,E,"two` + "\r\n" + `lines"`}
-	done, refused := run(path, byteOrderMark+header+"\r\n1,A,\"a \"\"b\"\"\"\r\n"+strings.Join(wrong, "\r\n\r\n")+"\r\n5,F,\r\n")
+	done, refused := run(path, lines.ByteOrderMark+header+"\r\n1,A,\"a \"\"b\"\"\"\r\n"+strings.Join(wrong, "\r\n\r\n")+"\r\n5,F,\r\n")
 	if want := header + "\n" + strings.Join(wrong, "\n") + "\n"; done.Inserted != 2 || refused != want {
 		t.Errorf("%+v; refused are %q, want %q", done, refused, want)
 	}

@@ -15,8 +15,10 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/sweep"
 )
 
 const catalogInsertHelp = `Insert records: JSON objects, given as arguments or, one a line, in a file or on stdin.
@@ -160,7 +162,12 @@ func (in *inserter) run(ctx context.Context, input io.Reader) error {
 	var unread error                // set before queue is closed
 	go func() {                     // ends with reading, and when the queue was emptied
 		defer close(queue)
-		unread = eachLine(reading, input, func(l inputLine) { queue <- in.begin(l, workers) })
+		unread = lines.Arriving(reading, input, func(some []lines.Line) error {
+			for _, l := range some {
+				queue <- in.begin(l, workers)
+			}
+			return nil
+		})
 	}()
 	var failed error
 	for b := range queue {
@@ -174,6 +181,8 @@ func (in *inserter) run(ctx context.Context, input io.Reader) error {
 	switch {
 	case failed != nil:
 		return failed
+	case ctx.Err() != nil:
+		return sweep.ErrInterrupted
 	case unread != nil:
 		return unread
 	case in.refused > 0:
@@ -204,9 +213,9 @@ func (in *inserter) start(ctx context.Context, most int) (workers []chan begun, 
 
 // begin gives a line's record to a worker. Records with the same first index key go to
 // the same worker, which keeps their order.
-func (in *inserter) begin(l inputLine, workers []chan begun) begun {
-	r, err := record.Parse(l.text)
-	b := begun{line: l.number, record: r, done: make(chan outcome, 1)}
+func (in *inserter) begin(l lines.Line, workers []chan begun) begun {
+	r, err := record.Parse(l.Text)
+	b := begun{line: l.Number, record: r, done: make(chan outcome, 1)}
 	first := ""
 	if err == nil {
 		first, err = in.First(r)

@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -114,7 +115,7 @@ func TestInsertStopsAtFailures(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	in := newInserter(t, 2, &out)
-	if err := in.run(t.Context(), strings.NewReader(strings.Repeat(`{"eid":"1","at":"x"}`+"\n", 3)+strings.Repeat("x", maxLineBytes+1))); err == nil || !strings.Contains(err.Error(), "line 4 is longer") || exitCode(err) != exitFailed {
+	if err := in.run(t.Context(), strings.NewReader(strings.Repeat(`{"eid":"1","at":"x"}`+"\n", 3)+strings.Repeat("x", lines.MaxBytes+1))); err == nil || !strings.Contains(err.Error(), "line 4 is longer") || exitCode(err) != exitFailed {
 		t.Errorf("got %v, want the line that is too long", err)
 	}
 	if got := out.String(); got != "1 inserted\n2 unchanged\n3 unchanged\n" {

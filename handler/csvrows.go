@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
@@ -41,7 +42,7 @@ var csvTypes = map[string]storage.Type{
 func newCSVRows(in io.Reader) (*csvRows, error) {
 	c := &csvRows{}
 	buffered := bufio.NewReaderSize(in, 1<<20)
-	if start, _ := buffered.Peek(len(byteOrderMark)); string(start) == byteOrderMark {
+	if start, _ := buffered.Peek(len(lines.ByteOrderMark)); string(start) == lines.ByteOrderMark {
 		_, _ = buffered.Discard(len(start)) // can't fail after Peek
 	}
 	c.reader = csv.NewReader(io.TeeReader(buffered, &c.text))

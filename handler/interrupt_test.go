@@ -95,7 +95,7 @@ func TestAppendInterrupted(t *testing.T) {
 	input, user := io.Pipe()
 	defer user.Close()
 	ended := make(chan error, 1)
-	go func() { ended <- (&appender{cmd: cmd, streams: streams, stream: "s"}).lines(input) }()
+	go func() { ended <- (&appender{cmd: cmd, streams: streams, stream: "s"}).arriving(input) }()
 	write := func(text string) {
 		if _, err := io.WriteString(user, text); err != nil {
 			t.Error(err)

@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -162,7 +163,7 @@ func dropCutLine(f *os.File) error {
 	if err != nil || !info.Mode().IsRegular() {
 		return err
 	}
-	start := max(0, info.Size()-maxLineBytes)
+	start := max(0, info.Size()-lines.MaxBytes)
 	tail := make([]byte, info.Size()-start)
 	if _, err := f.ReadAt(tail, start); err != nil {
 		return err
@@ -243,24 +244,13 @@ func (j *jobFlags) keys(c *cobra.Command, in key.Range) (*sweep.Keys, error) {
 	}
 	defer f.Close()
 	keys, digest := &sweep.Keys{}, sha256.New()
-	err = readLines(io.TeeReader(f, digest), func(l inputLine) error {
-		if c.Context().Err() != nil {
-			return sweep.ErrInterrupted
-		}
-		var row struct{ PartitionKey, RowKey *string }
-		err := input.Part(l.text, &row) // scan writes whole rows
-		if err == nil && (row.PartitionKey == nil || row.RowKey == nil) {
-			err = errors.New("PartitionKey or RowKey is missing")
-		}
-		if err != nil {
-			return fmt.Errorf("line %d must be a JSON object with PartitionKey and RowKey: %w", l.number, err)
-		}
-		one := key.Key{Partition: *row.PartitionKey, Row: *row.RowKey}
-		if !in.Contains(one) {
-			return nil
-		}
-		return keys.Add(one)
-	})
+	list := lines.NewReader(io.TeeReader(f, digest))
+	for err == nil {
+		err = addKey(c.Context(), list, in, keys)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
 	was := j.digest
 	j.digest = hex.EncodeToString(digest.Sum(nil))
 	var disk *fs.PathError
@@ -278,6 +268,30 @@ func (j *jobFlags) keys(c *cobra.Command, in key.Range) (*sweep.Keys, error) {
 		return nil, errors.Join(err, keys.Close())
 	}
 	return keys, nil
+}
+
+// addKey adds the key of the next line, if it lies within the range.
+func addKey(ctx context.Context, list *lines.Reader, in key.Range, keys *sweep.Keys) error {
+	l, err := list.Next()
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return sweep.ErrInterrupted
+	}
+	var row struct{ PartitionKey, RowKey *string }
+	err = input.Part(l.Text, &row) // scan writes whole rows
+	if err == nil && (row.PartitionKey == nil || row.RowKey == nil) {
+		err = errors.New("PartitionKey or RowKey is missing")
+	}
+	if err != nil {
+		return fmt.Errorf("line %d must be a JSON object with PartitionKey and RowKey: %w", l.Number, err)
+	}
+	one := key.Key{Partition: *row.PartitionKey, Row: *row.RowKey}
+	if !in.Contains(one) {
+		return nil
+	}
+	return keys.Add(one)
 }
 
 // run does the action with the rows and ends the job. It returns the command's error.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/semaphore"
 
+	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -30,13 +30,6 @@ be missing.
 const logAppendExamples = `  handler log append orders '{"order":17,"total":9.5}'
   handler log append orders --file orders.jsonl --json
   ./worker | handler log append worker`
-
-// One append has at most maxLines lines, and ends with the line that reaches maxBytes.
-// As much is read ahead.
-const (
-	maxLines = 1000
-	maxBytes = maxLineBytes
-)
 
 // logAppendOptions are the flags of the command log append.
 type logAppendOptions struct {
@@ -76,11 +69,11 @@ func runLogAppend(c *cobra.Command, o logAppendOptions, args []string) error {
 		return usagef("give events as arguments or by --file, not both")
 	case len(events) > 0:
 		for i, text := range events {
-			if err := a.add(inputLine{i + 1, []byte(text)}); err != nil {
+			if err := a.add(lines.Line{Number: i + 1, Text: []byte(text)}); err != nil {
 				return usageError{err}
 			}
 		}
-		return a.flush()
+		return a.failed(a.flush())
 	case o.file != "" && o.file != "-":
 		f, err := os.Open(o.file)
 		if err != nil {
@@ -89,7 +82,7 @@ func runLogAppend(c *cobra.Command, o logAppendOptions, args []string) error {
 		defer f.Close()
 		in = f
 	}
-	return a.lines(in)
+	return a.arriving(in)
 }
 
 // appender appends lines.
@@ -101,58 +94,33 @@ type appender struct {
 
 	waiting []record.Record
 	numbers []int // of the waiting events' lines
-	bytes   int   // in those lines
 	done    int   // events that were appended
 }
 
-// lines appends all lines of in. It appends waiting lines at once, without waiting for
-// more. After an interrupt it appends the lines that it has read.
-func (a *appender) lines(in io.Reader) error {
-	ctx, cancel := context.WithCancel(a.cmd.Context())
-	defer cancel()
-	lines := make(chan inputLine, maxLines)
-	room := semaphore.NewWeighted(maxBytes) // for the text of these lines
-	var unread error                        // set before lines is closed
-	go func() {                             // ends with the input, or the process
-		defer close(lines)
-		unread = readLines(in, func(l inputLine) error {
-			if room.Acquire(ctx, int64(len(l.text))) != nil {
-				return sweep.ErrInterrupted
-			}
-			return sendLine(ctx, lines, l)
-		})
-	}()
-	for {
-		if len(lines) == 0 || len(a.waiting) == maxLines || a.bytes >= maxBytes {
-			if err := a.flush(); err != nil {
-				return err
-			}
-		}
-		select {
-		case l, ok := <-lines:
-			if !ok {
-				return a.failed(errors.Join(a.flush(), unread))
-			}
-			room.Release(int64(len(l.text)))
+// arriving appends the lines of in as they arrive. After an interrupt it appends those that
+// it has read.
+func (a *appender) arriving(in io.Reader) error {
+	err := lines.Arriving(a.cmd.Context(), in, func(some []lines.Line) error {
+		for _, l := range some {
 			if err := a.add(l); err != nil { // the lines ahead of it are none the worse
-				return a.failed(errors.Join(a.flush(), err))
-			}
-		case <-ctx.Done():
-			if len(lines) == 0 {
-				return a.failed(sweep.ErrInterrupted)
+				return errors.Join(a.flush(), err)
 			}
 		}
+		return a.flush()
+	})
+	if a.cmd.Context().Err() != nil && errors.Is(err, a.cmd.Context().Err()) {
+		err = sweep.ErrInterrupted
 	}
+	return a.failed(err)
 }
 
-func (a *appender) add(l inputLine) error {
-	r, err := record.Parse(l.text)
+func (a *appender) add(l lines.Line) error {
+	r, err := record.Parse(l.Text)
 	if err != nil {
-		return fmt.Errorf("event %d: %w", l.number, err)
+		return fmt.Errorf("event %d: %w", l.Number, err)
 	}
 	a.waiting = append(a.waiting, r)
-	a.numbers = append(a.numbers, l.number)
-	a.bytes += len(l.text)
+	a.numbers = append(a.numbers, l.Number)
 	return nil
 }
 
@@ -183,11 +151,11 @@ func (a *appender) flush() error {
 		}
 	}
 	if err != nil {
-		return a.failed(asUsage(err))
+		return asUsage(err)
 	}
 	a.done += len(events)
 	clear(a.waiting)
-	a.waiting, a.numbers, a.bytes = a.waiting[:0], a.numbers[:0], 0
+	a.waiting, a.numbers = a.waiting[:0], a.numbers[:0]
 	for _, e := range events {
 		if err := a.print(e.ID); err != nil {
 			return err

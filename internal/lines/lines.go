@@ -1,0 +1,124 @@
+// Package lines reads text that has an item a line: records, events or keys.
+package lines
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// MaxBytes is the most that a line may have. It is more than the longest record.
+	MaxBytes = 4 << 20
+	// maxAhead is the most lines that Arriving reads ahead, and hands over at once.
+	maxAhead = 1000
+)
+
+// ByteOrderMark begins the files of some programs, mostly on Windows.
+const ByteOrderMark = "\ufeff"
+
+// Line is a line that is not blank, without white space around it.
+type Line struct {
+	Number int // the first line of the input is 1
+	Text   []byte
+}
+
+// Reader reads lines, and skips blank ones. Make it with [NewReader].
+type Reader struct {
+	scanner *bufio.Scanner
+	number  int
+}
+
+// NewReader returns a reader of the lines of in.
+func NewReader(in io.Reader) *Reader {
+	r := &Reader{scanner: bufio.NewScanner(in)}
+	r.scanner.Buffer(nil, MaxBytes)
+	return r
+}
+
+// Next returns the next line. The error is [io.EOF] behind the last one.
+func (r *Reader) Next() (Line, error) {
+	for r.scanner.Scan() {
+		text := r.scanner.Bytes()
+		if r.number++; r.number == 1 {
+			text = bytes.TrimPrefix(text, []byte(ByteOrderMark))
+		}
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			return Line{r.number, bytes.Clone(text)}, nil
+		}
+	}
+	switch err := r.scanner.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return Line{}, fmt.Errorf("line %d is longer than %d bytes", r.number+1, MaxBytes)
+	case err != nil:
+		return Line{}, err
+	}
+	return Line{}, io.EOF
+}
+
+// Arriving calls fn with the lines of in as they arrive, until the input ends or fn fails. fn
+// gets all lines that were read meanwhile, at most 1,000 of them; the last one may be that
+// which brings their text to [MaxBytes]. When ctx ends, fn still gets what was read. Then
+// Arriving returns the error of ctx, even while in keeps it waiting.
+func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	arrived := make(chan Line, maxAhead)
+	room := semaphore.NewWeighted(MaxBytes) // for the text of these lines
+	var end error                           // set before arrived is closed
+	go func() {                             // ends with the input, or the process
+		defer close(arrived)
+		end = send(ctx, NewReader(in), arrived, room)
+	}()
+	for {
+		var some []Line
+		size := 0
+		take := func(l Line) {
+			room.Release(int64(len(l.Text)))
+			some, size = append(some, l), size+len(l.Text)
+		}
+		select {
+		case l, ok := <-arrived:
+			if !ok {
+				return end
+			}
+			take(l)
+		case <-ctx.Done():
+			if len(arrived) == 0 {
+				return ctx.Err()
+			}
+		}
+		for len(arrived) > 0 && len(some) < maxAhead && size < MaxBytes {
+			take(<-arrived)
+		}
+		if err := fn(some); err != nil {
+			return err
+		}
+	}
+}
+
+// send sends all lines, as far as there is room for their text.
+func send(ctx context.Context, from *Reader, to chan<- Line, room *semaphore.Weighted) error {
+	for {
+		l, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = room.Acquire(ctx, int64(len(l.Text)))
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case to <- l:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package lines_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/lines"
+)
+
+// texts returns lines as "NUMBER TEXT".
+func texts(all []lines.Line) []string {
+	var out []string
+	for _, l := range all {
+		out = append(out, fmt.Sprintf("%d %s", l.Number, l.Text))
+	}
+	return out
+}
+
+func read(in io.Reader) (all []string, err error) {
+	r := lines.NewReader(in)
+	for {
+		l, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		all = append(all, texts([]lines.Line{l})...)
+	}
+}
+
+func TestReader(t *testing.T) {
+	t.Parallel()
+	got, err := read(strings.NewReader(lines.ByteOrderMark + "a\r\n\n \t\n  b c  \nlast"))
+	if diff := cmp.Diff([]string{"1 a", "4 b c", "5 last"}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	long := strings.Repeat("x", lines.MaxBytes-1)
+	if got, err := read(strings.NewReader(long + "\n")); err != nil || len(got) != 1 {
+		t.Errorf("the longest line: %d lines, %v", len(got), err)
+	}
+	got, err = read(strings.NewReader("a\nb\n" + long + "xx"))
+	if len(got) != 2 || err == nil || !strings.Contains(err.Error(), "line 3 is longer") {
+		t.Errorf("a line that is too long: %q, %v", got, err)
+	}
+}
+
+// A line is handed over although no other follows it, and lines that wait are handed over
+// together. What was read before an interrupt is handed over, too.
+func TestArriving(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		in, user := io.Pipe()
+		defer user.Close()
+		write := func(text string) {
+			t.Helper()
+			if _, err := io.WriteString(user, text); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		got, next := make(chan []string), make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			ended <- lines.Arriving(ctx, in, func(some []lines.Line) error {
+				got <- texts(some)
+				<-next
+				return nil
+			})
+		}()
+		write("a\n")
+		if diff := cmp.Diff([]string{"1 a"}, <-got); diff != "" {
+			t.Error(diff)
+		}
+		write("b\nc\n")
+		next <- struct{}{}
+		if diff := cmp.Diff([]string{"2 b", "3 c"}, <-got); diff != "" {
+			t.Error(diff)
+		}
+		write("d\n")
+		interrupt()
+		next <- struct{}{}
+		if diff := cmp.Diff([]string{"4 d"}, <-got); diff != "" {
+			t.Error(diff)
+		}
+		next <- struct{}{}
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the end of ctx", err)
+		}
+	})
+}
+
+// What arrives at once is bounded by lines and by bytes, and nothing is lost.
+func TestArrivingIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ lines, length int }{"many": {5000, 1}, "long": {100, 200_000}} {
+		n := 0
+		err := lines.Arriving(t.Context(), strings.NewReader(strings.Repeat(strings.Repeat("x", tt.length)+"\n", tt.lines)), func(some []lines.Line) error {
+			if len(some) > 1000 || (len(some)-1)*tt.length >= lines.MaxBytes {
+				t.Errorf("%s: %d at once", name, len(some))
+			}
+			for _, l := range some {
+				if n++; l.Number != n {
+					t.Errorf("%s: line %d comes as number %d", name, n, l.Number)
+				}
+			}
+			return nil
+		})
+		if err != nil || n != tt.lines {
+			t.Errorf("%s: %d lines, %v", name, n, err)
+		}
+	}
+}
+
+// An error of the input comes behind the lines ahead of it; one of fn ends the reading.
+func TestArrivingFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	var got []string
+	err := lines.Arriving(t.Context(), io.MultiReader(strings.NewReader("a\nb\n"), failing{broken}), func(some []lines.Line) error {
+		got = append(got, texts(some)...)
+		return nil
+	})
+	if !errors.Is(err, broken) || len(got) != 2 {
+		t.Errorf("%q, %v", got, err)
+	}
+	enough := errors.New("enough")
+	if err := lines.Arriving(t.Context(), strings.NewReader("a\n"), func([]lines.Line) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type failing struct{ error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.error }
