@@ -91,4 +91,37 @@
 // entry. So if the identity has no entry, and its head is Sure, nothing is under way.
 // Otherwise the tombstones stay for a day. The head always stays for a day. So the
 // identity's next life has greater versions than the last, and later changes.
+//
+// # Several identities
+//
+// A replacement that changes an index value or the sort value moves the record from one
+// identity to another. Both heads are in the one transaction that commits it: this is why the first
+// index value, which selects the shard, can't change. Versions keep growing over such moves,
+// and the rows of a moved record name its first identity. A read that meets rows of several
+// identities returns the newest.
+//
+// Eight hex digits of a hash tell records with the same sort value apart, so row keys can
+// collide. If two records with the same row key share an index value, the second is refused. A
+// replacement checks that before it commits. An insertion finds out later and is withdrawn.
+//
+// # Schemas
+//
+// A process with another schema than the stored one is refused. A running process checks the
+// schema every half minute, before it writes and while it reads. [Catalog.Migrate] stops
+// writers, waits until all must have noticed (85 s), moves every record, and lets them in
+// again. The schema's row says since when writers are stopped. So an interrupted migration goes
+// on at once, or goes back if it is run with the old settings.
+//
+// A table of the published program is taken over in the same way; its rows have version 0.
+// Such a row is deleted only when its content is in all places of its record. Rows of one
+// identity with different contents are reported and left alone: the published program does not
+// lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two records. If a new schema makes one
+// record of two, they are reported and left, too. The entries behind the checkpoint of the
+// published log are carried out, and the checkpoint moves on.
+//
+// # Weaknesses
+//
+// An index value that many records share is one partition, which takes 2,000 rows a second. An
+// Idempotency-Key is kept beside its record: if it is used again for a record with another
+// first index value, nobody notices.
 package catalog

@@ -30,5 +30,19 @@
 // The keys of events are made before the first try to insert them. If the answer is lost, a
 // retry finds its own rows, and changes nothing.
 //
+// # Following
+//
+// A follower reads the last minute again at each poll, and remembers the ids that it has shown.
+// So an event is shown once, and is not missed if it becomes readable within a minute of the
+// time in its key. An append that takes longer than 50 s therefore fails. Followers miss the
+// events of a writer whose clock is a minute late, although the stream has them. Over HTTP the
+// follower's position has sums over groups of ids, which grow with the age of their events: so
+// it stays below 3,000 characters (position.go).
+//
+// # The end of events
+//
+// Deleting a stream marks its row and keeps it: running writers don't read the row again, and
+// it leads readers to the shards. Retention removes old events, a hundred rows a transaction.
+//
 // The package knows nothing of HTTP, or of what events mean.
 package logtail

@@ -1,19 +1,3 @@
-// Package sweep runs a scan within one process, and an action over its rows. It
-// is to the command line what the engine is to the cloud: it runs the same steps,
-// with goroutines in the place of messages and a [Checkpoint] in the place of the
-// ledger.
-//
-// What is left of a sweep is its frontier: the steps not read yet, and the pages
-// read whose rows are not all done, in table order. One goroutine owns it (loop.go)
-// and starts queries and units of work in others, as many at once as pay (package
-// pace). It reads the first step that waits, so that the frontier stays short, and
-// reads none while the pages in memory exceed a budget.
-//
-// Strategies split the scan as they do in the cloud. The exception is adaptive: there, idle
-// workers steal from busy ones (package steal).
-//
-// The package does not know what an action does with the rows. If the action is a
-// [Comparison] of two tables, it counts and keeps the differences found.
 package sweep
 
 import (

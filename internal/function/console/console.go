@@ -1,6 +1,16 @@
 // Package console holds the files of the console, a web page to start and watch scans, look up
 // records and follow logs. The files are served as they are: there is no build step, and
 // nothing is loaded from elsewhere.
+//
+// The page is plain modules without a library, 100 KB at most. Its data comes from the API, with
+// a key that the user enters; the tab's session storage keeps the key, which travels as a header only.
+// What tables hold is shown as text: the page makes elements and never markup, and its
+// Content-Security-Policy, with Trusted Types, refuses markup and inline script.
+//
+// The function is anonymous, so its route takes plain file names only: a forwarding host resolves
+// "..%5C" in the path that it passes on. A list costs one call a turn, however many scans there
+// are. A turn comes every 3 s while a scan runs, once a minute while the page is hidden, and
+// after pauses that double up to a minute while the app does not answer.
 package console
 
 import (

@@ -4,6 +4,14 @@
 //
 // It shows nothing that may be wrong. The share done and the time left need the number
 // of rows, which a [Count] beside the work may find.
+//
+// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work
+// makes four requests or more for each query. So short work and plain reading cost nothing
+// more. Work in transactions of 100 rows then makes about a seventh more requests, and work in
+// single rows one in 500. The count misses rows that a deletion has removed before it. So a
+// deletion shows a share only if these can be at most 5 % of the rows, and then the smallest
+// possible share. The time left is the rest at the rate of the last quarter of the time, if
+// that is within a factor of 1.5 of the last half's.
 package progress
 
 import (

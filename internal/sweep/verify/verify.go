@@ -3,6 +3,13 @@
 // It sweeps both as one table that has the rows of either (pair.go), so that ranges are
 // compared in any order, by as many requests at a time as pay, and a checkpoint knows what
 // is left. Memory is bounded however large the tables are and however much they differ.
+//
+// A page is merged from a page of each table, and its token has both tables' tokens and the
+// last merged key. So strategies, thefts and the checkpoint work for two tables as for one, and
+// workers share extra rows like all others. The journal line of a page counts its
+// differences, so each counts once however often the process dies. The journal also keeps the
+// list: the first 1,000 differences in key order. A repair writes only when that line is in
+// the file.
 package verify
 
 import (

@@ -1,0 +1,48 @@
+// Package sweep runs a scan within one process, and an action over its rows. It
+// is to the command line what the engine is to the cloud: it runs the same steps,
+// with goroutines in the place of messages and a [Checkpoint] in the place of the
+// ledger.
+//
+// What is left of a sweep is its frontier: the steps not read yet, and the pages
+// read whose rows are not all done, in table order. One goroutine owns it (loop.go)
+// and starts queries and units of work in others, as many at once as pay (package
+// pace). It reads the first step that waits, so that the frontier stays short, and
+// reads none while the pages in memory exceed a budget.
+//
+// Strategies split the scan as they do in the cloud. The exception is adaptive: there, idle
+// workers steal from busy ones (package steal).
+//
+// # A sweep that dies
+//
+// The checkpoint's lines are a journal: each finished unit of work has one. A page that a
+// kill has cut is read again by the same token, and only its own rows count. If a killed
+// deletion had already removed rows of it, they are missing now, and count as deleted. A theft
+// is journaled before the thieves' first queries, with the victim's new end. What must be
+// read again is bounded, since reading ahead ends at two page times of work. A process locks a
+// file beside the checkpoint while it works on it. The checkpoint holds the addresses of its
+// tables and queue, but no keys and no signatures.
+//
+// # In table order
+//
+// Pages that come long before their turn wait in a temporary file once they fill half of the
+// buffer (spill.go). It has at most 2 GiB and mode 0600. It has no name from the start (on
+// Windows until it is closed), so it is gone however the process ends. Without room for it, a
+// sweep in order is little faster than page after page.
+//
+// # A list of rows
+//
+// A list of keys may have any size and order ([Keys]). It is sorted 8 MiB at a time, through a
+// temporary file if it is longer, and read as the sweep goes on. One query looks for up to 100
+// keys of a partition, from the first of them to the last. If its page ends early, many other
+// rows lie in between, and two halves look for the rest. So a list costs at most a query a
+// key, and two requests for 100 neighbouring rows. The checkpoint has the keys that were
+// looked for, and a digest of the list: the list may have moved, but not changed.
+//
+// # What is not known
+//
+// A sweep shows no share done of what it reads. Strands believe something about what is left,
+// which is good enough to steal by and not to show: docs/measurements.md has how wrong it is.
+//
+// The package does not know what an action does with the rows. If the action is a
+// [Comparison] of two tables, it counts and keeps the differences found.
+package sweep
