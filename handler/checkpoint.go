@@ -22,7 +22,7 @@ type checkpointFlags struct {
 	checkpoint, resume string
 	point              *sweep.Checkpoint // set by restore
 	places             []string          // that the checkpoint was made for
-	digest             string            // of the file of rows; "" if the checkpoint has them
+	digest             string            // of the file of rows; "" without one
 }
 
 func (f *checkpointFlags) add(c *cobra.Command) {
@@ -45,9 +45,8 @@ type jobRecord struct {
 	Rows    string            `json:"rows,omitempty"`  // a digest of the file of rows
 }
 
-// jobVersion changes with the record. Earlier records name no endpoints, so a resumed job
-// could mistake a table of another account for its own.
-const jobVersion = 2
+// jobVersion changes with the record.
+const jobVersion = 1
 
 // restore sets flags to the checkpoint's values.
 func (f *checkpointFlags) restore(c *cobra.Command) error {

@@ -228,10 +228,9 @@ func (j *job) storeFailed(rows []action.Failure) error {
 	return nil
 }
 
-// keys reads the keys of --rows that lie within a range. nil means all rows, or the
-// checkpoint's.
+// keys reads the keys of --rows that lie within a range. nil means all rows.
 func (j *jobFlags) keys(c *cobra.Command, in key.Range) (*sweep.Keys, error) {
-	if j.rows == "" || j.resume != "" && j.digest == "" {
+	if j.rows == "" {
 		return nil, nil
 	}
 	f, err := os.Open(j.rows)

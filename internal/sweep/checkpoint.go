@@ -19,7 +19,7 @@ import (
 // first a snapshot (a header, and a line for each step left), then what
 // happened since:
 //
-//	{"version":5,"job":…,"steps":1,"totals":{…}}   once, on top
+//	{"version":1,"job":…,"steps":1,"totals":{…}}   once, on top
 //	{"node":{"id":1,"step":{…}}}                   a step left, in table order
 //	{"read":1,"through":{…},"left":9,"children":[{…}]}  a step was read; rows up to through are its own, 9 of them to be done
 //	{"did":1,"span":{"a":{…},"b":{…}}}             these rows of it are done
@@ -45,10 +45,6 @@ import (
 //
 // Of a sweep of listed keys, the file has those that were looked for; the list must be
 // there again. The snapshot's header tells how far it was taken ("listed", "after").
-//
-// Version 1 had no thefts, version 2 did not count requests made in vain, version 3 had a
-// step for every listed key, and version 4 neither differences nor the number of rows left.
-// Their sweeps go on with the steps they were left with.
 type Checkpoint struct {
 	path     string
 	job      json.RawMessage
@@ -67,7 +63,7 @@ type Checkpoint struct {
 }
 
 // checkpointVersion changes with the form of the file.
-const checkpointVersion = 5
+const checkpointVersion = 1
 
 // compactBytes is how much is appended at least before the snapshot is renewed: as
 // much as the snapshot has, if that is more.
@@ -188,8 +184,8 @@ func restore(text []byte) (*restored, error) {
 	if err := json.Unmarshal(first, &head); err != nil || !whole {
 		return nil, errors.New("is not a checkpoint")
 	}
-	if head.Version < 1 || head.Version > checkpointVersion {
-		return nil, fmt.Errorf("has version %d; this program knows 1 to %d", head.Version, checkpointVersion)
+	if head.Version != checkpointVersion {
+		return nil, fmt.Errorf("has version %d; this program knows version %d", head.Version, checkpointVersion)
 	}
 	r := &restored{job: head.Job, totals: head.Totals, frontier: &frontier{next: 1}, listed: head.Listed, after: head.After, differences: head.Differences}
 	steps := map[int64]*step{}

@@ -193,52 +193,27 @@ func TestListedKeys(t *testing.T) {
 	}
 }
 
-// TestListedKeysOfVersion3 goes on with a checkpoint that has a step for every listed key, and needs no list.
-func TestListedKeysOfVersion3(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "checkpoint")
-	text := `{"version":3,"job":{},"totals":{"rows":1,"written":1}}
-{"node":{"id":1,"step":{"range":{"p":"a","l":{"k":"1"},"h":{"k":"1"}}},"through":{"Partition":"a","Row":"1"}}}
-{"node":{"id":2,"step":{"range":{"p":"b","l":{"k":"2"},"h":{"k":"2"}}},"through":{"Partition":"b","Row":"2"}}}
-{"node":{"id":3,"step":{"range":{"p":"b","l":{"k":"3"},"h":{"k":"3"}}},"through":{"Partition":"b","Row":"3"}}}
-`
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := ReadCheckpoint(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	keys := map[key.Key]bool{{Partition: "a", Row: "1"}: true, {Partition: "b", Row: "2"}: true}
-	rows := rowsOf(keys)
-	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
-	record := &recorder{}
-	totals, err := Do(t.Context(), Spec{Table: load(t, a, "source", rows)}, Options{Checkpoint: c}, record)
-	if err != nil || len(record.keys) != 2 || totals.Rows != 3 {
-		t.Errorf("did %v, counted %+v, %v; want both rows, after the one before", record.keys, totals, err)
-	}
-	for _, one := range record.keys {
-		if !keys[one] {
-			t.Errorf("did %q", one)
-		}
-	}
-}
-
-// TestListIsNeeded refuses to go on with a part of the list.
+// TestListIsNeeded refuses to go on with a part of the list, and with a list that the checkpoint knows
+// nothing of.
 func TestListIsNeeded(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "checkpoint")
-	if err := os.WriteFile(path, []byte(`{"version":4,"job":{},"listed":true}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := ReadCheckpoint(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	if _, err := Do(t.Context(), Spec{Table: load(t, a, "source", nil)}, Options{Checkpoint: c}, &recorder{}); err == nil {
-		t.Error("a sweep of listed keys went on without the list")
+	source := load(t, a, "source", nil)
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	for header, keys := range map[string]*Keys{`{"version":1,"job":{},"listed":true}`: nil, `{"version":1,"job":{}}`: {}} {
+		if err := os.WriteFile(path, []byte(header+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := ReadCheckpoint(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Do(t.Context(), Spec{Table: source, Keys: keys}, Options{Checkpoint: c}, &recorder{}); err == nil {
+			t.Errorf("a sweep went on from %s, with the list %v", header, keys)
+		}
+		if err := c.close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

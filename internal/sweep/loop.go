@@ -122,28 +122,31 @@ func (r *run) run(ctx context.Context) (Totals, error) {
 // fill makes the frontier: that of the checkpoint, or the scan's first steps.
 func (r *run) fill() error {
 	c := r.options.Checkpoint
+	resumed := c != nil && c.restored != nil
+	listed := r.scan.Keys != nil
 	var after *key.Key
-	if c != nil && c.restored != nil {
+	if resumed {
+		switch {
+		case c.listed && !listed:
+			return errors.New("the checkpoint is of listed rows, and the list is missing")
+		case listed && !c.listed:
+			return errors.New("the checkpoint is not of listed rows")
+		}
 		r.frontier, r.totals, after = c.restored.frontier, c.restored.totals, c.after
 		r.differences.add(c.restored.differences)
-	} else if c != nil {
-		c.listed = r.scan.Keys != nil
 	}
-	switch {
-	case r.scan.Keys == nil && c != nil && c.listed:
-		return errors.New("the checkpoint is of listed rows, and the list is missing")
-	case r.scan.Keys != nil && (c == nil || c.listed):
+	if listed {
 		var err error
 		if r.keys, err = r.scan.Keys.read(after); err != nil {
 			return err
 		}
-	case c == nil || c.restored == nil:
+	} else if !resumed {
 		r.first()
 	}
 	if c == nil {
 		return nil
 	}
-	c.differences = &r.differences
+	c.listed, c.differences = listed, &r.differences
 	return c.rewrite(r.frontier, r.totals)
 }
 
