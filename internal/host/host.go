@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -168,7 +169,7 @@ func load(o Options) (*Host, error) {
 	if o.Instances == 0 {
 		o.Instances = 1
 	}
-	o.Lease = cmp.Or(o.Lease, defaultLease)
+	o.Lease = cmp.Or(o.Lease, MessageLease)
 	o.TimerLease = cmp.Or(o.TimerLease, timerLeaseFor)
 	o.Drain = cmp.Or(o.Drain, defaultDrain)
 	root := os.DirFS(o.Root)
@@ -258,23 +259,16 @@ func (h *Host) listeners(in *instance) []*listener {
 		}
 		list = append(list, &listener{
 			queue: h.queues[f.Name].queue, poison: h.queues[f.Name].poison,
-			options: h.app.Queues, lease: h.options.Lease,
+			options: h.app.Queues, lease: h.options.Lease, random: rand.Float64,
 			log: in.log.With().Str("function", f.Name).Logger(),
-			invoke: func(ctx context.Context, m storage.Message, text string) error {
+			invoke: func(ctx context.Context, m envelope.Message) error {
 				v := in.newInvocation(f)
-				_, err := v.invoke(ctx, envelope.Queue(v.envelope(), queueMessage(m, text)))
+				_, err := v.invoke(ctx, envelope.Queue(v.envelope(), m))
 				return err
 			},
 		})
 	}
 	return list
-}
-
-func queueMessage(m storage.Message, text string) envelope.Message {
-	return envelope.Message{
-		Text: text, ID: m.ID, PopReceipt: m.PopReceipt, DequeueCount: m.DequeueCount,
-		Inserted: m.Inserted, Expires: m.Expires, NextVisible: m.NextVisible,
-	}
 }
 
 // pick returns the next instance whose handler is ready, or the next one if none is.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/host/app"
+	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/storage"
 )
 
@@ -27,12 +27,13 @@ type queue interface {
 	Delete(ctx context.Context, m storage.Message) error
 }
 
-// The queue extension takes messages for 10 minutes and renews that at half time;
-// it waits at least 100 ms between polls. In the environment Development, the default of
-// maxPollingInterval is 2 s instead of a minute. (QueueListener, QueuePollingIntervals
-// and QueuesOptions of the queue extension)
+// MessageLease is for how long the queue extension takes messages; it renews that at half time.
+// (QueueListener of the queue extension)
+const MessageLease = 10 * time.Minute
+
+// The queue extension waits at least 100 ms between polls. In the environment Development, the default of
+// maxPollingInterval is 2 s instead of a minute. (QueuePollingIntervals and QueuesOptions of the queue extension)
 const (
-	defaultLease       = 10 * time.Minute
 	minPolling         = 100 * time.Millisecond
 	defaultPolling     = time.Minute
 	developmentPolling = 2 * time.Second
@@ -47,16 +48,19 @@ type listener struct {
 	poison  queue // nil if failed messages have nowhere to go
 	options app.Queues
 	lease   time.Duration
-	invoke  func(ctx context.Context, m storage.Message, text string) error
+	random  func() float64 // in [0, 1); only run calls it
+	invoke  func(ctx context.Context, m envelope.Message) error
 	log     zerolog.Logger
 }
 
 // Poll polls a queue for a function of an instance until ctx ends, as a [Host] does for its
 // own. It returns when every message that it took is settled, or work has ended.
-// invoke runs the function with a message's decoded text. After its error the message is delivered again.
-func Poll(ctx, work context.Context, messages, poison *storage.Queue, options app.Queues, log zerolog.Logger,
-	invoke func(ctx context.Context, m storage.Message, text string) error) {
-	l := listener{queue: messages, poison: poison, options: options, lease: defaultLease, invoke: invoke, log: log}
+// random draws the waits between looks into an empty queue from numbers in [0, 1).
+// invoke runs the function with a decoded message. After its error the message is delivered again.
+// When work ends, so must invoke: the instance is lost, and settles nothing any more.
+func Poll(ctx, work context.Context, messages, poison *storage.Queue, options app.Queues, random func() float64, log zerolog.Logger,
+	invoke func(ctx context.Context, m envelope.Message) error) {
+	l := listener{queue: messages, poison: poison, options: options, lease: MessageLease, random: random, invoke: invoke, log: log}
 	l.run(ctx, work)
 }
 
@@ -94,7 +98,7 @@ func (l *listener) run(ctx, work context.Context) {
 			found = true
 			continue
 		}
-		timer := time.NewTimer(pause.next(found, rand.Float64()))
+		timer := time.NewTimer(pause.next(found, l.random()))
 		found = false
 		for waiting := true; waiting; {
 			select {
@@ -191,7 +195,10 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 			}
 		}
 	}(*m)
-	err := l.invoke(ctx, *m, text)
+	err := l.invoke(ctx, envelope.Message{
+		Text: text, ID: m.ID, PopReceipt: m.PopReceipt, DequeueCount: m.DequeueCount,
+		Inserted: m.Inserted, Expires: m.Expires, NextVisible: m.NextVisible,
+	})
 	stop()
 	<-renewed
 	m.PopReceipt = receipt

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/host/app"
+	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -113,12 +114,12 @@ type bench struct {
 func newBench(options app.Queues, f func(ctx context.Context, text string) error) *bench {
 	b := &bench{main: &memoryQueue{name: "work"}, poison: &memoryQueue{name: "work-poison"}, start: time.Now()}
 	b.listener = &listener{
-		queue: b.main, poison: b.poison, options: options, lease: defaultLease,
-		invoke: func(ctx context.Context, m storage.Message, text string) error {
+		queue: b.main, poison: b.poison, options: options, lease: MessageLease, random: rand.Float64,
+		invoke: func(ctx context.Context, m envelope.Message) error {
 			b.mu.Lock()
-			b.deliveries = append(b.deliveries, fmt.Sprintf("%d: %s #%d", time.Since(b.start)/time.Second, text, m.DequeueCount))
+			b.deliveries = append(b.deliveries, fmt.Sprintf("%d: %s #%d", time.Since(b.start)/time.Second, m.Text, m.DequeueCount))
 			b.mu.Unlock()
-			return f(ctx, text)
+			return f(ctx, m.Text)
 		},
 	}
 	return b
@@ -303,7 +304,7 @@ func TestListenerEnds(t *testing.T) {
 				b.run(ctx, work)
 				b.expect(t, []string{"0: a #1"}, test.left, nil)
 				if test.left != nil {
-					if got, want := b.main.messages[0].NextVisible.Sub(b.start), defaultLease; got != want {
+					if got, want := b.main.messages[0].NextVisible.Sub(b.start), MessageLease; got != want {
 						t.Errorf("hidden until %v, want %v", got, want)
 					}
 				}

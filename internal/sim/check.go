@@ -9,12 +9,13 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/host"
 	"tablesweep/internal/storage"
 )
 
 // settling is how long messages may be left after the last scan's end: the messages of
 // a lost machine come back when their lease ends, five times at most.
-const settling = (maxDequeueCount + 1) * (lease + time.Minute)
+const settling = (engine.MaxDeliveries + 1) * (host.MessageLease + time.Minute)
 
 // settle waits until nothing is left to do: no message in a queue, no scan listed as
 // open. It looks twice, since late requests may be under way.

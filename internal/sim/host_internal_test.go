@@ -13,11 +13,8 @@ func TestHostIsSetAsTheApp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := app.Queues{
-		BatchSize: batchSize, NewBatchThreshold: newBatchThreshold, Visibility: visibilityTimeout,
-		MaxDequeue: maxDequeueCount, Base64: true,
-		MaxPolling: a.Queues.MaxPolling, // plans differ in it
-	}
+	want := hostQueues
+	want.MaxPolling = a.Queues.MaxPolling // plans differ in it
 	if a.Queues != want || a.FunctionTimeout != functionTimeout {
 		t.Errorf("host.json has %+v and %v, the simulation %+v and %v", a.Queues, a.FunctionTimeout, want, functionTimeout)
 	}

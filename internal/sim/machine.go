@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -16,6 +17,8 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/gate"
+	"tablesweep/internal/host"
+	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
@@ -133,6 +136,32 @@ func (m *machine) run() {
 			return
 		}
 	}
+}
+
+// hostQueues are host.json's, which a test compares. Plans differ in the longest pause between looks.
+var hostQueues = app.Queues{
+	BatchSize: 8, NewBatchThreshold: 4, Visibility: 10 * time.Second, MaxDequeue: engine.MaxDeliveries, Base64: true,
+}
+
+// listen passes a queue's messages to its function until the machine is lost.
+func (m *machine) listen(f function.Function) {
+	settings := hostQueues
+	settings.MaxPolling = m.plan.MaxPolling
+	waits := rand.New(rand.NewPCG(m.plan.Seed, draw(m.plan.Seed, m.name, f.Name)))
+	host.Poll(m.gone, m.gone, m.queue(f.Queue), m.queue(f.Queue+"-poison"), settings, waits.Float64, m.appLog,
+		func(_ context.Context, got envelope.Message) error {
+			err := <-m.invoke(f.Name, envelope.Queue(m.invocation(f.Name, "item"), got), got.PopReceipt)
+			m.log.Debug().Str("machine", m.name).Str("message", got.ID).Int("delivery", got.DequeueCount).Err(err).Msg("handled")
+			return err
+		})
+}
+
+func (m *machine) queue(name string) *storage.Queue {
+	q, err := m.account.Queue(name)
+	if err != nil {
+		m.violated("queue %s: %v", name, err)
+	}
+	return q
 }
 
 // start starts a handler process as package main does: it takes calls at once, and

@@ -45,7 +45,7 @@ type world struct {
 	account  *storage.Account // of the test: past all machines, but not past the faults
 	witness  *witness
 	log      zerolog.Logger // of the run
-	appLog   zerolog.Logger // of the handlers
+	appLog   zerolog.Logger // of the handlers and hosts
 
 	start   time.Time
 	running context.Context // ends with the run
@@ -97,11 +97,16 @@ func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	return w.stats, w.violations
 }
 
-// hear counts the app's log lines about lost messages. If their text changes,
-// TestBugsAreFound fails.
+// hear counts log lines about messages: the app's about lost ones, and the host's about those that it
+// gives up. If the text of the former changes, TestBugsAreFound fails.
 func (w *world) hear(_ *zerolog.Event, _ zerolog.Level, message string) {
-	if message == "message lost; sent again" {
+	switch {
+	case message == "message lost; sent again":
 		w.count(&w.stats.Resent)
+	case strings.HasPrefix(message, "message has reached MaxDequeueCount"):
+		w.count(&w.stats.Poisoned)
+	case message == "the function is not invoked for this message":
+		w.violated("the host can't decode a message")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -166,11 +167,9 @@ func (in *instance) listen(f function.Function) {
 		in.fail(err)
 		return
 	}
-	host.Poll(in.running, in.running, q, poison, hostQueues, in.log, func(ctx context.Context, m storage.Message, text string) error {
-		return in.execute(ctx, f.Name, envelope.Queue(in.invocation(f.Name, "item"), envelope.Message{
-			Text: text, ID: m.ID, PopReceipt: m.PopReceipt, DequeueCount: m.DequeueCount,
-			Inserted: m.Inserted, Expires: m.Expires, NextVisible: m.NextVisible,
-		}))
+	waits := rand.New(rand.NewPCG(in.options.Seed, in.listeners.Add(1)))
+	host.Poll(in.running, in.running, q, poison, hostQueues, waits.Float64, in.log, func(ctx context.Context, m envelope.Message) error {
+		return in.execute(ctx, f.Name, envelope.Queue(in.invocation(f.Name, "item"), m))
 	})
 }
 

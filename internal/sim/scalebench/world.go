@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -44,9 +45,10 @@ type world struct {
 	stop    context.CancelFunc
 	work    sync.WaitGroup // all that runs
 
-	start   time.Time
-	groups  []*group
-	samples []Sample
+	start     time.Time
+	groups    []*group
+	listeners atomic.Uint64 // so many have started
+	samples   []Sample
 
 	mu       sync.Mutex // guards the fields below
 	failure  error      // of the model, not of the app
