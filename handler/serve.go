@@ -136,14 +136,13 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 		return
 	}
 	app.Gates.Own = behind("scans and the event log", func(ctx context.Context) error {
-		ctx = storage.Once(ctx)
-		return storageError(storage.HostConnection, errors.Join(app.Engine.Prepare(ctx), app.Log.Prepare(ctx)))
+		return storageError(storage.HostConnection, errors.Join(app.Engine.TryPrepare(ctx), app.Log.TryPrepare(ctx)))
 	})
 	app.Gates.Catalogs = map[string]*gate.Gate{}
 	for _, cat := range catalogs {
 		c := app.Catalogs[cat.Name]
 		app.Gates.Catalogs[cat.Name] = behind(c.Name, func(ctx context.Context) error {
-			err := c.Prepare(storage.Once(ctx))
+			err := c.TryPrepare(ctx)
 			var p *problem.Error
 			if errors.As(err, &p) && p.Kind == problem.Conflict {
 				return problem.Conflictf("", "%s: %s", cat.SchemaSettings(), p.Detail).Because(p.Err)

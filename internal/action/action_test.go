@@ -64,7 +64,7 @@ func TestDeleteTwice(t *testing.T) {
 	table := fill(t, a, rows)
 	for _, some := range [][]storage.Entity{rows[10:60], rows, rows} {
 		e.ResetCounts()
-		r, err := action.All(t.Context(), action.Delete{Table: table}, some)
+		r, err := action.All(t.Context(), storage.RequestOptions{}, action.Delete{Table: table}, some)
 		if err != nil || r.Written != int64(len(some)) || len(r.Failed) > 0 {
 			t.Fatalf("%+v, %v; want %d rows deleted", r, err, len(some))
 		}
@@ -86,7 +86,7 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 		if err := e.SetFaults("seed=1; timeout-after p=0.4 on=batch,delete; latency=1ms"); err != nil {
 			t.Fatal(err)
 		}
-		r, err := action.All(t.Context(), action.Delete{Table: table}, rows)
+		r, err := action.All(t.Context(), storage.RequestOptions{}, action.Delete{Table: table}, rows)
 		if err != nil || r.Written != int64(len(rows)) {
 			t.Errorf("%+v, %v; want %d rows deleted", r, err, len(rows))
 		}
@@ -102,7 +102,7 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 func TestDeleteFromNowhere(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	if _, err := action.All(t.Context(), action.Delete{Table: a.Table("nothere")}, someRows(1, 3)); !storage.NotFound(err) {
+	if _, err := action.All(t.Context(), storage.RequestOptions{}, action.Delete{Table: a.Table("nothere")}, someRows(1, 3)); !storage.NotFound(err) {
 		t.Errorf("error %v, want that the table is missing", err)
 	}
 }
@@ -141,7 +141,7 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := action.All(t.Context(), action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, []storage.Entity{row})
+			r, err := action.All(t.Context(), storage.RequestOptions{}, action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, []storage.Entity{row})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestDeleteWhatIsNeverFound(t *testing.T) {
 	fill(t, a, rows)
 	m := &misled{Transporter: em.Transport()}
 	table := emulatortest.Open(t, em, m).Table("rows")
-	_, err := action.All(t.Context(), action.Delete{Table: table}, rows)
+	_, err := action.All(t.Context(), storage.RequestOptions{}, action.Delete{Table: table}, rows)
 	if !storage.NotFound(err) || m.attempts.Load() > 10 {
 		t.Errorf("error %v after %d attempts, want that a row was not found", err, m.attempts.Load())
 	}

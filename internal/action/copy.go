@@ -42,7 +42,7 @@ type Copy struct {
 // destination as a whole refused ([storage.Permanent]), or did not answer in time. Some rows
 // may have been written then.
 func (c Copy) Copy(ctx context.Context, rows []storage.Entity) (Result, error) {
-	return All(ctx, c, rows)
+	return All(ctx, storage.RequestOptions{}, c, rows)
 }
 
 // Chunks returns how many transactions write the rows. Large rows take
@@ -69,7 +69,8 @@ func (Copy) Split(rows []storage.Entity) [][]storage.Entity {
 // Do writes rows of one partition in as few transactions as their size
 // allows, and leaves out refused rows. Its errors are those of
 // [Copy.Copy].
-func (c Copy) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
+func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (Result, error) {
+	c.Destination = c.Destination.With(o)
 	var r Result
 	limit := len(rows)
 	resolves := 0
@@ -78,7 +79,7 @@ func (c Copy) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
 		for b.Rows() < min(limit, len(rows)) && b.Add(storage.Op{Kind: c.kind(), Entity: rows[b.Rows()]}) {
 		}
 		n := b.Rows()
-		err := c.Limiter.Do(ctx, Place(c.Destination, rows[0].Key.Partition), n, func(ctx context.Context) (int, error) { return n, b.Do(ctx) })
+		err := c.Limiter.Do(ctx, o, Place(c.Destination, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
 		switch refusal := refusalOf(err); {
 		case err == nil:
 			r.Written += int64(n)

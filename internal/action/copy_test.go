@@ -192,7 +192,8 @@ func TestExistingRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	var counter storage.Counter
-	r, err := action.Copy{Destination: table, Mode: action.Skip}.Copy(counter.In(t.Context()), []storage.Entity{all[0], all[1], all[99]})
+	counted := storage.RequestOptions{Counter: &counter}
+	r, err := action.All(t.Context(), counted, action.Copy{Destination: table, Mode: action.Skip}, []storage.Entity{all[0], all[1], all[99]})
 	if err != nil || r.Written != 2 || counter.Requests() > 5 {
 		t.Errorf("%+v, %v with %d requests", r, err, counter.Requests())
 	}

@@ -28,7 +28,8 @@ func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return Copy{}.Sp
 // Do removes rows of one partition. A row that is already gone counts as deleted:
 // a first try whose answer was lost may have deleted it. It also deletes rows that have changed since
 // they were read.
-func (d Delete) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
+func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (Result, error) {
+	d.Table = d.Table.With(o)
 	var r Result
 	looks := 0 // how often in a row all rows were still there
 	for len(rows) > 0 {
@@ -36,7 +37,7 @@ func (d Delete) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
 		for b.Rows() < len(rows) && b.Add(storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: rows[b.Rows()].Key}}) {
 		}
 		n := b.Rows()
-		err := d.Limiter.Do(ctx, Place(d.Table, rows[0].Key.Partition), n, func(ctx context.Context) (int, error) { return n, b.Do(ctx) })
+		err := d.Limiter.Do(ctx, o, Place(d.Table, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
 		var refusal *storage.Error
 		switch {
 		case err == nil:

@@ -32,12 +32,13 @@ func (Enqueue) Split(rows []storage.Entity) [][]storage.Entity {
 }
 
 // Do puts the rows' messages.
-func (q Enqueue) Do(ctx context.Context, rows []storage.Entity) (Result, error) {
+func (q Enqueue) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (Result, error) {
+	queue := q.Queue.With(o)
 	var r Result
 	for _, e := range rows {
 		text, err := q.message(e)
 		if err == nil {
-			if err = q.Queue.Put(ctx, text); err != nil && !tooLarge(err) {
+			if err = queue.Put(ctx, text); err != nil && !tooLarge(err) {
 				return r, err
 			}
 		}

@@ -42,14 +42,16 @@ func (l *Limiter) Started(partition string, rows int) {
 	l.partitions.Started(partition, rows, time.Now())
 }
 
-// Send calls send for a request after [Limiter.Started]. If the partition throttles a request that has send's
-// context, that request is sent again when the partition may take it. send returns how many rows it wrote or read.
-func (l *Limiter) Send(ctx context.Context, partition string, rows int, send func(context.Context) (int, error)) error {
-	had, err := send(storage.OnBusy(ctx, func() time.Duration {
+// Send calls send for a request after [Limiter.Started], with options made of o. If the partition throttles a
+// request with these options, that request is sent again when the partition may take it. send returns how many
+// rows it wrote or read.
+func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
+	o.OnBusy = func() time.Duration {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.partitions.Throttled(partition, rows, time.Now())
-	}))
+	}
+	had, err := send(o)
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -60,9 +62,9 @@ func (l *Limiter) Send(ctx context.Context, partition string, rows int, send fun
 
 // Do waits until the partition is free, and sends a request as [Limiter.Send] does. Waiting requests
 // are served in turn. A nil Limiter does not wait.
-func (l *Limiter) Do(ctx context.Context, partition string, rows int, send func(context.Context) (int, error)) error {
+func (l *Limiter) Do(ctx context.Context, o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	if l == nil {
-		_, err := send(ctx)
+		_, err := send(o)
 		return err
 	}
 	if !l.Free(partition) {
@@ -71,7 +73,7 @@ func (l *Limiter) Do(ctx context.Context, partition string, rows int, send func(
 		}
 	}
 	l.Started(partition, rows)
-	return l.Send(ctx, partition, rows, send)
+	return l.Send(o, partition, rows, send)
 }
 
 func (l *Limiter) wait(ctx context.Context, partition string) error {

@@ -50,15 +50,15 @@ type Work interface {
 	// Split cuts the rows of a page, in table order, into units. It leaves out rows
 	// that need no work.
 	Split(rows []storage.Entity) [][]storage.Entity
-	// Do does a unit. It must be idempotent: an interrupted unit is done again. An error
-	// stops all work. A row that the service refuses is no error but a failure in the
-	// result.
-	Do(ctx context.Context, unit []storage.Entity) (Result, error)
+	// Do does a unit, by requests with the options. It must be idempotent: an interrupted
+	// unit is done again. An error stops all work. A row that the service refuses is no
+	// error but a failure in the result.
+	Do(ctx context.Context, o storage.RequestOptions, unit []storage.Entity) (Result, error)
 }
 
-// All does the work of all rows, several units at once. The rows must be in table
-// order. After an error, some units may have been done.
-func All(ctx context.Context, w Work, rows []storage.Entity) (Result, error) {
+// All does the work of all rows, several units at once, by requests with the options. The
+// rows must be in table order. After an error, some units may have been done.
+func All(ctx context.Context, o storage.RequestOptions, w Work, rows []storage.Entity) (Result, error) {
 	var (
 		mu    sync.Mutex // guards total
 		total Result
@@ -67,7 +67,7 @@ func All(ctx context.Context, w Work, rows []storage.Entity) (Result, error) {
 	g.SetLimit(parallel)
 	for _, unit := range w.Split(rows) {
 		g.Go(func() error {
-			r, err := w.Do(ctx, unit)
+			r, err := w.Do(ctx, o, unit)
 			mu.Lock()
 			defer mu.Unlock()
 			total.Written += r.Written

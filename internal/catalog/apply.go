@@ -63,7 +63,7 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 			return err
 		}
 		var tries storage.Counter
-		err = c.Index.Write(tries.In(ctx), ops...)
+		err = c.Index.With(storage.RequestOptions{Counter: &tries}).Write(ctx, ops...)
 		if tries.Requests() > 1 {
 			repeated.Store(true)
 		}

@@ -26,17 +26,28 @@ var schemaKey = key.Key{Partition: "schema"}
 // A catalog that another program wrote has no stored schema: it can be read, but not
 // written before [Catalog.Migrate] has taken it over.
 func (c *Catalog) Prepare(ctx context.Context) error {
-	for _, t := range []*storage.Table{c.Index, c.Log} {
+	return c.prepare(ctx, storage.RequestOptions{})
+}
+
+// TryPrepare does the same without retries. It is for callers that call it again, and must
+// notice soon that the service is back.
+func (c *Catalog) TryPrepare(ctx context.Context) error {
+	return c.prepare(ctx, storage.RequestOptions{Once: true})
+}
+
+func (c *Catalog) prepare(ctx context.Context, o storage.RequestOptions) error {
+	rows, log := c.Index.With(o), c.Log.With(o)
+	for _, t := range []*storage.Table{rows, log} {
 		if err := t.Create(ctx); err != nil {
 			return fmt.Errorf("catalog %s: %w", c.Name, err)
 		}
 	}
-	found, err := c.checkSchema(ctx)
+	found, err := c.checkSchema(ctx, log)
 	if err != nil || found {
 		return err
 	}
 	empty := true
-	err = c.Index.All(ctx, storage.Query{Top: 1}, func(p storage.Page) error {
+	err = rows.All(ctx, storage.Query{Top: 1}, func(p storage.Page) error {
 		if len(p.Entities) > 0 {
 			empty = false
 			return errEnough
@@ -49,9 +60,9 @@ func (c *Catalog) Prepare(ctx context.Context) error {
 	case err != nil || !empty:
 		return err
 	}
-	err = c.Log.Write(ctx, storage.Op{Kind: storage.Insert, Entity: c.schemaRow(ready)})
+	err = log.Write(ctx, storage.Op{Kind: storage.Insert, Entity: c.schemaRow(ready)})
 	if storage.Conflict(err) {
-		_, err = c.checkSchema(ctx)
+		_, err = c.checkSchema(ctx, log)
 	}
 	return err
 }
@@ -59,7 +70,7 @@ func (c *Catalog) Prepare(ctx context.Context) error {
 // Fits checks the stored schema as Prepare does, and changes nothing. It is for those who
 // only read.
 func (c *Catalog) Fits(ctx context.Context) error {
-	_, err := c.checkSchema(ctx)
+	_, err := c.checkSchema(ctx, c.Log)
 	if storage.HasCode(err, "TableNotFound") {
 		return nil // another program's catalog may have no log
 	}
@@ -77,9 +88,10 @@ func (c *Catalog) schemaRow(state string) storage.Entity {
 	}}
 }
 
-// checkSchema compares the stored schema with ours. found is false if none is stored.
-func (c *Catalog) checkSchema(ctx context.Context) (found bool, err error) {
-	row, found, err := c.Log.Get(ctx, schemaKey)
+// checkSchema compares the schema stored in the log's table with ours. found is false if none is
+// stored.
+func (c *Catalog) checkSchema(ctx context.Context, log *storage.Table) (found bool, err error) {
+	row, found, err := log.Get(ctx, schemaKey)
 	if err != nil || !found {
 		return found, err
 	}
@@ -102,7 +114,7 @@ func (c *Catalog) checkSchema(ctx context.Context) (found bool, err error) {
 // stored.
 func (c *Catalog) look(ctx context.Context) (found bool, err error) {
 	now := time.Now()
-	if found, err = c.checkSchema(ctx); storage.HasCode(err, "TableNotFound") {
+	if found, err = c.checkSchema(ctx, c.Log); storage.HasCode(err, "TableNotFound") {
 		found, err = false, nil // another program's catalog may have no log
 	}
 	if err != nil {

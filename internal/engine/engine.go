@@ -74,7 +74,7 @@ type Engine struct {
 	scans map[string]cachedScan // guarded by mu
 }
 
-// New returns an engine. Call [Engine.Prepare] before its other methods.
+// New returns an engine. Call [Engine.TryPrepare] before its other methods.
 func New(o Options) (*Engine, error) {
 	if o.FoldEvery == 0 {
 		o.FoldEvery = foldEvery
@@ -88,7 +88,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{options: o, queues: map[string]*storage.Queue{}, scans: map[string]cachedScan{}}
 	e.present.scans = map[string]*attended{}
 	e.ledger = ledger.New(o.Own.Table(o.StateTable))
-	e.heart = newHeart(e.ledger.Beat)
+	e.heart = newHeart(e.ledger.With(storage.RequestOptions{Once: true}).Beat)
 	for function, name := range Queues {
 		q, err := o.Own.Queue(name)
 		if err != nil {
@@ -99,13 +99,15 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Prepare creates the state table and the queues where they are missing.
-func (e *Engine) Prepare(ctx context.Context) error {
-	if err := e.options.Own.Table(e.options.StateTable).Create(ctx); err != nil {
+// TryPrepare creates the state table and the queues where they are missing, without retries. Its
+// caller calls it again, and must notice soon that the service is back.
+func (e *Engine) TryPrepare(ctx context.Context) error {
+	once := storage.RequestOptions{Once: true}
+	if err := e.options.Own.Table(e.options.StateTable).With(once).Create(ctx); err != nil {
 		return err
 	}
 	for _, function := range slices.Sorted(maps.Keys(e.queues)) {
-		if err := e.queues[function].Create(ctx); err != nil {
+		if err := e.queues[function].With(once).Create(ctx); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := app.Prepare(ctx); err != nil {
+	if err := app.TryPrepare(ctx); err != nil {
 		log.Fatal(err)
 	}
 	id, err := app.Start(ctx, engine.Request{

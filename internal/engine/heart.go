@@ -12,7 +12,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
@@ -48,6 +47,8 @@ type hand struct {
 	until      time.Time // if it failed: the host delivers it again before this time
 }
 
+// newHeart returns a heart that writes its beats by write, which must try once: the storage's growing
+// pauses would delay the next beat, and after an outage, others must hear of this process soon.
 func newHeart(write func(ctx context.Context, process string, steps, scans []string) error) *heart {
 	return &heart{process: strings.ToLower(rand.Text()), write: write, hands: map[string]*hand{}}
 }
@@ -121,8 +122,7 @@ func (h *heart) beatAfter(log *zerolog.Logger, d time.Duration) {
 var errStopped = errors.New("nothing in hand")
 
 // beat writes a beat if the oldest step in hand is at least beatTime old, and returns the time until
-// the next one. It tries once, without the SDK's growing pauses: after an outage, others
-// must hear of this process soon.
+// the next one.
 func (h *heart) beat() (next time.Duration, err error) {
 	steps, scans, longest := h.held()
 	switch {
@@ -133,5 +133,5 @@ func (h *heart) beat() (next time.Duration, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
 	defer cancel()
-	return beatTime, h.write(storage.Once(ctx), h.process, steps, scans)
+	return beatTime, h.write(ctx, h.process, steps, scans)
 }

@@ -64,13 +64,13 @@ func (e *Engine) process(ctx context.Context, m message, delivery int) (report s
 	}
 	var throttled atomic.Int64
 	counter := storage.Counter{OnThrottle: func() { throttled.Add(1) }}
-	counted := counter.In(ctx)
-	p, err := e.begin(counted, m, delivery)
+	counted := storage.RequestOptions{Counter: &counter}
+	p, err := e.begin(ctx, counted, m, delivery)
 	if err != nil {
 		return "", err
 	}
 	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
-	done, children, err := run.do(counted, m)
+	done, children, err := run.with(counted).do(ctx, m)
 	if err != nil {
 		return "", err
 	}
@@ -93,8 +93,9 @@ func (e *Engine) process(ctx context.Context, m message, delivery int) (report s
 
 // begin reads the step's pending row. If a delivery or message before this one may have begun the
 // step, it records one more beginning. It returns the step as it was before.
-func (e *Engine) begin(ctx context.Context, m message, delivery int) (ledger.Pending, error) {
-	p, pending, err := e.ledger.Pending(ctx, m.Scan, m.id)
+func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, m message, delivery int) (ledger.Pending, error) {
+	l := e.ledger.With(o)
+	p, pending, err := l.Pending(ctx, m.Scan, m.id)
 	if err != nil {
 		return p, err
 	}
@@ -109,7 +110,7 @@ func (e *Engine) begin(ctx context.Context, m message, delivery int) (ledger.Pen
 		return p, &fatalError{diedOver(m.id)} // it would go on ending processes
 	}
 	// If another delivery was faster, that one is counted and this one is not.
-	_, err = e.ledger.Begin(ctx, m.Scan, p)
+	_, err = l.Begin(ctx, m.Scan, p)
 	return p, err
 }
 

@@ -26,6 +26,13 @@ type running struct {
 	hints    *adaptive.Hints // nil if there are none
 	strategy scan.Strategy
 	segments int // queries an invocation
+	requests storage.RequestOptions
+}
+
+// with returns the scan for one step, whose requests are made with the options.
+func (run running) with(o storage.RequestOptions) *running {
+	run.requests, run.source = o, run.source.With(o)
+	return &run
 }
 
 // open turns a request into tables and a strategy without hints. Its errors are

@@ -155,8 +155,8 @@ func (run *running) page(ctx context.Context, step scan.Step) (p storage.Page, e
 	if q.Range.Partition == nil {
 		return run.source.Query(ctx, q)
 	}
-	err = run.limiter.Do(ctx, action.Place(run.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(ctx context.Context) (int, error) {
-		p, err = run.source.Query(ctx, q)
+	err = run.limiter.Do(ctx, run.requests, action.Place(run.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(o storage.RequestOptions) (int, error) {
+		p, err = run.source.With(o).Query(ctx, q)
 		return len(p.Entities), err
 	})
 	return p, err

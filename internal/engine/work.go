@@ -15,7 +15,7 @@ import (
 // work is what a scan's action does with the rows of a step. It is idempotent, since a step may
 // be repeated. The zero value, that of count, does nothing.
 type work struct {
-	do func(context.Context, []storage.Entity) (action.Result, error)
+	do func(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error)
 	// what names the work in errors, such as "delete rows".
 	what string
 	// prepare creates the destination of the writes; nil if there is nothing to create.
@@ -52,13 +52,13 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	case Copy:
 		w, err := e.writing(r.Action)
 		c := action.Copy{Destination: w.destination, Mode: r.Action.Mode, Limiter: &e.limiter}
-		w.do, w.packs, w.properties, w.raw = c.Copy, true, true, true
+		w.do, w.packs, w.properties, w.raw = doing(c), true, true, true
 		return w, err
 	case Keys:
 		w, err := e.writing(r.Action)
 		c := action.Copy{Destination: w.destination, Limiter: &e.limiter}
-		w.do = func(ctx context.Context, rows []storage.Entity) (action.Result, error) {
-			return c.Copy(ctx, keyRows(r.Source.Table, rows))
+		w.do = func(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+			return action.All(ctx, o, c, keyRows(r.Source.Table, rows))
 		}
 		return w, err
 	case Delete:
@@ -75,9 +75,9 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	return work{}, nil
 }
 
-func doing(a action.Work) func(context.Context, []storage.Entity) (action.Result, error) {
-	return func(ctx context.Context, rows []storage.Entity) (action.Result, error) {
-		return action.All(ctx, a, rows)
+func doing(a action.Work) func(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error) {
+	return func(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+		return action.All(ctx, o, a, rows)
 	}
 }
 
@@ -174,7 +174,7 @@ func lookAtQueue(ctx context.Context, q *storage.Queue) (missing bool, err error
 // write does the scan's work with the rows and adds the result to done. It returns the rows that
 // could not be written.
 func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) ([]action.Failure, error) {
-	r, err := run.work.do(ctx, rows)
+	r, err := run.work.do(ctx, run.requests, rows)
 	if err != nil {
 		return nil, fatalIfPermanent(run.work.what, err)
 	}

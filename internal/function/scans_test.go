@@ -43,7 +43,7 @@ func newApp(t *testing.T) *app {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Prepare(t.Context()); err != nil {
+	if err := e.TryPrepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	source := a.account.Table("Source")

@@ -85,7 +85,7 @@ func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 		r := l.rows(p, Span{})
 		r.Low = &bound
 		err := l.Table.All(ctx, storage.Query{Range: r, Select: []string{}}, func(p storage.Page) error {
-			done, err := action.All(ctx, action.Delete{Table: l.Table}, p.Entities)
+			done, err := action.All(ctx, storage.RequestOptions{}, action.Delete{Table: l.Table}, p.Entities)
 			removed += done.Written
 			if err == nil && len(done.Failed) > 0 {
 				err = fmt.Errorf("%d rows could not be removed; the first: %s", len(done.Failed), done.Failed[0])

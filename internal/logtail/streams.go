@@ -71,6 +71,12 @@ func New(o Options) *Streams {
 // Prepare creates the table if it is missing.
 func (s *Streams) Prepare(ctx context.Context) error { return s.options.Table.Create(ctx) }
 
+// TryPrepare does the same without retries. It is for callers that call it again, and must
+// notice soon that the service is back.
+func (s *Streams) TryPrepare(ctx context.Context) error {
+	return s.options.Table.With(storage.RequestOptions{Once: true}).Create(ctx)
+}
+
 // Event is an entry of a stream.
 type Event struct {
 	ID     string        `json:"id"`   // its place in the stream

@@ -188,8 +188,7 @@ func (m *machine) start() *process {
 		m.violated("engine.New: %v", err)
 	}
 	app := function.App{Engine: e, Log: logtail.New(logtail.Options{Table: account.Table("log")}), Gates: function.Gates{Own: gate.New()}}
-	prepare := func(ctx context.Context) error { return e.Prepare(storage.Once(ctx)) }
-	m.group.Go(func() { app.Gates.Own.Prepare(gone, prepare, func(error) {}) })
+	m.group.Go(func() { app.Gates.Own.Prepare(gone, e.TryPrepare, func(error) {}) })
 	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(app), m.appLog)}
 }
 

@@ -63,6 +63,13 @@ func (t *Table) Batch() *Batch {
 	return b
 }
 
+// With makes the transaction's request with other options than the table's. It returns
+// the transaction.
+func (b *Batch) With(o RequestOptions) *Batch {
+	b.table = b.table.With(o)
+	return b
+}
+
 // Rows returns the number of operations added so far.
 func (b *Batch) Rows() int { return b.rows }
 
@@ -178,7 +185,7 @@ func (b *Batch) Do(ctx context.Context) error {
 	if b.rows == 0 {
 		return nil
 	}
-	x := newRowExchange(&statusBuffers)
+	x := newRowExchange(b.table.options, &statusBuffers)
 	defer x.release()
 	what := "write to table "
 	if b.deletes {

@@ -201,7 +201,7 @@ func TestStopRetries(t *testing.T) {
 				time.Sleep(time.Second)
 				stop := make(chan struct{})
 				time.AfterFunc(50*time.Second, func() { close(stop) })
-				_, err := a.Table("Orders").Query(storage.StopRetries(t.Context(), stop), storage.Query{})
+				_, err := a.Table("Orders").With(storage.RequestOptions{Stop: stop}).Query(t.Context(), storage.Query{})
 				if took := time.Since(s.begin); !errors.Is(err, context.Canceled) || took != 51*time.Second {
 					t.Errorf("%v after %v", err, took)
 				}
@@ -239,7 +239,7 @@ func TestDoubts(t *testing.T) {
 					t.Fatal(err)
 				}
 				var c storage.Counter
-				_ = q.Put(c.In(t.Context()), "x")
+				_ = q.With(storage.RequestOptions{Counter: &c}).Put(t.Context(), "x")
 				if c.Doubts() != tt.want {
 					t.Errorf("%d doubts, want %d", c.Doubts(), tt.want)
 				}

@@ -37,6 +37,7 @@ type Queue struct {
 	client  *azqueue.QueueClient
 	name    string
 	address string
+	options RequestOptions
 }
 
 // Message is a message that was taken from a queue. Others do not see it until
@@ -59,6 +60,13 @@ func (a *Account) Queue(name string) (*Queue, error) {
 	return &Queue{client: a.queues.NewQueueClient(name), name: name, address: a.connection.queueURL + "/" + name}, nil
 }
 
+// With returns access to the same queue by requests that are made with the options.
+func (q *Queue) With(o RequestOptions) *Queue {
+	with := *q
+	with.options = o
+	return &with
+}
+
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
@@ -67,7 +75,7 @@ func (q *Queue) Address() string { return q.address }
 
 // Create makes the queue unless it exists.
 func (q *Queue) Create(ctx context.Context) error {
-	x := &exchange{failed: -1}
+	x := newExchange(q.options)
 	_, err := q.client.Create(x.in(ctx), nil)
 	if err = wrap("create queue "+q.name, x, err); Conflict(err) {
 		return nil
@@ -77,14 +85,14 @@ func (q *Queue) Create(ctx context.Context) error {
 
 // Put adds a message, visible at once, that never expires.
 func (q *Queue) Put(ctx context.Context, text string) error {
-	x := &exchange{failed: -1}
+	x := newExchange(q.options)
 	_, err := q.client.EnqueueMessage(x.in(ctx), text, &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1))})
 	return wrap("put into queue "+q.name, x, err)
 }
 
 // Get takes up to n messages and hides them from others for the given time.
 func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message, error) {
-	x := &exchange{failed: -1}
+	x := newExchange(q.options)
 	resp, err := q.client.DequeueMessages(x.in(ctx), &azqueue.DequeueMessagesOptions{
 		NumberOfMessages:  to.Ptr(int32(n)),
 		VisibilityTimeout: to.Ptr(int32(hidden / time.Second)),
@@ -106,7 +114,7 @@ func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message
 // once. It returns the message's new pop receipt. An error that is [NotFound] or has
 // the code PopReceiptMismatch means that another consumer has the message.
 func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (popReceipt string, err error) {
-	x := &exchange{failed: -1}
+	x := newExchange(q.options)
 	resp, err := q.client.UpdateMessage(x.in(ctx), m.ID, m.PopReceipt, m.Text, &azqueue.UpdateMessageOptions{
 		VisibilityTimeout: to.Ptr(int32(hidden / time.Second)),
 	})
@@ -118,7 +126,7 @@ func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (po
 
 // Delete removes a message.
 func (q *Queue) Delete(ctx context.Context, m Message) error {
-	x := &exchange{failed: -1}
+	x := newExchange(q.options)
 	_, err := q.client.DeleteMessage(x.in(ctx), m.ID, m.PopReceipt, nil)
 	return wrap("delete from queue "+q.name, x, err)
 }
@@ -126,7 +134,7 @@ func (q *Queue) Delete(ctx context.Context, m Message) error {
 // Peek returns the first [MaxGetMessages] visible messages, with their texts and times of
 // insertion, and does not change them.
 func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
-	x := &exchange{failed: -1}
+	x := newExchange(q.options)
 	resp, err := q.client.PeekMessages(x.in(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(MaxGetMessages))})
 	if err != nil {
 		return nil, wrap("peek into queue "+q.name, x, err)
@@ -141,7 +149,7 @@ func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 // Length returns the approximate number of messages in the queue. 0 means empty. Any
 // other number may be wrong.
 func (q *Queue) Length(ctx context.Context) (int, error) {
-	x := &exchange{failed: -1}
+	x := newExchange(q.options)
 	resp, err := q.client.GetProperties(x.in(ctx), nil)
 	if err != nil {
 		return 0, wrap("read properties of queue "+q.name, x, err)

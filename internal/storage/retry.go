@@ -72,43 +72,19 @@ func newRetries(host string, patience time.Duration) *retries {
 	return &retries{host: host, patience: patience, again: make(chan struct{})}
 }
 
-type onceKey struct{}
-
-// Once returns a context whose requests are not retried. It is for callers that retry
-// by themselves, and must notice soon that the service is back.
-func Once(ctx context.Context) context.Context { return context.WithValue(ctx, onceKey{}, true) }
-
-type busyKey struct{}
-
-// OnBusy returns a context in which until is called when the service is too busy. The
-// request is retried after the pause that until returns, or after the usual pause if that
-// is 0. until must not block, and may be called concurrently.
-func OnBusy(ctx context.Context, until func() time.Duration) context.Context {
-	return context.WithValue(ctx, busyKey{}, until)
-}
-
-type stopKey struct{}
-
-// StopRetries returns a context whose requests are not sent again once stop is closed.
-// Those under way go on.
-func StopRetries(ctx context.Context, stop <-chan struct{}) context.Context {
-	return context.WithValue(ctx, stopKey{}, stop)
-}
-
 // Do implements [policy.Policy]. The SDK's own retry policy, behind it, makes one try
 // with a time limit.
 func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
-	counter, _ := ctx.Value(counterKey{}).(*Counter)
-	stop, _ := ctx.Value(stopKey{}).(<-chan struct{})
+	o := exchangeOf(ctx).options
 	heard := r.begin()
 	defer r.end()
 	lonely := 0 // tries that failed while the host answered others
 	alone := 0  // tries in a row that failed while it answered nobody
 	for try := 1; ; try++ {
 		resp, err := req.Next()
-		if counter != nil && doubtful(resp, err) {
-			counter.doubts.Add(1)
+		if doubtful(resp, err) {
+			o.Counter.doubtful()
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -116,7 +92,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		case !mayPass(resp, err):
 			r.answered(err)
 			return resp, err
-		case ctx.Value(onceKey{}) != nil:
+		case o.Once:
 			return resp, err
 		}
 		good, again := r.failed(causeOf(resp, err))
@@ -133,8 +109,8 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			return resp, err
 		}
 		if resp != nil && busy(resp.StatusCode) {
-			if until, ok := ctx.Value(busyKey{}).(func() time.Duration); ok {
-				pause = cmp.Or(until(), pause)
+			if o.OnBusy != nil {
+				pause = cmp.Or(o.OnBusy(), pause)
 			}
 			pause = max(pause, retryAfter(resp))
 		}
@@ -142,7 +118,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			again = nil
 			runtime.Drain(resp)
 		}
-		if err := wait(ctx, pause, again, stop); err != nil {
+		if err := wait(ctx, pause, again, o.Stop); err != nil {
 			return nil, err
 		}
 	}

@@ -278,8 +278,9 @@ func TestBusyServiceIsRetried(t *testing.T) {
 			em.ResetCounts()
 			start := time.Now()
 			var counter storage.Counter
+			counted := table.With(storage.RequestOptions{Counter: &counter})
 			for i := range 10 {
-				if err := table.Write(counter.In(t.Context()), storage.Op{Kind: storage.Replace, Entity: row("p", fmt.Sprint(i))}); err != nil {
+				if err := counted.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row("p", fmt.Sprint(i))}); err != nil {
 					t.Errorf("%s: %v", faults, err)
 				}
 			}

@@ -34,11 +34,19 @@ type Table struct {
 	account *Account
 	client  *aztables.Client
 	name    string
+	options RequestOptions
 }
 
 // Table returns access to a table, which need not exist.
 func (a *Account) Table(name string) *Table {
 	return &Table{account: a, client: a.tables.NewClient(name), name: name}
+}
+
+// With returns access to the same table by requests that are made with the options.
+func (t *Table) With(o RequestOptions) *Table {
+	with := *t
+	with.options = o
+	return &with
 }
 
 // Name returns the table's name.
@@ -57,7 +65,7 @@ func (t *Table) Same(other *Table) bool {
 
 // Create makes the table unless it exists.
 func (t *Table) Create(ctx context.Context) error {
-	x := &exchange{failed: -1}
+	x := newExchange(t.options)
 	_, err := t.client.CreateTable(x.in(ctx), nil)
 	if err = wrap("create table "+t.name, x, err); Conflict(err) {
 		return nil
@@ -67,7 +75,7 @@ func (t *Table) Create(ctx context.Context) error {
 
 // TableNames calls fn with the names of all tables of the account, in order.
 func (a *Account) TableNames(ctx context.Context, fn func(name string) error) error {
-	x := &exchange{failed: -1}
+	x := newExchange(RequestOptions{})
 	for pager := a.tables.NewListTablesPager(nil); pager.More(); {
 		page, err := pager.NextPage(x.in(ctx))
 		if err != nil {
@@ -85,7 +93,7 @@ func (a *Account) TableNames(ctx context.Context, fn func(name string) error) er
 // Delete removes the table if it exists. The service may take a minute before a
 // table of that name can be created again.
 func (t *Table) Delete(ctx context.Context) error {
-	x := &exchange{failed: -1}
+	x := newExchange(t.options)
 	_, err := t.client.Delete(x.in(ctx), nil)
 	if err = wrap("delete table "+t.name, x, err); NotFound(err) {
 		return nil
@@ -122,7 +130,7 @@ func (p Page) Keys() []key.Key {
 
 // Query reads one page. A page may be short or empty and still have a Next.
 func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
-	x := newRowExchange(&pageBuffers)
+	x := newRowExchange(t.options, &pageBuffers)
 	defer x.release()
 	header, err := t.send(ctx, x, "query table ", rowRequest{method: http.MethodGet, target: "/" + t.name + "()?" + q.parameters()})
 	if err != nil {

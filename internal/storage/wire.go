@@ -3,7 +3,6 @@ package storage
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -11,18 +10,18 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// exchange travels in the context of a request and keeps the service's answer.
+// exchange is one request, with how it is made and with the service's answer.
 type exchange struct {
-	answer []byte // body of the last answer; of the failed operation, if one failed
-	failed int    // index of the batch's operation that failed, -1 if none
-	tries  int    // requests sent
-	plain  bool   // the request is the only operation of a batch
+	options RequestOptions
+	answer  []byte // body of the last answer; of the failed operation, if one failed
+	failed  int    // index of the batch's operation that failed, -1 if none
+	tries   int    // requests sent
+	plain   bool   // the request is the only operation of a batch
 	// buffer, if set, holds the bodies of good answers, until release.
 	buffer  *bytes.Buffer
 	answers *bufferPool // that the buffer is from
@@ -30,20 +29,16 @@ type exchange struct {
 }
 
 // newRowExchange returns the exchange of a [rowRequest], for answers of a kind.
-func newRowExchange(answers *bufferPool) *exchange {
-	return &exchange{failed: -1, buffer: answers.get(), answers: answers}
+func newRowExchange(o RequestOptions, answers *bufferPool) *exchange {
+	x := newExchange(o)
+	x.buffer, x.answers = answers.get(), answers
+	return x
 }
 
 // release gives the answer's buffer back.
 func (x *exchange) release() {
 	x.answers.put(x.buffer)
 	x.buffer, x.answer = nil, nil
-}
-
-type exchangeKey struct{}
-
-func (x *exchange) in(ctx context.Context) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
 // giveBody sets the request's body. Each try has a reader of its own, of a type that
@@ -98,30 +93,6 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 	p.pool.Put(b)
 }
 
-// Counter counts the requests of its context, retries included, which the service bills
-// as transactions.
-type Counter struct {
-	// OnThrottle, if set, is called for every throttled request, before its retry. It
-	// must not block, and may be called concurrently.
-	OnThrottle func()
-
-	n, doubts atomic.Int64
-}
-
-type counterKey struct{}
-
-// In returns a context whose requests the counter counts.
-func (c *Counter) In(ctx context.Context) context.Context {
-	return context.WithValue(ctx, counterKey{}, c)
-}
-
-// Requests returns the number of requests counted so far.
-func (c *Counter) Requests() int64 { return c.n.Load() }
-
-// Doubts returns the number of requests with an unknown outcome: no answer came, or one
-// that the service may give although it carries the request out.
-func (c *Counter) Doubts() int64 { return c.doubts.Load() }
-
 // captureAnswer is a per-retry policy: it counts the request, keeps the answer,
 // and gives the SDK what it needs of it. An entity group transaction that fails
 // answers 202 with the failure inside; it is unwrapped here, so that the SDK's
@@ -130,20 +101,11 @@ func (c *Counter) Doubts() int64 { return c.doubts.Load() }
 type captureAnswer struct{}
 
 func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
-	ctx := req.Raw().Context()
-	c, counting := ctx.Value(counterKey{}).(*Counter)
-	if counting {
-		c.n.Add(1)
-	}
-	x, ok := ctx.Value(exchangeKey{}).(*exchange)
-	if ok {
-		x.tries++
-		x.giveBody(req.Raw())
-	}
+	x := exchangeOf(req.Raw().Context())
+	x.options.Counter.sent()
+	x.tries++
+	x.giveBody(req.Raw())
 	resp, err := req.Next()
-	if !ok {
-		return resp, err
-	}
 	if err != nil {
 		return resp, err
 	}
@@ -164,8 +126,8 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	case x.plain && aboutRow(resp.StatusCode):
 		x.failed = 0
 	}
-	if counting && c.OnThrottle != nil && busy(resp.StatusCode) {
-		c.OnThrottle()
+	if busy(resp.StatusCode) {
+		x.options.Counter.throttled()
 	}
 	return resp, nil
 }

@@ -81,7 +81,7 @@ func (refusing) Split(rows []storage.Entity) [][]storage.Entity {
 	return slices.Collect(slices.Chunk(rows, 3))
 }
 
-func (refusing) Do(_ context.Context, rows []storage.Entity) (action.Result, error) {
+func (refusing) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
 	return action.Result{Written: 1, Failed: []action.Failure{{Key: rows[0].Key}, {Key: rows[1].Key}}}, nil
 }
 

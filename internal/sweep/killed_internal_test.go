@@ -31,7 +31,7 @@ func (*recorder) Split(rows []storage.Entity) [][]storage.Entity {
 	return slices.Collect(slices.Chunk(rows, 10))
 }
 
-func (a *recorder) Do(_ context.Context, rows []storage.Entity) (action.Result, error) {
+func (a *recorder) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range rows {
@@ -225,7 +225,7 @@ type pageReader struct {
 
 func (*pageReader) Split(rows []storage.Entity) [][]storage.Entity { return [][]storage.Entity{rows} }
 
-func (a *pageReader) Do(ctx context.Context, rows []storage.Entity) (action.Result, error) {
+func (a *pageReader) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
 	text, err := os.ReadFile(a.path)
 	if err != nil {
 		return action.Result{}, err
@@ -234,7 +234,7 @@ func (a *pageReader) Do(ctx context.Context, rows []storage.Entity) (action.Resu
 	if line := fmt.Sprintf(`"through":%s,"left":%d`, last, len(rows)); err != nil || !bytes.Contains(text, []byte(line)) {
 		return action.Result{}, fmt.Errorf("the file has no %s, %w", line, err)
 	}
-	return a.recorder.Do(ctx, rows)
+	return a.recorder.Do(ctx, o, rows)
 }
 
 // TestUnitsStartWhenTheirPageIsWritten holds a sweep to what a resume counts on: what the file does not know

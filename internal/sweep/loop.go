@@ -58,9 +58,10 @@ type run struct {
 
 	events    chan func() // what the loop is to do when something ended
 	throttles chan throttle
-	wanted    context.Context // canceled by an interrupt
-	tasks     context.Context // of queries and units
-	idle      chan func()     // goroutines that ended a task take the next one from it
+	wanted    context.Context        // canceled by an interrupt
+	tasks     context.Context        // of queries and units
+	requests  storage.RequestOptions // of queries and units; each task has a counter of its own
+	idle      chan func()            // goroutines that ended a task take the next one from it
 	cancel    context.CancelFunc
 	stopping  bool
 	err       error
@@ -96,7 +97,8 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 
 func (r *run) run(ctx context.Context) (Totals, error) {
 	r.wanted = ctx
-	r.tasks, r.cancel = context.WithCancel(storage.StopRetries(context.WithoutCancel(ctx), ctx.Done()))
+	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.requests = storage.RequestOptions{Stop: ctx.Done()}
 	defer r.cancel()
 	defer close(r.idle)
 	if err := r.fill(); err != nil {
@@ -338,15 +340,17 @@ func (r *run) start(task func()) {
 	}
 }
 
-// counter returns a counter that reports throttling to the loop. If the loop can't
-// keep up, some of it goes unreported; the rest will do.
-func (r *run) counter(t throttle) *storage.Counter {
-	return &storage.Counter{OnThrottle: func() {
+// counted returns the options of a task's requests, with a counter that reports throttling to the
+// loop. If the loop can't keep up, some of it goes unreported; the rest will do.
+func (r *run) counted(t throttle) storage.RequestOptions {
+	o := r.requests
+	o.Counter = &storage.Counter{OnThrottle: func() {
 		select {
 		case r.throttles <- t:
 		default:
 		}
 	}}
+	return o
 }
 
 func (r *run) drop(s *step) {
@@ -360,16 +364,16 @@ func (r *run) startUnit(s *step, u []storage.Entity) {
 	r.limiter.Started(partition, len(u))
 	r.start(func() {
 		began := time.Now()
-		counter := r.counter(throttle{unit: true, partition: partition})
+		counted := r.counted(throttle{unit: true, partition: partition})
 		var result action.Result
-		err := r.limiter.Send(counter.In(r.tasks), partition, len(u), func(ctx context.Context) (_ int, err error) {
-			result, err = r.action.Do(ctx, u)
+		err := r.limiter.Send(counted, partition, len(u), func(o storage.RequestOptions) (_ int, err error) {
+			result, err = r.action.Do(r.tasks, o, u)
 			return len(u), err
 		})
 		took := time.Since(began)
 		r.events <- func() {
 			r.target.ended(took)
-			r.unitEnded(s, u, result, counter, err)
+			r.unitEnded(s, u, result, counted.Counter, err)
 		}
 	})
 }

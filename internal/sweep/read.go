@@ -24,34 +24,33 @@ func (r *run) startRead(s *step) {
 	}
 	r.start(func() {
 		began := time.Now()
-		counter := r.counter(throttle{confined: q.Range.Partition != nil})
+		counted := r.counted(throttle{confined: q.Range.Partition != nil})
 		var page storage.Page
 		var queries int
-		read := func(ctx context.Context) (_ int, err error) {
-			page, queries, err = r.scan.read(ctx, q)
+		read := func(o storage.RequestOptions) (_ int, err error) {
+			page, queries, err = r.scan.read(r.tasks, o, q)
 			return len(page.Entities), err
 		}
-		ctx := counter.In(r.tasks)
 		var err error
 		if q.Range.Partition != nil {
-			err = r.limiter.Send(ctx, r.reads+*q.Range.Partition, q.Top, read)
+			err = r.limiter.Send(counted, r.reads+*q.Range.Partition, q.Top, read)
 		} else {
-			_, err = read(ctx)
+			_, err = read(counted)
 		}
 		took := time.Since(began)
 		r.events <- func() {
 			r.source.ended(took)
-			r.readEnded(s, page, took, Totals{Queries: int64(queries), Requests: counter.Requests()}, err)
+			r.readEnded(s, page, took, Totals{Queries: int64(queries), Requests: counted.Counter.Requests()}, err)
 		}
 	})
 }
 
-// read makes a query of the scan.
-func (s Spec) read(ctx context.Context, q storage.Query) (p storage.Page, queries int, err error) {
+// read makes a query of the scan, by requests with the options.
+func (s Spec) read(ctx context.Context, o storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	if s.Read != nil {
-		return s.Read(ctx, q)
+		return s.Read(ctx, o, q)
 	}
-	if p, err = s.Table.Query(ctx, q); err != nil {
+	if p, err = s.Table.With(o).Query(ctx, q); err != nil {
 		err = fmt.Errorf("read the source: %w", err)
 	}
 	return p, 1, err

@@ -263,7 +263,7 @@ func (slow) Split(rows []storage.Entity) [][]storage.Entity {
 	return slices.Collect(slices.Chunk(rows, 10))
 }
 
-func (slow) Do(_ context.Context, rows []storage.Entity) (action.Result, error) {
+func (slow) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
 	time.Sleep(30 * time.Millisecond)
 	return action.Result{Written: int64(len(rows))}, nil
 }

@@ -20,9 +20,10 @@ type Spec struct {
 	Raw      bool          // rows have JSON and no properties, which is faster for what only writes them
 	Segment  int           // rows a query; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
-	// Read, if set, makes a step's query instead of Table. It returns how many queries that
-	// took, and tokens that only it understands. It is called concurrently.
-	Read func(context.Context, storage.Query) (p storage.Page, queries int, err error)
+	// Read, if set, makes a step's query instead of Table, by requests with the options. It
+	// returns how many queries that took, and tokens that only it understands. It is called
+	// concurrently.
+	Read func(context.Context, storage.RequestOptions, storage.Query) (p storage.Page, queries int, err error)
 	// Keys, if set, are the rows to sweep; bounds and strategy are ignored then. A query looks for
 	// several keys of a partition. Without a filter, a key that the table does not have
 	// counts as failed. A resumed sweep needs the same keys again.
@@ -83,8 +84,8 @@ func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Entity) erro
 	return newRun(s, o, inOrder(fn), true).run(ctx)
 }
 
-// Do does the action with all rows, in any order. What the action sends is counted
-// in its context's [storage.Counter].
+// Do does the action with all rows, in any order. What the action sends is counted by
+// the counter in its options.
 func Do(ctx context.Context, s Spec, o Options, a action.Work) (Totals, error) {
 	return newRun(s, o, a, false).run(ctx)
 }
@@ -99,7 +100,7 @@ type inOrder func([]storage.Entity) error
 
 func (inOrder) Split(rows []storage.Entity) [][]storage.Entity { return [][]storage.Entity{rows} }
 
-func (fn inOrder) Do(_ context.Context, rows []storage.Entity) (action.Result, error) {
+func (fn inOrder) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
 	return action.Result{Written: int64(len(rows))}, fn(rows)
 }
 
@@ -107,6 +108,6 @@ type nothing struct{}
 
 func (nothing) Split([]storage.Entity) [][]storage.Entity { return nil }
 
-func (nothing) Do(context.Context, []storage.Entity) (action.Result, error) {
+func (nothing) Do(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error) {
 	return action.Result{}, nil
 }

@@ -276,12 +276,12 @@ func TestFoldCrashPoints(t *testing.T) {
 				b.committed(children)
 			}
 			p := &emulatortest.Process{Next: em.Transport()}
-			mortal := ledger.New(emulatortest.Open(t, em, p).Table("ledger"))
+			mortal := ledger.New(emulatortest.Open(t, em, p).Table("ledger")).With(storage.RequestOptions{Once: true})
 			if dies > 0 {
 				p.DieWith(dies, applied)
 			}
 			before := doneRows(t, table)
-			_, err := mortal.Fold(storage.Once(ctx), id, 0, 2, join)
+			_, err := mortal.Fold(ctx, id, 0, 2, join)
 			if (err != nil) != (dies > 0) {
 				t.Errorf("dies with request %d: %v", dies, err)
 			}

@@ -160,6 +160,9 @@ type Ledger struct{ table *storage.Table }
 // New returns the ledger kept in the table.
 func New(table *storage.Table) *Ledger { return &Ledger{table: table} }
 
+// With returns the same ledger by requests that are made with the options.
+func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
+
 // NewID returns a new scan's id; ids of later scans sort first.
 func NewID(now time.Time) string {
 	return key.Inverted(now) + "-" + strings.ToLower(rand.Text()[:6])

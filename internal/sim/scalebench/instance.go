@@ -142,7 +142,7 @@ func (g *group) launch() *instance {
 		Accounts: map[string]*storage.Account{sourceConnection: in.opened(g.source), destinationConnection: in.opened(g.destination)},
 	})
 	if err == nil {
-		err = e.Prepare(g.running)
+		err = e.TryPrepare(g.running)
 	}
 	if err != nil {
 		g.fail(fmt.Errorf("start an instance: %w", err))

@@ -71,7 +71,7 @@ type placeOfSide struct {
 }
 
 // read makes the queries for a page of the pair.
-func (p *pair) read(ctx context.Context, q storage.Query) (page storage.Page, queries int, err error) {
+func (p *pair) read(ctx context.Context, o storage.RequestOptions, q storage.Query) (page storage.Page, queries int, err error) {
 	at, err := p.take(q.Token)
 	if err != nil {
 		return page, 0, err
@@ -87,7 +87,7 @@ func (p *pair) read(ctx context.Context, q storage.Query) (page storage.Page, qu
 		g.Go(func() error {
 			of := q
 			of.Token = s.next
-			answer, err := p.tables[i].Query(ctx, of)
+			answer, err := p.tables[i].With(o).Query(ctx, of)
 			answers[i] = &answer
 			if err != nil {
 				return fmt.Errorf("read the %s: %w", [...]string{"source", "destination"}[i], err)

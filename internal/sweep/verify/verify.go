@@ -108,8 +108,8 @@ func (c comparison) Split(rows []storage.Entity) [][]storage.Entity {
 }
 
 // Do repairs rows.
-func (c comparison) Do(ctx context.Context, rows []storage.Entity) (action.Result, error) {
-	return c.repair.Do(ctx, rows)
+func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+	return c.repair.Do(ctx, o, rows)
 }
 
 // verdict is what a row of a pair says of itself. It is the row's first property, without

@@ -1,0 +1,75 @@
+package storage
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// RequestOptions say how requests are made. The zero value is what most callers use:
+// requests are retried as the [Account]'s [Options] say. [Table.With], [Batch.With] and
+// [Queue.With] take them.
+type RequestOptions struct {
+	// Counter, if set, counts the requests.
+	Counter *Counter
+	// Once means that requests are not retried. It is for callers that retry by
+	// themselves, and must notice soon that the service is back.
+	Once bool
+	// Stop, if set and closed, ends retries. Requests under way go on.
+	Stop <-chan struct{}
+	// OnBusy, if set, is called when the service is too busy. The request is retried after
+	// the pause that OnBusy returns, or after the usual pause if that is 0. OnBusy must not
+	// block, and may be called concurrently.
+	OnBusy func() time.Duration
+}
+
+// Counter counts requests, retries included, which the service bills as transactions.
+type Counter struct {
+	// OnThrottle, if set, is called for every throttled request, before its retry. It
+	// must not block, and may be called concurrently.
+	OnThrottle func()
+
+	n, doubts atomic.Int64
+}
+
+// Requests returns the number of requests counted so far.
+func (c *Counter) Requests() int64 { return c.n.Load() }
+
+// Doubts returns the number of requests with an unknown outcome: no answer came, or one
+// that the service may give although it carries the request out.
+func (c *Counter) Doubts() int64 { return c.doubts.Load() }
+
+// sent counts a request that is about to be sent.
+func (c *Counter) sent() {
+	if c != nil {
+		c.n.Add(1)
+	}
+}
+
+// doubtful counts a request with an unknown outcome.
+func (c *Counter) doubtful() {
+	if c != nil {
+		c.doubts.Add(1)
+	}
+}
+
+// throttled reports a throttled request.
+func (c *Counter) throttled() {
+	if c != nil && c.OnThrottle != nil {
+		c.OnThrottle()
+	}
+}
+
+// newExchange returns the exchange of a request to be made with the options.
+func newExchange(o RequestOptions) *exchange { return &exchange{options: o, failed: -1} }
+
+type exchangeKey struct{}
+
+// in returns a context with the exchange. In the SDK's pipeline a context is the only way from
+// a request to the policies, and this is its only value.
+func (x *exchange) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+// exchangeOf returns the exchange of a request. Every request of this package has one.
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
