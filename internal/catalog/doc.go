@@ -92,6 +92,8 @@
 // Otherwise the tombstones stay for a day. The head always stays for a day. So the
 // identity's next life has greater versions than the last, and later changes.
 //
+// A record's ETag is its version. A condition is checked on the head that the commit depends on.
+//
 // # Several identities
 //
 // A replacement that changes an index value or the sort value moves the record from one

@@ -10,6 +10,13 @@
 // shared access signatures, access policies, Entra ID, CORS, service properties or
 // statistics.
 //
+// It ends a page after 250,000 rows visited or 16 MiB, where the service does after 5
+// seconds. It cuts a client off that takes 30 seconds to send a body or to read an answer. It
+// takes keys of up to 512 UTF-16 units, and any date as x-ms-version. Doubles come back in
+// their shortest form, as Azurite returns them: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Answers to
+// mistakes follow documentation and other clients' experience; nobody has compared them
+// with a real account. scripts/jssdk runs Microsoft's JavaScript SDKs against it.
+//
 // A fault spec makes requests fail in the ways that break real programs (see package
 // [tablesweep/internal/emulator/fault]). Requests are counted by kind, so that tests and
 // benchmarks can check what a program costs ([Counts]).

@@ -38,6 +38,13 @@
 // key, and two requests for 100 neighbouring rows. The checkpoint has the keys that were
 // looked for, and a digest of the list: the list may have moved, but not changed.
 //
+// # Busy tables
+//
+// Nobody steals while enough is read for the target, beyond the pace, without room for a page, or
+// from a range within a partition that throttles: more queries gain nothing there. A busy
+// partition that stands first delays what is behind it in a list of rows, and in a copy with
+// few workers.
+//
 // # What is not known
 //
 // A sweep shows no share done of what it reads. Strands believe something about what is left,
