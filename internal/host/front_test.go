@@ -130,12 +130,15 @@ func TestLargeBodies(t *testing.T) {
 	o := newOrders(t, func(int, call) order { return order{} })
 	files := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("web", "anonymous", "")}
 	for _, mode := range []host.HTTPMode{host.Forwarding, host.Proxying} {
-		r := startRig(t, o, files, host.Options{HTTP: mode})
-		req := request(t, "POST", r.URL()+"/api/web", zeros{})
-		req.ContentLength = 100<<20 + 1
-		if resp := do(t, withHeader(req, "Expect", "100-continue")); resp.StatusCode != 500 || len(o.all()) > 0 {
-			t.Errorf("%s: status %d, %d calls of the handler", mode, resp.StatusCode, len(o.all()))
-		}
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			r := startRig(t, o, files, host.Options{HTTP: mode})
+			req := request(t, "POST", r.URL()+"/api/web", zeros{})
+			req.ContentLength = 100<<20 + 1
+			if resp := do(t, withHeader(req, "Expect", "100-continue")); resp.StatusCode != 500 || len(o.all()) > 0 {
+				t.Errorf("status %d, %d calls of the handler", resp.StatusCode, len(o.all()))
+			}
+		})
 	}
 }
 

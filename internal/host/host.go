@@ -51,6 +51,9 @@ type Options struct {
 	// Drain is how long invocations under way may go on when the host ends. Default
 	// 10 s, as in the real host.
 	Drain time.Duration
+	// Grace is the time from an invocation's time-out to the end of its process. Default 2 s, as
+	// in the real host.
+	Grace time.Duration
 	// Log gets the output of the host and its handlers. Default: none.
 	Log zerolog.Logger
 }
@@ -172,6 +175,7 @@ func load(o Options) (*Host, error) {
 	o.Lease = cmp.Or(o.Lease, MessageLease)
 	o.TimerLease = cmp.Or(o.TimerLease, timerLeaseFor)
 	o.Drain = cmp.Or(o.Drain, defaultDrain)
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	root := os.DirFS(o.Root)
 	local, errLocal := app.LocalSettings(root)
 	settings := mergeSettings(local, os.Environ(), o.Settings)

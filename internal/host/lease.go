@@ -18,7 +18,7 @@ const (
 	timerPosition = "timers" // the rows' partition
 	timerLeaseFor = time.Minute
 	// storagePause is the pause between two tries while storage is away.
-	storagePause = 5 * time.Second
+	storagePause = time.Second
 )
 
 // lease is the right to keep a timer. One of all hosts on a storage account has it.
