@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/config"
+	"tablesweep/internal/function/server"
 	"tablesweep/internal/storage"
 )
 
@@ -108,7 +109,7 @@ func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *
 	if err != nil {
 		return err
 	}
-	cat := newCatalog(account, settings)
+	cat := server.NewCatalog(account, settings)
 	defer cat.Close()
 	return fn(catalogLog(c).WithContext(c.Context()), cat)
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +23,9 @@ type localApp struct {
 }
 
 // startApp runs the app with settings; ok is false if it ended instead of being ready.
-func startApp(t *testing.T, exe string, settings map[string]string, args ...string) (a *localApp, ok bool) {
+func startApp(t *testing.T, settings map[string]string, args ...string) (a *localApp, ok bool) {
 	t.Helper()
-	a = &localApp{cmd: exec.CommandContext(t.Context(), exe, append([]string{"local", "--root", "..", "--addr", "127.0.0.1:0"}, args...)...)}
+	a = &localApp{cmd: exec.CommandContext(t.Context(), "handler", append([]string{"local", "--root", "..", "--addr", "127.0.0.1:0"}, args...)...)}
 	a.cmd.Env = os.Environ()
 	for name, value := range settings {
 		a.cmd.Env = append(a.cmd.Env, name+"="+value)
@@ -89,10 +88,6 @@ func (a *localApp) call(t *testing.T, method, path string, query url.Values, bod
 // TestCatalogInTheApp uses the catalog through the host, by several handler processes.
 func TestCatalogInTheApp(t *testing.T) {
 	t.Parallel()
-	exe := filepath.Join(t.TempDir(), "handler.exe")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
 	em, err := emulator.New(emulator.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +102,7 @@ func TestCatalogInTheApp(t *testing.T) {
 		"TABLESWEEP_CATALOGS": `{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at:newest"}}`,
 	}
 	args := []string{"--storage", server.ConnectionString(), "--instances", "2", "--keys=KEY,MASTER"}
-	a, ok := startApp(t, exe, settings, args...)
+	a, ok := startApp(t, settings, args...)
 	if !ok {
 		t.Fatalf("not ready; stderr:\n%s", &a.log)
 	}
@@ -136,7 +131,7 @@ func TestCatalogInTheApp(t *testing.T) {
 
 	// A catalog of another schema is refused, and the others work. The old schema is taken again.
 	settings["TABLE_CATALOG_INDEX_KEYS"] = "eid,npi"
-	if a, ok = startApp(t, exe, settings, args...); !ok {
+	if a, ok = startApp(t, settings, args...); !ok {
 		t.Fatalf("not ready with another schema; stderr:\n%s", &a.log)
 	}
 	answer := a.call(t, "GET", people, url.Values{"eid": {"F314"}}, "", 409, `{"title":"Conflict"`)
@@ -146,7 +141,7 @@ func TestCatalogInTheApp(t *testing.T) {
 	a.call(t, "GET", "/api/catalog/visits/records", url.Values{"eid": {"f314"}}, "", 200, all(`{"at":"2026-02-03","eid":"F314"}`))
 	a.stop(t)
 	settings["TABLE_CATALOG_INDEX_KEYS"] = "EID,NPI:lower,ssn:digits"
-	if a, ok = startApp(t, exe, settings, args...); !ok {
+	if a, ok = startApp(t, settings, args...); !ok {
 		t.Fatalf("not ready again; stderr:\n%s", &a.log)
 	}
 	a.call(t, "GET", "/api/catalog/visits/records", url.Values{"eid": {"f314"}}, "", 200, all(`{"at":"2026-02-03","eid":"F314"}`))

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tablesweep/internal/function/server"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -27,7 +28,6 @@ const (
 	exitUsage       = 2
 	exitFailedRows  = 3
 	exitInterrupted = 130 // as shells report SIGINT
-	exitRestart     = 200 // the Functions host starts the handler again
 )
 
 const exitHelp = `EXIT STATUS
@@ -67,12 +67,12 @@ func (n failedRows) Error() string {
 func exitCode(err error) int {
 	var usage usageError
 	var rows failedRows
-	var again restart
+	var again server.Restart
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &again):
-		return exitRestart
+		return server.RestartCode
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &rows):

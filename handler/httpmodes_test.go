@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,10 +19,6 @@ import (
 // host hands on requests.
 func TestHTTPModes(t *testing.T) {
 	t.Parallel()
-	exe := filepath.Join(t.TempDir(), "handler.exe")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
 	for _, mode := range []string{"forwarding", "proxying", ""} { // the default is host.json's: proxying
 		t.Run("mode "+mode, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +37,7 @@ func TestHTTPModes(t *testing.T) {
 			if mode != "" {
 				args = append(args, "--http", mode)
 			}
-			a, ok := startApp(t, exe, settings, args...)
+			a, ok := startApp(t, settings, args...)
 			if !ok {
 				t.Fatalf("not ready; stderr:\n%s", &a.log)
 			}

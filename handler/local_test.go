@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,11 +45,7 @@ func TestStorageSettings(t *testing.T) {
 // TestLocal runs the app of this repository as a user does.
 func TestLocal(t *testing.T) {
 	t.Parallel()
-	exe := filepath.Join(t.TempDir(), "handler.exe")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	cmd := exec.CommandContext(t.Context(), exe, "local", "--root", "..", "--addr", "127.0.0.1:0", "--instances", "2")
+	cmd := exec.CommandContext(t.Context(), "handler", "local", "--root", "..", "--addr", "127.0.0.1:0", "--instances", "2")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	pipe, err := cmd.StdoutPipe()

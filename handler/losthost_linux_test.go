@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -30,15 +29,11 @@ func TestLostHost(t *testing.T) {
 	if *lostHosts == 0 {
 		t.Skip("takes minutes; -losthosts=20 runs it 20 times")
 	}
-	exe := filepath.Join(t.TempDir(), "handler.exe")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	undisturbed := copyLosingHost(t, exe, 0)
+	undisturbed := copyLosingHost(t, 0)
 	t.Logf("undisturbed: %v", undisturbed)
 	for range *lostHosts {
 		after := time.Second + rand.N(undisturbed-time.Second)
-		took := copyLosingHost(t, exe, after)
+		took := copyLosingHost(t, after)
 		t.Logf("a host killed after %v: %v", after, took)
 		// The bound for a host that kept the timer; which one does is not known.
 		if took > undisturbed+150*time.Second {
@@ -49,7 +44,7 @@ func TestLostHost(t *testing.T) {
 
 // copyLosingHost copies a table, kills a host a while after the start unless that is 0, and returns
 // the time until the scan's end.
-func copyLosingHost(t *testing.T, exe string, killAfter time.Duration) time.Duration {
+func copyLosingHost(t *testing.T, killAfter time.Duration) time.Duration {
 	_, a, connection := serveEmulator(t, emulator.Options{Latency: 60 * time.Millisecond})
 	rows := manyRows(5000, 20)
 	source := a.Table("source")
@@ -61,7 +56,7 @@ func copyLosingHost(t *testing.T, exe string, killAfter time.Duration) time.Dura
 	}
 	var hosts []*localApp
 	for range 3 {
-		h, ok := startApp(t, exe, nil, "--storage", connection)
+		h, ok := startApp(t, nil, "--storage", connection)
 		if !ok {
 			t.Fatalf("the host ended; stderr:\n%s", &h.log)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/function/server"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -28,8 +29,8 @@ func main() {
 	})
 	err := execute(withShared(i.first, shared{meter, i.second}), rootCommand())
 	meter.End()
-	var again restart
-	if err != nil && !(errors.As(err, &again) && again.cause == nil) {
+	var again server.Restart
+	if err != nil && !(errors.As(err, &again) && again.Cause == nil) {
 		report(meter, err)
 	}
 	os.Exit(exitCode(err))
@@ -115,7 +116,7 @@ Functions host starts.
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), os.Getenv)
+			return server.Serve(cmd.Context(), os.Getenv, os.Stdout, os.Stderr)
 		},
 	}
 	root.SetFlagErrorFunc(badFlag)

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +25,10 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts in testdata compare with; read the diff before committing it")
 
+// TestMain runs the tests. They find this program on the PATH under the names of these commands: no
+// test builds it again.
 func TestMain(m *testing.M) {
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // or else each process waits a second at its end, with -race
 	testscript.Main(m, map[string]func(){"handler": main, "boundcopier": boundMain})
 }
 
@@ -47,7 +51,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *rewrite,
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // or else each program waits a second, with -race
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			for _, name := range []string{"AzureWebJobsStorage", "OTHER"} {
 				em, err := emulator.New(emulator.Options{})
 				if err != nil {

@@ -81,13 +81,20 @@ type demo struct {
 	account *storage.Account
 	host    *host.Host
 	report  Report
-	watch   func(engine.Status) // sees a scan's status now and then
+
+	// For tests:
+	watch func(engine.Status) // sees a scan's status now and then
+	most  int                 // loads at most so many rows; all if it is 0
+	more  map[string]string   // more of the app's settings
 }
 
 // Run runs the demonstration. An error means that it failed, be it a copy that
 // differs from its source.
 func Run(ctx context.Context, o Options) (Report, error) {
-	d := &demo{Options: o, watch: func(engine.Status) {}}
+	return (&demo{Options: o, watch: func(engine.Status) {}}).run(ctx)
+}
+
+func (d *demo) run(ctx context.Context) (Report, error) {
 	stop, err := d.start(ctx)
 	if err != nil {
 		return d.report, err
@@ -157,6 +164,7 @@ func (d *demo) settings() map[string]string {
 	if d.Watch != nil {
 		maps.Copy(s, catalogSettings)
 	}
+	maps.Copy(s, d.more)
 	return s
 }
 
@@ -180,6 +188,9 @@ func (d *demo) load(ctx context.Context) error {
 	packages, err := debian.Packages()
 	if err != nil {
 		return err
+	}
+	if d.most > 0 {
+		packages = packages[:d.most]
 	}
 	rows := make([]storage.Entity, len(packages))
 	partitions := map[string]bool{}

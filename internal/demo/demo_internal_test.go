@@ -1,102 +1,89 @@
 package demo
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine"
+	"tablesweep/internal/function/server"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/testsize"
 )
 
 const root = "../.."
 
-// handler is the program, built once for all tests.
-var handler string
+// portVariable is how the host tells a handler where to listen.
+const portVariable = "FUNCTIONS_CUSTOMHANDLER_PORT"
 
+// TestMain runs the tests. Their handler processes are this program, too.
 func TestMain(m *testing.M) {
-	if testsize.Race {
-		// The storage and the host are in this process and would take ten times as long,
-		// while the handler's processes would not be watched at all. Their packages have
-		// tests of their own.
-		fmt.Println("SKIPPED under the race detector; scripts/test.sh runs this package without")
-		return
+	if os.Getenv(portVariable) != "" {
+		fmt.Fprintln(os.Stderr, server.Serve(context.Background(), os.Getenv, os.Stdout, os.Stderr))
+		os.Exit(server.RestartCode)
 	}
-	dir, err := os.MkdirTemp("", "demo")
-	if err == nil {
-		handler = filepath.Join(dir, "handler")
-		c := exec.Command("go", "build", "-o", handler, root+"/handler")
-		c.Stderr = os.Stderr
-		err = c.Run()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "build the handler:", err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-// TestDemoCommand runs the demonstration as its user does, who then looks at the console.
-func TestDemoCommand(t *testing.T) {
-	t.Parallel()
-	c := exec.CommandContext(t.Context(), handler, "demo", "--json", "--watch")
-	told := &heard{}
-	c.Dir, c.Stderr = root, io.MultiWriter(told, testWriter{t})
-	out, err := c.StdoutPipe()
+// newDemo returns a demonstration of some of the rows, which polls more often.
+func newDemo(t *testing.T, instances, rows int) *demo {
+	t.Helper()
+	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Start(); err != nil {
+	return &demo{
+		Options: Options{Root: root, Executable: self, Instances: instances, Progress: testWriter{t}, Log: zerolog.Nop()},
+		watch:   func(engine.Status) {},
+		most:    rows,
+		more: map[string]string{
+			"AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.1",
+			"AzureFunctionsJobHost__extensions__queues__visibilityTimeout":  "00:00:01",
+		},
+	}
+}
+
+// TestDemo runs the demonstration, and then looks at what the app shows its user. The program's
+// own test runs the command, with all rows.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	const rows = 3000
+	d := newDemo(t, 3, rows)
+	watched := false
+	d.Watch = func(Report) {
+		watched = true
+		for path, want := range map[string]string{"/api/console/": "<!doctype html>", "/api/catalog/records?section=games": `"package"`, "/api/log/demo": `"loaded"`, "/api/scans": `"copy"`} {
+			resp, err := http.Get(d.host.URL() + path)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+				t.Errorf("GET %s: %s %.300s %v, want %s", path, resp.Status, body, err, want)
+			}
+		}
+	}
+	r, err := d.run(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	var r Report
-	if err := json.NewDecoder(out).Decode(&r); err != nil {
-		_ = c.Wait()
-		t.Fatal(err)
-	}
-	address := regexp.MustCompile(`watch it at (http://[^ ]+)/api/console/\n`).FindStringSubmatch(told.text())
-	if address == nil {
-		t.Fatal("no address of the console was told")
-	}
-	for path, want := range map[string]string{"/api/console/": "<!doctype html>", "/api/catalog/records?section=games": `"package"`, "/api/log/demo": `"loaded"`, "/api/scans": `"copy"`} {
-		resp, err := http.Get(address[1] + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
-			t.Errorf("GET %s: %s %.300s %v, want %s", path, resp.Status, body, err, want)
-		}
-	}
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		t.Error(err)
-	}
-	if err := c.Wait(); err != nil {
-		t.Errorf("after an interrupt: %v", err)
-	}
-	if !r.Verified || r.Rows != 63_666 || r.Partitions != 34_172 || r.Copy.Rows != 63_666 || len(r.Processes) < 2 {
-		t.Errorf("report %+v", r)
+	if !watched || !r.Verified || r.Rows != rows || r.Copy.Rows != rows || len(r.Processes) != 3 {
+		t.Errorf("watched %v, report %+v", watched, r)
 	}
 	if len(r.Strategies) != len(strategy.Names) {
 		t.Errorf("%d strategies compared, want %d", len(r.Strategies), len(strategy.Names))
 	}
 	for _, s := range r.Strategies {
-		if s.Rows != 63_666 || s.Queries < 64 {
+		if s.Rows != rows || s.Queries < 3 {
 			t.Errorf("strategy %+v", s)
 		}
 	}
@@ -109,10 +96,8 @@ func TestCopyOnAzurite(t *testing.T) {
 	if connection == "" {
 		t.Skip("SKIPPED: TABLESWEEP_AZURITE has no connection string; scripts/test.sh starts Azurite and sets it")
 	}
-	d := &demo{
-		Options: Options{Root: root, Executable: handler, Instances: 2, Connection: connection, Progress: testWriter{t}, Log: zerolog.Nop()},
-		watch:   func(engine.Status) {},
-	}
+	d := newDemo(t, 2, testsize.Of(3000, 0))
+	d.Connection = connection
 	stop, err := d.start(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -128,9 +113,9 @@ func TestCopyOnAzurite(t *testing.T) {
 // end its instance.
 func TestCopyWhileProcessesAreKilled(t *testing.T) {
 	t.Parallel()
-	const kills = 6
+	kills := testsize.Of(3, 6)
 	r := rand.New(rand.NewPCG(rand.Uint64(), 1))
-	d := &demo{Options: Options{Root: root, Executable: handler, Instances: 3, Progress: testWriter{t}, Log: zerolog.Nop()}}
+	d := newDemo(t, 3, testsize.Of(20_000, 0))
 	killed, next := 0, int64(1)
 	d.watch = func(s engine.Status) {
 		if killed < kills && s.Steps.Done >= next && s.State == "running" {
@@ -160,22 +145,4 @@ type testWriter struct{ t *testing.T }
 func (w testWriter) Write(b []byte) (int, error) {
 	w.t.Logf("%s", b)
 	return len(b), nil
-}
-
-// heard is what a process has written so far.
-type heard struct {
-	mu sync.Mutex // guards b
-	b  strings.Builder
-}
-
-func (h *heard) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.b.Write(p)
-}
-
-func (h *heard) text() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.b.String()
 }

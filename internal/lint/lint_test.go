@@ -40,7 +40,7 @@ var floors = [][]string{
 	{"engine", "logtail", "sweep/verify", "sweep/progress", "emulator/emulatortest"},
 	{"catalog", "config", "demo"},
 	{"function"},
-	{"sim", "sim/scalebench"},
+	{"function/server", "sim", "sim/scalebench"},
 }
 
 // forbidden says who must not import what, and why.
@@ -49,8 +49,8 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/engine/ledger", "internal/engine", "the ledger treats requests and messages as opaque"},
 	{"internal/engine", "internal/function", "the engine does not know who calls it"},
 	{"internal/engine", "internal/host", "the engine does not know who calls it"},
-	{"internal/function", "internal/host", "what runs in the cloud has no local host in it"},
-	{"internal/function", "internal/emulator", "what runs in the cloud has no emulator in it"},
+	{"internal/function/server", "internal/host", "what runs in the cloud has no local host in it"},
+	{"internal/function/server", "internal/emulator", "what runs in the cloud has no emulator in it"},
 	{"internal/function", "internal/scan/bench", "what runs in the cloud makes no benchmarks"},
 	{"internal/function", "internal/sim/scalebench", "what runs in the cloud makes no benchmarks"},
 	{"internal/logtail", "internal/engine", "logs know nothing of scans"},

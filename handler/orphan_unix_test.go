@@ -4,6 +4,8 @@ package main
 
 import (
 	"bufio"
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,9 +21,14 @@ import (
 func TestOrphan(t *testing.T) {
 	t.Parallel()
 	em, _, connection := serveEmulator(t, emulator.Options{})
-	port := freePort(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := fmt.Sprint(free.Addr().(*net.TCPAddr).Port)
+	free.Close()
 	host := exec.Command("sh", "-c", "handler & echo started; exec sleep 60")
-	host.Env = append(os.Environ(), portVariables[0]+"="+port, "AzureWebJobsStorage="+connection)
+	host.Env = append(os.Environ(), "FUNCTIONS_CUSTOMHANDLER_PORT="+port, "AzureWebJobsStorage="+connection)
 	pipe, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +49,7 @@ func TestOrphan(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := em.SetFaults("latency=3s on=batch,insert"); err != nil {
+	if err := em.SetFaults("latency=1s on=batch,insert"); err != nil {
 		t.Fatal(err)
 	}
 	answered := make(chan int, 1)

@@ -1,14 +1,17 @@
-package main
+package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -65,7 +68,7 @@ func startServe(t *testing.T, settings map[string]string) started {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	s := started{url: "http://127.0.0.1:" + port, stop: stop, ended: make(chan error, 1)}
-	go func() { s.ended <- serve(ctx, environment(t, settings)) }()
+	go func() { s.ended <- Serve(ctx, environment(t, settings), os.Stdout, os.Stderr) }()
 	for {
 		resp, err := http.Get(s.url + "/")
 		if err == nil {
@@ -84,8 +87,8 @@ func startServe(t *testing.T, settings map[string]string) started {
 func (s started) end(t *testing.T) {
 	t.Helper()
 	s.stop()
-	if err := <-s.ended; exitCode(err) != exitRestart {
-		t.Errorf("it ended with %v, exit code %d, want %d", err, exitCode(err), exitRestart)
+	if err := <-s.ended; err != (Restart{}) {
+		t.Errorf("it ended with %v, want a restart without a cause", err)
 	}
 }
 
@@ -191,8 +194,8 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestServeEnds(t *testing.T) {
-	if err := serve(t.Context(), environment(t, nil)); exitCode(err) != exitFailed || !strings.Contains(fmt.Sprint(err), portVariables[0]) {
-		t.Errorf("by hand: %v, exit code %d; want a failure that says what is missing", err, exitCode(err))
+	if err := Serve(t.Context(), environment(t, nil), os.Stdout, os.Stderr); !errors.Is(err, errNoHost) {
+		t.Errorf("by hand: %v, want a failure that says what is missing", err)
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -200,11 +203,15 @@ func TestServeEnds(t *testing.T) {
 	}
 	defer taken.Close()
 	_, port, _ := strings.Cut(taken.Addr().String(), ":")
-	start := time.Now()
-	err = serve(t.Context(), environment(t, map[string]string{portVariables[0]: port}))
-	if exitCode(err) != exitRestart || time.Since(start) < startPause {
-		t.Errorf("a port that is taken: %v, exit code %d after %v; want %d after a pause", err, exitCode(err), time.Since(start), exitRestart)
-	}
+	getenv := environment(t, map[string]string{portVariables[0]: port})
+	synctest.Test(t, func(t *testing.T) { // whose time does not wait for the pause
+		start := time.Now()
+		err := Serve(t.Context(), getenv, os.Stdout, os.Stderr)
+		var again Restart
+		if !errors.As(err, &again) || again.Cause == nil || time.Since(start) < startPause {
+			t.Errorf("a port that is taken: %v after %v, want a restart with its cause after a pause", err, time.Since(start))
+		}
+	})
 }
 
 func TestLogByLevel(t *testing.T) {

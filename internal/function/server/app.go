@@ -1,15 +1,9 @@
-package main
+package server
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -22,102 +16,6 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
-
-// portVariables hold the port on which the Functions host wants the handler to listen.
-// The second is the older name.
-var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT"}
-
-// errNoHost helps somebody who started the binary by hand.
-var errNoHost = errors.New("FUNCTIONS_CUSTOMHANDLER_PORT is not set: without an argument this program is started by the Azure Functions host; run \"handler demo\" or \"handler --help\"")
-
-const (
-	shutdownTime = 5 * time.Second
-	// orphanTime is what an orphan gives its invocations to end, which they do earlier
-	// by themselves.
-	orphanTime = 10 * time.Minute
-	// startPause follows a failure at the start, before the exit: the host restarts
-	// the handler at once.
-	startPause = 2 * time.Second
-)
-
-// restart ends the handler with the exit code that makes the host start another,
-// without counting it as a crash. (azure-functions-host, WorkerProcess.cs)
-type restart struct{ cause error }
-
-func (r restart) Error() string {
-	if r.cause == nil {
-		return "the handler has ended"
-	}
-	return r.cause.Error()
-}
-
-func (r restart) Unwrap() error { return r.cause }
-
-// serve runs the custom handler until ctx ends, or the host that started it. It listens
-// at once; what needs storage is prepared in the background. Its errors are of type
-// restart, unless no host has started it.
-func serve(ctx context.Context, getenv func(string) string) error {
-	host := parent()
-	var port string
-	for _, name := range portVariables {
-		if port == "" {
-			port = getenv(name)
-		}
-	}
-	if port == "" {
-		return errNoHost
-	}
-	signal.Ignore(syscall.SIGPIPE) // an orphan's log has no reader, and must not end it
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
-	if err != nil {
-		time.Sleep(startPause)
-		return restart{fmt.Errorf("listen for the Functions host: %w", err)}
-	}
-	c, settingsErr := config.Load(getenv)
-	log := newLog(os.Stdout, os.Stderr, c.LogLevel)
-	ctx, stop := context.WithCancel(log.WithContext(ctx))
-	defer stop()
-	app := function.App{}
-	if settingsErr == nil {
-		app, settingsErr = newApp(c)
-	}
-	app.Console = c.Console // whose page tells what is wrong with the settings
-	prepare(ctx, &app, c.Catalogs, settingsErr)
-	server := &http.Server{Handler: function.Handler(function.Functions(app), log), ReadHeaderTimeout: 30 * time.Second}
-	log.Info().Str("port", port).Msg("listening")
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }() // ends with Shutdown below
-	grace := shutdownTime
-	select {
-	case err := <-ended:
-		return restart{fmt.Errorf("serve: %w", err)}
-	case <-ctx.Done():
-	case <-host.gone(ctx):
-		log.Warn().Msg("the Functions host is gone; finishing what is under way")
-		grace = orphanTime
-	}
-	return restart{end(ctx, server, app.Catalogs, grace)}
-}
-
-// end waits for the work under way, for at most the given time. Others repeat or complete
-// the rest.
-func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	err := server.Shutdown(ctx)
-	closed := make(chan struct{})
-	go func() { // ends with the last write that was answered, or the process
-		defer close(closed)
-		for _, cat := range catalogs {
-			cat.Close()
-		}
-	}()
-	select {
-	case <-closed:
-	case <-ctx.Done():
-	}
-	return err
-}
 
 // prepare makes the app's parts ready in the background, each behind a gate of its
 // own. With wrong settings there is only a gate that stays closed.
@@ -195,7 +93,7 @@ func newApp(c config.Config) (function.App, error) {
 		if err != nil {
 			return function.App{}, err
 		}
-		catalogs[cat.Name] = newCatalog(a, cat)
+		catalogs[cat.Name] = NewCatalog(a, cat)
 	}
 	e, err := engine.New(engine.Options{
 		Own:                   own,
@@ -212,7 +110,8 @@ func newApp(c config.Config) (function.App, error) {
 	return function.App{Engine: e, Log: log, Catalogs: catalogs}, nil
 }
 
-func newCatalog(a *storage.Account, c config.CatalogSettings) *catalog.Catalog {
+// NewCatalog opens the catalog that settings describe, in the account of its connection.
+func NewCatalog(a *storage.Account, c config.CatalogSettings) *catalog.Catalog {
 	return catalog.New(catalog.Options{
 		Name: c.Title(), Index: a.Table(c.Table), Log: a.Table(c.WAL), Schema: c.Schema, KeepChanges: c.KeepChanges,
 	})

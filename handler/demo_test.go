@@ -1,0 +1,71 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/demo"
+	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/testsize"
+)
+
+// TestDemoCommand runs the demonstration as its user does, who then looks at the console.
+func TestDemoCommand(t *testing.T) {
+	if !testsize.Full() {
+		t.Skip("copies all rows, in half a minute; demo.TestDemo copies some")
+	}
+	t.Parallel()
+	c := exec.CommandContext(t.Context(), "handler", "demo", "--json", "--watch")
+	var told buffer
+	c.Dir, c.Stderr = "..", io.MultiWriter(&told, t.Output())
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var r demo.Report
+	if err := json.NewDecoder(out).Decode(&r); err != nil {
+		_ = c.Wait()
+		t.Fatal(err)
+	}
+	address := regexp.MustCompile(`watch it at (http://[^ ]+)/api/console/\n`).FindStringSubmatch(told.String())
+	if address == nil {
+		t.Fatal("no address of the console was told")
+	}
+	for path, want := range map[string]string{"/api/console/": "<!doctype html>", "/api/catalog/records?section=games": `"package"`, "/api/log/demo": `"loaded"`, "/api/scans": `"copy"`} {
+		resp, err := http.Get(address[1] + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("GET %s: %s %.300s %v, want %s", path, resp.Status, body, err, want)
+		}
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v", err)
+	}
+	if !r.Verified || r.Rows != 63_666 || r.Partitions != 34_172 || r.Copy.Rows != 63_666 || len(r.Processes) < 2 {
+		t.Errorf("report %+v", r)
+	}
+	if len(r.Strategies) != len(strategy.Names) {
+		t.Errorf("%d strategies compared, want %d", len(r.Strategies), len(strategy.Names))
+	}
+	for _, s := range r.Strategies {
+		if s.Rows != 63_666 || s.Queries < 64 {
+			t.Errorf("strategy %+v", s)
+		}
+	}
+}
