@@ -97,7 +97,6 @@ func copyCommand() *cobra.Command {
 	}
 	o.pairFlags.add(c)
 	o.rowFlags.add(c)
-	o.addStrategy(c)
 	o.addSelect(c)
 	o.jobFlags.add(c)
 	flags := c.Flags()

@@ -39,7 +39,6 @@ func countCommand() *cobra.Command {
 	}
 	flags := c.Flags()
 	o.sourceFlags.add(c)
-	o.addStrategy(c)
 	o.progressFlag.add(c, progress.Auto)
 	flags.BoolVar(&o.json, "json", false, "print the count and what it took as JSON")
 	return c

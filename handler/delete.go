@@ -52,7 +52,6 @@ func deleteCommand() *cobra.Command {
 	}
 	flags := c.Flags()
 	o.sourceFlags.add(c)
-	o.addStrategy(c)
 	o.jobFlags.add(c)
 	o.dryRunFlags.add(c)
 	flags.BoolVar(&o.yes, "yes", false, "don't ask")

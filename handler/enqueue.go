@@ -59,7 +59,6 @@ func enqueueCommand() *cobra.Command {
 	flags.StringVar(&o.message, "message", action.WholeRow, "template of a message; see above")
 	flags.StringVar(&o.encoding, "encoding", "base64", "base64, as the Functions host expects it, or none")
 	o.rowFlags.add(c)
-	o.addStrategy(c)
 	o.addSelect(c)
 	o.jobFlags.add(c)
 	o.dryRunFlags.add(c)

@@ -32,14 +32,14 @@ func TestInterruptedCommands(t *testing.T) {
 		{"log tail orders", []fault.Kind{fault.Point, fault.Query}, logtail.DefaultTable, "^interrupted: "},
 		{"catalog query eid=1", []fault.Kind{fault.Query}, "People", "^interrupted: "},
 		{"catalog delete eid=1 --yes", []fault.Kind{fault.Update, fault.Merge, fault.Batch}, "People", `^interrupted: after [1-9]\d* records were deleted: `},
-		{"keys --table People --segment-size 1", []fault.Kind{fault.Query}, "People", "^interrupted"},
+		{"keys --table People", []fault.Kind{fault.Query}, "People", "^interrupted"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			t.Parallel()
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
 			ready := make(chan struct{})
-			_, _, connection := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) {
+			_, _, connection := serveEmulator(t, emulator.Options{Faults: "short-page p=1 rows=1 table=People", OnRequest: func(e emulator.Event) {
 				select {
 				case <-ready:
 					if e.Table == test.table && slices.Contains(test.at, e.Kind) {

@@ -27,7 +27,7 @@ const keysExamples = `  handler keys --table orders
 type keysOptions struct {
 	sourceFlags
 	progressFlag
-	json, stats bool
+	json bool
 }
 
 func keysCommand() *cobra.Command {
@@ -42,10 +42,8 @@ func keysCommand() *cobra.Command {
 	}
 	flags := c.Flags()
 	o.sourceFlags.add(c)
-	o.strategy = "prefix" // the one that can step over rows
 	o.progressFlag.add(c, progress.None)
 	flags.BoolVar(&o.json, "json", false, "print each key as a JSON string")
-	flags.BoolVar(&o.stats, "stats", false, "print a JSON line of figures on stderr at the end")
 	return c
 }
 
@@ -59,10 +57,10 @@ func runKeys(c *cobra.Command, o keysOptions) error {
 		return err
 	}
 	s.Select = []string{}
-	s.Strategy = scan.Prefix{KeepPartitions: true}
+	s.Strategy = scan.Prefix{KeepPartitions: true} // it can step over rows
 	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
 	last, any := "", false
-	totals, err := sweep.Each(c.Context(), s, sweepOptions(c, o.workers), func(rows []storage.Entity) error {
+	_, err = sweep.Each(c.Context(), s, sweepOptions(c, o.workers), func(rows []storage.Entity) error {
 		for _, row := range rows {
 			if any && row.Key.Partition == last {
 				continue
@@ -78,9 +76,6 @@ func runKeys(c *cobra.Command, o keysOptions) error {
 		err = flushErr
 	}
 	meter.End()
-	if err == nil && o.stats {
-		err = jsonTo(c.ErrOrStderr()).Encode(statsOf(totals))
-	}
 	return err
 }
 

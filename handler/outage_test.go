@@ -185,7 +185,7 @@ func TestVerifyThroughOutages(t *testing.T) {
 	const lost = 3
 	rows := manyRows(1500, 2)
 	path := filepath.Join(t.TempDir(), "v.ckpt")
-	compare := []string{"verify", "--from", "source", "--to", "copied", "--json", "--progress", "none", "--workers", "8", "--segment-size", "10"}
+	compare := []string{"verify", "--from", "source", "--to", "copied", "--json", "--progress", "none", "--workers", "8"}
 	check := func(t *testing.T, c *child) {
 		t.Helper()
 		_ = c.Wait()
@@ -198,6 +198,9 @@ func TestVerifyThroughOutages(t *testing.T) {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
 			t.Parallel()
 			a := newAway(t, rows)
+			if err := a.em.SetFaults("short-page p=1 rows=10"); err != nil {
+				t.Fatal(err)
+			}
 			if err := a.own.Table("copied").Create(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -355,8 +358,11 @@ func TestInterruptWhileStorageHangs(t *testing.T) {
 func TestInterruptWhileStorageRefuses(t *testing.T) {
 	t.Parallel()
 	a := newAway(t, manyRows(1500, 2))
+	if err := a.em.SetFaults("short-page p=1 rows=10"); err != nil {
+		t.Fatal(err)
+	}
 	a.em.ResetCounts()
-	for _, args := range []string{"copy --from source --to copied", "keys --table source --segment-size 10 --workers 2"} {
+	for _, args := range []string{"copy --from source --to copied", "keys --table source --workers 2"} {
 		t.Run(args, func(t *testing.T) {
 			c := a.command(strings.Fields(args)...)
 			a.em.ResetCounts()

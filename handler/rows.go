@@ -2,13 +2,12 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -18,8 +17,6 @@ type rowFlags struct {
 	bounds   key.Bounds
 	filter   string
 	selected []string
-	strategy string
-	segment  int
 	workers  int
 }
 
@@ -51,14 +48,7 @@ func (f *rowFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.bounds.After, "after", "", "only partition keys greater than this")
 	flags.StringVar(&f.bounds.Before, "before", "", "only partition keys less than this")
 	flags.StringVar(&f.filter, "filter", "", "OData filter, such as \"Size gt 10 and Color eq 'red'\"")
-	flags.IntVar(&f.segment, "segment-size", storage.PageRows, "rows a query, 1 to 1000")
 	flags.IntVar(&f.workers, "workers", sweep.DefaultWorkers, "most requests at once; the command uses fewer while more do not help")
-}
-
-// addStrategy adds --strategy.
-func (f *rowFlags) addStrategy(c *cobra.Command) {
-	c.Flags().StringVar(&f.strategy, "strategy", strategy.Names[0], "how the rows are split into ranges: "+strings.Join(strategy.Names, ", "))
-	_ = c.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategy.Names, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // addSelect adds --select, for commands that need more than the keys.
@@ -68,10 +58,7 @@ func (f *rowFlags) addSelect(c *cobra.Command) {
 
 // scan returns the sweep of the table that the flags ask for.
 func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
-	s := sweep.Spec{Table: t, Bounds: f.bounds, Filter: f.filter, Select: f.selected, Segment: f.segment}
-	if f.segment < 1 || f.segment > storage.PageRows {
-		return s, usagef("--segment-size is %d, want 1 to %d", f.segment, storage.PageRows)
-	}
+	s := sweep.Spec{Table: t, Bounds: f.bounds, Filter: f.filter, Select: f.selected, Segment: storage.PageRows, Strategy: adaptive.Strategy{}}
 	if f.workers < 1 {
 		return s, usagef("--workers is %d, want at least 1", f.workers)
 	}
@@ -86,10 +73,6 @@ func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
 	if f.bounds.Range().Empty() {
 		return s, usagef("--prefix, --after and --before leave no partition key between them")
 	}
-	if !slices.Contains(strategy.Names, f.strategy) {
-		return s, usagef("--strategy is %q, want one of %s", f.strategy, strings.Join(strategy.Names, ", "))
-	}
-	s.Strategy = strategy.New(f.strategy, strategy.Options{})
 	return s, nil
 }
 

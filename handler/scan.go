@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,14 +26,20 @@ and ETag are left out.
 const scanExamples = `  handler scan --table packages > packages.jsonl
   handler scan --table packages --prefix lib --select Version,SizeBytes
   handler scan --table packages --filter "SizeBytes gt 1000000L" --format count --stats
-  handler scan --connection UseDevelopmentStorage=true --table names --strategy prefix --segment-size 2 --workers 1 --explain`
+  handler scan --connection UseDevelopmentStorage=true --table names --strategy prefix --segment-size 2 --workers 1 --stats=queries`
+
+// What --stats may be.
+const (
+	statsTotal   = "total" // without a value
+	statsQueries = "queries"
+)
 
 // scanOptions are the flags of the command scan.
 type scanOptions struct {
 	sourceFlags
-	format                   string
-	keysOnly, stats, explain bool
-	first, next              int // of the prefix strategy
+	format, strategy, stats string
+	segment                 int
+	keysOnly                bool
 }
 
 func scanCommand() *cobra.Command {
@@ -46,14 +54,14 @@ func scanCommand() *cobra.Command {
 	}
 	flags := c.Flags()
 	o.sourceFlags.add(c)
-	o.addStrategy(c)
 	o.addSelect(c)
 	flags.StringVar(&o.format, "format", "jsonl", "jsonl, or count for only the number of rows")
 	flags.BoolVar(&o.keysOnly, "keys-only", false, "only PartitionKey and RowKey")
-	flags.BoolVar(&o.stats, "stats", false, "print a JSON line of figures on stderr at the end")
-	flags.BoolVar(&o.explain, "explain", false, "print a JSON line on stderr for every query")
-	flags.IntVar(&o.first, "segments-per-first-prefix", 1, "pages that the prefix strategy reads of a new prefix before it splits")
-	flags.IntVar(&o.next, "segments-per-subsequent-prefix", 1, "pages that it reads of each prefix after that")
+	flags.StringVar(&o.strategy, "strategy", strategy.Names[0], "how the rows are split into ranges: "+strings.Join(strategy.Names, ", "))
+	flags.IntVar(&o.segment, "segment-size", storage.PageRows, "rows a query, 1 to 1000")
+	flags.StringVar(&o.stats, "stats", "", "print a JSON line of figures on stderr at the end; --stats=queries prints one for each query, too")
+	flags.Lookup("stats").NoOptDefVal = statsTotal
+	_ = c.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategy.Names, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"jsonl", "count"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -61,6 +69,9 @@ func scanCommand() *cobra.Command {
 func runScan(c *cobra.Command, o scanOptions) error {
 	if o.format != "jsonl" && o.format != "count" {
 		return usagef("--format is %q, want jsonl or count", o.format)
+	}
+	if o.stats != "" && o.stats != statsTotal && o.stats != statsQueries {
+		return usagef("--stats is %q, want nothing or %s", o.stats, statsQueries)
 	}
 	if o.keysOnly && o.selected != nil {
 		return usagef("--keys-only and --select exclude each other")
@@ -73,18 +84,32 @@ func runScan(c *cobra.Command, o scanOptions) error {
 	if err != nil {
 		return err
 	}
-	s.Strategy = strategy.New(o.strategy, strategy.Options{FirstSegments: o.first, NextSegments: o.next})
+	if err := o.split(&s); err != nil {
+		return err
+	}
 	options := sweepOptions(c, o.workers)
-	if o.explain {
+	if o.stats == statsQueries {
 		options.Trace = explain(c.ErrOrStderr())
 	}
 	totals, err := printRows(c, s, options, o.format)
 	if err != nil {
 		return err
 	}
-	if o.stats {
+	if o.stats != "" {
 		return jsonTo(c.ErrOrStderr()).Encode(statsOf(totals))
 	}
+	return nil
+}
+
+// split sets how the sweep is split.
+func (o *scanOptions) split(s *sweep.Spec) error {
+	if o.segment < 1 || o.segment > storage.PageRows {
+		return usagef("--segment-size is %d, want 1 to %d", o.segment, storage.PageRows)
+	}
+	if !slices.Contains(strategy.Names, o.strategy) {
+		return usagef("--strategy is %q, want one of %s", o.strategy, strings.Join(strategy.Names, ", "))
+	}
+	s.Segment, s.Strategy = o.segment, strategy.New(o.strategy, strategy.Options{})
 	return nil
 }
 

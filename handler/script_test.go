@@ -21,6 +21,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts in testdata compare with; read the diff before committing it")
@@ -189,8 +190,9 @@ func TestStrategyNames(t *testing.T) {
 	t.Parallel()
 	types := map[string]string{}
 	for _, name := range append([]string{"quick"}, strategy.Names...) {
-		f := rowFlags{strategy: name, segment: 1, workers: 1}
-		s, err := f.scan(nil)
+		o := scanOptions{strategy: name, segment: 1}
+		var s sweep.Spec
+		err := o.split(&s)
 		if known := name != "quick"; known != (err == nil) {
 			t.Errorf("strategy %s: %v", name, err)
 		} else if known {

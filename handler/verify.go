@@ -52,7 +52,6 @@ func verifyCommand() *cobra.Command {
 	}
 	o.pairFlags.add(c)
 	o.rowFlags.add(c)
-	o.addStrategy(c)
 	o.addSelect(c)
 	o.progressFlag.add(c, progress.Auto)
 	o.checkpointFlags.add(c)

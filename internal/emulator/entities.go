@@ -168,8 +168,10 @@ func (s tableService) cutPage(page table.Answer, plan fault.Plan) table.Answer {
 	case plan.Empty && keep > 0:
 		keep = 0
 		s.injector.Load().Fired(fault.EmptyPage)
-	case plan.Short && keep > 1:
-		keep = 1 + int(plan.ShortDraw%uint64(keep-1))
+	case plan.Short && keep > max(1, plan.ShortRows):
+		if keep = plan.ShortRows; keep == 0 {
+			keep = 1 + int(plan.ShortDraw%uint64(len(page.Rows)-1))
+		}
 		s.injector.Load().Fired(fault.ShortPage)
 	default:
 		return page

@@ -107,7 +107,7 @@ func TestResets(t *testing.T) {
 // Whatever the pages look like, following the tokens gives every row once.
 func TestShortAndEmptyPages(t *testing.T) {
 	t.Parallel()
-	for _, spec := range []string{"short-page p=1", "empty-page p=0.7", "seed=2; short-page p=0.5; empty-page p=0.5", "empty-page p=1 times=3"} {
+	for _, spec := range []string{"short-page p=1", "short-page p=1 rows=7", "empty-page p=0.7", "seed=2; short-page p=0.5; empty-page p=0.5", "empty-page p=1 times=3"} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
 			e, b := inProcess(t, "")

@@ -34,8 +34,8 @@ func TestSpecText(t *testing.T) {
 		{"timeout-after p=1 times=1 on=batch,insert table=Rows", "timeout-after p=1 on=batch,insert table=Rows times=1"},
 		{"account-rate=20000; partition-rate=2000.5 retry-after=1s", "account-rate=20000; partition-rate=2000.5 retry-after=1s"},
 		{"table-deletion=40s; seed=18446744073709551615", "seed=18446744073709551615; table-deletion=40s"},
-		{"short-page p=0; empty-page p=1; reset-before p=1e-3; reset-after p=0.1; timeout-before p=0.2; duplicate p=0.3",
-			"short-page p=0; empty-page p=1; reset-before p=0.001; reset-after p=0.1; timeout-before p=0.2; duplicate p=0.3"},
+		{"short-page p=0 rows=10; empty-page p=1; reset-before p=1e-3; reset-after p=0.1; timeout-before p=0.2; duplicate p=0.3",
+			"short-page p=0 rows=10; empty-page p=1; reset-before p=0.001; reset-after p=0.1; timeout-before p=0.2; duplicate p=0.3"},
 	} {
 		spec := parse(t, c.in)
 		if got := spec.String(); got != c.out {
@@ -53,7 +53,7 @@ func TestSpecErrorsNameTheWord(t *testing.T) {
 		{"bussy p=1", "bussy"}, {"busy", "busy"}, {"busy p=2", "p=2"}, {"busy p=NaN", "p=NaN"}, {"busy=1", "busy=1"},
 		{"busy p=1 by=2s", "by=2s"}, {"delay p=1", "delay"}, {"latency=fast", "latency=fast"}, {"latency=2s..1s", "latency=2s..1s"},
 		{"latency", "latency"}, {"account-rate=0", "account-rate=0"}, {"seed=-1", "seed=-1"}, {"busy p=1 on=writes", "on=writes"},
-		{"busy p=1 times=0", "times=0"}, {"busy p=1 table=", "table="}, {"latency=1s p=0.5", "p=0.5"},
+		{"busy p=1 times=0", "times=0"}, {"short-page p=1 rows=0", "rows=0"}, {"busy p=1 rows=9", "rows=9"}, {"busy p=1 table=", "table="}, {"latency=1s p=0.5", "p=0.5"},
 	} {
 		if _, err := fault.Parse(c.spec); err == nil || !strings.Contains(err.Error(), `"`+c.word+`"`) {
 			t.Errorf("%q: got error %v, which should name %q", c.spec, err, c.word)

@@ -30,7 +30,8 @@ type Plan struct {
 	RetryAfter time.Duration // with Busy; 0 for none
 
 	Short     bool
-	ShortDraw uint64 // to choose the page's length with
+	ShortRows int    // the page's length, 0 for any
+	ShortDraw uint64 // to choose it with
 	Empty     bool
 	Copies    int           // how often to store a queue message
 	Delay     time.Duration // how much later to deliver it
@@ -111,7 +112,7 @@ func (in *Injector) apply(plan *Plan, rule Rule, draw uint64) {
 		plan.Latency += rule.Min + time.Duration(draw%uint64(rule.Max-rule.Min+1))
 		in.fired[Latency]++
 	case ShortPage:
-		plan.Short, plan.ShortDraw = true, draw
+		plan.Short, plan.ShortRows, plan.ShortDraw = true, rule.Rows, draw
 	case EmptyPage:
 		plan.Empty = true
 	case Duplicate:

@@ -21,7 +21,8 @@
 //	timeout-after p=P            500 OperationTimedOut, but carried out
 //	reset-before p=P             connection reset, not carried out
 //	reset-after p=P              connection reset, but carried out
-//	short-page p=P               a query's page ends early, with a token
+//	short-page p=P [rows=N]      a query's page ends early, with a token; with N rows, if it
+//	                             would have more
 //	empty-page p=P               a query's page has no rows, but a token; with P=1 and
 //	                             no times= a query gets nowhere
 //	duplicate p=P                a queue message is stored, and so delivered, twice
@@ -108,6 +109,7 @@ type Rule struct {
 	Min, Max   time.Duration // for latency
 	By         time.Duration // for delay and table-deletion
 	RetryAfter time.Duration // for answers of 503; 0 sends no Retry-After
+	Rows       int           // for short-page; 0 draws the number
 
 	On    []Kind // empty: every kind
 	Table string // "": every table
@@ -237,6 +239,10 @@ func (r *Rule) parseOption(word string) (err error) {
 		if r.P, err = strconv.ParseFloat(value, 64); err != nil || !(r.P >= 0 && r.P <= 1) {
 			err = fmt.Errorf("a probability is a number from 0 to 1")
 		}
+	case name == "rows" && r.Name == ShortPage:
+		if r.Rows, err = strconv.Atoi(value); err != nil || r.Rows < 1 {
+			err = fmt.Errorf("rows is a whole number above 0")
+		}
 	case name == "by" && r.Name == Delay:
 		r.By, err = parseDuration(value)
 	case name == "retry-after" && (r.Name == Busy || r.Name.shape() == rate):
@@ -293,6 +299,9 @@ func (r Rule) String() string {
 	}
 	if r.Name == Delay {
 		fmt.Fprintf(&b, " by=%v", r.By)
+	}
+	if r.Rows != 0 {
+		fmt.Fprintf(&b, " rows=%d", r.Rows)
 	}
 	if r.RetryAfter != 0 {
 		fmt.Fprintf(&b, " retry-after=%v", r.RetryAfter)
