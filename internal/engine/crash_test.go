@@ -92,52 +92,6 @@ func (w *world) checkEnd(id string, rows int64) {
 	w.equalTables("Source", "Target")
 }
 
-// TestEveryCrashPoint lets the process die at each request of a scan in turn:
-// before the request is carried out, or after, its answer lost. Each row of
-// DESIGN.md's crash table is among these points.
-func TestEveryCrashPoint(t *testing.T) {
-	t.Parallel()
-	rows := append(plainRows(1, 8), plainRows(12, 1)[1:]...)
-	for _, applied := range []bool{false, true} {
-		var slowest time.Duration
-		crashes := 0
-		for n := 1; ; n += everyRequest {
-			finished := false
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
-				w.fill("Source", rows)
-				r := copyRequest("Source", "Target")
-				r.SegmentSize, r.Strategy = 5, "prefix"
-				id := w.start(r)
-				w.process.DieWith(n, applied)
-				victim := w.process
-				took := w.settle(id)
-				finished = !victim.Dead() // it outlived the scan
-				w.restart()
-				w.tidy()
-				slowest = max(slowest, took)
-				w.checkEnd(id, int64(len(rows)))
-			})
-			if t.Failed() {
-				t.Fatalf("failed at request %d, applied %v", n, applied)
-			}
-			if finished {
-				break
-			}
-			crashes++
-		}
-		if crashes*everyRequest < 50 {
-			t.Errorf("only %d crash points were tried", crashes)
-		}
-		// The lease of the message that the dead process held, its age in the
-		// ledger, and a round of Maintain for each.
-		if limit := lease + 4*time.Minute; slowest > limit {
-			t.Errorf("a crash delayed the scan by %v, want at most %v", slowest, limit)
-		}
-		t.Logf("applied %v: %d crash points, longest delay %v", applied, crashes, slowest)
-	}
-}
-
 // TestCrashWhileStarting lets the process die at each request of a scan's
 // start. The scan then either runs to its end or is never seen again.
 func TestCrashWhileStarting(t *testing.T) {

@@ -65,7 +65,6 @@ type Engine struct {
 	options Options
 	ledger  *ledger.Ledger
 	heart   *heart
-	present presence
 	details details
 	queues  map[string]*storage.Queue // by function
 	limiter action.Limiter            // of requests to busy partitions
@@ -86,7 +85,6 @@ func New(o Options) (*Engine, error) {
 		o.Now = time.Now
 	}
 	e := &Engine{options: o, queues: map[string]*storage.Queue{}, scans: map[string]cachedScan{}}
-	e.present.scans = map[string]*attended{}
 	e.ledger = ledger.New(o.Own.Table(o.StateTable))
 	e.heart = newHeart(e.ledger.With(storage.RequestOptions{Once: true}).Beat)
 	for function, name := range Queues {

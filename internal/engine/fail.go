@@ -43,7 +43,7 @@ func fatalOf(err error, delivery int) *fatalError {
 }
 
 // diedOver is why a scan fails whose step has ended MaxDeliveries processes. The first
-// delivery isn't recorded. It counts unless it is known to have ended with an error.
+// delivery isn't recorded. It counts unless it is known to have ended.
 func diedOver(step string) error {
 	return fmt.Errorf("step %s was begun %d times and never finished: the handler died or ran out of time each time", step, MaxDeliveries)
 }
@@ -51,7 +51,7 @@ func diedOver(step string) error {
 // hopeless returns why a lost step cannot be done, or nil if its message is worth sending again.
 func hopeless(p ledger.Pending) error {
 	switch {
-	case p.Begun >= MaxDeliveries-1:
+	case p.Deaths() >= MaxDeliveries:
 		return diedOver(p.ID)
 	case p.Lost <= patience:
 		return nil
@@ -73,6 +73,9 @@ func (e *Engine) giveUp(ctx context.Context, scan string, p ledger.Pending, deli
 	reason := ""
 	if delivery >= MaxDeliveries {
 		reason = shortened(err.Error())
+	}
+	if unrecorded(p, delivery) {
+		p.FirstEnded = true
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwork)
 	defer cancel()

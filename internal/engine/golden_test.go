@@ -286,7 +286,7 @@ func (p *play) describe(row storage.Entity) string {
 		switch name, text := property.Name, property.Text(); {
 		case name == "Message":
 			words = append(words, fmt.Sprintf("Page=%d", p.step(row).Page))
-		case slices.Contains([]string{"Version", "Request", "Note", "Millis", "Millipages", "Tells"}, name):
+		case slices.Contains([]string{"Version", "Request", "Note", "Millipages"}, name):
 		case property.Type == storage.DateTime:
 			words = append(words, fmt.Sprintf("%s=%v", name, row.Time(name).Sub(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))))
 		case text != "0" && text != "":

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/task"
 )
 
@@ -27,12 +28,15 @@ const (
 	redelivery = 30 * time.Second
 )
 
-// heart publishes which steps a process has in hand. Others then need not guess from
+// heart knows which steps a process has in hand, and publishes them. Others then need not guess from
 // a message's age whether it was lost. A beat names each step within beatTime of its beginning,
 // unless it has ended by then: short steps cost nothing. A heart is safe for concurrent use.
+//
+// A scan may end with any step that has no children, but not while another step is pending. So only
+// the last step that a process releases checks whether it has ended.
 type heart struct {
 	process string // the process's name, random
-	write   func(ctx context.Context, process string, steps, scans []string) error
+	write   func(ctx context.Context, process string, steps []ledger.Held) error
 
 	mu      sync.Mutex       // guards the fields below
 	hands   map[string]*hand // by step
@@ -45,11 +49,12 @@ type hand struct {
 	since      time.Time // its beginning
 	deliveries int       // under way
 	until      time.Time // if it failed: the host delivers it again before this time
+	mayEnd     bool      // this step, or one that was released before it, has ended without children
 }
 
 // newHeart returns a heart that writes its beats by write, which must try once: the storage's growing
 // pauses would delay the next beat, and after an outage, others must hear of this process soon.
-func newHeart(write func(ctx context.Context, process string, steps, scans []string) error) *heart {
+func newHeart(write func(ctx context.Context, process string, steps []ledger.Held) error) *heart {
 	return &heart{process: strings.ToLower(rand.Text()), write: write, hands: map[string]*hand{}}
 }
 
@@ -67,9 +72,17 @@ func (h *heart) take(log *zerolog.Logger, scan, step string) {
 	}
 }
 
+// childless records that a step in hand was committed without children.
+func (h *heart) childless(step string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hands[step].mayEnd = true
+}
+
 // release records that a delivery of a step has ended. If the host will deliver it again, the
-// step stays in hand until then: its message is hidden, but not lost.
-func (h *heart) release(step string, again bool) {
+// step stays in hand until then: its message is hidden, but not lost. release reports whether the
+// scan may have ended: one of its steps had no children, and none is active here any more.
+func (h *heart) release(step string, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held := h.hands[step]
@@ -81,13 +94,24 @@ func (h *heart) release(step string, again bool) {
 	if held.ended() {
 		delete(h.hands, step)
 	}
+	if !held.mayEnd {
+		return false
+	}
+	held.mayEnd = false
+	for _, other := range h.hands {
+		if other.scan == held.scan && other.deliveries > 0 {
+			other.mayEnd = true // it is left to that step's release
+			return false
+		}
+	}
+	return true
 }
 
 func (h *hand) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
 
-// held returns the steps in hand, their scans, and the age of the oldest. If
+// held returns the steps in hand, and the age of the oldest. If
 // there are none, the heart stops.
-func (h *heart) held() (steps, scans []string, longest time.Duration) {
+func (h *heart) held() (steps []ledger.Held, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	maps.DeleteFunc(h.hands, func(_ string, held *hand) bool { return held.ended() })
@@ -95,11 +119,10 @@ func (h *heart) held() (steps, scans []string, longest time.Duration) {
 		longest = max(longest, time.Since(held.since))
 	}
 	h.beating = len(h.hands) > 0
-	steps = slices.Sorted(maps.Keys(h.hands))
-	for _, step := range steps {
-		scans = append(scans, h.hands[step].scan)
+	for _, step := range slices.Sorted(maps.Keys(h.hands)) {
+		steps = append(steps, ledger.Held{Scan: h.hands[step].scan, Step: step})
 	}
-	return steps, scans, longest
+	return steps, longest
 }
 
 // beatAfter lets the heart beat after the time d, and then on until nothing is in hand.
@@ -124,7 +147,7 @@ var errStopped = errors.New("nothing in hand")
 // beat writes a beat if the oldest step in hand is at least beatTime old, and returns the time until
 // the next one.
 func (h *heart) beat() (next time.Duration, err error) {
-	steps, scans, longest := h.held()
+	steps, longest := h.held()
 	switch {
 	case len(steps) == 0:
 		return 0, errStopped
@@ -133,5 +156,5 @@ func (h *heart) beat() (next time.Duration, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
 	defer cancel()
-	return beatTime, h.write(ctx, h.process, steps, scans)
+	return beatTime, h.write(ctx, h.process, steps)
 }

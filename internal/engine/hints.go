@@ -73,7 +73,7 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 	}
 }
 
-// packedHints is the stored form of hints. The first form had no version.
+// packedHints is the stored form of hints.
 type packedHints struct {
 	Version int `json:"version"`
 	adaptive.Hints
@@ -157,6 +157,9 @@ func unpackHints(packed []byte) (adaptive.Hints, error) {
 	var h packedHints
 	if err := json.Unmarshal(text, &h); err != nil {
 		return adaptive.Hints{}, fmt.Errorf("unpack hints: %w", err)
+	}
+	if h.Version != hintsVersion {
+		return adaptive.Hints{}, fmt.Errorf("the hints have version %d, and this program knows version %d", h.Version, hintsVersion)
 	}
 	return h.Hints, nil
 }

@@ -44,7 +44,7 @@ func newLook(steps map[string]ledger.Pending, beats []ledger.Beat, waits map[str
 	for _, b := range beats {
 		l.said[b.Process] = b.At
 		for _, step := range b.Steps {
-			l.held[step] = append(l.held[step], b.Process)
+			l.held[step.Step] = append(l.held[step.Step], b.Process)
 		}
 	}
 	return l
@@ -83,7 +83,7 @@ func newFront(messages []storage.Message) front {
 // becomes visible some time after the failure was recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := lookTime
-	if p.Begun != 0 {
+	if p.Begun > 0 || p.FirstEnded {
 		margin = redelivery
 	}
 	return f.steps[p.ID] || !f.all && !f.newest.After(p.At.Add(margin))

@@ -24,7 +24,7 @@ func TestLost(t *testing.T) {
 		return newLook(map[string]ledger.Pending{step: p}, beats, map[string]front{ScanPrefix: {all: !waits}})
 	}
 	holds := func(when time.Time) ledger.Beat {
-		return ledger.Beat{Process: process, Steps: []string{step}, At: when}
+		return ledger.Beat{Process: process, Steps: []ledger.Held{{Step: step}}, At: when}
 	}
 	idle := func(when time.Time) ledger.Beat { return ledger.Beat{Process: process, At: when} }
 	const old = 10 * time.Minute
@@ -82,21 +82,21 @@ func TestFront(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		messages []storage.Message
-		begun    int
+		failed   bool
 		want     bool
 	}{
-		{"an empty queue", nil, 0, false},
-		{"a few others", others(full-1, 0), 0, false},
-		{"a few, and ours among them", withOurs(others(full-1, 0)), 0, true},
-		{"many, older ones first", others(full, 0), 0, true},
-		{"many, about as old as ours", others(full, lookTime), 0, true},
-		{"many, some of them younger", others(full, lookTime+time.Second), 0, false},
-		{"many younger, ours among them", withOurs(others(full, time.Hour)), 0, true},
-		{"it failed, and waits to be delivered again", others(full, redelivery), -1, true},
-		{"it failed, and younger ones than the next delivery wait", others(full, redelivery+time.Second), -1, false},
-		{"messages that nobody can read", []storage.Message{{Text: "?", Inserted: now}}, 0, false},
+		{"an empty queue", nil, false, false},
+		{"a few others", others(full-1, 0), false, false},
+		{"a few, and ours among them", withOurs(others(full-1, 0)), false, true},
+		{"many, older ones first", others(full, 0), false, true},
+		{"many, about as old as ours", others(full, lookTime), false, true},
+		{"many, some of them younger", others(full, lookTime+time.Second), false, false},
+		{"many younger, ours among them", withOurs(others(full, time.Hour)), false, true},
+		{"it failed, and waits to be delivered again", others(full, redelivery), true, true},
+		{"it failed, and younger ones than the next delivery wait", others(full, redelivery+time.Second), true, false},
+		{"messages that nobody can read", []storage.Message{{Text: "?", Inserted: now}}, false, false},
 	} {
-		if got := newFront(tt.messages).mayHave(ledger.Pending{ID: ours.id, At: now, Begun: tt.begun}); got != tt.want {
+		if got := newFront(tt.messages).mayHave(ledger.Pending{ID: ours.id, At: now, FirstEnded: tt.failed}); got != tt.want {
 			t.Errorf("%s: it may have it: %v", tt.name, got)
 		}
 	}
@@ -109,7 +109,7 @@ func TestHeart(t *testing.T) {
 		var mu sync.Mutex // guards said and fail
 		var said [][]string
 		fail := 0
-		h := newHeart(func(_ context.Context, _ string, steps, _ []string) error {
+		h := newHeart(func(_ context.Context, _ string, steps []ledger.Held) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if fail > 0 {
@@ -118,7 +118,11 @@ func TestHeart(t *testing.T) {
 				}
 				return errors.New("busy")
 			}
-			said = append(said, steps)
+			var names []string
+			for _, s := range steps {
+				names = append(names, s.Step)
+			}
+			said = append(said, names)
 			return nil
 		})
 		log := zerolog.Nop()
@@ -169,6 +173,41 @@ func TestHeart(t *testing.T) {
 		said = nil
 		mu.Unlock()
 		expect("nothing", time.Hour)
+	})
+}
+
+// TestLastStepEndsTheScan: when the last step of a scan is released that a process is working on, it says that
+// the scan may have ended, if one of them had no children. A step that waits to be delivered again does not count.
+func TestLastStepEndsTheScan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := zerolog.Nop()
+		h := newHeart(func(context.Context, string, []ledger.Held) error { return nil })
+		release := func(step string, again, want bool) {
+			t.Helper()
+			if got := h.release(step, again); got != want {
+				t.Errorf("release of %s: the scan may have ended: %v, want %v", step, got, want)
+			}
+		}
+		for _, step := range []string{"a", "b", "b", "c", "d"} { // b is delivered twice
+			h.take(&log, "scan", step)
+		}
+		h.take(&log, "other", "x")
+		release("d", true, false)
+		h.childless("a")
+		release("a", false, false)
+		release("b", false, false)
+		release("c", false, false)
+		release("b", false, true)
+		release("x", false, false)
+		h.take(&log, "scan", "d")
+		release("d", false, false) // d had children
+		h.take(&log, "scan", "e")
+		h.childless("e")
+		release("e", false, true)
+		time.Sleep(time.Minute)
+		if len(h.hands) > 0 {
+			t.Errorf("in hand are %v", h.hands)
+		}
 	})
 }
 

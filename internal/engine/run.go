@@ -31,11 +31,9 @@ func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report str
 	log.UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", m.id) })
 	e.heart.take(log, m.Scan, m.id)
 	again := true // also if it panics
-	defer func() { e.heart.release(m.id, again && delivery < MaxDeliveries) }()
-	e.present.enter(m.Scan)
 	defer func() {
-		if e.present.leave(m.Scan) {
-			e.lookForEnd(ctx, m.Scan)
+		if e.heart.release(m.id, again && delivery < MaxDeliveries) {
+			e.endIfDone(ctx, m.Scan)
 		}
 	}()
 	stepCtx, cancel := context.WithTimeout(ctx, stepTime)
@@ -76,7 +74,6 @@ func (e *Engine) process(ctx context.Context, m message, delivery int) (report s
 	}
 	done.Transactions = counter.Requests() + 1 + int64(len(children))
 	done.Throttled = throttled.Load()
-	done.Took = time.Since(start)
 	committed, err := e.commit(ctx, m, done, children)
 	if err != nil {
 		return "", err
@@ -84,11 +81,11 @@ func (e *Engine) process(ctx context.Context, m message, delivery int) (report s
 	// If this call did not commit the step, another delivery did, or a first try of ours whose
 	// answer was lost. Only in the second case do these children exist. A message for a child
 	// that does not exist does no harm: no pending row is found for it.
-	e.follow(ctx, m.Scan, children)
+	e.follow(ctx, m, children)
 	if committed {
 		e.foldAfter(ctx, m.Scan, m.id)
 	}
-	return reportOf(m, done, children, committed), nil
+	return reportOf(m, done, len(children), time.Since(start), committed), nil
 }
 
 // begin reads the step's pending row. If a delivery or message before this one may have begun the
@@ -102,16 +99,20 @@ func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, m message,
 	if !pending {
 		return p, e.repeated(ctx, m.Scan, delivery)
 	}
-	if delivery == 1 && p.Sends == 0 && p.Begun == 0 {
-		p.Begun = -1 // if it fails with an error, it has not ended a process
+	if unrecorded(p, delivery) {
 		return p, nil
 	}
-	if p.Begun >= MaxDeliveries-1 {
+	if p.Deaths() >= MaxDeliveries {
 		return p, &fatalError{diedOver(m.id)} // it would go on ending processes
 	}
 	// If another delivery was faster, that one is counted and this one is not.
 	_, err = l.Begin(ctx, m.Scan, p)
 	return p, err
+}
+
+// unrecorded reports whether a delivery is the step's first one, of whose beginning the ledger has no record.
+func unrecorded(p ledger.Pending, delivery int) bool {
+	return delivery == 1 && p.Sends == 0 && p.Begun == 0 && !p.FirstEnded
 }
 
 // repeated handles the message of a step that was committed before. On a repeated delivery the process
@@ -170,9 +171,9 @@ func (e *Engine) commit(ctx context.Context, m message, done ledger.Done, childr
 
 // follow sends the children's messages. If there are none, the scan may have ended. Maintain sends what
 // follow cannot: the step is committed, and must not be repeated.
-func (e *Engine) follow(ctx context.Context, scan string, children []message) {
+func (e *Engine) follow(ctx context.Context, m message, children []message) {
 	if len(children) == 0 {
-		e.present.ended(scan)
+		e.heart.childless(m.id)
 		return
 	}
 	var g task.Group
@@ -185,9 +186,9 @@ func (e *Engine) follow(ctx context.Context, scan string, children []message) {
 }
 
 // reportOf returns the line about a step for the function's log.
-func reportOf(m message, done ledger.Done, children []message, committed bool) string {
+func reportOf(m message, done ledger.Done, children int, took time.Duration, committed bool) string {
 	report := fmt.Sprintf("scan %s, step %s: read %d rows in %d queries, wrote %d, refused %d, sent %d messages; %d requests, throttled %d times; took %v",
-		m.Scan, m.id, done.Rows, done.Queries, done.Written, done.Failed, len(children), done.Transactions, done.Throttled, done.Took.Round(time.Millisecond))
+		m.Scan, m.id, done.Rows, done.Queries, done.Written, done.Failed, children, done.Transactions, done.Throttled, took.Round(time.Millisecond))
 	if !committed {
 		report += "; another delivery had committed it"
 	}

@@ -3,14 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/task"
 )
 
@@ -71,13 +67,13 @@ type Leased struct {
 const repairTime = 90 * time.Second
 
 // Status returns a scan's status. Its figures are sums over committed steps. It makes at most
-// three requests, unless folding is behind or an earlier version of the program has done steps.
+// three requests, unless folding is behind.
 func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 	found, err := e.ledger.Snapshot(ctx, id)
 	if err != nil {
 		return Status{}, notFound(id, err)
 	}
-	st, err := e.statusOf(ctx, found)
+	st, err := e.statusOf(found)
 	if err != nil {
 		return st, err
 	}
@@ -114,11 +110,11 @@ func leased(s ledger.Snapshot, beats []ledger.Beat) *Leased {
 		if b.Age >= repairTime {
 			continue
 		}
-		for i, step := range b.Steps {
-			if !s.Steps[step] && (s.Whole || s.Done[step] || b.Scan(i) != s.Scan.ID) {
+		for _, h := range b.Steps {
+			if h.Scan != s.Scan.ID || !s.Steps[h.Step] && (s.Whole || s.Done[h.Step]) {
 				continue
 			}
-			held[step] = true
+			held[h.Step] = true
 			if u := b.At.Add(repairTime); u.After(until) {
 				until = u
 			}
@@ -130,47 +126,14 @@ func leased(s ledger.Snapshot, beats []ledger.Beat) *Leased {
 	return &Leased{Steps: int64(len(held)), Until: until}
 }
 
-// pendingSteps counts the pending steps and estimates their work. It reads them only if the sums
-// lack these numbers.
-func (e *Engine) pendingSteps(ctx context.Context, s ledger.Snapshot) (steps int64, ahead adaptive.Outlook, err error) {
-	if s.Scan.Final() {
-		return 0, ahead, nil
-	}
-	steps, ahead, ok := s.Sums.Pending()
-	if ok {
-		return steps, ahead, nil
-	}
-	steps, ahead = 0, adaptive.Outlook{}
-	err = e.ledger.EachPending(ctx, s.Scan.ID, func(some []ledger.Pending) error {
-		for _, p := range some {
-			m, _ := parseMessage(p.Message) // an unreadable one counts as a step of unknown work
-			steps++
-			ahead = ahead.Plus(m.ahead())
-		}
-		return nil
-	})
-	return steps, ahead, err
-}
-
 // statusOf returns a status without leased steps.
-func (e *Engine) statusOf(ctx context.Context, found ledger.Snapshot) (Status, error) {
-	st, err := e.summaryOf(found.Scan, found.Sums.Totals, found.Date)
-	if err != nil {
+func (e *Engine) statusOf(found ledger.Snapshot) (Status, error) {
+	pending, ahead := found.Sums.Pending()
+	st, err := e.summaryOf(found.Scan, found.Sums.Totals, pending, found.Date)
+	if err != nil || found.Scan.State != ledger.Running {
 		return st, err
 	}
-	pending, ahead, err := e.pendingSteps(ctx, found)
-	if err != nil {
-		return st, err
-	}
-	st.Steps.Pending = pending
-	if found.Scan.State != ledger.Running {
-		return st, nil
-	}
-	r, err := requestOf(found.Scan)
-	if err != nil {
-		return st, err
-	}
-	if share, ok := ahead.Progress(float64(st.Rows.Scanned) / float64(r.segmentSize())); ok && pending > 0 {
+	if share, ok := ahead.Progress(float64(st.Rows.Scanned) / float64(st.Request.segmentSize())); ok && pending > 0 {
 		st.Progress = &share
 	}
 	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Date)
@@ -182,8 +145,8 @@ func (e *Engine) statusOf(ctx context.Context, found ledger.Snapshot) (Status, e
 	return st, nil
 }
 
-// summaryOf returns the part of a status that comes from a scan's row and totals.
-func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, now time.Time) (Status, error) {
+// summaryOf returns the part of a status that an ended scan has, too.
+func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, pending int64, now time.Time) (Status, error) {
 	r, err := requestOf(s)
 	if err != nil {
 		return Status{}, err
@@ -197,7 +160,7 @@ func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, now time.Time) (Statu
 		st.FinishedAt = &s.Finished
 	}
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed = t.Rows, t.Written, t.Failed
-	st.Steps.Pending, st.Steps.Done = s.Pending, t.Steps
+	st.Steps.Pending, st.Steps.Done = pending, t.Steps
 	return st, nil
 }
 
@@ -214,7 +177,7 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 	g.SetLimit(8)
 	for i := range scans {
 		g.Go(func() error {
-			s, err := e.listed(ctx, &scans[i])
+			s, err := e.listed(ctx, scans[i])
 			switch {
 			case err == nil:
 				statuses[i] = &s
@@ -233,27 +196,19 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 			list = append(list, *s)
 		}
 	}
-	// An earlier version of the program ended these without a summary.
-	news := slices.DeleteFunc(scans, func(s ledger.Listed) bool { return s.Summarized || !s.Final() })
-	if len(news) > 0 {
-		if err := e.ledger.Summarize(ctx, news); err != nil {
-			zerolog.Ctx(ctx).Debug().Err(err).Msg("ended scans not noted in the list")
-		}
-	}
 	return list, nil
 }
 
-// listed returns the status of a scan in the list. It reads the scan if its entry has no summary.
-func (e *Engine) listed(ctx context.Context, s *ledger.Listed) (Status, error) {
+// listed returns the status of a scan in the list. It reads the scan if its row there has no summary.
+func (e *Engine) listed(ctx context.Context, s ledger.Listed) (Status, error) {
 	if s.Summarized {
-		return e.summaryOf(s.Scan, s.Totals, s.Finished)
+		return e.summaryOf(s.Scan, s.Totals, s.Pending, s.Finished)
 	}
 	found, err := e.ledger.Snapshot(ctx, s.ID)
 	if err != nil {
 		return Status{}, err
 	}
-	s.Scan = found.Scan
-	return e.statusOf(ctx, found)
+	return e.statusOf(found)
 }
 
 // Cancel ends a running scan. Its pending steps are kept, and their messages dropped.

@@ -51,7 +51,7 @@ func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 }
 
 // tidyEnded does a minute's share of the work on ended scans. It lists canceled and failed ones with their
-// final totals, and folds done rows.
+// final figures, and folds done rows.
 func (e *Engine) tidyEnded(ctx context.Context) error {
 	ended, more, err := e.ledger.Ended(ctx, time.Time{})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 const (
 	ledgerFile = "internal/engine/ledger/ledger.go"
 	stateFile  = "internal/engine/ledger/state.go"
+	retireFile = "internal/engine/ledger/retire.go"
 	listFile   = "internal/engine/ledger/list.go"
 	foldFile   = "internal/engine/ledger/fold.go"
 	sumsFile   = "internal/engine/ledger/sums.go"
@@ -28,13 +29,13 @@ var bugs = []bugtest.Bug{
 	),
 	bugtest.New("children are enqueued before the commit",
 		bugtest.In(runFile, "	return e.ledger.Commit(", "	for _, c := range children {\n		if err := e.send(ctx, c); err != nil {\n			return false, err\n		}\n	}\n	return e.ledger.Commit("),
-		bugtest.In(runFile, "	e.follow(ctx, m.Scan, children)\n", "	if len(children) == 0 {\n		e.follow(ctx, m.Scan, children)\n	}\n"),
+		bugtest.In(runFile, "	e.follow(ctx, m, children)\n", "	if len(children) == 0 {\n		e.follow(ctx, m, children)\n	}\n"),
 	),
 	bugtest.New("rows are counted in memory",
 		bugtest.In(ledgerFile, "type Ledger struct{ table *storage.Table }", "type Ledger struct {\n	table  *storage.Table\n	memory sync.Map\n}"),
 		bugtest.In(ledgerFile, "	\"strings\"\n", "	\"strings\"\n	\"sync\"\n"),
 		bugtest.In(ledgerFile, "	return true, nil\n}\n", "	t, _ := l.memory.LoadOrStore(id, &Totals{})\n	t.(*Totals).add(done.Totals)\n	return true, nil\n}\n"),
-		bugtest.In(stateFile, "	s.Totals = sums.Sums.Totals\n", "	s.Totals = sums.Sums.Totals\n	if t, ok := l.memory.Load(id); ok {\n		s.Totals = *t.(*Totals)\n	}\n"),
+		bugtest.In(retireFile, "	s.Totals = found.Sums.Totals\n", "	s.Totals = found.Sums.Totals\n	if t, ok := l.memory.Load(id); ok {\n		s.Totals = *t.(*Totals)\n	}\n"),
 	),
 	bugtest.New("a message is acknowledged on an error",
 		bugtest.In("internal/function/envelope.go", "		status = problem.Status(err)\n", ""),

@@ -11,42 +11,37 @@ import (
 )
 
 // A process with steps in hand writes a beat every few seconds: a row of its own in the
-// partition "beats". It has Version; Steps, the ids of the steps with spaces between them; and Scans,
-// the ids of their scans in the same order.
+// partition "beats". It has Version, and in Steps "SCAN/STEP" for each of the steps, with spaces between them.
 const (
 	beatsPartition = "beats"
 	beatVersion    = 1
-	maxBeatSteps   = 1000 // a string takes 32 K characters, an id has 24
+	maxBeatSteps   = 600 // a string takes 32 K characters, both ids together have 51
 )
 
 // Beat names the steps that a process had in hand when it wrote the beat.
 type Beat struct {
 	Process string
-	Steps   []string      // ids
-	scans   []string      // of the steps; none if an earlier version of the program wrote it
+	Steps   []Held
 	At      time.Time     // by the service's clock
 	Age     time.Duration // by the service's clock
 
 	etag string
 }
 
-// Scan returns the id of the i-th step's scan, "" if it isn't known.
-func (b Beat) Scan(i int) string {
-	if i >= len(b.scans) {
-		return ""
-	}
-	return b.scans[i]
-}
+// Held names a step in hand by its id and its scan's.
+type Held struct{ Scan, Step string }
 
-// Beat writes a process's beat: the ids of the steps in hand, and of their scans.
-func (l *Ledger) Beat(ctx context.Context, process string, steps, scans []string) error {
-	steps, scans = steps[:min(len(steps), maxBeatSteps)], scans[:min(len(scans), maxBeatSteps)]
+// Beat writes a process's beat.
+func (l *Ledger) Beat(ctx context.Context, process string, steps []Held) error {
+	var names []string
+	for _, s := range steps[:min(len(steps), maxBeatSteps)] {
+		names = append(names, s.Scan+"/"+s.Step)
+	}
 	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
 		Key: key.Key{Partition: beatsPartition, Row: process},
 		Properties: []storage.Property{
 			storage.Int64Property("Version", beatVersion),
-			storage.StringProperty("Steps", strings.Join(steps, " ")),
-			storage.StringProperty("Scans", strings.Join(scans, " ")),
+			storage.StringProperty("Steps", strings.Join(names, " ")),
 		},
 	}})
 	if err != nil {
@@ -62,7 +57,10 @@ func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 		for _, e := range p.Entities {
 			b := Beat{Process: e.Key.Row, At: e.Timestamp, Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
 			if e.Int("Version") == beatVersion {
-				b.Steps, b.scans = strings.Fields(e.Get("Steps")), strings.Fields(e.Get("Scans"))
+				for name := range strings.FieldsSeq(e.Get("Steps")) {
+					scan, step, _ := strings.Cut(name, "/")
+					b.Steps = append(b.Steps, Held{scan, step})
+				}
 			}
 			beats = append(beats, b)
 		}
@@ -77,11 +75,5 @@ func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 // ForgetBeat removes a beat, unless its process has written another since.
 func (l *Ledger) ForgetBeat(ctx context.Context, b Beat) error {
 	err := l.table.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: b.etag, Entity: storage.Entity{Key: key.Key{Partition: beatsPartition, Row: b.Process}}})
-	if storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied") {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("forget process %s: %w", b.Process, err)
-	}
-	return nil
+	return unlessOvertaken(err, "forget process "+b.Process)
 }

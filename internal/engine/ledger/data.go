@@ -39,9 +39,9 @@ const MaxRefused = 4 * dataPiece
 const refusedRows = 10
 
 // Refused calls fn with the refused rows of each of the scan's steps, as [Done] had them, until
-// fn returns false. The newest commits come first. Each has a place. If after is
-// not empty, Refused continues behind that place.
-func (l *Ledger) Refused(ctx context.Context, id, after string, fn func(place string, refused []byte) bool) error {
+// fn returns false. The newest commits come first. Each step has a position in that order. If after is
+// not empty, Refused continues behind that position.
+func (l *Ledger) Refused(ctx context.Context, id, after string, fn func(position string, refused []byte) bool) error {
 	r := key.WithPrefix(id, refusedPrefix)
 	if after != "" {
 		r.Low = &key.Bound{Key: refusedPrefix + after, Open: true}

@@ -5,16 +5,16 @@
 // One table holds every scan. A scan's partition is its id:
 //
 //	RowKey           row
-//	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, and at the end the totals;
+//	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error;
 //	                 in a later attempt ResumedAt, and RanMillis: how long the earlier ones ran
-//	p|STEP           a pending step: Message (binary), Sends, Begun, Lost, Reason (see pending.go)
-//	d|TICKS|STEP     a done step, newest first: its counts and changes (see sums.go), Millis, Note (binary)
+//	p|STEP           a pending step: Message (binary), Sends, Lost, Begun, FirstEnded, Reason (see pending.go)
+//	d|TICKS|STEP     a done step, newest first: its counts and changes (see sums.go), Note (binary)
 //	d|-LEVEL|RANDOM  the sums of several such rows, in their place (see fold.go)
 //	x|TICKS|STEP     rows that a done step could not write (see data.go)
 //	h                the hints that the scan was started with (see hints.go)
 //
 // STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition
-// "scans" has three lists: "a|ID" of all scans, with the totals of those that have ended; "o|ID|ATTEMPT" of
+// "scans" has three lists: "a|ID" of all scans, with the figures of those that have ended; "o|ID|ATTEMPT" of
 // those that may be open; "t|ID" of ended ones that are yet to be tidied up (see retire.go). The partition
 // "beats" names the steps that living processes have in hand (see beat.go). An id starts with inverted ticks: lists are newest first.
 // Version in a scan's row is 1; a reader refuses any other.
@@ -110,10 +110,6 @@ type Scan struct {
 	ran      time.Duration // how long earlier attempts ran
 	Finished time.Time     // zero while running
 	Error    string        // why it failed
-	Totals   Totals        // set when the scan has finished, and none of its steps can follow
-
-	// Pending is the number of steps that were left when the scan was canceled or failed. Only the list has it.
-	Pending int64
 
 	etag string
 }
@@ -131,14 +127,9 @@ func (s Scan) Ran(now time.Time) time.Duration {
 	return s.ran + max(0, now.Sub(began))
 }
 
-// Final reports whether the scan has ended by itself, with its totals. A canceled or failed
-// scan may still have steps under way.
-func (s Scan) Final() bool { return s.State != Running && s.Totals.Steps > 0 }
-
 // Done is the record of a done step.
 type Done struct {
 	Totals
-	Took time.Duration
 	// Ahead estimates the work of the step's children, less that of the step itself.
 	Ahead adaptive.Outlook
 	Note  []byte // opaque; [Ledger.Notes] returns it
@@ -184,7 +175,7 @@ func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, 
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
 	begun := storage.Entity{Key: key.Key{Partition: id, Row: donePrefix + key.Inverted(now) + "|"}}
-	begun.Properties = Sums{tells: 1, children: 1, ahead: ahead}.properties()
+	begun.Properties = Sums{children: 1, ahead: ahead}.properties()
 	ops := []storage.Op{{Kind: storage.Insert, Entity: runningScan(Scan{ID: id, Attempt: 1, Started: now, Request: request})}, {Kind: storage.Insert, Entity: begun}, pending}
 	if len(hints) > 0 {
 		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: dataRow(key.Key{Partition: id, Row: scanHintsRow}, hints)})
@@ -243,7 +234,7 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 	}
 	return Scan{
 		ID: id, State: State(e.Get("State")), Attempt: e.Int("Attempt"), Request: e.Bytes("Request"), Error: e.Get("Error"),
-		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Resumed: e.Time("ResumedAt"), ran: time.Duration(e.Int("RanMillis")) * time.Millisecond, Totals: totalsOf(e), Pending: e.Int("Pending"), etag: e.ETag,
+		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Resumed: e.Time("ResumedAt"), ran: time.Duration(e.Int("RanMillis")) * time.Millisecond, etag: e.ETag,
 	}, nil
 }
 
@@ -253,9 +244,9 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 // The children must fit in one transaction with three more rows.
 func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
-	sums := Sums{Totals: done.Totals, Kept: done.Kept, tells: 1, children: int64(len(children)), ahead: done.Ahead}
+	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead}
 	row := key.Key{Partition: id, Row: donePrefix + key.Inverted(now) + "|" + stepID}
-	properties := append(sums.properties(), storage.Int64Property("Millis", done.Took.Milliseconds()))
+	properties := sums.properties()
 	if len(done.Note) > 0 {
 		properties = append(properties, storage.BinaryProperty("Note", done.Note))
 	}

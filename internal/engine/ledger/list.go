@@ -35,9 +35,8 @@ func listed(id string, attempt int64) storage.Op {
 	return op
 }
 
-// summary puts an ended scan on the list of all, with its totals. It is settled if these
-// can't change any more. etag is that of its row in the list.
-func summary(s Scan, settled bool, etag string) storage.Op {
+// summary puts an ended scan's figures into its row in the list of all, which has the etag.
+func summary(s Listed, etag string) storage.Op {
 	op := list(allPrefix + s.ID)
 	op.IfMatch = etag
 	op.Entity.Properties = append([]storage.Property{
@@ -51,8 +50,15 @@ func summary(s Scan, settled bool, etag string) storage.Op {
 		storage.Int64Property("Pending", s.Pending),
 	}, s.Totals.properties()...)
 	op.Entity.Properties = append(op.Entity.Properties, s.resumption()...)
+	return op
+}
+
+// ended puts a scan on the list of those to be tidied up. It is settled if its figures can't change any more:
+// a canceled or failed scan may still have steps under way.
+func ended(id string, settled bool) storage.Op {
+	op := list(endedPrefix + id)
 	if settled {
-		op.Entity.Properties = append(op.Entity.Properties, storage.Int64Property("Settled", 1))
+		op.Entity.Properties = []storage.Property{storage.Int64Property("Settled", 1)}
 	}
 	return op
 }
@@ -97,7 +103,7 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 	op := unlist(openRow(o.ID, o.Attempt))
 	op.IfMatch = o.etag
 	ops := []storage.Op{op}
-	s, err := l.Scan(ctx, o.ID)
+	s, err := l.cameTo(ctx, o.ID)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -107,21 +113,24 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 			return fmt.Errorf("close scan %s: %w", o.ID, err)
 		}
 		if found && e.Int("Attempt") <= o.Attempt {
-			final := s.Final()
-			if now, err := l.cameTo(ctx, o.ID); !final && err == nil && now.State == s.State && now.Attempt == s.Attempt {
-				s = now // without it, the list has to read the scan until it is settled
-			}
-			ops = append(ops, summary(s, final, e.ETag), list(endedPrefix+o.ID))
+			ops = append(ops, summary(s, e.ETag), ended(o.ID, s.State == Succeeded))
 		}
 	}
-	err = l.table.Write(ctx, ops...)
-	if storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied") {
+	return unlessOvertaken(l.table.Write(ctx, ops...), "close scan "+o.ID)
+}
+
+// overtaken reports whether a conditional write was refused because another process, or our own
+// first try, was faster.
+func overtaken(err error) bool {
+	return storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied")
+}
+
+// unlessOvertaken returns a write's error with its context, or nil if the write was overtaken.
+func unlessOvertaken(err error, what string) error {
+	if err == nil || overtaken(err) {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("close scan %s: %w", o.ID, err)
-	}
-	return nil
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // Forget takes an attempt of a scan without a record off the list of open scans. If it is the first attempt, its start
@@ -133,7 +142,7 @@ func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 		rows = []string{allPrefix + o.ID, rows[0]} // what makes Maintain come back goes last
 	}
 	for _, row := range rows {
-		if err := l.unless(l.table.Write(ctx, unlist(row)), "forget scan "+o.ID); err != nil {
+		if err := unlessOvertaken(l.table.Write(ctx, unlist(row)), "forget scan "+o.ID); err != nil {
 			return err
 		}
 	}
@@ -143,11 +152,11 @@ func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 // Listed is a scan in the list of all.
 type Listed struct {
 	Scan
-	// Summarized is true if the scan has ended and its entry has a summary. Otherwise Scan has just the ID.
-	// For some minutes, the totals of a scan that was canceled or has failed are those of that moment.
+	// Summarized is true if the scan has ended and was closed. Otherwise only its ID is known.
+	// For some minutes, the figures of a scan that was canceled or has failed are those of that moment.
 	Summarized bool
-
-	etag string
+	Totals     Totals
+	Pending    int64 // steps that were left at its end
 }
 
 // Recent returns the newest scans, n at most.
@@ -178,24 +187,10 @@ func (l *Ledger) all(ctx context.Context, q storage.Query, n int) ([]Listed, err
 }
 
 func listedOf(e storage.Entity) Listed {
-	x := Listed{Scan: Scan{ID: strings.TrimPrefix(e.Key.Row, allPrefix)}, etag: e.ETag}
-	if e.Int("Settled") > 0 || e.Int("Pending") > 0 {
-		if s, err := scanOf(x.ID, e); err == nil {
-			x.Scan, x.Summarized = s, true
-		}
+	id := strings.TrimPrefix(e.Key.Row, allPrefix)
+	s, err := scanOf(id, e)
+	if err != nil {
+		return Listed{Scan: Scan{ID: id}} // it runs, or the summary is a newer version's
 	}
-	return x
-}
-
-// Summarize adds the totals of scans to the list of all, unless they have been restarted since they
-// were listed. They must be final. It leaves out what does not fit in a transaction.
-func (l *Ledger) Summarize(ctx context.Context, scans []Listed) error {
-	var ops []storage.Op
-	for _, s := range scans[:min(len(scans), storage.MaxBatchRows/2)] {
-		ops = append(ops, summary(s.Scan, true, s.etag), list(endedPrefix+s.ID))
-	}
-	if err := l.table.Write(ctx, ops...); err != nil && !storage.HasCode(err, "UpdateConditionNotSatisfied") {
-		return fmt.Errorf("list ended scans: %w", err)
-	}
-	return nil
+	return Listed{Scan: s, Summarized: true, Totals: totalsOf(e), Pending: e.Int("Pending")}
 }

@@ -16,14 +16,27 @@ type Pending struct {
 	ID      string
 	Message []byte        // opaque; at most 48 KiB
 	Sends   int           // how often its message was sent again
-	Begun   int           // how many repeated deliveries began it and never ended; one less if the first delivery ended with an error
 	Reason  string        // why it failed, if its deliveries are used up
 	At      time.Time     // when its row was last written, by the service's clock
 	Age     time.Duration // since then, by the service's clock
 	Lost    time.Duration // since its message was first sent again; 0 if it never was
 
+	// Begun is how many repeated deliveries began it and have not ended. The first delivery isn't
+	// recorded, unless it ends with an error: FirstEnded is true then.
+	Begun      int
+	FirstEnded bool
+
 	etag string
 	date time.Time // the service's, when it was read
+}
+
+// Deaths returns how many processes may have died over the step: those of the deliveries that are
+// not known to have ended.
+func (p Pending) Deaths() int {
+	if p.FirstEnded {
+		return p.Begun
+	}
+	return p.Begun + 1
 }
 
 // FirstPending reads up to one page of a scan's pending steps.
@@ -69,7 +82,7 @@ func pendingOf(p storage.Page) []Pending {
 func pendingStep(e storage.Entity, date time.Time) Pending {
 	p := Pending{
 		ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message"),
-		Sends: int(e.Int("Sends")), Begun: int(e.Int("Begun")), Reason: e.Get("Reason"),
+		Sends: int(e.Int("Sends")), Begun: int(e.Int("Begun")), FirstEnded: e.Int("FirstEnded") > 0, Reason: e.Get("Reason"),
 		At: e.Timestamp, Age: date.Sub(e.Timestamp), etag: e.ETag, date: date,
 	}
 	if lost := e.Time("Lost"); !lost.IsZero() {
@@ -102,9 +115,12 @@ func (l *Ledger) Begin(ctx context.Context, id string, p Pending) (bool, error) 
 
 // GiveUp records that a delivery of the step has failed, and the reason if it
 // was the last of its message. p is the step as it was before that delivery began it,
-// with Begun -1 if this was its first delivery.
+// with FirstEnded if it was the first.
 func (l *Ledger) GiveUp(ctx context.Context, id string, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
+	if p.FirstEnded {
+		properties = append(properties, storage.Int64Property("FirstEnded", 1))
+	}
 	if reason != "" {
 		properties = append(properties, storage.StringProperty("Reason", reason))
 	}
@@ -117,7 +133,7 @@ func (l *Ledger) change(ctx context.Context, id string, p Pending, kind storage.
 	err := l.table.Write(ctx, storage.Op{Kind: kind, IfMatch: p.etag, Entity: storage.Entity{
 		Key: key.Key{Partition: id, Row: pendingPrefix + p.ID}, Properties: properties,
 	}})
-	if storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied") {
+	if overtaken(err) {
 		return false, nil
 	}
 	if err != nil {

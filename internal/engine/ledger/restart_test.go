@@ -4,28 +4,16 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/scan/adaptive"
 )
-
-func newLedger(t *testing.T) *ledger.Ledger {
-	t.Helper()
-	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	table := a.Table("ledger")
-	if err := table.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return ledger.New(table)
-}
 
 // Whoever closes an attempt has read the list some time ago. Meanwhile the scan may
 // have been restarted, under another attempt or, where a first restart was abandoned,
 // the same.
 func TestLateCloseSparesARestartedScan(t *testing.T) {
 	t.Parallel()
-	l, ctx := newLedger(t), t.Context()
+	l, ctx := ledger.New(newTable(t)), t.Context()
 	now := time.Now()
 	id := ledger.NewID(now)
 	if err := l.Create(ctx, id, now, []byte("{}"), nil, ledger.Pending{ID: "first", Message: []byte("{}")}, adaptive.Outlook{}); err != nil {

@@ -14,7 +14,7 @@ import (
 // EndedScan is a scan that has ended and is yet to be tidied up.
 type EndedScan struct {
 	ID      string
-	Settled bool          // the list of all has its totals
+	Settled bool          // the list of all has its final figures
 	Age     time.Duration // since it ended, or since it was settled; by the service's clock
 
 	etag string
@@ -22,7 +22,7 @@ type EndedScan struct {
 
 // Ended returns ended scans that are yet to be tidied up, newest first: at most a thousand of those that were
 // started before the time, or of all if it is zero. It reports whether there are more.
-func (l *Ledger) Ended(ctx context.Context, started time.Time) (ended []EndedScan, more bool, err error) {
+func (l *Ledger) Ended(ctx context.Context, started time.Time) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
 	if !started.IsZero() {
 		r.Low = &key.Bound{Key: endedPrefix + key.Inverted(started)}
@@ -32,65 +32,54 @@ func (l *Ledger) Ended(ctx context.Context, started time.Time) (ended []EndedSca
 		return nil, false, fmt.Errorf("list ended scans: %w", err)
 	}
 	for _, e := range p.Entities {
-		ended = append(ended, EndedScan{
+		scans = append(scans, EndedScan{
 			ID: strings.TrimPrefix(e.Key.Row, endedPrefix), Settled: e.Int("Settled") > 0, Age: p.Date.Sub(e.Timestamp), etag: e.ETag,
 		})
 	}
-	return ended, p.Next != nil, nil
+	return scans, p.Next != nil, nil
 }
 
-// Settle adds an ended scan's final totals to the list of all. None of its steps may be
+// Settle adds an ended scan's final figures to the list of all. None of its steps may be
 // under way any more. If the scan runs again, Settle only takes it off the list of ended ones.
-func (l *Ledger) Settle(ctx context.Context, ended EndedScan) error {
-	s, err := l.cameTo(ctx, ended.ID)
+func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
+	s, err := l.cameTo(ctx, old.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && s.State == Running {
-		return l.Tidied(ctx, ended)
+		return l.Tidied(ctx, old)
 	}
 	if err != nil {
 		return err
 	}
-	k := key.Key{Partition: scansPartition, Row: allPrefix + ended.ID}
+	k := key.Key{Partition: scansPartition, Row: allPrefix + old.ID}
 	e, listed, err := l.table.Get(ctx, k)
 	if err != nil {
-		return fmt.Errorf("settle scan %s: %w", ended.ID, err)
+		return fmt.Errorf("settle scan %s: %w", old.ID, err)
 	}
 	if !listed || e.Int("Attempt") > s.Attempt {
-		return l.Tidied(ctx, ended)
+		return l.Tidied(ctx, old)
 	}
-	note := list(endedPrefix + s.ID)
-	note.IfMatch = ended.etag
-	note.Entity.Properties = []storage.Property{storage.Int64Property("Settled", 1)}
-	return l.unless(l.table.Write(ctx, summary(s, true, e.ETag), note), "settle scan "+s.ID)
+	settled := ended(s.ID, true)
+	settled.IfMatch = old.etag
+	return unlessOvertaken(l.table.Write(ctx, summary(s, e.ETag), settled), "settle scan "+s.ID)
 }
 
-// cameTo returns a scan with its present totals and number of pending steps.
-func (l *Ledger) cameTo(ctx context.Context, id string) (Scan, error) {
+// cameTo returns a scan with its present figures.
+func (l *Ledger) cameTo(ctx context.Context, id string) (Listed, error) {
 	found, err := l.Snapshot(ctx, id)
 	if err != nil {
-		return Scan{}, err
+		return Listed{}, err
 	}
-	s, told := found.Scan, false
+	s := Listed{Scan: found.Scan, Summarized: true}
 	s.Totals = found.Sums.Totals
-	if s.Pending, _, told = found.Sums.Pending(); !told {
-		s.Pending, err = l.CountPending(ctx, id)
-	}
-	return s, err
+	s.Pending, _ = found.Sums.Pending()
+	return s, nil
 }
 
 // Tidied takes a scan off the list of ended ones, unless it has ended once more
 // since it was listed.
-func (l *Ledger) Tidied(ctx context.Context, ended EndedScan) error {
-	op := unlist(endedPrefix + ended.ID)
-	op.IfMatch = ended.etag
-	return l.unless(l.table.Write(ctx, op), "tidy up scan "+ended.ID)
-}
-
-// unless returns a write's error with its context, or nil if another process was faster.
-func (l *Ledger) unless(err error, what string) error {
-	if err == nil || storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied") {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
+func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
+	op := unlist(endedPrefix + old.ID)
+	op.IfMatch = old.etag
+	return unlessOvertaken(l.table.Write(ctx, op), "tidy up scan "+old.ID)
 }
 
 // Outdated returns at most n scans whose start and last change of their list entry are both older
@@ -125,7 +114,7 @@ func (l *Ledger) Remove(ctx context.Context, old Listed, now time.Time, age time
 	default:
 		op := storage.Op{Kind: storage.Delete, IfMatch: s.etag, Entity: storage.Entity{Key: key.Key{Partition: s.ID, Row: scanRow}}}
 		if err := l.table.Write(ctx, op); err != nil {
-			return 1, l.unless(err, "remove scan "+s.ID)
+			return 1, unlessOvertaken(err, "remove scan "+s.ID)
 		}
 		made++
 	}
@@ -144,7 +133,7 @@ func (l *Ledger) Remove(ctx context.Context, old Listed, now time.Time, age time
 			}
 			rows = rows[len(ops):]
 			if err := l.table.Write(ctx, ops...); err != nil {
-				return made, l.unless(err, "remove scan "+old.ID)
+				return made, unlessOvertaken(err, "remove scan "+old.ID)
 			}
 		}
 		if p.Next == nil {
@@ -152,7 +141,7 @@ func (l *Ledger) Remove(ctx context.Context, old Listed, now time.Time, age time
 		}
 	}
 	for _, row := range []string{endedPrefix, allPrefix} {
-		if err := l.unless(l.table.Write(ctx, unlist(row+old.ID)), "remove scan "+old.ID); err != nil {
+		if err := unlessOvertaken(l.table.Write(ctx, unlist(row+old.ID)), "remove scan "+old.ID); err != nil {
 			return made, err
 		}
 	}

@@ -33,7 +33,7 @@ type Snapshot struct {
 
 // Snapshot reads a scan, the sums over its done steps, and as many pending ones as come along.
 // It makes one request, and a second one if there are many pending steps: folding keeps done rows few (see
-// fold.go). It makes more only if folding is far behind, as in a ledger of an earlier version. It returns
+// fold.go). It makes more only if folding is far behind or the service's pages are short. It returns
 // [ErrNotFound] if there is no such scan.
 //
 // The done rows come from a single page, which shows one moment, or from several pages without a fold
@@ -54,7 +54,7 @@ func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot
 		if err := l.readDone(ctx, &r); err != nil {
 			return Snapshot{}, fmt.Errorf("sum up scan %s: %w", id, err)
 		}
-		if r.donePages > 1 && (detail || !r.s.Scan.Final()) {
+		if r.donePages > 1 {
 			same, err := l.foldedStill(ctx, id, r.folded)
 			if err != nil {
 				return Snapshot{}, fmt.Errorf("sum up scan %s: %w", id, err)
@@ -69,16 +69,12 @@ func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot
 				return Snapshot{}, err
 			}
 		}
-		if r.s.Scan.Final() {
-			r.s.Sums.Totals = r.s.Scan.Totals
-		}
 		return r.s, nil
 	}
 	return Snapshot{}, fmt.Errorf("sum up scan %s: its steps are being folded; try again", id)
 }
 
-// readDone reads all done rows. It reads the scan's own row ahead of a second page: that of an
-// ended scan has the totals.
+// readDone reads all done rows, and what follows them on their pages.
 func (l *Ledger) readDone(ctx context.Context, r *draft) error {
 	q := storage.Query{Range: doneToScan(r.id), Select: slices.Concat(sumColumns, scanColumns)}
 	if r.detail {
@@ -88,16 +84,10 @@ func (l *Ledger) readDone(ctx context.Context, r *draft) error {
 		if err := r.take(p); err != nil {
 			return err
 		}
-		if !r.beyond && r.s.Scan.ID == "" {
-			var err error
-			if r.s.Scan, err = l.Scan(ctx, r.id); err != nil {
-				return err
-			}
-		}
 		if r.detail && r.pages < detailPages {
 			return nil
 		}
-		if r.beyond || r.s.Scan.Final() {
+		if r.beyond {
 			return errEnough
 		}
 		return nil

@@ -20,24 +20,16 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time) (bool, er
 	if err != nil || !empty {
 		return false, err
 	}
-	s, err := l.Scan(ctx, id)
-	if err != nil {
+	s, err := l.cameTo(ctx, id)
+	if err != nil || s.State != Running {
 		return false, err
 	}
-	if s.State != Running {
-		return false, nil
-	}
-	sums, err := l.Snapshot(ctx, id)
-	if err != nil {
-		return false, err
-	}
-	s.Totals = sums.Sums.Totals
 	state, reason := Succeeded, ""
 	if s.Totals.Failed > 0 {
 		state = Failed
 		reason = fmt.Sprintf("%d rows could not be written; the first: %s", s.Totals.Failed, s.Totals.FirstFailed)
 	}
-	return l.end(ctx, s, state, now, reason)
+	return l.end(ctx, s.Scan, state, now, reason)
 }
 
 // nothingPending reads one pending step. Only an answer of a
@@ -85,11 +77,11 @@ func (l *Ledger) endRunning(ctx context.Context, id string, state State, now tim
 
 // end writes the scan's end once: only over the row as it was read.
 func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, reason string) (bool, error) {
-	properties := append([]storage.Property{
+	properties := []storage.Property{
 		storage.StringProperty("State", string(state)),
 		storage.TimeProperty("FinishedAt", now),
 		storage.StringProperty("Error", reason),
-	}, s.Totals.properties()...)
+	}
 	err := l.table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: s.etag, Entity: storage.Entity{
 		Key: key.Key{Partition: s.ID, Row: scanRow}, Properties: properties,
 	}})
@@ -122,17 +114,4 @@ func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time) error {
 		return fmt.Errorf("restart scan %s: %w", s.ID, err)
 	}
 	return nil
-}
-
-// CountPending counts the scan's pending steps. It makes a query for each thousand.
-func (l *Ledger) CountPending(ctx context.Context, id string) (int64, error) {
-	var n int64
-	err := l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix), Select: []string{}}, func(p storage.Page) error {
-		n += int64(len(p.Entities))
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("count pending steps of scan %s: %w", id, err)
-	}
-	return n, nil
 }

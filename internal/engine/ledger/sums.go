@@ -59,21 +59,19 @@ type Sums struct {
 	Times Times
 	Kept  int64 // failed rows that [Ledger.Refused] lists
 
-	tells    int64            // done rows with children and ahead; one more than Steps if all have them
 	children int64            // steps that became pending
 	ahead    adaptive.Outlook // estimated work of these, less that of the done steps
 }
 
-// Pending returns how many steps are pending, and an estimate of their work. ok is
-// false if an earlier version of the program has done a step: its row lacks these numbers.
-func (s Sums) Pending() (steps int64, ahead adaptive.Outlook, ok bool) {
-	return s.children - s.Steps, s.ahead, s.tells == s.Steps+1
+// Pending returns how many steps are pending, and an estimate of their work.
+func (s Sums) Pending() (steps int64, ahead adaptive.Outlook) {
+	return s.children - s.Steps, s.ahead
 }
 
 // sumsOf returns the sums of one done row.
 func sumsOf(e storage.Entity) Sums {
 	s := Sums{
-		Totals: totalsOf(e), Times: unpackTimes(e.Bytes("Times")), Kept: e.Int("Kept"), tells: e.Int("Tells"), children: e.Int("Children"),
+		Totals: totalsOf(e), Times: unpackTimes(e.Bytes("Times")), Kept: e.Int("Kept"), children: e.Int("Children"),
 		ahead: adaptive.Outlook{Millipages: e.Int("Millipages"), Guessed: e.Int("Guessed"), Unknown: e.Int("Unknown")},
 	}
 	if !isFolded(e) {
@@ -86,7 +84,6 @@ func (s *Sums) add(other Sums) {
 	s.Totals.add(other.Totals)
 	s.Times.plus(other.Times)
 	s.Kept += other.Kept
-	s.tells += other.tells
 	s.children += other.children
 	s.ahead = s.ahead.Plus(other.ahead)
 }
@@ -96,7 +93,7 @@ func (s Sums) properties() []storage.Property {
 	for _, n := range []struct {
 		name  string
 		value int64
-	}{{"Kept", s.Kept}, {"Tells", s.tells}, {"Children", s.children}, {"Millipages", s.ahead.Millipages}, {"Guessed", s.ahead.Guessed}, {"Unknown", s.ahead.Unknown}} {
+	}{{"Kept", s.Kept}, {"Children", s.children}, {"Millipages", s.ahead.Millipages}, {"Guessed", s.ahead.Guessed}, {"Unknown", s.ahead.Unknown}} {
 		if n.value != 0 {
 			p = append(p, storage.Int64Property(n.name, n.value))
 		}
@@ -107,5 +104,5 @@ func (s Sums) properties() []storage.Property {
 // sumColumns are the properties that sums are made of.
 var sumColumns = []string{
 	"Timestamp", "Steps", "Rows", "Written", "Failed", "Queries", "Transactions", "Throttled", "FirstFailed",
-	"Kept", "Tells", "Children", "Millipages", "Guessed", "Unknown", "Times",
+	"Kept", "Children", "Millipages", "Guessed", "Unknown", "Times",
 }

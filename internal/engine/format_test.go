@@ -1,0 +1,87 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+	"testing/synctest"
+
+	"tablesweep/internal/emulator"
+)
+
+// TestFormatOfSteps: today's messages have every name that those of format 1 have. Without this test a
+// renamed field could go unnoticed: a strategy ignores names that it does not know.
+func TestFormatOfSteps(t *testing.T) {
+	t.Parallel()
+	f, err := os.Open("testdata/format1.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	stored := map[string]bool{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var line struct{ Message json.RawMessage }
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		if line.Message != nil {
+			addNames(t, stored, line.Message)
+		}
+	}
+	if len(stored) < 50 {
+		t.Errorf("only %d names are stored: %v", len(stored), stored)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		today := map[string]bool{}
+		w := newWorld(t, emulator.Options{})
+		w.onMessage = func(body []byte) { addNames(t, today, body) }
+		w.fill("Source", plainRows(30, 6))
+		w.fill("Wide", plainRows(300, 1))
+		w.fill("Deep", plainRows(2, 80))
+		for _, strategy := range []string{"adaptive", "adaptive", "prefix"} { // the second time with hints
+			r := copyRequest("Source", "Target")
+			r.Strategy, r.SegmentSize, r.Range.Before = strategy, 10, "x"
+			w.run(r)
+		}
+		for table, size := range map[string]int{"Wide": 280, "Deep": 10} {
+			r := copyRequest(table, "Target")
+			r.SegmentSize = size
+			w.run(r)
+		}
+		for name := range stored {
+			if !today[name] {
+				t.Errorf("no message has %s any more", name)
+			}
+		}
+	})
+}
+
+// addNames adds the paths of the names in a message.
+func addNames(t *testing.T, names map[string]bool, message []byte) {
+	t.Helper()
+	var content any
+	if err := json.Unmarshal(message, &content); err != nil {
+		t.Fatal(err)
+	}
+	strategy := "adaptive "
+	if bytes.Contains(message, []byte(`"prefix"`)) {
+		strategy = "prefix "
+	}
+	var add func(path string, v any)
+	add = func(path string, v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, x := range v {
+				add(path, x)
+			}
+		case map[string]any:
+			for name, x := range v {
+				names[path+name] = true
+				add(path+name+".", x)
+			}
+		}
+	}
+	add(strategy, content)
+}

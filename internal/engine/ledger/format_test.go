@@ -1,0 +1,231 @@
+package ledger_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
+)
+
+const formatFile = "testdata/format1.jsonl"
+
+var rewrite = flag.Bool("rewrite", false, "rewrite "+formatFile+"; only before a release, or with a new version number")
+
+// The scans of the fixture, and the attempts and figures that it has of the first.
+const (
+	failedScan    = "2524556143000000000-failed"
+	succeededScan = "2524556142000000000-ended"
+	openScan      = "2524556141000000000-open"
+)
+
+var (
+	began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // synctest's clock
+	first = ledger.Totals{Steps: 1, Rows: 10, Written: 8, Failed: 2, Queries: 3, Transactions: 9, Throttled: 4, FirstFailed: "row 7"}
+	other = ledger.Totals{Steps: 1, Rows: 5, Written: 5, Queries: 1, Transactions: 4}
+)
+
+// TestFormat1: the ledger writes rows of every kind as it did when this format was fixed, and reads those of then. If
+// this fails, running scans of a deployed version can't be read: think of them before -rewrite.
+func TestFormat1(t *testing.T) {
+	t.Parallel()
+	want, err := os.ReadFile(formatFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		table := newTable(t)
+		writeEveryKind(t, ledger.New(table))
+		got := dump(t, table)
+		if *rewrite {
+			if err := os.WriteFile(formatFile, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			want = got
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("the rows have changed (-format 1 +now):\n%s", diff)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		table := newTable(t)
+		for line := range bytes.Lines(want) {
+			var row storedRow
+			if err := json.Unmarshal(line, &row); err != nil {
+				t.Fatal(err)
+			}
+			op := storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: row.Key, Properties: row.Properties}}
+			if err := table.Write(t.Context(), op); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		readEveryKind(t, ledger.New(table))
+	})
+}
+
+// storedRow is a line of the fixture.
+type storedRow struct {
+	Key        key.Key
+	Properties []storage.Property
+}
+
+func newTable(t *testing.T) *storage.Table {
+	t.Helper()
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
+	table := a.Table("ledger")
+	if err := table.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// dump returns the rows of a table, without what is random in their keys.
+func dump(t *testing.T, table *storage.Table) []byte {
+	t.Helper()
+	var lines bytes.Buffer
+	e := json.NewEncoder(&lines)
+	err := table.All(t.Context(), storage.Query{}, func(p storage.Page) error {
+		for _, row := range p.Entities {
+			if prefix, _, folded := strings.Cut(row.Key.Row, "-1|"); folded {
+				row.Key.Row = prefix + "-1|RANDOM"
+			}
+			if err := e.Encode(storedRow{row.Key, row.Properties}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines.Bytes()
+}
+
+// writeEveryKind writes rows of every kind, each with every property that it may have: a scan that was canceled, retried and
+// failed, one that has succeeded, and one that runs.
+func writeEveryKind(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	step := func(id string) ledger.Pending { return ledger.Pending{ID: id, Message: []byte("message " + id)} }
+	commit := func(scan, id string, done ledger.Done, children ...ledger.Pending) {
+		t.Helper()
+		if committed, err := l.Commit(ctx, scan, id, time.Now(), done, children); err != nil || !committed {
+			t.Fatal(committed, err)
+		}
+		time.Sleep(time.Second)
+	}
+	must(l.SaveHints(ctx, "rows", []byte("saved hints")))
+	must(l.Create(ctx, failedScan, time.Now(), []byte("request"), []byte("hints"), step("a"), adaptive.Outlook{Millipages: 1500, Guessed: 2, Unknown: 1}))
+	commit(failedScan, "a", ledger.Done{Totals: first, Ahead: adaptive.Outlook{Millipages: 500, Guessed: 1, Unknown: 1}, Note: []byte("note a"), Refused: []byte("refused a"), Kept: 2}, step("b"), step("c"))
+	if n, err := l.Fold(ctx, failedScan, 0, 2, func(notes [][]byte) []byte { return bytes.Join(notes, nil) }); err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	commit(failedScan, "b", ledger.Done{Totals: other, Note: []byte("note b")})
+	pending, _, err := l.Pending(ctx, failedScan, "c")
+	must(err)
+	pending.FirstEnded = true
+	must(l.GiveUp(ctx, failedScan, pending, "reason"))
+	time.Sleep(time.Second)
+	for _, change := range []func(ledger.Pending) (bool, error){
+		func(p ledger.Pending) (bool, error) { return l.Begin(ctx, failedScan, p) },
+		func(p ledger.Pending) (bool, error) { return l.Resending(ctx, failedScan, p) },
+	} {
+		some, err := l.FirstPending(ctx, failedScan)
+		must(err)
+		if changed, err := change(some[0]); err != nil || !changed {
+			t.Fatal(changed, err)
+		}
+	}
+	must(l.Beat(ctx, "process", []ledger.Held{{Scan: failedScan, Step: "c"}}))
+	must(l.Cancel(ctx, failedScan, time.Now()))
+	canceled, err := l.Scan(ctx, failedScan)
+	must(err)
+	time.Sleep(time.Minute)
+	must(l.Restart(ctx, canceled, time.Now()))
+	_, err = l.Fail(ctx, failedScan, time.Now().Add(time.Second), "why it failed")
+	must(err)
+
+	must(l.Create(ctx, succeededScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
+	commit(succeededScan, "a", ledger.Done{Totals: other})
+	_, err = l.Finish(ctx, succeededScan, time.Now())
+	must(err)
+	must(l.Create(ctx, openScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
+}
+
+// readEveryKind checks what the ledger reads of the rows that writeEveryKind once wrote.
+func readEveryKind(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	ctx := t.Context()
+	check := func(what string, got, want any, err error) {
+		t.Helper()
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ledger.Scan{}, ledger.Pending{}, ledger.Beat{}, ledger.OpenScan{}, ledger.EndedScan{}),
+			cmpopts.IgnoreTypes(time.Duration(0)), cmpopts.IgnoreFields(ledger.Pending{}, "At"), cmpopts.IgnoreFields(ledger.Beat{}, "At")); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
+		}
+	}
+	scan := ledger.Scan{
+		ID: failedScan, State: ledger.Failed, Attempt: 2, Request: []byte("request"), Started: began, Resumed: began.Add(63 * time.Second),
+		Finished: began.Add(64 * time.Second), Error: "why it failed",
+	}
+	pending := ledger.Pending{ID: "c", Message: []byte("message c"), Sends: 1, Begun: 1, FirstEnded: true, Reason: "reason"}
+	sum := ledger.Totals{Steps: 2, Rows: 15, Written: 13, Failed: 2, Queries: 4, Transactions: 13, Throttled: 4, FirstFailed: "row 7"}
+
+	found, err := l.Detail(ctx, failedScan)
+	check("scan", found.Scan, scan, err)
+	check("its time", found.Scan.Ran(time.Now()).Round(time.Second).String(), "4s", nil)
+	check("totals", found.Sums.Totals, sum, nil)
+	check("kept", found.Sums.Kept, int64(2), nil)
+	steps, ahead := found.Sums.Pending()
+	check("steps left", steps, int64(1), nil)
+	check("work left", ahead, adaptive.Outlook{Millipages: 2000, Guessed: 3, Unknown: 2}, nil)
+	check("notes", found.Notes, [][]byte{[]byte("note a"), []byte("note b")}, nil)
+	if p := found.Pending; len(p) != 1 || p[0].ID != "c" || string(p[0].Message) != "message c" || p[0].Reason != "reason" {
+		t.Errorf("pending steps %+v", p)
+	}
+	check("the folded step's time", found.Sums.Times.Points()[0].At, began, nil)
+	left, err := l.FirstPending(ctx, failedScan)
+	check("pending steps", left, []ledger.Pending{pending}, err)
+	if lost := left[0].Lost.Round(time.Minute); lost != time.Hour {
+		t.Errorf("it was lost %v ago, want an hour", lost)
+	}
+	hints, err := l.Hints(ctx, failedScan)
+	check("hints", string(hints), "hints", err)
+	hints, err = l.SavedHints(ctx, "rows")
+	check("saved hints", string(hints), "saved hints", err)
+	var refused []string
+	err = l.Refused(ctx, failedScan, "", func(_ string, rows []byte) bool { refused = append(refused, string(rows)); return true })
+	check("refused rows", refused, []string{"refused a"}, err)
+	beats, err := l.Beats(ctx)
+	check("beats", beats, []ledger.Beat{{Process: "process", Steps: []ledger.Held{{Scan: failedScan, Step: "c"}}}}, err)
+	recent, err := l.Recent(ctx, 10)
+	succeeded := ledger.Scan{ID: succeededScan, State: ledger.Succeeded, Attempt: 1, Request: []byte("request"), Started: began.Add(63 * time.Second), Finished: began.Add(64 * time.Second)}
+	check("list", recent, []ledger.Listed{
+		{Scan: ledger.Scan{ID: openScan}},
+		{Scan: succeeded, Summarized: true, Totals: other},
+		{Scan: scan, Summarized: true, Totals: sum, Pending: 1},
+	}, err)
+	open, err := l.Open(ctx)
+	check("open scans", open, []ledger.OpenScan{{ID: openScan, Attempt: 1}}, err)
+	ended, _, err := l.Ended(ctx, time.Time{})
+	check("ended scans", ended, []ledger.EndedScan{{ID: succeededScan, Settled: true}, {ID: failedScan}}, err)
+}
