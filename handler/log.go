@@ -69,7 +69,7 @@ const logTailHelp = `Read the newest events of a stream.
 
 The newest event comes first. With --follow it comes last, and new events follow below
 it until the command is interrupted. No event is printed twice. An event is missed only
-if it appears later than --window after its time.
+if it appears later than a minute after its time.
 
 An event's time comes from its writer. --since takes a time (RFC 3339), a date, a
 duration before now, or an event's id, and prints all newer events.
@@ -87,7 +87,6 @@ type logTailOptions struct {
 	top    int
 	since  string
 	follow bool
-	window time.Duration
 }
 
 func logTailCommand() *cobra.Command {
@@ -104,7 +103,6 @@ func logTailCommand() *cobra.Command {
 	flags.IntVar(&o.top, "top", 50, "most events; with --since, all of them by default")
 	flags.StringVar(&o.since, "since", "", "only events newer than this: a time, a date, how long ago, or an id")
 	flags.BoolVar(&o.follow, "follow", false, "go on with events as they are appended")
-	flags.DurationVar(&o.window, "window", logtail.Window, "with --follow, how late an event may appear and still be printed")
 	flags.BoolVar(&o.json, "json", false, "print each event as JSON with its id and time")
 	return c
 }
@@ -120,8 +118,6 @@ func runLogTail(c *cobra.Command, o logTailOptions, args []string) error {
 		return err
 	case o.top < 1:
 		return usagef("--top is %d, want at least 1", o.top)
-	case o.window <= 0:
-		return usagef("--window is %v, want a time above 0", o.window)
 	case o.follow && o.since != "" && topGiven:
 		return usagef("--follow begins with the --top newest or with all --since; give one of them")
 	case o.follow && o.top > logtail.MaxTop:
@@ -137,7 +133,7 @@ func runLogTail(c *cobra.Command, o logTailOptions, args []string) error {
 	out := c.OutOrStdout()
 	show := func(e logtail.Event) error { return printEvent(out, e, o.json) }
 	if o.follow {
-		err := streams.Follow(c.Context(), stream, logtail.FollowOptions{Newest: o.top, Since: o.since, Window: o.window}, show)
+		err := streams.Follow(c.Context(), stream, logtail.FollowOptions{Newest: o.top, Since: o.since}, show)
 		if c.Context().Err() != nil {
 			return nil // that is how following ends
 		}

@@ -2,6 +2,7 @@ package logtail
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"tablesweep/internal/input"
@@ -9,73 +10,57 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Now is the place behind all events that a stream has at this moment.
+// Now is the position behind all events that a stream has at this moment.
 const Now = "now"
 
-// NextEvents are the events behind a place in a stream.
+// maxBehind is the most events that may follow a position. A follower holds them in memory.
+const maxBehind = 100_000
+
+// errBehind means that more than maxBehind events follow a position.
+var errBehind = fmt.Errorf("more than %d events follow", maxBehind)
+
+// NextEvents are the events behind a position in a stream.
 type NextEvents struct {
 	Events []Event // oldest first
-	After  string  // the place behind them
+	After  string  // the position behind them
 	More   bool    // there are more; ask at once
 }
 
-// After returns the events behind a place in a stream: [Now], a time or id as in
-// [EventQuery.Since], or the place that an earlier call returned. A follower needs to keep
-// nothing but the place. It gets every event that becomes readable within [Window] of the
+// After returns the events behind a position in a stream: [Now], a time or id as in
+// [EventQuery.Since], or the position that an earlier call returned. A follower needs to keep
+// nothing but the position. It gets every event that becomes readable within [Window] of the
 // time in its key. A late event may bring some again that are nearly as old. Each call reads
 // the stream's last window, with one query for each 1,000 events of a shard.
 func (s *Streams) After(ctx context.Context, stream, after string, top int) (NextEvents, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return NextEvents{}, err
 	}
-	place, err := s.place(after)
+	next := NextEvents{Events: []Event{}}
+	from, err := s.position(after)
 	if err != nil {
 		return NextEvents{}, err
 	}
-	var m *merge
-	err = s.reading(ctx, stream, func(l Log) (err error) {
-		m, err = l.merge(ctx, Span{Newer: place.floor}, storage.PageRows)
-		return err
-	})
-	if err != nil {
+	var at position
+	if after == Now {
+		_, at, err = s.present(ctx, stream)
+	} else {
+		next.Events, at, next.More, err = s.behind(ctx, stream, from, top)
+	}
+	switch {
+	case errors.Is(err, errBehind):
+		return NextEvents{}, problem.Conflictf("after", "%v; read them with since, and start again with after=%s", err, Now)
+	case err != nil:
 		return NextEvents{}, fmt.Errorf("read stream %q: %w", stream, err)
 	}
-	settled := Since(m.date.Add(-Window))
-	sort := sorter{position: place, top: top, at: -1}
-	var taken []placed // for given, with Now
-	for n := 0; ; n++ {
-		row, ok, err := m.next(ctx)
-		if err != nil {
-			return NextEvents{}, fmt.Errorf("read stream %q: %w", stream, err)
-		}
-		if !ok || after == Now && row.Key.Row >= settled {
-			break
-		}
-		e, err := eventOf(row)
-		if err != nil {
-			return NextEvents{}, fmt.Errorf("read stream %q: %w", stream, err)
-		}
-		switch {
-		case n == maxBehind:
-			return NextEvents{}, problem.Conflictf("after", "more than %d events follow; read them with since, and start again with after=%s", maxBehind, Now)
-		case after == Now:
-			taken = append(taken, placed{e.ID, true})
-		default:
-			sort.take(e)
-		}
-	}
-	if after == Now {
-		return NextEvents{Events: []Event{}, After: positionAfter(taken, settled).String()}, nil
-	}
-	events, place := sort.next(settled)
-	return NextEvents{Events: events, After: place.String(), More: sort.more}, nil
+	next.After = at.String()
+	return next, nil
 }
 
-// place reads a place.
-func (s *Streams) place(after string) (position, error) {
+// position reads what callers send as after.
+func (s *Streams) position(after string) (position, error) {
 	switch {
 	case after == Now:
-		return position{floor: Since(s.options.Now().Add(-2 * Window))}, nil // the service's clock decides
+		return position{}, nil
 	case isPosition(after):
 		return parsePosition(after)
 	}
@@ -84,4 +69,73 @@ func (s *Streams) place(after string) (position, error) {
 		return position{}, errNoPosition
 	}
 	return position{floor: floor}, nil
+}
+
+// behind returns at most top events behind a position, the position behind them, and whether
+// there are more.
+func (s *Streams) behind(ctx context.Context, stream string, from position, top int) (events []Event, at position, more bool, err error) {
+	r, err := s.recent(ctx, stream, from.floor)
+	if err != nil {
+		return nil, position{}, false, err
+	}
+	sort := sorter{position: from, top: top, at: -1}
+	for {
+		e, ok, err := r.next(ctx)
+		if err == nil && ok {
+			err = sort.take(e)
+		}
+		if err != nil {
+			return nil, position{}, false, err
+		}
+		if !ok {
+			events, at, err = sort.next(r.settled)
+			return events, at, sort.more, err
+		}
+	}
+}
+
+// present returns the position behind all events that the stream has, and those of them that
+// are in the last window.
+func (s *Streams) present(ctx context.Context, stream string) (have []delivery, at position, err error) {
+	r, err := s.recent(ctx, stream, Since(s.options.Now().Add(-2*Window))) // the service's clock decides
+	if err != nil {
+		return nil, position{}, err
+	}
+	for {
+		e, ok, err := r.next(ctx)
+		if err != nil {
+			return nil, position{}, err
+		}
+		if !ok || e.ID >= r.settled {
+			return have, positionAfter(have, r.settled), nil
+		}
+		have = append(have, delivery{e.ID, true})
+	}
+}
+
+// recent are the events of a stream that are newer than a bound, newest first.
+type recent struct {
+	*merge
+	settled string // no more events older than this bound can appear
+}
+
+func (s *Streams) recent(ctx context.Context, stream, newer string) (recent, error) {
+	var m *merge
+	err := s.reading(ctx, stream, func(l Log) (err error) {
+		m, err = l.merge(ctx, Span{Newer: newer}, storage.PageRows)
+		return err
+	})
+	if err != nil {
+		return recent{}, err
+	}
+	return recent{m, Since(m.date.Add(-Window))}, nil
+}
+
+// next takes the newest remaining event. ok is false if there is none.
+func (r recent) next(ctx context.Context) (e Event, ok bool, err error) {
+	row, ok, err := r.merge.next(ctx)
+	if ok && err == nil {
+		e, err = eventOf(row)
+	}
+	return e, ok, err
 }

@@ -13,9 +13,9 @@ import (
 	"tablesweep/internal/logtail"
 )
 
-// A follower that keeps nothing but the place misses no event, not even late ones, and gets few
+// A follower that keeps nothing but the position misses no event, not even late ones, and gets few
 // twice.
-func TestFollowByPlace(t *testing.T) {
+func TestFollowByPosition(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
@@ -84,7 +84,7 @@ func TestFollowByPlace(t *testing.T) {
 					t.Errorf("%.2f times the events were sent", got)
 				}
 				if longest > 3000 {
-					t.Errorf("a place of %d characters", longest)
+					t.Errorf("a position of %d characters", longest)
 				}
 			})
 		})
@@ -128,13 +128,13 @@ func TestAfterEndsWithinATick(t *testing.T) {
 	})
 }
 
-func TestBadPlaces(t *testing.T) {
+func TestBadPositions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	s := w.streams(logtail.Options{})
-	for _, place := range []string{"", "x", "f1", "f1.", "f1.25.a", "f1.25.a.!", "f1.25.b.AAAAAAAA.a.AAAAAAAA", "f2.25"} {
-		if _, err := s.After(t.Context(), "s", place, 1); err == nil || !strings.Contains(err.Error(), "after: must be now") {
-			t.Errorf("%q: %v", place, err)
+	for _, position := range []string{"", "x", "f1", "f1.", "f1.25.a", "f1.25.a.!", "f1.25.b.AAAAAAAA.a.AAAAAAAA", "f2.25"} {
+		if _, err := s.After(t.Context(), "s", position, 1); err == nil || !strings.Contains(err.Error(), "after: must be now") {
+			t.Errorf("%q: %v", position, err)
 		}
 	}
 }

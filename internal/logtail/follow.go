@@ -2,138 +2,124 @@ package logtail
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
-	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
-// maxBehind is the most events that a follower holds in memory.
-const maxBehind = 100_000
+// A follower polls every minPoll. While there are no new events, the pause between two polls
+// doubles up to maxPoll.
+const (
+	minPoll = time.Second
+	maxPoll = 10 * time.Second
+)
 
 // FollowOptions configure [Streams.Follow].
 type FollowOptions struct {
 	Newest int    // how many of the existing events to show first, if Since is ""
 	Since  string // show the events newer than this time or id, as in [EventQuery], and none older
-	// Window is how long after the time in its key an event may become readable. Later
-	// ones are missed. Each poll reads the stream's last Window again. Default: [Window].
-	Window time.Duration
-	// Poll is the pause between two polls, default 1 s. While there are no new events, it
-	// doubles up to MaxPoll, default 10 s.
-	Poll, MaxPoll time.Duration
-}
-
-func (o FollowOptions) withDefaults() FollowOptions {
-	for _, d := range []struct {
-		value    *time.Duration
-		standard time.Duration
-	}{{&o.Window, Window}, {&o.Poll, time.Second}, {&o.MaxPoll, 10 * time.Second}} {
-		if *d.value == 0 {
-			*d.value = d.standard
-		}
-	}
-	return o
 }
 
 // Follow calls show for events of a stream, and then for each one that is appended, until ctx
-// ends or show fails. It shows every event that becomes readable within the window, once.
-// Events of one poll are shown oldest first. It holds in memory the ids of one window's
-// events, and the events to show next. If there are more than 100,000 of these, it fails.
+// ends or show fails. It shows every event that becomes readable within [Window] of the time in
+// its key, once. Events of one poll are shown oldest first. It holds in memory the ids of one
+// window's events, and the events to show next. If there are more than 100,000 of these, it
+// fails.
+//
+// It polls as callers of After do. It also remembers what it has shown, and leaves out what a
+// late event brings again.
 func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, show func(Event) error) error {
-	f := follower{streams: s, stream: stream, options: o.withDefaults()}
-	var err error
-	if f.floor, err = s.bound("since", o.Since); err != nil {
+	floor, err := s.bound("since", o.Since)
+	if err != nil {
 		return err
 	}
-	newest := -1
-	if f.floor == "" {
-		newest = o.Newest
+	f := follower{Streams: s, stream: stream, at: position{floor: floor}, shown: map[string]bool{}}
+	if floor == "" {
+		err = f.begin(ctx, o.Newest)
 	}
-	found, err := f.poll(ctx, f.floor, newest)
-	pause := f.options.Poll
-	for {
+	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
+		if err == nil {
+			err = f.poll(ctx)
+		}
+		if errors.Is(err, errBehind) {
+			err = fmt.Errorf("%w; read them first without following", err)
+		}
 		if err != nil {
 			return fmt.Errorf("follow stream %q: %w", stream, err)
 		}
-		for _, e := range slices.Backward(found) {
+		if len(f.next) > 0 {
+			pause = minPoll
+		}
+		for _, e := range f.next {
 			if err := show(e); err != nil {
 				return err
 			}
 		}
-		if len(found) > 0 {
-			pause = f.options.Poll
-		}
+		f.next = nil
 		if !task.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
-		pause = min(2*pause, f.options.MaxPoll)
-		found, err = f.poll(ctx, f.since(), -1)
 	}
 }
 
-// follower polls a stream.
+// follower follows a stream by its positions.
 type follower struct {
-	streams *Streams
-	stream  string
-	options FollowOptions
-	floor   string              // older events are not wanted
-	read    time.Time           // when the stream was last read, by the service's clock
-	seen    map[string]struct{} // ids of the window's events
+	*Streams
+	stream string
+	at     position
+	shown  map[string]bool // ids of the events that were shown or existed before, within the window
+	next   []Event         // to be shown, oldest first
 }
 
-// window returns the bound that admits only events within the window.
-func (f *follower) window() string { return Since(f.read.Add(-f.options.Window)) }
-
-// since returns the bound of the next poll. It admits every event that was not readable at
-// the last poll and is within its window.
-func (f *follower) since() string {
-	if f.floor != "" {
-		return min(f.window(), f.floor) // the smaller bound is the newer
+// begin takes the newest events to be shown first. All others that exist count as shown.
+func (f *follower) begin(ctx context.Context, newest int) error {
+	have, at, err := f.present(ctx, f.stream)
+	if err != nil {
+		return err
 	}
-	return f.window()
-}
-
-// poll returns the unseen events newer than the bound, newest first. If newest is not
-// negative, it returns that many events, also from before the bound, and counts all others of
-// the window as seen.
-func (f *follower) poll(ctx context.Context, since string, newest int) ([]Event, error) {
-	var m *merge
-	err := f.streams.reading(ctx, f.stream, func(l Log) (err error) {
-		m, err = l.merge(ctx, Span{Newer: since}, storage.PageRows)
+	f.at = at
+	for _, e := range have {
+		f.shown[e.id] = true
+	}
+	if newest == 0 {
+		return nil
+	}
+	var tail Tail
+	err = f.reading(ctx, f.stream, func(l Log) (err error) { // behind present: what comes between the two is not missed
+		tail, err = l.Newest(ctx, Span{}, newest)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if m.date.After(f.read) {
-		f.read = m.date
-	}
-	var found []Event
-	seen, window := map[string]struct{}{}, f.window()
-	for {
-		row, ok, err := m.next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		enough := newest >= 0 && len(found) == newest
-		if !ok || enough && row.Key.Row > window {
-			f.seen = seen
-			return found, nil
-		}
+	for _, row := range slices.Backward(tail.Rows) {
 		e, err := eventOf(row)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if _, known := f.seen[e.ID]; !known && !enough {
-			found = append(found, e)
-		}
-		if len(found) > maxBehind {
-			return nil, fmt.Errorf("more than %d events at once; read them first without following", maxBehind)
-		}
-		if e.ID < window {
-			seen[e.ID] = struct{}{}
+		f.next = append(f.next, e)
+		f.shown[e.ID] = true
+	}
+	return nil
+}
+
+// poll takes the events behind the position that were not shown yet.
+func (f *follower) poll(ctx context.Context) error {
+	events, at, _, err := f.behind(ctx, f.stream, f.at, maxBehind)
+	if err != nil {
+		return err
+	}
+	f.at = at
+	for _, e := range events {
+		if !f.shown[e.ID] {
+			f.next = append(f.next, e)
+			f.shown[e.ID] = true
 		}
 	}
+	maps.DeleteFunc(f.shown, func(id string, _ bool) bool { return id >= at.floor }) // none of them comes again
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -24,9 +25,6 @@ type StreamInfo struct {
 	Shards int    `json:"shards"` // the most partitions that it was ever spread over
 }
 
-// listCursor is the start of [Streams.List]'s cursors. It tells them from others.
-const listCursor = "after "
-
 // List returns at most top streams (1 to MaxTop) behind cursor, in the order of their names as
 // keys. next is the cursor for the next page, "" after the last one. It costs one query, and
 // one more for each deleted stream.
@@ -36,13 +34,8 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 	}
 	partition := streamsPartition
 	q := storage.Query{Range: key.Range{Partition: &partition}, Top: top}
-	if cursor != "" {
-		text, err := base64.RawURLEncoding.DecodeString(cursor)
-		after, ours := strings.CutPrefix(string(text), listCursor)
-		if err != nil || !ours {
-			return nil, "", problem.Invalidf("cursor", "is not one that this list returned")
-		}
-		q.Range.Low = &key.Bound{Key: after, Open: true}
+	if q.Range.Low, err = readListCursor(cursor); err != nil {
+		return nil, "", err
 	}
 	for {
 		page, err := s.options.Table.Query(ctx, q)
@@ -50,28 +43,55 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 			return nil, "", fmt.Errorf("list streams: %w", err)
 		}
 		for i, row := range page.Entities {
-			l, err := listingOf(row, page.Date)
+			info, exists, err := s.describe(ctx, row, page.Date)
 			if err != nil {
 				return nil, "", err
 			}
-			if l.empty {
-				tail, err := s.logOf(row.Key.Row, l).Newest(ctx, Span{}, 1)
-				if err != nil {
-					return nil, "", err
-				}
-				if len(tail.Rows) == 0 {
-					continue
-				}
+			if !exists {
+				continue
 			}
-			streams = append(streams, StreamInfo{l.name, l.shards})
-			if len(streams) == top && (i < len(page.Entities)-1 || page.Next != nil) {
-				return streams, base64.RawURLEncoding.EncodeToString([]byte(listCursor + row.Key.Row)), nil
+			streams = append(streams, info)
+			if last := i == len(page.Entities)-1 && page.Next == nil; len(streams) == top && !last {
+				return streams, writeListCursor(row.Key.Row), nil
 			}
 		}
 		if q.Token = page.Next; q.Token == nil {
 			return streams, "", nil
 		}
 	}
+}
+
+// describe returns what a row of the list of streams describes. A deleted stream exists if
+// events were appended to it since.
+func (s *Streams) describe(ctx context.Context, row storage.Entity, date time.Time) (info StreamInfo, exists bool, err error) {
+	l, err := listingOf(row, date)
+	if err == nil && l.empty {
+		var tail Tail
+		if tail, err = s.logOf(row.Key.Row, l).Newest(ctx, Span{}, 1); len(tail.Rows) == 0 {
+			return StreamInfo{}, false, err
+		}
+	}
+	return StreamInfo{l.name, l.shards}, err == nil, err
+}
+
+// listCursor is the start of [Streams.List]'s cursors. It tells them from others.
+const listCursor = "after "
+
+func writeListCursor(escaped string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(listCursor + escaped))
+}
+
+// readListCursor returns the bound behind the last stream of the page before, nil for "".
+func readListCursor(cursor string) (*key.Bound, error) {
+	if cursor == "" {
+		return nil, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	after, ours := strings.CutPrefix(string(text), listCursor)
+	if err != nil || !ours {
+		return nil, problem.Invalidf("cursor", "is not one that this list returned")
+	}
+	return &key.Bound{Key: after, Open: true}, nil
 }
 
 // Delete deletes all events of a stream, and takes it off the list. Events that are appended

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// position is a follower's place in a stream. It says which events the follower has got, in a
+// position says how far a follower has come in a stream: which events the follower has got, in a
 // text that is short for any number of events. Everything older than floor is settled. The
 // younger events are in groups, which are disjoint ranges of keys. A late event changes the
 // sum of its group, and only that group is sent again.
@@ -64,8 +64,8 @@ func parsePosition(text string) (position, error) {
 
 var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, how long ago, such as 15m, an event's id, or what an answer has as next")
 
-// placed is the id of an event, and whether the follower has got it.
-type placed struct {
+// delivery is the id of an event, and whether the follower has got it.
+type delivery struct {
 	id    string
 	given bool
 }
@@ -74,7 +74,7 @@ type placed struct {
 // are newest first, and all that are older than floor. Groups grow with the age of their
 // events, because most late events are nearly new. A group's events are all given, or all
 // not.
-func positionAfter(events []placed, floor string) position {
+func positionAfter(events []delivery, floor string) position {
 	p := position{floor: floor}
 	for n := 0; n < len(events); {
 		g := group{start: events[n].id}
@@ -120,32 +120,38 @@ type sorter struct {
 	at      int // index of the group of pending; -1 for events newer than all groups
 	sum     uint64
 	pending []Event
-	events  []placed // newest first
-	unseen  []Event  // newest first; only the oldest ones, at most top
-	more    bool     // there are newer unseen events
+	events  []delivery // newest first
+	unseen  []Event    // newest first; only the oldest ones, at most top
+	behind  int        // how many events are unseen
+	more    bool       // there are newer unseen events
 }
 
-// take takes the stream's events, newest first.
-func (s *sorter) take(e Event) {
+// take takes the stream's events, newest first. It fails if too many are new.
+func (s *sorter) take(e Event) error {
 	group := s.at
 	for group+1 < len(s.position.groups) && s.position.groups[group+1].start <= e.ID {
 		group++
 	}
 	if group != s.at || s.at < 0 {
-		s.settle()
+		if err := s.settle(); err != nil {
+			return err
+		}
 		s.at = group
 	}
 	s.pending = append(s.pending, e)
 	s.sum = add(s.sum, e.ID)
+	return nil
 }
 
-// settle decides whether the pending events of a group are new to the follower.
-func (s *sorter) settle() {
+// settle decides whether the pending events of a group are new to the follower. It fails if
+// too many are.
+func (s *sorter) settle() error {
 	given := s.at >= 0 && s.position.groups[s.at].sum == s.sum
 	for _, e := range s.pending {
-		s.events = append(s.events, placed{e.ID, given})
+		s.events = append(s.events, delivery{e.ID, given})
 	}
 	if !given {
+		s.behind += len(s.pending)
 		if s.unseen = append(s.unseen, s.pending...); len(s.unseen) > s.top {
 			s.more = true
 			s.unseen = slices.Delete(s.unseen, 0, len(s.unseen)-s.top)
@@ -153,12 +159,18 @@ func (s *sorter) settle() {
 	}
 	clear(s.pending)
 	s.pending, s.sum = s.pending[:0], 0
+	if s.behind > maxBehind {
+		return errBehind
+	}
+	return nil
 }
 
 // next returns the unseen events, oldest first, and the follower's position behind them.
 // No more events older than the bound settled can appear.
-func (s *sorter) next(settled string) ([]Event, position) {
-	s.settle()
+func (s *sorter) next(settled string) ([]Event, position, error) {
+	if err := s.settle(); err != nil {
+		return nil, position{}, err
+	}
 	floor := min(s.position.floor, settled) // the smaller bound is the newer
 	if len(s.unseen) > 0 {
 		newest := s.unseen[0].ID
@@ -169,8 +181,8 @@ func (s *sorter) next(settled string) ([]Event, position) {
 			floor = newest // the events that are not given are newer
 		}
 	}
-	end, _ := slices.BinarySearchFunc(s.events, floor, func(e placed, floor string) int { return strings.Compare(e.id, floor) })
+	end, _ := slices.BinarySearchFunc(s.events, floor, func(e delivery, floor string) int { return strings.Compare(e.id, floor) })
 	events := slices.Clone(s.unseen)
 	slices.Reverse(events)
-	return events, positionAfter(s.events[:end], floor)
+	return events, positionAfter(s.events[:end], floor), nil
 }
