@@ -79,7 +79,7 @@ func (s *Streams) TryPrepare(ctx context.Context) error {
 
 // Event is an entry of a stream.
 type Event struct {
-	ID     string        `json:"id"`   // its place in the stream
+	ID     string        `json:"id"`   // its key; also a cursor
 	Time   time.Time     `json:"time"` // when it was appended, by its writer's clock
 	Record record.Record `json:"event"`
 }
