@@ -28,9 +28,9 @@ type NextEvents struct {
 
 // After returns the events behind a position in a stream: [Now], a time or id as in
 // [EventQuery.Since], or the position that an earlier call returned. A follower needs to keep
-// nothing but the position. It gets every event that becomes readable within [Window] of the
+// nothing but the position. It gets every event that becomes readable within a minute of the
 // time in its key. A late event may bring some again that are nearly as old. Each call reads
-// the stream's last window, with one query for each 1,000 events of a shard.
+// the stream's last minute, with one query for each 1,000 events of a shard.
 func (s *Streams) After(ctx context.Context, stream, after string, top int) (NextEvents, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return NextEvents{}, err
@@ -95,9 +95,9 @@ func (s *Streams) behind(ctx context.Context, stream string, from position, top 
 }
 
 // present returns the position behind all events that the stream has, and those of them that
-// are in the last window.
+// are in the last minute.
 func (s *Streams) present(ctx context.Context, stream string) (have []delivery, at position, err error) {
-	r, err := s.recent(ctx, stream, Since(s.options.Now().Add(-2*Window))) // the service's clock decides
+	r, err := s.recent(ctx, stream, Since(s.options.Now().Add(-2*window))) // the service's clock decides
 	if err != nil {
 		return nil, position{}, err
 	}
@@ -128,7 +128,7 @@ func (s *Streams) recent(ctx context.Context, stream, newer string) (recent, err
 	if err != nil {
 		return recent{}, err
 	}
-	return recent{m, Since(m.date.Add(-Window))}, nil
+	return recent{m, Since(m.date.Add(-window))}, nil
 }
 
 // next takes the newest remaining event. ok is false if there is none.

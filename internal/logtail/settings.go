@@ -17,7 +17,7 @@ const DefaultTable = "tablesweeplog"
 const Forever = "forever"
 
 // minRetention is long enough for followers to get every event.
-const minRetention = 2 * Window
+const minRetention = 2 * window
 
 // ParseRetention reads a duration such as 30d, 12h or 90m, or [Forever], which is 0.
 func ParseRetention(text string) (time.Duration, error) {

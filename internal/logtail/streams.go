@@ -18,12 +18,12 @@ import (
 const (
 	// MaxTop is the most events that [Streams.Read] returns.
 	MaxTop = storage.PageRows
-	// Window is how long after the time in its key an event may become readable. Followers
+	// window is how long after the time in its key an event may become readable. Followers
 	// miss events that appear later.
-	Window = time.Minute
+	window = time.Minute
 	// appendTime is how long an append may take. A later one fails, because followers
 	// would miss its events.
-	appendTime = Window - 10*time.Second
+	appendTime = window - 10*time.Second
 
 	parallelBatches = 8 // transactions of one Append at once
 )
