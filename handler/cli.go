@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tablesweep/internal/function/server"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -162,9 +163,7 @@ func badFlag(c *cobra.Command, err error) error {
 // jsonTo returns an encoder for what commands print as JSON: a value a line, with <, > and &
 // as they are.
 func jsonTo(w io.Writer) *json.Encoder {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e
+	return lines.JSON(w)
 }
 
 // parseSince reads a --since as [logtail.ParseTime] does; empty is the zero time.

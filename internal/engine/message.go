@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
@@ -99,9 +100,7 @@ func (m *message) seal() error {
 // jsonOf returns the JSON of what is stored or sent, with <, > and & as they are.
 func jsonOf(v any) ([]byte, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	if err := lines.JSON(&b).Encode(v); err != nil {
 		return nil, err
 	}
 	return bytes.TrimSpace(b.Bytes()), nil

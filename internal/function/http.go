@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -20,6 +19,7 @@ import (
 
 	"tablesweep/internal/function/gate"
 	"tablesweep/internal/input"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/task"
 )
@@ -306,9 +306,7 @@ func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any)
 // encode is the one encoder of answers: <, > and & stay as they are.
 func encode(v any) []byte {
 	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	if err := lines.JSON(&b).Encode(v); err != nil {
 		panic("function: internal error: " + err.Error())
 	}
 	return b.Bytes()

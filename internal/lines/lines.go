@@ -1,15 +1,19 @@
-// Package lines reads text that has an item a line: records, events or keys.
+// Package lines reads text that has an item a line: records, events or keys. It writes JSON the
+// same way, a value a line.
 package lines
 
 import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"golang.org/x/sync/semaphore"
+
+	"tablesweep/internal/task"
 )
 
 const (
@@ -21,6 +25,13 @@ const (
 
 // ByteOrderMark begins the files of some programs, mostly on Windows.
 const ByteOrderMark = "\ufeff"
+
+// JSON returns an encoder that writes a value a line, with <, > and & as they are.
+func JSON(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
+}
 
 // Line is a line that is not blank, without white space around it.
 type Line struct {
@@ -70,11 +81,11 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 	defer cancel()
 	arrived := make(chan Line, maxAhead)
 	room := semaphore.NewWeighted(MaxBytes) // for the text of these lines
-	var end error                           // set before arrived is closed
-	go func() {                             // ends with the input, or the process
+	var reading task.Group
+	reading.Go(func() error { // ends with the input, or the process
 		defer close(arrived)
-		end = send(ctx, NewReader(in), arrived, room)
-	}()
+		return send(ctx, NewReader(in), arrived, room)
+	})
 	for {
 		var some []Line
 		size := 0
@@ -85,7 +96,7 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 		select {
 		case l, ok := <-arrived:
 			if !ok {
-				return end
+				return reading.Wait()
 			}
 			take(l)
 		case <-ctx.Done():

@@ -142,3 +142,17 @@ func TestArrivingFails(t *testing.T) {
 type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.error }
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	e := lines.JSON(&b)
+	for _, v := range []any{"<a> & <b>", 1} {
+		if err := e.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "\"<a> & <b>\"\n1\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}

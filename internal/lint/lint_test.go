@@ -32,8 +32,8 @@ var pure = []string{"key", "input", "pace", "odata", "scan", "scan/adaptive", "s
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
-	{"key", "problem", "task", "pace", "function/console", "bugtest", "testsize", "lint", "lines", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
-	{"input", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
+	{"key", "problem", "task", "pace", "function/console", "bugtest", "testsize", "lint", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
+	{"input", "lines", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
 	{"scan/adaptive", "scan/steal", "storage", "catalog/index", "emulator/entity", "scan/scantest"},
 	{"action", "scan/estimate", "scan/strategy", "engine/ledger", "record", "scan/bench", "emulator/table", "host/app"},
 	{"sweep", "scan/estimate/survey", "emulator", "host"},

@@ -16,7 +16,6 @@ package progress
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -28,6 +27,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"golang.org/x/term"
 
+	"tablesweep/internal/lines"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -198,11 +198,7 @@ func (m *Meter) say(kind, text string) {
 }
 
 // encode writes a line of JSON. It drops errors: there is no place to report them.
-func (m *Meter) encode(v any) {
-	e := json.NewEncoder(m.out)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v)
-}
+func (m *Meter) encode(v any) { _ = lines.JSON(m.out).Encode(v) }
 
 // Await shows the outages that the function returns, until ctx ends.
 func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {
