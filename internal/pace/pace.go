@@ -27,7 +27,7 @@ const (
 	growLater  = 1.1  // and after it
 	shrink     = 0.7  // factor of a step down
 	worthwhile = 0.25 // a step up pays if throughput grows by this share of it
-	patience   = 4    // measurements between two tries of a limit that did not pay
+	lull       = 4    // measurements between two tries of a limit that did not pay
 	calm       = 6    // measurements from a throttling to the next try
 	rounds     = 2    // a measurement has so many requests for each slot
 )
@@ -93,7 +93,7 @@ func (p *Pace) measure(rate float64) {
 	if p.previous > 0 {
 		gained, paid := rate/p.rate-1, p.limit/p.previous-1
 		if gained < worthwhile*paid {
-			p.limit, p.previous, p.wait = p.previous, 0, patience
+			p.limit, p.previous, p.wait = p.previous, 0, lull
 			return
 		}
 	}

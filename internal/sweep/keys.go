@@ -33,7 +33,7 @@ type Keys struct {
 	bytes  int
 	file   *os.File // nil while memory suffices
 	size   int64
-	runs   []section // of the file, each sorted
+	stored []section // of the file, each sorted
 }
 
 // section is a part of a file.
@@ -78,7 +78,7 @@ func (k *Keys) store() (err error) {
 		return err
 	}
 	n, err := to.Seek(0, io.SeekCurrent)
-	k.runs = append(k.runs, section{k.size, n})
+	k.stored = append(k.stored, section{k.size, n})
 	k.size += n
 	k.keys, k.bytes = k.keys[:0], 0
 	return err
@@ -101,16 +101,16 @@ func (k *Keys) Close() error {
 	return removeTemp(k.file)
 }
 
-// reader merges sorted runs of keys.
-type reader struct{ runs runs }
+// reader merges what was sorted in parts.
+type reader struct{ parts sortedParts }
 
 // read returns a reader of all keys in table order, each once, behind one of them, if that
 // is not nil.
 func (k *Keys) read(after *key.Key) (*reader, error) {
 	k.sort()
 	all := []*sorted{{memory: k.keys}}
-	for _, run := range k.runs {
-		all = append(all, &sorted{file: bufio.NewReaderSize(io.NewSectionReader(k.file, run.at, run.bytes), 16<<10)})
+	for _, one := range k.stored {
+		all = append(all, &sorted{file: bufio.NewReaderSize(io.NewSectionReader(k.file, one.at, one.bytes), 16<<10)})
 	}
 	r := &reader{}
 	for _, s := range all {
@@ -119,10 +119,10 @@ func (k *Keys) read(after *key.Key) (*reader, error) {
 			return nil, err
 		}
 		if more {
-			heap.Push(&r.runs, s)
+			heap.Push(&r.parts, s)
 		}
 	}
-	for after != nil && len(r.runs) > 0 && r.runs[0].first.Compare(*after) <= 0 {
+	for after != nil && len(r.parts) > 0 && r.parts[0].first.Compare(*after) <= 0 {
 		if _, err := r.next(); err != nil {
 			return nil, err
 		}
@@ -132,24 +132,24 @@ func (k *Keys) read(after *key.Key) (*reader, error) {
 
 // peek returns the next key, nil if there is none.
 func (r *reader) peek() *key.Key {
-	if len(r.runs) == 0 {
+	if len(r.parts) == 0 {
 		return nil
 	}
-	return &r.runs[0].first
+	return &r.parts[0].first
 }
 
 // next takes the next key. There must be one.
 func (r *reader) next() (key.Key, error) {
-	one := r.runs[0].first
-	for len(r.runs) > 0 && r.runs[0].first == one { // other runs may have it, too
-		more, err := r.runs[0].advance()
+	one := r.parts[0].first
+	for len(r.parts) > 0 && r.parts[0].first == one { // other parts may have it, too
+		more, err := r.parts[0].advance()
 		switch {
 		case err != nil:
 			return one, fmt.Errorf("read keys back from the temporary file: %w", err)
 		case more:
-			heap.Fix(&r.runs, 0)
+			heap.Fix(&r.parts, 0)
 		default:
-			heap.Pop(&r.runs)
+			heap.Pop(&r.parts)
 		}
 	}
 	return one, nil
@@ -168,7 +168,7 @@ func (r *reader) group() (partition string, rows []string, err error) {
 	return partition, rows, nil
 }
 
-// sorted is a run of keys, in the file or in memory.
+// sorted is a sorted part of the keys, in the file or in memory.
 type sorted struct {
 	first  key.Key
 	memory []key.Key
@@ -206,17 +206,17 @@ func readText(r *bufio.Reader) (string, error) {
 	return string(text), err
 }
 
-// runs is a heap.
-type runs []*sorted
+// sortedParts is a heap.
+type sortedParts []*sorted
 
-func (r runs) Len() int           { return len(r) }
-func (r runs) Less(i, j int) bool { return r[i].first.Compare(r[j].first) < 0 }
-func (r runs) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
-func (r *runs) Push(x any)        { *r = append(*r, x.(*sorted)) }
+func (p sortedParts) Len() int           { return len(p) }
+func (p sortedParts) Less(i, j int) bool { return p[i].first.Compare(p[j].first) < 0 }
+func (p sortedParts) Swap(i, j int)      { p[i], p[j] = p[j], p[i] }
+func (p *sortedParts) Push(x any)        { *p = append(*p, x.(*sorted)) }
 
-func (r *runs) Pop() any {
-	last := (*r)[len(*r)-1]
-	*r = (*r)[:len(*r)-1]
+func (p *sortedParts) Pop() any {
+	last := (*p)[len(*p)-1]
+	*p = (*p)[:len(*p)-1]
 	return last
 }
 
@@ -236,10 +236,10 @@ func among(rows []string, in key.Range) []string {
 	return all
 }
 
-// look returns what is left to look for after a page, and how many of the step's keys it
+// settle returns what is left to look for after a page, and how many of the step's keys it
 // has settled. Where the page ended early, many other rows stand between: what is left goes on in
 // two halves, so that queries are at most as many as keys.
-func (s *step) look(p scan.Page) (children []scan.Step, settled int) {
+func (s *step) settle(p scan.Page) (children []scan.Step, settled int) {
 	if p.Next == nil {
 		return nil, len(s.wanted)
 	}
@@ -264,7 +264,7 @@ func (s *step) look(p scan.Page) (children []scan.Step, settled int) {
 func (s *step) choose(rows []storage.Entity, p scan.Page) (chosen []storage.Entity, missing []action.Failure) {
 	settled := 0
 	if s.through == nil {
-		_, settled = s.look(p)
+		_, settled = s.settle(p)
 	}
 	for i, row := range s.wanted {
 		for len(rows) > 0 && key.Compare(rows[0].Key.Row, row) < 0 {

@@ -34,7 +34,7 @@ func TestKeysAreSorted(t *testing.T) {
 		}
 		slices.SortFunc(want, key.Key.Compare)
 		want = slices.Compact(want)
-		if runs := len(k.runs); memory > 0 && runs < 5000*keyWeight/memory/2 || memory == 0 && runs > 0 {
+		if runs := len(k.stored); memory > 0 && runs < 5000*keyWeight/memory/2 || memory == 0 && runs > 0 {
 			t.Errorf("with %d bytes of memory, the file has %d runs", memory, runs)
 		}
 		if n, err := k.Len(); n != int64(len(want)) || err != nil {
@@ -295,10 +295,10 @@ func TestListedKeysTakeLinearTime(t *testing.T) {
 				}
 			}
 			r := newRun(Spec{Table: load(t, a, "source", rows), Keys: keys}, Options{Workers: 16}, &recorder{}, false)
-			if _, err := r.run(t.Context()); err != nil {
+			if _, err := r.do(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			each = float64(r.frontier.walked) / float64(n)
+			each = float64(r.books.frontier.walked) / float64(n)
 		})
 		return each
 	}

@@ -3,15 +3,10 @@ package sweep
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/key"
-	"tablesweep/internal/pace"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/steal"
 	"tablesweep/internal/storage"
 )
 
@@ -19,42 +14,23 @@ const (
 	tickTime  = 100 * time.Millisecond // between two looks at the pace
 	watchTime = time.Second            // between two calls of Watch, and of the checkpoint's sync
 	graceTime = 30 * time.Second       // for what is under way when the sweep is interrupted
-	firstPage = 1 << 20                // bytes that a page is thought to have until one is seen
-
-	// Requests under way at first. A query too many is a theft that costs a request, whereas
-	// units have to be done in any case.
-	firstReads = 8
-	firstUnits = 64
 )
 
-// run is a sweep under way. All of it belongs to the goroutine in loop, except for
-// what the functions passed to start use.
+// run is what one process does of a sweep: from its start or a resume to its end. It makes the
+// queries that the plan asks for, and does the units, as many at once as the pacer allows, and the
+// books know what is left. All of it belongs to the goroutine in loop, except for what the
+// functions passed to start use.
 type run struct {
 	scan    Spec
 	options Options
 	action  action.Work
 	inOrder bool
-	// comparison is the action, if that is one.
-	comparison  Comparison
-	differences differences
 
-	frontier *frontier
-	spill    spill   // in order, for pages read long ahead of their turn
-	keys     *reader // what is left of the keys to sweep; nil if rows are not listed
-	model    *steal.Model
-	steals   bool   // idle workers steal, and no strategy splits the scan
-	totals   Totals // earlier runs included
-	ours     Totals
-	began    time.Time
-
-	source, target side
-	limiter        action.Limiter  // of partitions, by their keys: the target's as they are
-	reads          string          // put before those of the source
-	consumes       bool            // a row that is done is not found again
-	hot            map[string]bool // partitions throttled since the last tick
-	units          int             // of the last page that had rows
-	page, largest  int             // bytes to expect of a page, and of the largest so far
-	bytes          int64           // of all pages
+	plan  plan
+	books books
+	pacer *pacer
+	spill spill // in order, for pages read long ahead of their turn
+	began time.Time
 
 	events    chan func() // what the loop is to do when something ended
 	throttles chan throttle
@@ -77,39 +53,31 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
 	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
 	o.Spill = cmp.Or(o.Spill, spillMost)
-	r := &run{
+	w, ok := a.(interface{ Changes() *storage.Table })
+	consumes := ok && w.Changes().Same(s.Table)
+	return &run{
 		scan: s, options: o, action: a, inOrder: inOrder,
-		frontier: &frontier{}, model: steal.New(s.Segment), began: time.Now(), page: firstPage,
-		source: side{pace: pace.New(firstReads, o.Workers)}, target: side{pace: pace.New(firstUnits, o.Workers)},
-		spill: spill{most: o.Spill}, differences: differences{most: o.List}, hot: map[string]bool{}, events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers),
-		idle: make(chan func()),
+		plan:  newPlan(s),
+		books: books{frontier: &frontier{}, checkpoint: o.Checkpoint, differences: differences{most: o.List}, consumes: consumes},
+		pacer: newPacer(o.Workers, o.Buffer, inOrder, !consumes),
+		spill: spill{most: o.Spill}, began: time.Now(),
+		events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers), idle: make(chan func()),
 	}
-	if w, ok := a.(interface{ Changes() *storage.Table }); ok && w.Changes().Same(s.Table) {
-		r.consumes = true
-	} else {
-		r.reads = "source/" // nobody else makes the source's partitions busy
-	}
-	if a, ok := s.Strategy.(adaptive.Strategy); ok && a.Hints == nil && s.Keys == nil {
-		r.steals = true
-	}
-	return r
 }
 
-func (r *run) run(ctx context.Context) (Totals, error) {
+// do does all that is left of the sweep.
+func (r *run) do(ctx context.Context) (Totals, error) {
 	r.wanted = ctx
 	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.requests = storage.RequestOptions{Stop: ctx.Done()}
 	defer r.cancel()
 	defer close(r.idle)
 	if err := r.fill(); err != nil {
-		return r.totals, err
+		return r.books.totals, err
 	}
 	err := r.loop(ctx)
-	if closeErr := r.spill.close(); err == nil {
-		err = closeErr
-	}
-	if c := r.options.Checkpoint; c != nil {
-		if closeErr := c.close(); err == nil {
+	for _, closeErr := range []error{r.spill.close(), r.books.close()} {
+		if err == nil {
 			err = closeErr
 		}
 	}
@@ -118,71 +86,35 @@ func (r *run) run(ctx context.Context) (Totals, error) {
 		p.Ended = err == nil
 		r.options.Watch(p)
 	}
-	return r.totals, err
+	return r.books.totals, err
 }
 
-// fill makes the frontier: that of the checkpoint, or the scan's first steps.
+// fill makes the frontier: that of the checkpoint, or the scan's first step.
 func (r *run) fill() error {
-	c := r.options.Checkpoint
-	resumed := c != nil && c.restored != nil
 	listed := r.scan.Keys != nil
-	var after *key.Key
-	if resumed {
-		switch {
-		case c.listed && !listed:
-			return errors.New("the checkpoint is of listed rows, and the list is missing")
-		case listed && !c.listed:
-			return errors.New("the checkpoint is not of listed rows")
-		}
-		r.frontier, r.totals, after = c.restored.frontier, c.restored.totals, c.after
-		r.differences.add(c.restored.differences)
+	after, resumed, err := r.books.open(listed)
+	if err != nil {
+		return err
 	}
 	if listed {
-		var err error
-		if r.keys, err = r.scan.Keys.read(after); err != nil {
+		if r.plan.keys, err = r.scan.Keys.read(after); err != nil {
 			return err
 		}
-	} else if !resumed {
-		r.first()
+	} else if step, strand, ok := r.plan.first(); ok && !resumed {
+		r.books.frontier.add(step, 1).strand = strand
 	}
-	if c == nil {
-		return nil
-	}
-	c.listed, c.differences = listed, &r.differences
-	return c.rewrite(r.frontier, r.totals)
+	return r.books.begin(listed)
 }
 
 // feed puts the next keys into the frontier, as many as may soon be looked for.
 func (r *run) feed() {
-	for r.more() && r.frontier.steps.Len() < 4*r.options.Workers {
-		partition, rows, err := r.keys.group()
+	for r.plan.more() && r.books.frontier.steps.Len() < 4*r.options.Workers {
+		partition, rows, err := r.plan.keys.group()
 		if err != nil {
 			r.fail(err)
 			return
 		}
-		s := r.frontier.add(wantedStep(partition, rows), 1)
-		s.wanted = rows
-		if c := r.options.Checkpoint; c != nil {
-			c.list(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
-		}
-	}
-}
-
-// more reports whether there are keys that are not in the frontier.
-func (r *run) more() bool { return r.keys != nil && r.keys.peek() != nil }
-
-// first adds the scan's first step.
-func (r *run) first() {
-	step := scan.Step{Range: r.scan.Bounds.Range()}
-	if !r.steals {
-		step = r.scan.Strategy.Start(r.scan.Bounds)
-	}
-	if step.Range.Empty() {
-		return
-	}
-	s := r.frontier.add(step, 1)
-	if r.steals {
-		s.strand = steal.NewStrand(step.Range)
+		r.books.list(partition, rows)
 	}
 }
 
@@ -197,11 +129,9 @@ func (r *run) loop(ctx context.Context) error {
 	var grace <-chan time.Time
 	last := time.Now()
 	for {
-		if c := r.options.Checkpoint; c != nil { // units start when the file has their page
-			r.fail(c.flush(r.frontier, r.totals))
-		}
+		r.fail(r.books.flush()) // units start when the file has their page
 		r.dispatch()
-		if r.frontier.reads+r.frontier.works == 0 && (r.stopping || r.frontier.first() == nil) {
+		if f := r.books.frontier; f.reads+f.works == 0 && (r.stopping || f.first() == nil) {
 			break
 		}
 		select {
@@ -211,9 +141,10 @@ func (r *run) loop(ctx context.Context) error {
 				(<-r.events)()
 			}
 		case t := <-r.throttles:
-			r.throttled(t)
+			r.books.count(Totals{Throttles: 1})
+			r.pacer.throttled(t)
 		case <-tick.C:
-			r.adjust(time.Since(last))
+			r.pacer.adjust(time.Since(last))
 			last = time.Now()
 		case <-watch.C:
 			r.watch()
@@ -229,18 +160,25 @@ func (r *run) loop(ctx context.Context) error {
 			r.cancel()
 		}
 	}
-	if r.err == nil && (r.frontier.first() != nil || r.more()) {
+	if r.err == nil && (r.books.frontier.first() != nil || r.plan.more()) {
 		return ErrInterrupted
 	}
 	return r.err
 }
 
 func (r *run) watch() {
-	if c := r.options.Checkpoint; c != nil {
-		r.fail(c.sync())
-	}
+	r.fail(r.books.sync())
 	if r.options.Watch != nil {
 		r.options.Watch(r.progress())
+	}
+}
+
+func (r *run) progress() Progress {
+	f := r.books.frontier
+	return Progress{
+		Totals: r.books.totals, Run: r.books.ours, Elapsed: time.Since(r.began), Ranges: f.steps.Len(),
+		Buffered: f.buffered, Reading: f.reads, Working: f.works,
+		Limit: r.pacer.limit(), Bytes: r.books.bytes, Stopping: r.interrupted,
 	}
 }
 
@@ -263,16 +201,17 @@ func (r *run) dispatch() {
 	if !r.stopping {
 		r.feed()
 	}
-	for !r.stopping && r.target.free(r.frontier.works) {
-		s, i := r.frontier.unit(r.inOrder, r.free())
+	f, p := r.books.frontier, r.pacer
+	for !r.stopping && p.target.free(f.works) {
+		s, i := f.unit(r.inOrder, p.free())
 		if s == nil {
 			break
 		}
-		u := r.frontier.take(s, i)
+		u := f.take(s, i)
 		if s.spilled != nil {
 			rows, err := r.spill.load(s.spilled)
 			if err != nil {
-				r.frontier.giveBack(s, u)
+				f.giveBack(s, u)
 				r.fail(err)
 				break
 			}
@@ -280,50 +219,34 @@ func (r *run) dispatch() {
 		}
 		r.startUnit(s, u)
 	}
-	for !r.stopping && !r.ahead() && r.source.free(r.frontier.reads) {
-		s, ahead := r.frontier.waits(r.readable())
-		room := r.frontier.bytes+(r.frontier.reads+1)*r.page <= r.options.Buffer
-		if s == nil && room && r.steals {
+	for !r.stopping && !p.ahead(f) && p.source.free(f.reads) {
+		s, ahead := f.waits(p.readable())
+		room := p.room(f)
+		if s == nil && room && r.plan.steals {
 			r.steal()
-			s, ahead = r.frontier.waits(r.readable())
+			s, ahead = f.waits(p.readable())
 		}
 		// One page may always be in memory, and the one that all others wait for.
-		if s == nil || !room && !ahead && r.frontier.bytes+r.frontier.reads > 0 {
+		if s == nil || !room && !ahead && f.bytes+f.reads > 0 {
 			break
 		}
 		r.startRead(s)
 	}
 }
 
-// ahead reports whether enough has been read to keep the target busy for as long as
-// two more pages take. What is read and not done when the process dies must be read
-// again.
-func (r *run) ahead() bool {
-	if r.inOrder || r.target.took == 0 { // in order, there is but one unit at a time
-		return false
+// steal sends the workers that the pace leaves idle to the strands under way, and
+// makes what they take steps of its own.
+func (r *run) steal() {
+	least := 0.0
+	if r.inOrder || r.books.comparison != nil {
+		// In order, pages wait long for their turn, and a comparison makes two queries a page: a
+		// strand of a page has nothing to gain.
+		least = float64(r.scan.Segment)
 	}
-	coming := r.frontier.ready + r.frontier.reads*r.units
-	slots := float64(r.target.pace.Limit())
-	return float64(coming) >= 2*slots*max(1, r.source.took.Seconds()/r.target.took.Seconds())
-}
-
-// free returns a function that reports whether a partition may get one more request. It asks
-// about a partition once.
-func (r *run) free() func(partition string) bool {
-	var last *string
-	free := false
-	return func(partition string) bool {
-		if last == nil || *last != partition {
-			last, free = &partition, r.limiter.Free(partition)
-		}
-		return free
+	idle := r.pacer.source.pace.Limit() - r.books.frontier.reads
+	for _, t := range r.plan.steal(r.books.frontier, idle, least, r.pacer.readable()) {
+		r.books.stolen(t.victim, t.thieves)
 	}
-}
-
-// readable returns a function that reports whether a step may be read now.
-func (r *run) readable() func(scan.Step) bool {
-	free := r.free()
-	return func(s scan.Step) bool { return s.Range.Partition == nil || free(r.reads+*s.Range.Partition) }
 }
 
 // start runs a task, whose event the loop awaits, in a goroutine. It prefers one that has
@@ -353,26 +276,20 @@ func (r *run) counted(t throttle) storage.RequestOptions {
 	return o
 }
 
-func (r *run) drop(s *step) {
-	if r.frontier.drop(s) && r.options.Checkpoint != nil {
-		r.options.Checkpoint.end(s)
-	}
-}
-
 func (r *run) startUnit(s *step, u []storage.Entity) {
 	partition := u[0].Key.Partition
-	r.limiter.Started(partition, len(u))
+	r.pacer.limiter.Started(partition, len(u))
 	r.start(func() {
 		began := time.Now()
 		counted := r.counted(throttle{unit: true, partition: partition})
 		var result action.Result
-		err := r.limiter.Send(counted, partition, len(u), func(o storage.RequestOptions) (_ int, err error) {
+		err := r.pacer.limiter.Send(counted, partition, len(u), func(o storage.RequestOptions) (_ int, err error) {
 			result, err = r.action.Do(r.tasks, o, u)
 			return len(u), err
 		})
 		took := time.Since(began)
 		r.events <- func() {
-			r.target.ended(took)
+			r.pacer.target.ended(took)
 			r.unitEnded(s, u, result, counted.Counter, err)
 		}
 	})
@@ -384,20 +301,14 @@ func (r *run) unitEnded(s *step, u []storage.Entity, result action.Result, sent 
 		err = r.report(result.Failed)
 	}
 	if err != nil {
-		r.frontier.giveBack(s, u)
-		r.vain(did)
+		r.books.undone(s, u, did)
 		if !r.expected(err) {
 			r.fail(err)
 		}
 		return
 	}
 	did.Rows, did.Written, did.Failed = int64(len(u)), result.Written, int64(len(result.Failed))
-	r.frontier.finish(s, did.Rows)
-	r.count(did)
-	if c := r.options.Checkpoint; c != nil {
-		c.did(s, span{u[0].Key, u[len(u)-1].Key}, did)
-	}
-	r.drop(s)
+	r.books.did(s, u, did)
 }
 
 // report hands failed rows on. Its error stops the sweep.
@@ -408,9 +319,4 @@ func (r *run) report(failed []action.Failure) error {
 	err := r.options.Failed(failed)
 	r.fail(err)
 	return err
-}
-
-func (r *run) count(did Totals) {
-	r.totals.add(did)
-	r.ours.add(did)
 }

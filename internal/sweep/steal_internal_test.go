@@ -79,9 +79,9 @@ func boundFor(pages, workers int) int {
 func count(t testing.TB, s Spec, workers int) (time.Duration, Totals) {
 	t.Helper()
 	r := newRun(s, Options{Workers: workers}, nothing{}, false)
-	r.source.pace = pace.Fixed(workers)
+	r.pacer.source.pace = pace.Fixed(workers)
 	began := time.Now()
-	totals, err := r.run(t.Context())
+	totals, err := r.do(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,20 +203,20 @@ func TestOrderedStealing(t *testing.T) {
 			most, read := 0, 0
 			var got []storage.Entity
 			var r *run
-			o := Options{Workers: 64, Buffer: buffer, Trace: func(q Trace) { most = max(most, r.frontier.bytes); read++ }}
+			o := Options{Workers: 64, Buffer: buffer, Trace: func(q Trace) { most = max(most, r.books.frontier.bytes); read++ }}
 			r = newRun(Spec{Table: source, Strategy: s, Segment: segment}, o, inOrder(func(rows []storage.Entity) error {
 				got = append(got, rows...)
 				return nil
 			}), true)
-			r.source.pace = pace.Fixed(64)
+			r.pacer.source.pace = pace.Fixed(64)
 			began := time.Now()
-			if _, err := r.run(t.Context()); err != nil {
+			if _, err := r.do(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.EqualFunc(got, rows, storage.Equal) {
 				t.Errorf("got %d rows, want the %d of the table in order", len(got), len(rows))
 			}
-			page = r.largest
+			page = r.pacer.largest
 			if most > buffer+page { // the page that all others wait for may always be read
 				t.Errorf("%d bytes of pages in memory, want %d and a page at most", most, buffer)
 			}
@@ -243,9 +243,9 @@ func TestBusyTargetStopsThieves(t *testing.T) {
 		longest := 0
 		var r *run
 		r = newRun(Spec{Table: source, Strategy: adaptive.Strategy{}, Segment: segment}, Options{Workers: 8, Trace: func(Trace) {
-			longest = max(longest, r.frontier.steps.Len())
+			longest = max(longest, r.books.frontier.steps.Len())
 		}}, slow{}, false)
-		totals, err := r.run(t.Context())
+		totals, err := r.do(t.Context())
 		if err != nil || totals.Rows != int64(len(rows)) {
 			t.Fatalf("%d rows, %v", totals.Rows, err)
 		}

@@ -81,18 +81,18 @@ var ErrInterrupted = errors.New("interrupted")
 // in which they are read. Pages that don't fit into memory until it is their turn wait
 // in a temporary file, without ETags.
 func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Entity) error) (Totals, error) {
-	return newRun(s, o, inOrder(fn), true).run(ctx)
+	return newRun(s, o, inOrder(fn), true).do(ctx)
 }
 
 // Do does the action with all rows, in any order. What the action sends is counted by
 // the counter in its options.
 func Do(ctx context.Context, s Spec, o Options, a action.Work) (Totals, error) {
-	return newRun(s, o, a, false).run(ctx)
+	return newRun(s, o, a, false).do(ctx)
 }
 
 // Count reads the rows and does nothing with them.
 func Count(ctx context.Context, s Spec, o Options) (Totals, error) {
-	return newRun(s, o, nothing{}, false).run(ctx)
+	return newRun(s, o, nothing{}, false).do(ctx)
 }
 
 // inOrder makes each page one unit.

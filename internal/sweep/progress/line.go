@@ -25,19 +25,19 @@ type Figures struct {
 	Waiting    []Wait   `json:"waiting,omitempty"`
 }
 
-// part is a part of the line.
-type part struct {
+// figure is one of the line's.
+type figure struct {
 	rank int // the higher ones go first where there is no room
 	text string
 }
 
 // line returns the figures as text of so many columns at most, below 1 for no limit.
-// The least important parts go first.
+// The least important ones go first.
 func (f Figures) line(columns int) string {
-	parts := []part{{1, fmt.Sprintf("%d rows", f.Rows)}}
+	shown := []figure{{1, fmt.Sprintf("%d rows", f.Rows)}}
 	add := func(rank int, when bool, format string, args ...any) {
 		if when {
-			parts = append(parts, part{rank, fmt.Sprintf(format, args...)})
+			shown = append(shown, figure{rank, fmt.Sprintf(format, args...)})
 		}
 	}
 	add(-1, f.Stopping, "%s", f.stopping())
@@ -59,18 +59,18 @@ func (f Figures) line(columns int) string {
 	add(11, true, "%s left", Plural(f.Ranges, "range"))
 	for {
 		var texts []string
-		for _, p := range parts {
+		for _, p := range shown {
 			texts = append(texts, p.text)
 		}
 		text := list(texts...)
 		if f.Phase != "" {
 			text = f.Phase + " " + text
 		}
-		if columns < 1 || len(text) <= columns || len(parts) == 1 {
+		if columns < 1 || len(text) <= columns || len(shown) == 1 {
 			return fit(text, columns)
 		}
-		least := slices.MaxFunc(parts, func(a, b part) int { return a.rank - b.rank })
-		parts = slices.DeleteFunc(parts, func(p part) bool { return p == least })
+		least := slices.MaxFunc(shown, func(a, b figure) int { return a.rank - b.rank })
+		shown = slices.DeleteFunc(shown, func(p figure) bool { return p == least })
 	}
 }
 

@@ -214,7 +214,7 @@ func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {
 		for {
 			select {
 			case <-tick.C:
-				m.look()
+				m.observe()
 			case <-ctx.Done():
 				return
 			}
@@ -222,8 +222,8 @@ func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {
 	}()
 }
 
-// look shows the present outages, and the end of earlier ones.
-func (m *Meter) look() {
+// observe shows the present outages, and the end of earlier ones.
+func (m *Meter) observe() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.outages

@@ -39,7 +39,7 @@ func newPair(source, destination *storage.Table, depth Depth, most int) *pair {
 	return &pair{tables: [2]*storage.Table{source, destination}, depth: depth, held: map[key.Token]*position{}, most: most}
 }
 
-// position is a place in the range of a query.
+// position is where in the range of a query the next page begins.
 type position struct {
 	sides [2]side
 	after *key.Key // the last row merged, nil for none
@@ -49,23 +49,23 @@ type position struct {
 type side struct {
 	next  *key.Token // of the next query, nil for the first
 	ended bool       // there is no next query
-	held  []part     // not merged; none is empty
+	held  []rest     // not merged; none is empty
 }
 
-// part is what is left of a page.
-type part struct {
+// rest is what is left of a page.
+type rest struct {
 	token *key.Token // of the page's query
 	rows  []storage.Entity
 	bytes int // of the page, which the rows keep in memory
 }
 
-// place is a position as a token has it.
-type place struct {
-	Sides [2]placeOfSide `json:"s"`
-	After *key.Key       `json:"a,omitempty"`
+// bookmark is a position as a token has it.
+type bookmark struct {
+	Sides [2]sideMark `json:"s"`
+	After *key.Key    `json:"a,omitempty"`
 }
 
-type placeOfSide struct {
+type sideMark struct {
 	Token *key.Token `json:"t,omitempty"`
 	Ended bool       `json:"e,omitempty"`
 }
@@ -121,7 +121,7 @@ func (p *pair) take(token *key.Token) (*position, error) {
 	if at != nil {
 		return at, nil
 	}
-	var from place
+	var from bookmark
 	if err := json.Unmarshal([]byte(token.Partition), &from); err != nil {
 		return nil, fmt.Errorf("the token %.100q is not one of a comparison", token.Partition)
 	}
@@ -135,12 +135,12 @@ func (p *pair) take(token *key.Token) (*position, error) {
 // hold returns the token of a position, nil at the end, and holds its rows if there is
 // room.
 func (p *pair) hold(at *position) *key.Token {
-	from := place{After: at.after}
+	from := bookmark{After: at.after}
 	bytes := 0
 	for i, s := range at.sides {
-		from.Sides[i] = placeOfSide{s.next, s.ended}
+		from.Sides[i] = sideMark{s.next, s.ended}
 		if len(s.held) > 0 {
-			from.Sides[i] = placeOfSide{Token: s.held[0].token}
+			from.Sides[i] = sideMark{Token: s.held[0].token}
 		}
 		bytes += s.bytes()
 	}
@@ -200,7 +200,7 @@ func (s *side) add(a storage.Page, after *key.Key) {
 		rows = rows[1:]
 	}
 	if len(rows) > 0 {
-		s.held = append(s.held, part{s.next, rows, a.Bytes})
+		s.held = append(s.held, rest{s.next, rows, a.Bytes})
 	}
 	s.next, s.ended = a.Next, a.Next == nil
 }

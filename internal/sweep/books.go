@@ -1,0 +1,205 @@
+package sweep
+
+import (
+	"errors"
+	"slices"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/steal"
+	"tablesweep/internal/storage"
+)
+
+// books tell what is left of a sweep and what is done: the frontier, the totals and the list of
+// differences, with the checkpoint that keeps them. They change together, here alone.
+type books struct {
+	frontier    *frontier
+	checkpoint  *Checkpoint // nil for none
+	totals      Totals      // earlier runs included
+	ours        Totals      // of this run
+	bytes       int64       // of all pages of this run
+	differences differences
+	// comparison is the action, if that is one.
+	comparison Comparison
+	consumes   bool // a row that is done is not found again
+}
+
+// open takes over what the checkpoint holds. after is the last listed key that earlier runs took.
+// resumed is false for a sweep that has just begun.
+func (b *books) open(listed bool) (after *key.Key, resumed bool, err error) {
+	c := b.checkpoint
+	if c == nil || c.restored == nil {
+		return nil, false, nil
+	}
+	switch {
+	case c.listed && !listed:
+		return nil, true, errors.New("the checkpoint is of listed rows, and the list is missing")
+	case listed && !c.listed:
+		return nil, true, errors.New("the checkpoint is not of listed rows")
+	}
+	b.frontier, b.totals = c.restored.frontier, c.restored.totals
+	b.differences.add(c.restored.differences)
+	return c.after, true, nil
+}
+
+// begin writes the first snapshot.
+func (b *books) begin(listed bool) error {
+	if b.checkpoint == nil {
+		return nil
+	}
+	b.checkpoint.listed, b.checkpoint.differences = listed, &b.differences
+	return b.checkpoint.rewrite(b.frontier, b.totals)
+}
+
+// flush writes what was recorded since the last call.
+func (b *books) flush() error {
+	if b.checkpoint == nil {
+		return nil
+	}
+	return b.checkpoint.flush(b.frontier, b.totals)
+}
+
+// sync puts on the disk what was written.
+func (b *books) sync() error {
+	if b.checkpoint == nil {
+		return nil
+	}
+	return b.checkpoint.sync()
+}
+
+func (b *books) close() error {
+	if b.checkpoint == nil {
+		return nil
+	}
+	return b.checkpoint.close()
+}
+
+func (b *books) count(did Totals) {
+	b.totals.add(did)
+	b.ours.add(did)
+}
+
+// list adds a step that looks for rows of a partition.
+func (b *books) list(partition string, rows []string) {
+	s := b.frontier.add(wantedStep(partition, rows), 1)
+	s.wanted = rows
+	if b.checkpoint != nil {
+		b.checkpoint.list(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
+	}
+}
+
+// stolen puts thieves behind their victim.
+func (b *books) stolen(victim *step, thieves []*steal.Strand) {
+	var steps []scan.Step
+	for _, t := range thieves {
+		steps = append(steps, scan.Step{Range: t.Range()})
+	}
+	added := b.frontier.insert(victim, victim.depth, steps)
+	for i, s := range added {
+		s.strand = thieves[i]
+	}
+	if b.checkpoint != nil {
+		b.checkpoint.steal(victim, added)
+	}
+}
+
+// unread makes a step wait again whose query failed or can't be used. The checkpoint
+// still has it.
+func (b *books) unread(s *step, did Totals) {
+	b.frontier.unread(s)
+	b.vain(did)
+}
+
+// vain counts requests that have to be made again.
+func (b *books) vain(did Totals) {
+	b.count(did)
+	if b.checkpoint != nil {
+		b.checkpoint.vain(did)
+	}
+}
+
+// found is a step's page: its own rows, and what is to be done with them.
+type found struct {
+	rows     []storage.Entity
+	units    [][]storage.Entity
+	inUnits  int64    // rows of the units
+	bytes    int      // of memory
+	spilled  *spilled // the only unit's rows, where they are not in memory
+	children []scan.Step
+}
+
+// read replaces a step's query by its rows and its children.
+func (b *books) read(s *step, p found, did Totals) {
+	var listed []Difference
+	gone := int64(0)
+	if s.through == nil {
+		listed = b.compare(p.rows, p.inUnits, &did)
+	} else if gone = max(0, s.left-p.inUnits); len(p.children) == 0 && b.consumes {
+		// They were done, and the process died before it could say so.
+		did.Rows += gone
+		did.Written += gone
+	}
+	s.spilled = p.spilled
+	added := b.frontier.read(s, p.bytes, p.units, p.inUnits, p.children)
+	for _, c := range added {
+		c.through, c.left, c.done, c.strand = s.through, gone, slices.Clip(s.done), s.strand // each appends on its own
+		if s.wanted != nil {
+			c.wanted = among(s.wanted, c.Range)
+		}
+	}
+	s.strand = nil
+	b.count(did)
+	if b.checkpoint != nil {
+		var last *key.Key
+		if p.inUnits > 0 { // all others have been counted
+			last = &p.rows[len(p.rows)-1].Key
+		}
+		b.checkpoint.read(s, last, p.inUnits, added, listed, did)
+	}
+	b.drop(s)
+}
+
+// compare counts those rows of a page that are in no unit, and what they tell of two
+// tables. It returns the differences that are to be listed.
+func (b *books) compare(rows []storage.Entity, inUnits int64, did *Totals) []Difference {
+	if b.comparison == nil {
+		did.Rows += int64(len(rows)) - inUnits
+		return nil
+	}
+	ofSource, found := b.comparison.Compare(rows)
+	did.Rows += ofSource - inUnits
+	for _, d := range found {
+		switch d.Kind {
+		case Missing:
+			did.Missing++
+		case Extra:
+			did.Extra++
+		case Different:
+			did.Different++
+		}
+	}
+	return b.differences.add(found)
+}
+
+// did ends a unit.
+func (b *books) did(s *step, u []storage.Entity, did Totals) {
+	b.frontier.finish(s, did.Rows)
+	b.count(did)
+	if b.checkpoint != nil {
+		b.checkpoint.did(s, span{u[0].Key, u[len(u)-1].Key}, did)
+	}
+	b.drop(s)
+}
+
+// undone ends a unit that has to be done again.
+func (b *books) undone(s *step, u []storage.Entity, did Totals) {
+	b.frontier.giveBack(s, u)
+	b.vain(did)
+}
+
+// drop removes the step if all of it is done.
+func (b *books) drop(s *step) {
+	if b.frontier.drop(s) && b.checkpoint != nil {
+		b.checkpoint.end(s)
+	}
+}

@@ -1,0 +1,162 @@
+package sweep
+
+import (
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/pace"
+	"tablesweep/internal/scan"
+)
+
+const (
+	firstPage = 1 << 20 // bytes that a page is thought to have until one is seen
+
+	// Requests under way at first. A query too many is a theft that costs a request, whereas
+	// units have to be done in any case.
+	firstReads = 8
+	firstUnits = 64
+)
+
+// pacer decides how many queries and units may be under way, in which partitions, and how many
+// pages may be in memory.
+type pacer struct {
+	source, target side
+	limiter        action.Limiter  // of partitions, by their keys: the target's as they are
+	reads          string          // put before those of the source
+	hot            map[string]bool // partitions throttled since the last tick
+
+	inOrder       bool // pages wait in memory for their turn
+	buffer        int  // bytes of pages in memory, about
+	page, largest int  // bytes to expect of a page, and of the largest so far
+	units         int  // of the last page that had rows
+}
+
+// newPacer returns the pacer of a sweep by so many workers. own means that nobody but the sweep makes
+// the source's partitions busy.
+func newPacer(workers, buffer int, inOrder, own bool) *pacer {
+	p := &pacer{
+		source: side{pace: pace.New(firstReads, workers)}, target: side{pace: pace.New(firstUnits, workers)},
+		hot: map[string]bool{}, inOrder: inOrder, buffer: buffer, page: firstPage,
+	}
+	if own {
+		p.reads = "source/"
+	}
+	return p
+}
+
+// side is one end of the sweep: where rows come from, or where the action leads.
+type side struct {
+	pace      *pace.Pace
+	done      int           // requests that ended since the last tick
+	saturated bool          // as many as allowed were under way since then
+	throttled bool          // since then
+	took      time.Duration // by a request, on average over the last ones
+}
+
+// ended counts a request.
+func (s *side) ended(took time.Duration) {
+	s.done++
+	if s.took == 0 {
+		s.took = took
+	}
+	s.took += (took - s.took) / 8
+}
+
+// free reports whether one more request may be started.
+func (s *side) free(underway int) bool {
+	if underway < s.pace.Limit() {
+		return true
+	}
+	s.saturated = true
+	return false
+}
+
+// tick adjusts the pace to what happened since the last tick.
+func (s *side) tick(elapsed time.Duration) {
+	s.pace.Observe(elapsed, s.done, s.saturated, s.throttled)
+	s.done, s.saturated, s.throttled = 0, false, false
+}
+
+// throttle is an answer that asks for less load.
+type throttle struct {
+	unit      bool // it answered a unit, on the partition
+	partition string
+	confined  bool // it answered a query of one partition
+}
+
+// throttled handles a throttled request. One of a unit tells that the partition is busy; if
+// several partitions are, the account is.
+func (p *pacer) throttled(t throttle) {
+	if !t.unit {
+		p.source.throttled = p.source.throttled || !t.confined
+		return
+	}
+	p.hot[t.partition] = true
+	p.target.throttled = len(p.hot) > 1
+}
+
+// adjust sets the pace of both sides.
+func (p *pacer) adjust(elapsed time.Duration) {
+	p.source.tick(elapsed)
+	p.target.tick(elapsed)
+	clear(p.hot)
+}
+
+// limit is how many requests may be under way.
+func (p *pacer) limit() int {
+	if p.target.took == 0 {
+		return p.source.pace.Limit()
+	}
+	return p.source.pace.Limit() + p.target.pace.Limit()
+}
+
+// ahead reports whether enough has been read to keep the target busy for as long as
+// two more pages take. What is read and not done when the process dies must be read
+// again.
+func (p *pacer) ahead(f *frontier) bool {
+	if p.inOrder || p.target.took == 0 { // in order, there is but one unit at a time
+		return false
+	}
+	coming := f.ready + f.reads*p.units
+	slots := float64(p.target.pace.Limit())
+	return float64(coming) >= 2*slots*max(1, p.source.took.Seconds()/p.target.took.Seconds())
+}
+
+// room reports whether there is memory for one more page.
+func (p *pacer) room(f *frontier) bool { return f.bytes+(f.reads+1)*p.page <= p.buffer }
+
+// spills reports whether a page of so many bytes must wait for its turn outside of memory.
+func (p *pacer) spills(f *frontier, bytes int) bool { return p.inOrder && f.bytes+bytes > p.buffer/2 }
+
+// expect updates the size to expect of the pages under way: the average, since thieves' pages
+// are often empty, but at least half of the largest. In table order pages are held for long,
+// so each is expected to be as large as the largest.
+func (p *pacer) expect(bytes int) {
+	if p.largest == 0 {
+		p.page = bytes
+	}
+	p.largest = max(p.largest, bytes)
+	p.page = max(p.page+(bytes-p.page)/16, p.largest/2)
+	if p.inOrder {
+		p.page = p.largest
+	}
+}
+
+// free returns a function that reports whether a partition may get one more request. It asks
+// about a partition once.
+func (p *pacer) free() func(partition string) bool {
+	var last *string
+	free := false
+	return func(partition string) bool {
+		if last == nil || *last != partition {
+			last, free = &partition, p.limiter.Free(partition)
+		}
+		return free
+	}
+}
+
+// readable returns a function that reports whether a step may be read now.
+func (p *pacer) readable() func(scan.Step) bool {
+	free := p.free()
+	return func(s scan.Step) bool { return s.Range.Partition == nil || free(p.reads+*s.Range.Partition) }
+}
