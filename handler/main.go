@@ -123,6 +123,6 @@ Functions host starts.
 	addPprof(root)
 	root.AddCommand(scanCommand(), copyCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
 		tablesCommand(), scansCommand(), catalogCommand(), logCommand(),
-		localCommand(), emulatorCommand(), demoCommand(), benchCommand(), versionCommand(), manCommand())
+		localCommand(), emulatorCommand(), demoCommand(), versionCommand(), manCommand())
 	return root
 }

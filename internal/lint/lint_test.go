@@ -27,20 +27,21 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "input", "pace", "odata", "scan", "scan/adaptive", "scan/steal", "scan/estimate", "scan/bench", "scan/strategy", "demo/debian", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "input", "pace", "odata", "scan", "scan/adaptive", "scan/steal", "scan/estimate", "scan/keysets", "lab/split", "scan/strategy", "demo/debian", "catalog/index", "catalog/wal"}
 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
 	{"key", "problem", "task", "pace", "function/console", "bugtest", "testsize", "lint", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
 	{"input", "lines", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
-	{"scan/adaptive", "scan/steal", "storage", "catalog/index", "emulator/entity", "scan/scantest"},
-	{"action", "scan/estimate", "scan/strategy", "engine/ledger", "record", "scan/bench", "emulator/table", "host/app"},
+	{"scan/adaptive", "scan/steal", "storage", "catalog/index", "emulator/entity", "scan/scantest", "scan/keysets"},
+	{"action", "scan/estimate", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},
 	{"sweep", "scan/estimate/survey", "emulator", "host"},
 	{"engine", "logtail", "sweep/verify", "sweep/progress", "emulator/emulatortest"},
 	{"catalog", "config", "demo"},
 	{"function"},
-	{"function/server", "sim", "sim/scalebench"},
+	{"function/server", "sim", "lab/scale"},
+	{"lab"},
 }
 
 // forbidden says who must not import what, and why.
@@ -51,8 +52,10 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/engine", "internal/host", "the engine does not know who calls it"},
 	{"internal/function/server", "internal/host", "what runs in the cloud has no local host in it"},
 	{"internal/function/server", "internal/emulator", "what runs in the cloud has no emulator in it"},
-	{"internal/function", "internal/scan/bench", "what runs in the cloud makes no benchmarks"},
-	{"internal/function", "internal/sim/scalebench", "what runs in the cloud makes no benchmarks"},
+	{"handler", "internal/lab/split", "benchmarks are no part of what is shipped"},
+	{"handler", "internal/lab/scale", "benchmarks are no part of what is shipped"},
+	{"handler", "internal/scan/keysets", "tables to try scans on are no part of what is shipped"},
+	{"handler", "internal/sim", "simulations are no part of what is shipped"},
 	{"internal/logtail", "internal/engine", "logs know nothing of scans"},
 	{"internal/record", "internal/logtail", "a record does not know who keeps it"},
 	{"internal/host", "internal/engine", "the host runs any app, by its files alone"},
@@ -60,7 +63,7 @@ var forbidden = []struct{ from, to, why string }{
 }
 
 // virtual packages run in virtual time, which only testing/synctest has.
-var virtual = []string{"internal/sim/scalebench", "handler"}
+var virtual = []string{"internal/lab/scale", "internal/lab"}
 
 type listed struct {
 	ImportPath string

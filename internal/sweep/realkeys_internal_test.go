@@ -7,22 +7,22 @@ import (
 	"testing/synctest"
 
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/bench"
+	"tablesweep/internal/scan/keysets"
 	"tablesweep/internal/storage"
 )
 
 // Flags of TestStealingOnRealKeys.
 var (
-	keys = flag.String("keys", "", "a directory of key sets, as bench split --keys reads them; the samples of package bench if empty")
+	keys = flag.String("keys", "", "a directory of key sets, as lab split --keys reads them; the samples of package keysets if empty")
 	wall = flag.Bool("wall", false, "in real time")
 )
 
-func keySets(t *testing.T) []bench.Set {
+func keySets(t *testing.T) []keysets.Set {
 	t.Helper()
 	if *keys == "" {
-		return bench.RealSets("")
+		return keysets.Real("")
 	}
-	sets, err := bench.FromFiles(*keys, storage.PageRows)
+	sets, err := keysets.FromFiles(*keys, storage.PageRows)
 	if err != nil {
 		t.Fatal(err)
 	}

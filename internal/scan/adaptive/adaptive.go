@@ -27,17 +27,6 @@ type Strategy struct {
 	// Hints, if set, are where an earlier scan with the same bounds found the
 	// rows. They may be out of date. All steps of a scan need the same ones.
 	Hints *Hints
-
-	truth truth
-}
-
-// truth, where it is set, replaces what pages tell of the rows ahead. Only experiments set
-// it: they find out what better knowledge would be worth.
-type truth struct {
-	// pages returns how many lie between a key and the strand's end.
-	pages func(v view, here string) float64
-	// place returns the key before which the given share of them lies.
-	place func(v view, here string, share float64) (string, bool)
 }
 
 // Start implements [scan.Strategy].
@@ -65,7 +54,6 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	case more && len(p.Keys) == 0: // nothing learned
 		o.Children = []scan.Step{s.Continue(*p.Next)}
 	case more:
-		st.truth = x.truth
 		o.Children = st.advance(s, p)
 	}
 	return o, nil

@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// gauge measures the keys behind a place, in pages, level by level.
+// gauge measures the keys behind the last one read, in pages, level by level.
 type gauge struct {
 	here  []rune // the last key read; what is measured lies behind it
 	end   *string
@@ -17,7 +17,6 @@ type gauge struct {
 	// far as both count.
 	known, blind float64
 	total        float64
-	place        func(share float64) (string, bool) // if set, tells cuts where they belong
 }
 
 // stretch is the part of a level between here and the end.
@@ -25,7 +24,7 @@ type stretch struct {
 	depth    int
 	blind    bool // no siblings were met there
 	pages    float64
-	from, to float64 // its place in the level
+	from, to float64 // its interval of the level
 }
 
 const (
@@ -95,15 +94,6 @@ func (g *gauge) survey(t trail, f forks) {
 	}
 	g.known, g.blind = known, blind
 	g.total = known + min(blind, 2*max(known, plenty))
-}
-
-// correct makes the measure what it should have been.
-func (g *gauge) correct(total float64) {
-	factor := total / max(g.total, tooSmall)
-	for i := range g.ahead {
-		g.ahead[i].pages *= factor
-	}
-	g.known, g.blind, g.total = g.known*factor, g.blind*factor, total
 }
 
 // scale returns the scale of a position. Only where no end is known, unseen
@@ -177,13 +167,9 @@ func (g *gauge) cuts(pieces int) []string {
 			even.total += s.pages
 		}
 	}
-	place := g.place
-	if place == nil {
-		place = func(share float64) (string, bool) { return even.at(even.total * share) }
-	}
 	var cuts []string
 	for i := 1; i < pieces; i++ {
-		if k, ok := place(float64(i) / float64(pieces)); ok {
+		if k, ok := even.at(even.total * (float64(i) / float64(pieces))); ok {
 			cuts = append(cuts, k)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/bench"
+	"tablesweep/internal/scan/keysets"
 	"tablesweep/internal/scan/scantest"
 )
 
@@ -33,7 +33,7 @@ func TestTranscripts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			slices.SortFunc(tt.rows, key.Key.Compare)
-			query := bench.Pages(tt.rows, 10)
+			query := keysets.Table{Keys: tt.rows, Page: 10}.Query
 			var s adaptive.Strategy
 			if tt.hinted {
 				s.Hints = hintsOf(t, query)

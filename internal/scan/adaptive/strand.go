@@ -29,8 +29,6 @@ type strand struct {
 
 	Hinted bool   `json:"hinted,omitempty"` // it comes from a hint
 	Group  *group `json:"group,omitempty"`
-
-	truth truth
 }
 
 // step returns the step that starts to read a range with this state.
@@ -119,12 +117,6 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	g := newGauge(newRuler(st.Letters, v.last()), v.last(), v.end)
 	st.Trail = st.Trail.read(g, v.keys, v.share, start(s, v))
 	g.survey(st.Trail, st.Forks)
-	if st.truth.pages != nil {
-		g.correct(st.truth.pages(v, v.last()))
-	}
-	if st.truth.place != nil {
-		g.place = func(share float64) (string, bool) { return st.truth.place(v, v.last(), share) }
-	}
 	return g
 }
 

@@ -7,8 +7,8 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/bench"
 	"tablesweep/internal/scan/estimate"
+	"tablesweep/internal/scan/keysets"
 )
 
 // sampled is a table, or a key range of one.
@@ -23,13 +23,13 @@ type sampled struct {
 // Every second kind is fitted.
 func tables(t testing.TB, rows int) []sampled {
 	t.Helper()
-	made, err := bench.Sets()
+	made, err := keysets.MadeUp()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []sampled
 	kinds := 0
-	add := func(s bench.Set, page int, parts ...int) {
+	add := func(s keysets.Set, page int, parts ...int) {
 		keys, err := s.Rows(rows)
 		if err != nil {
 			t.Fatal(err)
@@ -49,14 +49,14 @@ func tables(t testing.TB, rows int) []sampled {
 			add(s, 10, 1)
 		}
 	}
-	for _, s := range bench.RealSets("") {
+	for _, s := range keysets.Real("") {
 		add(s, 2, 0, 1, 2)
 	}
 	return all
 }
 
 func read(s *estimate.Sample, table sampled) (rounds int) {
-	return ask(s, bench.Pages(table.keys, table.page))
+	return ask(s, keysets.Table{Keys: table.keys, Page: table.page}.Query)
 }
 
 func ask(s *estimate.Sample, query func(scan.Step) scan.Page) (rounds int) {
@@ -165,7 +165,7 @@ func TestWhatNoSampleSees(t *testing.T) {
 		pages := len(table.keys) / table.page
 		whole := estimate.New(key.Range{}, table.page, pages/20)
 		met := map[key.Key]bool{}
-		query := bench.Pages(table.keys, table.page)
+		query := keysets.Table{Keys: table.keys, Page: table.page}.Query
 		ask(whole, func(s scan.Step) scan.Page {
 			p := query(s)
 			for _, k := range p.Keys {

@@ -6,8 +6,8 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/bench"
 	"tablesweep/internal/scan/estimate"
+	"tablesweep/internal/scan/keysets"
 )
 
 // A sample says which queries to make, and takes in the answers. It has queries for all of
@@ -17,7 +17,7 @@ func ExampleSample() {
 	for i := range 12_345 {
 		keys = append(keys, key.Key{Partition: fmt.Sprintf("order-%05d", i)})
 	}
-	query := bench.Pages(keys, 1000)
+	query := keysets.Table{Keys: keys, Page: 1000}.Query
 	sample := estimate.New(key.Range{}, 1000, 500)
 	for steps := sample.Queries(); len(steps) > 0; steps = sample.Queries() {
 		var pages []scan.Page

@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/bench"
 	"tablesweep/internal/scan/estimate/survey"
+	"tablesweep/internal/scan/keysets"
 	"tablesweep/internal/storage"
 )
 
@@ -37,7 +37,7 @@ func fill(t *testing.T, faults string, keys []key.Key) *storage.Table {
 // TestRows counts a table that takes few queries, however its pages come.
 func TestRows(t *testing.T) {
 	t.Parallel()
-	sets, err := bench.Sets()
+	sets, err := keysets.MadeUp()
 	if err != nil {
 		t.Fatal(err)
 	}

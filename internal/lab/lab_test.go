@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/lab/scale"
+	"tablesweep/internal/lab/split"
+)
+
+// run carries out a command and returns what it prints.
+func run(args ...string) (string, error) {
+	var out bytes.Buffer
+	c := command()
+	c.SetArgs(args)
+	c.SetOut(&out)
+	c.SetErr(io.Discard)
+	err := c.Execute()
+	return out.String(), err
+}
+
+func TestScale(t *testing.T) {
+	t.Parallel()
+	text, err := run("scale", "--rows", "3000", "--per-partition", "100", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r scale.Result
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Status.Rows.Written != 3000 || r.Took < 5 || r.Options.PerPartition != 100 {
+		t.Errorf("result %s", text)
+	}
+	if text, err = run("scale", "--facts"); err != nil || !strings.Contains(text, "| what | value | source |") {
+		t.Errorf("%s: %v", text, err)
+	}
+	for _, args := range [][]string{{"--rows", "0"}, {"--decide", "1ms"}, {"--none"}, {"argument"}} {
+		if _, err := run(append([]string{"scale"}, args...)...); !errors.As(err, new(usageError)) {
+			t.Errorf("%v: got %v, want a mistake in the command line", args, err)
+		}
+	}
+}
+
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	run := func(args ...string) (string, error) { return run(append([]string{"split"}, args...)...) }
+	text, err := run("--rows", "3000", "--sets", "guid,debian")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"3000 rows, means over 2 key sets", "| serial | 1.000 ", "| guid | 3000 |", "| debian | 3000 |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if text, err = run("--rows", "3000", "--sets", "guid", "--json"); err != nil {
+		t.Fatal(err)
+	}
+	d, results := json.NewDecoder(strings.NewReader(text)), 0
+	for d.More() {
+		var r split.Result
+		if err := d.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		results++
+	}
+	if results != len(split.Contenders()) {
+		t.Errorf("got %d results, want one for each of %v", results, split.Contenders())
+	}
+	if text, err = run("--sets", "commit-log,urls"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| commit-log | 35 |", "- time ÷ bound: ", "(urls)\n"} {
+		if !strings.Contains(text, want) || strings.Contains(text, "serial") {
+			t.Errorf("no %q, or more than real sets, in\n%s", want, text)
+		}
+	}
+	if text, err = run("--sets", "commit-log,urls,guid", "--rows", "3000", "--process"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| adaptive's steps | stealing |", "| commit-log | 35 |", "| guid | 3 |", "| mean | |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mine.tsv"), []byte("b\t2\na\t1\nb\t1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = run("--keys", dir, "--page", "2"); err != nil || !strings.Contains(text, "| mine | 2 |") {
+		t.Errorf("a table of one's own: %v\n%s", err, text)
+	}
+	for _, args := range [][]string{{"--keys", t.TempDir()}, {"--keys", dir, "--page", "0"}} {
+		if _, err := run(args...); !errors.As(err, new(usageError)) {
+			t.Errorf("%v: got %v, want a mistake in the command line", args, err)
+		}
+	}
+	for _, args := range [][]string{{"--rows", "0"}, {"--sets", "nonsense"}, {"--json", "--process"}} {
+		if _, err := run(args...); err == nil {
+			t.Errorf("%v: want an error", args)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+// Command lab measures Tablesweep without a storage account, for those who work on it. It is no
+// part of what is shipped: what it needs, package testing among it, isn't linked into the handler.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(exitCode(err))
+	}
+}
+
+func command() *cobra.Command {
+	c := &cobra.Command{
+		Use:           "lab",
+		Short:         "Measure without a storage account",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	c.AddCommand(splitCommand(), scaleCommand())
+	return c
+}
+
+// usageError is a wrong flag or argument.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+func exitCode(err error) int {
+	if errors.As(err, new(usageError)) {
+		return 2
+	}
+	return 1
+}
+
+func noArgs(c *cobra.Command, args []string) error {
+	if err := cobra.NoArgs(c, args); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+func jsonTo(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
+}

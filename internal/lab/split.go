@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/lab/split"
+	"tablesweep/internal/scan/keysets"
+)
+
+const splitHelp = `Compare the scan strategies on real and made-up tables, by counting.
+
+Runs every strategy over key sets of many kinds, in memory, and plays the queries
+through a simulation of workers and message hops. Nothing is timed, so the figures are
+the same on every machine. Prints Markdown: real sets first, with the worst of them,
+then the means of made-up sets, and a table of these. 10 million rows take about
+15 minutes and 4 GB of memory.
+
+--process compares scans in one process instead, where workers share memory and there
+are no messages: the same steps, and stealing, as the commands do it.
+
+Real sets are samples: every n-th row of a table, read by pages of 1,000/n rows. Go's
+source tree gives three more, if there is a go command. They depend on its version.
+
+EXIT STATUS
+
+0 if all was compared, 1 if a scan missed a row, 2 if a flag is wrong.`
+
+// splitOptions are the flags of the command split.
+type splitOptions struct {
+	rows    int
+	sets    []string
+	keys    string
+	page    int
+	json    bool
+	process bool
+}
+
+func splitCommand() *cobra.Command {
+	var o splitOptions
+	c := &cobra.Command{
+		Use:   "split",
+		Short: "Compare the scan strategies on real and made-up tables, by counting",
+		Long:  splitHelp,
+		Args:  noArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return runSplit(c, o) },
+	}
+	c.Flags().IntVar(&o.rows, "rows", 100_000, "rows of each made-up table; a real one has its own")
+	c.Flags().StringSliceVar(&o.sets, "sets", nil, "names of the key sets; real stands for all real ones (default all)")
+	c.Flags().StringVar(&o.keys, "keys", "", "a directory of key sets of your own")
+	c.Flags().IntVar(&o.page, "page", 1000, "rows of a full page of those")
+	c.Flags().BoolVar(&o.json, "json", false, "print the result of each scan as JSON, one a line")
+	c.Flags().BoolVar(&o.process, "process", false, "compare scans in one process with 64 workers")
+	c.MarkFlagsMutuallyExclusive("json", "process")
+	c.MarkFlagsMutuallyExclusive("sets", "keys")
+	return c
+}
+
+func runSplit(c *cobra.Command, o splitOptions) error {
+	if o.rows < 1 {
+		return usageError{fmt.Errorf("--rows is %d, want at least 1", o.rows)}
+	}
+	if o.page < 1 {
+		return usageError{fmt.Errorf("--page is %d, want at least 1", o.page)}
+	}
+	sets, err := chooseSets(c, o)
+	if err != nil {
+		return err
+	}
+	if o.process {
+		return runProcess(c, sets, o.rows)
+	}
+	var all, real, made []split.Result
+	err = eachSet(c, sets, o.rows, func(s keysets.Set, rows int) error {
+		results, err := split.Compare(s, rows)
+		group := &made
+		if s.Real {
+			group = &real
+		}
+		all, *group = append(all, results...), append(*group, results...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out := c.OutOrStdout()
+	if o.json {
+		e := jsonTo(out)
+		for _, r := range all {
+			if err := e.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(real) > 0 {
+		io.WriteString(out, "Real keys; time of 64 workers with hop 3.\n\n")
+		if err := split.WriteReal(out, split.Figures(real)); err != nil {
+			return err
+		}
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	if len(real) > 0 {
+		io.WriteString(out, "\n")
+	}
+	if err := split.WriteMarkdown(out, made, o.rows); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(out, "\nQueries ÷ optimum; time of 64 workers with hop 3, in multiples of the bound.\n\n"); err != nil {
+		return err
+	}
+	return split.WriteSets(out, made)
+}
+
+// eachSet calls f with each set and its number of rows, one after the other.
+func eachSet(c *cobra.Command, sets []keysets.Set, rows int, f func(s keysets.Set, rows int) error) error {
+	for _, s := range sets {
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", s.Name, s.About)
+		n := rows
+		if s.Real {
+			n = math.MaxInt
+		}
+		if err := f(s, n); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// runProcess compares scans in one process.
+func runProcess(c *cobra.Command, sets []keysets.Set, rows int) error {
+	const workers = 64
+	var all [][]split.ProcessResult
+	err := eachSet(c, sets, rows, func(s keysets.Set, rows int) error {
+		results, err := split.CompareInProcess(s, rows, workers)
+		all = append(all, results)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	io.WriteString(c.OutOrStdout(), "Queries ÷ optimum; time of 64 workers in one process, in multiples of the bound.\n\n")
+	return split.WriteInProcess(c.OutOrStdout(), all)
+}
+
+// chooseSets returns the key sets of --keys, or those that --sets names; all if there are none.
+func chooseSets(c *cobra.Command, o splitOptions) ([]keysets.Set, error) {
+	if o.keys != "" {
+		sets, err := keysets.FromFiles(o.keys, o.page)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--keys: %w", err)}
+		}
+		return sets, nil
+	}
+	made, err := keysets.MadeUp()
+	if err != nil {
+		return nil, err
+	}
+	goroot, err := exec.CommandContext(c.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		fmt.Fprintf(c.ErrOrStderr(), "the sets of Go's source tree are left out: go env GOROOT: %v\n", err)
+	}
+	real := keysets.Real(strings.TrimSpace(string(goroot)))
+	sets := slices.Concat(real, made)
+	if len(o.sets) == 0 {
+		return sets, nil
+	}
+	var chosen []keysets.Set
+	for _, name := range o.sets {
+		if name == "real" {
+			chosen = append(chosen, real...)
+			continue
+		}
+		i := slices.IndexFunc(sets, func(s keysets.Set) bool { return s.Name == name })
+		if i < 0 {
+			known := []string{"real"}
+			for _, s := range sets {
+				known = append(known, s.Name)
+			}
+			return nil, usageError{fmt.Errorf("no key set %q; known sets: %s", name, strings.Join(known, ", "))}
+		}
+		chosen = append(chosen, sets[i])
+	}
+	return chosen, nil
+}

@@ -1,0 +1,150 @@
+// Package split compares how scan strategies split tables, by counting. It scans
+// key sets of many kinds, in memory, and plays the recorded queries through a
+// simulation of workers and message hops. Time is counted in queries: one takes
+// 1, whatever it reads. So the figures are the same on every machine; what they
+// leave out is that queries differ, and that a service throttles.
+package split
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan/keysets"
+)
+
+// Contender is a way to scan.
+type Contender string
+
+// The contenders, and the bound that no scan can beat which makes one query an
+// invocation: that of one that knows beforehand where all rows are.
+const (
+	Serial      Contender = "serial"
+	PrefixLevel Contender = "prefix, a level an invocation"
+	Prefix      Contender = "prefix, a query an invocation"
+	Adaptive    Contender = "adaptive, a query an invocation"
+	Adaptive4   Contender = "adaptive, up to 4 an invocation"
+	Hinted      Contender = "adaptive, hints of the same rows"
+	Hinted80    Contender = "adaptive, hints of 80 % of the rows"
+	Bound       Contender = "bound"
+)
+
+// Contenders returns all of them, in the order of the tables.
+func Contenders() []Contender {
+	return []Contender{Serial, PrefixLevel, Prefix, Adaptive, Adaptive4, Hinted, Hinted80, Bound}
+}
+
+// Result is what one scan of one key set cost.
+type Result struct {
+	Set         string    `json:"set"`
+	Real        bool      `json:"real,omitempty"` // not made up
+	Rows        int       `json:"rows"`
+	Contender   Contender `json:"contender"`
+	Optimum     int       `json:"optimum"` // queries that a serial scan takes
+	Queries     int       `json:"queries"`
+	Empty       int       `json:"empty"` // queries that yielded no row
+	Invocations int       `json:"invocations"`
+	Times       []Time    `json:"times"`
+	// ProgressShown is the part of the second half of the scan's time during which
+	// a status has a progress, and ProgressError its mean difference from the true one;
+	// with 64 workers and hop 3, only for the adaptive strategy.
+	ProgressShown float64 `json:"progressShown,omitempty"`
+	ProgressError float64 `json:"progressError,omitempty"`
+}
+
+// Time is a scan's makespan; without a number of workers the critical path.
+type Time struct {
+	Workers int `json:"workers,omitempty"`
+	Hop     int `json:"hop"` // what a message hop takes
+	Time    int `json:"time"`
+}
+
+// workerCounts and hops return what the times are measured for; 0 workers
+// stands for as many as there is work for.
+func workerCounts() []int { return []int{0, 8, 64, 512} }
+func hops() []int         { return []int{3, 10} }
+
+// Compare has every contender scan n rows of the set.
+func Compare(set keysets.Set, n int) ([]Result, error) {
+	rows, err := set.Table(n)
+	if err != nil {
+		return nil, err
+	}
+	optimum := rows.Pages()
+	var results []Result
+	add := func(c Contender, root *recorded, x schedule) {
+		r := Result{Set: set.Name, Real: set.Real, Rows: len(rows.Keys), Contender: c, Optimum: optimum}
+		r.measure(root, x)
+		results = append(results, r)
+	}
+	single := schedule{segments: 1}
+	serial, _, err := record(rows, scan.Serial{})
+	if err != nil {
+		return nil, err
+	}
+	add(Serial, serial, single)
+	prefix, _, err := record(rows, scan.Prefix{})
+	if err != nil {
+		return nil, err
+	}
+	add(PrefixLevel, prefix, schedule{segments: unlimited})
+	add(Prefix, prefix, single)
+	split, ends, err := record(rows, adaptive.Strategy{})
+	if err != nil {
+		return nil, err
+	}
+	add(Adaptive, split, single)
+	last := &results[len(results)-1]
+	last.ProgressShown, last.ProgressError = progress(split, rows)
+	add(Adaptive4, split, schedule{segments: 4, wide: true})
+	hints := adaptive.NewHints(key.Bounds{}, ends, rows.Page)
+	hinted, _, err := record(rows, adaptive.Strategy{Hints: &hints})
+	if err != nil {
+		return nil, err
+	}
+	add(Hinted, hinted, single)
+	if hinted, err = recordStale(rows); err != nil {
+		return nil, err
+	}
+	add(Hinted80, hinted, single)
+	add(Bound, clairvoyant(optimum), single)
+	return results, nil
+}
+
+// recordStale scans the rows with the hints of a scan that met a random four
+// fifths of them.
+func recordStale(rows keysets.Table) (*recorded, error) {
+	r := rand.New(rand.NewPCG(80, 100))
+	some := keysets.Table{Page: rows.Page}
+	some.Keys = slices.Collect(func(yield func(key.Key) bool) {
+		for _, k := range rows.Keys {
+			if r.IntN(5) > 0 && !yield(k) {
+				return
+			}
+		}
+	})
+	_, ends, err := record(some, adaptive.Strategy{})
+	if err != nil {
+		return nil, err
+	}
+	hints := adaptive.NewHints(key.Bounds{}, ends, rows.Page)
+	root, _, err := record(rows, adaptive.Strategy{Hints: &hints})
+	return root, err
+}
+
+func (r *Result) measure(root *recorded, x schedule) {
+	r.Queries, r.Empty = root.count()
+	for _, workers := range workerCounts() {
+		for _, hop := range hops() {
+			x.workers, x.hop = workers, hop
+			if workers == 0 {
+				x.workers = unlimited
+			}
+			time, invocations := x.play(root)
+			r.Invocations = invocations
+			r.Times = append(r.Times, Time{Workers: workers, Hop: hop, Time: time})
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package split
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan/keysets"
+	"tablesweep/internal/scan/steal"
+)
+
+// The contenders within one process, where workers share memory and there are no
+// message hops, and the bound that no scan can beat whose queries have at most
+// four successors each.
+const (
+	InProcess      Contender = "adaptive's steps"
+	Stealing       Contender = "stealing"
+	InProcessBound Contender = "bound in one process"
+)
+
+// ProcessResult is what one scan in one process cost.
+type ProcessResult struct {
+	Set       string
+	Contender Contender
+	Optimum   int // queries that a serial scan takes
+	Queries   int
+	Time      int // makespan
+}
+
+// CompareInProcess has every contender of one process scan n rows of the set,
+// with so many workers.
+func CompareInProcess(set keysets.Set, n, workers int) ([]ProcessResult, error) {
+	rows, err := set.Table(n)
+	if err != nil {
+		return nil, err
+	}
+	optimum := rows.Pages()
+	split, _, err := record(rows, adaptive.Strategy{})
+	if err != nil {
+		return nil, err
+	}
+	x := schedule{workers: workers, segments: 1}
+	stepsTime, _ := x.play(split)
+	stepsQueries, _ := split.count()
+	stealTime, stealQueries, err := playStealing(rows, workers)
+	if err != nil {
+		return nil, err
+	}
+	boundTime, _ := x.play(clairvoyant(optimum))
+	return []ProcessResult{
+		{set.Name, InProcess, optimum, stepsQueries, stepsTime},
+		{set.Name, Stealing, optimum, stealQueries, stealTime},
+		{set.Name, InProcessBound, optimum, optimum, boundTime},
+	}, nil
+}
+
+// playStealing scans as the workers of package steal do. All queries take the same time: those under
+// way end together, and the idle workers steal then.
+func playStealing(t keysets.Table, workers int) (time, queries int, err error) {
+	type query struct {
+		strand *steal.Strand
+		step   scan.Step
+	}
+	model := steal.New(t.Page)
+	yielded := 0
+	pending := []query{{steal.NewStrand(key.Range{}), scan.Step{}}}
+	for ; len(pending) > 0; time++ {
+		var next []query
+		var strands []*steal.Strand
+		n := min(workers, len(pending))
+		for _, q := range pending[:n] {
+			p := t.Query(q.step)
+			yield, more := model.Page(q.strand, p)
+			queries++
+			yielded += yield
+			if more {
+				next = append(next, query{q.strand, q.step.Continue(*p.Next)})
+				strands = append(strands, q.strand)
+			}
+		}
+		next = append(next, pending[n:]...)
+		for _, theft := range model.Steal(strands, workers-len(next)) {
+			for _, s := range theft.Thieves {
+				next = append(next, query{s, scan.Step{Range: s.Range()}})
+			}
+		}
+		pending = next
+	}
+	if yielded != len(t.Keys) {
+		return 0, 0, fmt.Errorf("stealing yields %d of %d rows", yielded, len(t.Keys))
+	}
+	return time, queries, nil
+}
+
+// Ratio returns a contender's makespan on a set as a multiple of the bound. The
+// results are those of one call of [CompareInProcess].
+func Ratio(results []ProcessResult, c Contender) float64 {
+	var time, bound int
+	for _, r := range results {
+		switch r.Contender {
+		case c:
+			time = r.Time
+		case InProcessBound:
+			bound = r.Time
+		}
+	}
+	return float64(time) / float64(bound)
+}
+
+// WriteInProcess writes a table of scans in one process, a line for each set: the
+// queries as a multiple of the optimum's and the makespan as one of the bound. The
+// last line has the means.
+func WriteInProcess(w io.Writer, sets [][]ProcessResult) error {
+	var b strings.Builder
+	b.WriteString("| key set | pages |")
+	rule := "|---|--:|"
+	shown := []Contender{InProcess, Stealing}
+	for _, c := range shown {
+		fmt.Fprintf(&b, " %s |", c)
+		rule += "--:|"
+	}
+	b.WriteString("\n" + rule + "\n")
+	means := map[Contender][2]float64{}
+	for _, results := range sets {
+		fmt.Fprintf(&b, "| %s | %d |", results[0].Set, results[0].Optimum)
+		for _, r := range results {
+			if !slices.Contains(shown, r.Contender) {
+				continue
+			}
+			queries, time := float64(r.Queries)/float64(r.Optimum), Ratio(results, r.Contender)
+			fmt.Fprintf(&b, " %.2f; %.1f |", queries, time)
+			m := means[r.Contender]
+			means[r.Contender] = [2]float64{m[0] + queries/float64(len(sets)), m[1] + time/float64(len(sets))}
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("| mean | |")
+	for _, c := range shown {
+		fmt.Fprintf(&b, " %.2f; %.1f |", means[c][0], means[c][1])
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}

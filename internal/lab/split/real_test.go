@@ -1,0 +1,88 @@
+package split_test
+
+import (
+	"math"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/lab/split"
+	"tablesweep/internal/scan/keysets"
+)
+
+// realSets returns the samples, and the set of Go's files, which depends on the
+// version of Go.
+func realSets(t testing.TB) (samples []keysets.Set, files keysets.Set) {
+	t.Helper()
+	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range keysets.Real(strings.TrimSpace(string(goroot))) {
+		switch {
+		case s.Name == "go-files":
+			files = s
+		case !strings.HasPrefix(s.Name, "go-"):
+			samples = append(samples, s)
+		}
+	}
+	return samples, files
+}
+
+// The strategy is no worse on real tables than docs/measurements.md says. Their
+// figures don't depend on the machine, save those of Go's files.
+func TestSplitOfRealTables(t *testing.T) {
+	t.Parallel()
+	samples, files := realSets(t)
+	figures := split.Figures(compareAll(t, append(samples, files), math.MaxInt))
+	var table strings.Builder
+	if err := split.WriteReal(&table, figures); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + table.String())
+	last := len(figures) - 1
+	for _, c := range []struct {
+		name        string
+		column      func(split.Figure) float64
+		mean, worst float64 // of the samples
+		files       float64
+	}{
+		{"queries ÷ optimum", func(f split.Figure) float64 { return f.Queries }, 1.37, 1.6, 1.4},
+		{"time ÷ prefix", func(f split.Figure) float64 { return f.PerPrefix }, 0.49, 0.69, 1},
+		{"time ÷ bound", func(f split.Figure) float64 { return f.PerBound }, 4.65, 7.2, 9},
+		{"time of 4 an invocation ÷ prefix", func(f split.Figure) float64 { return f.PerPrefix4 }, 0.27, 0.37, 0.5},
+		{"time of 4 an invocation ÷ bound", func(f split.Figure) float64 { return f.PerBound4 }, 2.65, 4.15, 5},
+		{"queries with hints", func(f split.Figure) float64 { return f.Hinted }, 1.12, 1.2, 1.15},
+		{"time with hints ÷ bound", func(f split.Figure) float64 { return f.HintedTime }, 2.05, 2.6, 2.5},
+		{"queries with hints of 80 %", func(f split.Figure) float64 { return f.Hinted80 }, 1.12, 1.2, 1.15},
+		{"time with hints of 80 % ÷ bound", func(f split.Figure) float64 { return f.Hinted80Time }, 2.4, 3.5, 3},
+	} {
+		mean, worst := split.Mean(figures[:last], c.column)
+		if mean > c.mean || c.column(worst) > c.worst {
+			t.Errorf("%s: %.3f on the mean, %.3f at worst (%s); want %.2f and %.2f at most", c.name, mean, c.column(worst), worst.Set, c.mean, c.worst)
+		}
+		if got := c.column(figures[last]); got > c.files {
+			t.Errorf("%s of Go's files: %.3f, want %.2f at most", c.name, got, c.files)
+		}
+	}
+	told, off := 0, 0.0
+	for _, f := range figures {
+		if f.ProgressShown >= 0.8 {
+			told++
+			off += f.ProgressError
+		}
+	}
+	if off /= float64(told); told < len(figures)-1 || off > 0.1 {
+		t.Errorf("progress is told on %d of %d tables, off by %.3f; want all but one, at most 0.1", told, len(figures), off)
+	}
+	published, err := os.ReadFile("../../../docs/measurements.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(table.String()) {
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| go-") && !strings.Contains(string(published), line) {
+			t.Errorf("docs/measurements.md lacks the line\n%s", line)
+		}
+	}
+}

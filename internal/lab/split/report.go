@@ -1,0 +1,217 @@
+package split
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Summary is what a contender's scans cost on the average of the key sets.
+type Summary struct {
+	Contender   Contender
+	Sets        int
+	Queries     float64 // per query of the optimum
+	WorstSet    float64 // the largest of those
+	Empty       float64 // share of the queries
+	Invocations float64 // per 1,000 rows
+	// Times are mean makespans, in the order of a result's times.
+	Times []float64
+}
+
+// Summarize returns the means of a contender's results. A set counts only if it
+// has at least half of the rows asked for.
+func Summarize(results []Result, c Contender, rows int) Summary {
+	s := Summary{Contender: c}
+	for _, r := range results {
+		if r.Contender != c || r.Rows < rows/2 {
+			continue
+		}
+		s.Sets++
+		s.Queries += queries(r)
+		s.WorstSet = max(s.WorstSet, queries(r))
+		s.Empty += float64(r.Empty) / float64(r.Queries)
+		s.Invocations += 1000 * float64(r.Invocations) / float64(r.Rows)
+		if s.Times == nil {
+			s.Times = make([]float64, len(r.Times))
+		}
+		for i, t := range r.Times {
+			s.Times[i] += float64(t.Time)
+		}
+	}
+	n := float64(max(1, s.Sets))
+	s.Queries, s.Empty, s.Invocations = s.Queries/n, s.Empty/n, s.Invocations/n
+	for i := range s.Times {
+		s.Times[i] /= n
+	}
+	return s
+}
+
+// Makespan returns the mean time with the given workers and hop. It panics if
+// that was not measured.
+func (s Summary) Makespan(workers, hop int) float64 {
+	w, h := slices.Index(workerCounts(), workers), slices.Index(hops(), hop)
+	return s.Times[w*len(hops())+h]
+}
+
+// WriteMarkdown writes the means of the results as a table, all scans being of
+// about the given number of rows.
+func WriteMarkdown(w io.Writer, results []Result, rows int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d rows, means over %d key sets. Time 1 is a query.\n\n", rows, Summarize(results, Serial, rows).Sets)
+	b.WriteString("| strategy | queries ÷ optimum (worst set) | empty | invocations per 1,000 rows |")
+	rule := "|---|--:|--:|--:|"
+	for _, workers := range workerCounts() {
+		for _, hop := range hops() {
+			if workers == 0 {
+				fmt.Fprintf(&b, " critical path, hop %d |", hop)
+			} else {
+				fmt.Fprintf(&b, " %d workers, hop %d |", workers, hop)
+			}
+			rule += "--:|"
+		}
+	}
+	b.WriteString("\n" + rule + "\n")
+	for _, c := range Contenders() {
+		s := Summarize(results, c, rows)
+		fmt.Fprintf(&b, "| %s | %.3f (%.2f) | %.1f %% | %.2f |", c, s.Queries, s.WorstSet, 100*s.Empty, s.Invocations)
+		for _, t := range s.Times {
+			fmt.Fprintf(&b, " %.0f |", t)
+		}
+		b.WriteString("\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteSets writes a table of the key sets one by one: for each contender
+// queries ÷ optimum, and the makespan with 64 workers and hop 3 as a multiple
+// of the bound.
+func WriteSets(w io.Writer, results []Result) error {
+	var b strings.Builder
+	b.WriteString("| key set | rows |")
+	rule := "|---|--:|"
+	shown := []Contender{PrefixLevel, Prefix, Adaptive, Adaptive4, Hinted, Hinted80}
+	for _, c := range shown {
+		fmt.Fprintf(&b, " %s |", c)
+		rule += "--:|"
+	}
+	b.WriteString(" progress: shown | off by |\n" + rule + "--:|--:|\n")
+	each(results, func(of map[Contender]Result) {
+		fmt.Fprintf(&b, "| %s | %d |", of[Serial].Set, of[Serial].Rows)
+		for _, c := range shown {
+			r := of[c]
+			fmt.Fprintf(&b, " %.2f; %.1f |", queries(r), makespan(r)/makespan(of[Bound]))
+		}
+		fmt.Fprintf(&b, " %s |\n", told(of[Adaptive].ProgressShown, of[Adaptive].ProgressError))
+	})
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Figure is what the adaptive strategy cost on a real set: queries as a multiple of
+// the optimum's, and makespans of 64 workers with hop 3, one and up to four queries
+// an invocation, as multiples of the published scan's with one and of the bound.
+type Figure struct {
+	Set                   string
+	Pages                 int
+	Queries, Empty        float64
+	PerPrefix, PerBound   float64
+	PerPrefix4, PerBound4 float64
+	// With hints of the same rows, and of 80 % of them: queries, and time with one query an invocation.
+	Hinted, HintedTime           float64
+	Hinted80, Hinted80Time       float64
+	ProgressShown, ProgressError float64
+}
+
+// Figures returns a figure for each set that the results are of, in their order.
+func Figures(results []Result) []Figure {
+	var figures []Figure
+	each(results, func(of map[Contender]Result) {
+		makespan := func(c Contender) float64 { return makespan(of[c]) }
+		a := of[Adaptive]
+		figures = append(figures, Figure{
+			Set: a.Set, Pages: a.Optimum,
+			Queries: queries(a), Empty: float64(a.Empty) / float64(a.Queries),
+			PerPrefix: makespan(Adaptive) / makespan(Prefix), PerBound: makespan(Adaptive) / makespan(Bound),
+			PerPrefix4: makespan(Adaptive4) / makespan(Prefix), PerBound4: makespan(Adaptive4) / makespan(Bound),
+			Hinted: queries(of[Hinted]), HintedTime: makespan(Hinted) / makespan(Bound),
+			Hinted80: queries(of[Hinted80]), Hinted80Time: makespan(Hinted80) / makespan(Bound),
+			ProgressShown: a.ProgressShown, ProgressError: a.ProgressError,
+		})
+	})
+	return figures
+}
+
+// Mean returns the mean of a column of the figures, and the figure that is the
+// largest there.
+func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Figure) {
+	for i, f := range figures {
+		mean += column(f) / float64(len(figures))
+		if i == 0 || column(f) > column(worst) {
+			worst = f
+		}
+	}
+	return mean, worst
+}
+
+// WriteReal writes a table of the adaptive strategy's figures on real sets, and
+// below it the means and the worst sets.
+func WriteReal(w io.Writer, figures []Figure) error {
+	var b strings.Builder
+	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ prefix | ÷ bound | up to 4 an invocation: ÷ prefix | ÷ bound | hints: queries; ÷ bound | hints of 80 % | progress: shown | off by |\n")
+	b.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, f := range figures {
+		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f | %.2f; %.2f | %.2f; %.2f | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
+			f.PerPrefix, f.PerBound, f.PerPrefix4, f.PerBound4, f.Hinted, f.HintedTime, f.Hinted80, f.Hinted80Time, told(f.ProgressShown, f.ProgressError))
+	}
+	for _, c := range []struct {
+		name   string
+		column func(Figure) float64
+	}{
+		{"queries ÷ optimum", func(f Figure) float64 { return f.Queries }},
+		{"time ÷ prefix", func(f Figure) float64 { return f.PerPrefix }},
+		{"time ÷ bound", func(f Figure) float64 { return f.PerBound }},
+		{"up to 4 an invocation: time ÷ prefix", func(f Figure) float64 { return f.PerPrefix4 }},
+		{"up to 4 an invocation: time ÷ bound", func(f Figure) float64 { return f.PerBound4 }},
+		{"hints of the same rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted }},
+		{"hints of the same rows: time ÷ bound", func(f Figure) float64 { return f.HintedTime }},
+		{"hints of 80 % of the rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted80 }},
+		{"hints of 80 % of the rows: time ÷ bound", func(f Figure) float64 { return f.Hinted80Time }},
+	} {
+		mean, worst := Mean(figures, c.column)
+		fmt.Fprintf(&b, "\n- %s: %.2f on the mean, worst %.2f (%s)", c.name, mean, c.column(worst), worst.Set)
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// each calls f with the results of one set after the other.
+func each(results []Result, f func(of map[Contender]Result)) {
+	for i := 0; i < len(results); {
+		of := map[Contender]Result{}
+		first := results[i]
+		for ; i < len(results) && results[i].Set == first.Set && results[i].Rows == first.Rows; i++ {
+			of[results[i].Contender] = results[i]
+		}
+		f(of)
+	}
+}
+
+// told returns two cells: how much of the second half of a scan shows its progress,
+// and by how many points it is off.
+func told(shown, off float64) string {
+	if shown == 0 {
+		return "0 % |"
+	}
+	return fmt.Sprintf("%.0f %% | %.0f", 100*shown, 100*off)
+}
+
+// queries returns a result's queries as a multiple of the optimum's.
+func queries(r Result) float64 { return float64(r.Queries) / float64(r.Optimum) }
+
+// makespan returns a result's time with 64 workers and hop 3.
+func makespan(r Result) float64 {
+	return Summarize([]Result{r}, r.Contender, r.Rows).Makespan(64, 3)
+}

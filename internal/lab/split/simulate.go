@@ -1,0 +1,229 @@
+package split
+
+import (
+	"fmt"
+	"math"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan/keysets"
+)
+
+// recorded is a step of a recorded scan.
+type recorded struct {
+	children []*recorded
+	// next is the child that the published scan's invocation goes on with: the one that reads on
+	// along its level.
+	next  *recorded
+	rows  int
+	ahead adaptive.Outlook // what the step was believed to stand for
+}
+
+// record scans the whole table and returns its first step and where
+// its pages ended. What a strategy decides doesn't depend on when its steps run,
+// so that one record serves for every number of workers.
+func record(t keysets.Table, s scan.Strategy) (*recorded, []adaptive.PageEnd, error) {
+	type job struct {
+		step     scan.Step
+		recorded *recorded
+	}
+	root := &recorded{}
+	var ends []adaptive.PageEnd
+	yielded := 0
+	for jobs := []job{{s.Start(key.Bounds{}), root}}; len(jobs) > 0; {
+		j := jobs[len(jobs)-1]
+		jobs = jobs[:len(jobs)-1]
+		p := t.Query(j.step)
+		o, err := s.Advance(j.step, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		if o.Yield > 0 {
+			ends = append(ends, adaptive.PageEnd{Last: p.Keys[o.Yield-1], Rows: o.Yield})
+		}
+		yielded += o.Yield
+		j.recorded.rows = o.Yield
+		j.recorded.ahead = adaptive.Ahead(j.step)
+		for _, step := range o.Children {
+			child := &recorded{}
+			j.recorded.children = append(j.recorded.children, child)
+			jobs = append(jobs, job{step, child})
+		}
+		j.recorded.next = successor(s, j.step, j.recorded.children)
+	}
+	if yielded != len(t.Keys) {
+		return nil, nil, fmt.Errorf("%T yields %d of %d rows", s, yielded, len(t.Keys))
+	}
+	return root, ends, nil
+}
+
+// successor returns the child that the published scan's invocation goes on with, nil for other strategies.
+func successor(s scan.Strategy, step scan.Step, children []*recorded) *recorded {
+	_, prefix := s.(scan.Prefix)
+	if !prefix || len(children) == 0 || len(children) > 1 && step.Range.Partition != nil {
+		return nil
+	}
+	// The last child of a prefix step is the rest of its level, save at the
+	// level's end; that exception only favours the published scan.
+	return children[len(children)-1]
+}
+
+// count returns the number of queries, and of those that yielded nothing.
+func (n *recorded) count() (queries, empty int) {
+	queries = 1
+	if n.rows == 0 {
+		empty = 1
+	}
+	for _, c := range n.children {
+		q, e := c.count()
+		queries, empty = queries+q, empty+e
+	}
+	return queries, empty
+}
+
+// moment is what is known and what is true while a scan is under way.
+type moment struct {
+	read  float64 // full pages
+	ahead adaptive.Outlook
+	done  float64 // share of the rows
+}
+
+// moments plays the scan with 64 workers, hop 3 and a query an invocation. It returns the moment at
+// the end of each unit of time, but for the last.
+func moments(root *recorded, t keysets.Table) []moment {
+	const workers, hop = 64, 3
+	var moments []moment
+	now := moment{ahead: root.ahead}
+	arriving := map[int][]*recorded{0: {root}}
+	var queue []*recorded
+	done, pending := 0, 1
+	for time := 0; pending > 0; time++ {
+		queue = append(queue, arriving[time]...)
+		delete(arriving, time)
+		n := min(workers, len(queue))
+		for _, q := range queue[:n] {
+			done += q.rows
+			pending += len(q.children) - 1
+			now.ahead = now.ahead.Minus(q.ahead)
+			for _, c := range q.children {
+				now.ahead = now.ahead.Plus(c.ahead)
+				arriving[time+1+hop] = append(arriving[time+1+hop], c)
+			}
+		}
+		queue = queue[n:]
+		if pending > 0 {
+			now.read, now.done = float64(done)/float64(t.Page), float64(done)/float64(len(t.Keys))
+			moments = append(moments, now)
+		}
+	}
+	return moments
+}
+
+// progress returns for what part of the second half of the scan's time a status has a progress, and how far that is
+// from the true one on the mean.
+func progress(root *recorded, t keysets.Table) (shown, off float64) {
+	all := moments(root, t)
+	half, count := all[len(all)/2:], 0
+	for _, m := range half {
+		if told, ok := m.ahead.Progress(m.read); ok {
+			count++
+			off += math.Abs(told - m.done)
+		}
+	}
+	return float64(count) / float64(max(1, len(half))), off / float64(max(1, count))
+}
+
+// clairvoyant returns the first step of a scan that knows where all rows are: each of its
+// queries reads a full page and has as many children as allowed.
+func clairvoyant(queries int) *recorded {
+	steps := make([]recorded, max(1, queries))
+	for i := range steps {
+		steps[i].rows = 1 // none is empty
+		for c := scan.MaxChildren*i + 1; c <= scan.MaxChildren*(i+1) && c < len(steps); c++ {
+			steps[i].children = append(steps[i].children, &steps[c])
+		}
+	}
+	return &steps[0]
+}
+
+// schedule says how a recorded scan is carried out.
+type schedule struct {
+	workers  int
+	segments int // most queries of one invocation
+	hop      int // time from sending a message to its receipt; a query takes 1
+	// wide tells that an invocation makes as many of the queries that it finds at once as it may. Else it
+	// makes one after the other, along a level.
+	wide bool
+}
+
+// unlimited is more workers, or segments, than any scan can use.
+const unlimited = 1 << 40
+
+// play returns the time from the start of the first query to the end of the last
+// one, and the number of invocations. Messages are taken in the order of their
+// arrival.
+func (x schedule) play(root *recorded) (time, invocations int) {
+	arriving := map[int][]*recorded{0: {root}}
+	freed := map[int]int{}
+	var queue []*recorded
+	free := x.workers
+	for now := 0; len(arriving) > 0 || len(queue) > 0; now++ {
+		free += freed[now]
+		delete(freed, now)
+		queue = append(queue, arriving[now]...)
+		delete(arriving, now)
+		for free > 0 && len(queue) > 0 {
+			n := queue[0]
+			queue = queue[1:]
+			end := x.invoke(n, now, arriving)
+			free--
+			freed[end]++
+			invocations++
+			time = max(time, end)
+		}
+	}
+	return time, invocations
+}
+
+// invoke makes the step's query, and those that the same invocation goes on
+// with, from the given time on. It adds the messages they send to arriving and
+// returns when it ends.
+func (x schedule) invoke(n *recorded, now int, arriving map[int][]*recorded) int {
+	if x.wide {
+		return x.invokeWide(n, now, arriving)
+	}
+	for used := 1; ; used++ {
+		now++
+		next := n.next
+		if used >= x.segments {
+			next = nil
+		}
+		for _, c := range n.children {
+			if c != next {
+				arriving[now+x.hop] = append(arriving[now+x.hop], c)
+			}
+		}
+		if next == nil {
+			return now
+		}
+		n = next
+	}
+}
+
+// invokeWide is invoke for one that makes queries at once. It sends its messages when it ends, as a
+// step does that commits what it has done.
+func (x schedule) invokeWide(n *recorded, now int, arriving map[int][]*recorded) int {
+	pending := []*recorded{n}
+	for used := 0; used < x.segments && len(pending) > 0; now++ {
+		round := min(len(pending), x.segments-used)
+		used += round
+		var next []*recorded
+		for _, p := range pending[:round] {
+			next = append(next, p.children...)
+		}
+		pending = append(next, pending[round:]...)
+	}
+	arriving[now+x.hop] = append(arriving[now+x.hop], pending...)
+	return now
+}

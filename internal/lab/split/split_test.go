@@ -1,0 +1,159 @@
+package split_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/lab/split"
+	"tablesweep/internal/scan/keysets"
+)
+
+func madeUp(t testing.TB) []keysets.Set {
+	t.Helper()
+	sets, err := keysets.MadeUp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sets
+}
+
+// fixed returns a set of exactly these rows.
+func fixed(name string, rows []key.Key) keysets.Set {
+	return keysets.Set{Name: name, Page: 1000, Rows: func(int) ([]key.Key, error) { return rows, nil }}
+}
+
+// targets are what the adaptive strategy has to reach, on the mean of the sets.
+type targets struct {
+	queries, worstSet, empty float64 // ÷ optimum, same, share
+	hinted, hinted80         float64 // queries ÷ optimum
+	// Makespan with 64 workers and hop 3: with one query an invocation against
+	// the published scan likewise, with four against the published scan that
+	// enumerates a level an invocation.
+	time, time4  float64
+	onePartition float64 // makespan of the slowest, against serial
+}
+
+// check fails if the contenders' means miss a target.
+func (x targets) check(t testing.TB, results []split.Result, rows int) {
+	t.Helper()
+	of := map[split.Contender]split.Summary{}
+	for _, c := range split.Contenders() {
+		of[c] = split.Summarize(results, c, rows)
+	}
+	one, four := of[split.Adaptive], of[split.Adaptive4]
+	slowest := 0.0
+	for i, r := range results {
+		if strings.HasPrefix(r.Set, "one-") && r.Contender == split.Serial {
+			of := split.Summarize(results[i:i+len(split.Contenders())], split.Adaptive, rows)
+			slowest = max(slowest, of.Makespan(64, 3)/float64(split.Summarize(results[i:i+1], split.Serial, rows).Makespan(64, 3)))
+		}
+	}
+	for _, m := range []struct {
+		name      string
+		got, most float64
+	}{
+		{"queries", one.Queries, x.queries},
+		{"queries of the worst set", one.WorstSet, x.worstSet},
+		{"empty queries", one.Empty, x.empty},
+		{"queries with hints", of[split.Hinted].Queries, x.hinted},
+		{"queries with hints of 80 %", of[split.Hinted80].Queries, x.hinted80},
+		{"time against prefix", one.Makespan(64, 3) / of[split.Prefix].Makespan(64, 3), x.time},
+		{"time of 4 an invocation against prefix by level", four.Makespan(64, 3) / of[split.PrefixLevel].Makespan(64, 3), x.time4},
+		{"time of one partition against serial", slowest, x.onePartition},
+	} {
+		t.Logf("%s: %.4f, at most %.4f", m.name, m.got, m.most)
+		if m.got > m.most {
+			t.Errorf("%d rows: %s is %.4f, want at most %.4f", rows, m.name, m.got, m.most)
+		}
+	}
+}
+
+// compareAll has every contender scan every set, a set on each processor at a time.
+func compareAll(t testing.TB, sets []keysets.Set, rows int) []split.Result {
+	t.Helper()
+	results := make([][]split.Result, len(sets))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, s := range sets {
+		g.Go(func() error {
+			got, err := split.Compare(s, rows)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+			results[i] = got
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(results...)
+}
+
+// The targets for 1 million rows are checked by the benchmark. These, for small
+// tables, are what has been reached: they are to notice when something breaks.
+func TestSplitOfSmallTables(t *testing.T) {
+	t.Parallel()
+	const rows = 30_000
+	targets{queries: 1.45, worstSet: 2.5, empty: 0.14, hinted: 1.2, hinted80: 1.2, time: 0.8, time4: 0.75, onePartition: 0.6}.
+		check(t, compareAll(t, madeUp(t), rows), rows)
+}
+
+// BenchmarkSplit compares the strategies and fails if a target is missed. It
+// counts, so run it once: go test -bench Split -benchtime 1x.
+func BenchmarkSplit(b *testing.B) {
+	for _, bb := range []struct {
+		rows    int
+		targets targets
+	}{
+		{1_000_000, targets{queries: 1.25, worstSet: 2.4, empty: 0.08, hinted: 1.12, hinted80: 1.12,
+			time: 0.24, time4: 0.46, onePartition: 1.0 / 15}},
+	} {
+		b.Run(fmt.Sprint(bb.rows), func(b *testing.B) {
+			var results []split.Result
+			for b.Loop() {
+				results = compareAll(b, madeUp(b), bb.rows)
+			}
+			bb.targets.check(b, results, bb.rows)
+			s := split.Summarize(results, split.Adaptive, bb.rows)
+			b.ReportMetric(s.Queries, "queries/optimum")
+			b.ReportMetric(s.Makespan(64, 3), "queries/64workers")
+		})
+	}
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	var results []split.Result
+	for _, rows := range []int{1, 5000} {
+		plain := make([]key.Key, rows)
+		for i := range plain {
+			plain[i] = key.Key{Partition: fmt.Sprintf("%06d", i)}
+		}
+		r, err := split.Compare(fixed("plain", plain), rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, r...)
+	}
+	var means, sets strings.Builder
+	if err := split.WriteMarkdown(&means, results, 5000); err != nil {
+		t.Fatal(err)
+	}
+	// 5 pages one after the other: 5 queries and 4 hops.
+	if want := "| serial | 1.000 (1.00) | 0.0 % | 1.00 | 17 | 45 | 17 | 45 | 17 | 45 | 17 | 45 |\n"; !strings.Contains(means.String(), want) {
+		t.Errorf("got\n%swant a line\n%s", means.String(), want)
+	}
+	if err := split.WriteSets(&sets, results); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(sets.String(), "| plain |"); got != 2 {
+		t.Errorf("got %d sets, want 2:\n%s", got, sets.String())
+	}
+}

@@ -1,0 +1,225 @@
+// Package keysets has tables to try scans on, by their keys: samples of tables that exist, and
+// made-up ones of many kinds. A [Table] answers queries from them. Tests and the programs of
+// internal/lab use it; what is shipped does not.
+package keysets
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"tablesweep/internal/demo/debian"
+	"tablesweep/internal/key"
+)
+
+// Set is a kind of table, described by its keys.
+type Set struct {
+	Name  string
+	About string
+	Real  bool // its keys exist somewhere; only part of them may be here
+	Page  int  // rows of a full page
+	// Rows returns n keys, sorted and distinct, the same ones at every call. It
+	// returns fewer if the set has no more, or if some were drawn twice.
+	Rows func(n int) ([]key.Key, error)
+}
+
+// fullPage is the number of rows in the service's largest page.
+const fullPage = 1000
+
+// Table returns a table of n rows of the set.
+func (s Set) Table(n int) (Table, error) {
+	rows, err := s.Rows(n)
+	return Table{Keys: rows, Page: s.Page}, err
+}
+
+// rowMaker returns a source of rows for a table of n: the i-th for i. The rows
+// may come in any order and may repeat.
+type rowMaker func(r *rand.Rand, n int) func(i int) key.Key
+
+// MadeUp returns every kind of made-up key set. Real rows, Debian's packages, are the base
+// of those with names in them.
+func MadeUp() ([]Set, error) {
+	real, err := realRows()
+	if err != nil {
+		return nil, err
+	}
+	var sets []Set
+	for i, k := range kinds(real) {
+		sets = append(sets, Set{Name: k.name, About: k.about, Page: fullPage, Rows: func(n int) ([]key.Key, error) {
+			if k.name == realSet {
+				n = min(n, len(real))
+			}
+			row := k.row(rand.New(rand.NewPCG(2024, uint64(i))), n)
+			rows := make([]key.Key, n)
+			for i := range rows {
+				rows[i] = row(i)
+			}
+			slices.SortFunc(rows, key.Key.Compare)
+			return slices.Compact(rows), nil
+		}})
+	}
+	return sets, nil
+}
+
+// realSet is the set of the real rows, which can't be made more.
+const realSet = "debian"
+
+func realRows() ([]key.Key, error) {
+	packages, err := debian.Packages()
+	if err != nil {
+		return nil, err
+	}
+	var rows []key.Key
+	for _, p := range packages {
+		rows = append(rows, p.Key())
+	}
+	slices.SortFunc(rows, key.Key.Compare)
+	return rows, nil
+}
+
+type kind struct {
+	name, about string
+	row         rowMaker
+}
+
+func kinds(real []key.Key) []kind {
+	names := partitions(real)
+	return []kind{
+		{"guid", "random GUIDs", whole(guids)},
+		{"urn", "urn:company:tenant: and a GUID", whole(urns)},
+		{"counter-padded", "a counter with leading zeros", whole(padded)},
+		{"counter", "a counter without leading zeros", whole(counters)},
+		{"ticks", "inverted ticks of events that come in bursts", whole(ticks)},
+		{"snowflake", "64-bit ids of time, worker and sequence", whole(snowflakes)},
+		{"base64", "random Base64", whole(base64s)},
+		{realSet, "Debian's packages by source, real rows", func(_ *rand.Rand, n int) func(int) key.Key {
+			few := some(real, n)
+			return func(i int) key.Key { return few[i] }
+		}},
+		{"debian-pareto", "Debian's package names, row counts by Pareto", paretoRows(names)},
+		{"names", "names made of two of Debian's, a row each", whole(pairs(names))},
+		{"names-pareto", "the same, row counts by Pareto", func(r *rand.Rand, n int) func(int) key.Key {
+			return paretoRows(draw(1+n/5, pairs(names)(r, n)))(r, n)
+		}},
+		{"ids", "dotted ids, big namespaces growing bigger, a row each", whole(dotted)},
+		{"ids-pareto", "the same, row counts by Pareto", func(r *rand.Rand, n int) func(int) key.Key {
+			return paretoRows(draw(1+n/5, dotted(r, n)))(r, n)
+		}},
+		{"cascade", "every character splits the rows unevenly", whole(cascade)},
+		{"scripts", "words in ten scripts, emoji among them", whole(scripts)},
+		{"customer-date", "customer|date, busy customers", whole(customerDates)},
+		{"days", "a partition a day, GUIDs in it", days},
+		{"buckets", "256 hash buckets, GUIDs in them", buckets},
+		{"devices", "devices with a counter each", whole(devices)},
+		{"medium", "partitions of 1500 to 2500 rows", medium},
+		{"one-guid", "one partition, GUIDs", giant(guids)},
+		{"one-counter", "one partition, a counter with leading zeros", giant(padded)},
+		{"one-ticks", "one partition, inverted ticks", giant(ticks)},
+		{"giants", "three giant partitions among single rows", giants},
+		{"two-clusters", "two narrow clusters far apart", whole(twoClusters)},
+		{"runs", "runs of one letter, of any length", whole(runs)},
+	}
+}
+
+func partitions(rows []key.Key) []string {
+	var names []string
+	for _, k := range rows {
+		names = append(names, k.Partition)
+	}
+	return slices.Compact(names)
+}
+
+// texts makes a source of key texts; n is the number of rows of the table.
+type texts func(r *rand.Rand, n int) func(i int) string
+
+// whole makes every text a partition with one row.
+func whole(t texts) rowMaker {
+	return func(r *rand.Rand, n int) func(int) key.Key {
+		next := t(r, n)
+		return func(i int) key.Key { return key.Key{Partition: next(i)} }
+	}
+}
+
+// giant puts every text into one partition.
+func giant(t texts) rowMaker {
+	return func(r *rand.Rand, n int) func(int) key.Key {
+		next := t(r, n)
+		return func(i int) key.Key { return key.Key{Partition: "all", Row: next(i)} }
+	}
+}
+
+func giants(r *rand.Rand, n int) func(int) key.Key {
+	next := guids(r, n)
+	return func(i int) key.Key {
+		id := next(i)
+		if i%4 == 0 {
+			return key.Key{Partition: id}
+		}
+		return key.Key{Partition: []string{"3c-giant", "77-giant", "d0-giant"}[i%4-1], Row: id}
+	}
+}
+
+// paretoRows gives each partition a number of rows drawn by Pareto's law, and
+// the last row as many as are left.
+func paretoRows(names []string) rowMaker {
+	return func(r *rand.Rand, n int) func(int) key.Key {
+		weight := make([]float64, len(names))
+		total := 0.0
+		for i := range weight {
+			weight[i] = math.Pow(1-r.Float64(), -1/1.2)
+			total += weight[i]
+		}
+		name, sum, row := 0, weight[0], 0
+		return func(i int) key.Key {
+			for name < len(names)-1 && sum/total < float64(i)/float64(n) {
+				name, row = name+1, 0
+				sum += weight[name]
+			}
+			row++
+			return key.Key{Partition: names[name], Row: fmt.Sprintf("%d.%d.%d", row/100, row/10%10, row%10)}
+		}
+	}
+}
+
+func days(r *rand.Rand, n int) func(int) key.Key {
+	next := guids(r, n)
+	return func(int) key.Key {
+		day := int(3000 * math.Sqrt(r.Float64())) // traffic grows with the years
+		return key.Key{Partition: date(day), Row: next(0)}
+	}
+}
+
+func buckets(r *rand.Rand, n int) func(int) key.Key {
+	next := guids(r, n)
+	return func(i int) key.Key {
+		id := next(i)
+		return key.Key{Partition: id[len(id)-2:], Row: id}
+	}
+}
+
+func medium(r *rand.Rand, n int) func(int) key.Key {
+	next := guids(r, n)
+	name, left := "", 0
+	return func(i int) key.Key {
+		if left == 0 {
+			name, left = next(i), 1500+r.IntN(1001)
+		}
+		left--
+		return key.Key{Partition: name, Row: fmt.Sprintf("%08d", left)}
+	}
+}
+
+func date(day int) string {
+	return fmt.Sprintf("%04d-%02d-%02d", 2016+day/360, 1+day/30%12, 1+day%30)
+}
+
+// draw returns up to n distinct texts.
+func draw(n int, next func(int) string) []string {
+	var all []string
+	for i := range n {
+		all = append(all, next(i))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,7 +1,0 @@
-package scalebench
-
-// For tests.
-const FunctionTimeout = functionTimeout
-
-// HostQueues is for tests.
-var HostQueues = hostQueues
