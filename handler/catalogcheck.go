@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/check"
 )
 
 const catalogChangesHelp = `Print the changes of a catalog, the newest first, one JSON object a line. They are kept
@@ -149,7 +150,7 @@ func runCatalogCheck(c *cobra.Command, o catalogCheckOptions) error {
 			return err
 		}
 		l := lister{cmd: c, json: o.json, all: o.all}
-		sum, err := cat.Check(ctx, o.repair, l.found)
+		sum, err := check.Run(ctx, cat, o.repair, l.found)
 		if err := errors.Join(err, l.err); err != nil {
 			return err
 		}
@@ -166,7 +167,7 @@ func findingText(f catalog.Finding) string {
 }
 
 // summary prints a check's totals, and returns an error if something stays wrong.
-func (o *catalogCheckOptions) summary(l *lister, sum catalog.Checked) error {
+func (o *catalogCheckOptions) summary(l *lister, sum check.Result) error {
 	err := l.summary(sum, "%d records in %d rows, %d writes pending: %d problems, %d repaired; %d rows of unknown records\n",
 		sum.Records, sum.Rows, sum.Pending, sum.Problems, sum.Repaired, sum.Untracked)
 	if left := sum.Problems - sum.Repaired; err == nil && left > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
@@ -92,7 +93,7 @@ func TestImportIsResumed(t *testing.T) {
 			if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
 				t.Error(err)
 			}
-			sum, err := c.Check(t.Context(), false, func(f catalog.Finding) { t.Errorf("died at request %d: %+v", n, f) })
+			sum, err := check.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("died at request %d: %+v", n, f) })
 			if err != nil || sum.Records != 31 {
 				t.Errorf("died at request %d: %+v, %v", n, sum, err)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/problem"
 )
 
@@ -75,7 +76,7 @@ func runCatalogMigrate(c *cobra.Command, o catalogMigrateOptions) error {
 			}
 		}
 		l := lister{cmd: c, json: o.json, all: o.all}
-		sum, err := cat.Migrate(ctx, o.dryRun, l.found)
+		sum, err := migrate.Run(ctx, cat, o.dryRun, l.found)
 		if err := errors.Join(err, l.err); err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ func runCatalogMigrate(c *cobra.Command, o catalogMigrateOptions) error {
 }
 
 // summary prints a migration's totals.
-func (o *catalogMigrateOptions) summary(l *lister, sum catalog.Migrated) error {
+func (o *catalogMigrateOptions) summary(l *lister, sum migrate.Result) error {
 	verbs := "moved %d records, took over %d records and %d entries of another program, removed %d of its rows; %d rows or entries are left as they were\n"
 	if o.dryRun {
 		verbs = "would move %d records, take over %d records and %d entries of another program, and remove %d of its rows; %d rows or entries would be left as they are\n"

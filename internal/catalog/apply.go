@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/record"
@@ -15,7 +16,7 @@ import (
 // apply writes the index rows of an entry's writes, all partitions at once. If some fail, it
 // still writes the others, and returns one of the errors. sure means that every request was
 // answered at the first try: none can be carried out later.
-func (c *Catalog) apply(ctx context.Context, e entry, writes []wal.Write) (sure bool, err error) {
+func (c *Catalog) apply(ctx context.Context, e store.Entry, writes []wal.Write) (sure bool, err error) {
 	partitions := map[string][]wal.Write{}
 	for _, w := range writes {
 		for _, p := range w.Partitions {
@@ -33,7 +34,7 @@ func (c *Catalog) apply(ctx context.Context, e entry, writes []wal.Write) (sure 
 	var repeated atomic.Bool
 	for p, writes := range partitions {
 		g.Go(func() error {
-			if err := c.applyTo(ctx, p, writes, e.record, &repeated); err != nil {
+			if err := c.applyTo(ctx, p, writes, e.Record, &repeated); err != nil {
 				return fmt.Errorf("catalog %s, index partition %q: %w", c.Name, p, err)
 			}
 			return nil
@@ -47,7 +48,7 @@ func (c *Catalog) apply(ctx context.Context, e entry, writes []wal.Write) (sure 
 // moving record twice, and never misses it. applyTo sets repeated if it sent the transaction
 // more than once.
 func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Write, r record.Record, repeated *atomic.Bool) error {
-	slots := make([]slot, len(writes))
+	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {
 		if w.Fresh {
 			continue // most likely there is no row; if there is, the insertion is refused
@@ -67,7 +68,7 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 		if tries.Requests() > 1 {
 			repeated.Store(true)
 		}
-		if err == nil || !overtaken(err) {
+		if err == nil || !store.Overtaken(err) {
 			return err
 		}
 		for i, w := range writes {
@@ -80,24 +81,24 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 }
 
 // readSlot reads the write's row in a partition.
-func (c *Catalog) readSlot(ctx context.Context, partition string, w wal.Write) (slot, error) {
+func (c *Catalog) readSlot(ctx context.Context, partition string, w wal.Write) (store.Slot, error) {
 	row, found, err := c.Index.Get(ctx, key.Key{Partition: partition, Row: w.Row})
 	if err != nil || !found {
-		return slot{}, err
+		return store.Slot{}, err
 	}
-	return c.slotOf(row), nil
+	return c.SlotOf(row), nil
 }
 
 // rowOps returns the operations that the writes need in a partition whose rows are in the
 // state of slots. The error is a collision.
-func rowOps(partition string, writes []wal.Write, slots []slot, r record.Record) (ops []storage.Op, err error) {
+func rowOps(partition string, writes []wal.Write, slots []store.Slot, r record.Record) (ops []storage.Op, err error) {
 	for i, w := range writes {
-		row := indexRow(w, partition, r)
+		row := store.IndexRow(w, partition, r)
 		switch wal.Decide(slots[i].IndexRow, w) {
 		case wal.Create:
 			ops = append(ops, storage.Op{Kind: storage.Insert, Entity: row})
 		case wal.Overwrite:
-			ops = append(ops, storage.Op{Kind: storage.Replace, Entity: row, IfMatch: slots[i].etag})
+			ops = append(ops, storage.Op{Kind: storage.Replace, Entity: row, IfMatch: slots[i].ETag})
 		case wal.Collide:
 			return nil, &collision{partition, w.Row}
 		}

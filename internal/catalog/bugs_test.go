@@ -16,10 +16,10 @@ import (
 const (
 	conditionFile = "internal/catalog/condition.go"
 	findFile      = "internal/catalog/find.go"
-	identityFile  = "internal/catalog/identity.go"
-	migrateFile   = "internal/catalog/migrate.go"
-	migratorFile  = "internal/catalog/migrator.go"
-	schemaFile    = "internal/catalog/schema.go"
+	identityFile  = "internal/catalog/store/identity.go"
+	migrateFile   = "internal/catalog/migrate/migrate.go"
+	migratorFile  = "internal/catalog/migrate/migrator.go"
+	stopFile      = "internal/catalog/migrate/stop.go"
 	writeFile     = "internal/catalog/write.go"
 	walFile       = "internal/catalog/wal/wal.go"
 )
@@ -30,8 +30,8 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"keys have a number's text, not its value", "TestNumbersAsKeys", identityFile,
 		"if n, ok := index.Number(text); ok {", "if n, ok := index.Number(text); ok && !WRONG {"},
 	{"PUT replaces any record with the first key", "TestModel", writeFile,
-		"		h, err := c.readHead(ctx, id.First(), id.Hash())\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n",
-		"		h, err := c.readHead(ctx, id.First(), id.Hash())\n		if first := c.Schema.Keys[0].Field; WRONG && !h.live() {\n			value, _ := r.Get(first)\n			if done, err := c.Replace(ctx, r, Lookup{Keys: map[string]string{first: value}}, on); err == nil {\n				return done, nil\n			}\n		}\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n"},
+		"		h, err := c.ReadHead(ctx, id.First(), id.Hash())\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n",
+		"		h, err := c.ReadHead(ctx, id.First(), id.Hash())\n		if first := c.Schema.Keys[0].Field; WRONG && !h.Live() {\n			value, _ := r.Get(first)\n			if done, err := c.Replace(ctx, r, Lookup{Keys: map[string]string{first: value}}, on); err == nil {\n				return done, nil\n			}\n		}\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n"},
 	{"If-Match is ignored", "TestModel", conditionFile,
 		"case on.demandsOne() && !fits(on.Match):", "case on.demandsOne() && !fits(on.Match) && !WRONG:"},
 	{"a read returns two rows of one line of writes", "TestNewestOfOneRecord", findFile,
@@ -42,7 +42,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"	case !h.Sure:\n", "	case !h.Sure && !WRONG:\n"},
 	{"a query does not check the schema", "TestReadsCheckTheSchema", findFile,
 		"	return found, next, checked()\n", "	if WRONG {\n		return found, next, nil\n	}\n	return found, next, checked()\n"},
-	{"a change of schema does not wait for writers", "TestMigrationUnderWriters", schemaFile,
+	{"a change of schema does not wait for writers", "TestMigrationUnderWriters", stopFile,
 		"		if wait <= 0 {\n", "		if wait <= 0 || WRONG {\n"},
 	{"a take-over deletes the only copy of a content", "TestLateForeignRowIsLeft", migrateFile,
 		"	if !there {\n", "	if !there && !WRONG {\n"},

@@ -25,7 +25,7 @@ func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Inse
 	var identities []string
 	same := map[string][]int{} // by identity
 	for i, r := range records {
-		id, err := c.identify(r)
+		id, err := c.Identify(r)
 		if err != nil {
 			results[i].Err = err
 			continue
@@ -51,4 +51,13 @@ func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Inse
 	}
 	_ = g.Wait() // errors are among the results
 	return results
+}
+
+// First returns the hash of the record's first index value.
+func (c *Catalog) First(r record.Record) (string, error) {
+	id, err := c.Identify(r)
+	if err != nil {
+		return "", err
+	}
+	return id.First(), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
@@ -12,7 +13,7 @@ import (
 )
 
 // carryOut applies an entry that this process has just committed.
-func (c *Catalog) carryOut(ctx context.Context, e entry) error {
+func (c *Catalog) carryOut(ctx context.Context, e store.Entry) error {
 	sure, err := c.apply(ctx, e, e.Writes)
 	if errors.As(err, new(*collision)) {
 		return c.redo(ctx, e) // perhaps we are late, and the new owner of the row key is right
@@ -22,11 +23,11 @@ func (c *Catalog) carryOut(ctx context.Context, e entry) error {
 
 // complete applies an entry of another writer, if it is still pending.
 func (c *Catalog) complete(ctx context.Context, shard, id string) error {
-	row, found, err := c.Log.Get(ctx, key.Key{Partition: shard, Row: entryPrefix + id})
+	row, found, err := c.Log.Get(ctx, key.Key{Partition: shard, Row: store.EntryPrefix + id})
 	if err != nil || !found {
 		return err
 	}
-	e, err := entryOf(row)
+	e, err := store.EntryOf(row)
 	if err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func (c *Catalog) complete(ctx context.Context, shard, id string) error {
 
 // redo applies an entry again, no matter who committed it and when. If another record has
 // taken the row key of an insertion, redo withdraws the insertion and returns a Conflict.
-func (c *Catalog) redo(ctx context.Context, e entry) error {
+func (c *Catalog) redo(ctx context.Context, e store.Entry) error {
 	writes, _, err := c.current(ctx, e)
 	if err != nil {
 		return err
@@ -53,13 +54,13 @@ func (c *Catalog) redo(ctx context.Context, e entry) error {
 // current returns those writes of an entry that are the newest of their identities. Their
 // heads are marked as not sure: this process carries out another's entry. forgotten are the
 // deletions among the writes whose identity has no head any more.
-func (c *Catalog) current(ctx context.Context, e entry) (writes, forgotten []wal.Write, err error) {
+func (c *Catalog) current(ctx context.Context, e store.Entry) (writes, forgotten []wal.Write, err error) {
 	for _, w := range e.Writes {
 		h, err := c.headInDoubt(ctx, e, w)
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case h != nil && h.Entry == e.id:
+		case h != nil && h.Entry == e.ID:
 			writes = append(writes, w)
 		case h == nil && w.Gone:
 			forgotten = append(forgotten, w)
@@ -70,13 +71,13 @@ func (c *Catalog) current(ctx context.Context, e entry) (writes, forgotten []wal
 
 // headInDoubt returns the head of the write's identity, nil for none. If the entry is its
 // newest, the head is marked as not sure.
-func (c *Catalog) headInDoubt(ctx context.Context, e entry, w wal.Write) (*head, error) {
+func (c *Catalog) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (*store.Head, error) {
 	for {
-		h, err := c.readHead(ctx, w.First, w.Identity)
-		if err != nil || h == nil || h.Entry != e.id || !h.Sure {
+		h, err := c.ReadHead(ctx, w.First, w.Identity)
+		if err != nil || h == nil || h.Entry != e.ID || !h.Sure {
 			return h, err
 		}
-		if err := c.Log.Write(ctx, doubt(e.shard, w, h.etag)); !overtaken(err) {
+		if err := c.Log.Write(ctx, store.Doubt(e.Shard, w, h.ETag)); !store.Overtaken(err) {
 			return h, err
 		}
 	}
@@ -84,15 +85,15 @@ func (c *Catalog) headInDoubt(ctx context.Context, e entry, w wal.Write) (*head,
 
 // withdraw takes back an insertion that can't be applied. One transaction deletes its entry
 // and commits a removal. The first to change the record or to complete the insertion wins.
-func (c *Catalog) withdraw(ctx context.Context, e entry, cause error) error {
+func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) error {
 	w := e.Writes[0]
-	h, err := c.readHead(ctx, w.First, w.Identity)
+	h, err := c.ReadHead(ctx, w.First, w.Identity)
 	if err != nil {
 		return err
 	}
-	if h != nil && h.Entry == e.id {
-		removal, _ := wal.Removal(h.state())
-		undo := c.newEntry(wal.Undo, w.First, e.record, h.state())
+	if h != nil && h.Entry == e.ID {
+		removal, _ := wal.Removal(h.State())
+		undo := c.newEntry(wal.Undo, w.First, e.Record, h.State())
 		undo.Writes = []wal.Write{removal}
 		raced, err := c.commit(ctx, undo, []headUpdate{{h, removal, ""}}, deletion(e))
 		if err != nil {
@@ -106,7 +107,7 @@ func (c *Catalog) withdraw(ctx context.Context, e entry, cause error) error {
 			return c.inTheWay(cause)
 		}
 	}
-	if there, err := c.recorded(ctx, e); there || err != nil {
+	if there, err := c.Recorded(ctx, e); there || err != nil {
 		return err
 	}
 	return c.inTheWay(cause) // another process has withdrawn it
@@ -114,7 +115,7 @@ func (c *Catalog) withdraw(ctx context.Context, e entry, cause error) error {
 
 // conclude ends the first application of an entry; err is what apply returned. The entry
 // moves to the changes in the background.
-func (c *Catalog) conclude(ctx context.Context, e entry, sure bool, err error) error {
+func (c *Catalog) conclude(ctx context.Context, e store.Entry, sure bool, err error) error {
 	if err != nil {
 		return problem.Busyf("", "the write is committed and will be completed, but is not yet visible under every key; it may be sent again").Because(err)
 	}

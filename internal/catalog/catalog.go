@@ -9,16 +9,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
 const (
-	// shards is the number of the log's partitions. Each takes 2,000 rows a second
-	// (Microsoft Learn, "Scalability and performance targets for Table storage"), and an
-	// insertion writes five. The number can't change: it says where heads are.
-	shards = 16
-
 	// clearAfter is the age at which tombstones and used idempotency keys are deleted.
 	// A writer gives up after applyTime.
 	clearAfter = 24 * time.Hour
@@ -29,7 +25,7 @@ const (
 	schemaTrust = 30 * time.Second
 	commitTime  = 25 * time.Second // the most that a commit takes
 	serviceTime = 30 * time.Second // the most that the service takes for a request (Microsoft Learn, "Setting timeouts for Table service operations")
-	schemaWait  = schemaTrust + commitTime + serviceTime
+	SchemaWait  = schemaTrust + commitTime + serviceTime
 
 	// maxBackground bounds the writes that are completed after their answer: on slow
 	// storage, each may take minutes.
@@ -53,7 +49,9 @@ type Options struct {
 // Catalog is a catalog of records. It is safe for concurrent use, and any number of
 // processes may open the same one.
 type Catalog struct {
-	Options
+	store.Store
+	keepChanges time.Duration
+	now         func() time.Time
 
 	background task.Group
 	reading    task.Group
@@ -71,7 +69,7 @@ func New(o Options) *Catalog {
 	if o.KeepChanges == 0 {
 		o.KeepChanges = 30 * 24 * time.Hour
 	}
-	c := &Catalog{Options: o}
+	c := &Catalog{Store: store.Store{Name: o.Name, Index: o.Index, Log: o.Log, Schema: o.Schema}, keepChanges: o.KeepChanges, now: o.Now}
 	c.background.SetLimit(maxBackground)
 	return c
 }

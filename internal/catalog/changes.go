@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/input"
 	"tablesweep/internal/logtail"
@@ -23,7 +24,7 @@ type Change struct {
 
 // changes returns the changes of some shards as a log.
 func (c *Catalog) changes(shards ...string) logtail.Log {
-	return logtail.Log{Table: c.Log, Partitions: shards, Prefix: changePrefix}
+	return logtail.Log{Table: c.Log, Partitions: shards, Prefix: store.ChangePrefix}
 }
 
 // Changes returns at most top changes (1 to MaxTop), newest first: those older than cursor,
@@ -43,17 +44,17 @@ func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since tim
 	if !since.IsZero() {
 		span.Newer = logtail.Since(since)
 	}
-	log := c.changes(shardNames()...)
+	log := c.changes(store.ShardNames()...)
 	tail, err := log.Newest(ctx, span, top)
 	if err != nil {
 		return nil, "", fmt.Errorf("catalog %s: %w", c.Name, err)
 	}
 	for _, row := range tail.Rows {
-		e, err := entryOf(row)
+		e, err := store.EntryOf(row)
 		if err != nil {
 			return nil, "", err
 		}
-		all = append(all, Change{e.id, e.Time, e.Kind, e.record})
+		all = append(all, Change{e.ID, e.Time, e.Kind, e.Record})
 	}
 	if tail.More {
 		next = all[len(all)-1].ID

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
@@ -21,10 +22,10 @@ func (w *world) write(table string, op storage.Op) {
 }
 
 // repair runs check with repair, and then again without: nothing may be left.
-func (w *world) repair(c *catalog.Catalog) (catalog.Checked, []string) {
+func (w *world) repair(c *catalog.Catalog) (check.Result, []string) {
 	w.Helper()
 	var problems []string
-	sum, err := c.Check(w.Context(), true, func(f catalog.Finding) {
+	sum, err := check.Run(w.Context(), c, true, func(f catalog.Finding) {
 		problems = append(problems, f.Problem)
 		if !f.Repaired {
 			w.Errorf("not repaired: %+v", f)
@@ -74,7 +75,7 @@ func TestCheckRepairs(t *testing.T) {
 			i := slices.IndexFunc(w.rows("People", ""), func(e storage.Entity) bool { return e.Key.Partition == at.Partition })
 			tt.damage(w, w.rows("People", "")[i])
 			var found []catalog.Finding
-			sum, err := c.Check(t.Context(), false, func(f catalog.Finding) { found = append(found, f) })
+			sum, err := check.Run(t.Context(), c, false, func(f catalog.Finding) { found = append(found, f) })
 			if err != nil || sum.Problems == 0 || len(found) == 0 || !strings.Contains(found[0].Problem, tt.want) {
 				t.Errorf("check finds %+v, %+v, %v", sum, found, err)
 			}
@@ -138,7 +139,7 @@ func TestCheckReadsPages(t *testing.T) {
 	count := func() int64 {
 		c.Close()
 		w.emulator.ResetCounts()
-		sum, err := c.Check(t.Context(), false, func(catalog.Finding) {})
+		sum, err := check.Run(t.Context(), c, false, func(catalog.Finding) {})
 		if err != nil || sum.Records != 1499 || sum.Rows != 4500 {
 			t.Errorf("%+v, %v", sum, err)
 		}
@@ -211,7 +212,7 @@ func TestRepairKeepsWhatItCanNotDecide(t *testing.T) {
 	foreign := rec(t, `{"eid":"3","lastname":"b","npi":"7"}`)
 	w.published("3_npi7", rowOf(t, w.schema, rec(t, `{"eid":"2","lastname":"b","npi":"7"}`)), foreign)
 	kept := 0
-	sum, err := c.Check(t.Context(), true, func(f catalog.Finding) {
+	sum, err := check.Run(t.Context(), c, true, func(f catalog.Finding) {
 		if !f.Repaired {
 			kept++
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
@@ -19,7 +20,7 @@ const tombstoneAge = time.Minute
 type tombstones struct {
 	write wal.Write
 	rows  []storage.Entity // read before the head
-	head  *head
+	head  *store.Head
 }
 
 // readTombstones reads the tombstones of a deletion, and older rows of its identity.
@@ -30,19 +31,19 @@ func (c *Catalog) readTombstones(ctx context.Context, w wal.Write) (tombstones, 
 		if err != nil {
 			return l, err
 		}
-		if s := c.slotOf(row); found && s.Identity == w.Identity && s.Version <= w.Version {
+		if s := c.SlotOf(row); found && s.Identity == w.Identity && s.Version <= w.Version {
 			l.rows = append(l.rows, row)
 		}
 	}
 	var err error
-	l.head, err = c.readHead(ctx, w.First, w.Identity)
+	l.head, err = c.ReadHead(ctx, w.First, w.Identity)
 	return l, err
 }
 
 // deleteRows deletes the rows, unless they have changed since they were read.
 func (c *Catalog) deleteRows(ctx context.Context, rows []storage.Entity) error {
 	for _, row := range rows {
-		if err := c.deleteRow(ctx, row); err != nil && !overtaken(err) {
+		if err := c.DeleteRow(ctx, row); err != nil && !store.Overtaken(err) {
 			return err
 		}
 	}
@@ -51,7 +52,7 @@ func (c *Catalog) deleteRows(ctx context.Context, rows []storage.Entity) error {
 
 // notedWrites returns the deletions that a note in the log is about.
 func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
-	if err = decode(note.Get("Writes"), &writes); err != nil {
+	if err = store.Decode(note.Get("Writes"), &writes); err != nil {
 		err = fmt.Errorf("row %s of the log: %w", note.Key.Row, err)
 	}
 	return writes, err
@@ -67,7 +68,7 @@ func (c *Catalog) clearTombstones(ctx context.Context, shard string, notes []sto
 	}
 	all := make([][]tombstones, len(notes))
 	var g task.Group
-	g.SetLimit(parallel)
+	g.SetLimit(store.Parallel)
 	for i, note := range notes {
 		g.Go(func() error {
 			writes, err := notedWrites(note)
@@ -93,7 +94,7 @@ func (c *Catalog) clearTombstones(ctx context.Context, shard string, notes []sto
 		g.Go(func() error {
 			keep := false
 			for _, l := range all[i] {
-				switch wal.Settle(l.head.state(), l.write, pending(l.write.Identity)) {
+				switch wal.Settle(l.head.State(), l.write, pending(l.write.Identity)) {
 				case wal.Clear:
 					if err := c.deleteRows(ctx, l.rows); err != nil {
 						return err
@@ -125,7 +126,7 @@ func (c *Catalog) clearTombstones(ctx context.Context, shard string, notes []sto
 // firstOf returns the first error. It ignores notes that another process has deleted: the
 // next run meets the rest.
 func firstOf(err, deleting error) error {
-	if err == nil && !overtaken(deleting) {
+	if err == nil && !store.Overtaken(deleting) {
 		return deleting
 	}
 	return err
@@ -135,12 +136,12 @@ func firstOf(err, deleting error) error {
 // can't be read, pending reports true for every identity.
 func (c *Catalog) pendingIdentities(ctx context.Context, shard string) (pending func(identity string) bool, err error) {
 	known, unreadable := map[string]bool{}, false
-	q := prefixQuery(shard, entryPrefix)
-	q.Select = []string{writesColumn}
+	q := store.PrefixQuery(shard, store.EntryPrefix)
+	q.Select = []string{store.WritesColumn}
 	err = c.Log.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities {
 			var writes []wal.Write
-			unreadable = decode(row.Get(writesColumn), &writes) != nil || unreadable
+			unreadable = store.Decode(row.Get(store.WritesColumn), &writes) != nil || unreadable
 			for _, w := range writes {
 				known[w.Identity] = true
 			}
@@ -152,17 +153,17 @@ func (c *Catalog) pendingIdentities(ctx context.Context, shard string) (pending 
 
 // clearDue deletes what is noted for deletion after a day, once the day is over.
 func (c *Catalog) clearDue(ctx context.Context, shard string) error {
-	due := prefixQuery(shard, clearPrefix)
-	due.Range.Low = &key.Bound{Key: clearPrefix + key.Inverted(c.Now())} // later ones sort ahead
+	due := store.PrefixQuery(shard, store.ClearPrefix)
+	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(c.now())} // later ones sort ahead
 	return c.Log.All(ctx, due, func(p storage.Page) error {
 		var g task.Group
-		g.SetLimit(parallel)
+		g.SetLimit(store.Parallel)
 		for _, row := range p.Entities {
 			if p.Date.Sub(row.Timestamp) < clearAfter-time.Minute {
 				continue // our clock or the writer's is wrong
 			}
 			g.Go(func() error {
-				if err := c.clearNoted(ctx, row); !overtaken(err) {
+				if err := c.clearNoted(ctx, row); !store.Overtaken(err) {
 					return err
 				}
 				return nil
@@ -177,7 +178,7 @@ func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
 	ops := []storage.Op{{Kind: storage.Delete, Entity: storage.Entity{Key: note.Key}}}
 	if row := note.Get("Row"); row != "" {
 		err := c.Log.Write(ctx, append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: note.Key.Partition, Row: row}}})...)
-		if overtaken(err) { // the row is gone, or both are
+		if store.Overtaken(err) { // the row is gone, or both are
 			err = c.Log.Write(ctx, ops...)
 		}
 		return err
@@ -201,7 +202,7 @@ func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
 			continue
 		}
 		// Last: whoever redoes an older write learns from the head that it is over.
-		ops = append(ops, storage.Op{Kind: storage.Delete, IfMatch: l.head.etag, Entity: storage.Entity{Key: headKey(note.Key.Partition, w.First, w.Identity)}})
+		ops = append(ops, storage.Op{Kind: storage.Delete, IfMatch: l.head.ETag, Entity: storage.Entity{Key: store.HeadKey(note.Key.Partition, w.First, w.Identity)}})
 	}
 	return c.Log.Write(ctx, ops...)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/problem"
 )
@@ -46,12 +47,12 @@ func (on Condition) demandsOne() bool { return len(on.Match) > 0 }
 func (on Condition) empty() bool { return len(on.Match)+len(on.Differ) == 0 }
 
 // check returns an Unmet error unless the head's record meets the condition.
-func (on Condition) check(h *head) error {
+func (on Condition) check(h *store.Head) error {
 	fits := func(etags []string) bool {
-		return h.live() && (slices.Contains(etags, AnyETag) || slices.Contains(etags, etagOf(h.Version)))
+		return h.Live() && (slices.Contains(etags, AnyETag) || slices.Contains(etags, etagOf(h.Version)))
 	}
 	switch {
-	case on.demandsOne() && !h.live():
+	case on.demandsOne() && !h.Live():
 		return problem.Unmetf("If-Match", "there is no such record")
 	case on.demandsOne() && !fits(on.Match):
 		return problem.Unmetf("If-Match", "the record has changed; read it again, and send its new ETag")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -237,7 +238,7 @@ func TestBadEntryStopsNothing(t *testing.T) {
 			t.Errorf("recovered %+v, %v", sum, err)
 		}
 		var findings []catalog.Finding
-		if _, err := c.Check(t.Context(), false, func(f catalog.Finding) { findings = append(findings, f) }); err != nil || len(findings) != 1 {
+		if _, err := check.Run(t.Context(), c, false, func(f catalog.Finding) { findings = append(findings, f) }); err != nil || len(findings) != 1 {
 			t.Errorf("check finds %+v, %v", findings, err)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -15,12 +16,12 @@ import (
 
 // add tries to insert the record. h is its identity's head. once is an Idempotency-Key or
 // "".
-func (c *Catalog) add(ctx context.Context, h *head, id index.Identity, r record.Record, once string) (done Written, raced bool, err error) {
+func (c *Catalog) add(ctx context.Context, h *store.Head, id index.Identity, r record.Record, once string) (done Written, raced bool, err error) {
 	content := r.Hash()
-	w, verdict := wal.Insertion(h.state(), writeFor(id), content, c.Now())
+	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), content, c.now())
 	switch verdict {
 	case wal.Same:
-		return Written{Unchanged, metaOf(h.Write), r}, false, c.complete(ctx, shardOf(w.First), h.Entry)
+		return Written{Unchanged, metaOf(h.Write), r}, false, c.complete(ctx, store.ShardOf(w.First), h.Entry)
 	case wal.Taken:
 		return Written{}, false, c.taken(id.Row)
 	}
@@ -33,7 +34,7 @@ func (c *Catalog) add(ctx context.Context, h *head, id index.Identity, r record.
 
 // enter commits a decided insertion, and carries it out.
 func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, once string) (raced bool, err error) {
-	e := c.newEntry(wal.Insert, u.to.First, r, u.from.state())
+	e := c.newEntry(wal.Insert, u.to.First, r, u.from.State())
 	e.Writes = []wal.Write{u.to}
 	raced, err = c.commit(ctx, e, []headUpdate{u}, c.onceOps(e, once, u.content)...)
 	if err != nil || raced {
@@ -44,24 +45,24 @@ func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, once
 
 // replace tries to replace the record of head old by the record r, whose index rows w
 // describes.
-func (c *Catalog) replace(ctx context.Context, old *head, w wal.Write, r record.Record) (done Written, raced bool, err error) {
-	var target *head
+func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (done Written, raced bool, err error) {
+	var target *store.Head
 	if old != nil && old.Identity != w.Identity {
-		if target, err = c.readHead(ctx, w.First, w.Identity); err != nil {
+		if target, err = c.ReadHead(ctx, w.First, w.Identity); err != nil {
 			return Written{}, false, err
 		}
 	}
 	content := r.Hash()
-	writes, verdict := wal.Replacement(old.state(), target.state(), w, content, c.Now())
+	writes, verdict := wal.Replacement(old.State(), target.State(), w, content, c.now())
 	switch verdict {
 	case wal.Same:
-		return Written{Unchanged, metaOf(old.Write), r}, false, c.complete(ctx, shardOf(w.First), old.Entry)
+		return Written{Unchanged, metaOf(old.Write), r}, false, c.complete(ctx, store.ShardOf(w.First), old.Entry)
 	case wal.Absent:
 		return Written{}, false, problem.NotFoundf("", "there is no such record to replace: insert it")
 	case wal.Taken:
 		return Written{}, false, c.taken(w.Row)
 	}
-	e := c.newEntry(wal.Replace, w.First, r, old.state(), target.state())
+	e := c.newEntry(wal.Replace, w.First, r, old.State(), target.State())
 	e.Writes = writes
 	updates := []headUpdate{{old, writes[0], content}}
 	if len(writes) == 2 {
@@ -76,25 +77,25 @@ func (c *Catalog) replace(ctx context.Context, old *head, w wal.Write, r record.
 	return Written{Replaced, metaOf(writes[len(writes)-1]), r}, false, c.carryOut(ctx, e)
 }
 
-// remove deletes the record r of an identity. If the record is gone already or has moved,
+// Remove deletes the record r of an identity. If the record is gone already or has moved,
 // it returns false, and completes the write that has done that.
-func (c *Catalog) remove(ctx context.Context, first, identity string, r record.Record, on Condition) (bool, error) {
+func (c *Catalog) Remove(ctx context.Context, first, identity string, r record.Record, on Condition) (bool, error) {
 	for range maxRaces {
-		h, err := c.readHead(ctx, first, identity)
+		h, err := c.ReadHead(ctx, first, identity)
 		if err != nil {
 			return false, err
 		}
-		w, verdict := wal.Removal(h.state())
+		w, verdict := wal.Removal(h.State())
 		if verdict == wal.Absent {
 			if h == nil {
 				return false, c.unknown()
 			}
-			return false, c.complete(ctx, shardOf(first), h.Entry)
+			return false, c.complete(ctx, store.ShardOf(first), h.Entry)
 		}
 		if err := on.check(h); err != nil {
 			return false, err
 		}
-		e := c.newEntry(wal.Delete, first, r, h.state())
+		e := c.newEntry(wal.Delete, first, r, h.State())
 		e.Writes = []wal.Write{w}
 		raced, err := c.commit(ctx, e, []headUpdate{{h, w, ""}})
 		if err != nil {
@@ -105,26 +106,4 @@ func (c *Catalog) remove(ctx context.Context, first, identity string, r record.R
 		}
 	}
 	return false, c.busy()
-}
-
-// adopt enters a record into the log that only index rows know, and writes all its index
-// rows. If one of its places holds a record with other contents, the error is a Conflict.
-func (c *Catalog) adopt(ctx context.Context, id index.Identity, r record.Record) error {
-	w := writeFor(id)
-	all, err := c.copies(ctx, w)
-	if err != nil {
-		return err
-	}
-	before := &wal.Head{Write: wal.Write{Gone: true}}
-	for _, x := range all {
-		if !x.slot.Exists || x.slot.Identity != w.Identity {
-			continue // apply notices a collision
-		}
-		before.Version = max(before.Version, x.slot.Version)
-		if !x.slot.Gone && contentOf(x.row).Hash() != r.Hash() {
-			return problem.Conflictf("", "the row %q of %q has the same index and sort values, and other contents", x.at.Row, x.at.Partition)
-		}
-	}
-	w, _ = wal.Insertion(before, w, "", c.Now())
-	return unlessRaced(c.enter(ctx, r, headUpdate{nil, w, r.Hash()}, ""))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -28,15 +29,15 @@ func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition) (int, erro
 	for races := 0; races < maxRaces; {
 		gone := map[string][]string{} // identities of tombstones met, by shard
 		found, next, err := c.find(ctx, q, func(row storage.Entity) {
-			shard := shardOf(row.Get(firstColumn))
-			gone[shard] = append(gone[shard], row.Get(identityColumn))
+			shard := store.ShardOf(row.Get(store.FirstColumn))
+			gone[shard] = append(gone[shard], row.Get(store.IdentityColumn))
 		})
 		if err == nil {
 			g, ctx := task.WithContext(ctx)
-			g.SetLimit(parallel)
+			g.SetLimit(store.Parallel)
 			for _, m := range found {
 				g.Go(func() error {
-					done, err := c.remove(ctx, m.id.First(), m.id.Hash(), m.record, on)
+					done, err := c.Remove(ctx, m.id.First(), m.id.Hash(), m.record, on)
 					if done {
 						deleted.Add(1)
 					} else {
@@ -73,7 +74,7 @@ func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition) (int, e
 		if found == nil {
 			return 0, on.check(nil)
 		}
-		done, err := c.remove(ctx, found.id.First(), found.id.Hash(), found.record, on)
+		done, err := c.Remove(ctx, found.id.First(), found.id.Hash(), found.record, on)
 		if done {
 			return 1, err
 		}
@@ -87,9 +88,9 @@ func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition) (int, e
 // completeDeletions applies the shard's pending entries that delete or move one of the
 // identities: one index row is a tombstone, others may not be yet.
 func (c *Catalog) completeDeletions(ctx context.Context, shard string, identities []string) error {
-	return c.Log.All(ctx, prefixQuery(shard, entryPrefix), func(p storage.Page) error {
+	return c.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities {
-			e, err := entryOf(row)
+			e, err := store.EntryOf(row)
 			if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return w.Gone && slices.Contains(identities, w.Identity) }) {
 				continue // recovery reports entries that it can't read
 			}

@@ -52,11 +52,7 @@
 //	bulk.go       many insertions at once
 //	write.go      what callers ask for: Insert, Put, Replace, Patch
 //	delete.go     Delete
-//	check.go      Check: the index rows against the log
-//	checkrows.go  index rows that the log does not account for
-//	migrate.go    Migrate: records that another schema or program has placed
-//	published.go  the published program's log
-//	migrator.go   what a migration counts and remembers
+//	repair.go     what packages check and migrate do to records
 //	maintain.go   Maintain and Recover: what crashes have left
 //	clear.go      index rows and notes that are no longer needed
 //	decide.go     one try of a write: decide, commit, carry out
@@ -70,16 +66,13 @@
 //	find.go       index rows are read and merged
 //	plan.go       what a lookup asks for, and its cursor
 //	schema.go     the schema's row: who may write and read
-//	checker.go    what a check counts and repairs
-//	tally.go      whether index and log agree, in bounded memory
-//	copies.go     the index rows of one record
 //	changes.go    the list of changes
-//	log.go        the log's shards, heads and entries
 //	condition.go  ETags, and conditions on them
-//	rows.go       the form of all rows
-//	identity.go   which identity a record has
 //	problems.go   what callers learn of a write that is refused
 //	catalog.go    options, limits, background work
+//
+// Package store has the form of the rows, and reads heads, entries and index rows. Packages
+// check and migrate use it, too.
 //
 // # The end of an identity
 //
@@ -109,7 +102,7 @@
 // # Schemas
 //
 // A process with another schema than the stored one is refused. A running process checks the
-// schema every half minute, before it writes and while it reads. [Catalog.Migrate] stops
+// schema every half minute, before it writes and while it reads. Package migrate stops
 // writers, waits until all must have noticed (85 s), moves every record, and lets them in
 // again. The schema's row says since when writers are stopped. So an interrupted migration goes
 // on at once, or goes back if it is run with the old settings.

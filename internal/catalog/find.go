@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
@@ -25,7 +26,7 @@ type match struct {
 }
 
 func (m match) meta() Meta {
-	w := writeFor(m.id)
+	w := store.WriteFor(m.id)
 	w.Version = m.version
 	return metaOf(w)
 }
@@ -78,7 +79,7 @@ func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity))
 				break
 			}
 			after = row.Key.Row
-			isGone := row.Get(goneColumn) != ""
+			isGone := row.Get(store.GoneColumn) != ""
 			if isGone && gone != nil {
 				gone(row)
 			}
@@ -137,7 +138,7 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, span index.Row
 func (c *Catalog) matches(p plan, s sheet) int {
 	n := 0
 	for _, row := range s.rows {
-		if _, ok := c.match(p, s.key, row); ok && row.Get(goneColumn) == "" {
+		if _, ok := c.match(p, s.key, row); ok && row.Get(store.GoneColumn) == "" {
 			n++
 		}
 	}
@@ -196,24 +197,24 @@ func (c *Catalog) readPage(ctx context.Context, q storage.Query) (storage.Page, 
 // read.
 func (c *Catalog) match(p plan, read wanted, row storage.Entity) (match, bool) {
 	r := record.FromProperties(row.Properties)
-	id, err := c.identify(r)
+	id, err := c.Identify(r)
 	if err != nil || !p.window.Contains(id.Sort) {
-		return match{}, false // not a record: Check reports it
+		return match{}, false // not a record: package check reports it
 	}
 	for _, k := range p.keys {
 		if k.rank != read.rank && !k.value(id.Values[k.rank]) {
 			return match{}, false
 		}
 	}
-	return match{record: r, id: id, version: row.Int(versionColumn), state: standingOf(row)}, true
+	return match{record: r, id: id, version: row.Int(store.VersionColumn), state: standingOf(row)}, true
 }
 
 // standingOf returns a row's place among the writes of its record.
 func standingOf(row storage.Entity) wal.Standing {
-	s := wal.Standing{Identity: row.Get(identityColumn), Version: row.Int(versionColumn)}
-	if text := row.Get(lineColumn); text != "" {
+	s := wal.Standing{Identity: row.Get(store.IdentityColumn), Version: row.Int(store.VersionColumn)}
+	if text := row.Get(store.LineColumn); text != "" {
 		s.Line = &wal.Past{}
-		if decode(text, s.Line) != nil {
+		if store.Decode(text, s.Line) != nil {
 			s.Line = nil // another program wrote it
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
@@ -103,9 +104,9 @@ func (w *world) wantFound(c *catalog.Catalog, q catalog.Lookup, want ...record.R
 }
 
 // check runs the catalog's own check, and fails the test if anything is wrong.
-func (w *world) check(c *catalog.Catalog) catalog.Checked {
+func (w *world) check(c *catalog.Catalog) check.Result {
 	w.Helper()
-	sum, err := c.Check(w.Context(), false, func(f catalog.Finding) { w.Errorf("check: %+v", f) })
+	sum, err := check.Run(w.Context(), c, false, func(f catalog.Finding) { w.Errorf("check: %+v", f) })
 	if err != nil {
 		w.Fatal(err)
 	}

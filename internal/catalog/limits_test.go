@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/check"
+	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/storage"
 )
@@ -35,7 +37,7 @@ func TestIndexThatWasSetBack(t *testing.T) {
 		if _, err := c.Recover(t.Context(), time.Now().Add(-72*time.Hour)); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.Check(t.Context(), true, func(f catalog.Finding) { t.Logf("%+v", f) }); err != nil {
+		if _, err := check.Run(t.Context(), c, true, func(f catalog.Finding) { t.Logf("%+v", f) }); err != nil {
 			t.Error(err)
 		}
 		w.wantFound(c, by("eid", "1"))
@@ -73,10 +75,10 @@ func TestLogThatWasLost(t *testing.T) {
 			}
 		}
 		fresh := w.on(w.account, nil)
-		if _, err := fresh.Migrate(t.Context(), false, func(f catalog.Finding) { t.Logf("%+v", f) }); err != nil { // a log that knows nothing
+		if _, err := migrate.Run(t.Context(), fresh, false, func(f catalog.Finding) { t.Logf("%+v", f) }); err != nil { // a log that knows nothing
 			t.Error(err)
 		}
-		if _, err := fresh.Check(t.Context(), true, func(f catalog.Finding) { t.Logf("%+v", f) }); err != nil {
+		if _, err := check.Run(t.Context(), fresh, true, func(f catalog.Finding) { t.Logf("%+v", f) }); err != nil {
 			t.Error(err)
 		}
 		for _, row := range w.rows("People", "") {
@@ -84,7 +86,7 @@ func TestLogThatWasLost(t *testing.T) {
 				t.Errorf("row without the record: %v", row)
 			}
 		}
-		sum, err := fresh.Check(t.Context(), false, func(f catalog.Finding) { t.Errorf("after repair: %+v", f) })
+		sum, err := check.Run(t.Context(), fresh, false, func(f catalog.Finding) { t.Errorf("after repair: %+v", f) })
 		t.Log(sum, err)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -31,11 +32,11 @@ func (c *Catalog) List(ctx context.Context, q Lookup) (Matches, error) {
 			}
 			for _, row := range page.Entities {
 				if len(result.Records) == p.top {
-					result.Cursor = p.writeCursor(encode(last))
+					result.Cursor = p.writeCursor(store.Encode(last))
 					return result, checked()
 				}
 				last = row.Key
-				if m, ok := c.match(p.plan, wanted{}, row); ok && row.Get(goneColumn) == "" {
+				if m, ok := c.match(p.plan, wanted{}, row); ok && row.Get(store.GoneColumn) == "" {
 					result.Records, result.Meta = append(result.Records, m.record), append(result.Meta, m.meta())
 				}
 			}
@@ -43,7 +44,7 @@ func (c *Catalog) List(ctx context.Context, q Lookup) (Matches, error) {
 				break
 			}
 			if last.Partition != "" && (len(result.Records) == p.top || time.Since(start) > fillTime) {
-				result.Cursor = p.writeCursor(encode(last))
+				result.Cursor = p.writeCursor(store.Encode(last))
 				return result, checked()
 			}
 		}
@@ -60,7 +61,7 @@ type listPlan struct {
 func (c *Catalog) listPlan(q Lookup) (listPlan, error) {
 	p, err := c.planOf(q, nil, nil)
 	l := listPlan{plan: p}
-	if err == nil && p.after != "" && decode(p.after, &l.at) != nil {
+	if err == nil && p.after != "" && store.Decode(p.after, &l.at) != nil {
 		err = problem.Invalidf("cursor", "is not one that this list returned")
 	}
 	return l, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -86,17 +87,17 @@ func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, erro
 	}
 	checked := c.checking(ctx)
 	for range maxRaces {
-		h, err := c.readHead(ctx, first, identity)
+		h, err := c.ReadHead(ctx, first, identity)
 		if err := cmp.Or(checked(), err); err != nil {
 			return record.Record{}, Meta{}, err
 		}
-		if !h.live() {
+		if !h.Live() {
 			return record.Record{}, Meta{}, absent
 		}
 		row, found, err := c.Index.Get(ctx, key.Key{Partition: h.Partitions[0], Row: h.Row})
-		if err == nil && (!found || row.Get(identityColumn) != identity || row.Int(versionColumn) != h.Version) {
+		if err == nil && (!found || row.Get(store.IdentityColumn) != identity || row.Int(store.VersionColumn) != h.Version) {
 			// A write is under way. Its entry has the record.
-			row, found, err = c.recordedRow(ctx, shardOf(first), h.Entry)
+			row, found, err = c.RecordedRow(ctx, store.ShardOf(first), h.Entry)
 		}
 		if err != nil {
 			return record.Record{}, Meta{}, err

@@ -10,17 +10,14 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 )
 
-const (
-	// inFlight is the age up to which an entry is left to its own writer.
-	inFlight = 20 * time.Second
-	// parallel is how many shards or records are handled at once.
-	parallel = 8
-)
+// inFlight is the age up to which an entry is left to its own writer.
+const inFlight = 20 * time.Second
 
 // Recovered is the summary of a recovery.
 type Recovered struct {
@@ -40,11 +37,11 @@ func (c *Catalog) Maintain(ctx context.Context) error {
 	if err := c.Writable(ctx); err != nil {
 		return fmt.Errorf("maintain: %w", err)
 	}
-	err := c.eachShard(func(shard string) error {
+	err := store.EachShard(func(shard string) error {
 		_, err := c.recoverShard(ctx, shard, inFlight, false)
 		return errors.Join(err, c.clearDue(ctx, shard))
 	})
-	_, trimErr := c.changes(shardNames()...).Trim(ctx, c.Now().Add(-c.KeepChanges))
+	_, trimErr := c.changes(store.ShardNames()...).Trim(ctx, c.now().Add(-c.keepChanges))
 	return errors.Join(err, trimErr)
 }
 
@@ -58,11 +55,17 @@ func (c *Catalog) Recover(ctx context.Context, since time.Time) (Recovered, erro
 	return c.recover(ctx, since)
 }
 
+// CompleteAll is Recover for a migration, which has stopped all writers: it applies the
+// entries, and does not ask whether the stored schema is ours.
+func (c *Catalog) CompleteAll(ctx context.Context) (Recovered, error) {
+	return c.recover(ctx, time.Time{})
+}
+
 // recover is Recover for a catalog whose schema was checked.
 func (c *Catalog) recover(ctx context.Context, since time.Time) (Recovered, error) {
 	var mu sync.Mutex
 	var all Recovered
-	err := c.eachShard(func(shard string) error {
+	err := store.EachShard(func(shard string) error {
 		r, err := c.recoverShard(ctx, shard, 0, true)
 		if err == nil && !since.IsZero() {
 			var again int
@@ -84,26 +87,26 @@ func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Du
 	var r Recovered
 	var errs error
 	// The notes of tombstones sort directly behind the entries.
-	q := prefixQuery(shard, entryPrefix)
-	q.Range.High = prefixQuery(shard, tombstonePrefix).Range.High
+	q := store.PrefixQuery(shard, store.EntryPrefix)
+	q.Range.High = store.PrefixQuery(shard, store.TombstonePrefix).Range.High
 	err := c.Log.All(ctx, q, func(p storage.Page) error {
 		var notes []storage.Entity
 		for _, row := range p.Entities {
-			if strings.HasPrefix(row.Key.Row, tombstonePrefix) {
+			if strings.HasPrefix(row.Key.Row, store.TombstonePrefix) {
 				if p.Date.Sub(row.Timestamp) >= tombstoneAge {
 					notes = append(notes, row)
 				}
 				continue
 			}
-			if parked := row.Get(parkedColumn) != ""; parked && !again {
+			if parked := row.Get(store.ParkedColumn) != ""; parked && !again {
 				r.Parked++
 				continue
 			}
 			if minAge > 0 && p.Date.Sub(row.Timestamp) < minAge {
 				continue
 			}
-			e, err := entryOf(row)
-			if errors.Is(err, errNewer) {
+			e, err := store.EntryOf(row)
+			if errors.Is(err, store.ErrNewer) {
 				r.Parked++
 				zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("entry left alone")
 				continue
@@ -133,9 +136,9 @@ func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Du
 func (c *Catalog) park(ctx context.Context, row storage.Entity, reason error) error {
 	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", c.Name).Str("entry", row.Key.Row).Msg("entry parked")
 	err := c.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Entity: storage.Entity{
-		Key: row.Key, Properties: []storage.Property{storage.StringProperty(parkedColumn, reason.Error())},
+		Key: row.Key, Properties: []storage.Property{storage.StringProperty(store.ParkedColumn, reason.Error())},
 	}})
-	if overtaken(err) {
+	if store.Overtaken(err) {
 		return nil
 	}
 	return err
@@ -149,14 +152,14 @@ func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (in
 		if err != nil {
 			return n, err
 		}
-		e, err := entryOf(row)
+		e, err := store.EntryOf(row)
 		if err != nil {
 			return n, err
 		}
 		writes, forgotten, err := c.current(ctx, e)
 		if gone := removalsOf(writes); err == nil && len(gone) > 0 {
 			// The earlier note may be used up before the tombstones are back.
-			err = c.Log.Write(ctx, c.clearLater(e, storage.StringProperty("Writes", encode(gone))))
+			err = c.Log.Write(ctx, c.clearLater(e, storage.StringProperty("Writes", store.Encode(gone))))
 		}
 		if err == nil {
 			_, err = c.apply(ctx, e, writes)

@@ -14,7 +14,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
@@ -23,9 +25,9 @@ import (
 )
 
 // migrate migrates to the catalog's schema. Nothing may be left.
-func (w *world) migrate(c *catalog.Catalog) catalog.Migrated {
+func (w *world) migrate(c *catalog.Catalog) migrate.Result {
 	w.Helper()
-	sum, err := c.Migrate(w.Context(), false, func(f catalog.Finding) { w.Errorf("left: %+v", f) })
+	sum, err := migrate.Run(w.Context(), c, false, func(f catalog.Finding) { w.Errorf("left: %+v", f) })
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -53,7 +55,7 @@ func takeOverAll(t *testing.T, w *world) {
 	w.Cleanup(c.Close)
 	for round := range 2 {
 		var left []string
-		sum, err := c.Migrate(t.Context(), false, func(f catalog.Finding) { left = append(left, f.Row) })
+		sum, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { left = append(left, f.Row) })
 		if err != nil || sum.Left != len(left) || len(left) < 4 || round > 0 && sum.Taken+sum.Removed+sum.Entries > 0 {
 			t.Errorf("round %d: %+v, left %q, %v", round, sum, left, err)
 		}
@@ -83,7 +85,7 @@ func takeOverRecords(t *testing.T, w *world) {
 	_, err := c.Insert(t.Context(), rec(t, faux), "")
 	wantKind(t, err, problem.Conflict)
 
-	_, err = c.Check(t.Context(), true, func(catalog.Finding) {})
+	_, err = check.Run(t.Context(), c, true, func(catalog.Finding) {})
 	wantKind(t, err, problem.Conflict)
 	if sum := w.migrate(c); sum.Taken != 2 {
 		t.Errorf("%+v", sum)
@@ -140,10 +142,10 @@ func TestAnotherSchema(t *testing.T) {
 				}
 				c := w.on(w.account, nil)
 				wantKind(t, c.Prepare(t.Context()), problem.Conflict)
-				_, err = c.Check(t.Context(), true, func(catalog.Finding) {})
+				_, err = check.Run(t.Context(), c, true, func(catalog.Finding) {})
 				wantKind(t, err, problem.Conflict)
 				before := len(w.rows("People", "")) + len(w.rows("PeopleWAL", ""))
-				sum, err := c.Migrate(t.Context(), true, func(f catalog.Finding) { t.Error(f) })
+				sum, err := migrate.Run(t.Context(), c, true, func(f catalog.Finding) { t.Error(f) })
 				if err != nil || sum.Moved != 5 || len(w.rows("People", ""))+len(w.rows("PeopleWAL", "")) != before {
 					t.Errorf("%+v, %v", sum, err)
 				}
@@ -323,7 +325,7 @@ func TestTakeOverDies(t *testing.T) {
 			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
 			x := newTakeOver(w)
 			victim, p := w.mortal(n, n%2 == 0, nil)
-			_, _ = victim.Migrate(t.Context(), false, func(catalog.Finding) {}) // it most likely dies
+			_, _ = migrate.Run(t.Context(), victim, false, func(catalog.Finding) {}) // it most likely dies
 			victim.Close()
 			if died = p.Dead(); died {
 				if lost := x.lost(w); len(lost) > 0 {
@@ -333,7 +335,7 @@ func TestTakeOverDies(t *testing.T) {
 			c := w.on(w.account, nil)
 			start := time.Now()
 			var left []string
-			sum, err := c.Migrate(t.Context(), false, func(f catalog.Finding) { left = append(left, f.Row) })
+			sum, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { left = append(left, f.Row) })
 			c.Close()
 			if err != nil || sum.Left != len(left) || len(left) < 4 {
 				t.Fatalf("%+v, left %q, %v", sum, left, err)
@@ -378,7 +380,7 @@ func TestCheckerFindsLoss(t *testing.T) {
 			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
 			x := newTakeOver(w)
 			c := w.on(w.account, nil)
-			if _, err := c.Migrate(t.Context(), false, func(catalog.Finding) {}); err != nil {
+			if _, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) {}); err != nil {
 				t.Fatal(err)
 			}
 			c.Close()
@@ -412,7 +414,7 @@ func TestMigrationDies(t *testing.T) {
 				t.Fatal(err)
 			}
 			victim, p := w.mortal(n, n%2 == 0, nil)
-			_, _ = victim.Migrate(t.Context(), false, func(catalog.Finding) {})
+			_, _ = migrate.Run(t.Context(), victim, false, func(catalog.Finding) {})
 			victim.Close()
 			back := n%4 > 1
 			if died = p.Dead(); !died {
@@ -424,7 +426,7 @@ func TestMigrationDies(t *testing.T) {
 			c := w.on(w.account, nil)
 			stopped := len(w.rows("PeopleWAL", "")) > 0 && w.state() == "moving"
 			start := time.Now()
-			if _, err := c.Migrate(t.Context(), false, func(f catalog.Finding) { t.Errorf("left: %+v", f) }); err != nil {
+			if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) }); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(start); stopped && n > 8 && took > time.Second {
@@ -504,7 +506,7 @@ func TestMigrationUnderWriters(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := w.on(w.account, nil)
-			sum, err := c.Migrate(t.Context(), false, func(f catalog.Finding) { t.Errorf("left: %+v", f) })
+			sum, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -541,7 +543,7 @@ func TestLateForeignRowIsLeft(t *testing.T) {
 	late := rec(t, `{"eid":"A","npi":"1","lastname":"ASH","v":"late"}`)
 	w.publishedAs(late, "3_eida")
 	left := 0
-	sum, err := c.Migrate(t.Context(), false, func(catalog.Finding) { left++ })
+	sum, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) { left++ })
 	if err != nil || left != 1 || sum.Removed != 0 {
 		t.Errorf("%+v, %d left, %v", sum, left, err)
 	}

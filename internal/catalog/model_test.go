@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
@@ -168,7 +169,7 @@ func (m *modelRun) work(beside ...func(*randv2.Rand)) {
 				if rnd.IntN(2) == 0 {
 					_, _ = c.Recover(m.Context(), time.Now().Add(-time.Hour)) // it may die
 				} else {
-					_, _ = c.Check(m.Context(), true, func(catalog.Finding) {})
+					_, _ = check.Run(m.Context(), c, true, func(catalog.Finding) {})
 				}
 			}
 		})
@@ -519,7 +520,7 @@ func (m *modelRun) compare() {
 	var findings []catalog.Finding
 	retry(func() error {
 		findings = nil
-		sum, err := c.Check(m.Context(), false, func(f catalog.Finding) {
+		sum, err := check.Run(m.Context(), c, false, func(f catalog.Finding) {
 			if !m.taken.reported(f) {
 				findings = append(findings, f)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 )
@@ -28,7 +29,7 @@ func (m *modelRun) takeOver() {
 	for range 60 {
 		c, p := m.life(m.rnd, nil)
 		left := 0
-		sum, err := c.Migrate(m.Context(), false, func(catalog.Finding) { left++ })
+		sum, err := migrate.Run(m.Context(), c, false, func(catalog.Finding) { left++ })
 		c.Close()
 		if lost := m.taken.lost(m.world); len(lost) > 0 {
 			m.Fatalf("the take-over loses %q", lost)
@@ -95,7 +96,7 @@ func (m *modelRun) migrate(rnd *randv2.Rand) {
 		}
 		c, p := next.mortal(n, rnd.IntN(2) == 0, nil)
 		var left []catalog.Finding
-		_, err := c.Migrate(m.Context(), false, func(f catalog.Finding) { left = append(left, f) })
+		_, err := migrate.Run(m.Context(), c, false, func(f catalog.Finding) { left = append(left, f) })
 		c.Close()
 		if err != nil || p.Dead() {
 			continue

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -12,34 +13,34 @@ import (
 
 // used returns the entry of the insertion that has used an Idempotency-Key. The error is a
 // Conflict if the record was another, or was not inserted.
-func (c *Catalog) used(ctx context.Context, shard, once, content string) (e entry, used bool, err error) {
+func (c *Catalog) used(ctx context.Context, shard, once, content string) (e store.Entry, used bool, err error) {
 	row, found, err := c.Log.Get(ctx, onceKey(shard, once))
 	if err != nil || !found {
-		return entry{}, false, err
+		return store.Entry{}, false, err
 	}
 	if row.Get("Content") != content {
-		return entry{}, false, problem.Conflictf("Idempotency-Key", "was used for another record; use a new key for each record")
+		return store.Entry{}, false, problem.Conflictf("Idempotency-Key", "was used for another record; use a new key for each record")
 	}
-	row, found, err = c.recordedRow(ctx, shard, row.Get("Entry"))
+	row, found, err = c.RecordedRow(ctx, shard, row.Get("Entry"))
 	if err != nil {
-		return entry{}, false, err
+		return store.Entry{}, false, err
 	}
 	if !found {
-		return entry{}, false, problem.Conflictf("Idempotency-Key", "was used for this record when another one was in its way; change the record, and use a new key")
+		return store.Entry{}, false, problem.Conflictf("Idempotency-Key", "was used for this record when another one was in its way; change the record, and use a new key")
 	}
-	e, err = entryOf(row)
+	e, err = store.EntryOf(row)
 	return e, true, err
 }
 
 // onceOps returns the operations that record the use of an Idempotency-Key, none for "".
-func (c *Catalog) onceOps(e entry, once, content string) []storage.Op {
+func (c *Catalog) onceOps(e store.Entry, once, content string) []storage.Op {
 	if once == "" {
 		return nil
 	}
-	row := onceKey(e.shard, once)
+	row := onceKey(e.Shard, once)
 	return []storage.Op{
 		{Kind: storage.Insert, Entity: storage.Entity{Key: row, Properties: []storage.Property{
-			storage.StringProperty("Entry", e.id), storage.StringProperty("Content", content),
+			storage.StringProperty("Entry", e.ID), storage.StringProperty("Content", content),
 		}}},
 		c.clearLater(e, storage.StringProperty("Row", row.Row)),
 	}
@@ -47,5 +48,5 @@ func (c *Catalog) onceOps(e entry, once, content string) []storage.Op {
 
 func onceKey(shard, once string) key.Key {
 	sum := sha256.Sum256([]byte(once))
-	return key.Key{Partition: shard, Row: oncePrefix + hex.EncodeToString(sum[:])}
+	return key.Key{Partition: shard, Row: store.OncePrefix + hex.EncodeToString(sum[:])}
 }

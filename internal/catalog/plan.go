@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
 )
@@ -89,7 +90,7 @@ func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
 		}
 		values[strings.ToLower(c.Schema.Keys[k.rank].Field)] = all
 	}
-	sum := sha256.Sum256([]byte(encode([]any{c.Schema.String(), values, q.RowFrom, q.RowTo})))
+	sum := sha256.Sum256([]byte(store.Encode([]any{c.Schema.String(), values, q.RowFrom, q.RowTo})))
 	p.digest = hex.EncodeToString(sum[:8])
 	p.after, err = p.readCursor(q.Cursor)
 	return p, err
@@ -102,7 +103,7 @@ type cursor struct {
 }
 
 func (p plan) writeCursor(after string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(encode(cursor{p.digest, after})))
+	return base64.RawURLEncoding.EncodeToString([]byte(store.Encode(cursor{p.digest, after})))
 }
 
 func (p plan) readCursor(text string) (after string, err error) {

@@ -23,3 +23,11 @@ func (c *Catalog) unknown() error {
 func (c *Catalog) busy() error {
 	return problem.Busyf("", "others keep changing this record; try again")
 }
+
+// Finding is one thing that is wrong with a catalog.
+type Finding struct {
+	Partition string `json:"partition"`
+	Row       string `json:"row"`
+	Problem   string `json:"problem"`
+	Repaired  bool   `json:"repaired"`
+}

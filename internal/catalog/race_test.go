@@ -17,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
@@ -131,7 +132,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 		}, nil)
 		var g sync.WaitGroup
 		g.Go(func() {
-			_, err := checker.Check(t.Context(), true, func(f catalog.Finding) { t.Logf("%+v", f) })
+			_, err := check.Run(t.Context(), checker, true, func(f catalog.Finding) { t.Logf("%+v", f) })
 			if err != nil {
 				t.Error(err)
 			}
@@ -232,7 +233,7 @@ func TestReplacementThatMeetsAnother(t *testing.T) {
 		w.wantFound(c, by("y", "other"), old)
 		w.wantFound(c, by("y", "b|c"))
 		w.wantFound(c, by("z", "s"), first, old)
-		if _, err := c.Check(t.Context(), true, func(f catalog.Finding) { t.Logf("repair: %+v", f) }); err != nil {
+		if _, err := check.Run(t.Context(), c, true, func(f catalog.Finding) { t.Logf("repair: %+v", f) }); err != nil {
 			t.Error(err)
 		}
 		t.Log("x=a", w.find(c, by("x", "a")), "y=b|c", w.find(c, by("y", "b|c")), "z=s", w.find(c, by("z", "s")))

@@ -9,6 +9,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
@@ -220,7 +221,7 @@ func TestStoredMigration(t *testing.T) {
 		t.Cleanup(moving.Close)
 		wantKind(t, moving.Prepare(t.Context()), problem.Conflict) // it is being moved
 		start := time.Now()
-		if _, err := moving.Migrate(t.Context(), false, func(f catalog.Finding) { t.Errorf("%+v", f) }); err != nil {
+		if _, err := migrate.Run(t.Context(), moving, false, func(f catalog.Finding) { t.Errorf("%+v", f) }); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took > time.Second {

@@ -62,7 +62,7 @@ func TestCallsGoDown(t *testing.T) {
 			t.Errorf("%s: %s calls up: %s is in %s", from, id.Name, id.Name, to.Filename)
 		}
 	}
-	if calls < 300 {
+	if calls < 150 {
 		t.Errorf("only %d calls within the package were found", calls)
 	}
 }

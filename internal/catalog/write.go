@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 )
@@ -36,11 +37,11 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
 	}
-	id, err := c.identify(r)
+	id, err := c.Identify(r)
 	if err != nil {
 		return Written{}, err
 	}
-	var h *head // most likely there is none
+	var h *store.Head // most likely there is none
 	for range maxRaces {
 		done, raced, err := c.add(ctx, h, id, r, once)
 		if err != nil || !raced {
@@ -51,7 +52,7 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 				return done, err
 			}
 		}
-		if h, err = c.readHead(ctx, id.First(), id.Hash()); err != nil {
+		if h, err = c.ReadHead(ctx, id.First(), id.Hash()); err != nil {
 			return Written{}, err
 		}
 	}
@@ -61,11 +62,11 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 // insertedBy completes the first insertion with the Idempotency-Key, and returns its result.
 // used is false if there was none.
 func (c *Catalog) insertedBy(ctx context.Context, id index.Identity, r record.Record, once string) (done Written, used bool, err error) {
-	first, used, err := c.used(ctx, shardOf(id.First()), once, r.Hash())
+	first, used, err := c.used(ctx, store.ShardOf(id.First()), once, r.Hash())
 	if err != nil || !used {
 		return Written{}, false, err
 	}
-	return Written{Created, metaOf(first.Writes[0]), r}, true, c.complete(ctx, first.shard, first.id)
+	return Written{Created, metaOf(first.Writes[0]), r}, true, c.complete(ctx, first.Shard, first.ID)
 }
 
 // Put creates the record, or replaces the contents of the record that has its identity.
@@ -73,12 +74,12 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
 	}
-	id, err := c.identify(r)
+	id, err := c.Identify(r)
 	if err != nil {
 		return Written{}, err
 	}
 	for range maxRaces {
-		h, err := c.readHead(ctx, id.First(), id.Hash())
+		h, err := c.ReadHead(ctx, id.First(), id.Hash())
 		if err == nil {
 			err = on.check(h)
 		}
@@ -87,8 +88,8 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 		}
 		var done Written
 		var raced bool
-		if h.live() {
-			done, raced, err = c.replace(ctx, h, writeFor(id), r)
+		if h.Live() {
+			done, raced, err = c.replace(ctx, h, store.WriteFor(id), r)
 		} else {
 			done, raced, err = c.add(ctx, h, id, r, "")
 		}
@@ -102,7 +103,7 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 // Replace replaces the only record that the selector finds. The new record may have another
 // identity, but must have the same first index value.
 func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Lookup, on Condition) (Written, error) {
-	id, err := c.identify(r)
+	id, err := c.Identify(r)
 	if err != nil {
 		return Written{}, err
 	}
@@ -110,9 +111,9 @@ func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Lookup,
 	if err != nil && problem.Of(err).Kind == problem.NotFound {
 		// Perhaps the first try, whose answer was lost, has changed the values that the
 		// selector asks for.
-		h, headErr := c.readHead(ctx, id.First(), id.Hash())
-		if headErr == nil && h.live() && h.Content == r.Hash() {
-			return Written{Unchanged, metaOf(h.Write), r}, c.complete(ctx, shardOf(h.First), h.Entry)
+		h, headErr := c.ReadHead(ctx, id.First(), id.Hash())
+		if headErr == nil && h.Live() && h.Content == r.Hash() {
+			return Written{Unchanged, metaOf(h.Write), r}, c.complete(ctx, store.ShardOf(h.First), h.Entry)
 		}
 	}
 	return done, err
@@ -141,14 +142,14 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 		if err != nil {
 			return Written{}, err
 		}
-		id, err := c.identify(r)
+		id, err := c.Identify(r)
 		if err != nil {
 			return Written{}, err
 		}
 		if id.First() != found.id.First() {
 			return Written{}, problem.Invalidf(c.Schema.Keys[0].Field, "is the first index key, which never changes; delete the record and insert the new one")
 		}
-		h, err := c.readHead(ctx, id.First(), found.id.Hash())
+		h, err := c.ReadHead(ctx, id.First(), found.id.Hash())
 		if err != nil {
 			return Written{}, err
 		}
@@ -156,7 +157,7 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 			return Written{}, c.unknown()
 		}
 		if h.Version != found.version { // the row is out of date: a write is under way
-			if err := c.complete(ctx, shardOf(h.First), h.Entry); err != nil {
+			if err := c.complete(ctx, store.ShardOf(h.First), h.Entry); err != nil {
 				return Written{}, err
 			}
 			continue
@@ -164,7 +165,7 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 		if err := on.check(h); err != nil {
 			return Written{}, err
 		}
-		done, raced, err := c.replace(ctx, h, writeFor(id), r)
+		done, raced, err := c.replace(ctx, h, store.WriteFor(id), r)
 		if err != nil || !raced {
 			return done, err
 		}

@@ -1,10 +1,13 @@
-package catalog
+package check
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"strconv"
 
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/storage"
 )
@@ -32,13 +35,13 @@ func newTally() *tally {
 }
 
 func sumOf(texts ...string) uint64 {
-	sum := sha256.Sum256([]byte(encode(texts)))
+	sum := sha256.Sum256([]byte(store.Encode(texts)))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
 func groupOf(identity string) uint64 { return sumOf(identity) % groups }
 
-func (t *tally) head(h *head) {
+func (t *tally) head(h *store.Head) {
 	delete(t.gone, h.Identity)
 	if h.Gone {
 		return
@@ -49,12 +52,12 @@ func (t *tally) head(h *head) {
 }
 
 func placeHash(w wal.Write, partition, content string) uint64 {
-	return sumOf(partition, w.Row, w.Identity, etagOf(w.Version), content)
+	return sumOf(partition, w.Row, w.Identity, strconv.FormatInt(w.Version, 10), content)
 }
 
 // row counts an index row. The error says that the row does not hold a record.
-func (t *tally) row(c *Catalog, row storage.Entity) error {
-	s := c.slotOf(row)
+func (t *tally) row(c *catalog.Catalog, row storage.Entity) error {
+	s := c.SlotOf(row)
 	if s.Gone {
 		if t.gone[s.Identity] = true; len(t.gone) > maxTombstones {
 			delete(t.gone, s.Identity)
@@ -62,12 +65,12 @@ func (t *tally) row(c *Catalog, row storage.Entity) error {
 		}
 		return nil
 	}
-	r := contentOf(row)
-	id, err := c.identify(r)
+	r := store.ContentOf(row)
+	id, err := c.Identify(r)
 	if err != nil {
 		return err
 	}
-	w := writeFor(id)
+	w := store.WriteFor(id)
 	w.Version = s.Version
 	if row.Key.Row != w.Row || !slices.Contains(w.Partitions, row.Key.Partition) || s.Identity != w.Identity {
 		t.suspect[groupOf(s.Identity)] = true

@@ -1,4 +1,4 @@
-package catalog
+package migrate
 
 import (
 	"context"
@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"sync"
 
+	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -15,12 +17,12 @@ import (
 
 // migrator is a running migration.
 type migrator struct {
-	*Catalog
+	*catalog.Catalog
 	dryRun bool
-	found  func(Finding)
+	found  func(catalog.Finding)
 
 	mu  sync.Mutex // guards the fields below
-	sum Migrated
+	sum Result
 	// contents has the content of each identity of which another program wrote rows. After
 	// survey, only taken changes.
 	contents map[identityHash]content
@@ -32,10 +34,10 @@ type identityHash [32]byte // see index.Identity.Hash
 type content struct {
 	hash      string
 	ambiguous bool
-	taken     bool // the record is counted in Migrated.Taken
+	taken     bool // the record is counted in Result.Taken
 }
 
-func (m *migrator) count(change func(*Migrated)) {
+func (m *migrator) count(change func(*Result)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(&m.sum)
@@ -46,7 +48,7 @@ func (m *migrator) leave(at key.Key, format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sum.Left++
-	m.found(Finding{at.Partition, at.Row, fmt.Sprintf(format, args...), false})
+	m.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...)})
 }
 
 // attempt moves one record by do. If that is impossible, it reports the record as left. done
@@ -58,7 +60,7 @@ func (m *migrator) attempt(at key.Key, do func() error) (done bool, err error) {
 	switch err := do(); {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, errRaced): // another migration is doing it
+	case errors.Is(err, catalog.ErrRaced): // another migration is doing it
 		return false, nil
 	case problem.Status(err) < 500:
 		m.leave(at, "it can't be moved: %v", err)
@@ -72,11 +74,11 @@ func (m *migrator) attempt(at key.Key, do func() error) (done bool, err error) {
 func (m *migrator) survey(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		for _, row := range p.Entities {
-			if !foreign(row) {
+			if !store.Foreign(row) {
 				continue
 			}
-			r := contentOf(row)
-			if id, err := m.identify(r); err == nil {
+			r := store.ContentOf(row)
+			if id, err := m.Identify(r); err == nil {
 				m.note(id, r)
 			}
 		}

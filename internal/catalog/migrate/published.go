@@ -1,10 +1,11 @@
-package catalog
+package migrate
 
 import (
 	"context"
 	"errors"
 
-	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -15,8 +16,6 @@ import (
 const (
 	publishedPartition = "wal"
 	publishedDateTime  = "datetime"
-	publishedOperation = "operation"
-	publishedInsert    = "insert"
 	publishedDelete    = "delete"
 )
 
@@ -55,48 +54,42 @@ func (m *migrator) entries(ctx context.Context) error {
 
 // entry carries out one entry of the published program.
 func (m *migrator) entry(ctx context.Context, row storage.Entity) error {
-	r := without(record.FromProperties(row.Properties), publishedOperation)
-	id, err := m.identify(r)
+	r := store.Without(record.FromProperties(row.Properties), store.PublishedOperation)
+	id, err := m.Identify(r)
 	if err != nil {
 		m.leave(row.Key, "the log's entry does not hold a record: %v", err)
 		return nil
 	}
-	h, err := m.readHead(ctx, id.First(), id.Hash())
+	h, err := m.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil {
 		return err
 	}
 	live := h != nil && !h.Gone
 	var do func() error
-	switch operation := row.Get(publishedOperation); {
-	case operation != publishedInsert && operation != publishedDelete:
+	switch operation := row.Get(store.PublishedOperation); {
+	case operation != store.PublishedInsert && operation != publishedDelete:
 		m.leave(row.Key, "the log's entry has the operation %q", operation)
 		return nil
 	case m.contentOf(id).ambiguous || live && h.Content != r.Hash():
 		m.leave(row.Key, "there is a record whose index and sort values differ from the log's entry in case only, with other contents")
 		return nil
-	case operation == publishedInsert && live, operation == publishedDelete && !live:
+	case operation == store.PublishedInsert && live, operation == publishedDelete && !live:
 		return nil
 	case operation == publishedDelete:
 		do = func() error {
-			_, err := m.remove(ctx, h.First, h.Identity, r, Condition{})
+			_, err := m.Remove(ctx, h.First, h.Identity, r, catalog.Condition{})
 			return err
 		}
 	case h == nil:
-		do = func() error { return m.adopt(ctx, id, r) }
+		do = func() error { return m.Adopt(ctx, id, r) }
 	default:
-		do = func() error {
-			w, verdict := wal.Insertion(h.state(), writeFor(id), r.Hash(), m.Now())
-			if verdict != wal.Commit {
-				return errRaced
-			}
-			return unlessRaced(m.enter(ctx, r, headUpdate{h, w, r.Hash()}, ""))
-		}
+		do = func() error { return m.Restore(ctx, h, id, r) }
 	}
 	done, err := m.attempt(row.Key, do)
 	if done {
-		m.count(func(s *Migrated) { s.Entries++ })
+		m.count(func(s *Result) { s.Entries++ })
 	}
-	if errors.Is(err, errRaced) {
+	if errors.Is(err, catalog.ErrRaced) {
 		return nil
 	}
 	return err

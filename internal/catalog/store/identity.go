@@ -1,4 +1,4 @@
-package catalog
+package store
 
 import (
 	"strings"
@@ -10,31 +10,22 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// First returns the hash of the record's first index value.
-func (c *Catalog) First(r record.Record) (string, error) {
-	id, err := c.identify(r)
-	if err != nil {
-		return "", err
-	}
-	return id.First(), nil
-}
-
-// identify checks a record and returns its identity.
-func (c *Catalog) identify(r record.Record) (index.Identity, error) {
-	get, err := c.lookup(r)
+// Identify checks a record and returns its identity.
+func (s *Store) Identify(r record.Record) (index.Identity, error) {
+	get, err := s.keyValues(r)
 	if err != nil {
 		return index.Identity{}, err
 	}
-	return c.Schema.Identity(get)
+	return s.Schema.Identity(get)
 }
 
-// lookup returns a function that looks up the record's index and sort values. It ignores
+// keyValues returns a function that returns the record's index and sort values. It ignores
 // the case of field names.
-func (c *Catalog) lookup(r record.Record) (func(field string) (string, bool), error) {
+func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), error) {
 	values := map[string]string{}
 	for _, f := range r.Fields {
 		name := strings.ToLower(f.Name)
-		if c.Schema.Rank(name) < 0 && strings.ToLower(c.Schema.Sort.Field) != name {
+		if s.Schema.Rank(name) < 0 && strings.ToLower(s.Schema.Sort.Field) != name {
 			continue
 		}
 		if f.Nested {
@@ -64,7 +55,7 @@ func keyText(r record.Record, f record.Field) string {
 	return text
 }
 
-// writeFor returns a write of the identity, without its version.
-func writeFor(id index.Identity) wal.Write {
+// WriteFor returns a write of the identity, without its version.
+func WriteFor(id index.Identity) wal.Write {
 	return wal.Write{First: id.First(), Identity: id.Hash(), Row: id.Row, Partitions: id.Partitions}
 }

@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"context"
@@ -6,20 +6,14 @@ import (
 	"fmt"
 	"sync"
 
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 )
 
-// Finding is one thing that is wrong with a catalog.
-type Finding struct {
-	Partition string `json:"partition"`
-	Row       string `json:"row"`
-	Problem   string `json:"problem"`
-	Repaired  bool   `json:"repaired"`
-}
-
-// Checked is the summary of a check.
-type Checked struct {
+// Result is the summary of a check.
+type Result struct {
 	Records   int `json:"records"`   // records that the log knows
 	Rows      int `json:"rows"`      // rows of the index table
 	Untracked int `json:"untracked"` // rows of records that the log does not know, such as another program's
@@ -30,16 +24,16 @@ type Checked struct {
 
 // checker is a running check.
 type checker struct {
-	*Catalog
+	*catalog.Catalog
 	repair bool
-	found  func(Finding)
+	found  func(catalog.Finding)
 
 	mu  sync.Mutex
-	sum Checked
+	sum Result
 }
 
 // count updates the summary, and reports the finding unless it is empty.
-func (k *checker) count(f Finding, change func(*Checked)) {
+func (k *checker) count(f catalog.Finding, change func(*Result)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	change(&k.sum)
@@ -54,7 +48,7 @@ func (k *checker) count(f Finding, change func(*Checked)) {
 
 // report counts and reports a finding.
 func (k *checker) report(at key.Key, repaired bool, format string, args ...any) {
-	k.count(Finding{at.Partition, at.Row, fmt.Sprintf(format, args...), repaired}, func(*Checked) {})
+	k.count(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired}, func(*Result) {})
 }
 
 // repairing reports a finding. If the check repairs, it repairs first.
@@ -66,7 +60,7 @@ func (k *checker) repairing(at key.Key, what string, repair func() error) error 
 	switch err := repair(); {
 	case err == nil:
 		k.report(at, true, "%s", what)
-	case overtaken(err), errors.Is(err, errRaced): // it is being written
+	case store.Overtaken(err), errors.Is(err, catalog.ErrRaced): // it is being written
 	case problem.Status(err) < 500:
 		k.report(at, false, "%s, and can't be repaired: %v", what, err)
 	default:
@@ -75,23 +69,12 @@ func (k *checker) repairing(at key.Key, what string, repair func() error) error 
 	return nil
 }
 
-// errRaced means that a writer was faster, and nothing was done.
-var errRaced = errors.New("overtaken")
-
-// unlessRaced returns err, or errRaced if the try raced.
-func unlessRaced(raced bool, err error) error {
-	if raced {
-		return errRaced
-	}
-	return err
-}
-
 // changing reports whether a write of the head's record is under way.
-func (k *checker) changing(ctx context.Context, h *head) (bool, error) {
-	_, pending, err := k.Log.Get(ctx, key.Key{Partition: shardOf(h.First), Row: entryPrefix + h.Entry})
+func (k *checker) changing(ctx context.Context, h *store.Head) (bool, error) {
+	_, pending, err := k.Log.Get(ctx, key.Key{Partition: store.ShardOf(h.First), Row: store.EntryPrefix + h.Entry})
 	if pending || err != nil {
 		return true, err
 	}
-	now, err := k.readHead(ctx, h.First, h.Identity)
-	return now == nil || now.etag != h.etag, err
+	now, err := k.ReadHead(ctx, h.First, h.Identity)
+	return now == nil || now.ETag != h.ETag, err
 }

@@ -1,42 +1,44 @@
-package catalog
+package check
 
 import (
 	"context"
 	"slices"
 
+	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
 
 // rows checks the index rows of suspect identities, for rows that no head accounts for.
 func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) error {
-	return k.each(ctx, k.Index, storage.Query{}, func(ctx context.Context, row storage.Entity) error {
-		s := k.slotOf(row)
+	return store.Each(ctx, k.Index, storage.Query{}, func(ctx context.Context, row storage.Entity) error {
+		s := k.SlotOf(row)
 		if !suspect(s.Identity) {
 			return nil
 		}
 		if s.Gone {
 			return k.tombstone(ctx, row, s)
 		}
-		r := contentOf(row)
-		id, err := k.identify(r)
+		r := store.ContentOf(row)
+		id, err := k.Identify(r)
 		if err != nil {
 			return nil // compare has reported it
 		}
-		h, err := k.readHead(ctx, id.First(), id.Hash())
+		h, err := k.ReadHead(ctx, id.First(), id.Hash())
 		if err != nil {
 			return err
 		}
 		if h == nil {
-			k.count(Finding{}, func(s *Checked) { s.Untracked++ })
+			k.count(catalog.Finding{}, func(s *Result) { s.Untracked++ })
 		}
-		if h == nil && foreign(row) {
+		if h == nil && store.Foreign(row) {
 			k.report(row.Key, false, "another program wrote the row; take it over with: handler catalog migrate")
 			return nil
 		}
 		if h == nil {
-			err := k.repairing(row.Key, "the log does not know the row's record", func() error { return k.adopt(ctx, id, r) })
+			err := k.repairing(row.Key, "the log does not know the row's record", func() error { return k.Adopt(ctx, id, r) })
 			if err != nil {
 				return err
 			}
@@ -53,19 +55,19 @@ func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) 
 
 // tombstone checks a tombstone. If its identity has no head any more, it was left behind,
 // and nothing else would delete it.
-func (k *checker) tombstone(ctx context.Context, row storage.Entity, s slot) error {
-	h, err := k.readHead(ctx, row.Get(firstColumn), s.Identity)
+func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slot) error {
+	h, err := k.ReadHead(ctx, row.Get(store.FirstColumn), s.Identity)
 	if err != nil || h != nil {
 		return err
 	}
 	if _, found, err := k.Index.Get(ctx, row.Key); err != nil || !found { // it has just been deleted
 		return err
 	}
-	return k.repairing(row.Key, "the tombstone was left behind", func() error { return k.deleteRow(ctx, row) })
+	return k.repairing(row.Key, "the tombstone was left behind", func() error { return k.DeleteRow(ctx, row) })
 }
 
 // deletedRow handles a row that still holds a deleted record.
-func (k *checker) deletedRow(ctx context.Context, row storage.Entity, h *head) error {
+func (k *checker) deletedRow(ctx context.Context, row storage.Entity, h *store.Head) error {
 	if changing, err := k.changing(ctx, h); changing || err != nil {
 		return err
 	}
@@ -74,14 +76,14 @@ func (k *checker) deletedRow(ctx context.Context, row storage.Entity, h *head) e
 		return err
 	}
 	return k.repairing(row.Key, "the row holds a deleted record", func() error {
-		return k.Index.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: row.ETag, Entity: indexRow(h.Write, row.Key.Partition, record.Record{})})
+		return k.Index.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: row.ETag, Entity: store.IndexRow(h.Write, row.Key.Partition, record.Record{})})
 	})
 }
 
 // misplacedRow handles a row in a place where its record has none. The row is deleted if
 // all places of the record hold its content.
 func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) error {
-	there, err := k.standsEverywhere(ctx, id, r)
+	there, err := k.StandsEverywhere(ctx, id, r)
 	if err != nil {
 		return err
 	}
@@ -89,5 +91,5 @@ func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index
 		k.report(row.Key, false, "the row is in a place where its record has none, and its contents differ from the record; copy what is missing, and delete the row")
 		return nil
 	}
-	return k.repairing(row.Key, "the row is in a place where its record has none", func() error { return k.deleteRow(ctx, row) })
+	return k.repairing(row.Key, "the row is in a place where its record has none", func() error { return k.DeleteRow(ctx, row) })
 }

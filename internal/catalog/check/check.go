@@ -1,34 +1,42 @@
-package catalog
+// Package check compares a catalog's index rows with each other and with its log, and repairs
+// them.
+//
+// It reads the index and the heads once, into a tally that needs little memory. If the two
+// differ, it looks at the records that may be wrong one by one. A write that is under way is
+// not wrong: whatever differs is read again before it is reported.
+package check
 
 import (
 	"context"
 	"slices"
 	"time"
 
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
 
-// Check compares the index rows with each other and with the log. It calls found for each
+// Run compares the index rows with each other and with the log. It calls found for each
 // thing that is wrong, never concurrently; a write under way is not wrong. It reads the
 // index and the heads once. If they differ, it reads them again, with a few requests for
 // each record that differs. A catalog that another program wrote, or that has another
-// schema, is a Conflict: see [Catalog.Migrate].
+// schema, is a Conflict: see package migrate.
 //
 // With repair, it brings all rows of a record up to its newest write. It may be
 // interrupted, and run again.
-func (c *Catalog) Check(ctx context.Context, repair bool, found func(Finding)) (Checked, error) {
+func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalog.Finding)) (Result, error) {
 	k := &checker{Catalog: c, repair: repair, found: found}
-	if err := c.Writable(ctx); err != nil {
+	if err := k.Writable(ctx); err != nil {
 		return k.sum, err
 	}
 	if repair {
-		if _, err := c.recover(ctx, time.Time{}); err != nil {
+		if _, err := k.Recover(ctx, time.Time{}); err != nil {
 			return k.sum, err
 		}
 	}
-	if err := c.eachShard(func(shard string) error { return k.entries(ctx, shard) }); err != nil {
+	if err := store.EachShard(func(shard string) error { return k.entries(ctx, shard) }); err != nil {
 		return k.sum, err
 	}
 	suspect, err := k.compare(ctx)
@@ -36,7 +44,7 @@ func (c *Catalog) Check(ctx context.Context, repair bool, found func(Finding)) (
 		return k.sum, err
 	}
 	// Heads first: their records are in place when the rows are checked.
-	if err := c.eachShard(func(shard string) error { return k.heads(ctx, shard, suspect) }); err != nil {
+	if err := store.EachShard(func(shard string) error { return k.heads(ctx, shard, suspect) }); err != nil {
 		return k.sum, err
 	}
 	return k.sum, k.rows(ctx, suspect)
@@ -47,7 +55,7 @@ func (c *Catalog) Check(ctx context.Context, repair bool, found func(Finding)) (
 func (k *checker) compare(ctx context.Context) (suspect func(identity string) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
-		k.count(Finding{}, func(s *Checked) { s.Rows += len(p.Entities) })
+		k.count(catalog.Finding{}, func(s *Result) { s.Rows += len(p.Entities) })
 		for _, row := range p.Entities {
 			if err := t.row(k.Catalog, row); err != nil {
 				k.report(row.Key, false, "the row does not hold a record: %v", err)
@@ -58,10 +66,10 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 	if err != nil {
 		return nil, err
 	}
-	err = k.eachShard(func(shard string) error {
-		return k.Log.All(ctx, prefixQuery(shard, headPrefix), func(p storage.Page) error {
+	err = store.EachShard(func(shard string) error {
+		return k.Log.All(ctx, store.PrefixQuery(shard, store.HeadPrefix), func(p storage.Page) error {
 			for _, row := range p.Entities {
-				h, err := headOf(row)
+				h, err := store.HeadOf(row)
 				if err != nil {
 					k.report(row.Key, false, "%v", err)
 					continue
@@ -81,10 +89,10 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 
 // entries counts the shard's entries, and reports the parked ones.
 func (k *checker) entries(ctx context.Context, shard string) error {
-	return k.Log.All(ctx, prefixQuery(shard, entryPrefix), func(p storage.Page) error {
+	return k.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities {
-			k.count(Finding{}, func(s *Checked) { s.Pending++ })
-			if reason := row.Get(parkedColumn); reason != "" {
+			k.count(catalog.Finding{}, func(s *Result) { s.Pending++ })
+			if reason := row.Get(store.ParkedColumn); reason != "" {
 				k.report(row.Key, false, "an entry of the log can't be applied: %s", reason)
 			}
 		}
@@ -94,8 +102,8 @@ func (k *checker) entries(ctx context.Context, shard string) error {
 
 // heads checks the index rows of the shard's suspect records.
 func (k *checker) heads(ctx context.Context, shard string, suspect func(identity string) bool) error {
-	return k.each(ctx, k.Log, prefixQuery(shard, headPrefix), func(ctx context.Context, row storage.Entity) error {
-		h, err := headOf(row)
+	return store.Each(ctx, k.Log, store.PrefixQuery(shard, store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
+		h, err := store.HeadOf(row)
 		if err != nil || h.Gone || !suspect(h.Identity) {
 			return nil // compare has reported what can't be read
 		}
@@ -104,29 +112,29 @@ func (k *checker) heads(ctx context.Context, shard string, suspect func(identity
 }
 
 // head checks the index rows of one record.
-func (k *checker) head(ctx context.Context, h *head) error {
-	all, err := k.copies(ctx, h.Write)
+func (k *checker) head(ctx context.Context, h *store.Head) error {
+	all, err := k.Copies(ctx, h.Write)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(x copyOf) bool { return !x.good(h) }) {
+	if slices.ContainsFunc(all, func(x store.Copy) bool { return !x.Good(h) }) {
 		if changing, err := k.changing(ctx, h); changing || err != nil {
 			return err
 		}
 		// A write that has ended meanwhile may have replaced what was read.
-		if all, err = k.copies(ctx, h.Write); err != nil {
+		if all, err = k.Copies(ctx, h.Write); err != nil {
 			return err
 		}
 	}
-	best := slices.IndexFunc(all, func(x copyOf) bool { return x.slot.Exists && !x.slot.Gone && x.record.Hash() == h.Content })
+	best := slices.IndexFunc(all, func(x store.Copy) bool { return x.Slot.Exists && !x.Slot.Gone && x.Record.Hash() == h.Content })
 	if best >= 0 {
-		id, err := k.identify(all[best].record)
+		id, err := k.Identify(all[best].Record)
 		if err != nil {
-			k.report(all[best].at, false, "the record does not fit the schema: %v", err)
+			k.report(all[best].At, false, "the record does not fit the schema: %v", err)
 			return nil
 		}
 		if id.Hash() != h.Identity {
-			k.report(all[best].at, false, "the record is placed by another schema; move it with: handler catalog migrate")
+			k.report(all[best].At, false, "the record is placed by another schema; move it with: handler catalog migrate")
 			return nil
 		}
 	}
@@ -134,8 +142,8 @@ func (k *checker) head(ctx context.Context, h *head) error {
 		return k.rewrite(ctx, h, all)
 	}
 	for _, x := range all {
-		if !x.good(h) {
-			if err := k.mend(ctx, h, x, all[best].record); err != nil {
+		if !x.Good(h) {
+			if err := k.mend(ctx, h, x, all[best].Record); err != nil {
 				return err
 			}
 		}
@@ -144,27 +152,27 @@ func (k *checker) head(ctx context.Context, h *head) error {
 }
 
 // mend repairs one index row.
-func (k *checker) mend(ctx context.Context, h *head, x copyOf, r record.Record) error {
+func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r record.Record) error {
 	what := "the index row is missing"
-	op := storage.Op{Kind: storage.Insert, Entity: indexRow(h.Write, x.at.Partition, r)}
-	if x.slot.Exists {
-		if x.slot.Identity != h.Identity {
-			k.report(x.at, false, "another record has this row's key; change the sort value of one of the two")
+	op := storage.Op{Kind: storage.Insert, Entity: store.IndexRow(h.Write, x.At.Partition, r)}
+	if x.Slot.Exists {
+		if x.Slot.Identity != h.Identity {
+			k.report(x.At, false, "another record has this row's key; change the sort value of one of the two")
 			return nil
 		}
-		if x.slot.Version > h.Version {
+		if x.Slot.Version > h.Version {
 			if changing, err := k.changing(ctx, h); changing || err != nil {
 				return err
 			}
-			k.report(x.at, false, "the index row is newer than its head; was the log restored from a backup?")
+			k.report(x.At, false, "the index row is newer than its head; was the log restored from a backup?")
 			return nil
 		}
 		what = "the index row differs from the record's others"
-		op.Kind, op.IfMatch = storage.Replace, x.slot.etag
+		op.Kind, op.IfMatch = storage.Replace, x.Slot.ETag
 	}
-	return k.repairing(x.at, what, func() error {
+	return k.repairing(x.At, what, func() error {
 		if op.Kind == storage.Insert && h.Sure { // an insertion has no condition, and may be carried out late
-			if err := k.Log.Write(ctx, doubt(shardOf(h.First), h.Write, h.etag)); err != nil {
+			if err := k.Log.Write(ctx, store.Doubt(store.ShardOf(h.First), h.Write, h.ETag)); err != nil {
 				return err
 			}
 			h.Sure = false
@@ -175,20 +183,19 @@ func (k *checker) mend(ctx context.Context, h *head, x copyOf, r record.Record) 
 
 // rewrite handles a record whose index rows are all wrong: the newest row's content
 // becomes the record.
-func (k *checker) rewrite(ctx context.Context, h *head, all []copyOf) error {
+func (k *checker) rewrite(ctx context.Context, h *store.Head, all []store.Copy) error {
 	at := key.Key{Partition: h.Partitions[0], Row: h.Row}
-	all = slices.DeleteFunc(slices.Clone(all), func(x copyOf) bool { return !x.ours(h) })
+	all = slices.DeleteFunc(slices.Clone(all), func(x store.Copy) bool { return !x.Ours(h) })
 	if len(all) == 0 {
 		k.report(at, false, "the record has lost all its index rows; if it was written lately, restore it with: handler catalog recover --since TIME")
 		return nil
 	}
 	newest := newestOf(all)
 	return k.repairing(at, "none of the record's index rows is as it was last written", func() error {
-		_, raced, err := k.replace(ctx, h, h.Write, newest.record)
-		return unlessRaced(raced, err)
+		return k.Rewrite(ctx, h, newest.Record)
 	})
 }
 
-func newestOf(all []copyOf) copyOf {
-	return slices.MaxFunc(all, func(a, b copyOf) int { return a.row.Timestamp.Compare(b.row.Timestamp) })
+func newestOf(all []store.Copy) store.Copy {
+	return slices.MaxFunc(all, func(a, b store.Copy) int { return a.Row.Timestamp.Compare(b.Row.Timestamp) })
 }

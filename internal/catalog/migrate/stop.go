@@ -1,0 +1,105 @@
+package migrate
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// stoppedColumn of the schema row says since when writers are stopped, if that is earlier
+// than the row's Timestamp.
+const stoppedColumn = "Stopped"
+
+// stopWriters stores our schema. If it was another one or none, it also stops all writers
+// and waits until they have noticed; stopped is then the schema row, and letIn ends the
+// stop. The row says since when writers are stopped. So a migration that continues another
+// one, or takes it back, waits only for the rest of the time.
+func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
+	row, found, err := m.Log.Get(ctx, store.SchemaKey)
+	if err != nil || found && row.Get("Schema") == m.Schema.String() && row.Get("State") == store.Ready {
+		return nil, err
+	}
+	if !found || row.Get("Schema") != m.Schema.String() || row.Get("State") == store.Ready {
+		next := m.SchemaRow(store.Moving)
+		switch {
+		case found && row.Get("State") == store.Ready:
+		case found:
+			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, stoppedAt(row)))
+		default: // there are no writers yet
+			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, unixEpoch))
+		}
+		op := storage.Op{Kind: storage.Replace, Entity: next, IfMatch: row.ETag}
+		if !found {
+			op = storage.Op{Kind: storage.Insert, Entity: next}
+		}
+		if err := m.Log.Write(ctx, op); err != nil && !store.Overtaken(err) {
+			return nil, err
+		}
+	}
+	for {
+		row, date, err := m.schemaNow(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case row.Get("Schema") != m.Schema.String() || row.Get("State") != store.Moving:
+			return nil, m.anotherMove()
+		}
+		wait := catalog.SchemaWait - date.Sub(stoppedAt(row))
+		if wait <= 0 {
+			return &row, nil
+		}
+		zerolog.Ctx(ctx).Info().Str("catalog", m.Name).Stringer("wait", wait).Msg("waiting until all writers have noticed the change of schema")
+		if !task.Sleep(ctx, max(wait, time.Second)) { // the service's clock has a resolution of a second
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// stoppedAt returns since when the schema row has stopped writers.
+func stoppedAt(row storage.Entity) time.Time {
+	if row.Get(stoppedColumn) == "" {
+		return row.Timestamp
+	}
+	return row.Time(stoppedColumn)
+}
+
+// schemaNow reads the schema row and the service's clock.
+func (m *migrator) schemaNow(ctx context.Context) (row storage.Entity, date time.Time, err error) {
+	partition := store.SchemaKey.Partition
+	err = m.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
+		date = p.Date
+		if len(p.Entities) > 0 { // at most one
+			row = p.Entities[0]
+		}
+		return nil
+	})
+	return row, date, err
+}
+
+var unixEpoch = time.Unix(0, 0).UTC()
+
+// letIn ends a change of schema: writers may write again.
+func (m *migrator) letIn(ctx context.Context, stopped *storage.Entity) error {
+	err := m.Log.Write(ctx, storage.Op{Kind: storage.Replace, Entity: m.SchemaRow(store.Ready), IfMatch: stopped.ETag})
+	if !store.Overtaken(err) {
+		return err
+	}
+	// By another migration, or by the first try of this request.
+	row, found, err := m.Log.Get(ctx, store.SchemaKey)
+	if err == nil && (!found || row.Get("Schema") != m.Schema.String()) {
+		err = m.anotherMove()
+	}
+	return err
+}
+
+func (m *migrator) anotherMove() error {
+	return problem.Conflictf("", "another process is moving catalog %s to another schema; let one of the two end, then run this again", m.Name)
+}

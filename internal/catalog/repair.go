@@ -1,0 +1,86 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+)
+
+// errRaced means that a writer was faster, and nothing was done.
+var ErrRaced = errors.New("overtaken")
+
+// unlessRaced returns err, or errRaced if the try raced.
+func unlessRaced(raced bool, err error) error {
+	if raced {
+		return ErrRaced
+	}
+	return err
+}
+
+// What check and migrate do to records. errRaced tells them to leave a record to the writer
+// that was faster.
+
+// Rewrite gives the record of the head the contents r, in all its index rows.
+func (c *Catalog) Rewrite(ctx context.Context, h *store.Head, r record.Record) error {
+	_, raced, err := c.replace(ctx, h, h.Write, r)
+	return unlessRaced(raced, err)
+}
+
+// Move moves the record r of the head to the places of another identity.
+func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
+	w := store.WriteFor(id)
+	if store.ShardOf(h.First) == store.ShardOf(w.First) {
+		_, raced, err := c.replace(ctx, h, w, r)
+		return unlessRaced(raced, err)
+	}
+	target, err := c.ReadHead(ctx, w.First, w.Identity)
+	switch {
+	case err != nil:
+		return err
+	case target != nil && !target.Gone && target.Content != r.Hash():
+		return c.taken(w.Row)
+	case target == nil || target.Gone:
+		w = wal.Succeed(h.State(), target.State(), w, c.now())
+		if err := unlessRaced(c.enter(ctx, r, headUpdate{target, w, r.Hash()}, "")); err != nil {
+			return err
+		}
+	}
+	_, err = c.Remove(ctx, h.First, h.Identity, r, Condition{})
+	return err
+}
+
+// Adopt enters a record into the log that only index rows know, and writes all its index
+// rows. If one of its places holds a record with other contents, the error is a Conflict.
+func (c *Catalog) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
+	w := store.WriteFor(id)
+	all, err := c.Copies(ctx, w)
+	if err != nil {
+		return err
+	}
+	before := &wal.Head{Write: wal.Write{Gone: true}}
+	for _, x := range all {
+		if !x.Slot.Exists || x.Slot.Identity != w.Identity {
+			continue // apply notices a collision
+		}
+		before.Version = max(before.Version, x.Slot.Version)
+		if !x.Slot.Gone && store.ContentOf(x.Row).Hash() != r.Hash() {
+			return problem.Conflictf("", "the row %q of %q has the same index and sort values, and other contents", x.At.Row, x.At.Partition)
+		}
+	}
+	w, _ = wal.Insertion(before, w, "", c.now())
+	return unlessRaced(c.enter(ctx, r, headUpdate{nil, w, r.Hash()}, ""))
+}
+
+// Restore writes a record whose identity has the head of a deletion.
+func (c *Catalog) Restore(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
+	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), r.Hash(), c.now())
+	if verdict != wal.Commit {
+		return ErrRaced
+	}
+	return unlessRaced(c.enter(ctx, r, headUpdate{h, w, r.Hash()}, ""))
+}

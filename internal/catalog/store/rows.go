@@ -1,0 +1,202 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+// format is the version of the log table's rows, see package catalog. A reader refuses any
+// other.
+const format = 1
+
+// Prefixes of row keys in the log's table.
+const (
+	HeadPrefix      = "h|"
+	EntryPrefix     = "e|"
+	ChangePrefix    = "c|"
+	OncePrefix      = "i|"
+	ClearPrefix     = "t|"
+	TombstonePrefix = "g|" // directly behind the entries
+)
+
+// Columns of our own, beside the record's fields.
+const (
+	IdentityColumn = record.OwnPrefix + "identity"
+	VersionColumn  = record.OwnPrefix + "version"
+	GoneColumn     = record.OwnPrefix + "gone"
+	FirstColumn    = record.OwnPrefix + "first"
+	LineColumn     = record.OwnPrefix + "line"
+	formatColumn   = record.OwnPrefix + "format"
+	kindColumn     = record.OwnPrefix + "kind"
+	WritesColumn   = record.OwnPrefix + "writes"
+	ParkedColumn   = record.OwnPrefix + "parked"
+)
+
+// Entry is an entry, its key in the log and its record.
+type Entry struct {
+	wal.Entry
+	ID     string
+	Shard  string
+	Record record.Record // for a deletion, the record as it was found
+}
+
+// Head is a head as it was read, with its ETag: updates are conditional on it.
+type Head struct {
+	wal.Head
+	ETag string
+}
+
+// State returns the head as package wal knows it, nil for none.
+func (h *Head) State() *wal.Head {
+	if h == nil {
+		return nil
+	}
+	return &h.Head
+}
+
+// Live reports whether the identity has a record.
+func (h *Head) Live() bool { return h != nil && !h.Gone }
+
+// Slot is an index row as it was read: its state, and its ETag for conditional writes.
+type Slot struct {
+	wal.IndexRow
+	ETag string
+}
+
+// IndexRow returns the write's index row in one of its partitions: the record, or a
+// tombstone.
+func IndexRow(w wal.Write, partition string, r record.Record) storage.Entity {
+	e := storage.Entity{Key: key.Key{Partition: partition, Row: w.Row}}
+	if w.Gone {
+		e.Properties = []storage.Property{
+			{Name: GoneColumn, Type: storage.Boolean, Value: jsontext.Value("true")},
+			storage.StringProperty(FirstColumn, w.First),
+		}
+	} else {
+		e.Properties = r.Properties()
+		if w.Line != nil {
+			e.Properties = append(e.Properties, storage.StringProperty(LineColumn, Encode(w.Line)))
+		}
+	}
+	e.Properties = append(e.Properties,
+		storage.StringProperty(IdentityColumn, w.Identity),
+		storage.Int64Property(VersionColumn, w.Version))
+	return e
+}
+
+// SlotOf returns the slot of an index row. If another program wrote the row, the version
+// is 0, and the identity is computed from the record.
+func (s *Store) SlotOf(e storage.Entity) Slot {
+	x := Slot{ETag: e.ETag, IndexRow: wal.IndexRow{Exists: true, Identity: e.Get(IdentityColumn), Version: e.Int(VersionColumn), Gone: e.Get(GoneColumn) == "true"}}
+	if x.Identity == "" {
+		if id, err := s.Identify(record.FromProperties(e.Properties)); err == nil {
+			x.Identity = id.Hash()
+		}
+	}
+	return x
+}
+
+// HeadKey returns the key of an identity's head.
+func HeadKey(shard, first, identity string) key.Key {
+	return key.Key{Partition: shard, Row: HeadPrefix + first + "|" + identity}
+}
+
+// HeadRow returns the row of the head that a write leaves.
+func HeadRow(shard string, w wal.Write, entry, content string, sure bool) storage.Entity {
+	return storage.Entity{Key: HeadKey(shard, w.First, w.Identity), Properties: []storage.Property{
+		sureProperty(sure),
+		storage.Int64Property("Format", format),
+		storage.StringProperty("Write", Encode(w)),
+		storage.StringProperty("Entry", entry),
+		storage.StringProperty("Content", content),
+	}}
+}
+
+// sureProperty stores [wal.Head.Sure].
+func sureProperty(sure bool) storage.Property {
+	return storage.Property{Name: "Sure", Type: storage.Boolean, Value: strconv.AppendBool(nil, sure)}
+}
+
+// Doubt returns the operation that marks the head of a write's identity as not sure. The
+// ETag "*" stands for any state of the head.
+func Doubt(shard string, w wal.Write, etag string) storage.Op {
+	return storage.Op{Kind: storage.Merge, IfMatch: etag, Entity: storage.Entity{Key: HeadKey(shard, w.First, w.Identity), Properties: []storage.Property{sureProperty(false)}}}
+}
+
+// HeadOf reads a head.
+func HeadOf(e storage.Entity) (*Head, error) {
+	h := &Head{ETag: e.ETag, Head: wal.Head{Entry: e.Get("Entry"), Content: e.Get("Content"), Sure: e.Get("Sure") == "true"}}
+	err := errors.Join(CheckFormat(e.Int("Format")), Decode(e.Get("Write"), &h.Write))
+	if err == nil {
+		h.Time, err = logtail.KeyTime(h.Entry)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the head %s: %w", e.Key.Row, err)
+	}
+	return h, nil
+}
+
+// EntryRow returns an entry's row: pending or, with changePrefix, applied.
+func EntryRow(prefix string, e Entry) storage.Entity {
+	return storage.Entity{
+		Key: key.Key{Partition: e.Shard, Row: prefix + e.ID},
+		Properties: append(e.Record.Properties(),
+			storage.Int64Property(formatColumn, format),
+			storage.StringProperty(kindColumn, string(e.Kind)),
+			storage.StringProperty(WritesColumn, Encode(e.Writes))),
+	}
+}
+
+// EntryOf reads an entry, pending or applied.
+func EntryOf(row storage.Entity) (Entry, error) {
+	e := Entry{
+		Entry:  wal.Entry{Kind: wal.Kind(row.Get(kindColumn))},
+		ID:     row.Key.Row[len(EntryPrefix):],
+		Shard:  row.Key.Partition,
+		Record: record.FromProperties(row.Properties),
+	}
+	err := errors.Join(CheckFormat(row.Int(formatColumn)), Decode(row.Get(WritesColumn), &e.Writes))
+	if err == nil {
+		e.Time, err = logtail.KeyTime(e.ID)
+	}
+	if err != nil {
+		return e, fmt.Errorf("read the entry %s: %w", row.Key.Row, err)
+	}
+	return e, nil
+}
+
+// errNewer means that a newer version of this program wrote a row.
+var ErrNewer = errors.New("a later version of this program wrote it: use that")
+
+// CheckFormat returns an error unless this program knows the format of a row.
+func CheckFormat(v int64) error {
+	switch {
+	case v > format:
+		return fmt.Errorf("it has format %d: %w", v, ErrNewer)
+	case v < format:
+		return fmt.Errorf("it has no format that this program knows: %d", v)
+	}
+	return nil
+}
+
+// Encode returns the JSON of a stored value.
+func Encode(v any) string {
+	b, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		panic("catalog: internal error: " + err.Error())
+	}
+	return string(b)
+}
+
+// Decode reads what encode has written.
+func Decode(text string, v any) error { return json.Unmarshal([]byte(text), v) }
