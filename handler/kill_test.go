@@ -14,15 +14,16 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
+	"tablesweep/internal/testsize"
 )
 
-// TestKilledCopy kills a copy ten times, at even distances, and resumes it. The copy
+// TestKilledCopy kills a copy some times, at even distances, and resumes it. The copy
 // must be exact, and what is done twice must be little.
 func TestKilledCopy(t *testing.T) {
 	t.Parallel()
-	const kills = 10
+	kills := testsize.Of(2, 10)
 	em, a, connection := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond})
-	rows := manyRows(8000, 10)
+	rows := manyRows(testsize.Of(1000, 8000), 10)
 	source := a.Table("source")
 	if err := source.Create(t.Context()); err != nil {
 		t.Fatal(err)
@@ -48,7 +49,7 @@ func TestKilledCopy(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for em.Counts().TableTransactions() < whole*int64(i+1)/(kills+1) {
+		for em.Counts().TableTransactions() < whole*int64(i+1)/int64(kills+1) {
 			time.Sleep(time.Millisecond) // the other process is no part of this one's time
 		}
 		if err := c.Process.Kill(); err != nil {
@@ -66,7 +67,7 @@ func TestKilledCopy(t *testing.T) {
 		t.Errorf("it counted %s, %v; want %d rows", out, err, len(rows))
 	}
 	requests := em.Counts().TableTransactions()
-	each := float64(requests-whole) / kills
+	each := float64(requests-whole) / float64(kills)
 	t.Logf("%d requests uninterrupted, %d with %d kills: %.0f more each", whole, requests, kills, each)
 	if each > 1.25*sweep.DefaultWorkers { // what was under way, and the pages that it came from
 		t.Errorf("a kill costs %.0f requests", each)
