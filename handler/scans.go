@@ -262,7 +262,7 @@ func printStatus(w io.Writer, s engine.Status) {
 }
 
 func printRanges(w io.Writer, r engine.Ranges) {
-	place := func(p *engine.RowPlace, open string) string {
+	place := func(p *engine.Edge, open string) string {
 		if p == nil {
 			return open
 		}

@@ -37,7 +37,7 @@ func TestRangesOf(t *testing.T) {
 		if goesOn {
 			m.Step.Token = &key.Token{Partition: "opaque"}
 		}
-		return spanOf(m)
+		return pendingSpan(m)
 	}
 	p := "m"
 	for _, tt := range []struct {
@@ -58,7 +58,7 @@ func TestRangesOf(t *testing.T) {
 			"(-b) done 0, (b-c) pending 0, (c-d) done 9, (d-) pending 0"},
 		{"failed rows", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0), end("d", 2, 1), end("f", 2, 0)}, nil, "(-b) done 2, (b-d) failed 2, (d-) done 2"},
 		{"a partition", partitions("", ""), []adaptive.PageEnd{{Last: key.Key{Partition: "m", Row: "5"}, Rows: 7}},
-			[]span{spanOf(message{Step: scan.Step{Range: key.Range{Partition: &p}, Token: &key.Token{}}})}, "(-m/5) done 7, (m/5-m) pending 0, (m-) done 0"},
+			[]span{pendingSpan(message{Step: scan.Step{Range: key.Range{Partition: &p}, Token: &key.Token{}}})}, "(-m/5) done 7, (m/5-m) pending 0, (m-) done 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := text(rangesOf(tt.whole, tt.ends, tt.pending)); got != tt.want {
@@ -69,7 +69,7 @@ func TestRangesOf(t *testing.T) {
 }
 
 func text(ranges []KeyRange) string {
-	place := func(p *RowPlace) string {
+	place := func(p *Edge) string {
 		switch {
 		case p == nil:
 			return ""
@@ -90,7 +90,7 @@ func TestAtMost(t *testing.T) {
 	t.Parallel()
 	var ranges []KeyRange
 	for i := range 999 {
-		ranges = append(ranges, KeyRange{From: &RowPlace{PartitionKey: fmt.Sprint(i)}, To: &RowPlace{PartitionKey: fmt.Sprint(i + 1)}, State: []string{RangeDone, rangePending}[i%2], Rows: 1})
+		ranges = append(ranges, KeyRange{From: &Edge{PartitionKey: fmt.Sprint(i)}, To: &Edge{PartitionKey: fmt.Sprint(i + 1)}, State: []string{RangeDone, rangePending}[i%2], Rows: 1})
 	}
 	ranges[500].State = RangeFailed
 	merged := atMost(maxRanges, ranges)
@@ -115,7 +115,7 @@ func TestAtMostShowsWhatIsDone(t *testing.T) {
 		var ranges []KeyRange
 		whole := map[string]int64{}
 		for i := range 501 + r.IntN(2000) {
-			k := KeyRange{From: &RowPlace{PartitionKey: fmt.Sprint(i)}, To: &RowPlace{PartitionKey: fmt.Sprint(i + 1)}, State: rangePending}
+			k := KeyRange{From: &Edge{PartitionKey: fmt.Sprint(i)}, To: &Edge{PartitionKey: fmt.Sprint(i + 1)}, State: rangePending}
 			if i%2 == 0 {
 				k.State, k.Rows = RangeDone, r.Int64N(1000)
 			} else if r.IntN(50) == 0 {

@@ -41,7 +41,7 @@ func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
 	var pending []span
 	for _, p := range found.Pending {
 		if m, err := parseMessage(p.Message); err == nil {
-			s := spanOf(m)
+			s := pendingSpan(m)
 			s.failed = p.Reason != "" && found.Scan.State == ledger.Failed
 			pending = append(pending, s)
 		}
@@ -52,14 +52,14 @@ func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
 
 // KeyRange is a part of a scan's key range.
 type KeyRange struct {
-	From  *RowPlace `json:"from,omitempty"` // absent where the table begins
-	To    *RowPlace `json:"to,omitempty"`   // absent where it ends
-	State string    `json:"state"`          // RangeDone, RangePending or RangeFailed
-	Rows  int64     `json:"rows"`           // rows read there until now
+	From  *Edge  `json:"from,omitempty"` // absent where the table begins
+	To    *Edge  `json:"to,omitempty"`   // absent where it ends
+	State string `json:"state"`          // RangeDone, RangePending or RangeFailed
+	Rows  int64  `json:"rows"`           // rows read there until now
 }
 
-// RowPlace is a place in a table's order.
-type RowPlace struct {
+// Edge is where a range begins or ends.
+type Edge struct {
 	PartitionKey string `json:"partitionKey"`
 	RowKey       string `json:"rowKey,omitempty"`
 }
@@ -71,150 +71,77 @@ const (
 	RangeFailed  = "failed" // a step failed there, or rows could not be written
 )
 
-// span is the part of the table that a pending step will read.
-type span struct {
-	low      key.Key
-	high     *key.Key // the first key behind it; nil where the table ends
-	goesOn   bool     // pages of it have been read
-	launches bool     // the step also starts steps behind its span, along hints
-	failed   bool
-}
-
-// spanOf returns a pending step's span.
-func spanOf(m message) span {
-	s := spanOfRange(m.Step.Range)
-	stop, launches := adaptive.End(m.Step)
-	if stop != nil {
-		s.high = stop
-	}
-	s.goesOn, s.launches = m.Step.Token != nil && !m.Rows, launches
-	return s
-}
-
-func spanOfRange(r key.Range) span {
-	place := func(b key.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
-		k := key.Key{Partition: b.Key}
-		if r.Partition != nil {
-			k = key.Key{Partition: *r.Partition, Row: b.Key}
-		}
-		switch {
-		case !open:
-			return k
-		case r.Partition != nil:
-			return k.Behind()
-		}
-		return key.BehindPartition(b.Key)
-	}
-	var s span
-	if r.Partition != nil {
-		behind := key.BehindPartition(*r.Partition)
-		s.low, s.high = key.Key{Partition: *r.Partition}, &behind
-	}
-	if r.Low != nil {
-		s.low = place(*r.Low, r.Low.Open)
-	}
-	if r.High != nil {
-		high := place(*r.High, !r.High.Open)
-		s.high = &high
-	}
-	return s
-}
-
 // rangesOf divides a scan's range into done, pending and failed ranges, in table order. The ends of pages
 // show how far a continuing step has come: its token is opaque.
 func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []span) []KeyRange {
 	ends = adaptive.Thin(ends, max(1, len(ends))) // sorted
-	for i, p := range pending {
-		pending[i] = p.advanced(ends)
-	}
-	slices.SortFunc(pending, func(a, b span) int { return a.low.Compare(b.low) })
-	bounds := spanOfRange(whole)
-	at := bounds.low
-	var ranges []KeyRange
-	add := func(from key.Key, to *key.Key, state string) {
-		if to != nil && from.Compare(*to) >= 0 {
-			return
-		}
-		r := KeyRange{From: rowPlace(from), State: state}
-		if to != nil {
-			r.To = rowPlace(*to)
-		}
-		for len(ends) > 0 && (to == nil || ends[0].Last.Compare(*to) < 0) {
-			r.Rows += int64(ends[0].Rows)
-			ends = ends[1:]
-		}
-		if n := len(ranges); n > 0 && ranges[n-1].State == state {
-			r.From, r.Rows = ranges[n-1].From, r.Rows+ranges[n-1].Rows
-			ranges = ranges[:n-1]
-		}
-		ranges = append(ranges, r)
-	}
-	done := func(to *key.Key) { // adds the done range from at on, with failed pages apart
-		for i := 0; i < len(ends) && (to == nil || ends[i].Last.Compare(*to) < 0); i++ {
-			if ends[i].Failed == 0 {
-				continue
-			}
-			if i > 0 {
-				before := ends[i-1].Last.Behind()
-				add(at, &before, RangeDone)
-				at = before
-			}
-			behind := ends[0].Last.Behind()
-			add(at, &behind, RangeFailed)
-			at, i = behind, -1
-		}
-		add(at, to, RangeDone)
-	}
-	for i, p := range pending {
-		if p.launches { // its other steps follow its span; only the hints say how far
-			p.high = bounds.high
-			if i+1 < len(pending) {
-				p.high = &pending[i+1].low
-			}
-		}
-		if p.low.Compare(at) < 0 {
-			p.low = at
-		}
-		if p.high != nil && p.low.Compare(*p.high) >= 0 {
-			continue
-		}
-		done(&p.low)
+	bounds := spanOf(whole)
+	d := division{at: bounds.low, ends: ends}
+	for _, p := range disjoint(pending, ends, bounds) {
+		d.done(&p.low)
 		state := rangePending
 		if p.failed {
 			state = RangeFailed
 		}
-		add(p.low, p.high, state)
+		d.add(p.high, state)
 		if p.high == nil {
-			return ranges
+			return d.ranges
 		}
-		at = *p.high
 	}
-	done(bounds.high)
-	return ranges
+	d.done(bounds.high)
+	return d.ranges
 }
 
-// advanced returns what is left of a span, given the ends of the pages that were read.
-func (s span) advanced(ends []adaptive.PageEnd) span {
-	if !s.goesOn {
-		return s
-	}
-	n := len(ends)
-	if s.high != nil {
-		n, _ = slices.BinarySearchFunc(ends, *s.high, func(e adaptive.PageEnd, k key.Key) int { return e.Last.Compare(k) })
-	}
-	if n > 0 && ends[n-1].Last.Compare(s.low) >= 0 {
-		s.low = ends[n-1].Last.Behind()
-	}
-	return s
+// division is a scan's range, divided up to a key.
+type division struct {
+	ranges []KeyRange
+	at     key.Key            // where the next range begins
+	ends   []adaptive.PageEnd // those of pages behind the ranges, in table order
 }
 
-// rowPlace returns a place as callers see it, nil for the table's beginning. It leaves out the NUL
+// done adds the range up to a key, nil for the table's end, as done. Pages with failed rows are failed ranges.
+func (d *division) done(to *key.Key) {
+	failed := func(e adaptive.PageEnd) bool { return e.Failed > 0 }
+	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (to == nil || d.ends[i].Last.Compare(*to) < 0); i = slices.IndexFunc(d.ends, failed) {
+		behind := d.ends[i].Last.Behind()
+		if i > 0 {
+			before := d.ends[i-1].Last.Behind()
+			d.add(&before, RangeDone)
+		}
+		d.add(&behind, RangeFailed)
+	}
+	d.add(to, RangeDone)
+}
+
+// add adds a range up to a key, nil for the table's end. It becomes one with the range before it if both have the same
+// state. An empty range is left out.
+func (d *division) add(to *key.Key, state string) {
+	r := KeyRange{From: edge(d.at), State: state}
+	for len(d.ends) > 0 && (to == nil || d.ends[0].Last.Compare(*to) < 0) {
+		r.Rows += int64(d.ends[0].Rows)
+		d.ends = d.ends[1:]
+	}
+	if to != nil {
+		if d.at.Compare(*to) >= 0 {
+			return
+		}
+		r.To, d.at = edge(*to), *to
+	}
+	if n := len(d.ranges); n > 0 && d.ranges[n-1].State == state {
+		last := &d.ranges[n-1]
+		last.To, last.Rows = r.To, last.Rows+r.Rows
+		return
+	}
+	d.ranges = append(d.ranges, r)
+}
+
+// edge returns a key as callers see it, nil for the table's beginning. It leaves out the NUL
 // that excludes the key itself: real keys have none.
-func rowPlace(k key.Key) *RowPlace {
+func edge(k key.Key) *Edge {
 	if k == (key.Key{}) {
 		return nil
 	}
-	return &RowPlace{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
+	return &Edge{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
 }
 
 // atMost merges neighbours until there are at most so many ranges. A range that is pending or failed in part

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"slices"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan/adaptive"
+)
+
+// span is a part of the table: what a pending step will read, or a scan's whole range.
+type span struct {
+	low      key.Key
+	high     *key.Key // the first key behind it; nil where the table ends
+	goesOn   bool     // pages of it have been read
+	launches bool     // the step also starts steps behind its span, along hints
+	failed   bool
+}
+
+// pendingSpan returns a pending step's span.
+func pendingSpan(m message) span {
+	s := spanOf(m.Step.Range)
+	stop, launches := adaptive.End(m.Step)
+	if stop != nil {
+		s.high = stop
+	}
+	s.goesOn, s.launches = m.Step.Token != nil && !m.Rows, launches
+	return s
+}
+
+// spanOf returns the span of a range.
+func spanOf(r key.Range) span {
+	first := func(b key.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
+		k := key.Key{Partition: b.Key}
+		if r.Partition != nil {
+			k = key.Key{Partition: *r.Partition, Row: b.Key}
+		}
+		switch {
+		case !open:
+			return k
+		case r.Partition != nil:
+			return k.Behind()
+		}
+		return key.BehindPartition(b.Key)
+	}
+	var s span
+	if r.Partition != nil {
+		behind := key.BehindPartition(*r.Partition)
+		s.low, s.high = key.Key{Partition: *r.Partition}, &behind
+	}
+	if r.Low != nil {
+		s.low = first(*r.Low, r.Low.Open)
+	}
+	if r.High != nil {
+		high := first(*r.High, !r.High.Open)
+		s.high = &high
+	}
+	return s
+}
+
+// disjoint returns pending spans in table order, each without what was read of it and what the span
+// ahead of it has. whole is the scan's range.
+func disjoint(pending []span, ends []adaptive.PageEnd, whole span) []span {
+	for i, p := range pending {
+		pending[i] = p.advanced(ends)
+	}
+	slices.SortFunc(pending, func(a, b span) int { return a.low.Compare(b.low) })
+	var left []span
+	at := whole.low
+	for i, p := range pending {
+		if p.launches { // its other steps follow its span; only the hints say how far
+			p.high = whole.high
+			if i+1 < len(pending) {
+				p.high = &pending[i+1].low
+			}
+		}
+		if p.low.Compare(at) < 0 {
+			p.low = at
+		}
+		if p.high != nil && p.low.Compare(*p.high) >= 0 {
+			continue
+		}
+		left = append(left, p)
+		if p.high == nil {
+			break
+		}
+		at = *p.high
+	}
+	return left
+}
+
+// advanced returns what is left of a span, given the ends of the pages that were read.
+func (s span) advanced(ends []adaptive.PageEnd) span {
+	if !s.goesOn {
+		return s
+	}
+	n := len(ends)
+	if s.high != nil {
+		n, _ = slices.BinarySearchFunc(ends, *s.high, func(e adaptive.PageEnd, k key.Key) int { return e.Last.Compare(k) })
+	}
+	if n > 0 && ends[n-1].Last.Compare(s.low) >= 0 {
+		s.low = ends[n-1].Last.Behind()
+	}
+	return s
+}
