@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/demo"
@@ -29,9 +28,8 @@ EXIT STATUS
 
 // demoOptions are the flags of the command demo.
 type demoOptions struct {
-	instances     int
-	json, verbose bool
-	watch         bool
+	instances   int
+	json, watch bool
 }
 
 func demoCommand() *cobra.Command {
@@ -46,7 +44,6 @@ func demoCommand() *cobra.Command {
 	c.Flags().IntVar(&o.instances, "instances", 3, "number of handler processes")
 	c.Flags().BoolVar(&o.json, "json", false, "print the report as JSON")
 	c.Flags().BoolVar(&o.watch, "watch", false, "print the address of the console, and keep the app running")
-	c.Flags().BoolVar(&o.verbose, "verbose", false, "show the log of the host and the handlers")
 	return c
 }
 
@@ -59,11 +56,7 @@ func runDemo(c *cobra.Command, o demoOptions) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	log := zerolog.Nop()
-	if o.verbose {
-		log = localLog(c.ErrOrStderr(), true)
-	}
-	options := demo.Options{Root: root, Executable: self, Instances: o.instances, Progress: c.ErrOrStderr(), Log: log}
+	options := demo.Options{Root: root, Executable: self, Instances: o.instances, Progress: c.ErrOrStderr()}
 	if o.watch {
 		var printed error
 		options.Watch = func(r demo.Report) {

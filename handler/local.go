@@ -24,13 +24,12 @@ Reads host.json and each function.json below --root, starts handler processes,
 polls the queues, forwards HTTP, and runs the timers. The handlers receive the same
 requests as from the real host, and whatever fails there fails here. A killed handler's
 messages reappear after host.json's visibilityTimeout, those of a killed host after
---lease. A handler that fails three times ends its instance; the last instance ends the
-command. Several of these commands may share one storage account. When every instance is
-ready, stdout shows "ready http://ADDRESS" and then "console http://ADDRESS/api/console/",
+ten minutes. A handler that fails three times ends its instance; the last instance ends
+the command. Several of these commands may share one storage account. When every instance
+is ready, stdout shows "ready http://ADDRESS" and then "console http://ADDRESS/api/console/",
 the web page that shows the app. Logs go to stderr.
 
 The handler is this program itself, so "go run ./handler local" works without a build.
---built runs host.json's executable instead, as the cloud does.
 
 --storage is one of
   embedded           storage in memory, gone when the command ends (the default)
@@ -57,8 +56,7 @@ An interrupt gives invocations under way 10 seconds; a second one ends at once.`
 type localOptions struct {
 	storage, addr, root, keys, http string
 	instances                       int
-	lease                           time.Duration
-	built, verbose                  bool
+	verbose                         bool
 }
 
 // localCommand runs the app below a directory.
@@ -76,11 +74,9 @@ func localCommand() *cobra.Command {
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:7071", "where to serve the app; port 0 takes a free one")
 	flags.IntVar(&o.instances, "instances", 1, "number of handler processes")
 	flags.StringVar(&o.root, "root", ".", "the app's directory, which has host.json")
-	flags.DurationVar(&o.lease, "lease", 0, "how long the messages of a lost instance stay hidden (default 10m, as in the cloud)")
 	flags.StringVar(&o.http, "http", "", "how requests reach the handlers: forwarding or proxying (default: as host.json has it)")
 	flags.StringVar(&o.keys, "keys", "", "ask callers for keys; see above")
 	flags.Lookup("keys").NoOptDefVal = "new"
-	flags.BoolVar(&o.built, "built", false, "run host.json's executable instead of this program")
 	flags.BoolVar(&o.verbose, "verbose", false, "log every invocation")
 	return c
 }
@@ -92,16 +88,12 @@ func runLocal(c *cobra.Command, o localOptions) error {
 	if !slices.Contains([]host.HTTPMode{"", host.Forwarding, host.Proxying}, host.HTTPMode(o.http)) {
 		return usageError{fmt.Errorf("--http must be %s or %s, not %q", host.Forwarding, host.Proxying, o.http)}
 	}
-	ctx, log := c.Context(), localLog(c.ErrOrStderr(), o.verbose)
-	options := host.Options{Root: o.root, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), HTTP: host.HTTPMode(o.http), Lease: o.lease, Log: log}
-	if !o.built {
-		self, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("find this program: %w; --built runs host.json's executable", err)
-		}
-		options.Executable = self
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
 	}
-	var err error
+	ctx, log := c.Context(), localLog(c.ErrOrStderr(), o.verbose)
+	options := host.Options{Root: o.root, Executable: self, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), HTTP: host.HTTPMode(o.http), Log: log}
 	if options.Settings, err = storageSettings(o.storage, os.Environ()); err != nil {
 		return err
 	}

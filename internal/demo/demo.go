@@ -13,8 +13,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"tablesweep/internal/action"
 	"tablesweep/internal/demo/debian"
 	"tablesweep/internal/emulator"
@@ -35,12 +33,11 @@ const (
 
 // Options say how to run the demonstration.
 type Options struct {
-	Root       string         // the app's directory
-	Executable string         // the handler
-	Instances  int            // handler processes
-	Connection string         // string of the account to use; embedded storage if empty
-	Progress   io.Writer      // gets a line for each thing that happens
-	Log        zerolog.Logger // gets the host's and the handlers' log
+	Root       string    // the app's directory
+	Executable string    // the handler
+	Instances  int       // handler processes
+	Connection string    // string of the account to use; embedded storage if empty
+	Progress   io.Writer // gets a line for each thing that happens
 	// Watch, unless it is nil, is called when the demonstration is over, and the app runs until
 	// it returns. The app has a console, a catalog and a stream of events, too.
 	Watch func(Report)
@@ -146,7 +143,7 @@ func (d *demo) start(ctx context.Context) (stop func(), err error) {
 	}
 	d.host, err = host.Start(ctx, host.Options{
 		Root: d.Root, Executable: d.Executable, Addr: "127.0.0.1:0", Instances: d.Instances,
-		Settings: d.settings(), Log: d.Log,
+		Settings: d.settings(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the app: %w", err)

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function/server"
 	"tablesweep/internal/scan/strategy"
@@ -40,7 +38,7 @@ func newDemo(t *testing.T, instances, rows int) *demo {
 		t.Fatal(err)
 	}
 	return &demo{
-		Options: Options{Root: root, Executable: self, Instances: instances, Progress: testWriter{t}, Log: zerolog.Nop()},
+		Options: Options{Root: root, Executable: self, Instances: instances, Progress: testWriter{t}},
 		watch:   func(engine.Status) {},
 		most:    rows,
 		more: map[string]string{
