@@ -27,10 +27,8 @@ type Options struct {
 	// Root is the app's directory, the one with host.json. Default: the working
 	// directory.
 	Root string
-	// Executable, an absolute path, replaces host.json's defaultExecutablePath,
-	// and Args its arguments.
+	// Executable, an absolute path, replaces host.json's defaultExecutablePath and its arguments.
 	Executable string
-	Args       []string
 	// Settings are app settings. They win over the environment, which wins over
 	// local.settings.json.
 	Settings map[string]string

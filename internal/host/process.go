@@ -41,7 +41,7 @@ func newCommand(o Options, h app.Handler, settings settings) command {
 	if abs, err := filepath.Abs(root); err == nil {
 		root = abs
 	}
-	c := command{path: o.Executable, args: o.Args, dir: filepath.Join(root, h.Directory), root: root}
+	c := command{path: o.Executable, dir: filepath.Join(root, h.Directory), root: root}
 	if c.path == "" {
 		c.path, c.args = h.Executable, h.Arguments
 		if inRoot := filepath.Join(root, c.path); !filepath.IsAbs(c.path) && isFile(inRoot) {
