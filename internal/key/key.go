@@ -2,7 +2,7 @@
 //
 // The Table service sorts rows by PartitionKey, then RowKey, each compared as
 // ordinal UTF-16 code units. Go compares strings by their UTF-8 bytes, which is
-// code point order. The two differ in one place: characters above U+FFFF are
+// code point order. The two differ in one way: characters above U+FFFF are
 // encoded in UTF-16 with surrogates (U+D800–U+DFFF) and so sort before
 // U+E000–U+FFFF. Everything that compares keys in this project goes through this
 // package. It does no I/O.
@@ -62,7 +62,7 @@ func Compare(a, b string) int {
 	return 0
 }
 
-// rank gives the byte's place in UTF-16 order.
+// rank gives the byte's number in UTF-16 order.
 func rank(b byte) int {
 	if b == 0xEE || b == 0xEF {
 		return int(b) + 0x100
@@ -122,9 +122,9 @@ const (
 	private    = 0xE000
 )
 
-// Place returns a character's place in the service's order, from 0 on. U+D800 to
+// Rank returns a character's number in the service's order, from 0 on. U+D800 to
 // U+DFFF, which are no characters, have none.
-func Place(char rune) rune {
+func Rank(char rune) rune {
 	switch {
 	case char >= supplement:
 		return char - supplement + surrogates
@@ -134,13 +134,13 @@ func Place(char rune) rune {
 	return char
 }
 
-// AtPlace returns the character at a place in the service's order.
-func AtPlace(place rune) rune {
+// AtRank returns the character of a rank.
+func AtRank(rank rune) rune {
 	switch {
-	case place >= surrogates+0x100000:
-		return place - 0x100000 - surrogates + private
-	case place >= surrogates:
-		return place - surrogates + supplement
+	case rank >= surrogates+0x100000:
+		return rank - 0x100000 - surrogates + private
+	case rank >= surrogates:
+		return rank - surrogates + supplement
 	}
-	return place
+	return rank
 }

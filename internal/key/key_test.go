@@ -97,10 +97,10 @@ func TestPlaces(t *testing.T) {
 	t.Parallel()
 	chars := []rune{0, 'a', 0x7F, 0xD7FF, 0x10000, 0x1F600, 0x10FFFF, 0xE000, 0xFFFF} // in the service's order
 	for i, c := range chars {
-		if got := key.AtPlace(key.Place(c)); got != c {
+		if got := key.AtRank(key.Rank(c)); got != c {
 			t.Errorf("U+%04X comes back as U+%04X", c, got)
 		}
-		if i > 0 && key.Place(chars[i-1]) >= key.Place(c) {
+		if i > 0 && key.Rank(chars[i-1]) >= key.Rank(c) {
 			t.Errorf("U+%04X does not lie behind U+%04X", c, chars[i-1])
 		}
 	}

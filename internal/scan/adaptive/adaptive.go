@@ -15,7 +15,7 @@ const (
 	patience     = 5.0 // pages that make it long
 	rich         = 5.0 // credit with which it need not go on for long
 	hintCaution  = 2.5 // how much more of all that it takes where hints said where to cut
-	longRun      = 1   // pages within one partition that make it a long one
+	longStreak   = 1   // pages within one partition that make it a long one
 	firstCredit  = 6.0 // cuts that a scan may make before its pages have earned any
 	maxPages     = 20_000
 	leastBelief  = 0.1 // pages that are believed left of any strand that has more to read
@@ -64,14 +64,14 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	st.Since++
 	st.Credit += 1 / st.caution()
-	v := st.look(s, p)
+	v := st.view(s, p)
 	g := st.survey(s, v)
 	if v.partition != nil || !st.goesOn(p) {
 		return st.cut(s, p, v, g, min(st.worth(g), scan.MaxChildren))
 	}
 	// A partition that goes on becomes a strand of its own, before the rest.
 	rest, outer := st.leave(s, p)
-	v = st.look(s, p)
+	v = st.view(s, p)
 	inner := st.survey(s, v)
 	if outer.Empty() {
 		return st.cut(s, p, v, inner, min(st.worth(inner), scan.MaxChildren))

@@ -91,7 +91,7 @@ func (a alphabet) learn(keys []string) alphabet {
 // prefix. Only positions with many branches tell something.
 func branches(keys []string) map[rune]float64 {
 	const (
-		depth = 12 // positions looked at
+		depth = 12 // positions counted
 		many  = 8
 	)
 	var at [depth]map[rune]int
@@ -145,7 +145,7 @@ func shared(a, b string) int {
 	return n
 }
 
-func byOrder(a, b rune) int { return int(key.Place(a) - key.Place(b)) }
+func byOrder(a, b rune) int { return int(key.Rank(a) - key.Rank(b)) }
 
 // ordinary reports whether a cut may hold the character. The service takes no
 // control characters in keys, and some software no noncharacters.

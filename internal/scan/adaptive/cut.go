@@ -46,7 +46,7 @@ func (st *strand) divide(g *gauge, cuts []string) {
 	if n == 0 {
 		return
 	}
-	st.Since, st.Run = 0, 0
+	st.Since, st.Streak = 0, 0
 	st.Credit = (st.Credit - n) / (n + 1)
 	if depth := common([]rune(cuts[0]), g.here); !st.Trail.knows(depth) {
 		st.Trail.Tries++

@@ -15,7 +15,7 @@
 // paths, URLs and dotted names share long prefixes, and their subtrees differ in
 // size a thousandfold. A strand is the steps that read one piece, one after the other. It
 // carries a [trail]: level by level, how many siblings it has
-// met beside the last key's path, and in which part of the level. After each page
+// met beside the last key's path, and in which share of the level. After each page
 //
 //   - the strand learns which characters keys branch into ([alphabet]): "3" may
 //     be one of ten digits, or the only digit that occurs;
@@ -68,8 +68,8 @@
 //
 // # Several queries an invocation
 //
-// An invocation that may make several queries reads its cut places at once, beside its own next
-// page. Then a place without rows costs a query and no message. A page with rows is work
+// An invocation that may make several queries reads where it has cut at once, beside its own next
+// page. Then a cut with no rows behind it costs a query and no message. A page with rows is work
 // done, and its step goes on from there, in the same way.
 //
 // # Decided once

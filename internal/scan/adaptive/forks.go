@@ -69,7 +69,7 @@ func (f forks) learn(keys []string) forks {
 	return f
 }
 
-// count looks at the prefixes of sorted keys, which share depth bytes, from
+// count counts the prefixes of sorted keys, which share depth bytes, from
 // there on. Only a prefix of many keys tells whether it forks.
 func (f *forks) count(keys []string, depth int) {
 	const many = 16

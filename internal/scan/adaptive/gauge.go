@@ -19,7 +19,7 @@ type gauge struct {
 	total        float64
 }
 
-// stretch is the part of a level between here and the end.
+// stretch is the share of a level between here and the end.
 type stretch struct {
 	depth    int
 	blind    bool // no siblings were met there
@@ -28,9 +28,9 @@ type stretch struct {
 }
 
 const (
-	tooSmall = 1e-14 // part of a level; float64 can't tell less from nothing
-	narrow   = 1e-4  // part of a position that any character has, at least
-	rare     = 0.1   // part of a position that is left to the siblings of a separator
+	tooSmall = 1e-14 // share of a level; float64 can't tell less from nothing
+	narrow   = 1e-4  // share of a position that any character has, at least
+	rare     = 0.1   // share of a position that is left to the siblings of a separator
 )
 
 func newGauge(r ruler, here string, end *string) *gauge {
@@ -59,7 +59,7 @@ func (g *gauge) survey(t trail, f forks) {
 	below := sure
 	known, blind := 0.0, 0.0
 	for depth := len(g.here) - 1; depth >= top; depth-- {
-		low, high := g.part(depth, g.here[depth], true)
+		low, high := g.interval(depth, g.here[depth], true)
 		to := 1.0
 		if depth == top && g.end != nil {
 			to = g.position([]rune(*g.end), depth)
@@ -105,14 +105,14 @@ func (g *gauge) scale(depth int) scale {
 	return g.ruler.inner
 }
 
-// part returns the part of its position that a character has. On the path, which
+// interval returns the interval of its position that a character has. On the path, which
 // is that of here, a separator takes nearly all: it seldom has siblings.
-func (g *gauge) part(depth int, char rune, path bool) (low, high float64) {
-	low, high = g.scale(depth).part(char)
+func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
+	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !separator(g.here[depth]) {
 		return low, high
 	}
-	switch off := key.Place(char) - key.Place(g.here[depth]); {
+	switch off := key.Rank(char) - key.Rank(g.here[depth]); {
 	case off == 0:
 		return low * rare, low*rare + 1 - rare
 	case off > 0:
@@ -121,11 +121,11 @@ func (g *gauge) part(depth int, char rune, path bool) (low, high float64) {
 	return low * rare, high * rare
 }
 
-// char returns the character whose part of the position holds u.
+// char returns the character whose interval of the position holds u.
 func (g *gauge) char(depth int, u float64, path bool) rune {
 	s := g.scale(depth)
 	if path && depth < len(g.here) && separator(g.here[depth]) {
-		switch low, high := g.part(depth, g.here[depth], true); {
+		switch low, high := g.interval(depth, g.here[depth], true); {
 		case u >= high:
 			return s.at((u - (1 - rare)) / rare)
 		case u >= low:
@@ -140,7 +140,7 @@ func (g *gauge) char(depth int, u float64, path bool) rune {
 func (g *gauge) position(k []rune, depth int) float64 {
 	sum, width, path := 0.0, 1.0, true
 	for i := depth; i < len(k) && width > tooSmall; i++ {
-		low, high := g.part(i, k[i], path)
+		low, high := g.interval(i, k[i], path)
 		sum += width * low
 		width *= high - low
 		path = path && i < len(g.here) && k[i] == g.here[i]
@@ -149,7 +149,7 @@ func (g *gauge) position(k []rune, depth int) float64 {
 }
 
 // cuts returns up to pieces-1 keys, in order, that divide what lies ahead
-// evenly. If plenty of it is known, a single cut falls into that part, and
+// evenly. If plenty of it is known, a single cut falls in there, and
 // of several cuts at least one does.
 func (g *gauge) cuts(pieces int) []string {
 	most := g.blind
@@ -191,15 +191,15 @@ func (g *gauge) at(pages float64) (k string, ok bool) {
 	return "", false
 }
 
-// spell returns the key at a part of the stretch. It is no longer than it takes
+// spell returns the key at a share of the stretch. It is no longer than it takes
 // to be exact to a fraction of a page.
-func (g *gauge) spell(s stretch, part float64) string {
+func (g *gauge) spell(s stretch, share float64) string {
 	const longest, exact = 10, 0.05
-	u := s.from + part*(s.to-s.from)
+	u := s.from + share*(s.to-s.from)
 	k := append([]rune(nil), g.here[:s.depth]...)
 	for i, width := 0, s.pages/(s.to-s.from); i < longest && width >= exact; i++ {
 		char := g.char(s.depth+i, u, i == 0)
-		low, high := g.part(s.depth+i, char, i == 0)
+		low, high := g.interval(s.depth+i, char, i == 0)
 		if !ordinary(char) || high <= low {
 			break
 		}

@@ -17,10 +17,10 @@ import (
 func TestOrderIsKeyOrder(t *testing.T) {
 	t.Parallel()
 	before := rune(-1)
-	for place := range rune(0x110000 - 0x800) {
-		char := key.AtPlace(place)
-		if key.Place(char) != place || !utf8.ValidRune(char) {
-			t.Fatalf("place %#x holds %#x, whose place is %#x", place, char, key.Place(char))
+	for rank := range rune(0x110000 - 0x800) {
+		char := key.AtRank(rank)
+		if key.Rank(char) != rank || !utf8.ValidRune(char) {
+			t.Fatalf("rank %#x is that of %#x, whose rank is %#x", rank, char, key.Rank(char))
 		}
 		if before >= 0 && !key.Less(string(before), string(char)) {
 			t.Fatalf("%#x comes before %#x", before, char)
@@ -159,10 +159,10 @@ func TestTrail(t *testing.T) {
 		t.Errorf("a page counts as %v", total)
 	}
 	for _, n := range []int{1, 100, 250, 333, 500, 999} {
-		parts := trail{}.read(newGauge(r, keys[n-1], nil), keys[:n], float64(n)/1000, "")
-		parts = parts.read(newGauge(r, last, nil), keys[n:], float64(1000-n)/1000, "")
-		if diff := cmp.Diff(whole, parts, cmp.AllowUnexported(level{}), cmpopts.EquateApprox(0, 0.01)); diff != "" {
-			t.Errorf("cut after %d keys the trail differs (-whole +parts):\n%s", n, diff)
+		pieces := trail{}.read(newGauge(r, keys[n-1], nil), keys[:n], float64(n)/1000, "")
+		pieces = pieces.read(newGauge(r, last, nil), keys[n:], float64(1000-n)/1000, "")
+		if diff := cmp.Diff(whole, pieces, cmp.AllowUnexported(level{}), cmpopts.EquateApprox(0, 0.01)); diff != "" {
+			t.Errorf("cut after %d keys the trail differs (-whole +pieces):\n%s", n, diff)
 		}
 	}
 	piece := whole.inherit("var/9")
@@ -187,7 +187,7 @@ func TestForks(t *testing.T) {
 	}
 }
 
-// Whatever the keys, a place lies strictly between here and the end, in valid
+// Whatever the keys, a cut lies strictly between here and the end, in valid
 // UTF-8, and no total is negative or not a number.
 func TestGaugeOfOddKeys(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func (h *Hints) Check(b key.Bounds) error {
 	return nil
 }
 
-// group is a run of hinted pieces that a step has yet to launch, by their
+// group is neighbouring hinted pieces that a step has yet to launch, by their
 // numbers. Hints are too many to travel in a message. The sum makes sure that
 // the numbers mean the same to every step.
 type group struct {
@@ -175,8 +175,8 @@ func divide(partition string, hints []key.Key) []key.Range {
 func (h *Hints) sum() uint64 {
 	f := fnv.New64a()
 	for _, k := range h.Keys { // no key holds the byte between them
-		for _, part := range []string{k.Partition, k.Row} {
-			io.WriteString(f, part)
+		for _, text := range []string{k.Partition, k.Row} {
+			io.WriteString(f, text)
 			f.Write([]byte{0xFF})
 		}
 	}
@@ -193,21 +193,21 @@ func (h *Hints) step(pieces []key.Range, g group, piece int) scan.Step {
 }
 
 // launch makes the children of a step with a group: what is left of its own
-// piece, if there is more, and a step for each part of the group.
+// piece, if there is more, and a step for each group that it is divided into.
 func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
 	if x.Hints == nil || x.Hints.sum() != g.Sum {
 		return scan.Decision{}, fmt.Errorf("step refers to hints %d that are not these", g.Sum)
 	}
-	parts := scan.MaxChildren
+	groups := scan.MaxChildren
 	if more {
-		parts--
+		groups--
 		st.Group = nil
 		o.Children = append(o.Children, st.resume(s, p))
 	}
 	pieces := x.Hints.pieces(x.Hints.Bounds)
-	for ; parts > 0 && g.First < g.End; parts-- {
-		end := g.First + (g.End-g.First+parts-1)/parts
+	for ; groups > 0 && g.First < g.End; groups-- {
+		end := g.First + (g.End-g.First+groups-1)/groups
 		o.Children = append(o.Children, x.Hints.step(pieces, group{g.First + 1, end, g.Sum}, g.First))
 		g.First = end
 	}

@@ -12,7 +12,7 @@ import (
 // key, each as likely as it is wide.
 type scale struct {
 	chars []rune    // in key order
-	ends  []float64 // where the part of each ends
+	ends  []float64 // where the interval of each ends
 }
 
 // newScale returns the scale of characters with the given weights.
@@ -33,9 +33,9 @@ func newScale(weights map[rune]float64) scale {
 	return s
 }
 
-// part returns the part of the interval that belongs to the character. One that
+// interval returns what of [0, 1) belongs to the character. One that
 // is not on the scale has none.
-func (s scale) part(char rune) (low, high float64) {
+func (s scale) interval(char rune) (low, high float64) {
 	i, found := slices.BinarySearchFunc(s.chars, char, byOrder)
 	if i > 0 {
 		low = s.ends[i-1]
@@ -46,7 +46,7 @@ func (s scale) part(char rune) (low, high float64) {
 	return low, s.ends[i]
 }
 
-// at returns the character whose part holds u.
+// at returns the character whose interval holds u.
 func (s scale) at(u float64) rune {
 	i, found := slices.BinarySearch(s.ends, u)
 	if found {
@@ -84,14 +84,14 @@ func newRuler(a alphabet, last string) ruler {
 	}
 	r := ruler{inner: newScale(weights)}
 	above, top := 0.2*supposed, rune('~')
-	if first, _ := utf8.DecodeRuneInString(last); last != "" && key.Place(first) > top {
-		above, top = total/2, key.Place(first)
+	if first, _ := utf8.DecodeRuneInString(last); last != "" && key.Rank(first) > top {
+		above, top = total/2, key.Rank(first)
 	}
 	const steps = 12
-	ratio := math.Pow(float64(key.Place(0xFFFF))/float64(top), 1.0/steps)
+	ratio := math.Pow(float64(key.Rank(0xFFFF))/float64(top), 1.0/steps)
 	for i, at := 1, float64(top); i < steps; i++ {
 		at *= ratio
-		if char := key.AtPlace(rune(at)); ordinary(char) {
+		if char := key.AtRank(rune(at)); ordinary(char) {
 			weights[char] += above / steps
 		}
 	}

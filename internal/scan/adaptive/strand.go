@@ -8,9 +8,9 @@ import (
 	"tablesweep/internal/scan"
 )
 
-// strand is the State of a step: what is known of the keys that it has still to read. An
-// earlier version wrote no trail, forks or credit. Such a strand goes on, and learns
-// them from its next page.
+// strand is the State of a step: what is known of the keys that it has still to read. It waits
+// in messages and checkpoints while another version is deployed: one that lacks a field goes on, and learns
+// from its next page.
 type strand struct {
 	// Stop is the first key that belongs to another step, if the strand ends before
 	// its range does.
@@ -21,7 +21,7 @@ type strand struct {
 
 	First   bool     `json:"first,omitempty"` // nothing has been read yet
 	Since   int      `json:"since,omitempty"` // pages read since the last cut
-	Run     int      `json:"run,omitempty"`   // the last pages that lay in one partition
+	Streak  int      `json:"run,omitempty"`   // the last pages that lay in one partition
 	Inside  bool     `json:"in,omitempty"`    // what is left lies in one partition
 	Trail   trail    `json:"trail"`
 	Forks   forks    `json:"forks"`
@@ -70,8 +70,8 @@ func (st strand) within(s scan.Step, p scan.Page) bool {
 	return s.Range.Partition != nil || st.Stop != nil && st.Stop.Compare(key.BehindPartition(last)) <= 0
 }
 
-// look returns the page's view.
-func (st strand) look(s scan.Step, p scan.Page) view {
+// view returns what the rest of the strand sees of the page.
+func (st strand) view(s scan.Step, p scan.Page) view {
 	v := view{share: 1}
 	if !st.within(s, p) {
 		for _, k := range p.Keys {
@@ -136,15 +136,15 @@ func start(s scan.Step, v view) string {
 
 // goesOn reports whether the page's last partition is one that goes on and on.
 func (st *strand) goesOn(p scan.Page) bool {
-	st.Run++
+	st.Streak++
 	if p.Keys[0].Partition != p.Last().Partition {
-		st.Run = 0
+		st.Streak = 0
 	}
-	long := longRun
+	long := longStreak
 	if st.Hinted {
 		long = hintPages // longer ones have hints inside
 	}
-	return st.Run >= long
+	return st.Streak >= long
 }
 
 // leave makes the strand stop behind the page's last partition. It returns the
@@ -155,7 +155,7 @@ func (st *strand) leave(s scan.Step, p scan.Page) (strand, key.Range) {
 	if st.Stop != nil {
 		r.High = &key.Bound{Key: st.Stop.Partition, Open: true}
 	}
-	st.Run = 0
+	st.Streak = 0
 	rest := *st
 	st.Credit = min(st.Credit, 1) // for the partition; the rest may be long
 	rest.Stop, rest.Since = nil, 0

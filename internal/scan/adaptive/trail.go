@@ -20,7 +20,7 @@ type trail struct {
 }
 
 // level is how many pages of siblings were read at a depth, and how wide the
-// part of the level is where they lay.
+// share of the level is where they lay.
 type level struct {
 	depth        int
 	pages, width float64

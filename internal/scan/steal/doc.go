@@ -2,7 +2,7 @@
 // an idle worker cuts in; whoever runs the workers makes the queries.
 //
 // Each worker reads a [Strand], a range of keys, page by page. A worker without a
-// strand becomes a thief: it takes the far part of another strand, its victim. A wrong cut
+// strand becomes a thief: it takes what lies far ahead in another strand, its victim. A wrong cut
 // costs one query and nobody waits for it, so idle workers always try something.
 // Steps that travel as messages (package adaptive) cannot afford that.
 //

@@ -8,9 +8,9 @@ import (
 
 // Halve cuts what is left of a strand that has read a page into two parts that are
 // about equally wide, whatever is believed to lie in them, and returns the thieves of
-// the second part. It returns none if no key lies between the strand's place and its
-// end. If the last thieves found nothing, the cut halves the levels between place and
-// end in place of the keys.
+// the second part. It returns none if no key lies between the last key read and the strand's
+// end. If the last thieves found nothing, the cut halves the levels between the two
+// instead of the keys.
 func (m *Model) Halve(s *Strand) []*Strand {
 	if s.last == nil {
 		return nil
@@ -27,7 +27,7 @@ func (m *Model) Halve(s *Strand) []*Strand {
 }
 
 // limit returns the text of the strand's end, nil if there is none, and how many
-// characters it shares with the strand's place.
+// characters it shares with the last key read.
 func (s *Strand) limit() (end text, shared int) {
 	if s.End == nil {
 		return nil, 0
@@ -39,13 +39,13 @@ func (s *Strand) limit() (end text, shared int) {
 	return end, common(s.last, end)
 }
 
-// holds reports whether the key lies between the strand's place and its end.
+// holds reports whether the key lies between the last one read and the strand's end.
 func (s *Strand) holds(k key.Key) bool {
 	return s.last.key().Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0)
 }
 
-// halfway returns the key behind all that share a prefix with the strand's place; the
-// prefix is half-way between what the page's keys share and what place and end share.
+// halfway returns the key behind all that share a prefix with the last one read; the
+// prefix is half-way between what the page's keys share and what that key and the end share.
 func (s *Strand) halfway() (key.Key, bool) {
 	_, top := s.limit()
 	depth := min(common(s.first, s.last), len(s.last)-1)
@@ -62,7 +62,7 @@ func (s *Strand) halfway() (key.Key, bool) {
 	return k, s.holds(k)
 }
 
-// middle returns the key in the middle between the strand's place and its end, at the
+// middle returns the key in the middle between the last one read and the strand's end, at the
 // first position where there is one.
 func (m *Model) middle(s *Strand) (key.Key, bool) {
 	end, top := s.limit()

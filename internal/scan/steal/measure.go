@@ -8,12 +8,12 @@ import (
 	"tablesweep/internal/key"
 )
 
-// level is a part of what lies behind a key: the texts that share the first depth
+// level is a share of what lies behind a key: the texts that share the first depth
 // characters with it and differ in the next.
 type level struct {
 	depth    int
 	rows     float64 // of all texts that share depth characters
-	from, to float64 // the part of those between the key and the end
+	from, to float64 // the share of those between the key and the end
 }
 
 func (l level) rest() float64 { return l.rows * max(0, l.to-l.from) }
@@ -39,7 +39,7 @@ func (m *Model) measureOf(s *Strand) *measure {
 
 func (m *Model) newMeasure(s *Strand) *measure {
 	const (
-		narrow = 1e-6  // the least part of a level that a page is thought to cover
+		narrow = 1e-6  // the least share of a level that a page is thought to cover
 		most   = 1e100 // rows; the climb ends there lest the numbers overflow
 	)
 	x := &measure{}
@@ -61,7 +61,7 @@ func (m *Model) newMeasure(s *Strand) *measure {
 	for depth > top && rows < most {
 		depth--
 		k := s.last.before(depth)
-		low, high := m.scale(k).part(s.last[depth])
+		low, high := m.scale(k).interval(s.last[depth])
 		whole := rows * m.growth(k)
 		siblings := (whole - rows) / max(1-(high-low), 0.01)
 		x.add(level{depth, siblings, high, to(depth)})
@@ -70,8 +70,8 @@ func (m *Model) newMeasure(s *Strand) *measure {
 	return x
 }
 
-// cuts returns up to n places to cut the strand at, in order, none if there is no
-// key between its place and its end.
+// cuts returns up to n keys to cut the strand at, in order, none if there is no
+// key between the last one read and its end.
 func (m *Model) cuts(s *Strand, n int) []key.Key {
 	const wide = 0.3 // share of the thieves that try level by level
 	x := m.measureOf(s)
@@ -101,7 +101,7 @@ func (m *Model) cuts(s *Strand, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// slant pulls cuts towards the strand's place. What is near is known best, and the
+// slant pulls cuts towards the last key read. What is near is known best, and the
 // strand is to end soon if nothing else is found.
 const slant = 1.25
 
@@ -150,21 +150,21 @@ func (m *Model) spell(t text, l level, u float64) key.Key {
 	inRow := slices.Contains(t, boundary)
 	for i, rows := 0, l.rows; i < longest && (i == 0 || rows >= exact*m.segment); i++ {
 		s := m.scale(t.before(len(t)))
-		place := s.at(u)
-		low, high := s.part(place)
-		if high <= low || place == boundary && inRow || place != boundary && !ordinary(place) {
+		rank := s.at(u)
+		low, high := s.interval(rank)
+		if high <= low || rank == boundary && inRow || rank != boundary && !ordinary(rank) {
 			break
 		}
-		inRow = inRow || place == boundary
-		t = append(t, place)
+		inRow = inRow || rank == boundary
+		t = append(t, rank)
 		u = min(max(0, (u-low)/(high-low)), 1)
 		rows *= high - low
 	}
 	return t.key()
 }
 
-// next returns the first key behind all that share a prefix with the strand's
-// place, at the position where its page's keys differ.
+// next returns the first key behind all that share a prefix with the last
+// one read, at the position where its page's keys differ.
 func (s *Strand) next() (key.Key, bool) {
 	depth := common(s.first, s.last)
 	if depth == len(s.last) || !ordinary(s.last[depth]+1) {
@@ -175,9 +175,9 @@ func (s *Strand) next() (key.Key, bool) {
 	return t.key(), true
 }
 
-// ordinary reports whether a cut may hold the character at a place of a text. The
+// ordinary reports whether a cut may hold the character of a rank in a text. The
 // service takes no control characters in keys, and some software no noncharacters.
-func ordinary(place rune) bool {
-	char := key.AtPlace(place - 1)
-	return place > 0 && char <= unicode.MaxRune && !unicode.IsControl(char) && char&0xFFFE != 0xFFFE && char != unicode.ReplacementChar
+func ordinary(rank rune) bool {
+	char := key.AtRank(rank - 1)
+	return rank > 0 && char <= unicode.MaxRune && !unicode.IsControl(char) && char&0xFFFE != 0xFFFE && char != unicode.ReplacementChar
 }

@@ -58,7 +58,7 @@ func (m *Model) branch(a, b text, shared int) {
 }
 
 // grow learns by which factor the rows with the i-th key's prefix grow when the
-// prefix is one character shorter. It looks at no prefix that rows beyond the
+// prefix is one character shorter. It counts no prefix that rows beyond the
 // page may share.
 func (m *Model) grow(texts []text, shared []int, i int) {
 	const few = 8 // rows; fewer say nothing about prefixes that have pages of them
@@ -106,7 +106,7 @@ func (m *Model) position(t text, depth int) float64 {
 	const tooSmall = 1e-12
 	sum, width := 0.0, 1.0
 	for i := depth; i < len(t) && width > tooSmall; i++ {
-		low, high := m.scale(t.before(i)).part(t[i])
+		low, high := m.scale(t.before(i)).interval(t[i])
 		sum += width * low
 		width *= high - low
 	}

@@ -11,22 +11,22 @@ import (
 type cell rune
 
 const (
-	ascii    = 0x80 + 1 // the first place in a text that is not ASCII
+	ascii    = 0x80 + 1 // the first rank in a text that is not ASCII
 	cellBits = 6
 )
 
-func cellOf(place rune) cell {
-	if place < ascii {
-		return cell(place)
+func cellOf(rank rune) cell {
+	if rank < ascii {
+		return cell(rank)
 	}
-	return cell((place-ascii)>>cellBits + ascii)
+	return cell((rank-ascii)>>cellBits + ascii)
 }
 
 // scale divides the interval [0, 1) among the characters of one position, each
 // as likely as it is wide.
 type scale struct {
 	cells []cell    // in key order
-	ends  []float64 // where the part of each ends
+	ends  []float64 // where the interval of each ends
 }
 
 // supposed is what is known of any keys: characters and their share.
@@ -55,7 +55,7 @@ func newScale(learned map[cell]float64) *scale {
 			weights[cellOf(char+1)] += sure * p.share / float64(p.to-p.from+1)
 		}
 	}
-	ratio := math.Pow(float64(cellOf(key.Place(0xFFFF)+1))/float64(top), 1.0/steps)
+	ratio := math.Pow(float64(cellOf(key.Rank(0xFFFF)+1))/float64(top), 1.0/steps)
 	for i, at := 0, float64(top); i < steps; i++ {
 		weights[cell(at)] += above / steps
 		at *= ratio
@@ -76,19 +76,19 @@ func newScale(learned map[cell]float64) *scale {
 	return s
 }
 
-// part returns the part of the interval that belongs to the place. One that is
+// interval returns what of [0, 1) belongs to the rank. One that is
 // not on the scale has none.
-func (s *scale) part(place rune) (low, high float64) {
-	i, found := slices.BinarySearch(s.cells, cellOf(place))
+func (s *scale) interval(rank rune) (low, high float64) {
+	i, found := slices.BinarySearch(s.cells, cellOf(rank))
 	low = s.start(i)
 	switch {
 	case !found:
 		return low, low
-	case place < ascii:
+	case rank < ascii:
 		return low, s.ends[i]
 	}
 	width := (s.ends[i] - low) / (1 << cellBits)
-	low += float64((place-ascii)%(1<<cellBits)) * width
+	low += float64((rank-ascii)%(1<<cellBits)) * width
 	return low, low + width
 }
 
@@ -99,17 +99,17 @@ func (s *scale) start(i int) float64 {
 	return s.ends[i-1]
 }
 
-// at returns the place whose part holds u.
+// at returns the rank whose interval holds u.
 func (s *scale) at(u float64) rune {
 	i, found := slices.BinarySearch(s.ends, u)
 	if found {
 		i++
 	}
 	i = min(i, len(s.cells)-1)
-	place := rune(s.cells[i])
-	if place < ascii {
-		return place
+	rank := rune(s.cells[i])
+	if rank < ascii {
+		return rank
 	}
 	f := (u - s.start(i)) / (s.ends[i] - s.start(i))
-	return (place-ascii)<<cellBits + ascii + min(rune(f*(1<<cellBits)), 1<<cellBits-1)
+	return (rank-ascii)<<cellBits + ascii + min(rune(f*(1<<cellBits)), 1<<cellBits-1)
 }

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/scan"
 )
 
-// Strand is a run of keys that one worker reads. Its JSON form keeps its end and
+// Strand is the keys that one worker reads, one after the other. Its JSON form keeps its end and
 // nothing of what was learned: what was read back can be read on, and be cut after
 // a page.
 type Strand struct {
@@ -45,7 +45,7 @@ func NewStrand(r key.Range) *Strand {
 // Range returns what a thief's first query asks for. It may reach beyond the
 // strand's end.
 func (s *Strand) Range() key.Range {
-	if s.from.Row != "" { // the rest of one partition, or a part of it
+	if s.from.Row != "" { // the rest of one partition, or less of it
 		r := key.Range{Partition: &s.from.Partition, Low: &key.Bound{Key: s.from.Row}}
 		if s.End != nil && s.End.Partition == s.from.Partition {
 			r.High = &key.Bound{Key: s.End.Row, Open: true}

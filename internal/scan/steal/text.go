@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// text is a row's whole key as one sequence of places in key order: the partition
+// text is a row's whole key as one sequence of ranks in key order: the partition
 // key, the boundary, the row key. Texts compare as their keys do, since the
 // boundary sorts before every character.
 type text []rune
@@ -18,11 +18,11 @@ const boundary rune = 0
 func textOf(k key.Key) text {
 	t := make(text, 0, len(k.Partition)+1+len(k.Row))
 	for _, c := range k.Partition {
-		t = append(t, key.Place(c)+1)
+		t = append(t, key.Rank(c)+1)
 	}
 	t = append(t, boundary)
 	for _, c := range k.Row {
-		t = append(t, key.Place(c)+1)
+		t = append(t, key.Rank(c)+1)
 	}
 	return t
 }
@@ -40,7 +40,7 @@ func (t text) key() key.Key {
 func (t text) chars() string {
 	var b strings.Builder
 	for _, c := range t {
-		b.WriteRune(key.AtPlace(c - 1))
+		b.WriteRune(key.AtRank(c - 1))
 	}
 	return b.String()
 }

@@ -1,0 +1,26 @@
+package adaptive
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestFormOfState has a step's state in its form 1, which is stored and sent. Whoever changes it must read
+// this one still.
+func TestFormOfState(t *testing.T) {
+	t.Parallel()
+	const form1 = `{"stop":{"Partition":"p","Row":"r"},"left":16.233,"credit":1.5,"first":true,"since":2,"run":3,"in":true,` +
+		`"trail":{"here":"k9","fresh":1,"levels":[[0,0,0.942],[1,0.9,0.823]],"tries":1},"forks":[0,0,11,11,0,0],` +
+		`"abc":{"l":"0k","w":[103,1]},"hinted":true,"group":{"first":1,"end":7,"sum":12}}`
+	var st strand
+	d := json.NewDecoder(strings.NewReader(form1))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&st); err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(st)
+	if err != nil || string(got) != form1 {
+		t.Errorf("%v\n%s, want\n%s", err, got, form1)
+	}
+}
