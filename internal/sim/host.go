@@ -13,7 +13,7 @@ import (
 // pick returns a machine that stands, or nil.
 func (w *world) pick(what ...string) *machine {
 	var standing []*machine
-	for _, p := range w.places {
+	for _, p := range w.slots {
 		p.mu.Lock()
 		if p.machine != nil {
 			standing = append(standing, p.machine)
@@ -37,7 +37,7 @@ func (w *world) keepTime() {
 	var last <-chan error
 	holder := w.first()
 	var lapse time.Time // of the lease of a holder that was lost
-	for minute := 1; task.Sleep(w.running, time.Until(w.start.Add(time.Duration(minute)*time.Minute))); minute++ {
+	for minute := 1; task.Sleep(w.over, time.Until(w.start.Add(time.Duration(minute)*time.Minute))); minute++ {
 		if holder != nil && holder.gone.Err() != nil {
 			lapse, holder, last = holder.lostAt().Add(timerLease), nil, nil
 		}
@@ -61,8 +61,8 @@ func (w *world) keepTime() {
 // first returns the machine that holds the timer's lease at first. It takes the lease as soon
 // as it runs.
 func (w *world) first() *machine {
-	p := w.places[w.plan.Holder]
-	for task.Sleep(w.running, time.Millisecond) {
+	p := w.slots[w.plan.Holder]
+	for task.Sleep(w.over, time.Millisecond) {
 		p.mu.Lock()
 		m := p.machine
 		p.mu.Unlock()
@@ -83,21 +83,21 @@ func (w *world) hold(m *machine) {
 
 // blackout loses every machine at once. Later a single one starts.
 func (w *world) blackout() {
-	if w.plan.Blackout == 0 || !task.Sleep(w.running, w.plan.Blackout) {
+	if w.plan.Blackout == 0 || !task.Sleep(w.over, w.plan.Blackout) {
 		return
 	}
 	w.mu.Lock()
 	w.lights = make(chan struct{})
 	w.mu.Unlock()
 	w.log.Info().Msg("blackout")
-	for _, p := range w.places {
+	for _, p := range w.slots {
 		p.mu.Lock()
 		if p.machine != nil {
 			p.machine.end()
 		}
 		p.mu.Unlock()
 	}
-	task.Sleep(w.running, w.plan.Darkness)
+	task.Sleep(w.over, w.plan.Darkness)
 	if w.plan.Cleared {
 		w.clearQueues()
 	}
@@ -111,16 +111,16 @@ func (w *world) dark() bool {
 	return w.lights != nil
 }
 
-// wait waits for the end of the blackout. It reports whether the place gets
-// a machine again: only the first place does.
-func (p *place) wait() bool {
+// wait waits for the end of the blackout. It reports whether the slot gets
+// a machine again: only the first slot does.
+func (p *slot) wait() bool {
 	if p.number > 0 {
 		return false
 	}
 	select {
 	case <-p.lights:
 		return true
-	case <-p.running.Done():
+	case <-p.over.Done():
 		return false
 	}
 }
@@ -130,13 +130,13 @@ func (w *world) outages() {
 	for i, o := range w.plan.Outages {
 		w.group.Go(func() {
 			<-w.started // a start needs the source, too
-			if !task.Sleep(w.running, o.From) {
+			if !task.Sleep(w.over, o.From) {
 				return
 			}
 			w.outage(i, true)
 			end := time.Now().Add(o.For)
-			for w.running.Err() == nil && (time.Now().Before(end) || o.UntilFailed && !w.hasFailed()) {
-				task.Sleep(w.running, 10*time.Second)
+			for w.over.Err() == nil && (time.Now().Before(end) || o.UntilFailed && !w.hasFailed()) {
+				task.Sleep(w.over, 10*time.Second)
 			}
 			w.outage(i, false)
 		})

@@ -25,8 +25,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// place is a place for one machine after the other.
-type place struct {
+// slot holds one machine after the other.
+type slot struct {
 	Machine
 	*world
 	number int
@@ -38,7 +38,7 @@ type place struct {
 
 // machine is an instance of the app: the host's listeners and a handler process.
 type machine struct {
-	*place
+	*slot
 	name    string
 	gone    context.Context // ends when the machine is lost
 	lose    context.CancelFunc
@@ -81,7 +81,7 @@ type process struct {
 }
 
 // take returns the next accident of one side, in a list, and removes it.
-func (p *place) take(host bool) []Accident {
+func (p *slot) take(host bool) []Accident {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, a := range p.left {
@@ -93,11 +93,11 @@ func (p *place) take(host bool) []Accident {
 	return nil
 }
 
-// keep keeps a machine in the place until the run ends.
-func (p *place) keep() {
-	for life := 1; p.running.Err() == nil; life++ {
-		m := &machine{place: p, name: fmt.Sprintf("m%d.%d", p.number, life)}
-		m.gone, m.lose = context.WithCancel(p.running)
+// keep keeps a machine in the slot until the run ends.
+func (p *slot) keep() {
+	for life := 1; p.over.Err() == nil; life++ {
+		m := &machine{slot: p, name: fmt.Sprintf("m%d.%d", p.number, life)}
+		m.gone, m.lose = context.WithCancel(p.over)
 		m.account = p.open(&wire{
 			world: p.world, name: m.name + " host", gone: m.gone, die: func(Kind) { m.end() },
 			host: true, seen: map[uint64]int{}, accidents: p.take(true),
@@ -106,13 +106,13 @@ func (p *place) keep() {
 		m.run()
 		p.stand(nil)
 		p.log.Info().Str("machine", m.name).Msg("lost")
-		if !task.Sleep(p.running, p.Replace) || p.dark() && !p.wait() {
+		if !task.Sleep(p.over, p.Replace) || p.dark() && !p.wait() {
 			return
 		}
 	}
 }
 
-func (p *place) stand(m *machine) {
+func (p *slot) stand(m *machine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.machine = m
@@ -138,7 +138,7 @@ func (m *machine) run() {
 	}
 }
 
-// hostQueues are host.json's, which a test compares. Plans differ in the longest pause between looks.
+// hostQueues are host.json's, which a test compares. Plans differ in the longest pause between polls.
 var hostQueues = app.Queues{
 	BatchSize: 8, NewBatchThreshold: 4, Visibility: 10 * time.Second, MaxDequeue: engine.MaxDeliveries, Base64: true,
 }

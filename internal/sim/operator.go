@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// patience is how long a scan may take in all. With all waits for leases, outages
+	// longest is how long a scan may take in all. With all waits for leases, outages
 	// and retries a run takes at most a few hours, unless it hangs.
-	patience = 12 * time.Hour
+	longest = 12 * time.Hour
 	// maxRetries is how often the operator retries a scan.
 	maxRetries = 30
 	// callLimit is the cloud's limit for an HTTP call. The caller gets no answer after it, but
@@ -182,7 +182,7 @@ func (w *world) waitForEnd(id string) (scanRow, bool) {
 		w.mu.Lock()
 		row := w.witness.scans[id]
 		w.mu.Unlock()
-		if row.State != ledger.Running || time.Since(w.start) > patience {
+		if row.State != ledger.Running || time.Since(w.start) > longest {
 			return row, row.State != ledger.Running
 		}
 		time.Sleep(5 * time.Second)
@@ -196,7 +196,7 @@ func (w *world) change(method, path string) answer {
 		switch {
 		case a.status == http.StatusAccepted || a.status == http.StatusConflict:
 			return a
-		case a.status >= 400 && a.status < 500 || time.Since(w.start) > patience:
+		case a.status >= 400 && a.status < 500 || time.Since(w.start) > longest:
 			w.violated("%s %s: %d %s", method, path, a.status, a.body)
 			return a
 		}

@@ -28,7 +28,7 @@ type Plan struct {
 	Calm bool
 
 	Machines   []Machine
-	MaxPolling time.Duration // between two looks into an empty queue
+	MaxPolling time.Duration // between two polls of an empty queue
 	Overlap    bool          // Maintain may run while it runs
 	Holder     int           // the machine that holds the timer's lease at first
 	FoldEvery  int           // how many done steps are folded at once, on average; 0 means the app's own number
@@ -53,10 +53,10 @@ type PlannedScan struct {
 	Cancel, Rest time.Duration
 }
 
-// Machine is the place of one instance: when one is lost, another takes its place.
+// Machine is an instance of the app: when it is lost, another replaces it.
 type Machine struct {
 	Skew      time.Duration // of its clock
-	Accidents []Accident    // of the processes in this place, in order
+	Accidents []Accident    // of its processes and those of its successors, in order
 	Restart   time.Duration // until a crashed handler runs again
 	Replace   time.Duration // until a lost machine is replaced
 }

@@ -25,8 +25,8 @@ const stateTable = "tablesweep"
 type Stats struct {
 	Took       time.Duration // from the first scan's record to the last one's end
 	Requests   int           // of handlers and hosts
-	Polls      int           // of them, those that look for messages
-	Watching   int           // of them, those that look for lost steps
+	Polls      int           // of them, those that ask for messages
+	Watching   int           // of them, those that find lost steps
 	Transcript uint64        // a hash of all requests, with their times and results
 	Rows       int
 	Accidents  int // accidents of the plan that happened
@@ -37,7 +37,7 @@ type Stats struct {
 	Retries    int // by the operator
 }
 
-// world is a run under way.
+// world is what surrounds the app in a run: storage, hosts, machines and the operator.
 type world struct {
 	plan     Plan
 	emulator *emulator.Transport
@@ -48,9 +48,9 @@ type world struct {
 	appLog   zerolog.Logger // of the handlers and hosts
 
 	start   time.Time
-	running context.Context // ends with the run
+	over    context.Context // ends with the run
 	group   sync.WaitGroup  // everything that runs
-	places  []*place
+	slots   []*slot
 	started chan struct{} // closed when the operator has started the scans
 
 	mu         sync.Mutex // guards the fields below
@@ -60,7 +60,7 @@ type world struct {
 	failed     bool            // a scan has failed
 	raging     []int           // outages
 	holder     *machine        // of the timer's lease
-	looks      map[string]bool // of Maintain at pending steps, by run and scan
+	looks      map[string]bool // of Maintain at pending steps, by the timer's run and scan
 }
 
 // Run carries out the plan. It returns the violations that it finds, none if all is well. It must be
@@ -74,14 +74,14 @@ func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	}
 	w.appLog = w.appLog.Hook(zerolog.HookFunc(w.hear))
 	var stop context.CancelFunc
-	w.running, stop = context.WithCancel(context.Background())
+	w.over, stop = context.WithCancel(context.Background())
 	if err := w.prepare(); err != nil {
 		stop()
 		return w.stats, []string{"prepare: " + err.Error()}
 	}
 	for i, m := range p.Machines {
-		pl := &place{Machine: m, world: w, number: i, left: m.Accidents}
-		w.places = append(w.places, pl)
+		pl := &slot{Machine: m, world: w, number: i, left: m.Accidents}
+		w.slots = append(w.slots, pl)
 		w.group.Go(pl.keep)
 	}
 	w.group.Go(w.keepTime)
@@ -136,7 +136,7 @@ func (w *world) note(name string, req *http.Request, result string) {
 	}
 }
 
-// tally counts requests that look for messages, and requests that look for lost steps:
+// tally counts requests that ask for messages, and requests that find lost steps:
 // beats, reads of beats, peeks into queues, and Maintain's second looks at a scan's pending steps.
 func (w *world) tally(req *http.Request, body []byte) {
 	q := req.URL.Query()

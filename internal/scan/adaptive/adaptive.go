@@ -12,7 +12,7 @@ import (
 const (
 	plenty       = 7.0 // pages measured ahead from which on a strand is cut in three, in four at twice as many
 	some         = 3.0 // pages measured ahead from which on it is cut in two, if it has gone on for long
-	patience     = 5.0 // pages that make it long
+	long         = 5.0 // pages that make it long
 	rich         = 5.0 // credit with which it need not go on for long
 	hintCaution  = 2.5 // how much more of all that it takes where hints said where to cut
 	longStreak   = 1   // pages within one partition that make it a long one
@@ -96,7 +96,7 @@ func (st strand) worth(g *gauge) int {
 		pieces = 4
 	case g.total >= plenty*c:
 		pieces = 3
-	case g.total >= some*c && (float64(st.Since) >= patience*c || st.Credit >= rich && !st.Hinted):
+	case g.total >= some*c && (float64(st.Since) >= long*c || st.Credit >= rich && !st.Hinted):
 		pieces = 2
 	}
 	return min(pieces, 1+int(st.Credit))
