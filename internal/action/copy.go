@@ -25,7 +25,7 @@ const (
 // Modes lists all modes.
 var Modes = []Mode{Replace, Merge, Skip, Fail}
 
-// maxResolves bounds how often a chunk is compared with the destination's rows
+// maxResolves bounds how often a unit is compared with the destination's rows
 // while others write there.
 const maxResolves = 5
 
@@ -45,9 +45,9 @@ func (c Copy) Copy(ctx context.Context, rows []storage.Entity) (Result, error) {
 	return All(ctx, storage.RequestOptions{}, c, rows)
 }
 
-// Chunks returns how many transactions write the rows. Large rows take
+// Transactions returns how many transactions write the rows. Large rows take
 // more.
-func Chunks(rows []storage.Entity) int { return len(Copy{}.Split(rows)) }
+func Transactions(rows []storage.Entity) int { return len(Copy{}.Split(rows)) }
 
 // Changes returns the table that the work writes to.
 func (c Copy) Changes() *storage.Table { return c.Destination }
@@ -79,7 +79,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.E
 		for b.Rows() < min(limit, len(rows)) && b.Add(storage.Op{Kind: c.kind(), Entity: rows[b.Rows()]}) {
 		}
 		n := b.Rows()
-		err := c.Limiter.Do(ctx, o, Place(c.Destination, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
+		err := c.Limiter.Do(ctx, o, PartitionName(c.Destination, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
 		switch refusal := refusalOf(err); {
 		case err == nil:
 			r.Written += int64(n)
@@ -133,6 +133,7 @@ func reason(e *storage.Error) string {
 	return e.Code + ": " + e.Message
 }
 
+// without returns the rows without the i-th. Others hold the page, so it stays as it is.
 func without(rows []storage.Entity, i int) []storage.Entity {
 	rest := make([]storage.Entity, 0, len(rows)-1)
 	return append(append(rest, rows[:i]...), rows[i+1:]...)

@@ -9,9 +9,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxLooks is how often in a row [Delete] reads which rows are left, if others write
-// them again or the service contradicts itself.
-const maxLooks = 5
+// maxReads is how often in a row [Delete] reads which rows are left and finds all of them: others
+// write them again, or the service contradicts itself.
+const maxReads = 5
 
 // Delete removes rows from a table.
 type Delete struct {
@@ -31,37 +31,37 @@ func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return Copy{}.Sp
 func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (Result, error) {
 	d.Table = d.Table.With(o)
 	var r Result
-	looks := 0 // how often in a row all rows were still there
+	reads := 0 // in a row that found all rows
 	for len(rows) > 0 {
 		b := d.Table.Batch()
 		for b.Rows() < len(rows) && b.Add(storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: rows[b.Rows()].Key}}) {
 		}
 		n := b.Rows()
-		err := d.Limiter.Do(ctx, o, Place(d.Table, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
+		err := d.Limiter.Do(ctx, o, PartitionName(d.Table, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
 		var refusal *storage.Error
 		switch {
 		case err == nil:
 			r.Written += int64(n)
 			rows = rows[n:]
-			looks = 0
+			reads = 0
 		case !errors.As(err, &refusal) || refusal.Temporary() || refusal.Index < 0 || refusal.Index >= n || storage.HasCode(err, "TableNotFound"):
 			return r, err
-		case refusal.Status == http.StatusNotFound && looks < maxLooks:
-			looks++
+		case refusal.Status == http.StatusNotFound && reads < maxReads:
+			reads++
 			left, err := d.left(ctx, rows)
 			if err != nil {
 				return r, err
 			}
 			if len(left) < len(rows) {
-				looks = 0
+				reads = 0
 			}
 			r.Written += int64(len(rows) - len(left))
 			rows = left
 		case refusal.Status == http.StatusNotFound:
 			return r, err
 		default:
-			r.Failed = append(r.Failed, Failure{Key: rows[refusal.Index].Key, Reason: refusal.Code + ": " + refusal.Message})
-			rows = slices.Delete(slices.Clone(rows), refusal.Index, refusal.Index+1) // others hold the page
+			r.Failed = append(r.Failed, Failure{Key: rows[refusal.Index].Key, Reason: reason(refusal)})
+			rows = without(rows, refusal.Index)
 		}
 	}
 	return r, nil

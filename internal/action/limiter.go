@@ -19,12 +19,12 @@ type Limiter struct {
 	queues     map[string]*queue
 }
 
-// Place names a table's partition for a [Limiter].
-func Place(t *storage.Table, partition string) string { return t.Address() + "/" + partition }
+// PartitionName names a table's partition for a [Limiter].
+func PartitionName(t *storage.Table, partition string) string { return t.Address() + "/" + partition }
 
 // queue has the requests that wait for a partition.
 type queue struct {
-	first  chan struct{} // has a place for one request: the one that waits for the partition itself
+	first  chan struct{} // has room for one request: the one that waits for the partition itself
 	length int
 }
 

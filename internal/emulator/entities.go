@@ -132,7 +132,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {
-		op.Partition, op.Confined = q.Filter.Range().Partition()
+		op.Partition, op.Confined = q.Filter.Span().Partition()
 	}
 	op.run = func(now time.Time, plan fault.Plan) (response, error) {
 		stored, err := s.tables.Get(t.resource, now)

@@ -155,7 +155,7 @@ func (run *running) page(ctx context.Context, step scan.Step) (p storage.Page, e
 	if q.Range.Partition == nil {
 		return run.source.Query(ctx, q)
 	}
-	err = run.limiter.Do(ctx, run.requests, action.Place(run.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(o storage.RequestOptions) (int, error) {
+	err = run.limiter.Do(ctx, run.requests, action.PartitionName(run.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(o storage.RequestOptions) (int, error) {
 		p, err = run.source.With(o).Query(ctx, q)
 		return len(p.Entities), err
 	})
@@ -177,11 +177,11 @@ func (run *running) query(step scan.Step) storage.Query {
 	return q
 }
 
-// handOverChunks is how many transactions an invocation writes while others wait for its children.
+// handOverMost is how many transactions an invocation writes while others wait for its children.
 // It leaves more to CopyRows, but for runs that take no more transactions than the requests that reading them
 // again costs, step and message included.
 const (
-	handOverChunks = 200
+	handOverMost   = 200
 	rereadRequests = 7
 )
 
@@ -194,7 +194,7 @@ func (s *yield) handOver(m message) {
 		return
 	}
 	var handed []message
-	chunks := 0
+	transactions := 0
 	for i, rows := range s.runs {
 		first, last := rows[0].Key.Partition, rows[len(rows)-1].Key.Partition
 		var kept, middle []storage.Entity
@@ -205,9 +205,9 @@ func (s *yield) handOver(m message) {
 				middle = append(middle, row)
 			}
 		}
-		n := action.Chunks(middle)
-		if chunks+n <= handOverChunks || n <= rereadRequests {
-			chunks += n
+		n := action.Transactions(middle)
+		if transactions+n <= handOverMost || n <= rereadRequests {
+			transactions += n
 			continue
 		}
 		s.runs[i] = kept

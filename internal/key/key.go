@@ -47,7 +47,7 @@ func Compare(a, b string) int {
 			// Of the bytes that can differ first, only the lead bytes of
 			// three-byte characters from U+E000 (0xEE, 0xEF) and of four-byte
 			// characters (0xF0 and up) are ordered otherwise in UTF-16.
-			if rank(a[i]) < rank(b[i]) {
+			if byteRank(a[i]) < byteRank(b[i]) {
 				return -1
 			}
 			return 1
@@ -62,8 +62,8 @@ func Compare(a, b string) int {
 	return 0
 }
 
-// rank gives the byte's number in UTF-16 order.
-func rank(b byte) int {
+// byteRank gives the byte's rank in UTF-16 order.
+func byteRank(b byte) int {
 	if b == 0xEE || b == 0xEF {
 		return int(b) + 0x100
 	}
@@ -80,25 +80,11 @@ func Successor(prefix string) (next string, ok bool) {
 	for len(prefix) > 0 {
 		r, size := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-size]
-		if r, ok := nextRune(r); ok {
-			return prefix + string(r), true
+		if r != lastRune {
+			return prefix + string(AtRank(Rank(r)+1)), true
 		}
 	}
 	return "", false
-}
-
-// nextRune returns the character after r in UTF-16 order, which runs
-// U+0000–U+D7FF, U+10000–U+10FFFF, U+E000–U+FFFF.
-func nextRune(r rune) (rune, bool) {
-	switch r {
-	case 0xD7FF:
-		return 0x10000, true
-	case utf8.MaxRune:
-		return 0xE000, true
-	case 0xFFFF:
-		return 0, false
-	}
-	return r + 1, true
 }
 
 // Units returns the key's length in UTF-16 code units, which is how the service
@@ -120,6 +106,7 @@ const (
 	surrogates = 0xD800
 	supplement = 0x10000
 	private    = 0xE000
+	lastRune   = 0xFFFF
 )
 
 // Rank returns a character's number in the service's order, from 0 on. U+D800 to

@@ -17,7 +17,7 @@ func Example() {
 	dear := row{"PartitionKey": text("orders"), "RowKey": text("2026-03"), "Total": {Type: odata.Int32, Int: 12}}
 	fmt.Println(filter.Match(cheap), filter.Match(dear))
 
-	span := filter.Range()
+	span := filter.Span()
 	partition, one := span.Partition()
 	fmt.Println(partition, one, span.Low.Row)
 

@@ -29,13 +29,13 @@ func (f *Filter) Comparisons() int { return f.comparisons }
 // "not (a eq 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
-// Range returns a range of keys that has all matching rows. It uses the comparisons of
+// Span returns a span of keys that has all matching rows. It uses the comparisons of
 // PartitionKey and RowKey that every match must satisfy. So an "or" bounds nothing, as on the
 // service.
-func (f *Filter) Range() Span {
+func (f *Filter) Span() Span {
 	var b bounds
 	b.narrow(f.root)
-	return b.keyRange()
+	return b.span()
 }
 
 type node interface{ match(Row) bool }
@@ -199,8 +199,8 @@ func (b *bounds) narrow(n node) {
 	}
 }
 
-// keyRange combines both intervals. The row keys bound the span only within one partition.
-func (b *bounds) keyRange() Span {
+// span combines both intervals. The row keys bound the span only within one partition.
+func (b *bounds) span() Span {
 	p := b.partition
 	r := Span{
 		Low:     key.Key{Partition: p.low},

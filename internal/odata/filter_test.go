@@ -102,7 +102,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-func TestRange(t *testing.T) {
+func TestSpan(t *testing.T) {
 	t.Parallel()
 	k := func(p, r string) key.Key { return key.Key{Partition: p, Row: r} }
 	for _, c := range []struct {
@@ -130,14 +130,14 @@ func TestRange(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.filter, err)
 		}
-		if diff := cmp.Diff(c.want, f.Range()); diff != "" {
+		if diff := cmp.Diff(c.want, f.Span()); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", c.filter, diff)
 		}
 	}
 }
 
 // No row that matches may lie outside of the range, for any filter.
-func TestRangeHoldsEveryMatch(t *testing.T) {
+func TestSpanHoldsEveryMatch(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	keys := []string{"", "a", "ab", "b", "\uffff", "😀"}
@@ -163,7 +163,7 @@ func TestRangeHoldsEveryMatch(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", filter, err)
 		}
-		bounds := f.Range()
+		bounds := f.Span()
 		for _, p := range keys {
 			for _, rk := range keys {
 				at := key.Key{Partition: p, Row: rk}
@@ -234,6 +234,6 @@ func FuzzParse(f *testing.F) {
 		if parsed.Match(r) != twice.Match(r) || parsed.Comparisons() != twice.Comparisons() {
 			t.Errorf("%q does not mean the same within parentheses", filter)
 		}
-		_ = parsed.Range()
+		_ = parsed.Span()
 	})
 }

@@ -49,12 +49,12 @@ type Batch struct {
 	rows     int
 	deletes  bool       // all operations are Delete
 	first    rowRequest // the first operation alone
-	target   span       // of first, in body
-	json     span
+	target   extent     // of first, in body
+	json     extent
 }
 
-// span is a part of a text.
-type span struct{ from, to int }
+// extent is where a part of a text begins and ends.
+type extent struct{ from, to int }
 
 // Batch starts a transaction on the table.
 func (t *Table) Batch() *Batch {
@@ -97,7 +97,7 @@ func (b *Batch) append(op Op) {
 	}
 	method := methods[op.Kind]
 	b.write("--changeset_", b.boundary, "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n", method, " ", b.table.account.connection.tableURL)
-	target := span{from: b.body.Len()}
+	target := extent{from: b.body.Len()}
 	b.write("/", b.table.name)
 	if op.Kind != Insert {
 		b.body.Write(appendKeyPath(b.body.AvailableBuffer(), op.Entity.Key))
@@ -114,7 +114,7 @@ func (b *Batch) append(op Op) {
 		b.write("Content-Type: application/json\r\n")
 	}
 	b.write("\r\n")
-	json := span{from: b.body.Len()}
+	json := extent{from: b.body.Len()}
 	if op.Kind != Delete {
 		b.body.Write(op.Entity.AppendJSON(b.body.AvailableBuffer()))
 	}

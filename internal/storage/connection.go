@@ -56,11 +56,13 @@ func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.Str
 
 // Same reports whether both connections lead to the same tables, by whatever
 // scheme.
-func (c Connection) Same(other Connection) bool { return place(c.tableURL) == place(other.tableURL) }
+func (c Connection) Same(other Connection) bool {
+	return locationOf(c.tableURL) == locationOf(other.tableURL)
+}
 
-// place returns the part of an endpoint that tells an account from others: the host
+// locationOf returns the part of an endpoint that tells an account from others: the host
 // without its scheme's own port, and the path.
-func place(endpoint string) string {
+func locationOf(endpoint string) string {
 	u, err := url.Parse(strings.ToLower(endpoint))
 	if err != nil {
 		return endpoint

@@ -2,12 +2,12 @@
 // owns connections, clients, retries, the exact form of entities and keys on the
 // wire, and what a service's error means.
 //
-// An [Account] holds one set of clients and one connection pool. A [Table]
-// makes two kinds of requests: [Table.Query], one page, and [Table.Batch], one
-// entity group transaction; a single row is a query for one row or a batch of
-// one. A [Queue] puts, gets and deletes messages.
+// An [Account] holds one set of clients and one connection pool. All rows are read
+// by [Table.Query], a page, and written by [Table.Batch], an entity group transaction:
+// a single row is a query for one row or a batch of one. A [Queue] has the messages of
+// one queue. [RequestOptions] say how the requests of either are made.
 //
-// Queues, and the making and removing of tables, are left to the clients of
+// Queues, and the making, listing and removing of tables, are left to the clients of
 // azure-sdk-for-go. Requests for rows are this package's own (rows.go), and take the
 // SDK's way to the service, azcore's pipeline. aztables decodes entities into
 // Go maps and so loses the difference between Double 3.0 and Int32 3, refuses empty
@@ -28,14 +28,16 @@
 //
 // One policy (retry.go) retries 503, 500, time-outs and broken connections until the caller's
 // deadline, so throttling slows callers down and does not fail them. Pauses grow up to a minute,
-// and honour a Retry-After up to a minute. While the host answers other requests, they grow up
+// and honour a Retry-After. While the host answers other requests, they grow up
 // to 4 seconds only: that is a limit which many workers share, and with long pauses a few
 // unlucky writes end a minute after all others. An operation that fails inside an answer of
-// 202 gets its own status, so the same policy sees it.
+// 202 gets its own status, so the same policy sees it. A request ends after 40 failed tries,
+// or after 400 while the host is busy and answers others. A Retry-After of more than a minute
+// ends it at once.
 //
 // A command has a user who waits, so its account has patience. If a host refuses connections
 // before its first good answer, the connection is wrong, and the error is reported at once.
 // After that answer, requests wait until patience ends, with pauses of at most 5 seconds between
-// dials. All requests to one host share what they know of it, and the first good answer
-// wakes them all.
+// dials. Tries count only while the host answers others, and no Retry-After ends a request. All
+// requests to one host share what they know of it, and the first good answer wakes them all.
 package storage

@@ -32,7 +32,7 @@ func (e *Error) Error() string {
 }
 
 // Temporary reports whether the same request may succeed later: the service was
-// busy or timed out. The outcome of a write is then unknown.
+// busy or timed out. The outcome of a write may then be unknown.
 func (e *Error) Temporary() bool {
 	return e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests ||
 		e.Code == "TableBeingDeleted" || e.Code == "QueueBeingDeleted"

@@ -148,7 +148,7 @@ func (r *rawReader) row() bool {
 	return true
 }
 
-// flush appends what was kept of in, up to a place.
+// flush appends what was kept of in, up to a byte of it.
 func (r *rawReader) flush(to int) {
 	r.out = append(r.out, r.in[r.kept:to]...)
 	r.kept = to

@@ -79,8 +79,8 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	o := exchangeOf(ctx).options
 	heard := r.begin()
 	defer r.end()
-	lonely := 0 // tries that failed while the host answered others
-	alone := 0  // tries in a row that failed while it answered nobody
+	counted := 0 // tries that failed while the host answered others; without patience, all
+	outage := 0  // tries in a row that failed while it answered nobody
 	for try := 1; ; try++ {
 		resp, err := req.Next()
 		if doubtful(resp, err) {
@@ -97,15 +97,15 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		}
 		good, again := r.failed(causeOf(resp, err))
 		others := good != heard
-		if alone++; others {
-			alone = 0
+		if outage++; others {
+			outage = 0
 		}
 		if others || r.patience == 0 {
-			lonely++
+			counted++
 		}
 		heard = good
-		pause, err := r.pause(resp, err, try, alone)
-		if pause < 0 || lonely > maxBusyRetries || lonely > maxRetries && (resp == nil || !others) {
+		pause, err := r.pause(resp, err, try, outage)
+		if pause < 0 || counted > maxBusyRetries || counted > maxRetries && (resp == nil || !others) {
 			return resp, err
 		}
 		if resp != nil && busy(resp.StatusCode) {
@@ -196,14 +196,14 @@ func (r *retries) outage() (o Outage, ok bool) {
 }
 
 // pause returns how long to wait after a try that failed with resp or err. Below 0, there
-// is no further try, and the error is the request's. alone is the number of tries in a
+// is no further try, and the error is the request's. outage is the number of tries in a
 // row after which the host had answered nobody: 0 while it is only over its target.
-func (r *retries) pause(resp *http.Response, err error, try, alone int) (time.Duration, error) {
+func (r *retries) pause(resp *http.Response, err error, try, outage int) (time.Duration, error) {
 	pause := retryAfter(resp)
 	if pause <= 0 {
 		longest := maxRetryDelay
 		if err == nil {
-			longest = max(maxBusyDelay, grown(alone))
+			longest = max(maxBusyDelay, grown(outage))
 		}
 		pause = backoff(try, longest)
 	}

@@ -17,7 +17,7 @@ func TestPauses(t *testing.T) {
 		name           string
 		resp           *http.Response
 		try            int
-		alone          int
+		outage         int
 		atLeast, below time.Duration
 	}{
 		{"the first", busy, 1, 0, 200 * time.Millisecond, 400 * time.Millisecond},
@@ -32,7 +32,7 @@ func TestPauses(t *testing.T) {
 			err = http.ErrHandlerTimeout
 		}
 		for range 100 {
-			if got, _ := r.pause(tt.resp, err, tt.try, tt.alone); got < tt.atLeast || got >= tt.below {
+			if got, _ := r.pause(tt.resp, err, tt.try, tt.outage); got < tt.atLeast || got >= tt.below {
 				t.Fatalf("%s: pause %v, want %v to %v", tt.name, got, tt.atLeast, tt.below)
 			}
 		}

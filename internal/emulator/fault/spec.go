@@ -123,7 +123,7 @@ type shape uint8
 const (
 	unknown  shape = iota
 	chance         // p=P
-	span           // =A..B
+	interval       // =A..B
 	rate           // =N
 	duration       // =D
 )
@@ -133,7 +133,7 @@ func (n Name) shape() shape {
 	case Busy, TimeoutBefore, TimeoutAfter, ResetBefore, ResetAfter, ShortPage, EmptyPage, Duplicate, Delay:
 		return chance
 	case Latency:
-		return span
+		return interval
 	case AccountRate, PartitionRate:
 		return rate
 	case TableDeletion:
@@ -203,7 +203,7 @@ func parseRule(words []string) (Rule, error) {
 
 func (r *Rule) parseValue(kind shape, value string) (err error) {
 	switch kind {
-	case span:
+	case interval:
 		low, high, isRange := strings.Cut(value, "..")
 		if !isRange {
 			high = low
@@ -287,7 +287,7 @@ func (r Rule) String() string {
 	switch r.Name.shape() {
 	case chance:
 		fmt.Fprintf(&b, " p=%v", r.P)
-	case span:
+	case interval:
 		fmt.Fprintf(&b, "=%v", r.Min)
 		if r.Max != r.Min {
 			fmt.Fprintf(&b, "..%v", r.Max)

@@ -249,7 +249,7 @@ func (t *Table) Query(q Query) Answer {
 	}
 	var bounds odata.Span
 	if q.Filter != nil {
-		bounds = q.Filter.Range()
+		bounds = q.Filter.Span()
 	}
 	start := bounds.Low
 	if start.Compare(q.From) < 0 {

@@ -26,7 +26,7 @@ func (s source) Get(k key.Key) (table.Row, error) {
 func (s source) Query(q table.Query) table.Answer {
 	var bounds odata.Span
 	if q.Filter != nil {
-		bounds = q.Filter.Range()
+		bounds = q.Filter.Span()
 	}
 	start := bounds.Low
 	if start.Compare(q.From) < 0 {
