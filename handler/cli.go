@@ -126,9 +126,19 @@ func noArgs(c *cobra.Command, args []string) error {
 	case c.HasSubCommands():
 		return usagef("there is no such command")
 	case isSetting(args[0]):
-		return usagef("%s takes no argument such as %q, only flags", c.Name(), args[0])
+		return asValue(c, usagef("%s takes no argument such as %q, only flags", c.Name(), args[0]))
 	}
 	return usagef("%s takes no argument, only flags", c.Name())
+}
+
+// asValue adds advice to the error for an argument that may have been meant as the value of --dry-run.
+func asValue(c *cobra.Command, err error) error {
+	if f := c.Flags().Lookup("dry-run"); f != nil && f.Changed {
+		if _, ok := f.Value.(*dryRun); ok {
+			return hinted{err, "--dry-run takes its value with an equals sign: --dry-run=full"}
+		}
+	}
+	return err
 }
 
 // noEmptyFlags refuses a flag that is given without a value. In a script, it is most often a

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/scan/estimate"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -41,7 +40,7 @@ type copyOptions struct {
 	rowFlags
 	pairFlags
 	jobFlags
-	dryRunFlags
+	dryRun dryRun
 	mode   string
 	verify bool
 }
@@ -101,7 +100,7 @@ func copyCommand() *cobra.Command {
 	o.jobFlags.add(c)
 	flags := c.Flags()
 	flags.StringVar(&o.mode, "mode", string(action.Replace), "for rows that the destination already has: replace, merge, skip or fail")
-	o.dryRunFlags.add(c)
+	o.dryRun.add(c)
 	flags.BoolVar(&o.verify, "verify", false, "compare both tables afterwards")
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"replace", "merge", "skip", "fail"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -126,18 +125,18 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 		return err
 	}
 	defer s.Keys.Close()
-	if o.dryRun {
-		i := intent{verb: "copy", work: estimate.Plan{Transactions: true}, look: func(ctx context.Context) (string, bool, error) {
+	if err := probe(c.Context(), s); err != nil {
+		return err
+	}
+	if o.dryRun.on {
+		i := intent{verb: "copy", writes: action.Chunks, look: func(ctx context.Context) (string, bool, error) {
 			exists, err := to.MayWrite(ctx)
 			if err != nil {
 				return "", false, fmt.Errorf("try the destination: %w", err)
 			}
 			return leadsTo(to.String(), "rows", !exists), !exists, nil
 		}}
-		return o.dryRunFlags.print(c, s, i, o.workers, o.json)
-	}
-	if err := probe(c.Context(), s); err != nil {
-		return err
+		return o.dryRun.print(c, &o.jobFlags, s, o.workers, i)
 	}
 	j, err := o.start(c, o.workers, from.Address(), to.Address())
 	if err != nil {

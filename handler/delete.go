@@ -13,16 +13,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/scan/estimate"
 	"tablesweep/internal/sweep"
 )
 
 const deleteHelp = `Delete rows of a table, by range and filter. The table itself stays, even if nothing
 is left in it.
 
---dry-run shows how many rows would be deleted: an exact number for a small table, and
-an estimate for a large one. Otherwise the command asks before it starts, unless --yes is
-given. A row that matched when it was read is deleted, even if it has changed since.
+--dry-run counts the rows that would be deleted: all of them, or as many as 30 s suffice for.
+Otherwise the command asks before it starts, unless --yes is given. A row that matched
+when it was read is deleted, even if it has changed since.
 
 ` + jobHelp + `
 
@@ -36,8 +35,8 @@ const deleteExamples = `  handler delete --table logs --before 2023- --dry-run
 type deleteOptions struct {
 	sourceFlags
 	jobFlags
-	dryRunFlags
-	yes bool
+	dryRun dryRun
+	yes    bool
 }
 
 func deleteCommand() *cobra.Command {
@@ -53,7 +52,7 @@ func deleteCommand() *cobra.Command {
 	flags := c.Flags()
 	o.sourceFlags.add(c)
 	o.jobFlags.add(c)
-	o.dryRunFlags.add(c)
+	o.dryRun.add(c)
 	flags.BoolVar(&o.yes, "yes", false, "don't ask")
 	return c
 }
@@ -68,17 +67,17 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 	}
 	defer s.Keys.Close()
 	s.Select = []string{}
-	if o.dryRun {
-		i := intent{verb: "delete", work: estimate.Plan{Transactions: true}, look: func(ctx context.Context) (string, bool, error) {
+	if err := probe(c.Context(), s); err != nil {
+		return err
+	}
+	if o.dryRun.on {
+		i := intent{verb: "delete", writes: action.Chunks, look: func(ctx context.Context) (string, bool, error) {
 			if err := s.Table.MayDelete(ctx); err != nil {
 				return "", false, fmt.Errorf("try to delete: %w", err)
 			}
 			return fmt.Sprintf("%s lets its rows be deleted", s.Table), false, nil
 		}}
-		return o.dryRunFlags.print(c, s, i, o.workers, o.json)
-	}
-	if err := probe(c.Context(), s); err != nil {
-		return err
+		return o.dryRun.print(c, &o.jobFlags, s, o.workers, i)
 	}
 	if err := o.confirm(c, s.Table.String()); err != nil {
 		return err

@@ -4,126 +4,160 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/scan/estimate"
-	"tablesweep/internal/scan/estimate/survey"
+	"tablesweep/internal/config"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/estimate"
 	"tablesweep/internal/sweep/progress"
 )
 
-// dryRunEffort bounds the cost of a dry run.
-var dryRunEffort = survey.Effort{Queries: 40_000, Time: 30 * time.Second}
+// dryRunTime bounds the count of a dry run.
+const dryRunTime = 30 * time.Second
 
-// dryRunFlags are the flags of commands with a dry run.
-type dryRunFlags struct {
-	dryRun bool
-	price  float64
+// dryRun is the flag --dry-run, a switch that also takes the value full.
+type dryRun struct{ on, full bool }
+
+func (d *dryRun) add(c *cobra.Command) {
+	f := c.Flags().VarPF(d, "dry-run", "", "change nothing; count the rows for 30 s, show what the work takes, and check the permissions; --dry-run=full counts to the end")
+	f.NoOptDefVal = "true"
 }
 
-func (d *dryRunFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&d.dryRun, "dry-run", false, "change nothing; estimate rows, requests, time and cost within a minute, and check the permissions")
-	c.Flags().Float64Var(&d.price, "price", estimate.Price, "dollars for 10,000 requests, for --dry-run")
+// Set takes what a switch takes, and full.
+func (d *dryRun) Set(text string) error {
+	if text == "full" {
+		*d = dryRun{true, true}
+		return nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return fmt.Errorf("it is a switch, and its only value is full")
+	}
+	*d = dryRun{on: on}
+	return nil
+}
+
+func (d *dryRun) String() string {
+	if d.full {
+		return "full"
+	}
+	return strconv.FormatBool(d.on)
+}
+
+// Type makes --help show the flag as a switch.
+func (d *dryRun) Type() string { return "bool" }
+
+// limit is how long to count, 0 for to the end.
+func (d *dryRun) limit() time.Duration {
+	if d.full {
+		return 0
+	}
+	return dryRunTime
+}
+
+// price returns the dollars for 10,000 requests.
+func price() (float64, error) {
+	dollars, err := config.Price(os.Getenv)
+	if err != nil {
+		return 0, usageError{err}
+	}
+	return dollars, nil
 }
 
 // intent is what a command would do with rows.
 type intent struct {
-	verb string
-	work estimate.Plan // but for what a survey and the flags tell
+	verb   string
+	writes func([]storage.Entity) int // requests that write rows, about
 	// look asks whether it is allowed, and says in a sentence what it leads to. missing
 	// tells that this would be created.
 	look func(context.Context) (sentence string, missing bool, err error)
 }
 
 // print prints what a command would do. It reads keys of the source and changes nothing.
-func (d *dryRunFlags) print(c *cobra.Command, s sweep.Spec, i intent, workers int, asJSON bool) error {
+func (d *dryRun) print(c *cobra.Command, j *jobFlags, s sweep.Spec, workers int, i intent) error {
 	if s.Keys != nil {
 		return usagef("--dry-run is about ranges, not about the rows of --rows")
 	}
-	if err := checkPrice(d.price); err != nil {
+	dollars, err := price()
+	if err != nil {
 		return err
 	}
-	if err := probe(c.Context(), s); err != nil {
+	meter, err := j.meter(c)
+	if err != nil {
 		return err
 	}
 	sentence, missing, err := i.look(c.Context())
 	if err != nil {
 		return err
 	}
-	q := storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Top: s.Segment}
-	e, latency, err := survey.Rows(c.Context(), s.Table, q, dryRunEffort)
+	meter.Phase("counting")
+	r, err := estimate.Count(c.Context(), s, sweepOptions(c, workers), d.limit(), estimate.Work{Writes: i.writes, Price: dollars})
+	meter.End()
 	if err != nil {
 		return err
 	}
-	w := i.work
-	w.Segment, w.Parallel, w.Latency, w.Price = s.Segment, workers, latency, d.price
-	if asJSON {
-		r := e.Report(w)
-		r.Creates = missing
+	if r.Creates = missing; j.json {
 		return jsonTo(c.OutOrStdout()).Encode(r)
 	}
-	return printEstimate(c.OutOrStdout(), i.verb, e, w, sentence)
+	return printEstimate(c.OutOrStdout(), i.verb, r, dollars, sentence)
 }
 
-// checkPrice checks the flag --price, which takes NaN and Inf for numbers.
-func checkPrice(dollars float64) error {
-	if !(dollars >= 0) || math.IsInf(dollars, 1) {
-		return usagef("--price is %g, want dollars, at least 0", dollars)
+// printEstimate writes a report for people. What it says of rows is true: more come only if not all were counted.
+func printEstimate(out io.Writer, verb string, r estimate.Report, price float64, sentence string) error {
+	rows, at := *r.Rows[0], fmt.Sprintf("at $%g for 10,000 requests", price)
+	text := fmt.Sprintf("would %s %s\n%s, %s\n", verb, grouped(rows, "row"), takes(r.Requests, r.Dollars), at)
+	if !r.Counted && rows > 0 {
+		text = fmt.Sprintf("would %s more than %s (not all counted in %v)\n%s, for the rows counted\n%s, for each million beyond\n%s\n",
+			verb, grouped(below(rows), "row"), seconds(dryRunTime), takes(r.Requests, r.Dollars), takes(r.PerMillion, *r.DollarsPerMillion), at)
+	} else if !r.Counted {
+		text = fmt.Sprintf("would %s rows that %v did not suffice to find; --dry-run=full counts to the end\n", verb, seconds(dryRunTime))
 	}
-	return nil
-}
-
-// printEstimate writes numbers no more precisely than they are known.
-func printEstimate(out io.Writer, verb string, e estimate.Estimate, w estimate.Plan, sentence string) error {
-	cost, how := e.Cost(w), "counted"
-	if !e.Exact {
-		how = "sampled"
-		e.Rows, cost.Requests, cost.Seconds = e.Rows.Rounded(), cost.Requests.Rounded(), cost.Seconds.Rounded()
-	}
-	rows, requests := countOf(e.Rows, "row"), countOf(cost.Requests, "request")
-	lasts := between(cost.Seconds, func(x float64) string {
-		return time.Duration(x * float64(time.Second)).Round(time.Second).String()
-	})
-	dollars := between(cost.Dollars, func(x float64) string {
-		switch {
-		case x < 0.0001:
-			return "less than $0.0001"
-		case cost.Dollars.High < 1:
-			return fmt.Sprintf("$%.4f", x)
-		}
-		return fmt.Sprintf("$%.2f", x)
-	})
-	_, err := fmt.Fprintf(out, "would %s %s, %s by %s of %v each\n%s\nat least %s, at %s at once\n%s, at $%g for 10,000 requests\n%s\n",
-		verb, rows, how, progress.Plural(e.Queries, "query"), w.Latency.Round(100*time.Microsecond), requests, lasts, progress.Plural(w.Parallel, "request"), dollars, w.Price, sentence)
+	_, err := fmt.Fprintf(out, "%s%s\n", text, sentence)
 	return err
 }
 
-// countOf writes a number of things.
-func countOf(r estimate.Interval, noun string) string {
-	low, high := int64(r.Low), int64(r.High)
-	if low == high {
-		return progress.Plural(high, noun)
+func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+
+// below returns a number of three significant digits that is less than n.
+func below(n int64) int64 {
+	unit := int64(1)
+	for n-1 >= 1000*unit {
+		unit *= 10
 	}
-	return fmt.Sprintf("%d to %s", low, progress.Plural(high, noun))
+	return (n - 1) / unit * unit
 }
 
-// between writes both ends of a range, or one if they look the same.
-func between(r estimate.Interval, write func(float64) string) string {
-	low, high := write(r.Low), write(r.High)
-	if low == high {
-		return low
+// takes writes what work takes.
+func takes(requests int64, dollars float64) string {
+	cost := fmt.Sprintf("$%.2f", dollars)
+	switch {
+	case dollars < 0.0001:
+		cost = "less than $0.0001"
+	case dollars < 1:
+		cost = fmt.Sprintf("$%.4f", dollars)
 	}
-	return low + " to " + high
+	return "about " + grouped(requests, "request") + ", " + cost
+}
+
+// grouped writes a number of things, with commas between thousands.
+func grouped(n int64, noun string) string {
+	number, noun, _ := strings.Cut(progress.Plural(n, noun), " ")
+	for i := len(number) - 3; i > 0; i -= 3 {
+		number = number[:i] + "," + number[i:]
+	}
+	return number + " " + noun
 }
 
 // leadsTo describes a destination, and says whether it exists.
-func leadsTo(place, takes string, missing bool) string {
+func leadsTo(destination, takes string, missing bool) string {
 	if missing {
-		return fmt.Sprintf("the destination %s does not exist and would be created", place)
+		return fmt.Sprintf("the destination %s does not exist and would be created", destination)
 	}
-	return fmt.Sprintf("the destination %s exists and takes %s", place, takes)
+	return fmt.Sprintf("the destination %s exists and takes %s", destination, takes)
 }

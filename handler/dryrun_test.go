@@ -3,29 +3,78 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
-	"tablesweep/internal/scan/estimate"
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/sweep/estimate"
 )
 
-// A sample's numbers are ranges of two digits, a count's are exact.
+// A count that the time ended says what is known for sure, and what more rows take.
 func TestPrintEstimate(t *testing.T) {
 	t.Parallel()
-	plan := estimate.Plan{Segment: 1000, Transactions: true, Parallel: 128, Latency: 20 * time.Millisecond, Price: estimate.Price}
-	counted := estimate.Interval{Low: 1, High: 1}
+	report := func(rows, requests int64, dollars float64) estimate.Report {
+		more := 0.0004
+		r := estimate.Report{Rows: [2]*int64{&rows, nil}, Requests: requests, Dollars: dollars}
+		if rows > 0 {
+			r.DollarsPerMillion, r.PerMillion = &more, 11_230
+		}
+		return r
+	}
+	counted := func(r estimate.Report) estimate.Report {
+		r.Rows[1], r.Counted = r.Rows[0], true
+		return r
+	}
 	for _, tt := range []struct {
 		name string
-		e    estimate.Estimate
+		r    estimate.Report
 		want string
 	}{
-		{"sampled", estimate.Estimate{Rows: estimate.Interval{Low: 183_456, High: 5_132_000}, Transactions: estimate.Interval{Low: 60_000, High: 1_700_000}, Queries: 40_000},
-			"would copy 180000 to 5200000 rows, sampled by 40000 queries of 20ms each\n60000 to 1800000 requests\nat least 9s to 4m30s, at 128 requests at once\n$0.0022 to $0.0614, at $0.00036 for 10,000 requests\nyes\n"},
-		{"counted", estimate.Estimate{Rows: counted, Transactions: counted, Queries: 1, Exact: true},
-			"would copy 1 row, counted by 1 query of 20ms each\n2 requests\nat least 0s, at 128 requests at once\nless than $0.0001, at $0.00036 for 10,000 requests\nyes\n"},
+		{"counted", counted(report(1_423_939, 16_012, 0.000576)), "would copy 1,423,939 rows\nabout 16,012 requests, $0.0006, at $0.0004 for 10,000 requests\nyes\n"},
+		{"one", counted(report(1, 2, 7e-8)), "would copy 1 row\nabout 2 requests, less than $0.0001, at $0.0004 for 10,000 requests\nyes\n"},
+		{"none", counted(report(0, 1, 4e-8)), "would copy 0 rows\nabout 1 request, less than $0.0001, at $0.0004 for 10,000 requests\nyes\n"},
+		{"dollars", counted(report(1_000_000_000, 1_000_000_000, 40)), "would copy 1,000,000,000 rows\nabout 1,000,000,000 requests, $40.00, at $0.0004 for 10,000 requests\nyes\n"},
+		{"not all", report(812_345, 9_120, 0.000328),
+			"would copy more than 812,000 rows (not all counted in 30 s)\nabout 9,120 requests, $0.0003, for the rows counted\nabout 11,230 requests, $0.0004, for each million beyond\nat $0.0004 for 10,000 requests\nyes\n"},
+		{"not found", report(0, 500, 0.00002), "would copy rows that 30 s did not suffice to find; --dry-run=full counts to the end\nyes\n"},
 	} {
 		var out strings.Builder
-		if err := printEstimate(&out, "copy", tt.e, plan, "yes"); err != nil || out.String() != tt.want {
+		if err := printEstimate(&out, "copy", tt.r, 0.0004, "yes"); err != nil || out.String() != tt.want {
 			t.Errorf("%s: %v, got\n%s", tt.name, err, out.String())
+		}
+	}
+}
+
+// More than a round number is true of any number that was counted.
+func TestBelow(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]int64{1: 0, 2: 1, 999: 998, 1000: 999, 1001: 1000, 1010: 1000, 812_000: 811_000, 812_001: 812_000, 1_423_939: 1_420_000} {
+		if got := below(n); got != want {
+			t.Errorf("below %d: %d, want %d", n, got, want)
+		}
+	}
+}
+
+func TestDryRunFlag(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args string
+		want dryRun
+		err  string
+	}{
+		{"", dryRun{}, ""},
+		{"--dry-run", dryRun{on: true}, ""},
+		{"--dry-run=true", dryRun{on: true}, ""},
+		{"--dry-run=full", dryRun{on: true, full: true}, ""},
+		{"--dry-run=full --dry-run=false", dryRun{}, ""},
+		{"--dry-run=half", dryRun{}, `invalid argument "half" for "--dry-run" flag: it is a switch`},
+		{"--dry-run=", dryRun{}, "it is a switch"},
+	} {
+		var d dryRun
+		c := &cobra.Command{}
+		d.add(c)
+		err := c.ParseFlags(strings.Fields(tt.args))
+		if tt.err == "" && (err != nil || d != tt.want) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+			t.Errorf("%q: %v, %v; want %v, %s", tt.args, d.String(), err, tt.want.String(), tt.err)
 		}
 	}
 }

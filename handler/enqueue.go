@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/scan/estimate"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -37,7 +36,7 @@ const enqueueExamples = `  handler enqueue --table orders --queue orders-to-chec
 type enqueueOptions struct {
 	sourceFlags
 	jobFlags
-	dryRunFlags
+	dryRun                 dryRun
 	queue, queueConnection string
 	message, encoding      string
 }
@@ -61,7 +60,7 @@ func enqueueCommand() *cobra.Command {
 	o.rowFlags.add(c)
 	o.addSelect(c)
 	o.jobFlags.add(c)
-	o.dryRunFlags.add(c)
+	o.dryRun.add(c)
 	_ = c.RegisterFlagCompletionFunc("encoding", cobra.FixedCompletions([]string{"base64", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -93,8 +92,8 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err := try(c.Context(), s, work, o.resume != ""); err != nil {
 		return err
 	}
-	if o.dryRun {
-		i := intent{verb: "enqueue", work: estimate.Plan{Messages: true}, look: func(ctx context.Context) (string, bool, error) {
+	if o.dryRun.on {
+		i := intent{verb: "enqueue", writes: func(rows []storage.Entity) int { return len(rows) }, look: func(ctx context.Context) (string, bool, error) {
 			_, err := queue.Length(ctx)
 			missing := storage.NotFound(err)
 			if err != nil && !missing {
@@ -102,7 +101,7 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 			}
 			return leadsTo("queue "+queue.Name(), "messages", missing), missing, nil
 		}}
-		return o.dryRunFlags.print(c, s, i, o.workers, o.json)
+		return o.dryRun.print(c, &o.jobFlags, s, o.workers, i)
 	}
 	j, err := o.start(c, o.workers, s.Table.Address(), queue.Address())
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"tablesweep/internal/config"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan/estimate"
 	"tablesweep/internal/storage"
 )
 
@@ -46,14 +45,12 @@ const failedPage = 500
 type scansFlags struct {
 	accountFlags
 	connection, table string
-	price             float64
 	json              bool
 }
 
 // add adds the flags of a command whose JSON is the API's answer.
 func (f *scansFlags) add(c *cobra.Command, call string) {
 	f.addStorage(c)
-	c.Flags().Float64Var(&f.price, "price", estimate.Price, "dollars for 10,000 requests")
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON, as "+call+" has it")
 }
 
@@ -64,7 +61,8 @@ func (f *scansFlags) addStorage(c *cobra.Command) {
 }
 
 func (f *scansFlags) open(c *cobra.Command) (*engine.Engine, error) {
-	if err := checkPrice(f.price); err != nil {
+	dollars, err := price()
+	if err != nil {
 		return nil, err
 	}
 	a, err := f.openAccount(c, "connection", f.connection)
@@ -75,7 +73,7 @@ func (f *scansFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.New(engine.Options{Own: a, StateTable: t.Name(), Price: f.price})
+	return engine.New(engine.Options{Own: a, StateTable: t.Name(), Price: dollars})
 }
 
 // openScan also returns the scan's id, the only argument.

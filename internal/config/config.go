@@ -29,7 +29,7 @@ var Settings = []Setting{
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "Names of the settings that hold the connections scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that keeps the ledger of scans"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days scans are kept after their end, at least 8. Failed and canceled ones can be retried until then"},
-	{"TABLESWEEP_PRICE", "0.00036", "What 10,000 storage requests cost, in dollars: for the cost that a scan's status shows"},
+	{"TABLESWEEP_PRICE", "0.00036", "What 10,000 storage requests cost, in dollars: for the costs that scans, estimates and dry runs show"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table that keeps event streams"},
 	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d` or `12h`"},
 	{"TABLESWEEP_LOG_STREAMS", "", "What is special about some streams, as JSON: `{\"orders\":{\"shards\":4,\"retention\":\"7d\"}}`"},
@@ -72,13 +72,7 @@ var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Load reads the settings. The error lists all bad ones by name.
 func Load(getenv func(string) string) (Config, error) {
-	value := func(name string) string {
-		if v := getenv(name); v != "" {
-			return v
-		}
-		i := slices.IndexFunc(Settings, func(s Setting) bool { return s.Name == name })
-		return Settings[i].Default
-	}
+	value := func(name string) string { return valueOf(name, getenv) }
 	c := Config{Connections: map[string]storage.Connection{}}
 	var errs []error
 	var err error
@@ -111,8 +105,8 @@ func Load(getenv func(string) string) (Config, error) {
 	} else {
 		c.ScanRetention = time.Duration(days) * 24 * time.Hour
 	}
-	if c.Price, err = strconv.ParseFloat(value("TABLESWEEP_PRICE"), 64); err != nil || !(c.Price >= 0 && c.Price <= maxPrice) {
-		errs = append(errs, errors.New("setting TABLESWEEP_PRICE must be what 10,000 storage requests cost in dollars, such as 0.00036"))
+	if c.Price, err = Price(getenv); err != nil {
+		errs = append(errs, err)
 	}
 	if err := c.loadLog(value); err != nil {
 		errs = append(errs, err)
@@ -135,6 +129,26 @@ func Load(getenv func(string) string) (Config, error) {
 		c.LogLevel = zerolog.InfoLevel // so that this error is logged
 	}
 	return c, errors.Join(errs...)
+}
+
+// valueOf returns a setting's value, or its default.
+func valueOf(name string, getenv func(string) string) string {
+	if v := getenv(name); v != "" {
+		return v
+	}
+	i := slices.IndexFunc(Settings, func(s Setting) bool { return s.Name == name })
+	return Settings[i].Default
+}
+
+// Price reads what 10,000 storage requests cost, in dollars. The command line takes this
+// setting alone.
+func Price(getenv func(string) string) (float64, error) {
+	const name = "TABLESWEEP_PRICE"
+	dollars, err := strconv.ParseFloat(valueOf(name, getenv), 64)
+	if err != nil || !(dollars >= 0 && dollars <= maxPrice) {
+		return 0, errors.New("setting " + name + " must be what 10,000 storage requests cost in dollars, such as 0.00036")
+	}
+	return dollars, nil
 }
 
 // loadLog reads the settings of event streams.

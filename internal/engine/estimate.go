@@ -2,25 +2,22 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
-	"tablesweep/internal/scan/estimate"
-	"tablesweep/internal/scan/estimate/survey"
-	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/estimate"
 )
 
-// effort bounds an estimate: its caller waits for it.
-var effort = survey.Effort{Queries: 10_000, Time: 20 * time.Second}
+// estimateTime bounds an estimate's count: its caller waits for it.
+const estimateTime = 20 * time.Second
 
-// Estimates assume one instance, whose steps make three requests each to the ledger and the
-// queues.
-const (
-	instanceParallel = 64 // requests under way
-	ledgerRequests   = 3
-)
+// ledgerRequests is how many requests a step makes to the ledger and the queues.
+const ledgerRequests = 3
 
-// Estimate returns about how many rows a scan would meet, and what it would cost. It reads
-// keys, checks that it may write to the destination, and changes nothing.
+// Estimate counts the rows that a scan would meet, and says what it would cost. It
+// checks that it may write to the destination, and changes nothing. [estimate.Report] tells
+// whether the time sufficed.
 func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
 	run, err := e.open(r)
 	if err != nil {
@@ -38,13 +35,12 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 			return estimate.Report{}, err
 		}
 	}
-	q := storage.Query{Range: r.Range.Range(), Filter: r.Filter, Top: r.segmentSize()}
-	found, latency, err := survey.Rows(ctx, run.source, q, effort)
-	if err != nil {
-		return estimate.Report{}, err
+	rows := sweep.Spec{Table: run.source, Bounds: r.Range, Filter: r.Filter, Segment: r.segmentSize(), Strategy: run.strategy}
+	work := estimate.Work{Writes: run.work.requests, PerQuery: ledgerRequests / float64(run.segments), Price: e.options.Price}
+	report, err := estimate.Count(ctx, rows, sweep.Options{}, estimateTime, work)
+	if errors.Is(err, sweep.ErrInterrupted) {
+		err = ctx.Err()
 	}
-	w := estimate.Plan{Segment: r.segmentSize(), PerQuery: ledgerRequests / float64(run.segments), Transactions: run.work.packs, Messages: r.Action.Type == Enqueue, Parallel: instanceParallel, Latency: latency, Price: e.options.Price}
-	report := found.Report(w)
 	report.Creates = creates
-	return report, nil
+	return report, err
 }

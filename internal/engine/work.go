@@ -16,6 +16,8 @@ import (
 // be repeated. The zero value, that of count, does nothing.
 type work struct {
 	do func(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error)
+	// requests is how many requests write rows, about; nil if nothing is written.
+	requests func([]storage.Entity) int
 	// what names the work in errors, such as "delete rows".
 	what string
 	// prepare creates the destination of the writes; nil if there is nothing to create.
@@ -52,7 +54,7 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	case Copy:
 		w, err := e.writing(r.Action)
 		c := action.Copy{Destination: w.destination, Mode: r.Action.Mode, Limiter: &e.limiter}
-		w.do, w.packs, w.properties, w.raw = doing(c), true, true, true
+		w.do, w.requests, w.packs, w.properties, w.raw = doing(c), action.Chunks, true, true, true
 		return w, err
 	case Keys:
 		w, err := e.writing(r.Action)
@@ -60,13 +62,14 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 		w.do = func(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
 			return action.All(ctx, o, c, keyRows(r.Source.Table, rows))
 		}
+		w.requests = func(rows []storage.Entity) int { return action.Chunks(keyRows(r.Source.Table, rows)) }
 		return w, err
 	case Delete:
 		if source.Same(e.options.Own.Table(e.options.StateTable)) {
 			return work{}, problem.Invalidf("source.table", "is the table that keeps this app's scans; name another")
 		}
 		return work{
-			do: doing(action.Delete{Table: source, Limiter: &e.limiter}), what: "delete rows", packs: true,
+			do: doing(action.Delete{Table: source, Limiter: &e.limiter}), requests: action.Chunks, what: "delete rows", packs: true,
 			lookAt: func(ctx context.Context) (bool, error) { return lookAtSource(ctx, source) },
 		}, nil
 	case Enqueue:
@@ -112,6 +115,7 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 	}
 	return work{
 		do:         doing(action.Enqueue{Queue: q, Message: template}),
+		requests:   func(rows []storage.Entity) int { return len(rows) },
 		what:       "enqueue messages",
 		properties: true,
 		lookAt:     func(ctx context.Context) (bool, error) { return lookAtQueue(ctx, q) },

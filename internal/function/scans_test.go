@@ -349,7 +349,7 @@ func TestEstimate(t *testing.T) {
 		status       int
 		want         string
 	}{
-		{`{"type":"copy","destination":{"table":"Target"}}`, "", 200, `{"rows":[3,3],"requests":7,`},
+		{`{"type":"copy","destination":{"table":"Target"}}`, "", 200, `{"rows":[3,3],"counted":true,"requests":7,"dollars":0,"dollarsPerMillion":0,`},
 		{`{"type":"copy","destination":{"table":"Target"}}`, "", 200, `"queries":1,"creates":true`},
 		{`{"type":"enqueue","queue":{"name":"work"}}`, "", 200, `"creates":true`},
 		{`{"type":"delete"}`, "", 200, `{"rows":[3,3],`},

@@ -148,7 +148,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
   async "a key that is entered late takes nothing from the form"() {
     const page = await open("about:blank");
     const need = (answer) => (query, request) => (request.headers()["x-functions-key"] === "GOOD" ? answer : problem(401, "x"));
-    await play(page, { scans: need(json({ scans: [] })), "scans/estimate": need(json({ rows: [1, 1], requests: 1, dollars: 0, seconds: 1, queries: 1 })) });
+    await play(page, { scans: need(json({ scans: [] })), "scans/estimate": need(json({ rows: [1, 1], counted: true, requests: 1, dollars: 0, queries: 1 })) });
     await page.goto(`${home}#/scans/new`);
     await page.getByRole("button", { name: "Not now" }).click();
     await fill(page, { "source.table": "Orders", "action.type": "count" });
@@ -164,6 +164,22 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.equal(await page.getByLabel("Table", { exact: true }).inputValue(), "Orders");
     await page.getByRole("button", { name: "Check and estimate" }).click();
     await page.getByText("1 row · about 1 request · ").waitFor();
+  },
+
+  async "an estimate says what a count knows"() {
+    const page = await open("about:blank");
+    let answer;
+    await play(page, { scans: () => json({ scans: [] }), "scans/estimate": () => json(answer) });
+    for (const [rows, more, says] of [
+      [[812345, null], { counted: false, dollars: 0.5, dollarsPerMillion: 0.25 }, "at least 812,345 rows · about 9,120 requests · $0.5 · $0.25 for each million beyond"],
+      [[0, null], { counted: false, dollars: 0.5 }, "at least 0 rows · about 9,120 requests · $0.5"],
+      [[0, 0], { counted: true, dollars: 0.5 }, "no rows · about 9,120 requests · $0.5"],
+      [[1423939, 1423939], { counted: true, dollars: 0.5, dollarsPerMillion: 0.25, creates: true }, "1,423,939 rows · about 9,120 requests · $0.5 · what it writes to is created"],
+    ]) {
+      answer = { rows, requests: 9120, queries: 1, ...more };
+      await fill(page, { "source.table": "Orders", "action.type": "count" });
+      await page.locator(".estimate").getByText(says, { exact: true }).waitFor();
+    }
   },
 
   async "what is refused or away is told on every view, and tried again"() {

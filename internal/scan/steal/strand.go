@@ -88,3 +88,21 @@ func (m *Model) Page(s *Strand, p scan.Page) (yield int, more bool) {
 	}
 	return yield, more
 }
+
+// limit returns the text of the strand's end, nil if there is none, and how many
+// characters it shares with the strand's place.
+func (s *Strand) limit() (end text, shared int) {
+	if s.End == nil {
+		return nil, 0
+	}
+	end = textOf(*s.End)
+	if s.End.Row == "" {
+		end = end[:len(end)-1]
+	}
+	return end, common(s.last, end)
+}
+
+// holds reports whether the key lies between the strand's place and its end.
+func (s *Strand) holds(k key.Key) bool {
+	return s.last.key().Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0)
+}

@@ -1,5 +1,5 @@
 // The form for a new scan: the app checks and estimates the scan, and starts it after a confirmation.
-import { h, set, show, count, money, duration, plural, announce } from './dom.js';
+import { h, set, show, money, plural, announce } from './dom.js';
 import { Live, call, told } from './api.js';
 
 const lookInterval = 15_000;
@@ -53,10 +53,12 @@ function requestOf(inputs, type) {
   return request;
 }
 
+// words tells what an estimate knows: a count that ran out of time has met some of the rows.
 function words(e) {
-  const [low, high] = e.rows ?? [];
-  const rows = low === high ? plural(low, 'row') : `${count(low)} to ${count(high)} rows`;
-  return [rows, `about ${plural(e.requests, 'request')}`, e.dollars !== undefined && money(e.dollars), e.seconds !== undefined && `at least ${duration(e.seconds)}`, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
+  const [n] = e.rows;
+  const rows = e.counted ? (n === 0 ? 'no rows' : plural(n, 'row')) : `at least ${plural(n, 'row')}`;
+  const beyond = !e.counted && e.dollarsPerMillion !== undefined && `${money(e.dollarsPerMillion)} for each million beyond`;
+  return [rows, `about ${plural(e.requests, 'request')}`, money(e.dollars), beyond, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
 }
 
 // newScan shows the form. It starts nothing before the app has checked the request.
@@ -130,7 +132,7 @@ export function newScan(main, { query }) {
     clear();
     const request = requestOf(inputs, type.value);
     check.disabled = true;
-    set(outcome, 'Estimating …');
+    set(outcome, 'Counting …');
     const asked = changes;
     let answer, wrong;
     try {

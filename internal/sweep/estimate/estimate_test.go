@@ -1,0 +1,164 @@
+package estimate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/estimate"
+)
+
+// fill returns a table with so many partitions of so many rows. Requests take 100 ms.
+func fill(t *testing.T, faults string, partitions, each int) *storage.Table {
+	t.Helper()
+	em, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
+	table := a.Table("rows")
+	if err := table.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var rows []storage.Entity
+	for i := range partitions {
+		for j := range each {
+			v := storage.StringProperty("Odd", fmt.Sprint(j%2))
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("%05d", i), Row: fmt.Sprintf("%05d", j)}, Properties: []storage.Property{v}})
+		}
+	}
+	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := em.SetFaults(faults); err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// TestCount counts all rows if there is time for it, however their pages come, and says what the
+// work on them takes.
+func TestCount(t *testing.T) {
+	t.Parallel()
+	writes := estimate.Work{Writes: action.Chunks, Price: 1}
+	messages := estimate.Work{Writes: func(rows []storage.Entity) int { return len(rows) }, Price: 1}
+	ledger := estimate.Work{PerQuery: 3, Price: 1}
+	for _, tt := range []struct {
+		name   string
+		faults string
+		spec   sweep.Spec
+		limit  time.Duration
+		work   estimate.Work
+		want   string
+	}{
+		{"transactions", "", sweep.Spec{Strategy: adaptive.Strategy{}}, time.Minute, writes, // 4 pages and one not full, with a spare of 1.3
+			`{"rows":[4500,4500],"counted":true,"requests":907,"dollars":0.0907,"dollarsPerMillion":20.1}`},
+		{"messages", "", sweep.Spec{Strategy: adaptive.Strategy{}}, time.Minute, messages,
+			`{"rows":[4500,4500],"counted":true,"requests":4507,"dollars":0.451,"dollarsPerMillion":100}`},
+		{"a ledger", "", sweep.Spec{Strategy: adaptive.Strategy{}}, time.Minute, ledger,
+			`{"rows":[4500,4500],"counted":true,"requests":26,"dollars":0.0026,"dollarsPerMillion":0.52}`},
+		{"to the end", "", sweep.Spec{Strategy: adaptive.Strategy{}}, 0, ledger,
+			`{"rows":[4500,4500],"counted":true,"requests":26,"dollars":0.0026,"dollarsPerMillion":0.52}`},
+		{"one after the other", "", sweep.Spec{Strategy: scan.Serial{}}, time.Minute, writes, // a partition is cut by the end of a page
+			`{"rows":[4500,4500],"counted":true,"requests":905,"dollars":0.0905,"dollarsPerMillion":20.1,"queries":5}`},
+		{"a page", "", sweep.Spec{Strategy: adaptive.Strategy{}, Bounds: key.Bounds{Prefix: "000"}}, time.Minute, writes,
+			`{"rows":[500,500],"counted":true,"requests":101,"dollars":0.0101,"dollarsPerMillion":20.1,"queries":1}`},
+		{"none", "", sweep.Spec{Strategy: adaptive.Strategy{}, Bounds: key.Bounds{Prefix: "x"}}, time.Minute, writes,
+			`{"rows":[0,0],"counted":true,"requests":1,"dollars":0.0001,"queries":1}`},
+		{"a filter", "", sweep.Spec{Strategy: scan.Serial{}, Filter: "Odd eq '1'"}, time.Minute, writes,
+			`{"rows":[1800,1800],"counted":true,"requests":902,"dollars":0.0902,"dollarsPerMillion":50.1,"queries":2}`},
+		{"pages that are not full", "seed=1; short-page p=0.3; empty-page p=0.2", sweep.Spec{Strategy: adaptive.Strategy{}}, time.Minute, ledger,
+			`{"rows":[4500,4500],"counted":true,"requests":26,"dollars":0.0026,"dollarsPerMillion":0.52}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				tt.spec.Table = fill(t, tt.faults, 900, 5)
+				r, err := estimate.Count(t.Context(), tt.spec, sweep.Options{}, tt.limit, tt.work)
+				if err != nil {
+					t.Fatal(err)
+				}
+				check(t, r, tt.want)
+			})
+		})
+	}
+}
+
+// check compares those fields of a report that are given.
+func check(t *testing.T, r estimate.Report, want string) {
+	t.Helper()
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, wanted map[string]any
+	if err := errors.Join(json.Unmarshal(b, &got), json.Unmarshal([]byte(want), &wanted)); err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range wanted {
+		if fmt.Sprint(got[name]) != fmt.Sprint(v) {
+			t.Errorf("%s is %v, want %v; %s", name, got[name], v, b)
+		}
+	}
+}
+
+// TestTimeIsOver: a count that its time ends has some of the rows, and says that there may be more.
+func TestTimeIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := fill(t, "", 100, 5)
+		began := time.Now()
+		r, err := estimate.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Serial{}, Segment: 10}, sweep.Options{}, 950*time.Millisecond, estimate.Work{Writes: action.Chunks, Price: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The tenth query was under way, and its answer counts.
+		check(t, r, `{"rows":[100,null],"counted":false,"requests":30,"dollars":0.003,"dollarsPerMillion":30,"queries":10}`)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("took %v, want the ten queries' 1s", took)
+		}
+	})
+}
+
+// TestSilence: storage that stops answering does not hold a count up for long. What it met is true.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := fill(t, "latency=1h..1h", 10, 1)
+		began := time.Now()
+		r, err := estimate.Count(t.Context(), sweep.Spec{Table: table, Strategy: adaptive.Strategy{}}, sweep.Options{}, 20*time.Second, estimate.Work{Price: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, r, `{"rows":[0,null],"counted":false,"dollarsPerMillion":null}`)
+		if took := time.Since(began); took > 23*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// TestInterrupted: an interrupt is no end of the time, and an error is none.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := fill(t, "", 100, 5)
+		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+		defer cancel()
+		s := sweep.Spec{Table: table, Strategy: scan.Serial{}, Segment: 10}
+		if r, err := estimate.Count(ctx, s, sweep.Options{}, time.Minute, estimate.Work{}); !errors.Is(err, sweep.ErrInterrupted) {
+			t.Errorf("%+v, %v, want it interrupted", r, err)
+		}
+		s.Filter = "Odd eq eq"
+		if r, err := estimate.Count(t.Context(), s, sweep.Options{}, time.Minute, estimate.Work{}); !storage.Permanent(err) {
+			t.Errorf("%+v, %v, want the filter refused", r, err)
+		}
+	})
+}
