@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"tablesweep/internal/action"
@@ -83,6 +84,30 @@ func (refusing) Split(rows []storage.Entity) [][]storage.Entity {
 
 func (refusing) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
 	return action.Result{Written: 1, Failed: []action.Failure{{Key: rows[0].Key}, {Key: rows[1].Key}}}, nil
+}
+
+// panicking is an action that panics.
+type panicking struct{ refusing }
+
+func (panicking) Do(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error) {
+	panic("planted")
+}
+
+// TestPanic panics in a unit, and in a query. It is the sweep's error: an app's process, which has other
+// invocations under way, goes on.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
+	s := sweep.Spec{Table: fill(t, a, "source", someRows(10, 3)), Segment: 9}
+	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, panicking{}); err == nil || !strings.Contains(err.Error(), "panic: planted") {
+		t.Errorf("a unit: %v", err)
+	}
+	s.Read = func(context.Context, storage.RequestOptions, storage.Query) (storage.Page, int, error) {
+		panic("planted")
+	}
+	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, refusing{}); err == nil || !strings.Contains(err.Error(), "panic: planted") {
+		t.Errorf("a query: %v", err)
+	}
 }
 
 // TestResumeAfterUnreportedFailure fails to report failed rows, as with a full disk.

@@ -8,6 +8,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 const (
@@ -37,7 +38,8 @@ type run struct {
 	wanted    context.Context        // canceled by an interrupt
 	tasks     context.Context        // of queries and units
 	requests  storage.RequestOptions // of queries and units; each task has a counter of its own
-	idle      chan func()            // goroutines that ended a task take the next one from it
+	workers   task.Group
+	idle      chan func() // goroutines that ended a task take the next one from it
 	cancel    context.CancelFunc
 	stopping  bool
 	err       error
@@ -249,17 +251,18 @@ func (r *run) steal() {
 	}
 }
 
-// start runs a task, whose event the loop awaits, in a goroutine. It prefers one that has
+// start runs a query or unit, whose event the loop awaits, in a goroutine. It prefers one that has
 // ended another: a request needs a deep stack, and a new goroutine has to grow it.
-func (r *run) start(task func()) {
+func (r *run) start(one func()) {
 	select {
-	case r.idle <- task:
+	case r.idle <- one:
 	default:
-		go func() { // ends with the run
-			for ; task != nil; task = <-r.idle {
-				task()
+		r.workers.Go(func() error { // ends with the run
+			for ; one != nil; one = <-r.idle {
+				one()
 			}
-		}()
+			return nil
+		})
 	}
 }
 
@@ -283,9 +286,11 @@ func (r *run) startUnit(s *step, u []storage.Entity) {
 		began := time.Now()
 		counted := r.counted(throttle{unit: true, partition: partition})
 		var result action.Result
-		err := r.pacer.limiter.Send(counted, partition, len(u), func(o storage.RequestOptions) (_ int, err error) {
-			result, err = r.action.Do(r.tasks, o, u)
-			return len(u), err
+		err := r.pacer.limiter.Send(counted, partition, len(u), func(o storage.RequestOptions) (int, error) {
+			return len(u), task.Do(func() (err error) {
+				result, err = r.action.Do(r.tasks, o, u)
+				return err
+			})
 		})
 		took := time.Since(began)
 		r.events <- func() {

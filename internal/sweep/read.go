@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 func (r *run) startRead(s *step) {
@@ -26,8 +27,11 @@ func (r *run) startRead(s *step) {
 		counted := r.counted(throttle{confined: q.Range.Partition != nil})
 		var page storage.Page
 		var queries int
-		read := func(o storage.RequestOptions) (_ int, err error) {
-			page, queries, err = r.scan.read(r.tasks, o, q)
+		read := func(o storage.RequestOptions) (int, error) {
+			err := task.Do(func() (err error) {
+				page, queries, err = r.scan.read(r.tasks, o, q)
+				return err
+			})
 			return len(page.Entities), err
 		}
 		var err error
