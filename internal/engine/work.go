@@ -54,7 +54,7 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	case Copy:
 		w, err := e.writing(r.Action)
 		c := action.Copy{Destination: w.destination, Mode: r.Action.Mode, Limiter: &e.limiter}
-		w.do, w.requests, w.packs, w.properties, w.raw = doing(c), action.Chunks, true, true, true
+		w.do, w.requests, w.packs, w.properties, w.raw = doing(c), action.Transactions, true, true, true
 		return w, err
 	case Keys:
 		w, err := e.writing(r.Action)
@@ -62,14 +62,14 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 		w.do = func(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
 			return action.All(ctx, o, c, keyRows(r.Source.Table, rows))
 		}
-		w.requests = func(rows []storage.Entity) int { return action.Chunks(keyRows(r.Source.Table, rows)) }
+		w.requests = func(rows []storage.Entity) int { return action.Transactions(keyRows(r.Source.Table, rows)) }
 		return w, err
 	case Delete:
 		if source.Same(e.options.Own.Table(e.options.StateTable)) {
 			return work{}, problem.Invalidf("source.table", "is the table that keeps this app's scans; name another")
 		}
 		return work{
-			do: doing(action.Delete{Table: source, Limiter: &e.limiter}), requests: action.Chunks, what: "delete rows", packs: true,
+			do: doing(action.Delete{Table: source, Limiter: &e.limiter}), requests: action.Transactions, what: "delete rows", packs: true,
 			lookAt: func(ctx context.Context) (bool, error) { return lookAtSource(ctx, source) },
 		}, nil
 	case Enqueue:

@@ -90,7 +90,7 @@ func (m *Model) Page(s *Strand, p scan.Page) (yield int, more bool) {
 }
 
 // limit returns the text of the strand's end, nil if there is none, and how many
-// characters it shares with the strand's place.
+// characters it shares with the last key read.
 func (s *Strand) limit() (end text, shared int) {
 	if s.End == nil {
 		return nil, 0
@@ -102,7 +102,7 @@ func (s *Strand) limit() (end text, shared int) {
 	return end, common(s.last, end)
 }
 
-// holds reports whether the key lies between the strand's place and its end.
+// holds reports whether the key lies between the last one read and the strand's end.
 func (s *Strand) holds(k key.Key) bool {
 	return s.last.key().Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0)
 }

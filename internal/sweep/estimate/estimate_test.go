@@ -48,7 +48,7 @@ func fill(t *testing.T, faults string, partitions, each int) *storage.Table {
 // work on them takes.
 func TestCount(t *testing.T) {
 	t.Parallel()
-	writes := estimate.Work{Writes: action.Chunks, Price: 1}
+	writes := estimate.Work{Writes: action.Transactions, Price: 1}
 	messages := estimate.Work{Writes: func(rows []storage.Entity) int { return len(rows) }, Price: 1}
 	ledger := estimate.Work{PerQuery: 3, Price: 1}
 	for _, tt := range []struct {
@@ -116,7 +116,7 @@ func TestTimeIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := fill(t, "", 100, 5)
 		began := time.Now()
-		r, err := estimate.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Serial{}, Segment: 10}, sweep.Options{}, 950*time.Millisecond, estimate.Work{Writes: action.Chunks, Price: 1})
+		r, err := estimate.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Serial{}, Segment: 10}, sweep.Options{}, 950*time.Millisecond, estimate.Work{Writes: action.Transactions, Price: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
