@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/lab/scale"
+	"tablesweep/internal/testsize"
 )
 
 // run runs options that must succeed.
@@ -28,8 +29,8 @@ func run(t *testing.T, o scale.Options) scale.Result {
 func TestCopyReachesTheLimit(t *testing.T) {
 	t.Parallel()
 	o := scale.DefaultOptions()
-	o.Rows, o.PerPartition = 100_000, 10
-	o.Limits.Account = 60
+	o.Rows, o.PerPartition = testsize.Of[int64](40_000, 100_000), 10
+	o.Limits.Account = testsize.Of(24.0, 60.0)
 	r := run(t, o)
 	t.Logf("%.0f s, %.0f s is the limit; accounts %+v", r.Took, r.Limit, r.Accounts)
 	if r.Took > 1.35*r.Limit {
