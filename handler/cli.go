@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -268,34 +267,4 @@ func (f *tableFlags) open(c *cobra.Command) (*storage.Account, *storage.Table, e
 	}
 	t, err := openTable(a, "table", f.table)
 	return a, t, err
-}
-
-// memoryLimit is the garbage collector's limit while rows pass through. Far less memory
-// is in use; without a limit the heap would grow to a multiple of that between two
-// collections.
-const memoryLimit = 112 << 20
-
-// gcPercent lets the heap grow to four times the memory in use, below the limit, between
-// two collections: a copy makes garbage at the speed of its requests.
-const gcPercent = 300
-
-// listWeight is how many bytes of memory a byte of a list of rows takes, at most.
-const listWeight = 16
-
-// limitMemory sets the limit and the percentage, unless the environment does. Part of the
-// listed files is held in memory, so they raise the limit: otherwise the collector would
-// never rest. Missing files don't count.
-func limitMemory(lists ...string) {
-	limit := int64(memoryLimit)
-	for _, path := range lists {
-		if info, err := os.Stat(path); err == nil {
-			limit += listWeight * info.Size()
-		}
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit)
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 }

@@ -172,14 +172,7 @@ func probe(ctx context.Context, s sweep.Spec) error {
 // verifyCopy checks what the copy's mode promises. It ignores rows that only the
 // destination has.
 func verifyCopy(c *cobra.Command, s sweep.Spec, to *storage.Table, o copyOptions, m *progress.Meter, rows int64) error {
-	depth := verify.Exact
-	switch action.Mode(o.mode) {
-	case action.Merge:
-		depth = verify.Contains
-	case action.Skip, action.Fail:
-		depth = verify.Keys
-	}
-	options := verify.Options{Options: sweepOptions(c, o.workers), Depth: depth, AllowExtra: true}
+	options := verify.Options{Options: sweepOptions(c, o.workers), Depth: verify.DepthOf(action.Mode(o.mode)), AllowExtra: true}
 	m.Phase("verifying")
 	m.Expect(rows) // others may have come
 	r, err := verify.Tables(c.Context(), s, to, options)

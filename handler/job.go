@@ -1,28 +1,23 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/input"
 	"tablesweep/internal/key"
-	"tablesweep/internal/lines"
+	"tablesweep/internal/memory"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/sweep/rowlist"
 )
 
 const checkpointHelp = `With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
@@ -81,7 +76,7 @@ type job struct {
 	cmd     *cobra.Command
 	meter   *progress.Meter
 	options sweep.Options
-	out     *os.File // gets failed rows; nil if none was asked for
+	out     *rowlist.Writer // gets failed rows; nil if none was asked for
 	began   time.Time
 	ran     sweep.Totals // of this run alone
 
@@ -90,7 +85,7 @@ type job struct {
 
 // start prepares the job. places are those of [checkpointFlags.begin].
 func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job, error) {
-	limitMemory(j.resume)
+	memory.Limit(j.resume)
 	meter, err := j.meter(c)
 	if err != nil {
 		return nil, err
@@ -109,79 +104,42 @@ func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job,
 	return job, job.openFailed()
 }
 
-// openFailed opens the file for failed rows, and goes on with it after a resume.
-func (j *job) openFailed() error {
+// openFailed opens the file for failed rows, and goes on with it after a resume. With a checkpoint,
+// the rows reach the disk before the checkpoint counts them as done.
+func (j *job) openFailed() (err error) {
 	if j.flags.failed == "" {
 		return nil
 	}
 	if j.flags.failed == j.flags.rows {
 		return usagef("--failed and --rows name the same file; write the rows that fail again to another")
 	}
-	resumed := j.flags.resume != ""
-	info, err := os.Stat(j.flags.failed)
-	regular := err != nil || info.Mode().IsRegular()
-	mode := os.O_CREATE | os.O_WRONLY
-	switch {
-	case resumed:
-		mode = os.O_CREATE | os.O_RDWR | os.O_APPEND
-	case regular:
-		mode |= os.O_EXCL
+	durable := j.options.Checkpoint != nil
+	if j.flags.resume != "" {
+		j.out, err = rowlist.Continue(j.flags.failed, durable)
+	} else {
+		j.out, err = rowlist.Create(j.flags.failed, durable)
 	}
-	j.out, err = os.OpenFile(j.flags.failed, mode, 0o600)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return hinted{usagef("--failed: %w", err), "--resume continues with it; remove it to start over, or name another file"}
 	case err != nil:
 		return usagef("--failed: %w", err)
 	}
-	if resumed {
-		err = dropCutLine(j.out)
-	}
-	if err != nil {
-		return fmt.Errorf("--failed: %w", err)
-	}
 	return nil
 }
 
-// closeFailed closes the file for failed rows. It removes an empty one, which would block
-// the next start of a job that can't be resumed.
-func (j *job) closeFailed(anew bool) error {
+// closeFailed closes the file for failed rows. unused means that no later run goes on with it.
+func (j *job) closeFailed(unused bool) error {
 	if j.out == nil {
 		return nil
 	}
-	info, err := j.out.Stat()
-	if err == nil && anew && info.Mode().IsRegular() && info.Size() == 0 {
-		err = os.Remove(j.out.Name())
-	}
-	return errors.Join(err, j.out.Close())
-}
-
-// dropCutLine removes an incomplete last line, left by a process that died while it
-// wrote.
-func dropCutLine(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return err
-	}
-	start := max(0, info.Size()-lines.MaxBytes)
-	tail := make([]byte, info.Size()-start)
-	if _, err := f.ReadAt(tail, start); err != nil {
-		return err
-	}
-	return f.Truncate(start + int64(bytes.LastIndexByte(tail, '\n')) + 1)
-}
-
-// failedRow is a line of the file of failed rows.
-type failedRow struct {
-	PartitionKey string
-	RowKey       string
-	Reason       string `json:"reason,omitempty"`
+	return j.out.Close(unused)
 }
 
 // rowsFailed lists failed rows.
 func (j *job) rowsFailed(rows []action.Failure) error {
 	if j.out != nil {
-		if err := j.storeFailed(rows); err != nil {
+		if err := j.out.Add(rows); err != nil {
 			return fmt.Errorf("--failed: %w", err)
 		}
 		return nil
@@ -209,25 +167,6 @@ func (l *failures) list(rows []action.Failure) error {
 	return nil
 }
 
-// storeFailed appends rows to the file for them. With a checkpoint, the rows reach the
-// disk before the checkpoint counts them as done.
-func (j *job) storeFailed(rows []action.Failure) error {
-	var lines bytes.Buffer
-	e := jsonTo(&lines)
-	for _, f := range rows {
-		if err := e.Encode(failedRow{f.Key.Partition, f.Key.Row, f.Reason}); err != nil {
-			return err
-		}
-	}
-	if _, err := j.out.Write(lines.Bytes()); err != nil || j.options.Checkpoint == nil {
-		return err
-	}
-	if err := j.out.Sync(); !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) { // a pipe has no disk
-		return err
-	}
-	return nil
-}
-
 // keys reads the keys of --rows that lie within a range. nil means all rows.
 func (j *jobFlags) keys(c *cobra.Command, in key.Range) (*sweep.Keys, error) {
 	if j.rows == "" {
@@ -242,55 +181,21 @@ func (j *jobFlags) keys(c *cobra.Command, in key.Range) (*sweep.Keys, error) {
 		return nil, err
 	}
 	defer f.Close()
-	keys, digest := &sweep.Keys{}, sha256.New()
-	list := lines.NewReader(io.TeeReader(f, digest))
-	for err == nil {
-		err = addKey(c.Context(), list, in, keys)
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
+	keys, digest, err := rowlist.Read(c.Context(), f, in)
 	was := j.digest
-	j.digest = hex.EncodeToString(digest.Sum(nil))
+	j.digest = digest
 	var disk *fs.PathError
 	switch {
 	case errors.Is(err, sweep.ErrInterrupted):
-		err = j.ended(c, err)
+		return nil, j.ended(c, err)
 	case errors.As(err, &disk): // such as one that is full
-		err = j.ended(c, fmt.Errorf("--rows %s: %w", j.rows, err))
+		return nil, j.ended(c, fmt.Errorf("--rows %s: %w", j.rows, err))
 	case err != nil:
-		err = usagef("--rows %s: %w", j.rows, err)
-	case was != "" && was != j.digest:
-		err = usagef("--rows %s: the file has changed since the checkpoint was made", j.rows)
-	}
-	if err != nil {
-		return nil, errors.Join(err, keys.Close())
+		return nil, usagef("--rows %s: %w", j.rows, err)
+	case was != "" && was != digest:
+		return nil, errors.Join(usagef("--rows %s: the file has changed since the checkpoint was made", j.rows), keys.Close())
 	}
 	return keys, nil
-}
-
-// addKey adds the key of the next line, if it lies within the range.
-func addKey(ctx context.Context, list *lines.Reader, in key.Range, keys *sweep.Keys) error {
-	l, err := list.Next()
-	if err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return sweep.ErrInterrupted
-	}
-	var row struct{ PartitionKey, RowKey *string }
-	err = input.Part(l.Text, &row) // scan writes whole rows
-	if err == nil && (row.PartitionKey == nil || row.RowKey == nil) {
-		err = errors.New("PartitionKey or RowKey is missing")
-	}
-	if err != nil {
-		return fmt.Errorf("line %d must be a JSON object with PartitionKey and RowKey: %w", l.Number, err)
-	}
-	one := key.Key{Partition: *row.PartitionKey, Row: *row.RowKey}
-	if !in.Contains(one) {
-		return nil
-	}
-	return keys.Add(one)
 }
 
 // run does the action with the rows and ends the job. It returns the command's error.
@@ -317,6 +222,23 @@ func (j *job) run(s sweep.Spec, a action.Work, phase, verb string) (sweep.Totals
 		doubts = totals.Doubts
 	}
 	return totals, j.summary(totals, doubts, verb)
+}
+
+// expect gives the meter the number of the job's rows: the length of the list, or the result
+// of a count beside the job. removes is true if the job removes rows. The count ends with
+// ctx.
+func (j *job) expect(ctx context.Context, s sweep.Spec, removes bool) error {
+	switch {
+	case j.flags.rows == "":
+		j.meter.CountBeside(ctx, progress.CountOf(s, removes))
+	case s.Keys != nil && s.Filter == "": // a filter hides which of the keys are done
+		n, err := s.Keys.Len()
+		if err != nil {
+			return err
+		}
+		j.meter.Expect(n)
+	}
+	return nil
 }
 
 // jobResult has a job's totals.

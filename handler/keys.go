@@ -5,8 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/scan"
-	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -56,34 +54,17 @@ func runKeys(c *cobra.Command, o keysOptions) error {
 	if err != nil {
 		return err
 	}
-	s.Select = []string{}
-	s.Strategy = scan.Prefix{KeepPartitions: true} // it can step over rows
 	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
-	last, any := "", false
-	_, err = sweep.Each(c.Context(), s, sweepOptions(c, o.workers), func(rows []storage.Entity) error {
-		for _, row := range rows {
-			if any && row.Key.Partition == last {
-				continue
-			}
-			last, any = row.Key.Partition, true
-			if err := printKey(out, last, o.json); err != nil {
-				return err
-			}
+	_, err = sweep.Partitions(c.Context(), s, sweepOptions(c, o.workers), func(partition string) error {
+		if o.json {
+			return jsonTo(out).Encode(partition)
 		}
-		return nil
+		_, err := out.WriteString(partition + "\n")
+		return err
 	})
 	if flushErr := out.Flush(); err == nil {
 		err = flushErr
 	}
 	meter.End()
-	return err
-}
-
-func printKey(out *bufio.Writer, key string, asJSON bool) error {
-	if asJSON {
-		e := jsonTo(out)
-		return e.Encode(key)
-	}
-	_, err := out.WriteString(key + "\n")
 	return err
 }

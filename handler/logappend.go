@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/memory"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -57,7 +58,7 @@ func runLogAppend(c *cobra.Command, o logAppendOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	limitMemory()
+	memory.Limit()
 	streams, err := o.open(c)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/memory"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -79,7 +80,7 @@ func runScan(c *cobra.Command, o scanOptions) error {
 	if o.keysOnly || o.format == "count" {
 		o.selected = []string{}
 	}
-	limitMemory()
+	memory.Limit()
 	_, s, err := o.source(c)
 	if err != nil {
 		return err

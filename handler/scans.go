@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep/rowlist"
 )
 
 const scansHelp = `Look at the scans of a function app: how far they are, and which rows failed.
@@ -172,7 +173,7 @@ func scansFailedCommand() *cobra.Command {
 					return scanError(err)
 				}
 				for _, row := range page.Rows {
-					if err := out.Encode(failedRow{row.PartitionKey, row.RowKey, row.Reason}); err != nil {
+					if err := out.Encode(rowlist.Line{PartitionKey: row.PartitionKey, RowKey: row.RowKey, Reason: row.Reason}); err != nil {
 						return err
 					}
 				}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/memory"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/verify"
@@ -74,7 +75,7 @@ func runVerify(c *cobra.Command, o *verifyOptions) error {
 	if o.list < 1 || o.list > maxList {
 		return usagef("--list is %d, want 1 to %d", o.list, maxList)
 	}
-	limitMemory(o.resume)
+	memory.Limit(o.resume)
 	from, to, err := o.open(c)
 	if err != nil {
 		return err

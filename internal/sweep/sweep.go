@@ -95,6 +95,24 @@ func Count(ctx context.Context, s Spec, o Options) (Totals, error) {
 	return newRun(s, o, nothing{}, false).do(ctx)
 }
 
+// Partitions calls fn with the partition keys in order, each once. It steps over the rows behind
+// the first page of a partition.
+func Partitions(ctx context.Context, s Spec, o Options, fn func(partition string) error) (Totals, error) {
+	s.Select, s.Strategy = []string{}, scan.Prefix{KeepPartitions: true}
+	var last *string
+	return Each(ctx, s, o, func(rows []storage.Entity) error {
+		for _, row := range rows {
+			if p := row.Key.Partition; last == nil || *last != p {
+				last = &p
+				if err := fn(p); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // inOrder makes each page one unit.
 type inOrder func([]storage.Entity) error
 

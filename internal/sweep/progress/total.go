@@ -18,6 +18,23 @@ func (t total) known() bool {
 	return t.high > 0 && float64(t.high-t.low) <= sharp*float64(t.high)
 }
 
+// What a count beside the work may take of the machine and the account.
+const (
+	besideWorkers = 32
+	besideBuffer  = 8 << 20 // bytes
+)
+
+// CountOf counts the rows of a sweep by their keys alone. removes means that the work beside it removes
+// them.
+func CountOf(s sweep.Spec, removes bool) Count {
+	s.Select, s.Raw = []string{}, false
+	return Count{Removes: removes, Rows: func(ctx context.Context) (int64, error) {
+		o := sweep.Options{Workers: besideWorkers, Buffer: besideBuffer, Abort: ctx.Done()}
+		t, err := sweep.Count(ctx, s, o)
+		return t.Rows, err
+	}}
+}
+
 // Count counts the rows of a phase beside it.
 type Count struct {
 	// Rows returns how many rows the source has now. It ends soon after its context.

@@ -32,6 +32,17 @@ const (
 	Keys                  // the destination has a row with the key
 )
 
+// DepthOf returns what a copy in a mode promises.
+func DepthOf(m action.Mode) Depth {
+	switch m {
+	case action.Merge:
+		return Contains
+	case action.Skip, action.Fail:
+		return Keys
+	}
+	return Exact
+}
+
 // DefaultList is how many differences are listed by default.
 const DefaultList = 1000
 

@@ -239,3 +239,13 @@ func TestErrorsAreNoDifferences(t *testing.T) {
 		}
 	})
 }
+
+// A comparison asks for no more than what the copy's mode promises.
+func TestDepthOf(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[action.Mode]verify.Depth{action.Replace: verify.Exact, action.Merge: verify.Contains, action.Skip: verify.Keys, action.Fail: verify.Keys} {
+		if got := verify.DepthOf(mode); got != want {
+			t.Errorf("%s: depth %d, want %d", mode, got, want)
+		}
+	}
+}

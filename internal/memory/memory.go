@@ -1,0 +1,36 @@
+// Package memory limits the memory of a process through which rows pass.
+package memory
+
+import (
+	"os"
+	"runtime/debug"
+)
+
+const (
+	// limit is the garbage collector's. Far less memory is in use; without a limit the heap would
+	// grow to a multiple of that between two collections.
+	limit = 112 << 20
+	// percent lets the heap grow to four times the memory in use, below the limit, between
+	// two collections: a copy makes garbage at the speed of its requests.
+	percent = 300
+	// fileWeight is how many bytes of memory a byte of a file that is held takes, at most.
+	fileWeight = 16
+)
+
+// Limit sets the garbage collector's limit and percentage, unless the environment does. The files named,
+// such as a checkpoint, are held in memory. They raise the limit: otherwise the collector would
+// never rest. Missing files don't count.
+func Limit(files ...string) {
+	bytes := int64(limit)
+	for _, path := range files {
+		if info, err := os.Stat(path); err == nil {
+			bytes += fileWeight * info.Size()
+		}
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(bytes)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}

@@ -1,0 +1,27 @@
+package memory
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"testing"
+)
+
+// TestLimitLeavesRoomForFiles compares the limits with and without a file that is held in
+// memory. It runs alone, since the limit is the process's.
+func TestLimitLeavesRoomForFiles(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "")
+	before := debug.SetMemoryLimit(math.MaxInt64)
+	defer debug.SetMemoryLimit(before)
+	file := filepath.Join(t.TempDir(), "checkpoint")
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	Limit("", file)
+	with := debug.SetMemoryLimit(-1)
+	Limit()
+	if without := debug.SetMemoryLimit(-1); without != limit || with != without+fileWeight<<20 {
+		t.Errorf("the limit is %d, and %d with a file of 1 MiB", without, with)
+	}
+}

@@ -1,0 +1,120 @@
+package rowlist_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/key"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/rowlist"
+)
+
+// What a job lists, another takes: those rows that lie within its range, each once.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "failed.jsonl")
+	w, err := rowlist.Create(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := key.Key{Partition: "a<&>\"\n", Row: "ü\u2028"}
+	for _, k := range []key.Key{odd, {Partition: "b", Row: "1"}, {Partition: "c"}, {Partition: "b", Row: "1"}} {
+		if err := w.Add([]action.Failure{{Key: k, Reason: "no room"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"PartitionKey":"b","RowKey":"1","reason":"no room"}`; !strings.Contains(string(text), want) {
+		t.Errorf("the list lacks %s:\n%s", want, text)
+	}
+	digests := map[string]bool{}
+	for before, want := range map[string]int64{"": 3, "c": 2} {
+		keys, digest, err := rowlist.Read(t.Context(), strings.NewReader("\ufeff"+string(text)), key.Bounds{Before: before}.Range())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := keys.Len(); n != want || err != nil {
+			t.Errorf("before %q: %d rows, %v; want %d", before, n, err, want)
+		}
+		digests[digest] = true
+		if err := keys.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, digest, err := rowlist.Read(t.Context(), strings.NewReader(string(text)), key.Range{}); err != nil || digests[digest] || len(digests) != 1 {
+		t.Errorf("digests %v, and %s of another list; %v", digests, digest, err)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{\"PartitionKey\":\"a\",\"RowKey\":\"b\"}\n\n{\"partitionKey\":\"a\",\"RowKey\":\"b\"}": "line 3 must be a JSON object with PartitionKey and RowKey: PartitionKey or RowKey is missing",
+		`{"PartitionKey":"a","RowKey":"b","RowKey":"c"}`:                                         "RowKey: is given twice",
+		`["a","b"]`: "line 1 must be",
+	} {
+		if _, _, err := rowlist.Read(t.Context(), strings.NewReader(text), key.Range{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	if _, _, err := rowlist.Read(ctx, strings.NewReader(`{"PartitionKey":"a","RowKey":"b"}`), key.Range{}); !errors.Is(err, sweep.ErrInterrupted) {
+		t.Errorf("got %v, want an interrupt", err)
+	}
+}
+
+// A list goes on behind its last whole line. It is never written over.
+func TestContinue(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "failed.jsonl")
+	const whole = `{"PartitionKey":"a","RowKey":"b"}` + "\n"
+	if err := os.WriteFile(path, []byte(whole+`{"Partit`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rowlist.Create(path, false); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a list was made anew: %v", err)
+	}
+	w, err := rowlist.Continue(path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Add([]action.Failure{{Key: key.Key{Partition: "c", Row: "d"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); string(text) != whole+`{"PartitionKey":"c","RowKey":"d"}`+"\n" {
+		t.Errorf("the list is %q, %v", text, err)
+	}
+}
+
+// A list that nobody needs blocks no later job.
+func TestCloseUnused(t *testing.T) {
+	t.Parallel()
+	for _, unused := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "failed.jsonl")
+		w, err := rowlist.Create(path, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(unused); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) != unused {
+			t.Errorf("unused %v: %v", unused, err)
+		}
+	}
+}
