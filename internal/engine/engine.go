@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"tablesweep/internal/action"
@@ -25,14 +24,14 @@ const MaxDeliveries = 5
 const defaultRetention = 90 * 24 * time.Hour
 
 const (
-	stepTime      = 8 * time.Minute  // a step's own deadline, below host.json's functionTimeout
-	segmentTime   = 20 * time.Second // an invocation that has read for so long reads no further segment
-	segmentBytes  = 16 << 20         // nor does one that has read so much
-	scanCacheTime = 5 * time.Second
-	hintsTime     = 10 * time.Minute // how long an idle scan's hints stay cached after that
-	startTime     = 4 * time.Minute  // to record that a scan starts; below unfinishedStart
-	afterwork     = 30 * time.Second // to record a failure when a step's time is up
-	endTime       = time.Minute      // to record a scan's end and its hints
+	stepTime     = 8 * time.Minute  // a step's own deadline, below host.json's functionTimeout
+	segmentTime  = 20 * time.Second // an invocation that has read for so long reads no further segment
+	segmentBytes = 16 << 20         // nor does one that has read so much
+	scanTime     = 5 * time.Second  // how old a scan's state may be when a step begins
+	hintsTime    = 10 * time.Minute // how long an idle scan's hints stay cached
+	startTime    = 4 * time.Minute  // to record that a scan starts; below unfinishedStart
+	afterwork    = 30 * time.Second // to record a failure when a step's time is up
+	endTime      = time.Minute      // to record a scan's end and its hints
 )
 
 // Options configure an [Engine].
@@ -65,12 +64,10 @@ type Engine struct {
 	options Options
 	ledger  *ledger.Ledger
 	heart   *heart
-	details details
+	scans   *cache[*loaded]
+	details *cache[ledger.Snapshot]
 	queues  map[string]*storage.Queue // by function
 	limiter action.Limiter            // of requests to busy partitions
-
-	mu    sync.Mutex
-	scans map[string]cachedScan // guarded by mu
 }
 
 // New returns an engine. Call [Engine.TryPrepare] before its other methods.
@@ -84,7 +81,10 @@ func New(o Options) (*Engine, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	e := &Engine{options: o, queues: map[string]*storage.Queue{}, scans: map[string]cachedScan{}}
+	e := &Engine{
+		options: o, queues: map[string]*storage.Queue{},
+		scans: newCache[*loaded](scanTime, hintsTime), details: newCache[ledger.Snapshot](detailTime, detailTime),
+	}
 	e.ledger = ledger.New(o.Own.Table(o.StateTable))
 	e.heart = newHeart(e.ledger.With(storage.RequestOptions{Once: true}).Beat)
 	for function, name := range Queues {

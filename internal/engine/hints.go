@@ -23,12 +23,12 @@ import (
 
 // hintsName identifies the rows that a scan reads by account, table, bounds and
 // segment size. It is "" for a scan that leaves no hints.
-func (run *running) hintsName() string {
-	r := run.request
+func (o *opened) hintsName() string {
+	r := o.request
 	if r.Filter != "" || r.Action.Type == Keys { // their pages don't show where the rows are
 		return ""
 	}
-	text, err := json.Marshal([]any{strings.ToLower(run.source.Address()), r.Range, r.segmentSize()})
+	text, err := json.Marshal([]any{strings.ToLower(o.source.Address()), r.Range, r.segmentSize()})
 	if err != nil {
 		panic("engine: internal error: " + err.Error())
 	}
@@ -46,8 +46,8 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	run, err := e.open(r)
-	if err != nil || run.hintsName() == "" {
+	o, err := e.open(r)
+	if err != nil || o.hintsName() == "" {
 		return err
 	}
 	var ends []adaptive.PageEnd
@@ -55,7 +55,7 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	hints := adaptive.NewHints(run.request.Range, ends, run.request.segmentSize())
+	hints := adaptive.NewHints(o.request.Range, ends, o.request.segmentSize())
 	if len(hints.Keys) == 0 {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 			return err
 		}
 		if fits {
-			return e.ledger.SaveHints(ctx, run.hintsName(), b)
+			return e.ledger.SaveHints(ctx, o.hintsName(), b)
 		}
 		// Too big for one row: keep every second hint.
 		odd := false
@@ -109,18 +109,18 @@ func usableHints(packed []byte, r Request) (*adaptive.Hints, error) {
 }
 
 // savedHints returns the packed hints of an earlier scan of the same rows, for the ledger to store with this
-// one, and gives them to run. It drops unusable ones.
-func (e *Engine) savedHints(ctx context.Context, run *running) (packed []byte, err error) {
-	packed, err = e.ledger.SavedHints(ctx, run.hintsName())
+// one, and gives them to o. It drops unusable ones.
+func (e *Engine) savedHints(ctx context.Context, o *opened) (packed []byte, err error) {
+	packed, err = e.ledger.SavedHints(ctx, o.hintsName())
 	if err != nil {
 		return nil, err
 	}
-	hints, err := usableHints(packed, run.request)
+	hints, err := usableHints(packed, o.request)
 	if err != nil {
 		warnOfHints(ctx, err)
 		return nil, nil
 	}
-	run.use(hints)
+	o.use(hints)
 	return packed, nil
 }
 

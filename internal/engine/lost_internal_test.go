@@ -210,23 +210,3 @@ func TestLastStepEndsTheScan(t *testing.T) {
 		}
 	})
 }
-
-// TestHintsOfSeveralScans: the hints of a scan are kept while others run.
-func TestHintsOfSeveralScans(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &Engine{scans: map[string]cachedScan{}}
-		e.remember("a", &running{})
-		for range 10 {
-			time.Sleep(2 * scanCacheTime)
-			e.remember("b", &running{})
-		}
-		if _, ok := e.scans["a"]; !ok {
-			t.Error("the hints of one scan are dropped as soon as another runs")
-		}
-		time.Sleep(time.Hour)
-		e.remember("b", &running{})
-		if _, ok := e.scans["a"]; ok {
-			t.Error("the hints of a scan that is long gone are kept")
-		}
-	})
-}

@@ -53,12 +53,12 @@ func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report str
 // process makes the message's step, commits it, and sends its children's messages.
 func (e *Engine) process(ctx context.Context, m message, delivery int) (report string, err error) {
 	start := time.Now()
-	run, err := e.load(ctx, m.Scan)
+	o, err := e.load(ctx, m.Scan)
 	if err != nil {
 		return "", err
 	}
-	if run.state != ledger.Running {
-		return "", problem.Stalef("", "the scan has ended: its state is %s", run.state)
+	if o.state != ledger.Running {
+		return "", problem.Stalef("", "the scan has ended: its state is %s", o.state)
 	}
 	var throttled atomic.Int64
 	counter := storage.Counter{OnThrottle: func() { throttled.Add(1) }}
@@ -68,7 +68,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int) (report s
 		return "", err
 	}
 	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
-	done, children, err := run.with(counted).do(ctx, m)
+	done, children, err := o.with(counted).do(ctx, m)
 	if err != nil {
 		return "", err
 	}
@@ -128,18 +128,18 @@ func (e *Engine) repeated(ctx context.Context, scan string, delivery int) error 
 
 // do reads the step's rows and does the scan's work with them. It returns what the ledger keeps of
 // the step, and the messages of its children. Doing it twice has the same effect as once.
-func (run *running) do(ctx context.Context, m message) (done ledger.Done, children []message, err error) {
-	found, err := run.read(ctx, m)
+func (o *opened) do(ctx context.Context, m message) (done ledger.Done, children []message, err error) {
+	found, err := o.read(ctx, m)
 	if err != nil {
 		return done, nil, err
 	}
-	if run.work.packs {
+	if o.work.packs {
 		found.handOver(m)
 	}
 	rows := found.rows()
 	done.Rows, done.Queries = int64(len(rows)), found.queries
-	if run.work.do != nil {
-		failed, err := run.write(ctx, rows, &done.Totals)
+	if o.work.do != nil {
+		failed, err := o.write(ctx, rows, &done.Totals)
 		if err != nil {
 			return done, nil, err
 		}

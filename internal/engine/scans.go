@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
@@ -16,9 +15,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// running is a scan with what its steps need.
-type running struct {
-	state    ledger.State
+// opened is a scan with what its steps need.
+type opened struct {
 	request  Request
 	source   *storage.Table
 	limiter  *action.Limiter
@@ -30,29 +28,29 @@ type running struct {
 }
 
 // with returns the scan for one step, whose requests are made with the options.
-func (run running) with(o storage.RequestOptions) *running {
-	run.requests, run.source = o, run.source.With(o)
-	return &run
+func (o opened) with(requests storage.RequestOptions) *opened {
+	o.requests, o.source = requests, o.source.With(requests)
+	return &o
 }
 
 // open turns a request into tables and a strategy without hints. Its errors are
 // [problem.Invalid].
-func (e *Engine) open(r Request) (*running, error) {
-	run := &running{state: ledger.Running, request: r, strategy: strategyOf(r, nil), limiter: &e.limiter}
+func (e *Engine) open(r Request) (*opened, error) {
+	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter}
 	var err error
-	if run.source, err = e.table("source", r.Source); err != nil {
+	if o.source, err = e.table("source", r.Source); err != nil {
 		return nil, err
 	}
-	if run.work, err = e.work(r, run.source); err != nil {
+	if o.work, err = e.work(r, o.source); err != nil {
 		return nil, err
 	}
-	run.segments = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, run.work.segments())
-	return run, nil
+	o.segments = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, o.work.segments())
+	return o, nil
 }
 
 // use gives the scan's strategy hints.
-func (run *running) use(hints *adaptive.Hints) {
-	run.hints, run.strategy = hints, strategyOf(run.request, hints)
+func (o *opened) use(hints *adaptive.Hints) {
+	o.hints, o.strategy = hints, strategyOf(o.request, hints)
 }
 
 // requestOf returns the request of a scan that was recorded.
@@ -64,20 +62,21 @@ func requestOf(s ledger.Scan) (Request, error) {
 	return r, nil
 }
 
-// cachedScan is a scan as it was read a few seconds ago.
-type cachedScan struct {
-	running *running
-	until   time.Time
+// loaded is a scan with its state when it was read.
+type loaded struct {
+	*opened
+	state ledger.State
 }
 
-// load returns the scan as it was at most scanCacheTime ago.
-func (e *Engine) load(ctx context.Context, id string) (*running, error) {
-	e.mu.Lock()
-	cached, ok := e.scans[id]
-	e.mu.Unlock()
-	if ok && time.Now().Before(cached.until) {
-		return cached.running, nil
-	}
+// load returns the scan as it was at most scanTime ago.
+func (e *Engine) load(ctx context.Context, id string) (*loaded, error) {
+	s, err := e.scans.get(ctx, id, func(was *loaded) (*loaded, error) { return e.loadAnew(ctx, id, was) })
+	e.scans.outdate(id, func(s *loaded) bool { return s != nil && s.state != ledger.Running }) // it may be restarted at any time
+	return s, err
+}
+
+// loadAnew reads a scan. was is the scan as it was read before; nil if it wasn't.
+func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded, error) {
 	s, err := e.ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, problem.Stalef("scan", "the scan is not in the ledger; its record was deleted").Because(err)
@@ -90,32 +89,15 @@ func (e *Engine) load(ctx context.Context, id string) (*running, error) {
 		return nil, err
 	}
 	var hints *adaptive.Hints
-	if ok { // they are many, and never change while the scan runs
-		hints = cached.running.hints
+	if was != nil { // they are many, and never change
+		hints = was.hints
 	} else if hints, err = e.ownHints(ctx, id, r); err != nil {
 		return nil, err
 	}
-	run, err := e.open(r)
+	o, err := e.open(r)
 	if err != nil {
 		return nil, err
 	}
-	run.use(hints)
-	run.state = s.State
-	if s.State == ledger.Running { // an ended scan may be restarted at any time
-		e.remember(id, run)
-	}
-	return run, nil
-}
-
-// remember caches a scan, and drops scans that have been idle for hintsTime.
-func (e *Engine) remember(id string, run *running) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := time.Now()
-	for old, c := range e.scans {
-		if now.After(c.until.Add(hintsTime)) {
-			delete(e.scans, old)
-		}
-	}
-	e.scans[id] = cachedScan{run, now.Add(scanCacheTime)}
+	o.use(hints)
+	return &loaded{o, s.State}, nil
 }

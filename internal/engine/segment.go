@@ -16,21 +16,21 @@ import (
 
 // yield is what an invocation has read, and what it leaves to others.
 type yield struct {
-	runs     [][]storage.Entity // in table order; no row is missing inside a run
+	spans    [][]storage.Entity // in table order; no row is missing inside a span
 	children []message
 	queries  int64
 	ends     []adaptive.PageEnd // of the pages, unless they were read before
 }
 
-// part is a part of a step's range: rows that were read, or a step that was found and not made yet.
-type part struct {
-	step *scan.Step // nil if the part was read
+// pageOrStep is a page that was read, or a step that was found and not made yet.
+type pageOrStep struct {
+	step *scan.Step // nil if it is a page
 	rows []storage.Entity
 }
 
 // reading is what an invocation has read until now.
 type reading struct {
-	parts   []part // in table order
+	found   []pageOrStep // in table order
 	queries int
 	bytes   int
 }
@@ -40,21 +40,21 @@ type reading struct {
 // are guesses, and a guess that finds no rows costs a query here, but a message and a step elsewhere. Other
 // strategies make the first of them, which continues where the rows end: a partition that the
 // page's end cuts is then written in one piece.
-func (run *running) read(ctx context.Context, m message) (yield, error) {
-	r := reading{parts: []part{{step: &m.Step}}}
-	strategy := run.strategy
+func (o *opened) read(ctx context.Context, m message) (yield, error) {
+	r := reading{found: []pageOrStep{{step: &m.Step}}}
+	strategy := o.strategy
 	if m.Rows {
 		strategy = scan.Serial{}
 	}
 	_, wide := strategy.(adaptive.Strategy)
 	start, n := time.Now(), 1
 	for n > 0 {
-		if err := run.round(ctx, &r, strategy, n); err != nil {
+		if err := o.round(ctx, &r, strategy, n); err != nil {
 			return yield{}, err
 		}
 		n = 0
 		if time.Since(start) <= segmentTime {
-			n = r.affordable(run.segments)
+			n = r.affordable(o.segments)
 		}
 		if !wide {
 			n = min(n, 1)
@@ -71,28 +71,28 @@ const roundQueries = 12
 // may make as many queries as there are segments. It expects pages of the mean size: if they are the largest there
 // are, the invocation holds segmentBytes and those of one round.
 func (r *reading) affordable(segments int) int {
-	found := 0
-	for _, p := range r.parts {
-		if p.step != nil {
-			found++
+	steps := 0
+	for _, f := range r.found {
+		if f.step != nil {
+			steps++
 		}
 	}
 	if r.bytes > segmentBytes {
 		return 0
 	}
 	small := max(1, (segmentBytes-r.bytes)/(r.bytes/r.queries+1))
-	return min(found, segments-r.queries, small, roundQueries)
+	return min(steps, segments-r.queries, small, roundQueries)
 }
 
 // round makes the first n steps that were found, at once.
-func (run *running) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
+func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, asked := make([]storage.Page, n), 0
 	g, ctx := task.WithContext(ctx)
-	for _, p := range r.parts {
-		if i := asked; p.step != nil && i < n {
+	for _, f := range r.found {
+		if i := asked; f.step != nil && i < n {
 			asked++
 			g.Go(func() (err error) {
-				pages[i], err = run.page(ctx, *p.step)
+				pages[i], err = o.page(ctx, *f.step)
 				return err
 			})
 		}
@@ -100,26 +100,26 @@ func (run *running) round(ctx context.Context, r *reading, strategy scan.Strateg
 	if err := g.Wait(); err != nil {
 		return fatalIfPermanent("read the source", err)
 	}
-	var parts []part
-	for _, p := range r.parts {
-		if p.step == nil || len(pages) == 0 {
-			parts = append(parts, p)
+	var found []pageOrStep
+	for _, f := range r.found {
+		if f.step == nil || len(pages) == 0 {
+			found = append(found, f)
 			continue
 		}
 		page := pages[0]
 		pages = pages[1:]
-		decided, err := strategy.Advance(*p.step, scan.Page{Keys: page.Keys(), Next: page.Next})
+		decided, err := strategy.Advance(*f.step, scan.Page{Keys: page.Keys(), Next: page.Next})
 		if err != nil {
 			return &fatalError{err}
 		}
 		r.queries++
 		r.bytes += page.Bytes
-		parts = append(parts, part{rows: slices.Clip(page.Entities[:decided.Yield])})
+		found = append(found, pageOrStep{rows: slices.Clip(page.Entities[:decided.Yield])})
 		for _, c := range decided.Children {
-			parts = append(parts, part{step: &c})
+			found = append(found, pageOrStep{step: &c})
 		}
 	}
-	r.parts = parts
+	r.found = found
 	return nil
 }
 
@@ -127,66 +127,66 @@ func (run *running) round(ctx context.Context, r *reading, strategy scan.Strateg
 func (r *reading) yield(m message) yield {
 	s := yield{queries: int64(r.queries)}
 	gap := true // a step stands between the last rows and the next
-	for _, p := range r.parts {
+	for _, f := range r.found {
 		switch {
-		case p.step != nil:
-			s.children, gap = append(s.children, m.child(*p.step)), true
+		case f.step != nil:
+			s.children, gap = append(s.children, m.child(*f.step)), true
 			continue
-		case len(p.rows) == 0:
+		case len(f.rows) == 0:
 			continue
 		case gap:
-			s.runs, gap = append(s.runs, p.rows), false
+			s.spans, gap = append(s.spans, f.rows), false
 		default:
-			last := len(s.runs) - 1
-			s.runs[last] = append(s.runs[last], p.rows...)
+			last := len(s.spans) - 1
+			s.spans[last] = append(s.spans[last], f.rows...)
 		}
 		if !m.Rows {
-			s.ends = append(s.ends, adaptive.PageEnd{Last: p.rows[len(p.rows)-1].Key, Rows: len(p.rows)})
+			s.ends = append(s.ends, adaptive.PageEnd{Last: f.rows[len(f.rows)-1].Key, Rows: len(f.rows)})
 		}
 	}
 	return s
 }
 
-func (s *yield) rows() []storage.Entity { return slices.Concat(s.runs...) }
+func (s *yield) rows() []storage.Entity { return slices.Concat(s.spans...) }
 
 // page makes a step's query. If it is about one partition, it first waits until that may be asked.
-func (run *running) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
-	q := run.query(step)
+func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
+	q := o.query(step)
 	if q.Range.Partition == nil {
-		return run.source.Query(ctx, q)
+		return o.source.Query(ctx, q)
 	}
-	err = run.limiter.Do(ctx, run.requests, action.PartitionName(run.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(o storage.RequestOptions) (int, error) {
-		p, err = run.source.With(o).Query(ctx, q)
+	err = o.limiter.Do(ctx, o.requests, action.PartitionName(o.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(requests storage.RequestOptions) (int, error) {
+		p, err = o.source.With(requests).Query(ctx, q)
 		return len(p.Entities), err
 	})
 	return p, err
 }
 
-func (run *running) query(step scan.Step) storage.Query {
+func (o *opened) query(step scan.Step) storage.Query {
 	q := storage.Query{
 		Range:  step.Range,
-		Filter: run.request.Filter,
-		Select: run.request.Select,
-		Top:    run.request.SegmentSize,
+		Filter: o.request.Filter,
+		Select: o.request.Select,
+		Top:    o.request.SegmentSize,
 		Token:  step.Token,
-		Raw:    run.work.raw,
+		Raw:    o.work.raw,
 	}
-	if !run.work.properties {
+	if !o.work.properties {
 		q.Select = []string{} // the keys come anyway
 	}
 	return q
 }
 
 // handOverMost is how many transactions an invocation writes while others wait for its children.
-// It leaves more to CopyRows, but for runs that take no more transactions than the requests that reading them
+// It leaves more to CopyRows, but for spans that take no more transactions than the requests that reading them
 // again costs, step and message included.
 const (
 	handOverMost   = 200
 	rereadRequests = 7
 )
 
-// handOver replaces rows by a CopyRows step for each run of them, where they are too many
-// transactions to keep the children waiting. It keeps the rows of a run's first and last
+// handOver replaces rows by a CopyRows step for each span of them, where they are too many
+// transactions to keep the children waiting. It keeps the rows of a span's first and last
 // partition, which the page's ends may cut: a range that is handed over has
 // whole partitions, and excludes its bounds.
 func (s *yield) handOver(m message) {
@@ -195,7 +195,7 @@ func (s *yield) handOver(m message) {
 	}
 	var handed []message
 	transactions := 0
-	for i, rows := range s.runs {
+	for i, rows := range s.spans {
 		first, last := rows[0].Key.Partition, rows[len(rows)-1].Key.Partition
 		var kept, middle []storage.Entity
 		for _, row := range rows {
@@ -210,7 +210,7 @@ func (s *yield) handOver(m message) {
 			transactions += n
 			continue
 		}
-		s.runs[i] = kept
+		s.spans[i] = kept
 		c := newMessage(m.Scan, scan.Step{Range: key.Range{
 			Low:  &key.Bound{Key: first, Open: true},
 			High: &key.Bound{Key: last, Open: true},

@@ -14,9 +14,9 @@ import (
 // A round reads no more than an invocation may hold, if pages are as large as before.
 func TestAffordable(t *testing.T) {
 	t.Parallel()
-	var parts []part
+	var found []pageOrStep
 	for range 15 {
-		parts = append(parts, part{step: &scan.Step{}}, part{})
+		found = append(found, pageOrStep{step: &scan.Step{}}, pageOrStep{})
 	}
 	for _, tt := range []struct {
 		queries, bytes, segments, want int
@@ -29,27 +29,27 @@ func TestAffordable(t *testing.T) {
 		{3, 15 << 20, 24, 1},
 		{5, 17 << 20, 24, 0},
 	} {
-		r := reading{parts: parts, queries: tt.queries, bytes: tt.bytes}
+		r := reading{found: found, queries: tt.queries, bytes: tt.bytes}
 		if got := r.affordable(tt.segments); got != tt.want {
 			t.Errorf("%d queries with %d bytes of %d: may make %d more, want %d", tt.queries, tt.bytes, tt.segments, got, tt.want)
 		}
 	}
 }
 
-// A short run behind long ones costs less to write than to read again.
-func TestHandOverKeepsShortRuns(t *testing.T) {
+// A short span behind long ones costs less to write than to read again.
+func TestHandOverKeepsShortSpans(t *testing.T) {
 	t.Parallel()
-	run := func(name string, partitions int) (rows []storage.Entity) {
+	span := func(name string, partitions int) (rows []storage.Entity) {
 		for i := range partitions {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("%s%03d", name, i)}})
 		}
 		return rows
 	}
-	// The first and the last partition of a run stay in any case.
-	s := yield{runs: [][]storage.Entity{run("a", 202), run("b", 9), run("c", 10)}, children: []message{{}}}
+	// The first and the last partition of a span stay in any case.
+	s := yield{spans: [][]storage.Entity{span("a", 202), span("b", 9), span("c", 10)}, children: []message{{}}}
 	s.handOver(message{})
-	if len(s.runs[0]) != 202 || len(s.runs[1]) != 9 || len(s.runs[2]) != 2 || len(s.children) != 2 {
-		t.Errorf("keeps %d, %d and %d rows and has %d children, want 202, 9, 2 and 2", len(s.runs[0]), len(s.runs[1]), len(s.runs[2]), len(s.children))
+	if len(s.spans[0]) != 202 || len(s.spans[1]) != 9 || len(s.spans[2]) != 2 || len(s.children) != 2 {
+		t.Errorf("keeps %d, %d and %d rows and has %d children, want 202, 9, 2 and 2", len(s.spans[0]), len(s.spans[1]), len(s.spans[2]), len(s.children))
 	}
 }
 

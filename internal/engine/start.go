@@ -16,28 +16,28 @@ import (
 // It first reads one row of the source, which finds a missing table or a bad filter at
 // once, and creates the destination table or queue.
 func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
-	run, err := e.open(r)
+	o, err := e.open(r)
 	if err != nil {
 		return "", err
 	}
-	if err := e.checkDestination(run); err != nil {
+	if err := e.checkDestination(o); err != nil {
 		return "", err
 	}
-	if err := probe(ctx, run.source, r); err != nil {
+	if err := probe(ctx, o.source, r); err != nil {
 		return "", err
 	}
-	if run.work.prepare != nil {
-		if err := run.work.prepare(ctx); err != nil {
+	if o.work.prepare != nil {
+		if err := o.work.prepare(ctx); err != nil {
 			return "", err
 		}
 	}
-	hints, err := e.savedHints(ctx, run)
+	hints, err := e.savedHints(ctx, o)
 	if err != nil {
 		return "", err
 	}
 	now := e.options.Now()
 	id := ledger.NewID(now)
-	first := newMessage(id, run.strategy.Start(r.Range))
+	first := newMessage(id, o.strategy.Start(r.Range))
 	if err := first.seal(); err != nil {
 		return "", err
 	}
@@ -70,12 +70,12 @@ func probe(ctx context.Context, source *storage.Table, r Request) error {
 }
 
 // checkDestination refuses a destination that the scan would damage.
-func (e *Engine) checkDestination(run *running) error {
-	destination := run.work.destination
+func (e *Engine) checkDestination(o *opened) error {
+	destination := o.work.destination
 	switch {
 	case destination == nil:
 		return nil
-	case destination.Same(run.source):
+	case destination.Same(o.source):
 		return problem.Invalidf("action.destination", "is the source itself; name another table or connection")
 	case destination.Same(e.options.Own.Table(e.options.StateTable)):
 		return problem.Invalidf("action.destination.table", "is the table that keeps this app's scans; name another")

@@ -78,7 +78,7 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 		return st, err
 	}
 	if found.Scan.State != ledger.Running {
-		e.details.ended(id)
+		e.detailEnded(id)
 		return st, nil
 	}
 	beats, err := e.ledger.Beats(ctx)

@@ -177,10 +177,10 @@ func lookAtQueue(ctx context.Context, q *storage.Queue) (missing bool, err error
 
 // write does the scan's work with the rows and adds the result to done. It returns the rows that
 // could not be written.
-func (run *running) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) ([]action.Failure, error) {
-	r, err := run.work.do(ctx, run.requests, rows)
+func (o *opened) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) ([]action.Failure, error) {
+	r, err := o.work.do(ctx, o.requests, rows)
 	if err != nil {
-		return nil, fatalIfPermanent(run.work.what, err)
+		return nil, fatalIfPermanent(o.work.what, err)
 	}
 	done.Written, done.Failed = r.Written, int64(len(r.Failed))
 	if len(r.Failed) > 0 {

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// cache holds what was read of scans a short while ago, by their ids. It is safe for concurrent use.
+type cache[T any] struct {
+	fresh time.Duration // for so long, a value is used as it is
+	kept  time.Duration // for so long, it is kept for the next reading
+
+	mu   sync.Mutex // guards byID and the values' fields
+	byID map[string]*cached[T]
+}
+
+// cached is what a cache holds of one scan.
+type cached[T any] struct {
+	value   T
+	at      time.Time     // when it was read; zero if it never was
+	stale   bool          // it must be read again, however fresh it is
+	reading chan struct{} // closed when the reading under way has ended; nil if there is none
+}
+
+func newCache[T any](fresh, kept time.Duration) *cache[T] {
+	return &cache[T]{fresh: fresh, kept: kept, byID: map[string]*cached[T]{}}
+}
+
+// get returns a scan's fresh value. If there is none, it reads it, and other callers wait for that. read gets the
+// value that was kept, or the zero value.
+func (c *cache[T]) get(ctx context.Context, id string, read func(was T) (T, error)) (T, error) {
+	for {
+		c.mu.Lock()
+		c.forget()
+		of := c.byID[id]
+		if of == nil {
+			of = &cached[T]{}
+			c.byID[id] = of
+		}
+		value, reading := of.value, of.reading
+		fresh := !of.stale && time.Since(of.at) < c.fresh
+		if !fresh && reading == nil {
+			of.reading = make(chan struct{})
+		}
+		c.mu.Unlock()
+		switch {
+		case fresh:
+			return value, nil
+		case reading == nil:
+			return c.fill(of, read)
+		}
+		select {
+		case <-reading:
+		case <-ctx.Done():
+			return value, ctx.Err()
+		}
+	}
+}
+
+// fill reads a value for whoever waits for it. After an error, the next one reads.
+func (c *cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, err error) {
+	filled := false
+	defer func() { // also if read panics
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if filled {
+			of.value, of.at, of.stale = value, time.Now(), false
+		}
+		close(of.reading)
+		of.reading = nil
+	}()
+	value, err = read(of.value) // which nobody else changes
+	filled = err == nil
+	return value, err
+}
+
+// forget drops values that were read too long ago. The caller holds mu.
+func (c *cache[T]) forget() {
+	for id, of := range c.byID {
+		if of.reading == nil && time.Since(of.at) >= c.kept {
+			delete(c.byID, id)
+		}
+	}
+}
+
+// outdate has a scan's value read again if it is outdated.
+func (c *cache[T]) outdate(id string, outdated func(T) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of := c.byID[id]; of != nil && outdated(of.value) {
+		of.stale = true
+	}
+}
