@@ -7,21 +7,26 @@ import (
 	"tablesweep/internal/task"
 )
 
-// bulkWriters is how many records InsertAll inserts at once: enough to keep a laptop's
+// bulkWriters is how many records WriteAll writes at once: enough to keep a laptop's
 // connection busy, and fewer than the log's shards can take.
 const bulkWriters = 64
 
-// Inserted is the result of one of several insertions.
-type Inserted struct {
+// Result is the result of one of several writes.
+type Result struct {
 	Written
 	Err error
 }
 
-// InsertAll inserts records as Insert does, many at once, but those with the same identity in
-// their order. It returns a result for each. If the process dies, some are inserted and some
-// are not; after Maintain, none is half inserted.
-func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Inserted {
-	results := make([]Inserted, len(records))
+// InsertAll inserts records as Insert does, many at once; see [Catalog.WriteAll].
+func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Result {
+	return c.WriteAll(ctx, records, func(ctx context.Context, r record.Record) (Written, error) { return c.Insert(ctx, r, "") })
+}
+
+// WriteAll writes records by the function write, many at once, but those with the same identity
+// in their order. It returns a result for each. If the process dies, some are written and some
+// are not; after Maintain, none is half written.
+func (c *Catalog) WriteAll(ctx context.Context, records []record.Record, write func(context.Context, record.Record) (Written, error)) []Result {
+	results := make([]Result, len(records))
 	var identities []string
 	same := map[string][]int{} // by identity
 	for i, r := range records {
@@ -42,7 +47,7 @@ func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Inse
 		g.Go(func() error {
 			for _, i := range same[hash] {
 				results[i].Err = task.Do(func() (err error) {
-					results[i].Written, err = c.Insert(ctx, records[i], "")
+					results[i].Written, err = write(ctx, records[i])
 					return err
 				})
 			}
@@ -51,13 +56,4 @@ func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Inse
 	}
 	_ = g.Wait() // errors are among the results
 	return results
-}
-
-// First returns the hash of the record's first index value.
-func (c *Catalog) First(r record.Record) (string, error) {
-	id, err := c.Identify(r)
-	if err != nil {
-		return "", err
-	}
-	return id.First(), nil
 }

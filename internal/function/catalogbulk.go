@@ -61,7 +61,7 @@ func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *h
 	done := c.InsertAll(r.Context(), records)
 	answer := make([]inserted, len(items))
 	for n, i := range items {
-		var one catalog.Inserted
+		var one catalog.Result
 		if one.Err = i.err; i.err == nil {
 			one, done = done[0], done[1:]
 		}

@@ -41,7 +41,7 @@ var floors = [][]string{
 	{"engine", "logtail", "sweep/verify", "sweep/progress", "sweep/rowlist", "emulator/emulatortest"},
 	{"catalog/store", "config", "demo"},
 	{"catalog"},
-	{"catalog/check", "catalog/migrate"},
+	{"catalog/check", "catalog/migrate", "catalog/load"},
 	{"function"},
 	{"function/server", "sim", "lab/scale"},
 	{"lab"},

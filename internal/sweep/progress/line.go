@@ -54,9 +54,9 @@ func (f Figures) line(columns int) string {
 	add(7, true, "%s", seconds(f.Seconds))
 	add(8, f.Bytes > 0, "%s", size(f.Bytes))
 	add(6, f.Throttles > 0, "%d throttled", f.Throttles)
-	add(9, true, "%d of %d at once", f.Underway, f.Limit)
-	add(10, true, "%s", Plural(f.Requests, "request"))
-	add(11, true, "%s left", Plural(f.Ranges, "range"))
+	add(9, f.Limit > 0, "%d of %d at once", f.Underway, f.Limit)
+	add(10, f.Requests > 0, "%s", Plural(f.Requests, "request"))
+	add(11, f.Limit > 0, "%s left", Plural(f.Ranges, "range"))
 	for {
 		var texts []string
 		for _, p := range shown {

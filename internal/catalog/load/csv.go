@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bufio"
@@ -69,19 +69,19 @@ func newCSVRows(in io.Reader) (*csvRows, error) {
 }
 
 // next reads a row. It fails with [io.EOF] at the end.
-func (c *csvRows) next() (inputRow, error) {
+func (c *csvRows) next() (Row, error) {
 	cells, err := c.reader.Read()
-	row := inputRow{raw: c.rowText()}
+	row := Row{Text: c.rowText()}
 	var bad *csv.ParseError
 	switch {
 	case errors.As(err, &bad):
-		row.line, row.err = bad.StartLine, bad.Err
+		row.Line, row.Err = bad.StartLine, bad.Err
 		return row, nil
 	case err != nil:
 		return row, err
 	}
-	row.line, _ = c.reader.FieldPos(0)
-	row.record, row.err = record.Parse(c.object(cells))
+	row.Line, _ = c.reader.FieldPos(0)
+	row.Record, row.Err = record.Parse(c.object(cells))
 	return row, nil
 }
 

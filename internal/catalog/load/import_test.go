@@ -1,7 +1,6 @@
-package main
+package load
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
@@ -49,29 +46,18 @@ func TestImportIsResumed(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			run := func(account *storage.Account) (imported, error) {
+			run := func(account *storage.Account) (Note, error) {
 				c := catalog.New(catalog.Options{Name: "people", Index: account.Table("People"), Log: account.Table("PeopleWAL"), Schema: schema})
 				defer c.Close()
 				if err := c.Prepare(t.Context()); err != nil {
-					return imported{}, err
+					return Note{}, err
 				}
-				var stderr bytes.Buffer
-				cmd := &cobra.Command{}
-				cmd.SetErr(&stderr)
-				im := importer{Catalog: c, cmd: cmd, path: path, chunk: 10, start: time.Now()}
 				file, err := os.Open(path)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer file.Close()
-				err = im.open(file, false)
-				if err == nil {
-					err = im.run(t.Context())
-				}
-				if strings.Contains(stderr.String(), "going on behind row") {
-					resumed++
-				}
-				return im.done, err
+				return Import(t.Context(), c, file, ImportOptions{most: 10, Resumed: func(int) { resumed++ }})
 			}
 			victim := &emulatortest.Process{Next: em.Transport()}
 			victim.DieWith(n, n%2 == 0)
@@ -119,7 +105,7 @@ func TestImportCSVAsOthersWriteIt(t *testing.T) {
 	if err := c.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run := func(path, text string) (imported, string) {
+	run := func(path, text string) (Note, string) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -129,20 +115,15 @@ func TestImportCSVAsOthersWriteIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		cmd := &cobra.Command{}
-		cmd.SetErr(&bytes.Buffer{})
-		im := importer{Catalog: c, cmd: cmd, path: path, chunk: 2, start: time.Now()}
-		if err := im.open(file, false); err != nil {
+		done, err := Import(t.Context(), c, file, ImportOptions{most: 2})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := im.run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		refused, err := os.ReadFile(path + failedExt)
+		refused, err := os.ReadFile(path + RefusedExt)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
-		return im.done, string(refused)
+		return done, string(refused)
 	}
 	path := filepath.Join(t.TempDir(), "people.csv")
 	if done, _ := run(path, "eid,lastname\r\n"); done.Rows != 0 {
@@ -155,7 +136,7 @@ func TestImportCSVAsOthersWriteIt(t *testing.T) {
 		t.Errorf("%+v; refused are %q, want %q", done, refused, want)
 	}
 	mended := strings.NewReplacer(`say "hi" there`, `"say ""hi"" there"`, "3,C", "3,C,", "more,cells,here", "more", ",E,", "6,E,").Replace(refused)
-	if done, refused = run(path+failedExt, mended); done.Inserted != 4 || refused != "" {
+	if done, refused = run(path+RefusedExt, mended); done.Inserted != 4 || refused != "" {
 		t.Errorf("%+v of the mended rows; refused are %q", done, refused)
 	}
 }

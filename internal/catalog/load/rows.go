@@ -1,0 +1,130 @@
+// Package load writes many records into a catalog at once: those of a file, or those that
+// arrive line by line.
+package load
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"tablesweep/internal/lines"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/sweep"
+)
+
+const (
+	// maxRows is how many rows of a file are written at once, and maxBytes bounds their text.
+	maxRows  = 1000
+	maxBytes = 16 << 20
+)
+
+// RefusedExt ends the name of the file that keeps an import's refused rows.
+const RefusedExt = ".failed"
+
+// Row is a record of an input, or what is wrong with it.
+type Row struct {
+	Line   int
+	Record record.Record
+	Err    error
+	Text   []byte // in the input, without the line's end
+}
+
+// rowOf reads a row from a line of JSON.
+func rowOf(l lines.Line) Row {
+	row := Row{Line: l.Number, Text: l.Text}
+	row.Record, row.Err = record.Parse(l.Text)
+	return row
+}
+
+// File reads the rows of a file. Make it with [NewFile].
+type File struct {
+	header []byte // of CSV
+	next   func() (Row, error)
+}
+
+// NewFile returns a reader of the rows of a file with this name: CSV if it ends with .csv, and
+// JSON lines otherwise. A file of refused rows has the form of the imported one.
+func NewFile(name string, in io.Reader) (*File, error) {
+	form := name
+	for filepath.Ext(form) == RefusedExt {
+		form = strings.TrimSuffix(form, RefusedExt)
+	}
+	if strings.EqualFold(filepath.Ext(form), ".csv") {
+		c, err := newCSVRows(in)
+		if err != nil {
+			return nil, problem.Invalidf("", "%s: %v", name, err)
+		}
+		return &File{header: c.header, next: c.next}, nil
+	}
+	from := lines.NewReader(in)
+	return &File{next: func() (Row, error) {
+		l, err := from.Next()
+		if err != nil {
+			return Row{}, err
+		}
+		return rowOf(l), nil
+	}}, nil
+}
+
+// skip reads rows that are done with.
+func (f *File) skip(rows int) error {
+	for range rows {
+		if _, err := f.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Each calls fn with the rows of the file, many at a time, until the file ends or fn fails. If
+// ctx ends, it returns [sweep.ErrInterrupted].
+func (f *File) Each(ctx context.Context, fn func([]Row) error) error { return f.each(ctx, maxRows, fn) }
+
+// each calls fn with at most n rows at a time. What was read ahead of an error is not lost.
+func (f *File) each(ctx context.Context, n int, fn func([]Row) error) error {
+	for {
+		var rows []Row
+		var row Row
+		var err error
+		for size := 0; len(rows) < n && size < maxBytes; size += len(row.Text) {
+			if row, err = f.next(); err != nil {
+				break
+			}
+			rows = append(rows, row)
+		}
+		if ctx.Err() != nil {
+			return sweep.ErrInterrupted
+		}
+		if len(rows) > 0 {
+			if err := fn(rows); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Arriving calls fn with the rows of JSON lines as they arrive: with all that wait, as
+// [lines.Arriving] does. After an interrupt, fn gets what was read. Then Arriving returns
+// [sweep.ErrInterrupted].
+func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
+	err := lines.Arriving(ctx, in, func(some []lines.Line) error {
+		rows := make([]Row, len(some))
+		for i, l := range some {
+			rows[i] = rowOf(l)
+		}
+		return fn(rows)
+	})
+	if err != nil && errors.Is(err, ctx.Err()) {
+		return sweep.ErrInterrupted
+	}
+	return err
+}
