@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
+	"tablesweep/internal/lines"
 )
 
 const catalogChangesHelp = `Print the changes of a catalog, the newest first, one JSON object a line. They are kept
@@ -88,7 +89,7 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					err = jsonTo(c.OutOrStdout()).Encode(r)
+					err = lines.JSON(c.OutOrStdout()).Encode(r)
 				} else {
 					_, err = fmt.Fprintf(c.OutOrStdout(), "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
 				}

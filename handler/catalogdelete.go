@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 )
 
@@ -69,7 +70,7 @@ func runCatalogDelete(c *cobra.Command, o catalogDeleteOptions, args []string) e
 			return asUsage(err)
 		}
 		if o.json {
-			return jsonTo(c.OutOrStdout()).Encode(map[string]int{"deleted": n})
+			return lines.JSON(c.OutOrStdout()).Encode(map[string]int{"deleted": n})
 		}
 		_, err = fmt.Fprintf(c.OutOrStdout(), "deleted %d records\n", n)
 		return err
@@ -84,7 +85,7 @@ func (o *catalogDeleteOptions) count(ctx context.Context, c *cobra.Command, cat 
 		return err
 	}
 	if o.json {
-		return jsonTo(c.OutOrStdout()).Encode(map[string]int{"records": records})
+		return lines.JSON(c.OutOrStdout()).Encode(map[string]int{"records": records})
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "would delete %d records of %s\n", records, cat.Index)
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 )
 
@@ -80,7 +81,7 @@ func catalogCountCommand(f *catalogFlags) *cobra.Command {
 				total, q.Cursor = total+n, cursor
 			}
 			if asJSON {
-				return jsonTo(c.OutOrStdout()).Encode(map[string]int{"count": total})
+				return lines.JSON(c.OutOrStdout()).Encode(map[string]int{"count": total})
 			}
 			_, err := fmt.Fprintln(c.OutOrStdout(), total)
 			return err

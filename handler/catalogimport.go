@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -109,7 +110,7 @@ func refusal(r load.Result) string {
 func (o *importOptions) summary(c *cobra.Command, path string, n load.Note) error {
 	var err error
 	if o.json {
-		err = jsonTo(c.OutOrStdout()).Encode(map[string]int{"inserted": n.Inserted, "unchanged": n.Unchanged, "refused": n.Refused})
+		err = lines.JSON(c.OutOrStdout()).Encode(map[string]int{"inserted": n.Inserted, "unchanged": n.Unchanged, "refused": n.Refused})
 	} else {
 		_, err = fmt.Fprintf(c.OutOrStdout(), "inserted %d records, %d were unchanged, %d were refused\n", n.Inserted, n.Unchanged, n.Refused)
 	}

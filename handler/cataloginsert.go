@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 )
 
@@ -160,7 +161,7 @@ func (in *inserter) print(r load.Result) error {
 		fmt.Fprintf(in.cmd.ErrOrStderr(), "tablesweep: refused: line %d: %s\n", o.Line, o.Reason)
 	}
 	if in.json {
-		return jsonTo(in.cmd.OutOrStdout()).Encode(o)
+		return lines.JSON(in.cmd.OutOrStdout()).Encode(o)
 	}
 	_, err := fmt.Fprintf(in.cmd.OutOrStdout(), "%d %s\n", o.Line, o.Outcome)
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/migrate"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
 )
 
@@ -120,7 +121,7 @@ func (l *lister) found(f catalog.Finding) {
 }
 
 func (l *lister) encode(v any) error {
-	out := jsonTo(l.cmd.OutOrStdout())
+	out := lines.JSON(l.cmd.OutOrStdout())
 	return out.Encode(v)
 }
 

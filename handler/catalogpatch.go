@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/lines"
 )
 
 const catalogPatchHelp = `Find one record by index keys, and change its fields by a JSON merge patch: its fields
@@ -40,7 +41,7 @@ func catalogPatchCommand(f *catalogFlags) *cobra.Command {
 				if err != nil {
 					return asUsage(err)
 				}
-				out := jsonTo(c.OutOrStdout())
+				out := lines.JSON(c.OutOrStdout())
 				if withMeta {
 					return out.Encode(map[string]any{"outcome": verbs[done.Outcome], "record": done.Record, "meta": done.Meta})
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 )
 
@@ -57,7 +58,7 @@ func (p *page) check() error {
 // print prints a page: the items under that name, with ids and ETags if they are records,
 // and the cursor.
 func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.Meta, cursor string) error {
-	out := jsonTo(c.OutOrStdout())
+	out := lines.JSON(c.OutOrStdout())
 	if p.json {
 		answer := map[string]any{name: append([]any{}, items...)}
 		if meta != nil {

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"tablesweep/internal/function/server"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -167,12 +164,6 @@ func badFlag(c *cobra.Command, err error) error {
 		text += didYouMean(unknown.GetSpecifiedName(), "--", flagNames(c))
 	}
 	return usagef("%s", text)
-}
-
-// jsonTo returns an encoder for what commands print as JSON: a value a line, with <, > and &
-// as they are.
-func jsonTo(w io.Writer) *json.Encoder {
-	return lines.JSON(w)
 }
 
 // parseSince reads a --since as [logtail.ParseTime] does; empty is the zero time.

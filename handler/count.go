@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/lines"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -61,7 +62,7 @@ func runCount(c *cobra.Command, o countOptions) error {
 		return err
 	}
 	if o.json {
-		return jsonTo(c.OutOrStdout()).Encode(statsOf(totals))
+		return lines.JSON(c.OutOrStdout()).Encode(statsOf(totals))
 	}
 	_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
 	return err

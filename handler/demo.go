@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/demo"
+	"tablesweep/internal/lines"
 )
 
 const demoHelp = `Copy 63,666 real rows through the function app, on this machine alone.
@@ -75,7 +76,7 @@ func runDemo(c *cobra.Command, o demoOptions) error {
 
 func printDemo(c *cobra.Command, o demoOptions, report demo.Report) error {
 	if o.json {
-		e := jsonTo(c.OutOrStdout())
+		e := lines.JSON(c.OutOrStdout())
 		e.SetIndent("", "  ")
 		return e.Encode(report)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/config"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/estimate"
@@ -103,7 +104,7 @@ func (d *dryRun) print(c *cobra.Command, j *jobFlags, s sweep.Spec, workers int,
 		return err
 	}
 	if r.Creates = missing; j.json {
-		return jsonTo(c.OutOrStdout()).Encode(r)
+		return lines.JSON(c.OutOrStdout()).Encode(r)
 	}
 	return printEstimate(c.OutOrStdout(), i.verb, r, dollars, sentence)
 }

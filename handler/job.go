@@ -14,6 +14,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/memory"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -264,7 +265,7 @@ func (j *job) summary(t sweep.Totals, doubts int64, verb string) error {
 	}
 	var err error
 	if j.flags.json {
-		err = jsonTo(j.cmd.OutOrStdout()).Encode(r)
+		err = lines.JSON(j.cmd.OutOrStdout()).Encode(r)
 	} else {
 		_, err = fmt.Fprintf(j.cmd.OutOrStdout(), "%s %d of %d rows in %.1f s: %.0f rows/s, %d requests, %d throttled, %d skipped, %d failed%s\n",
 			verb, r.Written, r.Rows, r.Seconds, r.RowsPerSec, r.Requests, r.Throttles, r.Skipped, r.Failed, duplicates)

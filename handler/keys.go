@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/lines"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -57,7 +58,7 @@ func runKeys(c *cobra.Command, o keysOptions) error {
 	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
 	_, err = sweep.Partitions(c.Context(), s, sweepOptions(c, o.workers), func(partition string) error {
 		if o.json {
-			return jsonTo(out).Encode(partition)
+			return lines.JSON(out).Encode(partition)
 		}
 		_, err := out.WriteString(partition + "\n")
 		return err

@@ -7,6 +7,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"tablesweep/internal/lines"
 )
 
 // listing prints items, one a line: as JSON, or in columns.
@@ -18,7 +20,7 @@ type listing struct {
 func newListing(c *cobra.Command, asJSON bool) listing {
 	l := listing{columns: tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)}
 	if asJSON {
-		l.json = jsonTo(c.OutOrStdout())
+		l.json = lines.JSON(c.OutOrStdout())
 	}
 	return l
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 )
 
@@ -58,7 +59,7 @@ func streamArg(args []string) (stream string, rest []string, err error) {
 // printEvent prints an event on a line.
 func printEvent(w io.Writer, e logtail.Event, asJSON bool) error {
 	if asJSON {
-		enc := jsonTo(w)
+		enc := lines.JSON(w)
 		return enc.Encode(e)
 	}
 	_, err := fmt.Fprintf(w, "%s %s\n", e.Time.Format("2006-01-02T15:04:05.0000000Z"), e.Record.AppendJSON(nil))

@@ -174,7 +174,7 @@ func (a *appender) print(id string) error {
 	if err != nil {
 		return err
 	}
-	return jsonTo(a.cmd.OutOrStdout()).Encode(struct {
+	return lines.JSON(a.cmd.OutOrStdout()).Encode(struct {
 		ID   string    `json:"id"`
 		Time time.Time `json:"time"`
 	}{id, at})

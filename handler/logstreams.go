@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 )
 
@@ -71,7 +72,7 @@ func logDeleteCommand() *cobra.Command {
 				return asUsage(err)
 			}
 			if f.json {
-				return jsonTo(c.OutOrStdout()).Encode(map[string]int64{"deleted": n})
+				return lines.JSON(c.OutOrStdout()).Encode(map[string]int64{"deleted": n})
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "deleted %d events\n", n)
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/lines"
 	"tablesweep/internal/memory"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
@@ -97,7 +98,7 @@ func runScan(c *cobra.Command, o scanOptions) error {
 		return err
 	}
 	if o.stats != "" {
-		return jsonTo(c.ErrOrStderr()).Encode(statsOf(totals))
+		return lines.JSON(c.ErrOrStderr()).Encode(statsOf(totals))
 	}
 	return nil
 }
@@ -155,7 +156,7 @@ func statsOf(t sweep.Totals) scanStats {
 
 // explain returns a function that prints each query.
 func explain(w io.Writer) func(sweep.Trace) {
-	e := jsonTo(w)
+	e := lines.JSON(w)
 	return func(q sweep.Trace) {
 		line := struct {
 			Filter    string   `json:"filter"`

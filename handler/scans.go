@@ -15,6 +15,7 @@ import (
 
 	"tablesweep/internal/config"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/rowlist"
@@ -142,7 +143,7 @@ func scanDetailCommand[T any](name, short, call string, get func(*engine.Engine,
 				return scanError(err)
 			}
 			if f.json {
-				return jsonTo(c.OutOrStdout()).Encode(found)
+				return lines.JSON(c.OutOrStdout()).Encode(found)
 			}
 			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			show(t, found)
@@ -166,7 +167,7 @@ func scansFailedCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := jsonTo(c.OutOrStdout())
+			out := lines.JSON(c.OutOrStdout())
 			for cursor, first := "", true; first || cursor != ""; first = false {
 				page, err := e.Failed(c.Context(), id, failedPage, cursor)
 				if err != nil {

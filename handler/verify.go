@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/memory"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -135,7 +136,7 @@ func (o *verifyOptions) mode() action.Mode {
 // printDifferences prints those that are listed.
 func printDifferences(c *cobra.Command, r verify.Result, asJSON bool) error {
 	out := bufio.NewWriter(c.OutOrStdout())
-	e := jsonTo(out)
+	e := lines.JSON(out)
 	for _, d := range r.List {
 		if asJSON {
 			_ = e.Encode(struct { // Flush tells
@@ -161,7 +162,7 @@ func printDifferences(c *cobra.Command, r verify.Result, asJSON bool) error {
 // printComparison prints the result.
 func printComparison(c *cobra.Command, r verify.Result, asJSON, repaired bool) error {
 	if asJSON {
-		return jsonTo(c.OutOrStdout()).Encode(r)
+		return lines.JSON(c.OutOrStdout()).Encode(r)
 	}
 	_, err := fmt.Fprintf(c.OutOrStdout(), "compared %s by %s: %d missing, %d extra, %d different\n", progress.Plural(r.Rows, "row"), progress.Plural(r.Queries, "query"), r.Missing, r.Extra, r.Different)
 	if err == nil && repaired {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"tablesweep/internal/lines"
 )
 
 // version is set by the linker, see scripts/build.sh.
@@ -50,7 +52,7 @@ func versionCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			b := thisBuild()
 			if asJSON {
-				return jsonTo(c.OutOrStdout()).Encode(b)
+				return lines.JSON(c.OutOrStdout()).Encode(b)
 			}
 			if b.Revision != "" {
 				b.Version += " " + b.Revision

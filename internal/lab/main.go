@@ -4,10 +4,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 
@@ -52,10 +50,4 @@ func noArgs(c *cobra.Command, args []string) error {
 		return usageError{err}
 	}
 	return nil
-}
-
-func jsonTo(w io.Writer) *json.Encoder {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e
 }

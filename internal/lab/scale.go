@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/lab/scale"
+	"tablesweep/internal/lines"
 )
 
 const scaleHelp = `Runs a copy (or a count) of millions of rows in virtual time: the real handler over
@@ -76,7 +77,7 @@ func runScale(c *cobra.Command, o scaleOptions) error {
 		return err
 	}
 	if o.json {
-		return jsonTo(out).Encode(r)
+		return lines.JSON(out).Encode(r)
 	}
 	return scale.WriteMarkdown(out, r)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/lab/split"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/scan/keysets"
 )
 
@@ -91,7 +92,7 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 	}
 	out := c.OutOrStdout()
 	if o.json {
-		e := jsonTo(out)
+		e := lines.JSON(out)
 		for _, r := range all {
 			if err := e.Encode(r); err != nil {
 				return err
