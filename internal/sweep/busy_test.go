@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/testsize"
 )
 
 // TestBusyPartition works on a table of one partition, as fast as the partition takes it, in
@@ -26,7 +27,7 @@ func TestBusyPartition(t *testing.T) {
 	}{
 		{"copy", 1, func(a *storage.Account) action.Work { return action.Copy{Destination: a.Table("destination")} }},
 		{"delete", 2, func(a *storage.Account) action.Work { return action.Delete{Table: a.Table("source")} }},
-	} {
+	}[:testsize.Of(1, 2)] {
 		synctest.Test(t, func(t *testing.T) {
 			e, a := emulatortest.NewAccount(t, emulator.Options{Latency: latency})
 			rows := someRows(1, rate*60*minutes)

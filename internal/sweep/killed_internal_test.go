@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 // recorder is an action that notes the rows it gets, ten a unit.
@@ -95,12 +96,15 @@ func cloneKeys(keys map[key.Key]bool) map[key.Key]bool {
 // a part of the others.
 const everyLine = false
 
+// killedLines is of how many lines TestKilledAtAnyLine tries one.
+var killedLines = testsize.Of(16, 4)
+
 // TestKilledAtAnyLine runs a sweep that steals, and goes on from what its journal
 // was after each line. Half of those runs die once more. Every row must be done
 // once, and rows and queries be counted once.
 func TestKilledAtAnyLine(t *testing.T) {
 	t.Parallel()
-	rows := someOf(sourceTree(t), 16)
+	rows := someOf(sourceTree(t), testsize.Of(32, 16))
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=4; latency=5ms..20ms; short-page p=0.1; empty-page p=0.05"})
@@ -154,7 +158,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 		t.Logf("%d thefts in %d lines", len(first.steals), len(first.lines))
 		for at := first.first; at < len(first.lines); at++ {
 			theft := slices.ContainsFunc(first.steals, func(i int) bool { return i == at || i == at+1 })
-			if at%4 > 0 && !theft && !everyLine {
+			if at%killedLines > 0 && !theft && !everyLine {
 				continue
 			}
 			if again := resume(first, at); at%2 == 0 {
@@ -169,7 +173,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 func TestKilledDeletion(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
-	for seed := range uint64(20) {
+	for seed := range uint64(testsize.Of(4, 20)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			var rows []storage.Entity

@@ -8,6 +8,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 // TestSpill puts pages of many sizes aside, more than there is room for, and gets each
@@ -40,7 +41,7 @@ func TestSpill(t *testing.T) {
 			}
 		}
 	}
-	for i := range 300 {
+	for i := range testsize.Of(120, 300) {
 		p := s.store(page(i))
 		for ; p == nil && len(held) > 0; p = s.store(page(i)) { // full
 			back(held[0])
