@@ -56,7 +56,7 @@ func (in *instance) run(ctx, work context.Context) {
 			listeners.Go(func() {
 				defer in.host.busy.Done()
 				if _, err := in.ready(polling); err == nil { // nothing is taken before it can be run
-					l.run(polling, life)
+					l.poll(polling, life)
 				}
 			})
 		}

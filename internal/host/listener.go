@@ -48,39 +48,39 @@ type listener struct {
 	poison  queue // nil if failed messages have nowhere to go
 	options app.Queues
 	lease   time.Duration
-	random  func() float64 // in [0, 1); only run calls it
+	random  func() float64 // in [0, 1); only poll calls it
 	invoke  func(ctx context.Context, m envelope.Message) error
 	log     zerolog.Logger
 }
 
 // Poll polls a queue for a function of an instance until ctx ends, as a [Host] does for its
 // own. It returns when every message that it took is settled, or work has ended.
-// random draws the waits between looks into an empty queue from numbers in [0, 1).
+// random draws the waits between polls of an empty queue from numbers in [0, 1).
 // invoke runs the function with a decoded message. After its error the message is delivered again.
 // When work ends, so must invoke: the instance is lost, and settles nothing any more.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options app.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, lease: MessageLease, random: random, invoke: invoke, log: log}
-	l.run(ctx, work)
+	l.poll(ctx, work)
 }
 
-// run polls until ctx ends. It returns when every message that it took is settled, or
-// work has ended. It gets batchSize messages when at most newBatchThreshold
-// are running.
-func (l *listener) run(ctx, work context.Context) {
+// poll polls until ctx ends. It returns when every message that it took is settled, or
+// work has ended. It gets batchSize messages when it has at most newBatchThreshold
+// in hand.
+func (l *listener) poll(ctx, work context.Context) {
 	finished := make(chan struct{})
-	running := 0
+	inHand := 0
 	defer func() {
-		for ; running > 0; running-- {
+		for ; inHand > 0; inHand-- {
 			<-finished
 		}
 	}()
 	pause := backoff{most: l.options.MaxPolling}
 	found := false // a message since the last pause
 	for ctx.Err() == nil {
-		for running > l.options.NewBatchThreshold {
+		for inHand > l.options.NewBatchThreshold {
 			<-finished
-			running--
+			inHand--
 		}
 		// Not with ctx: an abandoned request could still take messages, and they would stay hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, l.lease)
@@ -88,8 +88,8 @@ func (l *listener) run(ctx, work context.Context) {
 			l.log.Warn().Err(err).Msg("can't read the queue")
 		}
 		for _, m := range messages {
-			running++
-			go func() { // ends when the message is settled; run waits for it
+			inHand++
+			go func() { // ends when the message is settled; poll waits for it
 				l.process(work, m)
 				finished <- struct{}{}
 			}()
@@ -103,7 +103,7 @@ func (l *listener) run(ctx, work context.Context) {
 		for waiting := true; waiting; {
 			select {
 			case <-finished:
-				running--
+				inHand--
 			case <-timer.C:
 				waiting = false
 			case <-ctx.Done():

@@ -129,7 +129,7 @@ func newBench(options app.Queues, f func(ctx context.Context, text string) error
 func (b *bench) during(t *testing.T, d time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	b.run(ctx, t.Context())
+	b.poll(ctx, t.Context())
 }
 
 func plainQueues() app.Queues {
@@ -301,7 +301,7 @@ func TestListenerEnds(t *testing.T) {
 				defer stop()
 				work, kill := context.WithTimeout(t.Context(), time.Minute+test.drain)
 				defer kill()
-				b.run(ctx, work)
+				b.poll(ctx, work)
 				b.expect(t, []string{"0: a #1"}, test.left, nil)
 				if test.left != nil {
 					if got, want := b.main.messages[0].NextVisible.Sub(b.start), MessageLease; got != want {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -58,8 +59,6 @@ func splitCommand() *cobra.Command {
 	c.Flags().IntVar(&o.page, "page", 1000, "rows of a full page of those")
 	c.Flags().BoolVar(&o.json, "json", false, "print the result of each scan as JSON, one a line")
 	c.Flags().BoolVar(&o.process, "process", false, "compare scans in one process with 64 workers")
-	c.MarkFlagsMutuallyExclusive("json", "process")
-	c.MarkFlagsMutuallyExclusive("sets", "keys")
 	return c
 }
 
@@ -69,6 +68,12 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 	}
 	if o.page < 1 {
 		return usageError{fmt.Errorf("--page is %d, want at least 1", o.page)}
+	}
+	if o.json && o.process {
+		return usageError{errors.New("--json and --process exclude each other")}
+	}
+	if o.keys != "" && len(o.sets) > 0 {
+		return usageError{errors.New("--keys and --sets exclude each other")}
 	}
 	sets, err := chooseSets(c, o)
 	if err != nil {

@@ -3,11 +3,11 @@
 //
 // The code under test is the real handler: router, envelope, engine, ledger and
 // storage clients. Around it stand the storage emulator with a fault spec, and a
-// model of the Functions host: machines that poll the queues, hold a message's
-// lease, call a handler process, and die. A [Plan] has everything that a seed decides.
+// model of the Functions host: machines that call a handler process, and die. They poll
+// the queues by the local host's own listener, [host.Poll]. A [Plan] has everything that a seed decides.
 // [Run] carries it out and returns what is wrong.
 //
-// The nouns: a machine is an instance of the app, with the host's listeners and one
+// The nouns: a machine is an instance of the app, with listeners and one
 // handler process at a time. A wire carries the storage requests of one machine or process,
 // which dies there. The operator starts, cancels and retries scans. The
 // witness reads the ledger; that takes no time, and faults don't apply.

@@ -8,15 +8,9 @@ import (
 	"tablesweep/internal/scan"
 )
 
-// Left returns how many pages a pending step of this strategy is believed to
-// stand for, itself and all its descendants. ok is false if nothing is known
-// yet, as before the first page of a scan, or if another strategy made it.
-func Left(s scan.Step) (pages float64, ok bool) {
-	st, ok := believer(s)
-	return st.Left, ok
-}
-
-// believer returns the step's state, with the pages of its group among those left.
+// believer returns the step's state; its Left is how many pages the step is believed to stand for,
+// itself and all its descendants. ok is false if nothing is known yet, as before the first page of
+// a scan, or if another strategy made it.
 func believer(s scan.Step) (st strand, ok bool) {
 	// Its letters, which no other strategy's state has, are there even if there are none.
 	if err := json.Unmarshal(s.State, &st); err != nil || st.First || st.Left <= 0 || st.Letters == nil {
@@ -47,8 +41,8 @@ type Outlook struct {
 	Unknown    int64 // steps of which nothing is known
 }
 
-// Ahead returns the outlook of one step. A step without hints is believed to stand
-// for a page more than it has [Left]: beliefs are too small far more often than too
+// Ahead returns the outlook of one step. A step without hints counts for a page
+// more than it is believed to stand for: beliefs are too small far more often than too
 // large.
 func Ahead(s scan.Step) Outlook {
 	st, ok := believer(s)
