@@ -102,17 +102,7 @@
 // # Schemas
 //
 // A process with another schema than the stored one is refused. A running process checks the
-// schema every half minute, before it writes and while it reads. Package migrate stops
-// writers, waits until all must have noticed (85 s), moves every record, and lets them in
-// again. The schema's row says since when writers are stopped. So an interrupted migration goes
-// on at once, or goes back if it is run with the old settings.
-//
-// A table of the published program is taken over in the same way; its rows have version 0.
-// Such a row is deleted only when its content is in all places of its record. Rows of one
-// identity with different contents are reported and left alone: the published program does not
-// lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two records. If a new schema makes one
-// record of two, they are reported and left, too. The entries behind the checkpoint of the
-// published log are carried out, and the checkpoint moves on.
+// schema every half minute, before it writes and while it reads. Package migrate changes it.
 //
 // # Weaknesses
 //

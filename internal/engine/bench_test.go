@@ -12,7 +12,7 @@ import (
 // the steps, the ledger, the queues and the deliveries, per 1,000 rows, beside what
 // no copy can do without: one read, and a write for each transaction's worth of
 // rows. It fails if a copy by the default strategy costs more than it should.
-// DESIGN.md shows the figures.
+// docs/measurements.md shows the figures.
 func BenchmarkCopyRequests(b *testing.B) {
 	for _, tt := range []struct {
 		size, rows int // rows a partition, rows in all

@@ -5,6 +5,16 @@
 // says, and lets writers in again. Every record moves by a write of the log, like any other. So
 // a migration that dies leaves records in the old or in the new places, and the next one goes
 // on.
+//
+// Writers have noticed after 85 s. The schema's row says since when they are stopped. So an
+// interrupted migration goes on at once, or goes back if it is run with the old settings.
+//
+// Index rows of the published program have version 0. Such a row is deleted only when its
+// content is in all places of its record. Rows of one identity with different contents are
+// reported and left alone: the published program does not lower-case RowKeys, so "Twin:…" and
+// "TWIN:…" can be two records. If a new schema makes one record of two, they are reported and
+// left, too. The entries behind the checkpoint of the published log are carried out, and the
+// checkpoint moves on.
 package migrate
 
 import (
