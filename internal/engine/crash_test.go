@@ -86,7 +86,7 @@ func (w *world) checkEnd(id string, rows int64) {
 	if steps != s.Steps.Done {
 		w.Errorf("the done rows are of %d steps, want %d", steps, s.Steps.Done)
 	}
-	if len(left) != 3 { // the scan's row, and its place in the lists of all and of those to be tidied up
+	if len(left) != 3 { // the scan's row, and its rows in the lists of all and of those to be tidied up
 		w.Errorf("the ledger has %d rows beside done ones, want 3: %v", len(left), left)
 	}
 	w.equalTables("Source", "Target")

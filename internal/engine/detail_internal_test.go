@@ -69,7 +69,7 @@ func TestRangesOf(t *testing.T) {
 }
 
 func text(ranges []KeyRange) string {
-	place := func(p *Edge) string {
+	name := func(p *Edge) string {
 		switch {
 		case p == nil:
 			return ""
@@ -80,7 +80,7 @@ func text(ranges []KeyRange) string {
 	}
 	var all []string
 	for _, r := range ranges {
-		all = append(all, fmt.Sprintf("(%s-%s) %s %d", place(r.From), place(r.To), r.State, r.Rows))
+		all = append(all, fmt.Sprintf("(%s-%s) %s %d", name(r.From), name(r.To), r.State, r.Rows))
 	}
 	return strings.Join(all, ", ")
 }

@@ -24,14 +24,14 @@ const MaxDeliveries = 5
 const defaultRetention = 90 * 24 * time.Hour
 
 const (
-	stepTime     = 8 * time.Minute  // a step's own deadline, below host.json's functionTimeout
-	segmentTime  = 20 * time.Second // an invocation that has read for so long reads no further segment
-	segmentBytes = 16 << 20         // nor does one that has read so much
-	scanTime     = 5 * time.Second  // how old a scan's state may be when a step begins
-	hintsTime    = 10 * time.Minute // how long an idle scan's hints stay cached
-	startTime    = 4 * time.Minute  // to record that a scan starts; below unfinishedStart
-	afterwork    = 30 * time.Second // to record a failure when a step's time is up
-	endTime      = time.Minute      // to record a scan's end and its hints
+	stepTime  = 8 * time.Minute  // a step's own deadline, below host.json's functionTimeout
+	readTime  = 20 * time.Second // an invocation that has read for so long reads no further page
+	readBytes = 16 << 20         // nor does one that has read so much
+	scanTime  = 5 * time.Second  // how old a scan's state may be when a step begins
+	hintsTime = 10 * time.Minute // how long an idle scan's hints stay cached
+	startTime = 4 * time.Minute  // to record that a scan starts; below unfinishedStart
+	afterwork = 30 * time.Second // to record a failure when a step's time is up
+	endTime   = time.Minute      // to record a scan's end and its hints
 )
 
 // Options configure an [Engine].

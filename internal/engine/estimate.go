@@ -19,24 +19,24 @@ const ledgerRequests = 3
 // checks that it may write to the destination, and changes nothing. [estimate.Report] tells
 // whether the time sufficed.
 func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
-	run, err := e.open(r)
+	o, err := e.open(r)
 	if err != nil {
 		return estimate.Report{}, err
 	}
-	if err := e.checkDestination(run); err != nil {
+	if err := e.checkDestination(o); err != nil {
 		return estimate.Report{}, err
 	}
-	if err := probe(ctx, run.source, r); err != nil {
+	if err := probe(ctx, o.source, r); err != nil {
 		return estimate.Report{}, err
 	}
 	creates := false
-	if run.work.lookAt != nil {
-		if creates, err = run.work.lookAt(ctx); err != nil {
+	if o.work.missing != nil {
+		if creates, err = o.work.missing(ctx); err != nil {
 			return estimate.Report{}, err
 		}
 	}
-	rows := sweep.Spec{Table: run.source, Bounds: r.Range, Filter: r.Filter, Segment: r.segmentSize(), Strategy: run.strategy}
-	work := estimate.Work{Writes: run.work.requests, PerQuery: ledgerRequests / float64(run.segments), Price: e.options.Price}
+	rows := sweep.Spec{Table: o.source, Bounds: r.Range, Filter: r.Filter, Segment: r.segmentSize(), Strategy: o.strategy}
+	work := estimate.Work{Writes: o.work.requests, PerQuery: ledgerRequests / float64(o.queries), Price: e.options.Price}
 	report, err := estimate.Count(ctx, rows, sweep.Options{}, estimateTime, work)
 	if errors.Is(err, sweep.ErrInterrupted) {
 		err = ctx.Err()

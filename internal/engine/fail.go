@@ -53,7 +53,7 @@ func hopeless(p ledger.Pending) error {
 	switch {
 	case p.Deaths() >= MaxDeliveries:
 		return diedOver(p.ID)
-	case p.Lost <= patience:
+	case p.Lost <= maxLost:
 		return nil
 	}
 	sent := fmt.Sprintf("step %s was sent %d times in %v and never finished", p.ID, p.Sends+1, p.Lost.Round(time.Minute))

@@ -38,14 +38,14 @@ func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) 
 		return FailedRows{}, err
 	}
 	f := FailedRows{Rows: []FailedRow{}, Total: found.Sums.Failed, Kept: found.Sums.Kept}
-	before, place, skip, err := parseFailedCursor(cursor)
+	before, position, skip, err := parseFailedCursor(cursor)
 	if err != nil {
 		return f, err
 	}
 	err = e.ledger.Refused(ctx, id, before, func(at string, refused []byte) bool {
 		rows := parseRefused(refused)
 		from := 0
-		if at == place {
+		if at == position {
 			from = min(skip, len(rows))
 		}
 		n := min(len(rows)-from, top-len(f.Rows))
@@ -69,11 +69,11 @@ func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) 
 
 // failedCursor names the last step that was listed in full, the step after it that was listed
 // in part, and how many of that step's rows were.
-func failedCursor(before, place string, skip int) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(before + " " + place + " " + strconv.Itoa(skip)))
+func failedCursor(before, position string, skip int) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(before + " " + position + " " + strconv.Itoa(skip)))
 }
 
-func parseFailedCursor(cursor string) (before, place string, skip int, err error) {
+func parseFailedCursor(cursor string) (before, position string, skip int, err error) {
 	if cursor == "" {
 		return "", "", 0, nil
 	}

@@ -32,6 +32,6 @@ func TestHandOverToCopyRows(t *testing.T) {
 	for _, strategy := range strategy.Names {
 		run(strategy, 1, 701, plainRows(750, 2)) // odd: pages cut partitions
 	}
-	// An invocation reads pages of several places: what lies between them is not handed over.
+	// An invocation reads pages that are far apart: what lies between them is not handed over.
 	run("adaptive", 4, 251, plainRows(1500, 1))
 }

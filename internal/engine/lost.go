@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A pending step is in one of four places: its message waits in the queue; a living process
+// A pending step is in one of four states: its message waits in the queue; a living process
 // has it in hand; its message was never sent; or its process is dead, and the
 // host's lease hides its message for up to ten minutes. In the last two cases it is lost, and Maintain
 // sends its message again. One look cannot find out, since a process may have begun the step after its
@@ -27,8 +27,8 @@ const (
 	// each time, up to maxPause.
 	firstPause = 30 * time.Second
 	maxPause   = 16 * time.Minute
-	// patience is how long a step may be lost again and again before it fails its scan.
-	patience = 4 * time.Hour
+	// maxLost is how long a step may be lost again and again before it fails its scan.
+	maxLost = 4 * time.Hour
 )
 
 // look is what was seen at one moment.

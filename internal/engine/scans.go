@@ -23,13 +23,13 @@ type opened struct {
 	work     work
 	hints    *adaptive.Hints // nil if there are none
 	strategy scan.Strategy
-	segments int // queries an invocation
-	requests storage.RequestOptions
+	queries  int // the most of an invocation
+	options  storage.RequestOptions
 }
 
 // with returns the scan for one step, whose requests are made with the options.
-func (o opened) with(requests storage.RequestOptions) *opened {
-	o.requests, o.source = requests, o.source.With(requests)
+func (o opened) with(options storage.RequestOptions) *opened {
+	o.options, o.source = options, o.source.With(options)
 	return &o
 }
 
@@ -44,7 +44,7 @@ func (e *Engine) open(r Request) (*opened, error) {
 	if o.work, err = e.work(r, o.source); err != nil {
 		return nil, err
 	}
-	o.segments = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, o.work.segments())
+	o.queries = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, o.work.queries())
 	return o, nil
 }
 

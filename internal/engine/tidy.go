@@ -17,10 +17,10 @@ const (
 	settleTime = 15 * time.Minute
 	// wholeTime is how long after a scan's end its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
-	// tidyScans, removeLooks, removeScans and removeWrites bound what one Maintain does. It looks at more
+	// tidyScans, removeReads, removeScans and removeWrites bound what one Maintain does. It reads more
 	// scans than it removes: scans that still run, or belong to another version, must not hide the others.
 	tidyScans    = 10
-	removeLooks  = 100
+	removeReads  = 100
 	removeScans  = 10
 	removeWrites = 50
 )
@@ -92,7 +92,7 @@ func (e *Engine) tidyEnded(ctx context.Context) error {
 // removeOld does a minute's share of removing scans whose retention is over.
 func (e *Engine) removeOld(ctx context.Context) error {
 	now, age := e.options.Now(), e.options.Retention
-	old, err := e.ledger.Outdated(ctx, now, age, removeLooks)
+	old, err := e.ledger.Outdated(ctx, now, age, removeReads)
 	if err != nil {
 		return err
 	}

@@ -22,9 +22,9 @@ type work struct {
 	what string
 	// prepare creates the destination of the writes; nil if there is nothing to create.
 	prepare func(context.Context) error
-	// lookAt reports whether the destination is missing. Its error is a destination that may not
+	// missing reports whether the destination is missing. Its error is a destination that may not
 	// be written to. It changes nothing; nil if nothing is written.
-	lookAt func(context.Context) (missing bool, err error)
+	missing func(context.Context) (bool, error)
 	// destination is the table that it writes to, if that is not the source.
 	destination *storage.Table
 	// packs is set if it writes a partition's rows in transactions. Then a page of many
@@ -36,14 +36,14 @@ type work struct {
 	raw bool
 }
 
-// countSegments is how many queries an invocation of a count makes. With one, a large
+// countQueries is how many queries an invocation of a count makes. With one, a large
 // count would commit more often than the ledger's partition allows.
-const countSegments = 4
+const countQueries = 4
 
-// segments returns the default number of queries an invocation.
-func (w work) segments() int {
+// queries returns the default number of queries an invocation.
+func (w work) queries() int {
 	if w.do == nil {
-		return countSegments
+		return countQueries
 	}
 	return 1
 }
@@ -70,7 +70,7 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 		}
 		return work{
 			do: doing(action.Delete{Table: source, Limiter: &e.limiter}), requests: action.Transactions, what: "delete rows", packs: true,
-			lookAt: func(ctx context.Context) (bool, error) { return lookAtSource(ctx, source) },
+			missing: func(ctx context.Context) (bool, error) { return false, mayDelete(ctx, source) },
 		}, nil
 	case Enqueue:
 		return e.enqueue(*r.Action.Queue, r.Action.Message)
@@ -91,7 +91,7 @@ func (e *Engine) writing(a Action) (work, error) {
 		what:        "write to the destination",
 		destination: destination,
 		prepare:     func(ctx context.Context) error { return createDestination(ctx, destination) },
-		lookAt:      func(ctx context.Context) (bool, error) { return lookAtTable(ctx, destination) },
+		missing:     func(ctx context.Context) (bool, error) { return tableMissing(ctx, destination) },
 	}, err
 }
 
@@ -118,7 +118,7 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 		requests:   func(rows []storage.Entity) int { return len(rows) },
 		what:       "enqueue messages",
 		properties: true,
-		lookAt:     func(ctx context.Context) (bool, error) { return lookAtQueue(ctx, q) },
+		missing:    func(ctx context.Context) (bool, error) { return queueMissing(ctx, q) },
 		prepare: func(ctx context.Context) error {
 			err := q.Create(ctx)
 			if storage.Permanent(err) {
@@ -144,9 +144,9 @@ func keyRows(source string, rows []storage.Entity) []storage.Entity {
 	return keys
 }
 
-// lookAtTable reports whether the destination table is missing. It refuses a table that may
+// tableMissing reports whether the destination table is missing. It refuses a table that may
 // not be written to.
-func lookAtTable(ctx context.Context, t *storage.Table) (missing bool, err error) {
+func tableMissing(ctx context.Context, t *storage.Table) (missing bool, err error) {
 	exists, err := t.MayWrite(ctx)
 	if storage.Permanent(err) {
 		return false, problem.Invalidf("action.destination", "the Table service refuses to write to it; check the name, the connection and its permissions").Because(err)
@@ -154,17 +154,17 @@ func lookAtTable(ctx context.Context, t *storage.Table) (missing bool, err error
 	return !exists, err
 }
 
-// lookAtSource refuses a table whose rows may not be deleted.
-func lookAtSource(ctx context.Context, t *storage.Table) (missing bool, err error) {
-	err = t.MayDelete(ctx)
+// mayDelete refuses a table whose rows may not be deleted.
+func mayDelete(ctx context.Context, t *storage.Table) error {
+	err := t.MayDelete(ctx)
 	if storage.Permanent(err) {
-		return false, problem.Invalidf("source", "the Table service refuses to delete from it; check the connection and its permissions").Because(err)
+		return problem.Invalidf("source", "the Table service refuses to delete from it; check the connection and its permissions").Because(err)
 	}
-	return false, err
+	return err
 }
 
-// lookAtQueue does the same for a queue. It only finds out whether the queue may be read.
-func lookAtQueue(ctx context.Context, q *storage.Queue) (missing bool, err error) {
+// queueMissing reports whether the queue is missing. It only finds out whether the queue may be read.
+func queueMissing(ctx context.Context, q *storage.Queue) (missing bool, err error) {
 	_, err = q.Length(ctx)
 	switch {
 	case storage.NotFound(err):
@@ -178,7 +178,7 @@ func lookAtQueue(ctx context.Context, q *storage.Queue) (missing bool, err error
 // write does the scan's work with the rows and adds the result to done. It returns the rows that
 // could not be written.
 func (o *opened) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) ([]action.Failure, error) {
-	r, err := o.work.do(ctx, o.requests, rows)
+	r, err := o.work.do(ctx, o.options, rows)
 	if err != nil {
 		return nil, fatalIfPermanent(o.work.what, err)
 	}

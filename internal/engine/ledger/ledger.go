@@ -9,7 +9,7 @@
 //	                 in a later attempt ResumedAt, and RanMillis: how long the earlier ones ran
 //	p|STEP           a pending step: Message (binary), Sends, Lost, Begun, FirstEnded, Reason (see pending.go)
 //	d|TICKS|STEP     a done step, newest first: its counts and changes (see sums.go), Note (binary)
-//	d|-LEVEL|RANDOM  the sums of several such rows, in their place (see fold.go)
+//	d|-LEVEL|RANDOM  the sums of several such rows, instead of them (see fold.go)
 //	x|TICKS|STEP     rows that a done step could not write (see data.go)
 //	h                the hints that the scan was started with (see hints.go)
 //
@@ -49,7 +49,7 @@
 // into the list of all, on condition that no later attempt has been listed there. A canceled
 // or failed scan may still have steps under way: their sums are added 15 minutes later. A day
 // after its end, a scan is folded into one row. Retention removes the scan's own row first, on
-// condition that it is unchanged, so no retry meets a half-removed scan; its place in the list
+// condition that it is unchanged, so no retry meets a half-removed scan; its row in the list
 // goes last.
 //
 // # Limits

@@ -98,7 +98,7 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 
 // Close takes an attempt that has ended, or never began, off the list of open scans, and lists the
 // scan as ended. If o comes from [Ledger.Open], an attempt that was listed again since then stays: it
-// may be about to begin. Close does not touch a later attempt's place in the list of all.
+// may be about to begin. Close does not touch a later attempt's row in the list of all.
 func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 	op := unlist(openRow(o.ID, o.Attempt))
 	op.IfMatch = o.etag

@@ -35,7 +35,7 @@ type reading struct {
 	bytes   int
 }
 
-// read makes the message's step. If the scan allows an invocation more segments, it continues with
+// read makes the message's step. If the scan allows an invocation more queries, it continues with
 // the steps that the first one leaves. The adaptive strategy makes as many of them at once as it may: its cuts
 // are guesses, and a guess that finds no rows costs a query here, but a message and a step elsewhere. Other
 // strategies make the first of them, which continues where the rows end: a partition that the
@@ -53,8 +53,8 @@ func (o *opened) read(ctx context.Context, m message) (yield, error) {
 			return yield{}, err
 		}
 		n = 0
-		if time.Since(start) <= segmentTime {
-			n = r.affordable(o.segments)
+		if time.Since(start) <= readTime {
+			n = r.affordable(o.queries)
 		}
 		if !wide {
 			n = min(n, 1)
@@ -68,20 +68,20 @@ func (o *opened) read(ctx context.Context, m message) (yield, error) {
 const roundQueries = 12
 
 // affordable returns how many of the steps that were found the next round may make. All rounds together
-// may make as many queries as there are segments. It expects pages of the mean size: if they are the largest there
-// are, the invocation holds segmentBytes and those of one round.
-func (r *reading) affordable(segments int) int {
+// may make most queries. It expects pages of the mean size: if they are the largest there
+// are, the invocation holds readBytes and those of one round.
+func (r *reading) affordable(most int) int {
 	steps := 0
 	for _, f := range r.found {
 		if f.step != nil {
 			steps++
 		}
 	}
-	if r.bytes > segmentBytes {
+	if r.bytes > readBytes {
 		return 0
 	}
-	small := max(1, (segmentBytes-r.bytes)/(r.bytes/r.queries+1))
-	return min(steps, segments-r.queries, small, roundQueries)
+	small := max(1, (readBytes-r.bytes)/(r.bytes/r.queries+1))
+	return min(steps, most-r.queries, small, roundQueries)
 }
 
 // round makes the first n steps that were found, at once.
@@ -155,8 +155,8 @@ func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err 
 	if q.Range.Partition == nil {
 		return o.source.Query(ctx, q)
 	}
-	err = o.limiter.Do(ctx, o.requests, action.PartitionName(o.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(requests storage.RequestOptions) (int, error) {
-		p, err = o.source.With(requests).Query(ctx, q)
+	err = o.limiter.Do(ctx, o.options, action.PartitionName(o.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(options storage.RequestOptions) (int, error) {
+		p, err = o.source.With(options).Query(ctx, q)
 		return len(p.Entities), err
 	})
 	return p, err

@@ -19,7 +19,7 @@ func TestAffordable(t *testing.T) {
 		found = append(found, pageOrStep{step: &scan.Step{}}, pageOrStep{})
 	}
 	for _, tt := range []struct {
-		queries, bytes, segments, want int
+		queries, bytes, most, want int
 	}{
 		{1, 1 << 10, 24, 12}, // 48 MiB, should the next pages be the largest there are
 		{20, 20 << 10, 24, 4},
@@ -30,8 +30,8 @@ func TestAffordable(t *testing.T) {
 		{5, 17 << 20, 24, 0},
 	} {
 		r := reading{found: found, queries: tt.queries, bytes: tt.bytes}
-		if got := r.affordable(tt.segments); got != tt.want {
-			t.Errorf("%d queries with %d bytes of %d: may make %d more, want %d", tt.queries, tt.bytes, tt.segments, got, tt.want)
+		if got := r.affordable(tt.most); got != tt.want {
+			t.Errorf("%d queries with %d bytes of %d: may make %d more, want %d", tt.queries, tt.bytes, tt.most, got, tt.want)
 		}
 	}
 }

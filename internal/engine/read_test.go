@@ -40,7 +40,7 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 	}
 }
 
-// An invocation of several segments reads the places where it has cut, all at once. With strategies that don't
+// An invocation of several queries reads behind each of its cuts, all at once. With strategies that don't
 // guess, it reads one page after the other.
 func TestInvocationLooksAtItsCuts(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestInvocationLooksAtItsCuts(t *testing.T) {
 	}
 }
 
-// If one of several queries that are made at once fails, the step fails: its place does not count as empty.
+// If one of several queries that are made at once fails, the step fails: what it asked for does not count as empty.
 func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
