@@ -54,9 +54,8 @@ func runCount(c *cobra.Command, o countOptions) error {
 	if err != nil {
 		return err
 	}
-	s.Select = []string{}
 	meter.Phase("counting")
-	totals, err := sweep.Count(c.Context(), s, sweepOptions(c, o.workers))
+	totals, err := sweep.Count(c.Context(), s, sweepOptions(c, o.workers), nil)
 	meter.End()
 	if err != nil {
 		return err

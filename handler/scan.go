@@ -78,7 +78,7 @@ func runScan(c *cobra.Command, o scanOptions) error {
 	if o.keysOnly && o.selected != nil {
 		return usagef("--keys-only and --select exclude each other")
 	}
-	if o.keysOnly || o.format == "count" {
+	if o.keysOnly {
 		o.selected = []string{}
 	}
 	memory.Limit()
@@ -118,7 +118,7 @@ func (o *scanOptions) split(s *sweep.Spec) error {
 // printRows prints the rows, or their number.
 func printRows(c *cobra.Command, s sweep.Spec, o sweep.Options, format string) (sweep.Totals, error) {
 	if format == "count" {
-		totals, err := sweep.Count(c.Context(), s, o)
+		totals, err := sweep.Count(c.Context(), s, o, nil)
 		if err == nil {
 			_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
 		}

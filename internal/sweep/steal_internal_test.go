@@ -78,7 +78,7 @@ func boundFor(pages, workers int) int {
 // and what it did.
 func count(t testing.TB, s Spec, workers int) (time.Duration, Totals) {
 	t.Helper()
-	r := newRun(s, Options{Workers: workers}, nothing{}, false)
+	r := newRun(s, Options{Workers: workers}, counting(nil), false)
 	r.pacer.source.pace = pace.Fixed(workers)
 	began := time.Now()
 	totals, err := r.do(t.Context())
@@ -172,7 +172,7 @@ func TestOnlyAdaptiveSteals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Count(t.Context(), Spec{Table: source, Strategy: scan.Prefix{}, Segment: segment}, Options{Checkpoint: c}); err != nil {
+		if _, err := Count(t.Context(), Spec{Table: source, Strategy: scan.Prefix{}, Segment: segment}, Options{Checkpoint: c}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(`"steal"`)) {

@@ -90,9 +90,11 @@ func Do(ctx context.Context, s Spec, o Options, a action.Work) (Totals, error) {
 	return newRun(s, o, a, false).do(ctx)
 }
 
-// Count reads the rows and does nothing with them.
-func Count(ctx context.Context, s Spec, o Options) (Totals, error) {
-	return newRun(s, o, nothing{}, false).do(ctx)
+// Count reads the keys of the rows and does nothing with them. seen, if not nil, gets those of
+// each page, never concurrently.
+func Count(ctx context.Context, s Spec, o Options, seen func([]storage.Entity)) (Totals, error) {
+	s.Select, s.Raw = []string{}, false
+	return newRun(s, o, counting(seen), false).do(ctx)
 }
 
 // Partitions calls fn with the partition keys in order, each once. It steps over the rows behind
@@ -122,10 +124,16 @@ func (fn inOrder) Do(_ context.Context, _ storage.RequestOptions, rows []storage
 	return action.Result{Written: int64(len(rows))}, fn(rows)
 }
 
-type nothing struct{}
+// counting makes no units.
+type counting func([]storage.Entity)
 
-func (nothing) Split([]storage.Entity) [][]storage.Entity { return nil }
+func (seen counting) Split(rows []storage.Entity) [][]storage.Entity {
+	if seen != nil {
+		seen(rows)
+	}
+	return nil
+}
 
-func (nothing) Do(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error) {
+func (counting) Do(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error) {
 	return action.Result{}, nil
 }

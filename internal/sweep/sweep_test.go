@@ -106,7 +106,7 @@ func TestWorkersReadAtOnce(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
 			table := fill(t, a, "source", rows)
 			start := time.Now()
-			if _, err := sweep.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Prefix{}, Segment: 20}, sweep.Options{Workers: workers}); err != nil {
+			if _, err := sweep.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Prefix{}, Segment: 20}, sweep.Options{Workers: workers}, nil); err != nil {
 				t.Fatal(err)
 			}
 			d = time.Since(start)
@@ -222,7 +222,7 @@ func TestFailureStopsAndIsTold(t *testing.T) {
 		if !storage.NotFound(err) {
 			t.Errorf("error %v, want that the destination is missing", err)
 		}
-		if _, err := sweep.Count(t.Context(), sweep.Spec{Table: a.Table("nothere")}, sweep.Options{}); !storage.NotFound(err) {
+		if _, err := sweep.Count(t.Context(), sweep.Spec{Table: a.Table("nothere")}, sweep.Options{}, nil); !storage.NotFound(err) {
 			t.Errorf("error %v, want that the source is missing", err)
 		}
 	})

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -63,9 +62,12 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 		defer abort()
 		o.Abort = late.Done()
 	}
-	s.Select, s.Raw = []string{}, false
-	t := &tally{of: w.Writes}
-	totals, err := sweep.Do(counting, s, o, t)
+	writes := 0
+	totals, err := sweep.Count(counting, s, o, func(rows []storage.Entity) {
+		if w.Writes != nil {
+			writes += w.Writes(rows)
+		}
+	})
 	all := err == nil
 	if errors.Is(err, sweep.ErrInterrupted) && ctx.Err() == nil {
 		err = nil // the time was over
@@ -73,27 +75,7 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 	if err != nil {
 		return Report{}, err
 	}
-	return report(s, totals, t.writes, all, w), nil
-}
-
-// tally is work that only counts the requests of other work.
-type tally struct {
-	of     func([]storage.Entity) int
-	writes int
-}
-
-// Split counts the requests that write the rows, and makes no units of them. A sweep calls it
-// from one goroutine.
-func (t *tally) Split(rows []storage.Entity) [][]storage.Entity {
-	if t.of != nil {
-		t.writes += t.of(rows)
-	}
-	return nil
-}
-
-// Do is never called: there are no units.
-func (t *tally) Do(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error) {
-	return action.Result{}, nil
+	return report(s, totals, writes, all, w), nil
 }
 
 // report makes a report of what a count found.

@@ -27,10 +27,9 @@ const (
 // CountOf counts the rows of a sweep by their keys alone. removes means that the work beside it removes
 // them.
 func CountOf(s sweep.Spec, removes bool) Count {
-	s.Select, s.Raw = []string{}, false
 	return Count{Removes: removes, Rows: func(ctx context.Context) (int64, error) {
 		o := sweep.Options{Workers: besideWorkers, Buffer: besideBuffer, Abort: ctx.Done()}
-		t, err := sweep.Count(ctx, s, o)
+		t, err := sweep.Count(ctx, s, o, nil)
 		return t.Rows, err
 	}}
 }
