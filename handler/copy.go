@@ -129,7 +129,7 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 		return err
 	}
 	if o.dryRun.on {
-		i := intent{verb: "copy", writes: action.Transactions, look: func(ctx context.Context) (string, bool, error) {
+		i := intent{verb: "copy", writes: action.Transactions, ask: func(ctx context.Context) (string, bool, error) {
 			exists, err := to.MayWrite(ctx)
 			if err != nil {
 				return "", false, fmt.Errorf("try the destination: %w", err)

@@ -71,7 +71,7 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 		return err
 	}
 	if o.dryRun.on {
-		i := intent{verb: "delete", writes: action.Transactions, look: func(ctx context.Context) (string, bool, error) {
+		i := intent{verb: "delete", writes: action.Transactions, ask: func(ctx context.Context) (string, bool, error) {
 			if err := s.Table.MayDelete(ctx); err != nil {
 				return "", false, fmt.Errorf("try to delete: %w", err)
 			}

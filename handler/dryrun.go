@@ -75,9 +75,9 @@ func price() (float64, error) {
 type intent struct {
 	verb   string
 	writes func([]storage.Entity) int // requests that write rows, about
-	// look asks whether it is allowed, and says in a sentence what it leads to. missing
+	// ask finds out whether it is allowed, and says in a sentence what it leads to. missing
 	// tells that this would be created.
-	look func(context.Context) (sentence string, missing bool, err error)
+	ask func(context.Context) (sentence string, missing bool, err error)
 }
 
 // print prints what a command would do. It reads keys of the source and changes nothing.
@@ -93,7 +93,7 @@ func (d *dryRun) print(c *cobra.Command, j *jobFlags, s sweep.Spec, workers int,
 	if err != nil {
 		return err
 	}
-	sentence, missing, err := i.look(c.Context())
+	sentence, missing, err := i.ask(c.Context())
 	if err != nil {
 		return err
 	}
@@ -127,11 +127,11 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 // below returns a number of three significant digits that is less than n.
 func below(n int64) int64 {
-	unit := int64(1)
-	for n-1 >= 1000*unit {
-		unit *= 10
+	last := int64(1) // the value of the last digit that is no 0
+	for n-1 >= 1000*last {
+		last *= 10
 	}
-	return (n - 1) / unit * unit
+	return (n - 1) / last * last
 }
 
 // takes writes what work takes.

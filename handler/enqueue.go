@@ -93,7 +93,7 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 		return err
 	}
 	if o.dryRun.on {
-		i := intent{verb: "enqueue", writes: func(rows []storage.Entity) int { return len(rows) }, look: func(ctx context.Context) (string, bool, error) {
+		i := intent{verb: "enqueue", writes: func(rows []storage.Entity) int { return len(rows) }, ask: func(ctx context.Context) (string, bool, error) {
 			_, err := queue.Length(ctx)
 			missing := storage.NotFound(err)
 			if err != nil && !missing {

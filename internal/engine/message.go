@@ -115,7 +115,7 @@ func stepID(body []byte) string {
 }
 
 // parseMessage reads a message's body. Its errors are [problem.Invalid] or
-// [problem.TooLarge] and name the field. For a message of a newer version of this program
+// [problem.TooLarge]. For a message of a newer version of this program
 // the error is [problem.Stale]: the step stays pending, and an instance of that version sends
 // it again.
 func parseMessage(body []byte) (message, error) {

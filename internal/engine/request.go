@@ -73,7 +73,7 @@ var actionTypes = []string{Copy, Count, Keys, Enqueue, Delete}
 const MaxSegments = 24
 
 // ParseRequest reads a request, as strictly as [input.JSON] does. Its errors are
-// [problem.Invalid] and name the field.
+// [problem.Invalid]. Those about a field name it.
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
 	if err := input.JSON(body, &r); err != nil {

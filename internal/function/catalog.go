@@ -48,7 +48,7 @@ func (c Catalogs) routes(gates map[string]*gate.Gate, resources ...served) func(
 				if err != nil {
 					return err
 				}
-				if err := gates[name].Pass(r.Context(), patience); err != nil {
+				if err := gates[name].Pass(r.Context(), readyTime); err != nil {
 					return err
 				}
 				return s.serve(found, w, r)

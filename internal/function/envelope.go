@@ -76,7 +76,7 @@ func unquote(v json.RawMessage) string { return strings.Trim(string(messageBody(
 
 // invocationHandler handles the host's calls of a queue or timer function.
 //
-// host: every message or timer event. A status other than 2xx makes the host
+// host: every message, and whenever a timer is due. A status other than 2xx makes the host
 // deliver a message again, up to maxDequeueCount times.
 func invocationHandler(f Function) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -117,7 +117,7 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 		"%d of %d events were appended: those with an id in ids; the others may have been, and a retry may append them twice", known, len(ids)), ids})
 }
 
-// parseEvents reads an event, or an array of them. Errors name the place in the array.
+// parseEvents reads an event, or an array of them. Errors have the index in the array.
 func parseEvents(body []byte) ([]record.Record, error) {
 	texts, several, err := splitRecords(body, "event")
 	if err != nil {
@@ -168,7 +168,7 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// followEvents answers with the events behind a place in the stream.
+// followEvents answers with the events behind a position in the stream.
 func followEvents(s *logtail.Streams, stream string, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
 	for _, other := range []string{"since", "cursor"} {
 		if given.Has(other) {

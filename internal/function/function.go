@@ -29,7 +29,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Trigger is the kind of event on which the host calls a function.
+// Trigger is what makes the host call a function.
 type Trigger string
 
 // The triggers, by the type of their binding in function.json.
@@ -80,7 +80,7 @@ type Gates struct {
 func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	behind := func(g *gate.Gate, part func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
-			if err := g.Pass(ctx, patience); err != nil {
+			if err := g.Pass(ctx, readyTime); err != nil {
 				return err
 			}
 			return part(ctx)
@@ -136,7 +136,7 @@ func Functions(a App) []Function {
 func Handler(functions []Function, log zerolog.Logger) http.Handler {
 	r := chi.NewRouter()
 	var all routes
-	r.Use(withLogger(log), timed, recovered, behindHost, folded(&all, otherMethod(r, &all)), middleware.GetHead)
+	r.Use(withLogger(log), timed, recovered, behindHost, inAnyCase(&all, otherMethod(r, &all)), middleware.GetHead)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(otherMethod(r, &all))
 	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { // the host's health check

@@ -37,8 +37,8 @@ const (
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
-	// patience is how long a request waits until the app is ready.
-	patience   = 20 * time.Second
+	// readyTime is how long a request waits until the app is ready.
+	readyTime  = 20 * time.Second
 	retryAfter = "10" // seconds, if the storage is away
 	// bodyTime is the most time for a body to arrive. answerTime is added to the time for
 	// handling, to write the answer.
@@ -51,7 +51,7 @@ func gated(gates []*gate.Gate) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return failing(func(w http.ResponseWriter, r *http.Request) error {
 			for _, g := range gates {
-				if err := g.Pass(r.Context(), patience); err != nil {
+				if err := g.Pass(r.Context(), readyTime); err != nil {
 					return err
 				}
 			}

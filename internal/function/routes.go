@@ -51,14 +51,14 @@ func looseness(segment string) int {
 	return 0
 }
 
-// fold returns an escaped path in the form of the first pattern that it matches: with the
+// canonical returns an escaped path in the form of the first pattern that it matches: with the
 // pattern's case in fixed parts, and without a trailing slash. Parameters keep their case. The
 // Functions host matches routes in any case and with a trailing slash, and forwards the
 // path as it was sent. (ASP.NET Core routing)
 //
 // If the pattern has no parameters, own has its methods. Other methods must not match
-// patterns with a parameter in this place.
-func (all routes) fold(path string) (folded string, own []string) {
+// patterns with a parameter there.
+func (all routes) canonical(path string) (as string, own []string) {
 	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
 next:
 	for _, r := range all {
@@ -67,7 +67,7 @@ next:
 		if len(segments) < len(pattern) || len(segments) > len(pattern) && !rest {
 			continue
 		}
-		folded, loose := slices.Clone(segments), 0
+		fixed, loose := slices.Clone(segments), 0
 		for i, part := range pattern {
 			if looseness(part) > 0 {
 				loose++
@@ -76,12 +76,12 @@ next:
 			if !strings.EqualFold(part, segments[i]) {
 				continue next
 			}
-			folded[i] = part
+			fixed[i] = part
 		}
 		if loose == 0 {
 			own = r.methods
 		}
-		return strings.Join(folded, "/"), own
+		return strings.Join(fixed, "/"), own
 	}
 	return cmp.Or(strings.Join(segments, "/"), "/"), nil
 }
@@ -95,11 +95,11 @@ func parameter(r *http.Request, name string) string {
 	return escaped // never: the server refuses such a path
 }
 
-// folded routes by the folded path. other answers if the path lacks the method.
-func folded(all *routes, other http.HandlerFunc) func(http.Handler) http.Handler {
+// inAnyCase routes by the canonical path. other answers if the path lacks the method.
+func inAnyCase(all *routes, other http.HandlerFunc) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			path, own := all.fold(r.URL.EscapedPath())
+			path, own := all.canonical(r.URL.EscapedPath())
 			chi.RouteContext(r.Context()).RoutePath = path
 			method := r.Method
 			if method == http.MethodHead {
@@ -117,7 +117,7 @@ func folded(all *routes, other http.HandlerFunc) func(http.Handler) http.Handler
 // otherMethod answers a method that the route lacks: 405, or 204 for OPTIONS.
 func otherMethod(router chi.Routes, all *routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		path, own := all.fold(r.URL.EscapedPath())
+		path, own := all.canonical(r.URL.EscapedPath())
 		var allowed []string
 		for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 			if slices.Contains(own, m) || own == nil && router.Match(chi.NewRouteContext(), m, path) {

@@ -1,6 +1,6 @@
 // Package input reads what callers send, JSON and query strings, by one strict rule: every name
-// is known, spelt exactly, and given once. Nothing is ignored: a misspelt parameter may be the
-// one that narrows a deletion.
+// is known, spelt exactly, and given once. A misspelt parameter may be the one that narrows a
+// deletion. [Part] and the fields of [Parameter] are the exceptions.
 //
 // Data of the app itself, of the Functions host and of the storage services is read where it
 // is used.
@@ -24,7 +24,7 @@ import (
 
 // JSON decodes one JSON value into what v points to. It refuses unknown names, also those that
 // differ in case only, repeated names, invalid UTF-8, and anything behind the value. Its
-// errors are [problem.Invalid] and name the field.
+// errors are [problem.Invalid]. Those about a field name it.
 func JSON(text []byte, v any) error { return decode(text, v, json.RejectUnknownMembers(true)) }
 
 // Part is JSON for an object that may have more fields than v: it ignores unknown names.
@@ -49,7 +49,7 @@ func explain(err error) error {
 	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
 		return problem.Invalidf(field(syntax.JSONPointer), "is given twice; give it once")
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
-		return problem.Invalidf(field(semantic.JSONPointer), "is not a field here; check its spelling, upper and lower case, and its place")
+		return problem.Invalidf(field(semantic.JSONPointer), "is not a field here; check its spelling, upper and lower case, and where it stands")
 	case errors.As(err, &semantic) && semantic.GoType != nil:
 		return problem.Invalidf(field(semantic.JSONPointer), "must be %s", kind(semantic.GoType))
 	case errors.Is(err, io.EOF):
@@ -104,10 +104,10 @@ func Once(names ...string) []Parameter {
 // the key's name.
 var hosts = []string{"code", "clientId"}
 
-// Query reads a URL's query string. It refuses unknown parameters, repeated ones and those
-// without a value. It leaves the host's own parameters out, unless the call takes one of that
-// name. The result has the names of takes. Its errors are
-// [problem.Invalid] and name the parameter.
+// Query reads a URL's query string. It refuses unknown parameters, and repeated or empty ones that
+// takes does not allow. It leaves the host's own parameters out, unless the call takes one of
+// that name. The result has the names of takes. Its errors are [problem.Invalid]. Those about a
+// parameter name it.
 func Query(raw string, takes []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package problem maps errors to their consequences: which HTTP status a caller gets, and
-// whether a queue message is retried. Handlers consult only the table in this package. An
-// error without a kind is a failure of ours, and worth a retry.
+// whether a queue message is retried. One table in this package decides both. An error without
+// a kind gets one from [Of], and is worth a retry.
 package problem
 
 import (
@@ -20,7 +20,7 @@ const (
 	NotFound                  // the request names something that does not exist
 	Conflict                  // the request conflicts with the current state
 	TooLarge                  // the request or message is over a size limit
-	Stale                     // the message's work is done already, or no longer wanted
+	Stale                     // the message's work is done already, no longer wanted, or another's to do
 	WrongMethod               // the route has no such HTTP method
 	NotReady                  // the app can't work yet; the log has the reason once, not for each call
 	WrongEncoding             // the body has an unsupported Content-Encoding
@@ -34,7 +34,7 @@ type Fate int
 const (
 	Retry  Fate = iota // the host delivers it again, up to its limit
 	Done               // it counts as handled; the error is only logged
-	Poison             // no retry can help; the host moves it to the poison queue
+	Poison             // no retry can help; the host tries all the same, and moves it to the poison queue
 )
 
 // outcomes is the table of each kind's consequences. The statuses are numbers, so that pure
@@ -56,7 +56,7 @@ var outcomes = [...]struct {
 	Unmet:         {412, Done},
 }
 
-// Error is an error with a kind. It names the field of the request to change.
+// Error is an error with a kind. It names the field of the request to change, if there is one.
 type Error struct {
 	Kind   Kind
 	Field  string // path of the field, such as source.table; may be empty

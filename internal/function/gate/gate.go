@@ -97,13 +97,13 @@ func (g *Gate) Wait(ctx context.Context) error {
 	}
 }
 
-// Pass waits until the gate opens, at most for patience. If somebody has to act, it returns
+// Pass waits until the gate opens, at most for so long. If somebody has to act, it returns
 // the reason at once.
-func (g *Gate) Pass(ctx context.Context, patience time.Duration) error {
+func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
 	if g == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {
 		failed, err := g.last()

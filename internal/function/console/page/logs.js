@@ -50,7 +50,7 @@ function events(body, stream) {
       h('td', {}, h('button', { type: 'button', class: 'link', onclick: () => openRecord('Event', event.event, [`at ${event.time}`, `id ${event.id}`]) }, 'All fields')));
   }
 
-  // put inserts an event at its place: mostly the top or the bottom, but some come late.
+  // put inserts an event where it belongs: mostly the top or the bottom, but some come late.
   function put(event) {
     if (shown.has(event.id)) return;
     const last = rows.lastChild;
