@@ -41,7 +41,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"rows that say gone are cleared while an older request may come", "TestLateRequest", walFile,
 		"	case !h.Sure:\n", "	case !h.Sure && !WRONG:\n"},
 	{"a query does not check the schema", "TestReadsCheckTheSchema", findFile,
-		"	return found, next, checked()\n", "	if WRONG {\n		return found, next, nil\n	}\n	return found, next, checked()\n"},
+		"	return x.found, next, checked()\n", "	if WRONG {\n		return x.found, next, nil\n	}\n	return x.found, next, checked()\n"},
 	{"a change of schema does not wait for writers", "TestMigrationUnderWriters", stopFile,
 		"		if wait <= 0 {\n", "		if wait <= 0 || WRONG {\n"},
 	{"a take-over deletes the only copy of a content", "TestLateForeignRowIsLeft", migrateFile,
@@ -49,7 +49,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"records that differ in case alone are taken for one", "TestTakeOverDies", migratorFile,
 		"before.ambiguous || before.hash != of.hash", "before.ambiguous || before.hash != of.hash && !WRONG"},
 	{"a query ends with a page of nothing but gone rows", "TestPagesAreFilled", findFile,
-		"		case len(found) < p.top && time.Since(start) < fillTime:\n", "		case len(found) < p.top && time.Since(start) < fillTime && !WRONG:\n"},
+		"		case len(x.found) < p.top && time.Since(start) < fillTime:\n", "		case len(x.found) < p.top && time.Since(start) < fillTime && !WRONG:\n"},
 }
 
 // TestBugsAreFound proves that the tests can fail: the named test finds each bug.

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -66,34 +67,52 @@ func (c *Catalog) clearTombstones(ctx context.Context, shard string, notes []sto
 	if len(notes) == 0 {
 		return nil
 	}
-	all := make([][]tombstones, len(notes))
-	var g task.Group
-	g.SetLimit(store.Parallel)
-	for i, note := range notes {
-		g.Go(func() error {
-			writes, err := notedWrites(note)
-			for _, w := range writes {
-				l, leftErr := c.readTombstones(ctx, w)
-				if err = leftErr; err != nil {
-					break
-				}
-				all[i] = append(all[i], l)
-			}
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
+	left, err := c.readNoted(ctx, notes)
+	if err != nil {
 		return err
 	}
 	pending, err := c.pendingIdentities(ctx, shard) // after the heads
 	if err != nil {
 		return err
 	}
-	done := make([]bool, len(notes))
+	done, err := c.settle(ctx, notes, left, pending)
+	return errors.Join(err, c.deleteNotes(ctx, done))
+}
+
+// readNoted reads the tombstones that each of the notes is about.
+func (c *Catalog) readNoted(ctx context.Context, notes []storage.Entity) ([][]tombstones, error) {
+	all := make([][]tombstones, len(notes))
+	var g task.Group
+	g.SetLimit(store.Parallel)
+	for i, note := range notes {
+		g.Go(func() error {
+			writes, err := notedWrites(note)
+			if err != nil {
+				return err
+			}
+			for _, w := range writes {
+				l, err := c.readTombstones(ctx, w)
+				if err != nil {
+					return err
+				}
+				all[i] = append(all[i], l)
+			}
+			return nil
+		})
+	}
+	return all, g.Wait()
+}
+
+// settle deletes the tombstones that are no longer needed. It returns the notes that nothing
+// waits for.
+func (c *Catalog) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity string) bool) (done []storage.Entity, err error) {
+	settled := make([]bool, len(notes)) // false, too, after an error
+	var g task.Group
+	g.SetLimit(store.Parallel)
 	for i := range notes {
 		g.Go(func() error {
 			keep := false
-			for _, l := range all[i] {
+			for _, l := range left[i] {
 				switch wal.Settle(l.head.State(), l.write, pending(l.write.Identity)) {
 				case wal.Clear:
 					if err := c.deleteRows(ctx, l.rows); err != nil {
@@ -103,32 +122,36 @@ func (c *Catalog) clearTombstones(ctx context.Context, shard string, notes []sto
 					keep = true
 				}
 			}
-			done[i] = !keep
+			settled[i] = !keep
 			return nil
 		})
 	}
 	err = g.Wait()
-	batch := c.Log.Batch()
 	for i, note := range notes {
-		if !done[i] {
-			continue
+		if settled[i] {
+			done = append(done, note)
 		}
+	}
+	return done, err
+}
+
+// deleteNotes deletes notes, unless another process does: then the next run meets the rest.
+func (c *Catalog) deleteNotes(ctx context.Context, notes []storage.Entity) (err error) {
+	batch := c.Log.Batch()
+	write := func() {
+		if failed := batch.Do(ctx); !store.Overtaken(failed) {
+			err = errors.Join(err, failed)
+		}
+		batch = c.Log.Batch()
+	}
+	for _, note := range notes {
 		op := storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: note.Key}}
 		if !batch.Add(op) {
-			err = firstOf(err, batch.Do(ctx))
-			batch = c.Log.Batch()
+			write()
 			batch.Add(op)
 		}
 	}
-	return firstOf(err, batch.Do(ctx))
-}
-
-// firstOf returns the first error. It ignores notes that another process has deleted: the
-// next run meets the rest.
-func firstOf(err, deleting error) error {
-	if err == nil && !store.Overtaken(deleting) {
-		return deleting
-	}
+	write()
 	return err
 }
 

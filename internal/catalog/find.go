@@ -55,46 +55,27 @@ func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity))
 	}
 	start := time.Now()
 	checked := c.checking(ctx)
+	x := search{Catalog: c, plan: p, gone: gone}
 	after, keys, top := p.after, p.keys, storage.PageRows
 	if len(keys) == 1 {
 		top = p.top // if these are not enough, matches may be rare: then read whole pages
 	}
-	var met []wal.Standing // of rows that are no matches, but may show that a match is out of date
 	for {
-		span, more := p.window.Span(after)
+		rows, more := p.window.Behind(after)
 		if !more {
 			break
 		}
-		s := c.ask(ctx, p, keys, span, top, p.top-len(found))
+		s := c.ask(ctx, p, keys, rows, top, p.top-len(x.found))
 		if s.err != nil {
 			return nil, "", cmp.Or(checked(), s.err)
 		}
 		keys, top = []wanted{s.key}, storage.PageRows
-		states := s.standings()
-		var old []bool
-		found, old = newestOnly(found, states, met)
-		full := false
-		for i, row := range s.rows {
-			if full = len(found) >= p.top && row.Key.Row != s.rows[i-1].Key.Row; full {
-				break
-			}
-			after = row.Key.Row
-			isGone := row.Get(store.GoneColumn) != ""
-			if isGone && gone != nil {
-				gone(row)
-			}
-			if states[i].Line != nil || isGone && len(s.key.places) > 1 {
-				met = append(met, states[i])
-			}
-			if m, ok := c.match(p, s.key, row); ok && !isGone && !old[i] {
-				found = append(found, m)
-			}
-		}
+		last, full := x.take(s)
 		switch {
 		case full:
-			next = p.writeCursor(after)
+			next = p.writeCursor(last)
 		case s.end:
-		case len(found) < p.top && time.Since(start) < fillTime:
+		case len(x.found) < p.top && time.Since(start) < fillTime:
 			after = s.last
 			continue
 		default:
@@ -102,19 +83,52 @@ func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity))
 		}
 		break
 	}
-	return found, next, checked()
+	return x.found, next, checked()
+}
+
+// search is what one call of find has met so far.
+type search struct {
+	*Catalog
+	plan  plan
+	gone  func(storage.Entity)
+	found []match
+	met   []wal.Standing // of rows that are no matches, but may show that a match is out of date
+}
+
+// take takes the matches of a sheet. If there are enough, full is true, and last is the RowKey
+// of the last row that was taken: all rows with a RowKey are taken, or none.
+func (x *search) take(s sheet) (last string, full bool) {
+	states := s.standings()
+	var old []bool
+	x.found, old = newestOnly(x.found, states, x.met)
+	for i, row := range s.rows {
+		if len(x.found) >= x.plan.top && row.Key.Row != s.rows[i-1].Key.Row {
+			return s.rows[i-1].Key.Row, true
+		}
+		isGone := row.Get(store.GoneColumn) != ""
+		if isGone && x.gone != nil {
+			x.gone(row)
+		}
+		if states[i].Line != nil || isGone && len(s.key.partitions) > 1 {
+			x.met = append(x.met, states[i])
+		}
+		if m, ok := x.match(x.plan, s.key, row); ok && !isGone && !old[i] {
+			x.found = append(x.found, m)
+		}
+	}
+	return "", false
 }
 
 // ask reads a page under each index key, all at once. It returns the first sheet that has
 // need matches or reaches the end, or else the one that has come farthest.
-func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, span index.RowRange, top, need int) sheet {
+func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) sheet {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan sheet, len(keys))
 	for _, k := range keys { // ask does not wait for slower ones: they end with ctx
 		c.reading.Go(func() error {
 			s := sheet{key: k}
-			if err := task.Do(func() error { s = c.readSheet(ctx, k, span, top); return nil }); err != nil {
+			if err := task.Do(func() error { s = c.readSheet(ctx, k, rows, top); return nil }); err != nil {
 				s.err = err
 			}
 			answers <- s
@@ -147,12 +161,12 @@ func (c *Catalog) matches(p plan, s sheet) int {
 
 // readSheet reads a page of each of the key's partitions, and keeps the rows up to the
 // point that all pages have reached.
-func (c *Catalog) readSheet(ctx context.Context, k wanted, span index.RowRange, top int) sheet {
-	pages := make([]storage.Page, len(k.places))
+func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, top int) sheet {
+	pages := make([]storage.Page, len(k.partitions))
 	var g task.Group
-	for i, place := range k.places {
+	for i, p := range k.partitions {
 		g.Go(func() (err error) {
-			pages[i], err = c.readPage(ctx, storage.Query{Range: span.In(place.Partition), Top: top})
+			pages[i], err = c.readPage(ctx, storage.Query{Range: rows.In(p.Key), Top: top})
 			return err
 		})
 	}
@@ -209,7 +223,7 @@ func (c *Catalog) match(p plan, read wanted, row storage.Entity) (match, bool) {
 	return match{record: r, id: id, version: row.Int(store.VersionColumn), state: standingOf(row)}, true
 }
 
-// standingOf returns a row's place among the writes of its record.
+// standingOf returns a row's standing among the writes of its record.
 func standingOf(row storage.Entity) wal.Standing {
 	s := wal.Standing{Identity: row.Get(store.IdentityColumn), Version: row.Int(store.VersionColumn)}
 	if text := row.Get(store.LineColumn); text != "" {

@@ -24,9 +24,9 @@ func (c *Catalog) List(ctx context.Context, q Lookup) (Matches, error) {
 	}
 	start, last := time.Now(), p.at
 	checked := c.checking(ctx)
-	for _, part := range c.listParts(p.at) {
+	for _, r := range c.listRanges(p.at) {
 		for token := (*key.Token)(nil); ; {
-			page, err := c.Index.Query(ctx, storage.Query{Range: part, Top: min(storage.PageRows, p.top-len(result.Records)+1), Token: token})
+			page, err := c.Index.Query(ctx, storage.Query{Range: r, Top: min(storage.PageRows, p.top-len(result.Records)+1), Token: token})
 			if err != nil {
 				return result, cmp.Or(checked(), fmt.Errorf("catalog %s: %w", c.Name, err))
 			}
@@ -67,11 +67,11 @@ func (c *Catalog) listPlan(q Lookup) (listPlan, error) {
 	return l, err
 }
 
-// listParts returns the key ranges of the first index key's rows behind a row.
-func (c *Catalog) listParts(at key.Key) []key.Range {
-	var parts []key.Range
+// listRanges returns the key ranges of the first index key's rows behind a row.
+func (c *Catalog) listRanges(at key.Key) []key.Range {
+	var ranges []key.Range
 	if at.Partition != "" {
-		parts = append(parts, key.Range{Partition: &at.Partition, Low: &key.Bound{Key: at.Row, Open: true}})
+		ranges = append(ranges, key.Range{Partition: &at.Partition, Low: &key.Bound{Key: at.Row, Open: true}})
 	}
 	for _, prefix := range c.Schema.FirstPrefixes() {
 		r := key.Range{Low: &key.Bound{Key: prefix}, High: key.PrefixEnd(prefix)}
@@ -81,9 +81,9 @@ func (c *Catalog) listParts(at key.Key) []key.Range {
 		if at.Partition != "" && key.Less(prefix, at.Partition) {
 			r.Low = &key.Bound{Key: at.Partition, Open: true}
 		}
-		parts = append(parts, r)
+		ranges = append(ranges, r)
 	}
-	return parts
+	return ranges
 }
 
 // Count counts the records that Find returns for the query, or List if it has no Keys. It

@@ -27,15 +27,15 @@ type plan struct {
 	digest string // of everything that a cursor depends on
 }
 
-// wanted is an index key of a query, and the places of the wanted values.
+// wanted is an index key of a query, and the partitions of the wanted values.
 type wanted struct {
-	rank   int
-	places []index.Place
+	rank       int
+	partitions []index.Partition
 }
 
 // value reports whether the query asks for the value.
 func (w wanted) value(value string) bool {
-	return slices.ContainsFunc(w.places, func(p index.Place) bool { return p.Value == value })
+	return slices.ContainsFunc(w.partitions, func(p index.Partition) bool { return p.Value == value })
 }
 
 // plan checks a query by index keys.
@@ -56,17 +56,17 @@ func (c *Catalog) plan(q Lookup) (plan, error) {
 	return c.planOf(q, keys, errs)
 }
 
-// wanted returns the places of an index key's values.
+// wanted returns the partitions of an index key's values.
 func (c *Catalog) wanted(field string, values []string) (wanted, error) {
 	k := wanted{rank: c.Schema.Rank(field)}
 	for _, value := range values {
-		places, err := c.Schema.Places(field, value)
+		all, err := c.Schema.Partitions(field, value)
 		if err != nil {
 			return k, err
 		}
-		for _, p := range places {
-			if !slices.Contains(k.places, p) {
-				k.places = append(k.places, p)
+		for _, p := range all {
+			if !slices.Contains(k.partitions, p) {
+				k.partitions = append(k.partitions, p)
 			}
 		}
 	}
@@ -84,9 +84,9 @@ func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
 	}
 	values := map[string]any{}
 	for _, k := range p.keys {
-		all := []string{k.places[0].Value}
-		for _, place := range k.places[1:] {
-			all = append(all, place.Value)
+		all := []string{k.partitions[0].Value}
+		for _, p := range k.partitions[1:] {
+			all = append(all, p.Value)
 		}
 		values[strings.ToLower(c.Schema.Keys[k.rank].Field)] = all
 	}

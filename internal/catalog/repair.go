@@ -31,7 +31,7 @@ func (c *Catalog) Rewrite(ctx context.Context, h *store.Head, r record.Record) e
 	return unlessRaced(raced, err)
 }
 
-// Move moves the record r of the head to the places of another identity.
+// Move moves the record r of the head to another identity.
 func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	if store.ShardOf(h.First) == store.ShardOf(w.First) {
@@ -55,7 +55,7 @@ func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r 
 }
 
 // Adopt enters a record into the log that only index rows know, and writes all its index
-// rows. If one of its places holds a record with other contents, the error is a Conflict.
+// rows. If one of these keys holds a record with other contents, the error is a Conflict.
 func (c *Catalog) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	all, err := c.Copies(ctx, w)

@@ -92,9 +92,9 @@ func (c *Catalog) checkSchema(ctx context.Context, log *storage.Table) (found bo
 	return true, nil
 }
 
-// look reads and remembers whether the stored schema is ours. found is false if none is
+// askSchema reads and remembers whether the stored schema is ours. found is false if none is
 // stored.
-func (c *Catalog) look(ctx context.Context) (found bool, err error) {
+func (c *Catalog) askSchema(ctx context.Context) (found bool, err error) {
 	now := time.Now()
 	if found, err = c.checkSchema(ctx, c.Log); storage.HasCode(err, "TableNotFound") {
 		found, err = false, nil // another program's catalog may have no log
@@ -122,7 +122,7 @@ func (c *Catalog) Writable(ctx context.Context) error {
 	if ours, found := c.trusted(); ours && found {
 		return nil
 	}
-	found, err := c.look(ctx)
+	found, err := c.askSchema(ctx)
 	if err == nil && !found {
 		err = problem.Conflictf("", "catalog %s holds records that another program wrote; it can be read, but before any write take it over with: handler catalog migrate", c.Name)
 	}
@@ -137,7 +137,7 @@ func (c *Catalog) checking(ctx context.Context) (result func() error) {
 	}
 	var g task.Group
 	g.Go(func() error {
-		_, err := c.look(ctx)
+		_, err := c.askSchema(ctx)
 		return err
 	})
 	return g.Wait

@@ -118,13 +118,13 @@ func (l Log) rows(partition string, s Span) key.Range {
 
 // merge reads partitions page by page and merges their rows.
 type merge struct {
-	table *storage.Table
-	parts []part
-	date  time.Time // of the earliest of the first pages
+	table   *storage.Table
+	sources []source
+	date    time.Time // of the earliest of the first pages
 }
 
-// part is one partition: the rows that were read but not taken yet, and the next query.
-type part struct {
+// source is one partition: the rows that were read but not taken yet, and the next query.
+type source struct {
 	query storage.Query
 	rows  []storage.Entity
 	ended bool
@@ -132,13 +132,13 @@ type part struct {
 
 // merge reads the first pages, of up to top rows each.
 func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
-	m := &merge{table: l.Table, parts: make([]part, len(l.Partitions))}
+	m := &merge{table: l.Table, sources: make([]source, len(l.Partitions))}
 	dates := make([]time.Time, len(l.Partitions))
 	g, reading := task.WithContext(ctx)
 	for i, p := range l.Partitions {
-		m.parts[i].query = storage.Query{Range: l.rows(p, s), Top: min(top, storage.PageRows)}
+		m.sources[i].query = storage.Query{Range: l.rows(p, s), Top: min(top, storage.PageRows)}
 		g.Go(func() (err error) {
-			dates[i], err = m.parts[i].read(reading, m.table)
+			dates[i], err = m.sources[i].read(reading, m.table)
 			return err
 		})
 	}
@@ -154,7 +154,7 @@ func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 }
 
 // read reads on until there is a row, or the partition ends.
-func (p *part) read(ctx context.Context, t *storage.Table) (date time.Time, err error) {
+func (p *source) read(ctx context.Context, t *storage.Table) (date time.Time, err error) {
 	for len(p.rows) == 0 && !p.ended {
 		page, err := t.Query(ctx, p.query)
 		if err != nil {
@@ -170,9 +170,9 @@ func (p *part) read(ctx context.Context, t *storage.Table) (date time.Time, err 
 
 // next takes the newest remaining row. ok is false if there is none.
 func (m *merge) next(ctx context.Context) (e storage.Entity, ok bool, err error) {
-	var newest *part
-	for i := range m.parts {
-		p := &m.parts[i]
+	var newest *source
+	for i := range m.sources {
+		p := &m.sources[i]
 		if _, err := p.read(ctx, m.table); err != nil {
 			return storage.Entity{}, false, fmt.Errorf("read log: %w", err)
 		}
@@ -189,7 +189,7 @@ func (m *merge) next(ctx context.Context) (e storage.Entity, ok bool, err error)
 
 // more reports whether there may be more rows.
 func (m *merge) more() bool {
-	for _, p := range m.parts {
+	for _, p := range m.sources {
 		if len(p.rows) > 0 || !p.ended {
 			return true
 		}

@@ -22,7 +22,7 @@ type Result struct {
 	Repaired  int `json:"repaired"`  // findings that were repaired
 }
 
-// checker is a running check.
+// checker is a check under way.
 type checker struct {
 	*catalog.Catalog
 	repair bool

@@ -21,7 +21,7 @@ const (
 
 // tally compares the index with the log in bounded memory, while both are read page by
 // page, in any order. For each index row that a head expects, it adds a hash of the row's
-// place, version and content to the sum of the identity's group. For each row that exists,
+// key, version and content to the sum of the identity's group. For each row that exists,
 // it subtracts the hash. A group whose sum is not 0 in the end is suspect: a row is wrong,
 // or was being written. The check then looks at its identities one by one.
 type tally struct {
@@ -47,11 +47,11 @@ func (t *tally) head(h *store.Head) {
 		return
 	}
 	for _, p := range h.Partitions {
-		t.sums[groupOf(h.Identity)] += placeHash(h.Write, p, h.Content)
+		t.sums[groupOf(h.Identity)] += rowHash(h.Write, p, h.Content)
 	}
 }
 
-func placeHash(w wal.Write, partition, content string) uint64 {
+func rowHash(w wal.Write, partition, content string) uint64 {
 	return sumOf(partition, w.Row, w.Identity, strconv.FormatInt(w.Version, 10), content)
 }
 
@@ -76,7 +76,7 @@ func (t *tally) row(c *catalog.Catalog, row storage.Entity) error {
 		t.suspect[groupOf(s.Identity)] = true
 		t.suspect[groupOf(w.Identity)] = true
 	}
-	t.sums[groupOf(w.Identity)] -= placeHash(w, row.Key.Partition, r.Hash())
+	t.sums[groupOf(w.Identity)] -= rowHash(w, row.Key.Partition, r.Hash())
 	return nil
 }
 

@@ -33,8 +33,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	span, _ := window.Span("")
-	fmt.Println("read", partition, "from", span.Low.Key, "to before", span.High.Key)
+	rows, _ := window.Behind("")
+	fmt.Println("read", partition, "from", rows.Low.Key, "to before", rows.High.Key)
 	fmt.Println("wanted:", window.Contains(id.Sort))
 	// Output:
 	// 3_eidf314 faux:56a9e459

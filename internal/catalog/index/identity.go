@@ -110,25 +110,25 @@ func (s Schema) Partition(field, value string) (partition, normalised string, er
 	return s.Keys[i].partition(value)
 }
 
-// Place is the place of an index key's value.
-type Place struct {
-	Partition string // PartitionKey
-	Value     string // normalised
+// Partition is the partition that has an index key's value.
+type Partition struct {
+	Key   string // PartitionKey
+	Value string // normalised
 }
 
-// Places returns the places where a query by the value looks: that of the text and, if the
+// Partitions returns the partitions that a query by the value reads: that of the text and, if the
 // text is a number in another spelling than keys have, also that of its [Number]. Fields and
 // errors are those of [Schema.Partition].
-func (s Schema) Places(field, value string) ([]Place, error) {
-	var places []Place
+func (s Schema) Partitions(field, value string) ([]Partition, error) {
+	var all []Partition
 	for _, text := range spellings(value) {
 		partition, normalised, err := s.Partition(field, text)
 		if err != nil {
 			return nil, err
 		}
-		places = append(places, Place{partition, normalised})
+		all = append(all, Partition{partition, normalised})
 	}
-	return places, nil
+	return all, nil
 }
 
 func spellings(value string) []string {

@@ -41,10 +41,10 @@ func recordTime(text string) (time.Time, error) {
 	return t, checkYear(t)
 }
 
-// timeSpan returns the first and the last tick of what the text means: the tick of
+// ticksOf returns the first and the last tick of what the text means: the tick of
 // an RFC 3339 time, or all the times that start with a text such as 2026-02 or
 // 2026-02-15T10, in UTC.
-func timeSpan(text string) (first, last time.Time, err error) {
+func ticksOf(text string) (first, last time.Time, err error) {
 	text = strings.ToUpper(text)
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, t, checkYear(t)

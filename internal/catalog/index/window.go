@@ -13,8 +13,8 @@ import (
 //
 // Rows are in the order of their RowKeys, which is nearly that of the sort values:
 // "ann-marie:…" comes before "ann:…". So the rows of a window may be apart, with others
-// between them. To read a window, read pages from [Window.Span], and drop the rows that the
-// window does not contain. To go on, ask for the span after the last row: it skips the
+// between them. To read a window, read pages from [Window.Behind], and drop the rows that the
+// window does not contain. To go on, ask for what is behind the last row: it skips the
 // rows between two [Window.Ranges] if they are more than a page.
 type Window struct {
 	from, to string // normalised; empty is no bound
@@ -54,14 +54,14 @@ func (s Schema) Window(rowFrom, rowTo string) (Window, error) {
 func newestWindow(rowFrom, rowTo string) (Window, error) {
 	w := Window{oneLength: true}
 	if rowFrom != "" {
-		first, _, err := timeSpan(rowFrom)
+		first, _, err := ticksOf(rowFrom)
 		if err != nil {
 			return Window{}, problem.Invalidf("row_from", "%v", err)
 		}
 		w.to = key.Inverted(first)
 	}
 	if rowTo != "" {
-		_, last, err := timeSpan(rowTo)
+		_, last, err := ticksOf(rowTo)
 		if err != nil {
 			return Window{}, problem.Invalidf("row_to", "%v", err)
 		}
@@ -110,9 +110,9 @@ func (w Window) Contains(sort string) bool {
 // before reports whether sort value a sorts before b.
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Span returns the smallest range of all the window's rows behind the RowKey after, "" for the
+// Behind returns the smallest range of all the window's rows behind the RowKey after, "" for the
 // start. ok is false if there can't be any.
-func (w Window) Span(after string) (span RowRange, ok bool) {
+func (w Window) Behind(after string) (rows RowRange, ok bool) {
 	all := w.Ranges(after)
 	if len(all) == 0 {
 		return RowRange{}, false

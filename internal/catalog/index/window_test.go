@@ -188,9 +188,9 @@ func rowsFor(t *testing.T, s index.Schema, values []string) []stored {
 func read(t *testing.T, w index.Window, rows []stored, after string) (found []string, dropped int) {
 	t.Helper()
 	ranges := w.Ranges(after)
-	span, some := w.Span(after)
+	all, some := w.Behind(after)
 	if some != (len(ranges) > 0) {
-		t.Fatalf("span %v of the ranges %q", show(span), show(ranges...))
+		t.Fatalf("all %v of the ranges %q", show(all), show(ranges...))
 	}
 	for i, r := range ranges {
 		if i > 0 && !key.Less(ranges[i-1].High.Key, r.Low.Key) {
@@ -201,8 +201,8 @@ func read(t *testing.T, w index.Window, rows []stored, after string) (found []st
 			if !r.In("3_eid0").Contains(at) {
 				continue
 			}
-			if !span.In("3_eid0").Contains(at) {
-				t.Fatalf("span %q lacks a row of %q", show(span), show(ranges...))
+			if !all.In("3_eid0").Contains(at) {
+				t.Fatalf("all %q lacks a row of %q", show(all), show(ranges...))
 			}
 			if w.Contains(row.sort) {
 				found = append(found, row.row)

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// migrator is a running migration.
+// migrator is a migration under way.
 type migrator struct {
 	*catalog.Catalog
 	dryRun bool

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Copy is one copy of a record: what was read at the place of an index row.
+// Copy is one copy of a record: what was read at the key of an index row.
 type Copy struct {
 	At     key.Key
 	Row    storage.Entity
@@ -20,7 +20,7 @@ type Copy struct {
 	Record record.Record
 }
 
-// Copies reads all places of the write's record.
+// Copies reads the write's record under all keys of its index rows.
 func (s *Store) Copies(ctx context.Context, w wal.Write) ([]Copy, error) {
 	all := make([]Copy, len(w.Partitions))
 	g, ctx := task.WithContext(ctx)
