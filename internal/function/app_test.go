@@ -137,6 +137,9 @@ func TestPackage(t *testing.T) {
 		t.Errorf("packaged files (-want +got)\n%s", diff)
 	}
 	ignored := funcignored(t)
+	if ignored.MatchString(executable) {
+		t.Errorf("%s would not be deployed", executable)
+	}
 	for _, name := range []string{"local.settings.json", ".env", ".git/config", ".azurite/log", "handler/main.go", "internal/key/key.go", "scripts/test.sh", "go.mod", "azure.yaml", "infra/main.bicep", "docs/deploy.md", "CHANGELOG.md", "dist/SHA256SUMS"} {
 		if !ignored.MatchString(name) {
 			t.Errorf("%s would be deployed", name)
