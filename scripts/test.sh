@@ -1,14 +1,23 @@
 #!/usr/bin/env bash
-# Every check there is: format, vet, staticcheck, tests under the race detector, against
-# embedded storage and Azurite, a short run of each fuzz test, and the benchmarks'
-# claims. FUZZ_TIME=1m fuzzes longer. Needs Go; with Node and npm, Azurite is installed
-# into .azurite, Microsoft's JavaScript SDKs into scripts/jssdk, and what drives a browser
-# into scripts/browser. The browser is Chromium, which root on Debian gets from apt. The script
-# ends with a list of what it had to skip. If CI is set, a skipped check is a failure.
+# Every check there is: format, vet, staticcheck, dead code, tests under the race detector and in
+# full, planted bugs, against embedded storage and Azurite, Microsoft's JavaScript SDKs, the console
+# in a browser, and the benchmarks that documents name. --long adds fuzzing and the other benchmarks;
+# FUZZ_TIME=1m fuzzes longer. Needs Go; with Node and npm, Azurite is installed into .azurite,
+# Microsoft's SDKs into scripts/jssdk, and what drives a browser into scripts/browser. The browser is
+# Chromium, which root on Debian gets from apt. The script ends with a list of what it had to skip. If
+# CI is set, a skipped check is a failure.
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 cd "$(dirname "$0")/.."
 
+case "$*" in
+"") long= ;;
+--long) long=yes ;;
+*)
+  echo "usage: scripts/test.sh [--long]" >&2
+  exit 2
+  ;;
+esac
 azurite_version=3.35.0 # runs on Node 20; later ones want 22
 # A number of runs, since go takes the end of a given time for a failure now and then.
 fuzz_time=${FUZZ_TIME:-10000x}
@@ -16,21 +25,34 @@ skipped=()
 
 say() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 
+# fetch_tools gets what other people make, as far as it can be had. The checks look for it.
+fetch_tools() {
+  set +e
+  if command -v npm >/dev/null; then
+    if [ "$(cat .azurite/version 2>/dev/null)" != "$azurite_version" ]; then
+      mkdir -p .azurite
+      npm install --no-audit --no-fund --loglevel=error --prefix .azurite "azurite@$azurite_version" &&
+        echo "$azurite_version" >.azurite/version
+    fi
+    npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/jssdk
+    npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/browser
+  fi
+  if ! browser && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -qq --no-install-recommends chromium
+  fi
+}
+
+# browser prints where Chromium is.
+browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+
 start_azurite() {
-  if ! command -v npm >/dev/null; then
-    skipped+=("everything that compares with Azurite: npm is not installed")
+  local binary=.azurite/node_modules/.bin/azurite
+  if [ ! -x "$binary" ]; then
+    skipped+=("everything that compares with Azurite: npm did not install it")
     return
   fi
   say "azurite $azurite_version"
-  local binary=.azurite/node_modules/.bin/azurite
-  if [ ! -x "$binary" ] || [ "$(cat .azurite/version 2>/dev/null)" != "$azurite_version" ]; then
-    mkdir -p .azurite
-    if ! npm install --no-audit --no-fund --loglevel=error --prefix .azurite "azurite@$azurite_version"; then
-      skipped+=("everything that compares with Azurite: npm could not install it")
-      return
-    fi
-    echo "$azurite_version" >.azurite/version
-  fi
   local port=$((20000 + RANDOM % 20000))
   "$binary" --inMemoryPersistence --skipApiVersionCheck --disableTelemetry --silent \
     --blobPort "$port" --queuePort $((port + 1)) --tablePort $((port + 2)) >.azurite/log 2>&1 &
@@ -50,64 +72,40 @@ start_azurite() {
 
 # Somebody else's clients: they share no mistake with ours.
 check_jssdk() {
-  if ! command -v npm >/dev/null; then
-    skipped+=("Microsoft's JavaScript SDKs: npm is not installed")
+  if [ ! -d scripts/jssdk/node_modules ]; then
+    skipped+=("Microsoft's JavaScript SDKs: npm did not install them")
     return
   fi
   say "Microsoft's JavaScript SDKs against embedded storage"
-  if ! npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/jssdk; then
-    skipped+=("Microsoft's JavaScript SDKs: npm could not install them")
-    return
-  fi
-  local dir connection=""
-  dir=$(mktemp -d)
-  go build -o "$dir/handler" ./handler
-  "$dir/handler" emulator --table-addr 127.0.0.1:0 --queue-addr 127.0.0.1:0 >"$dir/out" &
+  local connection=""
+  "$bin/handler" emulator --table-addr 127.0.0.1:0 --queue-addr 127.0.0.1:0 >"$bin/connection" &
   local emulator=$!
   for _ in $(seq 100); do
-    connection=$(head -n 1 "$dir/out")
+    connection=$(head -n 1 "$bin/connection")
     [ -z "$connection" ] || break
     sleep 0.1
   done
   node --no-deprecation scripts/jssdk/check.mjs "$connection"
   kill "$emulator"
-  rm -r "$dir"
-}
-
-# browser prints where Chromium is, having installed it where that takes no questions.
-browser() {
-  local name
-  for name in chromium chromium-browser google-chrome; do
-    command -v "$name" && return
-  done
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq >&2 && apt-get install -qq --no-install-recommends chromium >&2 && command -v chromium && return
-  fi
-  return 1
 }
 
 # The console as people see it.
 check_console() {
-  if ! command -v npm >/dev/null; then
-    skipped+=("the console in a browser: npm is not installed")
-    return
-  fi
-  local executable dir
-  if ! executable=$(browser); then
-    skipped+=("the console in a browser: Chromium is not installed")
+  local executable
+  if ! executable=$(browser) || [ ! -d scripts/browser/node_modules ]; then
+    skipped+=("the console in a browser: Chromium or playwright-core is not installed")
     return
   fi
   say "the console in $executable"
-  if ! npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/browser; then
-    skipped+=("the console in a browser: npm could not install playwright-core")
-    return
-  fi
-  dir=$(mktemp -d)
-  go build -o "$dir/handler" ./handler
-  node scripts/browser/check.mjs "$dir/handler" "$executable"
-  rm -r "$dir"
+  node scripts/browser/check.mjs "$bin/handler" "$executable"
 }
+
+# packages lists the directories of Go files that match a pattern.
+packages() { grep -rlE "$1" --include="$2" handler internal | xargs -n1 dirname | sort -u | sed 's|^|./|'; }
+
+fetch_log=$(mktemp)
+fetch_tools >"$fetch_log" 2>&1 &
+fetching=$!
 
 say "gofmt"
 unformatted=$(gofmt -l handler internal)
@@ -116,7 +114,7 @@ if [ -n "$unformatted" ]; then
   exit 1
 fi
 
-say "go vet"
+say "go vet" # so that no other step repeats it
 go vet ./...
 
 say "staticcheck"
@@ -129,54 +127,43 @@ if [ -n "$dead" ]; then
   exit 1
 fi
 
+wait "$fetching" || true
+cat "$fetch_log"
 start_azurite
-
-# go vet has run, so no other step repeats it.
-say "go test -race"
-go test -vet=off -race ./...
-
+bin=$(mktemp -d)
+go build -o "$bin/handler" ./handler
 check_jssdk
 check_console
 
-# The demonstration's tests mostly wait for what was killed to be found missing.
-demo_log=$(mktemp)
-go test -vet=off ./internal/demo >"$demo_log" 2>&1 &
-demo=$!
+# The race detector takes ten times as long, so it sees the tests' small sizes.
+concurrent=$(packages '^\s+go |\.Go\(|^\s+"(net/http|testing/synctest|tablesweep/internal/(task|storage))' '*.go')
+say "tests under the race detector, of the packages with goroutines"
+go test -vet=off -race $concurrent
 
-say "simulation of crashes and faults: 2,000 seeds, every crash point, planted bugs"
-go test -vet=off ./internal/sim -seeds=2000
-go test -vet=off -run '^TestEveryCrashPoint$|^TestBusyPartition$|^TestRetention$|^TestRetryCrashPoints$' ./internal/engine
+# Tests that have two sizes say so by package testsize. The seeds and the planted bugs are among them.
+sized=$(packages 'testsize\.(Of|Full)' '*_test.go')
+sequential=$(comm -23 <(packages '' '*_test.go') <(echo "$concurrent"))
+say "tests in full, of the packages where some are small by default, and those without goroutines"
+TABLESWEEP_TESTS=full go test -vet=off -timeout=20m $(printf '%s\n' $sized $sequential | sort -u)
 
-say "in full what the race detector slows down: random tables, comparisons, order"
-go test -vet=off ./internal/scan/adaptive ./internal/scan/steal ./internal/sweep/verify
-go test -vet=off -run '^TestOrderedReadsAhead$' ./internal/sweep
-
-say "catalog: 8 writers, clocks that disagree, crashes at any request: 1,000 seeds, planted bugs"
-go test -vet=off -run '^TestBugsAreFound$|Dies$|^TestEveryCrashPoint$' ./internal/catalog
-model=$(mktemp)
-go test -vet=off -c -o "$model" ./internal/catalog
-seq 1 250 751 | xargs -P "$(getconf _NPROCESSORS_ONLN)" -I{} "$model" -test.run '^TestModel$' -first={} -seeds=250
-rm "$model"
-
-say "the demonstration; the same on Azurite; processes killed (ran beside the above)"
-demo_failed=0
-wait "$demo" || demo_failed=1
-cat "$demo_log"
-rm "$demo_log"
-[ "$demo_failed" = 0 ]
-
-# Lines of "directory function" for the tests whose names start with the prefix.
-functions() {
-  grep -roE "^func $1[A-Za-z0-9_]*" --include='*_test.go' handler internal |
-    sed -E 's|^(.*)/[^/]*:func |./\1 |' | sort
+# benchmarks runs those whose names match, once, one package after the other.
+benchmarks() {
+  packages '^func Benchmark' '*_test.go' | xargs go test -vet=off -run '^$' -bench "$1" -benchtime 1x
 }
 
-say "fuzz tests, $fuzz_time each, one a processor"
-functions Fuzz | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 2 sh -c \
-  'go test -vet=off -run "^$" -fuzz "^$2\$" -fuzztime "$0" -fuzzminimizetime 1x -parallel 1 "$1"' "$fuzz_time"
-
-say "benchmarks: they fail where a claim does not hold"
-functions Benchmark | cut -d' ' -f1 | uniq | xargs go test -vet=off -run '^$' -bench . -benchtime 1x
+if [ -z "$long" ]; then
+  say "the benchmarks that documents name: they fail where a claim does not hold"
+  named=$(grep -ohE '(-bench |Benchmark)[A-Z][A-Za-z]+' README.md DESIGN.md docs/*.md | sed -E 's/^(-bench |Benchmark)//' | sort -u | paste -sd'|')
+  benchmarks "^Benchmark($named)\$"
+else
+  say "fuzz tests, $fuzz_time each, one a processor"
+  grep -roE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' handler internal | sed -E 's|^(.*)/[^/]*:func |./\1 |' |
+    xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 2 sh -c \
+      'go test -vet=off -run "^$" -fuzz "^$2\$" -fuzztime "$0" -fuzzminimizetime 1x -parallel 1 "$1"' "$fuzz_time"
+  say "all benchmarks: they fail where a claim does not hold"
+  benchmarks .
+fi
+rm -r "$bin" "$fetch_log"
 
 if [ ${#skipped[@]} -gt 0 ]; then
   printf '\n!! SKIPPED: %s\n' "${skipped[@]}"
