@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +29,6 @@ const connections = 256
 // instance is a machine of the app: the host's listeners and a handler process.
 type instance struct {
 	*cloud
-	group     *group
 	processor processor
 	handler   http.Handler
 	queues    *storage.Account // the host's own clients
@@ -123,7 +123,7 @@ type services struct {
 }
 
 func (s services) Do(req *http.Request) (*http.Response, error) {
-	if bytes.Contains([]byte(req.URL.Host), []byte(".queue.")) {
+	if strings.Contains(req.URL.Host, ".queue.") {
 		return s.queues.Do(req)
 	}
 	return s.tables.Do(req)
@@ -131,7 +131,7 @@ func (s services) Do(req *http.Request) (*http.Response, error) {
 
 // launch starts an instance of the group. It returns when the instance takes calls and messages.
 func (g *group) launch() *instance {
-	in := &instance{cloud: g.cloud, group: g}
+	in := &instance{cloud: g.cloud}
 	time.Sleep(coldStart)
 	own := in.opened(g.own)
 	in.queues = own
