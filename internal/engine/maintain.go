@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -75,10 +74,44 @@ type suspect struct {
 }
 
 // look looks at the pending steps of scans, or at suspects once more. It returns the steps that
-// may be lost, and ends scans without a pending step. It leaves a scan that it can't read for
-// the next time. It peeks into no queue for steps that are too young to be lost: in a
+// may be lost. It peeks into no queue for steps that are too young to be lost: in a
 // healthy scan they will be committed soon.
 func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
+	all, errs := e.pendingSteps(ctx, scans, again)
+	steps, waits := map[string]ledger.Pending{}, map[string]front{}
+	for _, s := range all {
+		steps[s.seen.ID] = s.seen
+		function := s.function()
+		if _, peeked := waits[function]; peeked || s.seen.Age < lookTime {
+			continue
+		}
+		messages, err := e.queues[function].Peek(ctx)
+		if err != nil {
+			return nil, look{}, errors.Join(errs, err)
+		}
+		waits[function] = newFront(messages)
+	}
+	peeked := func(s suspect) bool { _, ok := waits[s.function()]; return ok }
+	seen := newLook(steps, nil, waits)
+	all = slices.DeleteFunc(all, func(s suspect) bool { return peeked(s) && !seen.missing(s.seen.ID, s.function()) })
+	if !slices.ContainsFunc(all, peeked) {
+		return all, seen, errs
+	}
+	beats, err := e.ledger.Beats(ctx)
+	if err != nil {
+		return nil, look{}, errors.Join(errs, err)
+	}
+	for _, b := range beats {
+		if b.Age > beatKept {
+			errs = errors.Join(errs, e.ledger.ForgetBeat(ctx, b))
+		}
+	}
+	return all, newLook(steps, beats, waits), errs
+}
+
+// pendingSteps reads the pending steps of scans, or suspects once more. It ends scans without a pending step. It
+// leaves a scan that it can't read for the next time.
+func (e *Engine) pendingSteps(ctx context.Context, scans []string, again []suspect) (steps []suspect, errs error) {
 	known := map[string]bool{}
 	for _, s := range again {
 		known[s.seen.ID] = true
@@ -86,10 +119,6 @@ func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]s
 			scans = append(scans, s.Scan)
 		}
 	}
-	var errs error
-	var all []suspect
-	steps := map[string]ledger.Pending{}
-	asked := map[string]bool{} // functions whose queue must be seen
 	for _, id := range scans {
 		pending, err := e.ledger.FirstPending(ctx, id)
 		if err == nil && len(pending) == 0 && len(again) == 0 {
@@ -104,38 +133,10 @@ func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]s
 			if err != nil || len(again) > 0 && !known[p.ID] {
 				continue // of a newer version, which sends it by itself; or not a suspect
 			}
-			steps[p.ID] = p
-			all = append(all, suspect{m, p})
-			if p.Age >= lookTime {
-				asked[m.function()] = true
-			}
+			steps = append(steps, suspect{m, p})
 		}
 	}
-	waits := map[string]front{}
-	for _, function := range slices.Sorted(maps.Keys(asked)) {
-		messages, err := e.queues[function].Peek(ctx)
-		if err != nil {
-			return nil, look{}, errors.Join(errs, err)
-		}
-		waits[function] = newFront(messages)
-	}
-	seen := newLook(steps, nil, waits)
-	all = slices.DeleteFunc(all, func(s suspect) bool {
-		return asked[s.function()] && !seen.missing(s.seen.ID, s.function())
-	})
-	if !slices.ContainsFunc(all, func(s suspect) bool { return asked[s.function()] }) {
-		return all, seen, errs
-	}
-	beats, err := e.ledger.Beats(ctx)
-	if err != nil {
-		return nil, look{}, errors.Join(errs, err)
-	}
-	for _, b := range beats {
-		if b.Age > beatKept {
-			errs = errors.Join(errs, e.ledger.ForgetBeat(ctx, b))
-		}
-	}
-	return all, newLook(steps, beats, waits), errs
+	return steps, errs
 }
 
 // resendLost sends the messages of steps again that two looks show to be lost.

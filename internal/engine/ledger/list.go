@@ -161,18 +161,10 @@ type Listed struct {
 
 // Recent returns the newest scans, n at most.
 func (l *Ledger) Recent(ctx context.Context, n int) ([]Listed, error) {
-	q := storage.Query{Range: key.WithPrefix(scansPartition, allPrefix), Top: min(n, storage.PageRows)}
-	return l.all(ctx, q, n)
-}
-
-// all returns scans of the list of all, n at most.
-func (l *Ledger) all(ctx context.Context, q storage.Query, n int) ([]Listed, error) {
 	var scans []Listed
+	q := storage.Query{Range: key.WithPrefix(scansPartition, allPrefix), Top: min(n, storage.PageRows)}
 	err := l.table.All(ctx, q, func(p storage.Page) error {
-		for _, e := range p.Entities {
-			if len(scans) == n {
-				break
-			}
+		for _, e := range p.Entities[:min(len(p.Entities), n-len(scans))] {
 			scans = append(scans, listedOf(e))
 		}
 		if len(scans) == n {
