@@ -84,10 +84,7 @@ func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *h
 func detailOf(err error) string {
 	var all []string
 	for _, p := range problem.All(err) {
-		text := p.Detail
-		if p.Err != nil && problem.Status(p) < http.StatusInternalServerError {
-			text += ": " + p.Err.Error()
-		}
+		text := told(p)
 		if p.Field != "" && len(all) > 0 {
 			text = p.Field + " " + text
 		}

@@ -254,16 +254,11 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 // writeProblem answers with the error in the form of RFC 9457.
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p, status := problem.Of(err), problem.Status(err)
-	detail := p.Detail
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
-	switch {
-	case p.Kind == problem.NotReady: // the log has it, once a minute
-	case status >= http.StatusInternalServerError:
+	if status >= http.StatusInternalServerError && p.Kind != problem.NotReady { // which the log has once a minute
 		zerolog.Ctx(r.Context()).Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
-	case p.Err != nil:
-		detail = p.Detail + ": " + p.Err.Error()
 	}
 	writeProblemJSON(w, r, status, struct {
 		Title  string       `json:"title"`
@@ -271,7 +266,15 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 		Field  string       `json:"field,omitempty"`
 		Detail string       `json:"detail"`
 		Errors []fieldError `json:"errors,omitempty"`
-	}{http.StatusText(status), status, p.Field, detail, fieldErrors(err)})
+	}{http.StatusText(status), status, p.Field, told(p), fieldErrors(err)})
+}
+
+// told returns what callers see of an error: the cause, too, unless it is the log's alone.
+func told(p *problem.Error) string {
+	if p.Err == nil || problem.Status(p) >= http.StatusInternalServerError {
+		return p.Detail
+	}
+	return p.Detail + ": " + p.Err.Error()
 }
 
 // fieldError is one of several things that are wrong with a request.
