@@ -45,7 +45,7 @@ func (t *Table) send(ctx context.Context, x *exchange, what string, r rowRequest
 	c := t.account.connection
 	url := c.tableURL + r.target
 	if c.sas != "" {
-		url += map[bool]string{true: "&", false: "?"}[r.method == http.MethodGet] + c.sas
+		url += pick(r.method == http.MethodGet, "&", "?") + c.sas // a query has parameters
 	}
 	req, err := runtime.NewRequest(x.in(ctx), r.method, url)
 	if err != nil {

@@ -128,7 +128,8 @@ func TestBodiesAreNotMixed(t *testing.T) {
 	}
 	defer server.Close()
 	table := newTable(t, open(t, server.ConnectionString(), storage.Options{}))
-	if err := em.SetFaults("seed=1; busy p=0.05; reset-before p=0.05; reset-after p=0.05; timeout-after p=0.05"); err != nil {
+	// The third try succeeds, so nobody waits for long.
+	if err := em.SetFaults("seed=1; busy p=0.1 times=2; reset-before p=0.1 times=2; reset-after p=0.1 times=2; timeout-after p=0.1 times=2"); err != nil {
 		t.Fatal(err)
 	}
 	var g task.Group
