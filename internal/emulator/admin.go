@@ -27,7 +27,7 @@ func (e *Emulator) serveFaults(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPut:
 		var body []byte
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(e.patience))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(e.clientTime))
 		if body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10)); err == nil {
 			spec = string(body)
 			err = e.SetFaults(spec)

@@ -84,13 +84,13 @@ type Event struct {
 // Emulator is one storage account in memory. Its methods may be called
 // concurrently.
 type Emulator struct {
-	account   string
-	keyText   string
-	key       []byte
-	latency   time.Duration
-	patience  time.Duration // how long a client may take to send a body or to read an answer
-	onRequest func(Event)
-	onFault   func(fault.Request, fault.Name)
+	account    string
+	keyText    string
+	key        []byte
+	latency    time.Duration
+	clientTime time.Duration // how long a client may take to send a body or to read an answer
+	onRequest  func(Event)
+	onFault    func(fault.Request, fault.Name)
 
 	tables   *table.Store
 	queues   *queue.Store
@@ -100,21 +100,21 @@ type Emulator struct {
 	buffers  sync.Pool     // of *[]byte; see buffer
 }
 
-// defaultPatience is the services' own limit on a request.
+// defaultClientTime is the services' own limit on a request.
 // https://learn.microsoft.com/rest/api/storageservices/setting-timeouts-for-table-service-operations
-const defaultPatience = 30 * time.Second
+const defaultClientTime = 30 * time.Second
 
 // New returns an empty account. The error says which option is wrong.
 func New(o Options) (*Emulator, error) {
 	e := &Emulator{
-		account:   o.Account,
-		keyText:   o.Key,
-		latency:   o.Latency,
-		patience:  defaultPatience,
-		onRequest: o.OnRequest,
-		onFault:   o.OnFault,
-		tables:    table.NewStore(),
-		queues:    queue.NewStore(),
+		account:    o.Account,
+		keyText:    o.Key,
+		latency:    o.Latency,
+		clientTime: defaultClientTime,
+		onRequest:  o.OnRequest,
+		onFault:    o.OnFault,
+		tables:     table.NewStore(),
+		queues:     queue.NewStore(),
 	}
 	if e.account == "" {
 		e.account = DefaultAccount

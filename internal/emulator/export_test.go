@@ -44,6 +44,6 @@ func Fill(e *Emulator, name string, rows int) error {
 // FillPartition returns the partition of the i-th row of Fill.
 func FillPartition(i int) string { return fmt.Sprintf("p%08d", i/100) }
 
-// SetPatience changes how long a client may take to send a body or to read an answer.
+// SetClientTime changes how long a client may take to send a body or to read an answer.
 // No request may be under way.
-func SetPatience(e *Emulator, d time.Duration) { e.patience = d }
+func SetClientTime(e *Emulator, d time.Duration) { e.clientTime = d }

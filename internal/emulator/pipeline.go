@@ -111,7 +111,7 @@ func (p pipeline) event(e Event) {
 func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	// In process there is no connection that could have a deadline. Refused bodies need
 	// it too: net/http reads what is left of them.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.patience))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.clientTime))
 	if err := p.authenticate(c.Request, p.service); err != nil {
 		return operation{}, err
 	}
@@ -235,7 +235,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 		h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	}
 	// Counted from here: latency and faults are not the client's fault.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.patience))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.clientTime))
 	w.WriteHeader(r.status)
 	_, _ = w.Write(r.body) // a client that went away is not our trouble
 	if r.pooled {

@@ -29,16 +29,16 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr string) (*Ser
 		return nil, fmt.Errorf("queue service: %w", err)
 	}
 	s := &Server{connection: e.connectionString("http://"+tables.Addr().String(), "http://"+queues.Addr().String())}
-	s.start(tables, e.tableHandler(), e.patience)
-	s.start(queues, e.queueHandler(), e.patience)
+	s.start(tables, e.tableHandler(), e.clientTime)
+	s.start(queues, e.queueHandler(), e.clientTime)
 	context.AfterFunc(ctx, func() { _ = s.Close() })
 	return s, nil
 }
 
 // start serves in a goroutine that ends with Close. A ReadTimeout would cancel requests
 // that take longer than that, so the handler limits the reading of bodies.
-func (s *Server) start(l net.Listener, h http.Handler, patience time.Duration) {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: patience, WriteTimeout: patience}
+func (s *Server) start(l net.Listener, h http.Handler, clientTime time.Duration) {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: clientTime, WriteTimeout: clientTime}
 	s.servers = append(s.servers, server)
 	go func() { _ = server.Serve(l) }()
 }

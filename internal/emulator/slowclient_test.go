@@ -58,9 +58,9 @@ func TestAnnouncedBodiesTakeNoMemory(t *testing.T) { // measures the heap: not p
 // that the emulator itself takes.
 func TestStalledBody(t *testing.T) {
 	t.Parallel()
-	const patience = 300 * time.Millisecond
-	e := newEmulator(t, emulator.Options{Latency: 2 * patience})
-	emulator.SetPatience(e, patience)
+	const clientTime = 300 * time.Millisecond
+	e := newEmulator(t, emulator.Options{Latency: 2 * clientTime})
+	emulator.SetClientTime(e, clientTime)
 	a := newAccount(t, serve(t, e))
 	conn := dial(t, a, a.batchRequest(nil), 4<<20)
 	if _, err := io.WriteString(conn, "--batch"); err != nil {
@@ -93,15 +93,15 @@ func TestUnreadAnswer(t *testing.T) {
 		}
 		check(t, "fill", b.batch(t, ops), 202, "")
 	}
-	const patience = 200 * time.Millisecond
-	emulator.SetPatience(e, patience)
+	const clientTime = 200 * time.Millisecond
+	emulator.SetClientTime(e, clientTime)
 	a := newAccount(t, serve(t, e))
 	conn := dial(t, a, request{method: "GET", path: "/rows()"}, 0)
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * patience) // its body is being sent
+	time.Sleep(5 * clientTime) // its body is being sent
 	if n, err := io.Copy(io.Discard, got.Body); err == nil {
 		t.Errorf("all %d bytes came", n)
 	}
