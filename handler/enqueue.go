@@ -120,7 +120,7 @@ func try(ctx context.Context, s sweep.Spec, work action.Enqueue, resumed bool) e
 	if resumed || s.Keys != nil {
 		return nil
 	}
-	page, err := s.Table.Query(ctx, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: s.Segment})
+	page, err := s.Table.Query(ctx, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: s.PageRows})
 	if err != nil {
 		return fmt.Errorf("read the source: %w", err)
 	}

@@ -58,7 +58,7 @@ func (f *rowFlags) addSelect(c *cobra.Command) {
 
 // scan returns the sweep of the table that the flags ask for.
 func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
-	s := sweep.Spec{Table: t, Bounds: f.bounds, Filter: f.filter, Select: f.selected, Segment: storage.PageRows, Strategy: adaptive.Strategy{}}
+	s := sweep.Spec{Table: t, Bounds: f.bounds, Filter: f.filter, Select: f.selected, PageRows: storage.PageRows, Strategy: adaptive.Strategy{}}
 	if f.workers < 1 {
 		return s, usagef("--workers is %d, want at least 1", f.workers)
 	}

@@ -111,7 +111,7 @@ func (o *scanOptions) split(s *sweep.Spec) error {
 	if !slices.Contains(strategy.Names, o.strategy) {
 		return usagef("--strategy is %q, want one of %s", o.strategy, strings.Join(strategy.Names, ", "))
 	}
-	s.Segment, s.Strategy = o.segment, strategy.New(o.strategy, strategy.Options{})
+	s.PageRows, s.Strategy = o.segment, strategy.New(o.strategy, strategy.Options{})
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 			return estimate.Report{}, err
 		}
 	}
-	rows := sweep.Spec{Table: o.source, Bounds: r.Range, Filter: r.Filter, Segment: r.segmentSize(), Strategy: o.strategy}
+	rows := sweep.Spec{Table: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
 	work := estimate.Work{Writes: o.work.requests, PerQuery: ledgerRequests / float64(o.queries), Price: e.options.Price}
 	report, err := estimate.Count(ctx, rows, sweep.Options{}, estimateTime, work)
 	if errors.Is(err, sweep.ErrInterrupted) {

@@ -25,8 +25,8 @@ func TestBusyPartition(t *testing.T) {
 		times int // that a partition is asked for each row
 		work  func(*storage.Account) action.Work
 	}{
-		{"copy", 1, func(a *storage.Account) action.Work { return action.Copy{Destination: a.Table("destination")} }},
 		{"delete", 2, func(a *storage.Account) action.Work { return action.Delete{Table: a.Table("source")} }},
+		{"copy", 1, func(a *storage.Account) action.Work { return action.Copy{Destination: a.Table("destination")} }},
 	}[:testsize.Of(1, 2)] {
 		synctest.Test(t, func(t *testing.T) {
 			e, a := emulatortest.NewAccount(t, emulator.Options{Latency: latency})

@@ -59,7 +59,7 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 		rows := someRows(10, 3)
 		source, destination := fill(t, a, "source", rows), fill(t, a, "destination", nil)
 		path := filepath.Join(t.TempDir(), "checkpoint")
-		s := sweep.Spec{Table: source, Strategy: failing{page: page}, Segment: 10}
+		s := sweep.Spec{Table: source, Strategy: failing{page: page}, PageRows: 10}
 		_, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: checkpointed(t, path)}, action.Copy{Destination: destination})
 		if !errors.Is(err, errPlanted) {
 			t.Fatalf("page %d: error %v, want the planted one", page, err)
@@ -98,7 +98,7 @@ func (panicking) Do(context.Context, storage.RequestOptions, []storage.Entity) (
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	s := sweep.Spec{Table: fill(t, a, "source", someRows(10, 3)), Segment: 9}
+	s := sweep.Spec{Table: fill(t, a, "source", someRows(10, 3)), PageRows: 9}
 	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, panicking{}); err == nil || !strings.Contains(err.Error(), "panic: planted") {
 		t.Errorf("a unit: %v", err)
 	}
@@ -131,7 +131,7 @@ func TestResumeAfterUnreportedFailure(t *testing.T) {
 	}
 	c := checkpointed(t, path)
 	for fits = 3; ; fits += 4 {
-		totals, err := sweep.Do(t.Context(), sweep.Spec{Table: source, Segment: 9}, sweep.Options{Checkpoint: c, Failed: report, Workers: 4}, refusing{})
+		totals, err := sweep.Do(t.Context(), sweep.Spec{Table: source, PageRows: 9}, sweep.Options{Checkpoint: c, Failed: report, Workers: 4}, refusing{})
 		if err == nil {
 			if totals.Rows != 30 || totals.Failed != 20 || totals.Written != 10 || len(reported) != 20 {
 				t.Errorf("%+v, %d rows reported; want 30 rows of which 20 failed and are reported", totals, len(reported))

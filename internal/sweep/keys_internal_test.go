@@ -103,7 +103,7 @@ func someListed(t *testing.T, a *storage.Account, r *rand.Rand) *listed {
 			}
 		}
 	}
-	l.scan = Spec{Table: load(t, a, fmt.Sprintf("t%d", r.Uint32()), rows), Keys: l.keys, Segment: 25}
+	l.scan = Spec{Table: load(t, a, fmt.Sprintf("t%d", r.Uint32()), rows), Keys: l.keys, PageRows: 25}
 	return l
 }
 

@@ -111,7 +111,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 		source := load(t, a, "source", rows)
 		run := func(c *Checkpoint) (journalText []byte, done []key.Key, queries int64, totals Totals) {
 			record := &recorder{}
-			s := Spec{Table: source, Strategy: adaptive.Strategy{}, Segment: 25}
+			s := Spec{Table: source, Strategy: adaptive.Strategy{}, PageRows: 25}
 			totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 16, Trace: func(Trace) { queries++ }}, record)
 			if err != nil {
 				t.Fatal(err)
@@ -191,7 +191,7 @@ func TestKilledDeletion(t *testing.T) {
 				if kills < 6 {
 					mortal.DieWith(1+r.IntN(20), r.IntN(2) == 0)
 				}
-				s := Spec{Table: emulatortest.Open(t, em, mortal).Table(name), Strategy: adaptive.Strategy{}, Segment: 25}
+				s := Spec{Table: emulatortest.Open(t, em, mortal).Table(name), Strategy: adaptive.Strategy{}, PageRows: 25}
 				if seed%2 == 0 {
 					s.Keys = &Keys{}
 					for _, row := range rows {
@@ -255,7 +255,7 @@ func TestUnitsStartWhenTheirPageIsWritten(t *testing.T) {
 		rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%03d", i)}})
 	}
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	s := Spec{Table: load(t, a, "table", rows), Strategy: adaptive.Strategy{}, Segment: 10}
+	s := Spec{Table: load(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 10}
 	if totals, err := Do(t.Context(), s, Options{Checkpoint: c}, &pageReader{path: path}); err != nil || totals.Rows != 200 {
 		t.Errorf("%+v, %v", totals, err)
 	}

@@ -48,7 +48,7 @@ type run struct {
 }
 
 func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
-	s.Segment = cmp.Or(s.Segment, storage.PageRows)
+	s.PageRows = cmp.Or(s.PageRows, storage.PageRows)
 	if s.Strategy == nil {
 		s.Strategy = scan.Serial{}
 	}
@@ -243,7 +243,7 @@ func (r *run) steal() {
 	if r.inOrder || r.books.comparison != nil {
 		// In order, pages wait long for their turn, and a comparison makes two queries a page: a
 		// strand of a page has nothing to gain.
-		least = float64(r.scan.Segment)
+		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.pace.Limit() - r.books.frontier.reads
 	for _, t := range r.plan.steal(r.books.frontier, idle, least, r.pacer.readable()) {

@@ -19,7 +19,7 @@ type plan struct {
 }
 
 func newPlan(s Spec) plan {
-	p := plan{scan: s, model: steal.New(s.Segment)}
+	p := plan{scan: s, model: steal.New(s.PageRows)}
 	if a, ok := s.Strategy.(adaptive.Strategy); ok && a.Hints == nil && s.Keys == nil {
 		p.steals = true
 	}

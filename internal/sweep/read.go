@@ -15,7 +15,7 @@ import (
 
 func (r *run) startRead(s *step) {
 	r.books.frontier.startRead(s)
-	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.Segment, Token: s.Token, Raw: r.scan.Raw}
+	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.PageRows, Token: s.Token, Raw: r.scan.Raw}
 	if s.wanted != nil {
 		q.Top = min(q.Top, groupMeets+keyMeets*len(s.wanted))
 	}

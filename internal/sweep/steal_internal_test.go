@@ -123,7 +123,7 @@ func TestStealingKeepsWorkersBusy(t *testing.T) {
 	rows := sourceTree(t)
 	for _, tt := range []struct {
 		faults  string
-		segment int
+		page    int
 		most    float64 // times the bound
 		queries float64 // a page
 	}{
@@ -131,14 +131,14 @@ func TestStealingKeepsWorkersBusy(t *testing.T) {
 		{"latency=1s", 20, 2.5, 3},
 		{"seed=1; latency=500ms..1500ms", 20, 2.5, 3.5},
 	} {
-		t.Run(fmt.Sprintf("%s/%d rows a page", tt.faults, tt.segment), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s/%d rows a page", tt.faults, tt.page), func(t *testing.T) {
 			t.Parallel()
-			pages := (len(rows) + tt.segment - 1) / tt.segment
+			pages := (len(rows) + tt.page - 1) / tt.page
 			var ratios, queries []float64
 			for range 3 { // which worker comes first is left to the scheduler, even in virtual time
 				synctest.Test(t, func(t *testing.T) {
 					_, source := openTree(t, rows, tt.faults)
-					took, totals := count(t, Spec{Table: source, Strategy: adaptive.Strategy{}, Segment: tt.segment, Select: []string{}}, 64)
+					took, totals := count(t, Spec{Table: source, Strategy: adaptive.Strategy{}, PageRows: tt.page, Select: []string{}}, 64)
 					ratios = append(ratios, took.Seconds()/float64(boundFor(pages, 64)))
 					queries = append(queries, float64(totals.Queries)/float64(pages))
 					if totals.Rows != int64(len(rows)) {
@@ -162,9 +162,9 @@ func TestOnlyAdaptiveSteals(t *testing.T) {
 	rows := someOf(sourceTree(t), 4)
 	synctest.Test(t, func(t *testing.T) {
 		_, source := openTree(t, rows, "latency=10ms")
-		const segment = 50
-		_, totals := count(t, Spec{Table: source, Strategy: scan.Serial{}, Segment: segment}, 64)
-		if want := int64(len(rows)+segment-1) / segment; totals.Queries != want {
+		const page = 50
+		_, totals := count(t, Spec{Table: source, Strategy: scan.Serial{}, PageRows: page}, 64)
+		if want := int64(len(rows)+page-1) / page; totals.Queries != want {
 			t.Errorf("serial made %d queries, want %d", totals.Queries, want)
 		}
 		path := filepath.Join(t.TempDir(), "checkpoint")
@@ -172,7 +172,7 @@ func TestOnlyAdaptiveSteals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Count(t.Context(), Spec{Table: source, Strategy: scan.Prefix{}, Segment: segment}, Options{Checkpoint: c}, nil); err != nil {
+		if _, err := Count(t.Context(), Spec{Table: source, Strategy: scan.Prefix{}, PageRows: page}, Options{Checkpoint: c}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(`"steal"`)) {
@@ -197,14 +197,14 @@ func TestOrderedStealing(t *testing.T) {
 	rows := sourceTree(t)
 	synctest.Test(t, func(t *testing.T) {
 		_, source := openTree(t, rows, "latency=1s")
-		const segment, room = 50, 16
+		const pageRows, room = 50, 16
 		page := 0
 		took := func(s scan.Strategy, buffer int) time.Duration {
 			most, read := 0, 0
 			var got []storage.Entity
 			var r *run
 			o := Options{Workers: 64, Buffer: buffer, Trace: func(q Trace) { most = max(most, r.books.frontier.bytes); read++ }}
-			r = newRun(Spec{Table: source, Strategy: s, Segment: segment}, o, inOrder(func(rows []storage.Entity) error {
+			r = newRun(Spec{Table: source, Strategy: s, PageRows: pageRows}, o, inOrder(func(rows []storage.Entity) error {
 				got = append(got, rows...)
 				return nil
 			}), true)
@@ -239,10 +239,10 @@ func TestBusyTargetStopsThieves(t *testing.T) {
 	rows := sourceTree(t)
 	synctest.Test(t, func(t *testing.T) {
 		_, source := openTree(t, rows, "latency=10ms")
-		const segment = 50
+		const page = 50
 		longest := 0
 		var r *run
-		r = newRun(Spec{Table: source, Strategy: adaptive.Strategy{}, Segment: segment}, Options{Workers: 8, Trace: func(Trace) {
+		r = newRun(Spec{Table: source, Strategy: adaptive.Strategy{}, PageRows: page}, Options{Workers: 8, Trace: func(Trace) {
 			longest = max(longest, r.books.frontier.steps.Len())
 		}}, slow{}, false)
 		totals, err := r.do(t.Context())
@@ -250,7 +250,7 @@ func TestBusyTargetStopsThieves(t *testing.T) {
 			t.Fatalf("%d rows, %v", totals.Rows, err)
 		}
 		t.Logf("%d queries, %d steps at most", totals.Queries, longest)
-		if pages := int64(len(rows) / segment); totals.Queries > pages*3/2 || longest > 64 {
+		if pages := int64(len(rows) / page); totals.Queries > pages*3/2 || longest > 64 {
 			t.Errorf("%d queries for %d pages, %d steps at once", totals.Queries, pages, longest)
 		}
 	})

@@ -18,7 +18,7 @@ type Spec struct {
 	Filter   string        // OData, on top of the bounds; "" for all rows
 	Select   []string      // properties wanted, nil for all; the keys always come
 	Raw      bool          // rows have JSON and no properties, which is faster for what only writes them
-	Segment  int           // rows a query; 0 means storage.PageRows
+	PageRows int           // rows of a full page; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
 	// Read, if set, makes a step's query instead of Table, by requests with the options. It
 	// returns how many queries that took, and tokens that only it understands. It is called

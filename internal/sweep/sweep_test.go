@@ -82,7 +82,7 @@ func TestEachYieldsTableOrder(t *testing.T) {
 					_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=3; latency=1ms..30ms; short-page p=0.2; empty-page p=0.1; busy p=0.02"})
 					table := fill(t, a, "source", want)
 					var got []storage.Entity
-					totals, err := sweep.Each(t.Context(), sweep.Spec{Table: table, Strategy: strategy, Segment: 50}, o, func(rows []storage.Entity) error {
+					totals, err := sweep.Each(t.Context(), sweep.Spec{Table: table, Strategy: strategy, PageRows: 50}, o, func(rows []storage.Entity) error {
 						got = append(got, rows...)
 						return nil
 					})
@@ -106,7 +106,7 @@ func TestWorkersReadAtOnce(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
 			table := fill(t, a, "source", rows)
 			start := time.Now()
-			if _, err := sweep.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Prefix{}, Segment: 20}, sweep.Options{Workers: workers}, nil); err != nil {
+			if _, err := sweep.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Prefix{}, PageRows: 20}, sweep.Options{Workers: workers}, nil); err != nil {
 				t.Fatal(err)
 			}
 			d = time.Since(start)
@@ -170,7 +170,7 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 	r := rand.New(rand.NewPCG(1, 2))
 	e, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond, Faults: "seed=9; short-page p=0.3; empty-page p=0.1; busy p=0.01; timeout-after p=0.01; reset-after p=0.01"})
 	source, destination := fill(t, a, "source", rows), fill(t, a, "destination", nil)
-	s := sweep.Spec{Table: source, Strategy: strategy, Segment: 100}
+	s := sweep.Spec{Table: source, Strategy: strategy, PageRows: 100}
 	e.ResetCounts()
 	c, err := sweep.NewCheckpoint(path, json.RawMessage(`{"some":"job"}`))
 	if err != nil {
@@ -218,7 +218,7 @@ func TestFailureStopsAndIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})
 		source := fill(t, a, "source", someRows(100, 10))
-		_, err := sweep.Do(t.Context(), sweep.Spec{Table: source, Segment: 10}, sweep.Options{}, action.Copy{Destination: a.Table("nothere")})
+		_, err := sweep.Do(t.Context(), sweep.Spec{Table: source, PageRows: 10}, sweep.Options{}, action.Copy{Destination: a.Table("nothere")})
 		if !storage.NotFound(err) {
 			t.Errorf("error %v, want that the destination is missing", err)
 		}

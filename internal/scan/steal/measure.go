@@ -148,7 +148,7 @@ func (m *Model) spell(t text, l level, u float64) key.Key {
 	const longest, exact = 10, 0.1
 	t = slices.Clone(t[:l.depth])
 	inRow := slices.Contains(t, boundary)
-	for i, rows := 0, l.rows; i < longest && (i == 0 || rows >= exact*m.segment); i++ {
+	for i, rows := 0, l.rows; i < longest && (i == 0 || rows >= exact*m.page); i++ {
 		s := m.scale(t.before(len(t)))
 		rank := s.at(u)
 		low, high := s.interval(rank)

@@ -8,12 +8,12 @@ import (
 
 // Model is what all workers of a scan have learned of its keys.
 type Model struct {
-	segment float64 // rows in a full page
-	habits  [kinds]habit
+	page   float64 // rows in a full page
+	habits [kinds]habit
 }
 
 // New returns a model that has learned nothing, for pages of so many rows.
-func New(segment int) *Model { return &Model{segment: float64(segment)} }
+func New(page int) *Model { return &Model{page: float64(page)} }
 
 // habit is what was learned of the positions behind a kind of character.
 type habit struct {

@@ -66,7 +66,7 @@ func (m *Model) share(strands []*Strand, idle int) []int {
 // for those that were robbed in vain.
 func (m *Model) worth(s *Strand) float64 {
 	const most, least = 300, 0.01
-	pages := min(most, max(m.measureOf(s).total/m.segment, float64(s.since), least))
+	pages := min(most, max(m.measureOf(s).total/m.page, float64(s.since), least))
 	return math.Sqrt(pages) / float64(1+s.misses)
 }
 

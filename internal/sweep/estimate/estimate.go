@@ -104,7 +104,7 @@ func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if _, steals := s.Strategy.(adaptive.Strategy); !steals || s.Filter != "" {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))
 	}
-	page := float64(cmp.Or(s.Segment, storage.PageRows))
+	page := float64(cmp.Or(s.PageRows, storage.PageRows))
 	queries, each = 1, spare/page
 	if pages := math.Ceil(float64(found.Rows) / page); pages > 1 {
 		queries = pages * spare

@@ -116,7 +116,7 @@ func TestTimeIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := fill(t, "", 100, 5)
 		began := time.Now()
-		r, err := estimate.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Serial{}, Segment: 10}, sweep.Options{}, 950*time.Millisecond, estimate.Work{Writes: action.Transactions, Price: 1})
+		r, err := estimate.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Serial{}, PageRows: 10}, sweep.Options{}, 950*time.Millisecond, estimate.Work{Writes: action.Transactions, Price: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestInterrupted(t *testing.T) {
 		table := fill(t, "", 100, 5)
 		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		defer cancel()
-		s := sweep.Spec{Table: table, Strategy: scan.Serial{}, Segment: 10}
+		s := sweep.Spec{Table: table, Strategy: scan.Serial{}, PageRows: 10}
 		if r, err := estimate.Count(ctx, s, sweep.Options{}, time.Minute, estimate.Work{}); !errors.Is(err, sweep.ErrInterrupted) {
 			t.Errorf("%+v, %v, want it interrupted", r, err)
 		}

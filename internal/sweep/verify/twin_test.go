@@ -63,7 +63,7 @@ func randomTwin(r *rand.Rand) twin {
 			}
 		}
 	}
-	w.scan = sweep.Spec{Bounds: c.Bounds, Segment: c.Segment, Strategy: []scan.Strategy{adaptive.Strategy{}, adaptive.Strategy{}, scan.Prefix{}, scan.Serial{}}[r.IntN(4)]}
+	w.scan = sweep.Spec{Bounds: c.Bounds, PageRows: c.Segment, Strategy: []scan.Strategy{adaptive.Strategy{}, adaptive.Strategy{}, scan.Prefix{}, scan.Serial{}}[r.IntN(4)]}
 	if r.IntN(3) == 0 {
 		w.scan.Filter = "V lt 2L"
 	}

@@ -110,7 +110,7 @@ func TestTakesNoLongerThanACopy(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
-		s := sweep.Spec{Table: fill(t, a, "source", rows), Segment: 100, Strategy: adaptive.Strategy{}}
+		s := sweep.Spec{Table: fill(t, a, "source", rows), PageRows: 100, Strategy: adaptive.Strategy{}}
 		destination := fill(t, a, "destination", nil)
 		began := time.Now()
 		if _, err := sweep.Do(t.Context(), s, sweep.Options{}, action.Copy{Destination: destination}); err != nil {
@@ -137,7 +137,7 @@ func TestTakesNoLongerThanACopy(t *testing.T) {
 // other table is held, so each table costs little more than a query a page.
 func TestUnlikeTables(t *testing.T) {
 	t.Parallel()
-	const segment = 100
+	const page = 100
 	n := 10_000 / slowdown
 	rows := someRows(n)
 	thinned := func(every int) []storage.Entity {
@@ -162,11 +162,11 @@ func TestUnlikeTables(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
 			source, destination := fill(t, a, "source", tt.source), fill(t, a, "destination", tt.destination)
-			r, err := verify.Tables(t.Context(), sweep.Spec{Table: source, Segment: segment}, destination, verify.Options{})
+			r, err := verify.Tables(t.Context(), sweep.Spec{Table: source, PageRows: page}, destination, verify.Options{})
 			if err != nil || int(r.Rows) != len(tt.source) || int(r.Rows-r.Missing+r.Extra) != len(tt.destination) {
 				t.Errorf("%s: %+v, %v", tt.name, r, err)
 			}
-			pages := int64(len(tt.source)+segment-1)/segment + int64(len(tt.destination)+segment-1)/segment
+			pages := int64(len(tt.source)+page-1)/page + int64(len(tt.destination)+page-1)/page
 			t.Logf("%s: %d queries for %d pages", tt.name, r.Queries, pages)
 			if r.Queries > pages+3 {
 				t.Errorf("%s: %d queries for %d pages", tt.name, r.Queries, pages)
