@@ -129,6 +129,22 @@ func exists(ctx context.Context, cat *catalog.Catalog) error {
 	return err
 }
 
+// conditionFlag is the flag --if-match of commands that change a record.
+type conditionFlag struct{ ifMatch string }
+
+// add adds the flag. more ends its description.
+func (f *conditionFlag) add(c *cobra.Command, more string) {
+	c.Flags().StringVar(&f.ifMatch, "if-match", "", "only if the record has this ETag, or * for any"+more)
+}
+
+// condition returns the flag's condition, none without it.
+func (f *conditionFlag) condition() (on catalog.Condition) {
+	if f.ifMatch != "" {
+		on.Match = []string{f.ifMatch}
+	}
+	return on
+}
+
 // selection chooses a command's records.
 type selection struct {
 	rowFrom, rowTo string

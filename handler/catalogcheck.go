@@ -10,7 +10,6 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
-	"tablesweep/internal/lines"
 )
 
 const catalogChangesHelp = `Print the changes of a catalog, the newest first, one JSON object a line. They are kept
@@ -71,7 +70,7 @@ const catalogRecoverExamples = `  handler catalog recover
 
 func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 	var since string
-	var asJSON bool
+	var out jsonFlag
 	c := &cobra.Command{
 		Use:     "recover",
 		Short:   "Complete unfinished writes",
@@ -88,11 +87,7 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					err = lines.JSON(c.OutOrStdout()).Encode(r)
-				} else {
-					_, err = fmt.Fprintf(c.OutOrStdout(), "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
-				}
+				err = out.print(c, r, "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
 				if err == nil && r.Parked > 0 {
 					err = hinted{fmt.Errorf("%d writes can't be applied", r.Parked), "catalog check lists them with their reasons"}
 				}
@@ -101,7 +96,7 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&since, "since", "", "a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	out.add(c, "print the result as JSON")
 	return c
 }
 

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 )
 
@@ -26,8 +24,10 @@ const catalogDeleteExamples = `  handler catalog delete eid=F314 --dry-run
 type catalogDeleteOptions struct {
 	*catalogFlags
 	selection
-	dryRun, yes, json bool
-	ifMatch           string
+	conditionFlag
+	yesFlag
+	jsonFlag
+	dryRun bool
 }
 
 func catalogDeleteCommand(f *catalogFlags) *cobra.Command {
@@ -40,11 +40,10 @@ func catalogDeleteCommand(f *catalogFlags) *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return runCatalogDelete(c, o, args) },
 	}
 	o.selection.add(c)
-	flags := c.Flags()
-	flags.BoolVar(&o.dryRun, "dry-run", false, "delete nothing; count the records")
-	flags.BoolVar(&o.yes, "yes", false, "don't ask")
-	flags.BoolVar(&o.json, "json", false, "print the number as JSON")
-	flags.StringVar(&o.ifMatch, "if-match", "", ifMatchUsage+"; there must be one record only")
+	o.conditionFlag.add(c, "; there must be one record only")
+	o.yesFlag.add(c)
+	o.jsonFlag.add(c, "print the number as JSON")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "delete nothing; count the records")
 	return c
 }
 
@@ -60,20 +59,14 @@ func runCatalogDelete(c *cobra.Command, o catalogDeleteOptions, args []string) e
 		if o.dryRun {
 			return o.count(ctx, c, cat, q)
 		}
-		if !o.yes {
-			if err := confirmDelete(c, o.what(args), cat.Index.String(), cat.Index.Name()); err != nil {
-				return err
-			}
+		if err := o.askDelete(c, o.what(args), cat.Index.String(), cat.Index.Name()); err != nil {
+			return err
 		}
-		n, err := cat.Delete(ctx, q, matching(o.ifMatch))
+		n, err := cat.Delete(ctx, q, o.condition())
 		if err != nil {
 			return asUsage(err)
 		}
-		if o.json {
-			return lines.JSON(c.OutOrStdout()).Encode(map[string]int{"deleted": n})
-		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "deleted %d records\n", n)
-		return err
+		return o.print(c, map[string]int{"deleted": n}, "deleted %d records\n", n)
 	})
 }
 
@@ -84,9 +77,5 @@ func (o *catalogDeleteOptions) count(ctx context.Context, c *cobra.Command, cat 
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return lines.JSON(c.OutOrStdout()).Encode(map[string]int{"records": records})
-	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "would delete %d records of %s\n", records, cat.Index)
-	return err
+	return o.print(c, map[string]int{"records": records}, "would delete %d records of %s\n", records, cat.Index)
 }

@@ -4,12 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 )
 
@@ -54,7 +52,7 @@ of one key count together, such as ssn=1 ssn=2; different keys must all match.
 
 func catalogCountCommand(f *catalogFlags) *cobra.Command {
 	var s selection
-	var asJSON bool
+	var out jsonFlag
 	c := &cobra.Command{
 		Use:     "count [KEY=VALUE…]",
 		Short:   "Count records",
@@ -62,7 +60,7 @@ func catalogCountCommand(f *catalogFlags) *cobra.Command {
 		Example: "  handler catalog count\n  handler catalog count eid=F314 eid=F315",
 	}
 	s.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print the number as JSON")
+	out.add(c, "print the number as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		q, err := s.reading(args)
 		if err != nil {
@@ -80,11 +78,7 @@ func catalogCountCommand(f *catalogFlags) *cobra.Command {
 				}
 				total, q.Cursor = total+n, cursor
 			}
-			if asJSON {
-				return lines.JSON(c.OutOrStdout()).Encode(map[string]int{"count": total})
-			}
-			_, err := fmt.Fprintln(c.OutOrStdout(), total)
-			return err
+			return out.print(c, map[string]int{"count": total}, "%d\n", total)
 		})
 	}
 	return c

@@ -12,7 +12,6 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -39,7 +38,8 @@ const catalogImportExamples = `  handler catalog import people.jsonl
 // importOptions are the flags of the command catalog import.
 type importOptions struct {
 	*catalogFlags
-	restart, json bool
+	jsonFlag
+	restart bool
 }
 
 func catalogImportCommand(f *catalogFlags) *cobra.Command {
@@ -52,7 +52,7 @@ func catalogImportCommand(f *catalogFlags) *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return runCatalogImport(c, o, args) },
 	}
 	c.Flags().BoolVar(&o.restart, "restart", false, "begin anew, not where an earlier import of the file ended")
-	c.Flags().BoolVar(&o.json, "json", false, "print the summary as JSON")
+	o.jsonFlag.add(c, "print the summary as JSON")
 	return c
 }
 
@@ -108,12 +108,8 @@ func refusal(r load.Result) string {
 
 // summary prints an import's totals.
 func (o *importOptions) summary(c *cobra.Command, path string, n load.Note) error {
-	var err error
-	if o.json {
-		err = lines.JSON(c.OutOrStdout()).Encode(map[string]int{"inserted": n.Inserted, "unchanged": n.Unchanged, "refused": n.Refused})
-	} else {
-		_, err = fmt.Fprintf(c.OutOrStdout(), "inserted %d records, %d were unchanged, %d were refused\n", n.Inserted, n.Unchanged, n.Refused)
-	}
+	counts := map[string]int{"inserted": n.Inserted, "unchanged": n.Unchanged, "refused": n.Refused}
+	err := o.print(c, counts, "inserted %d records, %d were unchanged, %d were refused\n", n.Inserted, n.Unchanged, n.Refused)
 	if err == nil && n.Refused > 0 {
 		err = hinted{refusedRecords{failedRows(n.Refused)}, fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.RefusedExt)}
 	}

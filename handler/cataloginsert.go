@@ -33,9 +33,9 @@ const catalogInsertExamples = `  handler catalog insert '{"eid":"F314","npi":141
 // insertOptions are the flags of the command catalog insert.
 type insertOptions struct {
 	*catalogFlags
-	file, once   string
+	file, once string
+	conditionFlag
 	upsert, json bool
-	ifMatch      string
 	input        *os.File // of --file
 }
 
@@ -52,7 +52,7 @@ func catalogInsertCommand(f *catalogFlags) *cobra.Command {
 	flags.StringVar(&o.file, "file", "", "file with a record a line, or CSV as for import; - is stdin, which is read if there are no records among the arguments")
 	flags.StringVar(&o.once, "idempotency-key", "", "of a single record: with the same key and record, nothing is done for a day")
 	flags.BoolVar(&o.upsert, "upsert", false, "replace what is there with the same index values and row key")
-	flags.StringVar(&o.ifMatch, "if-match", "", ifMatchUsage+"; with --upsert and a single record")
+	o.conditionFlag.add(c, "; with --upsert and a single record")
 	flags.BoolVar(&o.json, "json", false, "print a JSON object for each record")
 	return c
 }
@@ -148,7 +148,7 @@ func (in *inserter) rows(rows []load.Row) error {
 
 func (in *inserter) write(ctx context.Context, r record.Record) (catalog.Written, error) {
 	if in.upsert {
-		return in.Put(ctx, r, matching(in.ifMatch))
+		return in.Put(ctx, r, in.condition())
 	}
 	return in.Insert(ctx, r, in.once)
 }
@@ -165,16 +165,6 @@ func (in *inserter) print(r load.Result) error {
 	}
 	_, err := fmt.Fprintf(in.cmd.OutOrStdout(), "%d %s\n", o.Line, o.Outcome)
 	return err
-}
-
-const ifMatchUsage = "only if the record has this ETag, or * for any"
-
-// matching returns the condition of the flag --if-match, none without it.
-func matching(etag string) (on catalog.Condition) {
-	if etag != "" {
-		on.Match = []string{etag}
-	}
-	return on
 }
 
 // verbs has a word for each outcome.

@@ -37,7 +37,8 @@ const catalogMigrateExamples = `  handler catalog migrate --dry-run
 // catalogMigrateOptions are the flags of the command catalog migrate.
 type catalogMigrateOptions struct {
 	*catalogFlags
-	dryRun, yes, all, json bool
+	yesFlag
+	dryRun, all, json bool
 }
 
 func catalogMigrateCommand(f *catalogFlags) *cobra.Command {
@@ -50,9 +51,9 @@ func catalogMigrateCommand(f *catalogFlags) *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return runCatalogMigrate(c, o) },
 	}
+	o.yesFlag.add(c)
 	flags := c.Flags()
 	flags.BoolVar(&o.dryRun, "dry-run", false, "change nothing; show what would be done")
-	flags.BoolVar(&o.yes, "yes", false, "don't ask")
 	flags.BoolVar(&o.all, "all", false, fmt.Sprintf("print all that is left as it was, not just %d of it", maxListed))
 	flags.BoolVar(&o.json, "json", false, "print all that is left as JSON objects, and the summary as the last one")
 	return c
@@ -64,11 +65,9 @@ func runCatalogMigrate(c *cobra.Command, o catalogMigrateOptions) error {
 			return err
 		}
 		if !o.dryRun {
-			if !o.yes {
-				do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
-				if err := confirm(c, do, "", "--dry-run shows what would be done, --yes does it without asking", cat.Index.Name()); err != nil {
-					return err
-				}
+			do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
+			if err := o.ask(c, do, "", "--dry-run shows what would be done, --yes does it without asking", cat.Index.Name()); err != nil {
+				return err
 			}
 			// Another schema is no error here: this command changes it.
 			var p *problem.Error

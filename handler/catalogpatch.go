@@ -20,7 +20,7 @@ const catalogPatchExamples = `  handler catalog patch eid=F314 '{"wage":41.5,"ph
 
 func catalogPatchCommand(f *catalogFlags) *cobra.Command {
 	var s selection
-	var ifMatch string
+	var on conditionFlag
 	var withMeta bool
 	c := &cobra.Command{
 		Use:     "patch KEY=VALUE… PATCH",
@@ -37,7 +37,7 @@ func catalogPatchCommand(f *catalogFlags) *cobra.Command {
 				return err
 			}
 			return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-				done, err := cat.Patch(ctx, []byte(args[last]), q, matching(ifMatch))
+				done, err := cat.Patch(ctx, []byte(args[last]), q, on.condition())
 				if err != nil {
 					return asUsage(err)
 				}
@@ -50,7 +50,7 @@ func catalogPatchCommand(f *catalogFlags) *cobra.Command {
 		},
 	}
 	s.add(c)
-	c.Flags().StringVar(&ifMatch, "if-match", "", ifMatchUsage)
+	on.add(c, "")
 	c.Flags().BoolVar(&withMeta, "json", false, "print an object with the record, its id and its ETag")
 	return c
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tablesweep/internal/function/server"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -164,6 +165,22 @@ func badFlag(c *cobra.Command, err error) error {
 		text += didYouMean(unknown.GetSpecifiedName(), "--", flagNames(c))
 	}
 	return usagef("%s", text)
+}
+
+// jsonFlag is the flag --json of commands that print a result as JSON or as text.
+type jsonFlag struct{ json bool }
+
+func (f *jsonFlag) add(c *cobra.Command, usage string) {
+	c.Flags().BoolVar(&f.json, "json", false, usage)
+}
+
+// print prints a result: v as JSON, or else the text.
+func (f *jsonFlag) print(c *cobra.Command, v any, text string, args ...any) error {
+	if f.json {
+		return lines.JSON(c.OutOrStdout()).Encode(v)
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), text, args...)
+	return err
 }
 
 // parseSince reads a --since as [logtail.ParseTime] does; empty is the zero time.

@@ -35,8 +35,8 @@ const deleteExamples = `  handler delete --table logs --before 2023- --dry-run
 type deleteOptions struct {
 	sourceFlags
 	jobFlags
+	yesFlag
 	dryRun dryRun
-	yes    bool
 }
 
 func deleteCommand() *cobra.Command {
@@ -49,11 +49,10 @@ func deleteCommand() *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return runDelete(c, o) },
 	}
-	flags := c.Flags()
 	o.sourceFlags.add(c)
 	o.jobFlags.add(c)
 	o.dryRun.add(c)
-	flags.BoolVar(&o.yes, "yes", false, "don't ask")
+	o.yesFlag.add(c)
 	return c
 }
 
@@ -96,20 +95,28 @@ func (o *deleteOptions) confirm(c *cobra.Command, where string) error {
 	if o.rows != "" {
 		what = "the rows listed in " + o.rows
 	}
-	if o.yes || o.resume != "" { // what goes on has been asked about
+	if o.resume != "" { // what goes on has been asked about
 		return nil
 	}
-	return confirmDelete(c, what, where, o.table)
+	return o.askDelete(c, what, where, o.table)
 }
 
-// confirmDelete asks for the table's name.
-func confirmDelete(c *cobra.Command, what, where, table string) error {
-	return confirm(c, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", table)
+// yesFlag is the flag --yes of commands that ask before they start.
+type yesFlag struct{ yes bool }
+
+func (f *yesFlag) add(c *cobra.Command) { c.Flags().BoolVar(&f.yes, "yes", false, "don't ask") }
+
+// askDelete asks whether to delete something of a table.
+func (f *yesFlag) askDelete(c *cobra.Command, what, where, table string) error {
+	return f.ask(c, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", table)
 }
 
-// confirm asks whether to do something; the answer yes is the table's name. hint is the
-// advice if stdin is not a terminal.
-func confirm(c *cobra.Command, do, warning, hint, table string) error {
+// ask asks whether to do something, unless the flag is set; the answer yes is the table's
+// name. hint is the advice if stdin is not a terminal.
+func (f *yesFlag) ask(c *cobra.Command, do, warning, hint, table string) error {
+	if f.yes {
+		return nil
+	}
 	if in, ok := c.InOrStdin().(*os.File); !ok || !isatty.IsTerminal(in.Fd()) {
 		return hinted{usagef("stdin is not a terminal; cannot confirm to %s", do), hint}
 	}

@@ -23,11 +23,13 @@ is a JSON object. It gets an id, which is also its place in the stream.
 // logFlags name the table of streams, and how results are printed.
 type logFlags struct {
 	tableFlags
-	json bool
+	jsonFlag
 }
 
-func (f *logFlags) add(c *cobra.Command) {
+// add adds the flags. asJSON says what --json prints.
+func (f *logFlags) add(c *cobra.Command, asJSON string) {
 	f.tableFlags.add(c)
+	f.jsonFlag.add(c, asJSON)
 	c.Flags().Lookup("table").Usage = "the table of streams (default that of the setting TABLESWEEP_LOG_TABLE, or " + logtail.DefaultTable + ")"
 }
 
@@ -100,11 +102,10 @@ func logTailCommand() *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return runLogTail(c, o, args) },
 	}
 	flags := c.Flags()
-	o.add(c)
+	o.add(c, "print each event as JSON with its id and time")
 	flags.IntVar(&o.top, "top", 50, "most events; with --since, all of them by default")
 	flags.StringVar(&o.since, "since", "", "only events newer than this: a time, a date, how long ago, or an id")
 	flags.BoolVar(&o.follow, "follow", false, "go on with events as they are appended")
-	flags.BoolVar(&o.json, "json", false, "print each event as JSON with its id and time")
 	return c
 }
 

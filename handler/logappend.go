@@ -47,9 +47,8 @@ func logAppendCommand() *cobra.Command {
 		Example: logAppendExamples,
 		RunE:    func(c *cobra.Command, args []string) error { return runLogAppend(c, o, args) },
 	}
-	o.add(c)
+	o.add(c, "print each event's id and time as JSON")
 	c.Flags().StringVar(&o.file, "file", "", "file with an event a line; - is stdin, which is read if there are no events among the arguments")
-	c.Flags().BoolVar(&o.json, "json", false, "print each event's id and time as JSON")
 	return c
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 )
 
@@ -37,14 +36,13 @@ func logListCommand() *cobra.Command {
 			return l.end()
 		},
 	}
-	f.add(c)
-	c.Flags().BoolVar(&f.json, "json", false, "print each stream as JSON, with its number of shards")
+	f.add(c, "print each stream as JSON, with its number of shards")
 	return c
 }
 
 func logDeleteCommand() *cobra.Command {
 	var f logFlags
-	var yes bool
+	var yes yesFlag
 	c := &cobra.Command{
 		Use:     "delete STREAM",
 		Short:   "Delete a stream with all its events",
@@ -62,24 +60,17 @@ func logDeleteCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !yes {
-				if err := confirmDelete(c, fmt.Sprintf("all events of stream %q", stream), "table "+f.table, f.table); err != nil {
-					return err
-				}
+			if err := yes.askDelete(c, fmt.Sprintf("all events of stream %q", stream), "table "+f.table, f.table); err != nil {
+				return err
 			}
 			n, err := streams.Delete(c.Context(), stream)
 			if err != nil {
 				return asUsage(err)
 			}
-			if f.json {
-				return lines.JSON(c.OutOrStdout()).Encode(map[string]int64{"deleted": n})
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "deleted %d events\n", n)
-			return err
+			return f.print(c, map[string]int64{"deleted": n}, "deleted %d events\n", n)
 		},
 	}
-	f.add(c)
-	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
-	c.Flags().BoolVar(&f.json, "json", false, "print the number as JSON")
+	f.add(c, "print the number as JSON")
+	yes.add(c)
 	return c
 }

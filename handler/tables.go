@@ -118,7 +118,7 @@ func tablesCreateCommand() *cobra.Command {
 
 func tablesDeleteCommand() *cobra.Command {
 	var f tablesFlags
-	var yes bool
+	var yes yesFlag
 	c := &cobra.Command{
 		Use:     "delete TABLE",
 		Short:   "Delete a table with all its rows",
@@ -132,10 +132,8 @@ func tablesDeleteCommand() *cobra.Command {
 			case !exists:
 				return hinted{fmt.Errorf("there is no table %s", t), "handler tables list shows which there are"}
 			}
-			if !yes {
-				if err := confirm(c, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", t.Name()); err != nil {
-					return err
-				}
+			if err := yes.ask(c, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", t.Name()); err != nil {
+				return err
 			}
 			if err := t.Delete(c.Context()); err != nil {
 				return err
@@ -145,6 +143,6 @@ func tablesDeleteCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
-	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	yes.add(c)
 	return c
 }
