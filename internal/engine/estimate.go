@@ -36,7 +36,10 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 		}
 	}
 	rows := sweep.Spec{Table: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
-	work := estimate.Work{Writes: o.work.requests, PerQuery: ledgerRequests / float64(o.queries), Price: e.options.Price}
+	work := estimate.Work{PerQuery: ledgerRequests / float64(o.queries), Price: e.options.Price}
+	if o.work.action != nil {
+		work.Writes = o.work.requests
+	}
 	report, err := estimate.Count(ctx, rows, sweep.Options{}, estimateTime, work)
 	if errors.Is(err, sweep.ErrInterrupted) {
 		err = ctx.Err()

@@ -138,7 +138,7 @@ func (o *opened) do(ctx context.Context, m message) (done ledger.Done, children 
 	}
 	rows := found.rows()
 	done.Rows, done.Queries = int64(len(rows)), found.queries
-	if o.work.do != nil {
+	if o.work.action != nil {
 		failed, err := o.write(ctx, rows, &done.Totals)
 		if err != nil {
 			return done, nil, err

@@ -15,9 +15,7 @@ import (
 // work is what a scan's action does with the rows of a step. It is idempotent, since a step may
 // be repeated. The zero value, that of count, does nothing.
 type work struct {
-	do func(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error)
-	// requests is how many requests write rows, about; nil if nothing is written.
-	requests func([]storage.Entity) int
+	action action.Work // nil for count
 	// what names the work in errors, such as "delete rows".
 	what string
 	// prepare creates the destination of the writes; nil if there is nothing to create.
@@ -42,46 +40,39 @@ const countQueries = 4
 
 // queries returns the default number of queries an invocation.
 func (w work) queries() int {
-	if w.do == nil {
+	if w.action == nil {
 		return countQueries
 	}
 	return 1
 }
+
+// requests returns about how many requests the work makes with rows.
+func (w work) requests(rows []storage.Entity) int { return len(w.action.Split(rows)) }
 
 // work returns the work of a request's action. Its errors are [problem.Invalid].
 func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	switch r.Action.Type {
 	case Copy:
 		w, err := e.writing(r.Action)
-		c := action.Copy{Destination: w.destination, Mode: r.Action.Mode, Limiter: &e.limiter}
-		w.do, w.requests, w.packs, w.properties, w.raw = doing(c), action.Transactions, true, true, true
+		w.action = action.Copy{Destination: w.destination, Mode: r.Action.Mode, Limiter: &e.limiter}
+		w.packs, w.properties, w.raw = true, true, true
 		return w, err
 	case Keys:
 		w, err := e.writing(r.Action)
-		c := action.Copy{Destination: w.destination, Limiter: &e.limiter}
-		w.do = func(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
-			return action.All(ctx, o, c, keyRows(r.Source.Table, rows))
-		}
-		w.requests = func(rows []storage.Entity) int { return action.Transactions(keyRows(r.Source.Table, rows)) }
+		w.action = copyKeys{action.Copy{Destination: w.destination, Limiter: &e.limiter}, r.Source.Table}
 		return w, err
 	case Delete:
 		if source.Same(e.options.Own.Table(e.options.StateTable)) {
 			return work{}, problem.Invalidf("source.table", "is the table that keeps this app's scans; name another")
 		}
 		return work{
-			do: doing(action.Delete{Table: source, Limiter: &e.limiter}), requests: action.Transactions, what: "delete rows", packs: true,
+			action: action.Delete{Table: source, Limiter: &e.limiter}, what: "delete rows", packs: true,
 			missing: func(ctx context.Context) (bool, error) { return false, mayDelete(ctx, source) },
 		}, nil
 	case Enqueue:
 		return e.enqueue(*r.Action.Queue, r.Action.Message)
 	}
 	return work{}, nil
-}
-
-func doing(a action.Work) func(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error) {
-	return func(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
-		return action.All(ctx, o, a, rows)
-	}
 }
 
 // writing returns the work of an action that writes to a destination.
@@ -114,8 +105,7 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 		return work{}, problem.Invalidf("action.message", "%v", err)
 	}
 	return work{
-		do:         doing(action.Enqueue{Queue: q, Message: template}),
-		requests:   func(rows []storage.Entity) int { return len(rows) },
+		action:     action.Enqueue{Queue: q, Message: template},
 		what:       "enqueue messages",
 		properties: true,
 		missing:    func(ctx context.Context) (bool, error) { return queueMissing(ctx, q) },
@@ -127,6 +117,17 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 			return err
 		},
 	}, nil
+}
+
+// copyKeys copies the keys of partitions.
+type copyKeys struct {
+	action.Copy
+	source string // the table's name
+}
+
+// Split cuts the rows that are written.
+func (c copyKeys) Split(rows []storage.Entity) [][]storage.Entity {
+	return c.Copy.Split(keyRows(c.source, rows))
 }
 
 // keyRows returns a row for each partition of rows in table order. Its partition key
@@ -178,7 +179,7 @@ func queueMissing(ctx context.Context, q *storage.Queue) (missing bool, err erro
 // write does the scan's work with the rows and adds the result to done. It returns the rows that
 // could not be written.
 func (o *opened) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) ([]action.Failure, error) {
-	r, err := o.work.do(ctx, o.options, rows)
+	r, err := action.All(ctx, o.options, o.work.action, rows)
 	if err != nil {
 		return nil, fatalIfPermanent(o.work.what, err)
 	}
