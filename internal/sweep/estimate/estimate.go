@@ -62,6 +62,12 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 		defer abort()
 		o.Abort = late.Done()
 	}
+	if watch := o.Watch; watch != nil {
+		o.Watch = func(p sweep.Progress) { // the end of the time is no interrupt
+			p.Stopping = p.Stopping && ctx.Err() != nil
+			watch(p)
+		}
+	}
 	writes := 0
 	totals, err := sweep.Count(counting, s, o, func(rows []storage.Entity) {
 		if w.Writes != nil {

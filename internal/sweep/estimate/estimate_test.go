@@ -116,7 +116,12 @@ func TestTimeIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := fill(t, "", 100, 5)
 		began := time.Now()
-		r, err := estimate.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Serial{}, PageRows: 10}, sweep.Options{}, 950*time.Millisecond, estimate.Work{Writes: action.Transactions, Price: 1})
+		watch := sweep.Options{Watch: func(p sweep.Progress) {
+			if p.Stopping {
+				t.Error("it looks interrupted")
+			}
+		}}
+		r, err := estimate.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Serial{}, PageRows: 10}, watch, 950*time.Millisecond, estimate.Work{Writes: action.Transactions, Price: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,8 +158,10 @@ func TestInterrupted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		defer cancel()
 		s := sweep.Spec{Table: table, Strategy: scan.Serial{}, PageRows: 10}
-		if r, err := estimate.Count(ctx, s, sweep.Options{}, time.Minute, estimate.Work{}); !errors.Is(err, sweep.ErrInterrupted) {
-			t.Errorf("%+v, %v, want it interrupted", r, err)
+		stopping := false
+		watch := sweep.Options{Watch: func(p sweep.Progress) { stopping = stopping || p.Stopping }}
+		if r, err := estimate.Count(ctx, s, watch, time.Minute, estimate.Work{}); !errors.Is(err, sweep.ErrInterrupted) || !stopping {
+			t.Errorf("%+v, %v, stopping %v; want it interrupted", r, err, stopping)
 		}
 		s.Filter = "Odd eq eq"
 		if r, err := estimate.Count(t.Context(), s, sweep.Options{}, time.Minute, estimate.Work{}); !storage.Permanent(err) {
