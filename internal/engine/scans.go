@@ -68,10 +68,20 @@ type loaded struct {
 	state ledger.State
 }
 
-// load returns the scan as it was at most scanTime ago.
-func (e *Engine) load(ctx context.Context, id string) (*loaded, error) {
-	s, err := e.scans.get(ctx, id, func(was *loaded) (*loaded, error) { return e.loadAnew(ctx, id, was) })
-	e.scans.outdate(id, func(s *loaded) bool { return s != nil && s.state != ledger.Running }) // it may be restarted at any time
+// load returns the scan as it was at most scanTime ago. One that has ended may be restarted at any
+// time, so a state other than running is never older than the call.
+func (e *Engine) load(ctx context.Context, id string) (s *loaded, err error) {
+	own := false
+	for range 2 { // a reading that others began may be older; the next one is not
+		s, err = e.scans.get(ctx, id, func(was *loaded) (*loaded, error) {
+			own = true
+			return e.loadAnew(ctx, id, was)
+		})
+		e.scans.outdate(id, func(s *loaded) bool { return s != nil && s.state != ledger.Running })
+		if err != nil || own || s.state == ledger.Running {
+			break
+		}
+	}
 	return s, err
 }
 

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/storage"
+)
+
+// TestLoadRestarted: a step of a restarted scan is not dropped because another step has read the
+// scan before its restart.
+func TestLoadRestarted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		account := emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), nil)
+		e, err := New(Options{Own: account, Accounts: map[string]*storage.Account{storage.HostConnection: account}, StateTable: "tablesweep"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.TryPrepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := account.Table("Source").Create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		id, err := e.Start(t.Context(), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running, err := e.loadAnew(t.Context(), id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := make(chan *loaded) // what a reading that is under way finds in the end
+		go func() {
+			_, _ = e.scans.get(t.Context(), id, func(*loaded) (*loaded, error) { return <-before, nil })
+		}()
+		synctest.Wait()
+		result := make(chan ledger.State)
+		go func() {
+			s, err := e.load(t.Context(), id)
+			if err != nil {
+				t.Error(err)
+			}
+			result <- s.state
+		}()
+		synctest.Wait()
+		before <- &loaded{running.opened, ledger.Canceled}
+		if state := <-result; state != ledger.Running {
+			t.Errorf("the scan is %s, want it %s again", state, ledger.Running)
+		}
+	})
+}
