@@ -73,9 +73,9 @@ func runCatalogDelete(c *cobra.Command, o catalogDeleteOptions, args []string) e
 // count prints what would be deleted.
 func (o *catalogDeleteOptions) count(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup) error {
 	records := 0
-	err := eachRecord(ctx, cat, q, func(int, record.Record) error { records++; return nil })
+	err := cat.Each(ctx, q, func(record.Record) error { records++; return nil })
 	if err != nil {
-		return err
+		return asUsage(err)
 	}
 	return o.print(c, map[string]int{"records": records}, "would delete %d records of %s\n", records, cat.Index)
 }

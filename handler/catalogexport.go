@@ -35,11 +35,11 @@ func catalogExportCommand(f *catalogFlags) *cobra.Command {
 				return err
 			}
 			out := bufio.NewWriter(c.OutOrStdout()) // Flush returns its errors
-			err := eachRecord(ctx, cat, q, func(_ int, r record.Record) error {
+			err := cat.Each(ctx, q, func(r record.Record) error {
 				out.Write(r.AppendJSON(nil))
 				return out.WriteByte('\n')
 			})
-			return errors.Join(err, out.Flush())
+			return errors.Join(asUsage(err), out.Flush())
 		})
 	}
 	return c

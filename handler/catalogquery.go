@@ -135,8 +135,9 @@ func (o *catalogQueryOptions) printAll(ctx context.Context, w io.Writer, cat *ca
 	if o.json {
 		out.WriteString(`{"records":[`)
 	}
-	err := eachRecord(ctx, cat, q, func(n int, r record.Record) error {
-		if o.json && n > 0 {
+	n := 0
+	err := cat.Each(ctx, q, func(r record.Record) error {
+		if n++; o.json && n > 1 {
 			out.WriteByte(',')
 		}
 		out.Write(r.AppendJSON(nil))
@@ -148,29 +149,5 @@ func (o *catalogQueryOptions) printAll(ctx context.Context, w io.Writer, cat *ca
 	if err == nil && o.json {
 		out.WriteString("]}\n")
 	}
-	return errors.Join(err, out.Flush())
-}
-
-// eachRecord calls fn with every record that the query finds, and its number.
-func eachRecord(ctx context.Context, cat *catalog.Catalog, q catalog.Lookup, fn func(n int, r record.Record) error) error {
-	q.Top = catalog.MaxTop
-	read := cat.Find
-	if len(q.Keys) == 0 {
-		read = cat.List
-	}
-	for n := 0; ; {
-		found, err := read(ctx, q)
-		if err != nil {
-			return asUsage(err)
-		}
-		for _, r := range found.Records {
-			if err := fn(n, r); err != nil {
-				return err
-			}
-			n++
-		}
-		if q.Cursor = found.Cursor; q.Cursor == "" {
-			return nil
-		}
-	}
+	return errors.Join(asUsage(err), out.Flush())
 }

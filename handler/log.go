@@ -144,7 +144,7 @@ func runLogTail(c *cobra.Command, o logTailOptions, args []string) error {
 	if o.since != "" && !topGiven {
 		o.top = -1
 	}
-	return asUsage(readNewest(c, streams, stream, logtail.EventQuery{Since: o.since}, o.top, show))
+	return asUsage(streams.Newest(c.Context(), stream, o.since, o.top, show))
 }
 
 // sinceOf returns --since in the form of [logtail.EventQuery].
@@ -157,30 +157,4 @@ func sinceOf(text string, now time.Time) (string, error) {
 		return "", usagef("%w, or an event's id", err)
 	}
 	return t.UTC().Format(time.RFC3339Nano), nil
-}
-
-// readNewest shows the newest n events, or all if n is negative, page by page.
-func readNewest(c *cobra.Command, s *logtail.Streams, stream string, q logtail.EventQuery, n int, show func(logtail.Event) error) error {
-	for n != 0 {
-		q.Top = logtail.MaxTop
-		if n > 0 {
-			q.Top = min(n, logtail.MaxTop)
-		}
-		p, err := s.Read(c.Context(), stream, q)
-		if err != nil {
-			return err
-		}
-		for _, e := range p.Events {
-			if err := show(e); err != nil {
-				return err
-			}
-		}
-		if n > 0 {
-			n -= len(p.Events)
-		}
-		if q.Cursor = p.Cursor; q.Cursor == "" {
-			return nil
-		}
-	}
-	return nil
 }

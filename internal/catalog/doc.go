@@ -61,7 +61,7 @@
 //	commit.go     the entry and its heads are written
 //	once.go       the Idempotency-Key
 //	finish.go     the entry becomes a change
-//	list.go       List and Count
+//	list.go       List, Each and Count
 //	lookup.go     Find and Get
 //	find.go       index rows are read and merged
 //	plan.go       what a lookup asks for, and its cursor

@@ -86,14 +86,40 @@ func (c *Catalog) listRanges(at key.Key) []key.Range {
 	return ranges
 }
 
+// pages returns what reads the query's pages: Find, or List if it has no Keys.
+func (c *Catalog) pages(q Lookup) func(context.Context, Lookup) (Matches, error) {
+	if len(q.Keys) == 0 {
+		return c.List
+	}
+	return c.Find
+}
+
+// Each calls fn with every record that Find returns for the query, or List if it has no Keys,
+// until fn fails.
+func (c *Catalog) Each(ctx context.Context, q Lookup, fn func(record.Record) error) error {
+	read := c.pages(q)
+	q.Top = MaxTop
+	for {
+		found, err := read(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, r := range found.Records {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+		if q.Cursor = found.Cursor; q.Cursor == "" {
+			return nil
+		}
+	}
+}
+
 // Count counts the records that Find returns for the query, or List if it has no Keys. It
 // stops after about ten seconds; then the cursor is not "", and goes on. It costs as much as
 // reading the records.
 func (c *Catalog) Count(ctx context.Context, q Lookup) (n int, cursor string, err error) {
-	read := c.Find
-	if len(q.Keys) == 0 {
-		read = c.List
-	}
+	read := c.pages(q)
 	q.Top = MaxTop
 	for start := time.Now(); ; {
 		found, err := read(ctx, q)

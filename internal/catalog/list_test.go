@@ -62,6 +62,24 @@ func TestListAndOr(t *testing.T) {
 		want, byNPI[npi] = append(want, text), append(byNPI[npi], text)
 	}
 	slices.Sort(want)
+	each := func(q catalog.Lookup) (all []string) {
+		t.Helper()
+		err := c.Each(t.Context(), q, func(r record.Record) error {
+			all = append(all, string(r.AppendJSON(nil)))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(all)
+		return all
+	}
+	if got := each(catalog.Lookup{}); !slices.Equal(got, want) {
+		t.Errorf("each: %d records, want %d", len(got), len(want))
+	}
+	if got, want := each(by("npi", "1")), slices.Sorted(slices.Values(byNPI["1"])); !slices.Equal(got, want) {
+		t.Errorf("each of one npi: %q, want %q", got, want)
+	}
 	for _, top := range []int{1, 2, 7, 54, 1000} {
 		got := w.list(c, catalog.Lookup{Top: top})
 		slices.Sort(got)

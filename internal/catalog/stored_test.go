@@ -21,8 +21,8 @@ const all = `{"active":true,"age":41,"badge":"0f8fad5b-d9cb-469f-a165-7086772895
 	`"first name":"Ann","hired":"2020-02-03T04:05:06Z","hired@odata.type":"Edm.DateTime","huge":"9007199254740993","huge@odata.type":"Edm.Int64",` +
 	`"key":"AQID","key@odata.type":"Edm.Binary","lastname":"Faux","npi":"7","rate":3.0,"ssn":"123-45-6789","tags":["a",{"b":1}]}`
 
-// stored opens the catalog that commit c034fa5 wrote: testdata/stored.txtar. Its last
-// write was some minutes after 2000-01-01, when a bubble's time begins.
+// stored opens a catalog of format 1, testdata/stored.txtar, which has rows of every kind. Its
+// last write was some minutes after 2000-01-01, when a bubble's time begins.
 func stored(t *testing.T) (w *world, c *catalog.Catalog, texts map[string]string) {
 	t.Helper()
 	w = newWorld(t, emulator.Options{}, people, "lastname")

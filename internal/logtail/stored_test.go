@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/logtail"
 )
 
-// TestStored: streams that commit c034fa5 wrote (testdata/stored.txtar) are read, followed,
+// TestStored: streams of version 1 of the format (testdata/stored.txtar) are read, followed,
 // listed, written on, trimmed and deleted. Their events are from the first minutes of 2000,
 // when a bubble's time begins.
 func TestStored(t *testing.T) {

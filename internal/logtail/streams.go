@@ -234,6 +234,34 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery) (EventP
 	return page, nil
 }
 
+// Newest calls show with the newest n events of a stream, or all if n is negative, newest first,
+// until show fails. since is as in [EventQuery].
+func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
+	q := EventQuery{Since: since}
+	for n != 0 {
+		q.Top = MaxTop
+		if n > 0 {
+			q.Top = min(n, MaxTop)
+		}
+		p, err := s.Read(ctx, stream, q)
+		if err != nil {
+			return err
+		}
+		for _, e := range p.Events {
+			if err := show(e); err != nil {
+				return err
+			}
+		}
+		if n > 0 {
+			n -= len(p.Events)
+		}
+		if q.Cursor = p.Cursor; q.Cursor == "" {
+			return nil
+		}
+	}
+	return nil
+}
+
 // bound returns the bound for Span.Newer of a parameter such as since: an id or a time.
 func (s *Streams) bound(parameter, since string) (string, error) {
 	if since == "" || keyForm.MatchString(since) {

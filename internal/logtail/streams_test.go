@@ -319,3 +319,29 @@ func TestParseSettings(t *testing.T) {
 		}
 	}
 }
+
+// The newest events come over the ends of pages, as many as wanted, or all.
+func TestNewestEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	s := w.streams(logtail.Options{})
+	events := w.append(s, "s", numbered(t, "e", logtail.MaxTop+5)...)
+	for _, tt := range []struct {
+		n     int
+		since string
+		want  int
+	}{{0, "", 0}, {3, "", 3}, {logtail.MaxTop + 2, "", logtail.MaxTop + 2}, {5000, "", logtail.MaxTop + 5}, {-1, "", logtail.MaxTop + 5}, {-1, events[1000].ID, 4}} {
+		var got []logtail.Event
+		err := s.Newest(t.Context(), "s", tt.since, tt.n, func(e logtail.Event) error {
+			got = append(got, e)
+			return nil
+		})
+		if err != nil || len(got) != tt.want || len(got) > 0 && got[0].ID != events[len(events)-1].ID || !isSorted(got) {
+			t.Errorf("%d since %q: %d events, %v", tt.n, tt.since, len(got), err)
+		}
+	}
+	enough := errors.New("enough")
+	if err := s.Newest(t.Context(), "s", "", 9, func(logtail.Event) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,141 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+const id = "2524556159999999999-ffff-abcdefghijkl" // the first tick of 2000
+
+var (
+	moved = wal.Write{
+		First: "f1", Identity: "i2", Row: "faux:00000001", Partitions: []string{"3_eid1", "3_npi7"}, Version: 18, Fresh: true,
+		Instead: &wal.Past{Identity: "i1", Version: 17}, Line: &wal.Past{Identity: "i0", Version: 12},
+	}
+	gone = wal.Write{First: "f1", Identity: "i1", Row: "faux:00000000", Partitions: []string{"3_eid1", "3_npi5"}, Version: 18, Gone: true}
+)
+
+func parse(t *testing.T, text string) record.Record {
+	t.Helper()
+	r, err := record.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func schema(t *testing.T, keys, row string) index.Schema {
+	t.Helper()
+	s, err := index.Parse(keys, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestFormat1 has a row of each kind in format 1. Whoever changes one of these texts makes a
+// format that older programs can't read.
+func TestFormat1(t *testing.T) {
+	t.Parallel()
+	r := parse(t, `{"eid":"1","npi":7,"tags":["a"]}`)
+	s := store.Store{Schema: schema(t, "eid,npi", "lastname")}
+	e := store.Entry{Entry: wal.Entry{Kind: wal.Replace, Writes: []wal.Write{gone, moved}}, ID: id, Shard: "04", Record: r}
+	const writes = `"[{\"first\":\"f1\",\"identity\":\"i1\",\"row\":\"faux:00000000\",\"partitions\":[\"3_eid1\",\"3_npi5\"],\"version\":18,\"gone\":true},` +
+		`{\"first\":\"f1\",\"identity\":\"i2\",\"row\":\"faux:00000001\",\"partitions\":[\"3_eid1\",\"3_npi7\"],\"version\":18,\"fresh\":true,` +
+		`\"instead\":{\"identity\":\"i1\",\"version\":17},\"line\":{\"identity\":\"i0\",\"version\":12}}]"`
+	const fields = `"eid":"1","npi":7,"tsw_j_tags":"[\"a\"]"`
+	for name, tt := range map[string]struct {
+		row  storage.Entity
+		want string
+	}{
+		"index row": {store.IndexRow(moved, "3_npi7", r), `{"PartitionKey":"3_npi7","RowKey":"faux:00000001",` + fields +
+			`,"tsw_line":"{\"identity\":\"i0\",\"version\":12}","tsw_identity":"i2","tsw_version@odata.type":"Edm.Int64","tsw_version":"18"}`},
+		"tombstone": {store.IndexRow(gone, "3_npi5", r),
+			`{"PartitionKey":"3_npi5","RowKey":"faux:00000000","tsw_gone":true,"tsw_first":"f1","tsw_identity":"i1","tsw_version@odata.type":"Edm.Int64","tsw_version":"18"}`},
+		"head": {store.HeadRow("04", gone, id, "c1", true), `{"PartitionKey":"04","RowKey":"h|f1|i1","Sure":true,"Format@odata.type":"Edm.Int64","Format":"1",` +
+			`"Write":"{\"first\":\"f1\",\"identity\":\"i1\",\"row\":\"faux:00000000\",\"partitions\":[\"3_eid1\",\"3_npi5\"],\"version\":18,\"gone\":true}","Entry":"` + id + `","Content":"c1"}`},
+		"entry": {store.EntryRow(store.EntryPrefix, e), `{"PartitionKey":"04","RowKey":"e|` + id + `",` + fields +
+			`,"tsw_format@odata.type":"Edm.Int64","tsw_format":"1","tsw_kind":"replace","tsw_writes":` + writes + `}`},
+		"change": {store.EntryRow(store.ChangePrefix, e), `{"PartitionKey":"04","RowKey":"c|` + id + `",` + fields +
+			`,"tsw_format@odata.type":"Edm.Int64","tsw_format":"1","tsw_kind":"replace","tsw_writes":` + writes + `}`},
+		"schema": {s.SchemaRow(store.Ready), `{"PartitionKey":"schema","RowKey":"","Format@odata.type":"Edm.Int64","Format":"1","Schema":"eid:lower,npi:lower;lastname:text","State":"ready"}`},
+	} {
+		if diff := cmp.Diff(tt.want, string(tt.row.AppendJSON(nil))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// What is written is read.
+func TestRowsAreRead(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	h, err := store.HeadOf(store.HeadRow("04", moved, id, "c1", true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wal.Head{Write: moved, Entry: id, Time: at, Content: "c1", Sure: true}, h.Head); diff != "" {
+		t.Errorf("head (-want +got):\n%s", diff)
+	}
+	e := store.Entry{Entry: wal.Entry{Kind: wal.Replace, Time: at, Writes: []wal.Write{gone, moved}}, ID: id, Shard: "04", Record: parse(t, `{"eid":"1","npi":7}`)}
+	got, err := store.EntryOf(store.EntryRow(store.ChangePrefix, e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(e.Entry, got.Entry); diff != "" || got.ID != id || got.Shard != "04" || !record.Equal(got.Record, e.Record) {
+		t.Errorf("entry %+v (-want +got):\n%s", got, diff)
+	}
+	s := store.Store{Schema: schema(t, "eid,npi", "lastname")}
+	if got, want := s.SlotOf(store.IndexRow(gone, "3_eid1", record.Record{})).IndexRow, (wal.IndexRow{Exists: true, Identity: "i1", Version: 18, Gone: true}); got != want {
+		t.Errorf("slot %+v, want %+v", got, want)
+	}
+}
+
+// Rows of another format are refused; those of a newer one with advice.
+func TestOtherFormats(t *testing.T) {
+	t.Parallel()
+	for format, newer := range map[int64]bool{0: false, 2: true} {
+		head, entry := store.HeadRow("04", moved, id, "c1", true), store.EntryRow(store.EntryPrefix, store.Entry{ID: id})
+		for i, p := range head.Properties {
+			if p.Name == "Format" {
+				head.Properties[i] = storage.Int64Property("Format", format)
+			}
+		}
+		for i, p := range entry.Properties {
+			if p.Name == "tsw_format" {
+				entry.Properties[i] = storage.Int64Property("tsw_format", format)
+			}
+		}
+		_, headErr := store.HeadOf(head)
+		_, entryErr := store.EntryOf(entry)
+		for _, err := range []error{headErr, entryErr} {
+			if err == nil || errors.Is(err, store.ErrNewer) != newer {
+				t.Errorf("format %d: %v", format, err)
+			}
+		}
+	}
+}
+
+// The published program's rows have no version, and the operation's name, which is no field.
+func TestForeignRows(t *testing.T) {
+	t.Parallel()
+	r := parse(t, `{"eid":"1","operation":"insert"}`)
+	row := storage.Entity{Key: key.Key{Partition: "3_eid1", Row: "x"}, Properties: r.Properties()}
+	if !store.Foreign(row) || !record.Equal(store.ContentOf(row), parse(t, `{"eid":"1"}`)) {
+		t.Errorf("%s has the record %s", row.AppendJSON(nil), store.ContentOf(row).AppendJSON(nil))
+	}
+	ours := store.IndexRow(moved, "3_eid1", r)
+	if store.Foreign(ours) || !record.Equal(store.ContentOf(ours), r) {
+		t.Errorf("%s has the record %s", ours.AppendJSON(nil), store.ContentOf(ours).AppendJSON(nil))
+	}
+}
