@@ -9,6 +9,11 @@
 // pace). It reads the first step that waits, so that the frontier stays short, and
 // reads none while the pages in memory exceed a budget.
 //
+// A run is what one process does of a sweep, from its start or a resume to its end (loop.go, read.go). Its
+// plan decides which queries there are (plan.go), its pacer how many at once and how much memory
+// pages take (pacer.go). Its books keep the frontier, the totals and the checkpoint, which change
+// together (books.go).
+//
 // Strategies split the scan as they do in the cloud. The exception is adaptive: there, idle
 // workers steal from busy ones (package steal).
 //
