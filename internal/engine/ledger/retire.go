@@ -82,7 +82,7 @@ func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.table.Write(ctx, op), "tidy up scan "+old.ID)
 }
 
-// Outdated returns at most n scans whose start and last change of their list entry are both older
+// Outdated returns at most n scans whose start and last change of their row in the list are both older
 // than age.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]Listed, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
