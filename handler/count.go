@@ -1,11 +1,8 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/lines"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -25,7 +22,7 @@ const countExamples = `  handler count --table orders
 type countOptions struct {
 	sourceFlags
 	progressFlag
-	json bool
+	jsonFlag
 }
 
 func countCommand() *cobra.Command {
@@ -38,10 +35,9 @@ func countCommand() *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return runCount(c, o) },
 	}
-	flags := c.Flags()
 	o.sourceFlags.add(c)
 	o.progressFlag.add(c, progress.Auto)
-	flags.BoolVar(&o.json, "json", false, "print the count and what it took as JSON")
+	o.jsonFlag.add(c, "print the count and what it took as JSON")
 	return c
 }
 
@@ -60,9 +56,5 @@ func runCount(c *cobra.Command, o countOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return lines.JSON(c.OutOrStdout()).Encode(statsOf(totals))
-	}
-	_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
-	return err
+	return o.print(c, statsOf(totals), "%d\n", totals.Rows)
 }

@@ -14,7 +14,6 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/memory"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -58,15 +57,15 @@ func (p *progressFlag) meter(c *cobra.Command) (*progress.Meter, error) {
 type jobFlags struct {
 	progressFlag
 	checkpointFlags
+	jsonFlag
 	failed, rows string
-	json         bool
 }
 
 func (j *jobFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&j.failed, "failed", "", "file for the rows that failed, a JSON object a line")
 	flags.StringVar(&j.rows, "rows", "", "only the rows that this file lists, in the form of --failed and scan")
-	flags.BoolVar(&j.json, "json", false, "print the result as JSON")
+	j.jsonFlag.add(c, "print the result as JSON")
 	j.progressFlag.add(c, progress.Auto)
 	j.checkpointFlags.add(c)
 }
@@ -263,13 +262,8 @@ func (j *job) summary(t sweep.Totals, doubts int64, verb string) error {
 	if doubts > 0 {
 		duplicates = fmt.Sprintf(", up to %d put twice", doubts)
 	}
-	var err error
-	if j.flags.json {
-		err = lines.JSON(j.cmd.OutOrStdout()).Encode(r)
-	} else {
-		_, err = fmt.Fprintf(j.cmd.OutOrStdout(), "%s %d of %d rows in %.1f s: %.0f rows/s, %d requests, %d throttled, %d skipped, %d failed%s\n",
-			verb, r.Written, r.Rows, r.Seconds, r.RowsPerSec, r.Requests, r.Throttles, r.Skipped, r.Failed, duplicates)
-	}
+	err := j.flags.print(j.cmd, r, "%s %d of %d rows in %.1f s: %.0f rows/s, %d requests, %d throttled, %d skipped, %d failed%s\n",
+		verb, r.Written, r.Rows, r.Seconds, r.RowsPerSec, r.Requests, r.Throttles, r.Skipped, r.Failed, duplicates)
 	if err == nil && r.Failed > 0 {
 		return hinted{failedRows(r.Failed), j.failedHint()}
 	}

@@ -26,7 +26,7 @@ const keysExamples = `  handler keys --table orders
 type keysOptions struct {
 	sourceFlags
 	progressFlag
-	json bool
+	jsonFlag
 }
 
 func keysCommand() *cobra.Command {
@@ -39,10 +39,9 @@ func keysCommand() *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return runKeys(c, o) },
 	}
-	flags := c.Flags()
 	o.sourceFlags.add(c)
 	o.progressFlag.add(c, progress.None)
-	flags.BoolVar(&o.json, "json", false, "print each key as a JSON string")
+	o.jsonFlag.add(c, "print each key as a JSON string")
 	return c
 }
 

@@ -58,7 +58,7 @@ func (f *tablesFlags) table(c *cobra.Command, args []string) (t *storage.Table, 
 func tablesListCommand() *cobra.Command {
 	var f tablesFlags
 	var prefix string
-	var asJSON bool
+	var asJSON jsonFlag
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the tables of an account",
@@ -70,7 +70,7 @@ func tablesListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l := newListing(c, asJSON)
+			l := newListing(c, asJSON.json)
 			err = a.TableNames(c.Context(), func(name string) error {
 				if !strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
 					return nil
@@ -85,7 +85,7 @@ func tablesListCommand() *cobra.Command {
 	}
 	f.add(c)
 	c.Flags().StringVar(&prefix, "prefix", "", "only names that start with this, in any case")
-	c.Flags().BoolVar(&asJSON, "json", false, "print each name as a JSON object")
+	asJSON.add(c, "print each name as a JSON object")
 	return c
 }
 

@@ -38,8 +38,9 @@ type verifyOptions struct {
 	pairFlags
 	progressFlag
 	checkpointFlags
-	repair, allowExtra, json bool
-	list                     int
+	jsonFlag
+	repair, allowExtra bool
+	list               int
 }
 
 func verifyCommand() *cobra.Command {
@@ -61,7 +62,7 @@ func verifyCommand() *cobra.Command {
 	flags.BoolVar(&o.repair, "repair", false, "copy the rows that are missing or different")
 	flags.BoolVar(&o.allowExtra, "allow-extra", false, "rows that only the destination has are no difference")
 	flags.IntVar(&o.list, "list", verify.DefaultList, "differences to list, 1 to 1000000; all are counted")
-	flags.BoolVar(&o.json, "json", false, "print differences and result as JSON, one object a line")
+	o.jsonFlag.add(c, "print differences and result as JSON, one object a line")
 	return c
 }
 
