@@ -77,7 +77,7 @@ func (s *Streams) TryPrepare(ctx context.Context) error {
 	return s.options.Table.With(storage.RequestOptions{Once: true}).Create(ctx)
 }
 
-// Event is an entry of a stream.
+// Event is a row of a stream.
 type Event struct {
 	ID     string        `json:"id"`   // its key; also a cursor
 	Time   time.Time     `json:"time"` // when it was appended, by its writer's clock
