@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/memory"
 	"tablesweep/internal/record"
-	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
 
@@ -130,38 +130,20 @@ func (a *appender) flush() error {
 	if len(a.waiting) == 0 {
 		return nil
 	}
-	ctx := context.WithoutCancel(a.cmd.Context())
-	events, err := a.streams.Append(ctx, a.stream, a.waiting)
-	if storage.HasCode(err, "TableNotFound") { // before anything was written
-		if err = a.streams.Prepare(ctx); err == nil {
-			events, err = a.streams.Append(ctx, a.stream, a.waiting)
+	var unprinted error
+	err := a.streams.AppendEach(context.WithoutCancel(a.cmd.Context()), a.stream, a.waiting, func(i int, id string) {
+		if id == "" {
+			fmt.Fprintf(a.cmd.ErrOrStderr(), "tablesweep: failed: event %d may be missing\n", a.numbers[i])
+			return
 		}
-	}
-	var partial *logtail.PartialError
-	if errors.As(err, &partial) {
-		for i, id := range partial.IDs {
-			if id == "" {
-				fmt.Fprintf(a.cmd.ErrOrStderr(), "tablesweep: failed: event %d may be missing\n", a.numbers[i])
-				continue
-			}
-			a.done++
-			if err := a.print(id); err != nil {
-				return err
-			}
+		a.done++ // printed or not
+		if unprinted == nil {
+			unprinted = a.print(id)
 		}
-	}
-	if err != nil {
-		return asUsage(err)
-	}
-	a.done += len(events)
+	})
 	clear(a.waiting)
 	a.waiting, a.numbers = a.waiting[:0], a.numbers[:0]
-	for _, e := range events {
-		if err := a.print(e.ID); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(unprinted, asUsage(err))
 }
 
 func (a *appender) print(id string) error {

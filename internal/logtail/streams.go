@@ -137,6 +137,30 @@ func (s *Streams) Append(ctx context.Context, stream string, records []record.Re
 	return events, nil
 }
 
+// AppendEach appends events as Append does, and creates the table if it is missing. It calls show
+// with the index of each event and its id, which is "" if it is not known whether the event was
+// appended.
+func (s *Streams) AppendEach(ctx context.Context, stream string, records []record.Record, show func(i int, id string)) error {
+	events, err := s.Append(ctx, stream, records)
+	if storage.HasCode(err, "TableNotFound") { // before anything was written
+		if err = s.Prepare(ctx); err == nil {
+			events, err = s.Append(ctx, stream, records)
+		}
+	}
+	var ids []string
+	for _, e := range events {
+		ids = append(ids, e.ID)
+	}
+	var partial *PartialError
+	if errors.As(err, &partial) {
+		ids = partial.IDs
+	}
+	for i, id := range ids {
+		show(i, id)
+	}
+	return err
+}
+
 // forget drops what is remembered of a stream.
 func (s *Streams) forget(escaped string) {
 	s.mu.Lock()

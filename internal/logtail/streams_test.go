@@ -345,3 +345,43 @@ func TestNewestEvents(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Appended events are shown in their order; a missing table is made; and events of a transaction
+// that failed are shown without an id.
+func TestAppendEach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		if err := w.table(nil).Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		s := w.streams(logtail.Options{})
+		var ids []string
+		show := func(i int, id string) {
+			if i != len(ids) {
+				t.Errorf("event %d is shown after %d others", i, len(ids))
+			}
+			ids = append(ids, id)
+		}
+		if err := s.AppendEach(t.Context(), "s", numbered(t, "e", 3), show); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, e := range w.all(s, "s", 10) {
+			want = append(want, e.ID)
+		}
+		slices.Reverse(want)
+		if !slices.Equal(ids, want) || len(ids) != 3 {
+			t.Errorf("shown %q, appended %q", ids, want)
+		}
+		if err := w.emulator.SetFaults("busy p=1 on=batch,insert"); err != nil {
+			t.Fatal(err)
+		}
+		ids = nil
+		err := s.AppendEach(t.Context(), "s", numbered(t, "f", 2), show)
+		if err == nil || !slices.Equal(ids, []string{"", ""}) {
+			t.Errorf("shown %q, %v", ids, err)
+		}
+	})
+}
