@@ -111,9 +111,9 @@ func TestCopyOnAzurite(t *testing.T) {
 // end its instance.
 func TestCopyWhileProcessesAreKilled(t *testing.T) {
 	t.Parallel()
-	kills := testsize.Of(3, 6)
+	kills := testsize.Of(2, 6)
 	r := rand.New(rand.NewPCG(rand.Uint64(), 1))
-	d := newDemo(t, 3, testsize.Of(20_000, 0))
+	d := newDemo(t, 3, testsize.Of(10_000, 0))
 	killed, next := 0, int64(1)
 	d.watch = func(s engine.Status) {
 		if killed < kills && s.Steps.Done >= next && s.State == "running" {
