@@ -21,6 +21,8 @@ import (
 	"tablesweep/internal/host"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/verify"
 )
 
 const (
@@ -310,29 +312,14 @@ func (d *demo) call(ctx context.Context, method, path string, body []byte, want 
 
 // verify compares the two tables row by row.
 func (d *demo) verify(ctx context.Context) error {
-	source, err := d.rows(ctx, sourceTable)
+	r, err := verify.Tables(ctx, sweep.Spec{Table: d.account.Table(sourceTable)}, d.account.Table(destinationTable), verify.Options{})
 	if err != nil {
 		return err
 	}
-	destination, err := d.rows(ctx, destinationTable)
-	if err != nil {
-		return err
-	}
-	for i := range max(len(source), len(destination)) {
-		if i >= len(source) || i >= len(destination) || !storage.Equal(source[i], destination[i]) {
-			return fmt.Errorf("the tables differ at row %d; %d rows in %s, %d in %s", i+1, len(source), sourceTable, len(destination), destinationTable)
-		}
+	if n := r.Differences(); n > 0 || r.Rows != int64(d.report.Rows) {
+		return fmt.Errorf("%d of %d rows of %s were compared, and %d differ: %v", r.Rows, d.report.Rows, sourceTable, n, r.List)
 	}
 	d.report.Verified = true
-	d.say("verified: both tables hold the same %d rows, every value and type", len(source))
+	d.say("verified: both tables hold the same %d rows, every value and type", r.Rows)
 	return nil
-}
-
-func (d *demo) rows(ctx context.Context, table string) ([]storage.Entity, error) {
-	var rows []storage.Entity
-	err := d.account.Table(table).All(ctx, storage.Query{}, func(p storage.Page) error {
-		rows = append(rows, p.Entities...)
-		return nil
-	})
-	return rows, err
 }
