@@ -105,15 +105,10 @@ func Load(getenv func(string) string) (Config, error) {
 	} else {
 		c.ScanRetention = time.Duration(days) * 24 * time.Hour
 	}
-	if c.Price, err = Price(getenv); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.loadLog(value); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.loadCatalogs(getenv, connect); err != nil {
-		errs = append(errs, err)
-	}
+	c.Price, err = Price(getenv)
+	errs = append(errs, err, c.loadLog(value))
+	catalogsErr := c.loadCatalogs(getenv, connect) // which may add to errs
+	errs = append(errs, catalogsErr)
 	if v := value("TABLESWEEP_SEGMENTS_PER_INVOCATION"); v == "" {
 		// the default depends on the action
 	} else if c.SegmentsPerInvocation, err = strconv.Atoi(v); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > engine.MaxSegments {

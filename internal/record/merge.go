@@ -11,9 +11,6 @@ import (
 // annotated type until the patch gives it another one, or makes it an object or array. Errors
 // are those of [Parse].
 func (r Record) Merge(patch []byte) (Record, error) {
-	if err := checkUTF8(patch); err != nil {
-		return Record{}, err
-	}
 	changes, err := split(patch)
 	if err != nil {
 		return Record{}, err

@@ -31,21 +31,11 @@ const typeSuffix = "@odata.type"
 // Parse reads a record from a JSON object. All errors are [problem.Error]s that name the field
 // and say what to change. They are joined.
 func Parse(data []byte) (Record, error) {
-	if err := checkUTF8(data); err != nil {
-		return Record{}, err
-	}
 	members, err := split(data)
 	if err != nil {
 		return Record{}, err
 	}
 	return parse(members)
-}
-
-func checkUTF8(data []byte) error {
-	if !utf8.Valid(data) {
-		return problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
-	}
-	return nil
 }
 
 // parse returns the record of an object's members.
@@ -77,6 +67,9 @@ type member struct {
 
 // split cuts an object into its members.
 func split(data []byte) ([]member, error) {
+	if !utf8.Valid(data) {
+		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
+	}
 	// A string with half a surrogate pair is refused later, with its field's name.
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true))
 	if dec.PeekKind() != '{' {
@@ -200,8 +193,12 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 	if n := len(f.property()); n > maxNameLength {
 		return f, problem.Invalidf(m.name, "has a name that takes %d characters as a property name, at most %d are possible; choose a shorter one", n, maxNameLength)
 	}
-	if n := f.valueBytes(); (f.Type == storage.String || f.Type == storage.Binary) && n > maxValue {
-		return f, problem.TooLargef(m.name, "%s", tooLargeValue(f, n))
+	n, most, unit := f.valueBytes(), maxValue, "bytes"
+	if f.Type == storage.String {
+		n, most, unit = n/2, most/2, "characters of UTF-16"
+	}
+	if n > most {
+		return f, problem.TooLargef(m.name, "has %d %s, at most %d are possible; split it into several fields", n, unit, most)
 	}
 	return f, nil
 }
@@ -209,10 +206,10 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 // check checks the limits of the record as a whole.
 func (r Record) check() error {
 	if n := len(r.Fields); n > maxFields {
-		return problemTooLarge("has %d fields, at most %d are possible; nest some of them in an object", n, maxFields)
+		return problem.TooLargef("", "the object has %d fields, at most %d are possible; nest some of them in an object", n, maxFields)
 	}
 	if n := r.bytes(); n > maxBytes {
-		return problemTooLarge("takes %d bytes, at most %d are possible; leave fields out or shorten them", n, maxBytes)
+		return problem.TooLargef("", "the object takes %d bytes, at most %d are possible; leave fields out or shorten them", n, maxBytes)
 	}
 	return nil
 }

@@ -191,14 +191,3 @@ func depth(v jsontext.Value) int {
 func tooDeep(m member) error {
 	return problem.Invalidf(m.name, "has more than %d levels of objects and arrays", maxDepth)
 }
-
-func problemTooLarge(format string, args ...any) error {
-	return problem.TooLargef("", "the object "+format, args...)
-}
-
-func tooLargeValue(f Field, n int) string {
-	if f.Type == storage.Binary {
-		return fmt.Sprintf("has %d bytes, at most %d are possible; split it into several fields", n, maxValue)
-	}
-	return fmt.Sprintf("has %d characters of UTF-16, at most %d are possible; split it into several fields", n/2, maxValue/2)
-}
