@@ -93,8 +93,7 @@ func (c Catalogs) list(w http.ResponseWriter, r *http.Request) error {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		all = append(all, Describe(name, c[name].Schema))
 	}
-	writeJSON(w, r, http.StatusOK, map[string]any{"catalogs": all})
-	return nil
+	return answer(w, r, map[string]any{"catalogs": all}, nil)
 }
 
 // named returns the catalog of a name. The error lists the names that exist.
@@ -133,8 +132,7 @@ func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 		if once != "" {
 			return problem.Invalidf("Idempotency-Key", "is for a single record; of several, a retry inserts only those that are missing")
 		}
-		insertRecords(c, items, w, r)
-		return nil
+		return insertRecords(c, items, w, r)
 	}
 	done, err := c.Insert(r.Context(), items[0].record, once)
 	return writeRecord(w, r, done, err)
@@ -207,8 +205,7 @@ func getRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	writeJSON(w, r, http.StatusOK, found)
-	return nil
+	return answer(w, r, found, nil)
 }
 
 func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
@@ -221,15 +218,11 @@ func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 		read = c.List
 	}
 	found, err := read(r.Context(), q)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, struct {
+	return answer(w, r, struct {
 		Records []record.Record `json:"records"`
 		Meta    []catalog.Meta  `json:"meta"`
 		Cursor  string          `json:"cursor,omitempty"`
-	}{found.Records, found.Meta, found.Cursor})
-	return nil
+	}{found.Records, found.Meta, found.Cursor}, err)
 }
 
 func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
@@ -238,14 +231,10 @@ func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	n, next, err := c.Count(r.Context(), q)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, struct {
+	return answer(w, r, struct {
 		Count  int    `json:"count"`
 		Cursor string `json:"cursor,omitempty"`
-	}{n, next})
-	return nil
+	}{n, next}, err)
 }
 
 // recoverWrites completes unfinished writes at once, as the timer does every minute.
@@ -259,11 +248,7 @@ func recoverWrites(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 		return err
 	}
 	done, err := c.Recover(r.Context(), since)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, done)
-	return nil
+	return answer(w, r, done, err)
 }
 
 // readSince reads the parameter since, the zero time if it is not given.
@@ -292,19 +277,11 @@ func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 		p.Detail = fmt.Sprintf("%d records were deleted; of the others: %s", deleted, p.Detail)
 		return &p
 	}
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, map[string]int{"deleted": deleted})
-	return nil
+	return answer(w, r, map[string]int{"deleted": deleted}, err)
 }
 
 func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "top", "cursor", "since")
-	if err != nil {
-		return err
-	}
-	top, err := readTop(given, catalog.DefaultTop, storage.PageRows)
+	given, top, err := readList(r, catalog.DefaultTop, storage.PageRows, "top", "cursor", "since")
 	if err != nil {
 		return err
 	}
@@ -313,14 +290,10 @@ func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 		return err
 	}
 	changes, next, err := c.Changes(r.Context(), top, given.Get("cursor"), since)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, struct {
+	return answer(w, r, struct {
 		Changes []catalog.Change `json:"changes"`
 		Cursor  string           `json:"cursor,omitempty"`
-	}{append([]catalog.Change{}, changes...), next})
-	return nil
+	}{append([]catalog.Change{}, changes...), next}, err)
 }
 
 // idempotencyKey returns the request's Idempotency-Key, "" for none.

@@ -51,7 +51,7 @@ type inserted struct {
 }
 
 // insertRecords inserts several records, and answers with a result for each.
-func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *http.Request) {
+func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *http.Request) error {
 	var records []record.Record
 	for _, i := range items {
 		if i.err == nil {
@@ -59,25 +59,25 @@ func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *h
 		}
 	}
 	done := c.InsertAll(r.Context(), records)
-	answer := make([]inserted, len(items))
+	results := make([]inserted, len(items))
 	for n, i := range items {
 		var one catalog.Result
 		if one.Err = i.err; i.err == nil {
 			one, done = done[0], done[1:]
 		}
-		answer[n] = inserted{Status: problem.Status(one.Err), ID: one.ID}
+		results[n] = inserted{Status: problem.Status(one.Err), ID: one.ID}
 		switch {
 		case one.Err != nil:
-			answer[n].ID = ""
-			answer[n].Error = &fieldError{problem.Of(one.Err).Field, detailOf(one.Err)}
-			if answer[n].Status >= http.StatusInternalServerError {
+			results[n].ID = ""
+			results[n].Error = &fieldError{problem.Of(one.Err).Field, detailOf(one.Err)}
+			if results[n].Status >= http.StatusInternalServerError {
 				zerolog.Ctx(r.Context()).Error().Err(one.Err).Int("record", n).Msg("record not inserted")
 			}
 		case one.Outcome == catalog.Created:
-			answer[n].Status = http.StatusCreated
+			results[n].Status = http.StatusCreated
 		}
 	}
-	writeJSON(w, r, http.StatusOK, map[string]any{"results": answer})
+	return answer(w, r, map[string]any{"results": results}, nil)
 }
 
 // detailOf returns an error's text for callers, with all errors that are joined in it.

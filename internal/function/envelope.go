@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -54,7 +53,7 @@ func ParseEnvelope(body []byte) (Invocation, error) {
 	}
 	// A message's own top-level properties overwrite metadata of the same name, so a value
 	// that is not a number is ignored.
-	if n, err := strconv.Atoi(unquote(r.Metadata["DequeueCount"])); err == nil && n > 0 {
+	if n, err := strconv.Atoi(string(messageBody(r.Metadata["DequeueCount"]))); err == nil && n > 0 {
 		i.Delivery = n
 	}
 	return i, nil
@@ -72,8 +71,6 @@ func messageBody(v json.RawMessage) []byte {
 	return v
 }
 
-func unquote(v json.RawMessage) string { return strings.Trim(string(messageBody(v)), `"`) }
-
 // invocationHandler handles the host's calls of a queue or timer function.
 //
 // host: every message, and whenever a timer is due. A status other than 2xx makes the host
@@ -83,14 +80,7 @@ func invocationHandler(f Function) http.Handler {
 		start := time.Now()
 		ctx := zerolog.Ctx(r.Context()).With().Str("function", f.Name).Logger().WithContext(r.Context())
 		log := zerolog.Ctx(ctx) // the function adds fields to it
-		var report string
-		body, err := readBody(r)
-		if err == nil {
-			var i Invocation
-			if i, err = ParseEnvelope(body); err == nil {
-				report, err = f.call(ctx, i)
-			}
-		}
+		report, err := f.handle(ctx, r)
 		answer := response{Logs: []string{}}
 		status := http.StatusOK
 		switch {
@@ -109,9 +99,17 @@ func invocationHandler(f Function) http.Handler {
 	})
 }
 
-// call waits until the app is ready, for as long as the invocation may take, and then invokes
-// the function.
-func (f Function) call(ctx context.Context, i Invocation) (report string, err error) {
+// handle waits until the app is ready, for as long as the invocation may take, and then invokes
+// the function with the request's envelope.
+func (f Function) handle(ctx context.Context, r *http.Request) (report string, err error) {
+	body, err := readBody(r)
+	if err != nil {
+		return "", err
+	}
+	i, err := ParseEnvelope(body)
+	if err != nil {
+		return "", err
+	}
 	for _, g := range f.gates {
 		if err := g.Wait(ctx); err != nil {
 			return "", err

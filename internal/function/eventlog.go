@@ -88,11 +88,11 @@ func appendEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	answer := make([]appended, len(events))
+	made := make([]appended, len(events))
 	for i, e := range events {
-		answer[i] = appended{e.ID, e.Time}
+		made[i] = appended{e.ID, e.Time}
 	}
-	writeJSON(w, r, http.StatusCreated, map[string]any{"events": answer})
+	writeJSON(w, r, http.StatusCreated, map[string]any{"events": made})
 	return nil
 }
 
@@ -158,14 +158,10 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 	}
 	q := logtail.EventQuery{Top: top, Since: given.Get("since"), Cursor: given.Get("cursor")}
 	page, err := s.Read(r.Context(), stream, q)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, struct {
+	return answer(w, r, struct {
 		Events []logtail.Event `json:"events"`
 		Cursor string          `json:"cursor,omitempty"`
-	}{page.Events, page.Cursor})
-	return nil
+	}{page.Events, page.Cursor}, err)
 }
 
 // followEvents answers with the events behind a position in the stream.
@@ -176,35 +172,23 @@ func followEvents(s *logtail.Streams, stream string, given url.Values, top int, 
 		}
 	}
 	next, err := s.After(r.Context(), stream, given.Get("after"), top)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, struct {
+	return answer(w, r, struct {
 		Events []logtail.Event `json:"events"`
 		Next   string          `json:"next"`
 		More   bool            `json:"more"`
-	}{append([]logtail.Event{}, next.Events...), next.After, next.More})
-	return nil
+	}{append([]logtail.Event{}, next.Events...), next.After, next.More}, err)
 }
 
 func listStreams(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "top", "cursor")
-	if err != nil {
-		return err
-	}
-	top, err := readTop(given, defaultStreams, storage.PageRows)
+	given, top, err := readList(r, defaultStreams, storage.PageRows, "top", "cursor")
 	if err != nil {
 		return err
 	}
 	streams, next, err := s.List(r.Context(), top, given.Get("cursor"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, struct {
+	return answer(w, r, struct {
 		Streams []logtail.StreamInfo `json:"streams"`
 		Cursor  string               `json:"cursor,omitempty"`
-	}{append([]logtail.StreamInfo{}, streams...), next})
-	return nil
+	}{append([]logtail.StreamInfo{}, streams...), next}, err)
 }
 
 func deleteStream(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
@@ -217,9 +201,5 @@ func deleteStream(s *logtail.Streams, w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	deleted, err := s.Delete(r.Context(), stream)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, map[string]int64{"deleted": deleted})
-	return nil
+	return answer(w, r, map[string]int64{"deleted": deleted}, err)
 }

@@ -199,6 +199,14 @@ func readTop(given url.Values, standard, limit int) (int, error) {
 	return top, input.Top(top, limit)
 }
 
+// readList reads the parameters of a list: the allowed ones, of which one is top.
+func readList(r *http.Request, standard, limit int, allowed ...string) (given url.Values, top int, err error) {
+	if given, err = parameters(r, allowed...); err == nil {
+		top, err = readTop(given, standard, limit)
+	}
+	return given, top, err
+}
+
 // readBody reads a request's body within the limits of limited and timed.
 func readBody(r *http.Request) ([]byte, error) {
 	b, err := io.ReadAll(r.Body)
@@ -294,6 +302,14 @@ func fieldErrors(err error) []fieldError {
 		list[i] = fieldError{p.Field, p.Detail}
 	}
 	return list
+}
+
+// answer answers with v as JSON. If there was an error, it only returns it.
+func answer(w http.ResponseWriter, r *http.Request, v any, err error) error {
+	if err == nil {
+		writeJSON(w, r, http.StatusOK, v)
+	}
+	return err
 }
 
 // writeJSON answers with v as JSON.

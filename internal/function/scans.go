@@ -41,29 +41,17 @@ func tellScan[T any](ask func(ctx context.Context, id string) (T, error)) func(h
 			return err
 		}
 		told, err := ask(r.Context(), parameter(r, "id"))
-		if err != nil {
-			return err
-		}
-		writeJSON(w, r, http.StatusOK, told)
-		return nil
+		return answer(w, r, told, err)
 	}
 }
 
 func listFailed(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "top", "cursor")
-	if err != nil {
-		return err
-	}
-	top, err := readTop(given, maxTop, maxFailedTop)
+	given, top, err := readList(r, maxTop, maxFailedTop, "top", "cursor")
 	if err != nil {
 		return err
 	}
 	failed, err := e.Failed(r.Context(), parameter(r, "id"), top, given.Get("cursor"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, failed)
-	return nil
+	return answer(w, r, failed, err)
 }
 
 // changeScan returns a handler that changes the state of the scan in the path.
@@ -76,15 +64,17 @@ func changeScan(change func(ctx context.Context, id string) error) func(http.Res
 		if err := change(r.Context(), id); err != nil {
 			return err
 		}
-		writeJSON(w, r, http.StatusAccepted, started{ID: id, StatusURL: statusURL(r, id)})
+		writeStarted(w, r, id)
 		return nil
 	}
 }
 
-// started is the answer to a scan's start, cancellation or retry.
-type started struct {
-	ID        string `json:"id"`
-	StatusURL string `json:"statusUrl"`
+// writeStarted answers a scan's start, cancellation or retry.
+func writeStarted(w http.ResponseWriter, r *http.Request, id string) {
+	writeJSON(w, r, http.StatusAccepted, struct {
+		ID        string `json:"id"`
+		StatusURL string `json:"statusUrl"`
+	}{id, statusURL(r, id)})
 }
 
 func startScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
@@ -97,7 +87,7 @@ func startScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/api/scans/"+id)
-	writeJSON(w, r, http.StatusAccepted, started{ID: id, StatusURL: statusURL(r, id)})
+	writeStarted(w, r, id)
 	return nil
 }
 
@@ -120,28 +110,16 @@ func estimateScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	report, err := e.Estimate(r.Context(), req)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, report)
-	return nil
+	return answer(w, r, report, err)
 }
 
 func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "top")
-	if err != nil {
-		return err
-	}
-	top, err := readTop(given, defaultTop, maxTop)
+	_, top, err := readList(r, defaultTop, maxTop, "top")
 	if err != nil {
 		return err
 	}
 	list, err := e.List(r.Context(), top)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, r, http.StatusOK, map[string]any{"scans": list})
-	return nil
+	return answer(w, r, map[string]any{"scans": list}, err)
 }
 
 // statusURL returns the URL of the scan's status, on the host that the caller has used. The

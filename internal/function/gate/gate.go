@@ -107,22 +107,19 @@ func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
 	defer cancel()
 	for {
 		failed, err := g.last()
-		var p *problem.Error
-		blocked := make(chan struct{})
-		if errors.As(err, &p) {
-			close(blocked)
-		}
 		select {
 		case <-g.open:
 			return nil
 		default:
 		}
+		var p *problem.Error
+		if errors.As(err, &p) {
+			return p
+		}
 		select {
 		case <-g.open:
 			return nil
 		case <-failed:
-		case <-blocked:
-			return reason(err)
 		case <-ctx.Done():
 			return reason(err)
 		}
