@@ -57,7 +57,8 @@ func (e *Engine) tidyEnded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if more && ended[len(ended)-1].Age < wholeTime { // the list is full of scans that are too young to fold
+	// The list is full of scans that are too young to fold, or the page came empty, which a page may.
+	if more && (len(ended) == 0 || ended[len(ended)-1].Age < wholeTime) {
 		old, _, err := e.ledger.Ended(ctx, e.options.Now().Add(-wholeTime))
 		if err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -70,7 +69,7 @@ func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	w.stats.Rows = len(p.Source)
 	w.appLog = log
 	if log.GetLevel() == zerolog.Disabled {
-		w.appLog = zerolog.New(io.Discard).Level(zerolog.WarnLevel)
+		w.appLog = zerolog.New(panics{w}).Level(zerolog.WarnLevel)
 	}
 	w.appLog = w.appLog.Hook(zerolog.HookFunc(w.hear))
 	var stop context.CancelFunc
@@ -108,6 +107,16 @@ func (w *world) hear(_ *zerolog.Event, _ zerolog.Level, message string) {
 	case message == "the function is not invoked for this message":
 		w.violated("the host can't decode a message")
 	}
+}
+
+// panics hears of panics from the lines of a log. An invocation that panics is tried again, so that nothing else tells.
+type panics struct{ *world }
+
+func (p panics) Write(line []byte) (int, error) {
+	if i := bytes.Index(line, []byte("panic: ")); i >= 0 {
+		p.violated("%s", line[i:])
+	}
+	return len(line), nil
 }
 
 func (w *world) count(n *int) {
