@@ -330,11 +330,6 @@ func TestLeased(t *testing.T) {
 	}
 }
 
-// transport is one made of a function.
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) Do(r *http.Request) (*http.Response, error) { return t(r) }
-
 // TestPoisonMessages: steps whose messages went to the poison queue in an outage are sent again. A message
 // that can't be removed hides no others. Messages of other apps stay.
 func TestPoisonMessages(t *testing.T) {
@@ -363,13 +358,13 @@ func TestPoisonMessages(t *testing.T) {
 		if err := poison.Put(t.Context(), base64.StdEncoding.EncodeToString([]byte("not ours"))); err != nil {
 			t.Fatal(err)
 		}
-		refused := 0
-		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "-poison/messages/") && refused == 0 {
-				refused++
-				return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}, nil
+		removals := 0
+		w.refuse(func(r *http.Request, _ string) bool {
+			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "-poison/messages/") {
+				removals++
+				return removals == 1
 			}
-			return w.emulator.Transport().Do(r)
+			return false
 		})
 		if err := w.engine.Maintain(t.Context()); err == nil {
 			t.Error("Maintain does not tell that a poison message could not be removed")
@@ -465,6 +460,40 @@ func TestLostDestinationFailsTheScan(t *testing.T) {
 	w.drain()
 	if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "TableNotFound") || s.Steps.Pending != 1 {
 		t.Errorf("status %+v, want failed for want of the table", s)
+	}
+}
+
+// TestEndOutsideTheLists: a scan has ended although what comes after, its place in the lists, can't be written.
+// Maintain writes it later.
+func TestEndOutsideTheLists(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(30, 1))
+	r := copyRequest("Source", "Target")
+	r.SegmentSize = 2
+	w.refuse(func(r *http.Request, _ string) bool {
+		return r.Method == http.MethodGet && strings.Contains(r.URL.Query().Get("$filter"), "PartitionKey eq 'scans'")
+	})
+	succeeded := w.run(r)
+	if !slices.ContainsFunc(w.rows("tablesweep"), func(e storage.Entity) bool { return e.Key.Partition == "hints" }) {
+		t.Error("a scan that has succeeded left no hints")
+	}
+	canceled := w.start(r)
+	if err := w.engine.Cancel(t.Context(), canceled); err != nil {
+		t.Errorf("cancel: %v", err)
+	}
+	w.restart()
+	if err := w.engine.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list, err := w.engine.List(t.Context(), 2)
+	if err != nil || list[0].State != ledger.Canceled || list[1].State != succeeded.State || list[1].Rows.Written != 30 {
+		t.Errorf("list %+v, %v", list, err)
+	}
+	for _, e := range w.rows("tablesweep") {
+		if strings.HasPrefix(e.Key.Row, "o|") {
+			t.Errorf("still listed as open: %v", e)
+		}
 	}
 }
 

@@ -102,7 +102,7 @@ func (p *play) play(command string) string {
 	case "retry":
 		err = p.engine.Retry(p.Context(), p.id)
 	case "forbid": // the service refuses writes to Target
-		p.process.Next = forbidding{p.emulator.Transport(), "/Target("}
+		p.refuse(func(r *http.Request, body string) bool { return strings.Contains(r.URL.Path+body, "/Target(") })
 	case "allow":
 		p.process.Next = p.emulator.Transport()
 	case "wait":

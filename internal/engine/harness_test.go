@@ -1,9 +1,12 @@
 package engine_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +59,29 @@ func (w *world) newEngine(a *storage.Account) *engine.Engine {
 		w.Fatal(err)
 	}
 	return e
+}
+
+// transport is one made of a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) Do(r *http.Request) (*http.Response, error) { return t(r) }
+
+// refuse has the service forbid the app's requests for which refused reports true. body is a request's body.
+func (w *world) refuse(refused func(r *http.Request, body string) bool) {
+	w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+		var body []byte
+		if r.Body != nil {
+			var err error
+			if body, err = io.ReadAll(r.Body); err != nil {
+				return nil, err
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		if refused(r, string(body)) {
+			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		}
+		return w.emulator.Transport().Do(r)
+	})
 }
 
 // fill creates a table with the rows.

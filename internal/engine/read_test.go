@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -106,7 +105,10 @@ func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(300, 1))
-	w.process.Next = &refusing{transport: w.process.Next, query: 3}
+	var queries atomic.Int64
+	w.refuse(func(r *http.Request, _ string) bool {
+		return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "Source") && queries.Add(1) == 3
+	})
 	r := copyRequest("Source", "Target")
 	r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = "adaptive", 20, 4
 	id := w.start(r)
@@ -114,20 +116,4 @@ func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
 	if s := w.status(id); s.State != ledger.Failed || s.Rows.Scanned != 0 {
 		t.Errorf("%s with %d rows, want a failed scan without any", s.State, s.Rows.Scanned)
 	}
-}
-
-// refusing refuses one query of the source, and passes on all other requests.
-type refusing struct {
-	transport interface {
-		Do(*http.Request) (*http.Response, error)
-	}
-	query   int64 // which one
-	queries atomic.Int64
-}
-
-func (x *refusing) Do(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "Source") && x.queries.Add(1) == x.query {
-		return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")), Request: r}, nil
-	}
-	return x.transport.Do(r)
 }

@@ -1,40 +1,14 @@
 package engine_test
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 )
-
-// forbidding is a transport on which the service forbids requests whose address or
-// body has some text in it.
-type forbidding struct {
-	policy.Transporter
-	text string
-}
-
-func (f forbidding) Do(r *http.Request) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, err
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	if !strings.Contains(r.URL.Path+string(body), f.text) {
-		return f.Transporter.Do(r)
-	}
-	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
-}
 
 // TestErrorsNameTheAction has the service refuse what a scan's action does. The scan's
 // error must say what failed.
@@ -54,7 +28,7 @@ func TestErrorsNameTheAction(t *testing.T) {
 			w := newWorld(t, emulator.Options{})
 			w.fill("Source", plainRows(3, 2))
 			id := w.start(request(tt.action))
-			w.process.Next = forbidding{w.process.Next, tt.forbid}
+			w.refuse(func(r *http.Request, body string) bool { return strings.Contains(r.URL.Path+body, tt.forbid) })
 			w.drain()
 			if s := w.status(id); s.State != ledger.Failed || !strings.HasPrefix(s.Error, tt.say) {
 				t.Errorf("state %s, error %q; want one that begins with %q", s.State, s.Error, tt.say)

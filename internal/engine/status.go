@@ -213,13 +213,12 @@ func (e *Engine) listed(ctx context.Context, s ledger.Listed) (Status, error) {
 
 // Cancel ends a running scan. Its pending steps are kept, and their messages dropped.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
-	err := e.ledger.Cancel(ctx, id, e.options.Now())
-	switch {
-	case errors.Is(err, ledger.ErrNotRunning):
-		if s, err := e.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
-			return err // canceled before, perhaps by this very request, which a host may repeat
-		}
-		return problem.Conflictf("id", "the scan has already ended")
+	ended, err := e.ledger.End(ctx, id, ledger.Canceled, e.options.Now(), "")
+	if err != nil || ended {
+		return notFound(id, err)
 	}
-	return notFound(id, err)
+	if s, err := e.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
+		return err // canceled before, perhaps by this very request, which a host may repeat
+	}
+	return problem.Conflictf("id", "the scan has already ended")
 }

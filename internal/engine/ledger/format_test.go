@@ -157,12 +157,13 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 		}
 	}
 	must(l.Beat(ctx, "process", []ledger.Held{{Scan: failedScan, Step: "c"}}))
-	must(l.Cancel(ctx, failedScan, time.Now()))
+	_, err = l.End(ctx, failedScan, ledger.Canceled, time.Now(), "")
+	must(err)
 	canceled, err := l.Scan(ctx, failedScan)
 	must(err)
 	time.Sleep(time.Minute)
 	must(l.Restart(ctx, canceled, time.Now()))
-	_, err = l.Fail(ctx, failedScan, time.Now().Add(time.Second), "why it failed")
+	_, err = l.End(ctx, failedScan, ledger.Failed, time.Now().Add(time.Second), "why it failed")
 	must(err)
 
 	must(l.Create(ctx, succeededScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))

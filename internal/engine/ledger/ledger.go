@@ -142,9 +142,6 @@ type Done struct {
 // ErrNotFound means that there is no such scan.
 var ErrNotFound = errors.New("no such scan")
 
-// ErrNotRunning means that a scan has already ended.
-var ErrNotRunning = errors.New("the scan has already ended")
-
 // Ledger is the table of scans. It is safe for concurrent use.
 type Ledger struct{ table *storage.Table }
 

@@ -19,7 +19,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	if err := l.Create(ctx, id, now, []byte("{}"), nil, ledger.Pending{ID: "first", Message: []byte("{}")}, adaptive.Outlook{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Cancel(ctx, id, now); err != nil {
+	if _, err := l.End(ctx, id, ledger.Canceled, now, ""); err != nil {
 		t.Fatal(err)
 	}
 	canceled, err := l.Scan(ctx, id)

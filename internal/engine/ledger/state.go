@@ -51,23 +51,9 @@ func (l *Ledger) nothingPending(ctx context.Context, id string) (bool, error) {
 	return false, nil
 }
 
-// Fail ends a running scan with the reason. Its pending steps stay, for a later
-// retry. It reports whether this call ended it.
-func (l *Ledger) Fail(ctx context.Context, id string, now time.Time, reason string) (bool, error) {
-	return l.endRunning(ctx, id, Failed, now, reason)
-}
-
-// Cancel ends a running scan. Its pending steps stay. It returns [ErrNotFound] or
-// [ErrNotRunning] if there is no such scan or it has ended.
-func (l *Ledger) Cancel(ctx context.Context, id string, now time.Time) error {
-	ended, err := l.endRunning(ctx, id, Canceled, now, "")
-	if err == nil && !ended {
-		return fmt.Errorf("scan %s: %w", id, ErrNotRunning)
-	}
-	return err
-}
-
-func (l *Ledger) endRunning(ctx context.Context, id string, state State, now time.Time, reason string) (bool, error) {
+// End ends a running scan as failed, with the reason, or as canceled. Its pending steps stay, for a later
+// retry. It reports whether this call ended it. It returns [ErrNotFound] if there is no such scan.
+func (l *Ledger) End(ctx context.Context, id string, state State, now time.Time, reason string) (bool, error) {
 	s, err := l.Scan(ctx, id)
 	if err != nil || s.State != Running {
 		return false, err
@@ -75,7 +61,8 @@ func (l *Ledger) endRunning(ctx context.Context, id string, state State, now tim
 	return l.end(ctx, s, state, now, reason)
 }
 
-// end writes the scan's end once: only over the row as it was read.
+// end writes the scan's end once: only over the row as it was read. It has ended then, even if its attempt
+// can't be closed: Maintain does that.
 func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, reason string) (bool, error) {
 	properties := []storage.Property{
 		storage.StringProperty("State", string(state)),
@@ -91,7 +78,8 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 	if err != nil {
 		return false, fmt.Errorf("end scan %s: %w", s.ID, err)
 	}
-	return true, l.Close(ctx, OpenScan{ID: s.ID, Attempt: s.Attempt})
+	_ = l.Close(ctx, OpenScan{ID: s.ID, Attempt: s.Attempt})
+	return true, nil
 }
 
 // Restart begins the next attempt of a scan that was canceled or has failed, unless
