@@ -38,15 +38,7 @@ func (o *opened) hintsName() string {
 
 // saveHints makes hints of the scan's notes for the next scan of the same rows.
 func (e *Engine) saveHints(ctx context.Context, id string) error {
-	s, err := e.ledger.Scan(ctx, id)
-	if err != nil {
-		return err
-	}
-	r, err := requestOf(s)
-	if err != nil {
-		return err
-	}
-	o, err := e.open(r)
+	o, err := e.load(ctx, id)
 	if err != nil || o.hintsName() == "" {
 		return err
 	}

@@ -21,7 +21,6 @@ type opened struct {
 	source   *storage.Table
 	limiter  *action.Limiter
 	work     work
-	hints    *adaptive.Hints // nil if there are none
 	strategy scan.Strategy
 	queries  int // the most of an invocation
 	options  storage.RequestOptions
@@ -49,9 +48,7 @@ func (e *Engine) open(r Request) (*opened, error) {
 }
 
 // use gives the scan's strategy hints.
-func (o *opened) use(hints *adaptive.Hints) {
-	o.hints, o.strategy = hints, strategyOf(o.request, hints)
-}
+func (o *opened) use(hints *adaptive.Hints) { o.strategy = strategyOf(o.request, hints) }
 
 // requestOf returns the request of a scan that was recorded.
 func requestOf(s ledger.Scan) (Request, error) {
@@ -70,22 +67,22 @@ type loaded struct {
 
 // load returns the scan as it was at most scanTime ago. One that has ended may be restarted at any
 // time, so a state other than running is never older than the call.
-func (e *Engine) load(ctx context.Context, id string) (s *loaded, err error) {
+func (e *Engine) load(ctx context.Context, id string) (*loaded, error) {
 	own := false
-	for range 2 { // a reading that others began may be older; the next one is not
-		s, err = e.scans.get(ctx, id, func(was *loaded) (*loaded, error) {
-			own = true
-			return e.loadAnew(ctx, id, was)
-		})
-		e.scans.outdate(id, func(s *loaded) bool { return s != nil && s.state != ledger.Running })
-		if err != nil || own || s.state == ledger.Running {
-			break
-		}
+	read := func(was *loaded) (*loaded, error) {
+		own = true
+		return e.loadAnew(ctx, id, was)
 	}
-	return s, err
+	s, err := e.scans.get(ctx, id, read)
+	if err != nil || own || s.state == ledger.Running {
+		return s, err
+	}
+	// Another caller began that reading, perhaps before a restart. The next one begins after this call.
+	e.scans.outdate(id, func(s *loaded) bool { return s != nil && s.state != ledger.Running })
+	return e.scans.get(ctx, id, read)
 }
 
-// loadAnew reads a scan. was is the scan as it was read before; nil if it wasn't.
+// loadAnew reads a scan. was is the scan as it was read before; nil if it wasn't. Then only its state may have changed.
 func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded, error) {
 	s, err := e.ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -94,17 +91,18 @@ func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded,
 	if err != nil {
 		return nil, err
 	}
+	if was != nil {
+		return &loaded{was.opened, s.State}, nil
+	}
 	r, err := parseStored(s.Request)
 	if err != nil {
 		return nil, err
 	}
-	var hints *adaptive.Hints
-	if was != nil { // they are many, and never change
-		hints = was.hints
-	} else if hints, err = e.ownHints(ctx, id, r); err != nil {
+	o, err := e.open(r)
+	if err != nil {
 		return nil, err
 	}
-	o, err := e.open(r)
+	hints, err := e.ownHints(ctx, id, r)
 	if err != nil {
 		return nil, err
 	}
