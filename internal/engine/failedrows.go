@@ -38,24 +38,19 @@ func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) 
 		return FailedRows{}, err
 	}
 	f := FailedRows{Rows: []FailedRow{}, Total: found.Sums.Failed, Kept: found.Sums.Kept}
-	before, position, skip, err := parseFailedCursor(cursor)
+	position, listed, err := parseFailedCursor(cursor)
 	if err != nil {
 		return f, err
 	}
-	err = e.ledger.Refused(ctx, id, before, func(at string, refused []byte) bool {
+	err = e.ledger.Refused(ctx, id, position, func(at string, refused []byte) bool {
 		rows := parseRefused(refused)
 		from := 0
 		if at == position {
-			from = min(skip, len(rows))
+			from = min(listed, len(rows))
 		}
 		n := min(len(rows)-from, top-len(f.Rows))
 		f.Rows = append(f.Rows, rows[from:from+n]...)
-		if from+n < len(rows) {
-			f.Cursor = failedCursor(before, at, from+n)
-		} else {
-			before = at
-			f.Cursor = failedCursor(at, "", 0)
-		}
+		f.Cursor = failedCursor(at, from+n)
 		return len(f.Rows) < top
 	})
 	if err != nil {
@@ -67,24 +62,23 @@ func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) 
 	return f, nil
 }
 
-// failedCursor names the last step that was listed in full, the step after it that was listed
-// in part, and how many of that step's rows were.
-func failedCursor(before, position string, skip int) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(before + " " + position + " " + strconv.Itoa(skip)))
+// failedCursor names the last step that was listed, and how many of its rows were.
+func failedCursor(position string, listed int) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(position + " " + strconv.Itoa(listed)))
 }
 
-func parseFailedCursor(cursor string) (before, position string, skip int, err error) {
+func parseFailedCursor(cursor string) (position string, listed int, err error) {
 	if cursor == "" {
-		return "", "", 0, nil
+		return "", 0, nil
 	}
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	parts := strings.Split(string(text), " ")
-	if err == nil && len(parts) == 3 {
-		if skip, err = strconv.Atoi(parts[2]); err == nil && skip >= 0 {
-			return parts[0], parts[1], skip, nil
+	position, number, _ := strings.Cut(string(text), " ")
+	if err == nil {
+		if listed, err = strconv.Atoi(number); err == nil && listed >= 0 {
+			return position, listed, nil
 		}
 	}
-	return "", "", 0, problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
+	return "", 0, problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
 }
 
 // packRefused returns what a step keeps of its failed rows, and how many rows that is.

@@ -39,13 +39,11 @@ const MaxRefused = 4 * dataPiece
 const refusedRows = 10
 
 // Refused calls fn with the refused rows of each of the scan's steps, as [Done] had them, until
-// fn returns false. The newest commits come first. Each step has a position in that order. If after is
-// not empty, Refused continues behind that position.
-func (l *Ledger) Refused(ctx context.Context, id, after string, fn func(position string, refused []byte) bool) error {
+// fn returns false. The newest commits come first. Each step has a position in that order. Refused begins
+// at the position from; if it is empty, with the first.
+func (l *Ledger) Refused(ctx context.Context, id, from string, fn func(position string, refused []byte) bool) error {
 	r := key.WithPrefix(id, refusedPrefix)
-	if after != "" {
-		r.Low = &key.Bound{Key: refusedPrefix + after, Open: true}
-	}
+	r.Low = &key.Bound{Key: refusedPrefix + from}
 	err := l.table.All(ctx, storage.Query{Range: r, Top: refusedRows}, func(p storage.Page) error {
 		for _, e := range p.Entities {
 			if !fn(strings.TrimPrefix(e.Key.Row, refusedPrefix), dataOf(e)) {
