@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/estimate"
 )
@@ -38,7 +39,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	rows := sweep.Spec{Table: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
 	work := estimate.Work{PerQuery: ledgerRequests / float64(o.queries), Price: e.options.Price}
 	if o.work.action != nil {
-		work.Writes = o.work.requests
+		work.Writes = func(rows []storage.Entity) int { return len(o.work.action.Split(rows)) }
 	}
 	report, err := estimate.Count(ctx, rows, sweep.Options{}, estimateTime, work)
 	if errors.Is(err, sweep.ErrInterrupted) {

@@ -8,6 +8,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
@@ -45,9 +46,6 @@ func (w work) queries() int {
 	}
 	return 1
 }
-
-// requests returns about how many requests the work makes with rows.
-func (w work) requests(rows []storage.Entity) int { return len(w.action.Split(rows)) }
 
 // work returns the work of a request's action. Its errors are [problem.Invalid].
 func (e *Engine) work(r Request, source *storage.Table) (work, error) {
@@ -125,24 +123,16 @@ type copyKeys struct {
 	source string // the table's name
 }
 
-// Split cuts the rows that are written.
+// Split cuts the rows that are written: one for each partition. Its partition key is the source's name: so a hundred
+// fit into a transaction. Its row key is the partition.
 func (c copyKeys) Split(rows []storage.Entity) [][]storage.Entity {
-	return c.Copy.Split(keyRows(c.source, rows))
-}
-
-// keyRows returns a row for each partition of rows in table order. Its partition key
-// is the source's name: so a hundred fit into a transaction. Its row key is the
-// partition.
-func keyRows(source string, rows []storage.Entity) []storage.Entity {
 	var keys []storage.Entity
 	for _, row := range rows {
 		if n := len(keys); n == 0 || keys[n-1].Key.Row != row.Key.Partition {
-			var e storage.Entity
-			e.Key.Partition, e.Key.Row = source, row.Key.Partition
-			keys = append(keys, e)
+			keys = append(keys, storage.Entity{Key: key.Key{Partition: c.source, Row: row.Key.Partition}})
 		}
 	}
-	return keys
+	return c.Copy.Split(keys)
 }
 
 // tableMissing reports whether the destination table is missing. It refuses a table that may
