@@ -233,6 +233,8 @@ func (m *machine) call(method, path string, body []byte, caller string) <-chan a
 	answered := make(chan answer, 1)
 	m.group.Go(func() {
 		p := m.ready()
+		// Calls that waited for a handler don't reach it at once: the order of timers that end together is random.
+		task.Sleep(m.gone, time.Duration(draw(m.plan.Seed, m.name, path, caller)%uint64(time.Millisecond)))
 		if p == nil {
 			answered <- answer{err: errDead}
 			return
