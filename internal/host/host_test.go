@@ -262,7 +262,7 @@ func TestStorageComesLate(t *testing.T) {
 	tick := `{"bindings":[{"type":"timerTrigger","direction":"in","name":"timer","schedule":"0 0 0 1 1 *","runOnStartup":true}]}`
 	files := map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction, "Tick/function.json": tick}
 	h, err := host.Start(t.Context(), host.Options{
-		Root: writeApp(t, files), Executable: os.Args[0], Addr: "127.0.0.1:0",
+		Root: writeApp(t, files), Executable: os.Args[0], Addr: "127.0.0.1:0", TimerLease: 3 * time.Second,
 		Settings: map[string]string{"AzureWebJobsStorage": connection, roleVariable: "child", orderVariable: o.URL},
 	})
 	if err != nil {

@@ -17,8 +17,6 @@ const (
 	timerTable    = "azurewebjobshosts"
 	timerPosition = "timers" // the rows' partition
 	timerLeaseFor = time.Minute
-	// storagePause is the pause between two tries while storage is away.
-	storagePause = time.Second
 )
 
 // lease is the right to keep a timer. One of all hosts on a storage account has it.
@@ -29,6 +27,9 @@ type lease struct {
 	holder string // this host
 	lasts  time.Duration
 }
+
+// pause is the time between two tries while storage is away: 5 s for a lease of a minute.
+func (l lease) pause() time.Duration { return l.lasts / 12 }
 
 // errHeld means that another host has the lease.
 var errHeld = errors.New("another host has the timer's lease")

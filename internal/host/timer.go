@@ -45,7 +45,7 @@ func (h *Host) keepTimer(ctx, work context.Context, f app.Function) {
 			continue
 		case err != nil && ctx.Err() == nil:
 			log.Warn().Err(err).Msg("can't get the timer's lease")
-			task.Sleep(ctx, storagePause)
+			task.Sleep(ctx, t.lease.pause())
 			continue
 		}
 		t.status = status

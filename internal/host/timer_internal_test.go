@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -267,6 +268,29 @@ func TestTimerStateIsKept(t *testing.T) {
 			}
 		}
 		keeping.Wait()
+	})
+}
+
+// refusing is a storage service that refuses all requests, and counts them.
+type refusing struct{ requests atomic.Int64 }
+
+func (s *refusing) Do(r *http.Request) (*http.Response, error) {
+	s.requests.Add(1)
+	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+// TestTimerWithoutStorage: a host that can't get its timer's lease tries, and warns, every five seconds.
+func TestTimerWithoutStorage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var service refusing
+		h := leased(emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), &service), "a", func(*http.Request) (string, error) { return "{}", nil })
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute-time.Second)
+		defer stop()
+		h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *")}})
+		if n := service.requests.Load(); n != 12+1 { // the last one is to release it
+			t.Errorf("%d requests in a minute, want one every five seconds, and one at the end", n)
+		}
 	})
 }
 
