@@ -251,9 +251,16 @@ func (r *run) steal() {
 	}
 }
 
-// start runs a query or unit, whose event the loop awaits, in a goroutine. It prefers one that has
-// ended another: a request needs a deep stack, and a new goroutine has to grow it.
-func (r *run) start(one func()) {
+// start runs a query or unit in a goroutine, and then ended in the loop, which awaits it: a panic is do's
+// error. It prefers a goroutine that has ended another: a request needs a deep stack, and a new one has
+// to grow it.
+func (r *run) start(do func() error, ended func(took time.Duration, err error)) {
+	one := func() {
+		began := time.Now()
+		err := task.Do(do)
+		took := time.Since(began)
+		r.events <- func() { ended(took, err) }
+	}
 	select {
 	case r.idle <- one:
 	default:
@@ -282,21 +289,16 @@ func (r *run) counted(t throttle) storage.RequestOptions {
 func (r *run) startUnit(s *step, u []storage.Entity) {
 	partition := u[0].Key.Partition
 	r.pacer.limiter.Started(partition, len(u))
-	r.start(func() {
-		began := time.Now()
-		counted := r.counted(throttle{unit: true, partition: partition})
-		var result action.Result
-		err := r.pacer.limiter.Send(counted, partition, len(u), func(o storage.RequestOptions) (int, error) {
-			return len(u), task.Do(func() (err error) {
-				result, err = r.action.Do(r.tasks, o, u)
-				return err
-			})
+	counted := r.counted(throttle{unit: true, partition: partition})
+	var result action.Result
+	r.start(func() error {
+		return r.pacer.limiter.Send(counted, partition, len(u), func(o storage.RequestOptions) (_ int, err error) {
+			result, err = r.action.Do(r.tasks, o, u)
+			return len(u), err
 		})
-		took := time.Since(began)
-		r.events <- func() {
-			r.pacer.target.ended(took)
-			r.unitEnded(s, u, result, counted.Counter, err)
-		}
+	}, func(took time.Duration, err error) {
+		r.pacer.target.ended(took)
+		r.unitEnded(s, u, result, counted.Counter, err)
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/task"
 )
 
 func (r *run) startRead(s *step) {
@@ -19,32 +18,26 @@ func (r *run) startRead(s *step) {
 	if s.wanted != nil {
 		q.Top = min(q.Top, groupMeets+keyMeets*len(s.wanted))
 	}
-	if q.Range.Partition != nil {
-		r.pacer.limiter.Started(r.pacer.reads+*q.Range.Partition, q.Top)
+	partition := q.Range.Partition
+	if partition != nil {
+		r.pacer.limiter.Started(r.pacer.reads+*partition, q.Top)
 	}
-	r.start(func() {
-		began := time.Now()
-		counted := r.counted(throttle{confined: q.Range.Partition != nil})
-		var page storage.Page
-		var queries int
-		read := func(o storage.RequestOptions) (int, error) {
-			err := task.Do(func() (err error) {
-				page, queries, err = r.scan.read(r.tasks, o, q)
-				return err
-			})
-			return len(page.Entities), err
+	counted := r.counted(throttle{confined: partition != nil})
+	var page storage.Page
+	var queries int
+	read := func(o storage.RequestOptions) (_ int, err error) {
+		page, queries, err = r.scan.read(r.tasks, o, q)
+		return len(page.Entities), err
+	}
+	r.start(func() error {
+		if partition != nil {
+			return r.pacer.limiter.Send(counted, r.pacer.reads+*partition, q.Top, read)
 		}
-		var err error
-		if q.Range.Partition != nil {
-			err = r.pacer.limiter.Send(counted, r.pacer.reads+*q.Range.Partition, q.Top, read)
-		} else {
-			_, err = read(counted)
-		}
-		took := time.Since(began)
-		r.events <- func() {
-			r.pacer.source.ended(took)
-			r.readEnded(s, page, took, Totals{Queries: int64(queries), Requests: counted.Counter.Requests()}, err)
-		}
+		_, err := read(counted)
+		return err
+	}, func(took time.Duration, err error) {
+		r.pacer.source.ended(took)
+		r.readEnded(s, page, took, Totals{Queries: int64(queries), Requests: counted.Counter.Requests()}, err)
 	})
 }
 

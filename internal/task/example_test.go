@@ -19,5 +19,5 @@ func ExampleWithContext() {
 	g.Go(func() error { panic("a bug") })
 	text, _, _ := strings.Cut(g.Wait().Error(), "\n") // the stack follows
 	fmt.Println(text)
-	// Output: panic: a bug
+	// Output: internal error: panic: a bug
 }

@@ -15,7 +15,7 @@ import (
 func Do(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			err = fmt.Errorf("internal error: panic: %v\n%s", v, debug.Stack())
 		}
 	}()
 	return fn()
