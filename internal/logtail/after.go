@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
@@ -13,11 +14,18 @@ import (
 // Now is the position behind all events that a stream has at this moment.
 const Now = "now"
 
-// maxBehind is the most events that may follow a position. A follower holds them in memory.
-const maxBehind = 100_000
+const (
+	// maxBehind is the most events that may follow a position. A follower holds them in memory.
+	maxBehind = 100_000
+	// maxRecent is the most events that one call reads, with those that the follower has got. It
+	// bounds the call's time and memory, and the length of a position.
+	maxRecent = 300_000
+)
 
-// errBehind means that more than maxBehind events follow a position.
-var errBehind = fmt.Errorf("more than %d events follow", maxBehind)
+var (
+	errBehind = fmt.Errorf("more than %d events follow", maxBehind)
+	errBusy   = fmt.Errorf("the stream has more than %d events of the last minute or later", maxRecent)
+)
 
 // NextEvents are the events behind a position in a stream.
 type NextEvents struct {
@@ -35,32 +43,55 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int) (Nex
 	if err := input.Top(top, MaxTop); err != nil {
 		return NextEvents{}, err
 	}
-	next := NextEvents{Events: []Event{}}
-	from, err := s.position(after)
-	if err != nil {
-		return NextEvents{}, err
-	}
-	var at position
-	if after == Now {
-		_, at, err = s.present(ctx, stream)
-	} else {
-		next.Events, at, next.More, err = s.behind(ctx, stream, from, top)
-	}
+	next, _, err := s.after(ctx, stream, after, top)
 	switch {
 	case errors.Is(err, errBehind):
-		return NextEvents{}, problem.Conflictf("after", "%v; read them with since, and start again with after=%s", err, Now)
-	case err != nil:
-		return NextEvents{}, fmt.Errorf("read stream %q: %w", stream, err)
+		err = problem.Conflictf("after", "%v; read them with since, and start again with after=%s", errBehind, Now)
+	case errors.Is(err, errBusy):
+		err = problem.Conflictf("after", "%v; read them with since", errBusy)
 	}
-	next.After = at.String()
-	return next, nil
+	return next, err
+}
+
+// after does what After does, for any top. It also returns all events that it has read.
+func (s *Streams) after(ctx context.Context, stream, after string, top int) (NextEvents, []delivery, error) {
+	from, err := s.position(after)
+	if err != nil {
+		return NextEvents{}, nil, err
+	}
+	var m *merge
+	err = s.reading(ctx, stream, func(l Log) (err error) {
+		m, err = l.merge(ctx, Span{Newer: from.floor}, storage.PageRows)
+		return err
+	})
+	if err != nil {
+		return NextEvents{}, nil, fmt.Errorf("read stream %q: %w", stream, err)
+	}
+	sort := sorter{position: from, top: top, at: -1}
+	settled := Since(m.date.Add(-window)) // no more events older than this bound can appear
+	for row, err := range m.rows(ctx) {
+		if err == nil && after == Now && row.Key.Row >= settled {
+			break
+		}
+		if err == nil {
+			err = sort.take(row)
+		}
+		if err != nil {
+			return NextEvents{}, nil, fmt.Errorf("read stream %q: %w", stream, err)
+		}
+	}
+	events, at, more, err := sort.next(settled)
+	if err != nil {
+		return NextEvents{}, nil, fmt.Errorf("read stream %q: %w", stream, err)
+	}
+	return NextEvents{Events: events, After: at.String(), More: more}, sort.events, nil
 }
 
 // position reads what callers send as after.
 func (s *Streams) position(after string) (position, error) {
 	switch {
 	case after == Now:
-		return position{}, nil
+		return position{floor: Since(time.Time{}), all: true}, nil
 	case isPosition(after):
 		return parsePosition(after)
 	}
@@ -69,73 +100,4 @@ func (s *Streams) position(after string) (position, error) {
 		return position{}, errNoPosition
 	}
 	return position{floor: floor}, nil
-}
-
-// behind returns at most top events behind a position, the position behind them, and whether
-// there are more.
-func (s *Streams) behind(ctx context.Context, stream string, from position, top int) (events []Event, at position, more bool, err error) {
-	r, err := s.recent(ctx, stream, from.floor)
-	if err != nil {
-		return nil, position{}, false, err
-	}
-	sort := sorter{position: from, top: top, at: -1}
-	for {
-		e, ok, err := r.next(ctx)
-		if err == nil && ok {
-			err = sort.take(e)
-		}
-		if err != nil {
-			return nil, position{}, false, err
-		}
-		if !ok {
-			events, at, err = sort.next(r.settled)
-			return events, at, sort.more, err
-		}
-	}
-}
-
-// present returns the position behind all events that the stream has, and those of them that
-// are in the last minute.
-func (s *Streams) present(ctx context.Context, stream string) (have []delivery, at position, err error) {
-	r, err := s.recent(ctx, stream, Since(s.options.Now().Add(-2*window))) // the service's clock decides
-	if err != nil {
-		return nil, position{}, err
-	}
-	for {
-		e, ok, err := r.next(ctx)
-		if err != nil {
-			return nil, position{}, err
-		}
-		if !ok || e.ID >= r.settled {
-			return have, positionAfter(have, r.settled), nil
-		}
-		have = append(have, delivery{e.ID, true})
-	}
-}
-
-// recent are the events of a stream that are newer than a bound, newest first.
-type recent struct {
-	*merge
-	settled string // no more events older than this bound can appear
-}
-
-func (s *Streams) recent(ctx context.Context, stream, newer string) (recent, error) {
-	var m *merge
-	err := s.reading(ctx, stream, func(l Log) (err error) {
-		m, err = l.merge(ctx, Span{Newer: newer}, storage.PageRows)
-		return err
-	})
-	if err != nil {
-		return recent{}, err
-	}
-	return recent{m, Since(m.date.Add(-window))}, nil
-}
-
-// next takes the newest remaining event. ok is false if there is none.
-func (r recent) next(ctx context.Context) (e Event, ok bool, err error) {
-	row, ok, err := r.merge.next(ctx)
-	if ok && err == nil {
-		e, err = eventOf(row)
-	}
-	return e, ok, err
 }

@@ -1,8 +1,12 @@
 package logtail_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +15,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/problem"
 )
 
 // A follower that keeps nothing but the position misses no event, not even late ones, and gets few
@@ -126,6 +131,52 @@ func TestAfterEndsWithinATick(t *testing.T) {
 			t.Errorf("%d events, want 115", len(got))
 		}
 	})
+}
+
+// What there is now is not sent later, even if the reader's clock is off.
+func TestAfterNowByAnotherClock(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{})
+			w.append(w.streams(logtail.Options{}), "s", event(t, "before"))
+			time.Sleep(10 * time.Second)
+			reader := w.streams(logtail.Options{Now: func() time.Time { return time.Now().Add(off) }})
+			next, err := reader.After(t.Context(), "s", logtail.Now, 10)
+			if err != nil || len(next.Events) > 0 {
+				t.Fatal(next, err)
+			}
+			w.late("late", 20*time.Second)
+			if next, err = reader.After(t.Context(), "s", next.After, 10); err != nil || !slices.Equal(texts(next.Events), []string{"late"}) {
+				t.Errorf("a clock that is off by %v: sent %q, %v", off, texts(next.Events), err)
+			}
+		})
+	}
+}
+
+// A stream that is too busy to be followed is refused, before its events take all memory or time.
+func TestTooBusyToFollow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	next, pages := w.emulator.Transport(), 0
+	s := w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
+		if !strings.Contains(r.URL.Query().Get("$filter"), "PartitionKey eq 's'") {
+			return next.Do(r)
+		}
+		if pages++; pages > 301 {
+			return nil, context.Canceled
+		}
+		var rows []string
+		for i := range 1000 {
+			rows = append(rows, fmt.Sprintf(`{"PartitionKey":"s","RowKey":"%019d-ffff-aaaaaaaaaaaa"}`, 1000*pages+i))
+		}
+		header := http.Header{"X-Ms-Continuation-Nextpartitionkey": {"1"}, "X-Ms-Continuation-Nextrowkey": {"1"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}, "Content-Type": {"application/json;odata=minimalmetadata"}}
+		return &http.Response{StatusCode: http.StatusOK, Request: r, Header: header, Body: io.NopCloser(strings.NewReader(`{"value":[` + strings.Join(rows, ",") + `]}`))}, nil
+	}))})
+	var refused *problem.Error
+	if _, err := s.After(t.Context(), "s", logtail.Now, 10); !errors.As(err, &refused) || refused.Kind != problem.Conflict || refused.Field != "after" {
+		t.Errorf("got %v after %d pages", err, pages)
+	}
 }
 
 func TestBadPositions(t *testing.T) {

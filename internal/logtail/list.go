@@ -33,16 +33,16 @@ type listing struct {
 
 // lookUp reads a stream's row.
 func (s *Streams) lookUp(ctx context.Context, escaped string) (listing, error) {
-	l := listing{asked: time.Now()}
+	var l listing
+	asked := time.Now()
 	partition, at := streamsPartition, &key.Bound{Key: escaped}
 	err := s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: at, High: at}}, func(p storage.Page) (err error) {
 		for _, e := range p.Entities {
-			asked := l.asked
 			l, err = listingOf(e, p.Date)
-			l.asked = asked
 		}
 		return err
 	})
+	l.asked = asked
 	return l, err
 }
 

@@ -45,15 +45,13 @@ func (l Log) Newest(ctx context.Context, s Span, n int) (Tail, error) {
 		return Tail{}, err
 	}
 	t := Tail{Date: m.date}
-	for len(t.Rows) < n {
-		e, ok, err := m.next(ctx)
+	for row, err := range m.rows(ctx) {
 		if err != nil {
 			return Tail{}, err
 		}
-		if !ok {
+		if t.Rows = append(t.Rows, row); len(t.Rows) == n {
 			break
 		}
-		t.Rows = append(t.Rows, e)
 	}
 	t.More = m.more()
 	return t, nil
@@ -68,12 +66,7 @@ func (l Log) All(ctx context.Context, s Span) iter.Seq2[storage.Entity, error] {
 			yield(storage.Entity{}, err)
 			return
 		}
-		for {
-			e, ok, err := m.next(ctx)
-			if err == nil && !ok || !yield(e, err) || err != nil {
-				return
-			}
-		}
+		m.rows(ctx)(yield)
 	}
 }
 
@@ -166,6 +159,18 @@ func (p *source) read(ctx context.Context, t *storage.Table) (date time.Time, er
 		p.rows, p.query.Token, p.ended = page.Entities, page.Next, page.Next == nil
 	}
 	return date, nil
+}
+
+// rows takes the remaining rows, newest first. It ends after an error.
+func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Entity, error] {
+	return func(yield func(storage.Entity, error) bool) {
+		for {
+			e, ok, err := m.next(ctx)
+			if err == nil && !ok || !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // next takes the newest remaining row. ok is false if there is none.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
 )
 
 // position says how far a follower has come in a stream: which events the follower has got, in a
@@ -17,6 +18,7 @@ import (
 type position struct {
 	floor  string  // bound as in Span.Newer
 	groups []group // newest first; each ends where the next one starts, the last one at floor
+	all    bool    // the follower wants none of the events that there are
 }
 
 // group is a range of keys, and the sum over the ids of its events that the follower has got.
@@ -123,66 +125,72 @@ type sorter struct {
 	events  []delivery // newest first
 	unseen  []Event    // newest first; only the oldest ones, at most top
 	behind  int        // how many events are unseen
-	more    bool       // there are newer unseen events
 }
 
-// take takes the stream's events, newest first. It fails if too many are new.
-func (s *sorter) take(e Event) error {
+// take takes the stream's rows, newest first. It fails if they are too many.
+func (s *sorter) take(row storage.Entity) error {
+	e, err := eventOf(row)
+	if err != nil {
+		return err
+	}
 	group := s.at
 	for group+1 < len(s.position.groups) && s.position.groups[group+1].start <= e.ID {
 		group++
 	}
 	if group != s.at || s.at < 0 {
-		if err := s.settle(); err != nil {
-			return err
-		}
+		s.settle()
 		s.at = group
 	}
 	s.pending = append(s.pending, e)
 	s.sum = add(s.sum, e.ID)
-	return nil
+	return s.tooMany()
 }
 
-// settle decides whether the pending events of a group are new to the follower. It fails if
-// too many are.
-func (s *sorter) settle() error {
-	given := s.at >= 0 && s.position.groups[s.at].sum == s.sum
+// settle decides whether the pending events of a group are new to the follower.
+func (s *sorter) settle() {
+	given := s.position.all || s.at >= 0 && s.position.groups[s.at].sum == s.sum
 	for _, e := range s.pending {
 		s.events = append(s.events, delivery{e.ID, given})
 	}
 	if !given {
 		s.behind += len(s.pending)
 		if s.unseen = append(s.unseen, s.pending...); len(s.unseen) > s.top {
-			s.more = true
 			s.unseen = slices.Delete(s.unseen, 0, len(s.unseen)-s.top)
 		}
 	}
 	clear(s.pending)
 	s.pending, s.sum = s.pending[:0], 0
-	if s.behind > maxBehind {
+}
+
+func (s *sorter) tooMany() error {
+	switch {
+	case s.behind > maxBehind:
 		return errBehind
+	case len(s.events)+len(s.pending) > maxRecent:
+		return errBusy
 	}
 	return nil
 }
 
-// next returns the unseen events, oldest first, and the follower's position behind them.
-// No more events older than the bound settled can appear.
-func (s *sorter) next(settled string) ([]Event, position, error) {
-	if err := s.settle(); err != nil {
-		return nil, position{}, err
+// next returns the unseen events, oldest first, the follower's position behind them, and whether
+// there are more. No more events older than the bound settled can appear.
+func (s *sorter) next(settled string) (events []Event, at position, more bool, err error) {
+	s.settle()
+	if err := s.tooMany(); err != nil {
+		return nil, position{}, false, err
 	}
+	more = s.behind > len(s.unseen)
 	floor := min(s.position.floor, settled) // the smaller bound is the newer
 	if len(s.unseen) > 0 {
 		newest := s.unseen[0].ID
 		for i, e := range s.events {
 			s.events[i].given = e.given || e.id >= newest
 		}
-		if s.more && newest > floor {
+		if more && newest > floor {
 			floor = newest // the events that are not given are newer
 		}
 	}
 	end, _ := slices.BinarySearchFunc(s.events, floor, func(e delivery, floor string) int { return strings.Compare(e.id, floor) })
-	events := slices.Clone(s.unseen)
-	slices.Reverse(events)
-	return events, positionAfter(s.events[:end], floor), nil
+	slices.Reverse(s.unseen)
+	return s.unseen, positionAfter(s.events[:end], floor), more, nil
 }
