@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/record"
 )
 
 const catalogDeleteHelp = `Delete the records that have the value of an index key; with several, all must match.
@@ -57,7 +56,11 @@ func runCatalogDelete(c *cobra.Command, o catalogDeleteOptions, args []string) e
 			return err
 		}
 		if o.dryRun {
-			return o.count(ctx, c, cat, q)
+			records, err := countAll(ctx, cat, q)
+			if err != nil {
+				return err
+			}
+			return o.print(c, map[string]int{"records": records}, "would delete %d records of %s\n", records, cat.Index)
 		}
 		if err := o.askDelete(c, o.what(args), cat.Index.String(), cat.Index.Name()); err != nil {
 			return err
@@ -68,14 +71,4 @@ func runCatalogDelete(c *cobra.Command, o catalogDeleteOptions, args []string) e
 		}
 		return o.print(c, map[string]int{"deleted": n}, "deleted %d records\n", n)
 	})
-}
-
-// count prints what would be deleted.
-func (o *catalogDeleteOptions) count(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup) error {
-	records := 0
-	err := cat.Each(ctx, q, func(record.Record) error { records++; return nil })
-	if err != nil {
-		return asUsage(err)
-	}
-	return o.print(c, map[string]int{"records": records}, "would delete %d records of %s\n", records, cat.Index)
 }

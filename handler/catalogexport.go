@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/record"
 )
 
 const catalogExportHelp = `Print all records of a catalog, one JSON object a line, in the order of the first index
@@ -34,12 +31,7 @@ func catalogExportCommand(f *catalogFlags) *cobra.Command {
 			if err := exists(ctx, cat); err != nil {
 				return err
 			}
-			out := bufio.NewWriter(c.OutOrStdout()) // Flush returns its errors
-			err := cat.Each(ctx, q, func(r record.Record) error {
-				out.Write(r.AppendJSON(nil))
-				return out.WriteByte('\n')
-			})
-			return errors.Join(asUsage(err), out.Flush())
+			return printAll(ctx, c.OutOrStdout(), cat, q, false)
 		})
 	}
 	return c
@@ -70,16 +62,25 @@ func catalogCountCommand(f *catalogFlags) *cobra.Command {
 			if err := exists(ctx, cat); err != nil {
 				return err
 			}
-			total := 0
-			for first := true; first || q.Cursor != ""; first = false {
-				n, cursor, err := cat.Count(ctx, q)
-				if err != nil {
-					return asUsage(err)
-				}
-				total, q.Cursor = total+n, cursor
+			total, err := countAll(ctx, cat, q)
+			if err != nil {
+				return err
 			}
 			return out.print(c, map[string]int{"count": total}, "%d\n", total)
 		})
 	}
 	return c
+}
+
+// countAll counts the records, however long that takes.
+func countAll(ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (int, error) {
+	for total := 0; ; {
+		n, cursor, err := cat.Count(ctx, q)
+		if err != nil {
+			return 0, asUsage(err)
+		}
+		if total, q.Cursor = total+n, cursor; cursor == "" {
+			return total, nil
+		}
+	}
 }

@@ -82,7 +82,9 @@ func runCatalogImport(c *cobra.Command, o importOptions, args []string) error {
 				before = rows
 				meter.Say("import", fmt.Sprintf("going on behind row %d", rows))
 			},
-			Refused: func(r load.Result) { meter.Say("refused", refusal(r)) },
+			Refused: func(row load.Row, err error) {
+				meter.Say("refused", fmt.Sprintf("line %d: %s", row.Line, strings.ReplaceAll(err.Error(), "\n", "; ")))
+			},
 			Noted: func(n load.Note) {
 				meter.Show(sweep.Progress{
 					Totals: sweep.Totals{Rows: int64(n.Rows), Failed: int64(n.Refused)},
@@ -99,11 +101,6 @@ func runCatalogImport(c *cobra.Command, o importOptions, args []string) error {
 		}
 		return o.summary(c, file.Name(), done)
 	})
-}
-
-// refusal tells why a row was refused.
-func refusal(r load.Result) string {
-	return fmt.Sprintf("line %d: %s", r.Row.Line, strings.ReplaceAll(r.Refused.Error(), "\n", "; "))
 }
 
 // summary prints an import's totals.

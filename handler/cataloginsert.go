@@ -153,11 +153,11 @@ func (in *inserter) write(ctx context.Context, r record.Record) (catalog.Written
 	return in.Insert(ctx, r, in.once)
 }
 
-func (in *inserter) print(r load.Result) error {
-	o := outcome{Line: r.Row.Line, Outcome: verbs[r.Outcome], Meta: r.Meta}
-	if r.Refused != nil {
+func (in *inserter) print(row load.Row, r catalog.Result) error {
+	o := outcome{Line: row.Line, Outcome: verbs[r.Outcome], Meta: r.Meta}
+	if r.Err != nil {
 		in.refused++
-		o.Outcome, o.Reason = "refused", r.Refused.Error()
+		o.Outcome, o.Reason = "refused", r.Err.Error()
 		fmt.Fprintf(in.cmd.ErrOrStderr(), "tablesweep: refused: line %d: %s\n", o.Line, o.Reason)
 	}
 	if in.json {

@@ -120,8 +120,7 @@ func (l *lister) found(f catalog.Finding) {
 }
 
 func (l *lister) encode(v any) error {
-	out := lines.JSON(l.cmd.OutOrStdout())
-	return out.Encode(v)
+	return lines.JSON(l.cmd.OutOrStdout()).Encode(v)
 }
 
 // summary prints the totals, as JSON or by the format.

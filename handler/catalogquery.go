@@ -115,7 +115,7 @@ func runCatalogQuery(c *cobra.Command, o catalogQueryOptions, args []string) err
 			return err
 		}
 		if o.all {
-			return o.printAll(ctx, c.OutOrStdout(), cat, q)
+			return printAll(ctx, c.OutOrStdout(), cat, q, o.json)
 		}
 		found, err := cat.Find(ctx, q)
 		if err != nil {
@@ -129,24 +129,24 @@ func runCatalogQuery(c *cobra.Command, o catalogQueryOptions, args []string) err
 	})
 }
 
-// printAll prints all records, holding one page of them at a time.
-func (o *catalogQueryOptions) printAll(ctx context.Context, w io.Writer, cat *catalog.Catalog, q catalog.Lookup) error {
+// printAll prints all records, holding one page of them at a time: one a line, or one JSON object.
+func printAll(ctx context.Context, w io.Writer, cat *catalog.Catalog, q catalog.Lookup, asJSON bool) error {
 	out := bufio.NewWriter(w) // Flush returns its errors
-	if o.json {
+	if asJSON {
 		out.WriteString(`{"records":[`)
 	}
 	n := 0
 	err := cat.Each(ctx, q, func(r record.Record) error {
-		if n++; o.json && n > 1 {
+		if n++; asJSON && n > 1 {
 			out.WriteByte(',')
 		}
 		out.Write(r.AppendJSON(nil))
-		if !o.json {
+		if !asJSON {
 			return out.WriteByte('\n')
 		}
 		return nil
 	})
-	if err == nil && o.json {
+	if err == nil && asJSON {
 		out.WriteString("]}\n")
 	}
 	return errors.Join(asUsage(err), out.Flush())

@@ -107,7 +107,7 @@ func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) erro
 			return c.inTheWay(cause)
 		}
 	}
-	if there, err := c.Recorded(ctx, e); there || err != nil {
+	if _, there, err := c.Recorded(ctx, e.Shard, e.ID); there || err != nil {
 		return err
 	}
 	return c.inTheWay(cause) // another process has withdrawn it

@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -100,3 +101,31 @@ func (c *Catalog) later(ctx context.Context, do func(context.Context) error) {
 }
 
 var errCrowded = fmt.Errorf("more than %d writes are being completed", maxBackground)
+
+// taken: another record has the identity.
+func (c *Catalog) taken(row string) error {
+	return problem.Conflictf("", "a record with the same index values and row key (%s) exists with other contents; PUT replaces it", row)
+}
+
+// inTheWay: another record has the row key, see collision.
+func (c *Catalog) inTheWay(cause error) error {
+	return problem.Conflictf(c.Schema.Sort.Field, "another record is in the way, and the record was not written; change this value a little in one of the two").Because(cause)
+}
+
+// unknown: only index rows know the record.
+func (c *Catalog) unknown() error {
+	return problem.Conflictf("", "the catalog's log does not know the record; enter it with: handler catalog check --repair")
+}
+
+// busy: the write was overtaken maxRaces times.
+func (c *Catalog) busy() error {
+	return problem.Busyf("", "others keep changing this record; try again")
+}
+
+// Finding is one thing that is wrong with a catalog.
+type Finding struct {
+	Partition string `json:"partition"`
+	Row       string `json:"row"`
+	Problem   string `json:"problem"`
+	Repaired  bool   `json:"repaired"`
+}

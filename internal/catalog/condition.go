@@ -40,21 +40,15 @@ type Condition struct {
 	Differ []string // unless empty: the record does not exist, or has none of these ETags
 }
 
-// demandsOne reports whether the condition demands that the record exists.
-func (on Condition) demandsOne() bool { return len(on.Match) > 0 }
-
-// empty reports whether the condition demands nothing.
-func (on Condition) empty() bool { return len(on.Match)+len(on.Differ) == 0 }
-
 // check returns an Unmet error unless the head's record meets the condition.
 func (on Condition) check(h *store.Head) error {
 	fits := func(etags []string) bool {
 		return h.Live() && (slices.Contains(etags, AnyETag) || slices.Contains(etags, etagOf(h.Version)))
 	}
 	switch {
-	case on.demandsOne() && !h.Live():
+	case len(on.Match) > 0 && !h.Live():
 		return problem.Unmetf("If-Match", "there is no such record")
-	case on.demandsOne() && !fits(on.Match):
+	case len(on.Match) > 0 && !fits(on.Match):
 		return problem.Unmetf("If-Match", "the record has changed; read it again, and send its new ETag")
 	case fits(on.Differ):
 		return problem.Unmetf("If-None-Match", "the record exists")

@@ -20,7 +20,7 @@ func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition) (int, erro
 	if err := c.Writable(ctx); err != nil {
 		return 0, err
 	}
-	if !on.empty() {
+	if len(on.Match)+len(on.Differ) > 0 {
 		return c.deleteOne(ctx, q, on)
 	}
 	var deleted atomic.Int64

@@ -30,14 +30,7 @@
 //
 // # The life of a write
 //
-//  1. decide: package wal decides on the heads as they were read what the write does.
-//  2. commit: one transaction in the record's shard inserts the entry and updates the
-//     heads, on condition of their ETags.
-//  3. apply: the index rows are written, all partitions at once; in each, the rows of
-//     the write in one transaction. Then the caller is answered.
-//  4. finish: one more transaction moves the entry to the changes.
-//
-// A row of an insertion may have the key of another record's row. Then the insertion is
+// DESIGN.md has the four steps: decide, commit, apply, finish. A row of an insertion may have the key of another record's row. Then the insertion is
 // withdrawn: one transaction deletes its entry and commits a removal.
 //
 // A crash before 2 ends leaves nothing. A crash after 2 leaves the entry; [Catalog.Maintain]
@@ -49,8 +42,7 @@
 //
 // Calls go down this list, never up.
 //
-//	bulk.go       many insertions at once
-//	write.go      what callers ask for: Insert, Put, Replace, Patch
+//	write.go      what callers ask for: Insert, Put, Replace, Patch, and many writes at once
 //	delete.go     Delete
 //	repair.go     what packages check and migrate do to records
 //	maintain.go   Maintain and Recover: what crashes have left
@@ -58,18 +50,14 @@
 //	decide.go     one try of a write: decide, commit, carry out
 //	carry.go      an entry is carried out, by its writer or by another process
 //	apply.go      the entry's index rows are written
-//	commit.go     the entry and its heads are written
-//	once.go       the Idempotency-Key
-//	finish.go     the entry becomes a change
-//	list.go       List, Each and Count
-//	lookup.go     Find and Get
+//	commit.go     the log's transactions: an entry and its heads, the Idempotency-Key, the change
+//	lookup.go     Find, Get, List, Each and Count
 //	find.go       index rows are read and merged
 //	plan.go       what a lookup asks for, and its cursor
 //	schema.go     the schema's row: who may write and read
 //	changes.go    the list of changes
 //	condition.go  ETags, and conditions on them
-//	problems.go   what callers learn of a write that is refused
-//	catalog.go    options, limits, background work
+//	catalog.go    options, limits, background work, what callers learn of a refusal
 //
 // Package store has the form of the rows, and reads heads, entries and index rows. Packages
 // check and migrate use it, too.

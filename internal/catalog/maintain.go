@@ -25,11 +25,6 @@ type Recovered struct {
 	Parked  int `json:"parked"`  // entries that can't be applied; they stay in the log, with the reason
 }
 
-func (r *Recovered) add(o Recovered) {
-	r.Applied += o.Applied
-	r.Parked += o.Parked
-}
-
 // Maintain completes the writes that crashes have left unfinished. It deletes tombstones,
 // used idempotency keys and old changes that are no longer needed. It may run at any time,
 // and several times at once.
@@ -52,17 +47,12 @@ func (c *Catalog) Recover(ctx context.Context, since time.Time) (Recovered, erro
 	if err := c.Writable(ctx); err != nil {
 		return Recovered{}, err
 	}
-	return c.recover(ctx, since)
+	return c.CompleteAll(ctx, since)
 }
 
-// CompleteAll is Recover for a migration, which has stopped all writers: it applies the
-// entries, and does not ask whether the stored schema is ours.
-func (c *Catalog) CompleteAll(ctx context.Context) (Recovered, error) {
-	return c.recover(ctx, time.Time{})
-}
-
-// recover is Recover for a catalog whose schema was checked.
-func (c *Catalog) recover(ctx context.Context, since time.Time) (Recovered, error) {
+// CompleteAll is Recover for a migration, which has stopped all writers: it does not ask
+// whether the stored schema is ours.
+func (c *Catalog) CompleteAll(ctx context.Context, since time.Time) (Recovered, error) {
 	var mu sync.Mutex
 	var all Recovered
 	err := store.EachShard(func(shard string) error {
@@ -74,7 +64,8 @@ func (c *Catalog) recover(ctx context.Context, since time.Time) (Recovered, erro
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		all.add(r)
+		all.Applied += r.Applied
+		all.Parked += r.Parked
 		return err
 	})
 	return all, err

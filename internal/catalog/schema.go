@@ -60,10 +60,7 @@ func (c *Catalog) prepare(ctx context.Context, o storage.RequestOptions) error {
 // Fits checks the stored schema as Prepare does, and changes nothing. It is for those who
 // only read.
 func (c *Catalog) Fits(ctx context.Context) error {
-	_, err := c.checkSchema(ctx, c.Log)
-	if storage.HasCode(err, "TableNotFound") {
-		return nil // another program's catalog may have no log
-	}
+	_, err := c.askSchema(ctx)
 	return err
 }
 

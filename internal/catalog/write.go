@@ -1,12 +1,14 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/task"
 )
 
 // Outcome says what a write did.
@@ -133,7 +135,7 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 	for range maxRaces {
 		found, err := c.selectOne(ctx, selector)
 		if err == nil && found == nil {
-			err = nothingSelected(on)
+			err = cmp.Or(on.check(nil), error(problem.NotFoundf("", "there is no record that the query string finds")))
 		}
 		if err != nil {
 			return Written{}, err
@@ -173,9 +175,53 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 	return Written{}, c.busy()
 }
 
-func nothingSelected(on Condition) error {
-	if err := on.check(nil); err != nil {
-		return err
+// bulkWriters is how many records WriteAll writes at once: enough to keep a laptop's
+// connection busy, and fewer than the log's shards can take.
+const bulkWriters = 64
+
+// Result is the result of one of several writes.
+type Result struct {
+	Written
+	Err error
+}
+
+// InsertAll inserts records as Insert does, many at once; see [Catalog.WriteAll].
+func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Result {
+	return c.WriteAll(ctx, records, func(ctx context.Context, r record.Record) (Written, error) { return c.Insert(ctx, r, "") })
+}
+
+// WriteAll writes records by the function write, many at once, but those with the same identity
+// in their order. It returns a result for each. If the process dies, some are written and some
+// are not; after Maintain, none is half written.
+func (c *Catalog) WriteAll(ctx context.Context, records []record.Record, write func(context.Context, record.Record) (Written, error)) []Result {
+	results := make([]Result, len(records))
+	var identities []string
+	same := map[string][]int{} // by identity
+	for i, r := range records {
+		id, err := c.Identify(r)
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		hash := id.Hash()
+		if len(same[hash]) == 0 {
+			identities = append(identities, hash)
+		}
+		same[hash] = append(same[hash], i)
 	}
-	return problem.NotFoundf("", "there is no record that the query string finds")
+	var g task.Group
+	g.SetLimit(bulkWriters)
+	for _, hash := range identities {
+		g.Go(func() error {
+			for _, i := range same[hash] {
+				results[i].Err = task.Do(func() (err error) {
+					results[i].Written, err = write(ctx, records[i])
+					return err
+				})
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // errors are among the results
+	return results
 }

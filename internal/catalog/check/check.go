@@ -8,12 +8,16 @@ package check
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
@@ -55,7 +59,7 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 func (k *checker) compare(ctx context.Context) (suspect func(identity string) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
-		k.count(catalog.Finding{}, func(s *Result) { s.Rows += len(p.Entities) })
+		k.count(&k.sum.Rows, len(p.Entities))
 		for _, row := range p.Entities {
 			if err := t.row(k.Catalog, row); err != nil {
 				k.report(row.Key, false, "the row does not hold a record: %v", err)
@@ -91,7 +95,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 func (k *checker) entries(ctx context.Context, shard string) error {
 	return k.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities {
-			k.count(catalog.Finding{}, func(s *Result) { s.Pending++ })
+			k.count(&k.sum.Pending, 1)
 			if reason := row.Get(store.ParkedColumn); reason != "" {
 				k.report(row.Key, false, "an entry of the log can't be applied: %s", reason)
 			}
@@ -190,12 +194,74 @@ func (k *checker) rewrite(ctx context.Context, h *store.Head, all []store.Copy) 
 		k.report(at, false, "the record has lost all its index rows; if it was written lately, restore it with: handler catalog recover --since TIME")
 		return nil
 	}
-	newest := newestOf(all)
+	newest := slices.MaxFunc(all, func(a, b store.Copy) int { return a.Row.Timestamp.Compare(b.Row.Timestamp) })
 	return k.repairing(at, "none of the record's index rows is as it was last written", func() error {
 		return k.Rewrite(ctx, h, newest.Record)
 	})
 }
 
-func newestOf(all []store.Copy) store.Copy {
-	return slices.MaxFunc(all, func(a, b store.Copy) int { return a.Row.Timestamp.Compare(b.Row.Timestamp) })
+// Result is the summary of a check.
+type Result struct {
+	Records   int `json:"records"`   // records that the log knows
+	Rows      int `json:"rows"`      // rows of the index table
+	Untracked int `json:"untracked"` // rows of records that the log does not know, such as another program's
+	Pending   int `json:"pending"`   // pending entries of the log
+	Problems  int `json:"problems"`  // findings
+	Repaired  int `json:"repaired"`  // findings that were repaired
+}
+
+// checker is a check under way.
+type checker struct {
+	*catalog.Catalog
+	repair bool
+	found  func(catalog.Finding)
+
+	mu  sync.Mutex
+	sum Result
+}
+
+// count adds to a number of the summary.
+func (k *checker) count(n *int, more int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	*n += more
+}
+
+// report counts and reports a finding.
+func (k *checker) report(at key.Key, repaired bool, format string, args ...any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sum.Problems++
+	if repaired {
+		k.sum.Repaired++
+	}
+	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
+}
+
+// repairing reports a finding. If the check repairs, it repairs first.
+func (k *checker) repairing(at key.Key, what string, repair func() error) error {
+	if !k.repair {
+		k.report(at, false, "%s", what)
+		return nil
+	}
+	switch err := repair(); {
+	case err == nil:
+		k.report(at, true, "%s", what)
+	case store.Overtaken(err), errors.Is(err, catalog.ErrRaced): // it is being written
+	case problem.Status(err) < 500:
+		k.report(at, false, "%s, and can't be repaired: %v", what, err)
+	default:
+		return err
+	}
+	return nil
+}
+
+// changing reports whether a write of the head's record is under way.
+func (k *checker) changing(ctx context.Context, h *store.Head) (bool, error) {
+	_, pending, err := k.Log.Get(ctx, key.Key{Partition: store.ShardOf(h.First), Row: store.EntryPrefix + h.Entry})
+	if pending || err != nil {
+		return true, err
+	}
+	now, err := k.ReadHead(ctx, h.First, h.Identity)
+	return now == nil || now.ETag != h.ETag, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/record"
@@ -31,7 +30,7 @@ func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) 
 			return err
 		}
 		if h == nil {
-			k.count(catalog.Finding{}, func(s *Result) { s.Untracked++ })
+			k.count(&k.sum.Untracked, 1)
 		}
 		if h == nil && store.Foreign(row) {
 			k.report(row.Key, false, "another program wrote the row; take it over with: handler catalog migrate")

@@ -119,19 +119,6 @@ func Parse(indexKeys, rowKey string) (Schema, error) {
 	return s, nil
 }
 
-// ParseString reads a schema from the text that [Schema.String] wrote.
-func ParseString(text string) (Schema, error) {
-	keys, sort, _ := strings.Cut(text, ";")
-	s, err := Parse(keys, sort)
-	if err != nil {
-		return Schema{}, fmt.Errorf("schema %q: %w", text, err)
-	}
-	if s.String() != text {
-		return Schema{}, fmt.Errorf("schema %q is not written as %q", text, s.String())
-	}
-	return s, nil
-}
-
 // String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text". Two
 // schemas mean the same if and only if their lines are equal: fields are in lower case, and
 // normalisers are always named.

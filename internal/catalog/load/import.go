@@ -38,7 +38,7 @@ type Note struct {
 type ImportOptions struct {
 	Restart bool           // begin anew, not where an earlier import ended
 	Resumed func(rows int) // after this many rows that are done with
-	Refused func(Result)
+	Refused func(Row, error)
 	Noted   func(Note) // whenever the progress was noted
 
 	most int // rows between two notes; 0 means maxRows
@@ -129,16 +129,16 @@ func (im *importer) insert(ctx context.Context, rows []Row) error {
 	write := func(ctx context.Context, r record.Record) (catalog.Written, error) {
 		return im.catalog.Insert(ctx, r, "")
 	}
-	err := Write(ctx, im.catalog, rows, write, func(r Result) error {
+	err := Write(ctx, im.catalog, rows, write, func(row Row, r catalog.Result) error {
 		switch {
-		case r.Refused != nil:
+		case r.Err != nil:
 			done.Refused++
 			if im.header != nil && done.FailedBytes == 0 && refused.Len() == 0 {
 				refused.Write(append(im.header, '\n'))
 			}
-			refused.Write(append(r.Row.Text, '\n'))
+			refused.Write(append(row.Text, '\n'))
 			if im.Refused != nil {
-				im.Refused(r)
+				im.Refused(row, r.Err)
 			}
 		case r.Outcome == catalog.Unchanged:
 			done.Unchanged++

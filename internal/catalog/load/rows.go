@@ -3,12 +3,15 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
 
+	"tablesweep/internal/catalog"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -127,4 +130,48 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
 		return sweep.ErrInterrupted
 	}
 	return err
+}
+
+// RowError is an error of the storage when a row was written.
+type RowError struct {
+	Line int
+	Err  error
+}
+
+func (e *RowError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+
+func (e *RowError) Unwrap() error { return e.Err }
+
+// Write writes rows by the function write, such as the catalog's Insert, many at once, and those
+// of the same record in their order. It calls show with each row's result, in their order; its
+// Err says why this row was refused. A refused row does not stop the others. Any other error is
+// returned, as a [RowError], after the results of the other rows were shown.
+func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
+	var records []record.Record
+	for _, row := range rows {
+		if row.Err == nil {
+			records = append(records, row.Record)
+		}
+	}
+	results := c.WriteAll(ctx, records, write)
+	var failed error
+	for _, row := range rows {
+		result := catalog.Result{Err: row.Err}
+		if row.Err == nil {
+			result, results = results[0], results[1:]
+			if result.Err != nil && !refusal(result.Err) {
+				failed = cmp.Or(failed, error(&RowError{row.Line, result.Err}))
+				continue
+			}
+		}
+		if err := show(row, result); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// refusal reports whether an error of a write is about its record alone.
+func refusal(err error) bool {
+	return errors.As(err, new(*problem.Error)) && problem.Status(err) < 500
 }

@@ -58,8 +58,8 @@ func (in *inserter) run(ctx context.Context, input io.Reader) error {
 			}
 			return in.Insert(ctx, r, "")
 		}
-		return Write(context.WithoutCancel(ctx), in.Catalog, rows, write, func(r Result) error {
-			_, err := fmt.Fprintf(in.out, "%d %s\n", r.Row.Line, r.Outcome)
+		return Write(context.WithoutCancel(ctx), in.Catalog, rows, write, func(row Row, r catalog.Result) error {
+			_, err := fmt.Fprintf(in.out, "%d %s\n", row.Line, r.Outcome)
 			return err
 		})
 	})

@@ -19,11 +19,17 @@ package migrate
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -56,7 +62,7 @@ func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalo
 		if stopped, err = m.stopWriters(ctx); err != nil {
 			return m.sum, err
 		}
-		if _, err := m.CompleteAll(ctx); err != nil {
+		if _, err := m.CompleteAll(ctx, time.Time{}); err != nil {
 			return m.sum, err
 		}
 	}
@@ -101,7 +107,7 @@ func (m *migrator) heads(ctx context.Context, shard string) error {
 		}
 		done, err := m.attempt(all[best].At, func() error { return m.Move(ctx, h, id, all[best].Record) })
 		if done {
-			m.count(func(s *Result) { s.Moved++ })
+			m.count(&m.sum.Moved)
 		}
 		return err
 	})
@@ -166,14 +172,7 @@ func (m *migrator) row(ctx context.Context, row foreignRow) error {
 		if err != nil || !done {
 			return err
 		}
-		m.count(func(s *Result) {
-			of := m.contents[hashOf(row.id)]
-			if !of.taken {
-				s.Taken++
-			}
-			of.taken = true
-			m.contents[hashOf(row.id)] = of
-		})
+		m.took(row.id)
 	}
 	return m.original(ctx, row)
 }
@@ -183,7 +182,7 @@ func (m *migrator) original(ctx context.Context, row foreignRow) error {
 	placed := row.Key.Row == row.id.Row && slices.Contains(row.id.Partitions, row.Key.Partition)
 	if m.dryRun {
 		if !placed {
-			m.count(func(s *Result) { s.Removed++ })
+			m.count(&m.sum.Removed)
 		}
 		return nil
 	}
@@ -200,6 +199,112 @@ func (m *migrator) original(ctx context.Context, row foreignRow) error {
 	} else if err != nil {
 		return err
 	}
-	m.count(func(s *Result) { s.Removed++ })
+	m.count(&m.sum.Removed)
 	return nil
+}
+
+// migrator is a migration under way.
+type migrator struct {
+	*catalog.Catalog
+	dryRun bool
+	found  func(catalog.Finding)
+
+	mu  sync.Mutex // guards the fields below
+	sum Result
+	// contents has the content of each identity of which another program wrote rows. After
+	// survey, only taken changes.
+	contents map[identityHash]content
+}
+
+type identityHash [32]byte // see index.Identity.Hash
+
+// content is the content of an identity's rows.
+type content struct {
+	hash      string
+	ambiguous bool
+	taken     bool // the record is counted in Result.Taken
+}
+
+// count adds one to a number of the summary.
+func (m *migrator) count(n *int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*n++
+}
+
+// took counts a record that was taken over, once.
+func (m *migrator) took(id index.Identity) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.contents[hashOf(id)]
+	if !of.taken {
+		m.sum.Taken++
+	}
+	of.taken = true
+	m.contents[hashOf(id)] = of
+}
+
+// leave reports something that stays as it was.
+func (m *migrator) leave(at key.Key, format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sum.Left++
+	m.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...)})
+}
+
+// attempt moves one record by do. If that is impossible, it reports the record as left. done
+// is true if do has moved it.
+func (m *migrator) attempt(at key.Key, do func() error) (done bool, err error) {
+	if m.dryRun {
+		return true, nil
+	}
+	switch err := do(); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, catalog.ErrRaced): // another migration is doing it
+		return false, nil
+	case problem.Status(err) < 500:
+		m.leave(at, "it can't be moved: %v", err)
+		return false, nil
+	default:
+		return false, err
+	}
+}
+
+// survey notes the content of all rows that another program wrote, by identity.
+func (m *migrator) survey(ctx context.Context) error {
+	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
+		for _, row := range p.Entities {
+			if !store.Foreign(row) {
+				continue
+			}
+			r := store.ContentOf(row)
+			if id, err := m.Identify(r); err == nil {
+				m.note(id, r)
+			}
+		}
+		return nil
+	})
+}
+
+func (m *migrator) note(id index.Identity, r record.Record) {
+	of := content{hash: r.Hash()}
+	if before, known := m.contents[hashOf(id)]; known {
+		before.ambiguous = before.ambiguous || before.hash != of.hash
+		of = before
+	}
+	m.contents[hashOf(id)] = of
+}
+
+// contentOf returns what survey has noted.
+func (m *migrator) contentOf(id index.Identity) content {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.contents[hashOf(id)]
+}
+
+func hashOf(id index.Identity) identityHash {
+	var h identityHash
+	copy(h[:], id.Hash())
+	return h
 }

@@ -64,7 +64,7 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity) error {
 	if err != nil {
 		return err
 	}
-	live := h != nil && !h.Gone
+	live := h.Live()
 	var do func() error
 	switch operation := row.Get(store.PublishedOperation); {
 	case operation != store.PublishedInsert && operation != publishedDelete:
@@ -87,7 +87,7 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity) error {
 	}
 	done, err := m.attempt(row.Key, do)
 	if done {
-		m.count(func(s *Result) { s.Entries++ })
+		m.count(&m.sum.Entries)
 	}
 	if errors.Is(err, catalog.ErrRaced) {
 		return nil

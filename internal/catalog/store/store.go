@@ -1,0 +1,236 @@
+// Package store has the form of a catalog's rows, in the index table and in the log, and reads
+// them. Packages catalog, check and migrate write them.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// Store is the two tables of a catalog.
+type Store struct {
+	Name   string // in messages
+	Index  *storage.Table
+	Log    *storage.Table
+	Schema index.Schema
+}
+
+const (
+	// shards is the number of the log's partitions. Each takes 2,000 rows a second
+	// (Microsoft Learn, "Scalability and performance targets for Table storage"), and an
+	// insertion writes five. The number can't change: it says where heads are.
+	shards = 16
+	// parallel is how many shards or records are handled at once.
+	Parallel = 8
+)
+
+// ShardOf returns the shard of a first index value, by its hash.
+func ShardOf(first string) string { return shardName(index.Shard(first, shards)) }
+
+func shardName(i int) string { return fmt.Sprintf("%02d", i) }
+
+// ShardNames returns the names of all shards.
+func ShardNames() []string {
+	names := make([]string, shards)
+	for i := range names {
+		names[i] = shardName(i)
+	}
+	return names
+}
+
+// EachShard calls fn for every shard, even if it fails for some.
+func EachShard(fn func(shard string) error) error {
+	errs := make([]error, shards)
+	var g task.Group
+	g.SetLimit(Parallel)
+	for i := range shards {
+		g.Go(func() error {
+			errs[i] = task.Do(func() error { return fn(shardName(i)) })
+			return nil
+		})
+	}
+	_ = g.Wait() // fn's errors are in errs
+	return errors.Join(errs...)
+}
+
+// Each calls fn for every row of the query, several at once.
+func Each(ctx context.Context, t *storage.Table, q storage.Query, fn func(context.Context, storage.Entity) error) error {
+	return t.All(ctx, q, func(p storage.Page) error {
+		g, ctx := task.WithContext(ctx)
+		g.SetLimit(Parallel)
+		for _, row := range p.Entities {
+			g.Go(func() error { return fn(ctx, row) })
+		}
+		return g.Wait()
+	})
+}
+
+// PrefixQuery asks for the rows of a partition whose keys begin with the prefix.
+func PrefixQuery(partition, prefix string) storage.Query {
+	return storage.Query{Range: key.WithPrefix(partition, prefix)}
+}
+
+// ReadHead returns an identity's head, nil for none.
+func (s *Store) ReadHead(ctx context.Context, first, identity string) (*Head, error) {
+	row, found, err := s.Log.Get(ctx, HeadKey(ShardOf(first), first, identity))
+	if err != nil || !found {
+		return nil, err
+	}
+	return HeadOf(row)
+}
+
+// Recorded returns the row of a committed entry: pending, or among the changes. One
+// transaction moves it from there to here, and here is read last, so that an entry that moves
+// meanwhile is found. Entries whose changes were removed by age, and those of withdrawals that
+// were applied, are not.
+func (s *Store) Recorded(ctx context.Context, shard, id string) (row storage.Entity, found bool, err error) {
+	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
+		if row, found, err = s.Log.Get(ctx, key.Key{Partition: shard, Row: prefix + id}); found || err != nil {
+			break
+		}
+	}
+	return row, found, err
+}
+
+// Overtaken reports whether a write failed because a row has changed since it was read.
+func Overtaken(err error) bool {
+	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
+}
+
+// Copy is one copy of a record: what was read at the key of an index row.
+type Copy struct {
+	At     key.Key
+	Row    storage.Entity
+	Slot   Slot
+	Record record.Record
+}
+
+// Copies reads the write's record under all keys of its index rows.
+func (s *Store) Copies(ctx context.Context, w wal.Write) ([]Copy, error) {
+	all := make([]Copy, len(w.Partitions))
+	g, ctx := task.WithContext(ctx)
+	for i, p := range w.Partitions {
+		g.Go(func() error {
+			at := key.Key{Partition: p, Row: w.Row}
+			row, found, err := s.Index.Get(ctx, at)
+			all[i] = Copy{At: at, Row: row}
+			if found {
+				all[i].Slot, all[i].Record = s.SlotOf(row), record.FromProperties(row.Properties)
+			}
+			return err
+		})
+	}
+	return all, g.Wait()
+}
+
+// Good reports whether the copy is that of the head's newest write.
+func (x Copy) Good(h *Head) bool {
+	return x.Ours(h) && x.Slot.Version == h.Version && x.Record.Hash() == h.Content
+}
+
+// Ours reports whether the copy holds a record of the head's identity.
+func (x Copy) Ours(h *Head) bool {
+	return x.Slot.Exists && !x.Slot.Gone && x.Slot.Identity == h.Identity
+}
+
+// StandsEverywhere reports whether the head and all index rows of the identity have this
+// record.
+func (s *Store) StandsEverywhere(ctx context.Context, id index.Identity, r record.Record) (bool, error) {
+	h, err := s.ReadHead(ctx, id.First(), id.Hash())
+	if err != nil || h == nil || h.Gone || h.Content != r.Hash() {
+		return false, err
+	}
+	all, err := s.Copies(ctx, h.Write)
+	return err == nil && !slices.ContainsFunc(all, func(x Copy) bool { return !x.Good(h) }), err
+}
+
+// DeleteRow deletes an index row, unless it has changed since it was read.
+func (s *Store) DeleteRow(ctx context.Context, row storage.Entity) error {
+	return s.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Entity: storage.Entity{Key: row.Key}})
+}
+
+// The published program writes the operation's name into its rows, too.
+const (
+	PublishedOperation = "operation"
+	PublishedInsert    = "insert"
+)
+
+// Foreign reports whether another program wrote the index row.
+func Foreign(row storage.Entity) bool { return row.Get(VersionColumn) == "" }
+
+// ContentOf returns the record of an index row, without the operation's name that the
+// published program leaves in its rows.
+func ContentOf(row storage.Entity) record.Record {
+	r := record.FromProperties(row.Properties)
+	if v, _ := r.Get(PublishedOperation); Foreign(row) && v == PublishedInsert {
+		r = Without(r, PublishedOperation)
+	}
+	return r
+}
+
+// Without returns the record without a field.
+func Without(r record.Record, field string) record.Record {
+	r.Fields = slices.DeleteFunc(slices.Clone(r.Fields), func(f record.Field) bool { return f.Name == field })
+	return r
+}
+
+// Identify checks a record and returns its identity.
+func (s *Store) Identify(r record.Record) (index.Identity, error) {
+	get, err := s.keyValues(r)
+	if err != nil {
+		return index.Identity{}, err
+	}
+	return s.Schema.Identity(get)
+}
+
+// keyValues returns a function that returns the record's index and sort values. It ignores
+// the case of field names.
+func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), error) {
+	values := map[string]string{}
+	for _, f := range r.Fields {
+		name := strings.ToLower(f.Name)
+		if s.Schema.Rank(name) < 0 && strings.ToLower(s.Schema.Sort.Field) != name {
+			continue
+		}
+		if f.Nested {
+			return nil, problem.Invalidf(f.Name, "is an index key or the row key; it must be text, a number or a boolean")
+		}
+		if _, twice := values[name]; twice {
+			return nil, problem.Invalidf(f.Name, "is given twice, in different case; send one of the two")
+		}
+		values[name] = keyText(r, f)
+	}
+	return func(field string) (string, bool) {
+		v, ok := values[strings.ToLower(field)]
+		return v, ok
+	}, nil
+}
+
+// keyText returns the text that keys are made of. For a number, it is the same in every
+// spelling, because the service spells numbers in its own way.
+func keyText(r record.Record, f record.Field) string {
+	text, _ := r.Get(f.Name)
+	switch f.Type {
+	case storage.Int32, storage.Int64, storage.Double:
+		if n, ok := index.Number(text); ok { // NaN and the infinities are no numbers
+			return n
+		}
+	}
+	return text
+}
+
+// WriteFor returns a write of the identity, without its version.
+func WriteFor(id index.Identity) wal.Write {
+	return wal.Write{First: id.First(), Identity: id.Hash(), Row: id.Row, Partitions: id.Partitions}
+}
