@@ -4,126 +4,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/catalog"
-	"tablesweep/internal/catalog/index"
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 )
 
-// records is the custom handler with two catalogs on embedded storage: a default one,
-// and visits, the newest first.
-type records struct {
-	http.Handler
-	app     function.App
-	account *storage.Account
-	asked   sync.Map // the names of the tables that requests were about
-}
-
-// watched is a transport that notes which tables are asked.
-type watched struct {
-	policy.Transporter
-	asked *sync.Map
-}
-
-func (w watched) Do(r *http.Request) (*http.Response, error) {
-	table, _, _ := strings.Cut(path.Base(r.URL.Path), "(")
-	w.asked.Store(table, true)
-	return w.Transporter.Do(r)
-}
-
-func newRecords(t *testing.T) *records {
-	t.Helper()
-	em := emulatortest.New(t, emulator.Options{})
-	return newRecordsVia(t, em, em.Transport())
-}
-
-// newRecordsVia is newRecords with a transport to the embedded storage.
-func newRecordsVia(t *testing.T, em *emulator.Emulator, via policy.Transporter) *records {
-	t.Helper()
-	a := &records{}
-	a.account = emulatortest.Open(t, em, watched{via, &a.asked})
-	e, err := engine.New(engine.Options{Own: a.account, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a.account}, StateTable: "tablesweep"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.app = function.App{Engine: e, Log: logtail.New(logtail.Options{Table: a.account.Table("log")}), Catalogs: function.Catalogs{
-		"":       a.catalog(t, "People", "eid,npi,ssn:digits", "lastname"),
-		"visits": a.catalog(t, "Visits", "eid", "at:newest"),
-	}}
-	if err := e.TryPrepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.app.Log.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	a.Handler = function.Handler(function.Functions(a.app), zerolog.Nop())
-	return a
-}
-
-func (a *records) catalog(t *testing.T, table, keys, row string) *catalog.Catalog {
-	t.Helper()
-	schema, err := index.Parse(keys, row)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := catalog.New(catalog.Options{Name: table, Index: a.account.Table(table), Log: a.account.Table(table + "WAL"), Schema: schema})
-	if err := c.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
-}
-
-func (a *records) send(method, path, body string, header ...string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Add(header[i], header[i+1])
-	}
-	a.ServeHTTP(w, r)
-	return w
-}
-
-// call sends a request and compares the status and the body's beginning.
-func (a *records) call(t *testing.T, method, path, body string, status int, want string, header ...string) string {
-	t.Helper()
-	w := a.send(method, path, body, header...)
-	got := strings.TrimSpace(w.Body.String())
-	if w.Code != status || !strings.HasPrefix(got, want) {
-		t.Errorf("%s %s: status %d, body %.300s\nwant %d and %.300s", method, path, w.Code, got, status, want)
-	}
-	if kind := w.Header().Get("Content-Type"); (kind == "application/problem+json") != (status >= 400) {
-		t.Errorf("%s %s: Content-Type %q with status %d", method, path, kind, w.Code)
-	}
-	return got
-}
-
 const (
-	people = "/api/catalog/records"
-	visits = "/api/catalog/visits/records"
-
 	faux     = `{"active":true,"eid":"F314","joined@odata.type":"Edm.DateTime","joined":"2020-02-03T00:00:00Z","lastname":"Faux","npi":1414213562,"score":3.0,"ssn":"123-45-6789","tags":["a","b"]}`
 	marriage = `{"eid":"F314","lastname":"O'Neil/Faux","npi":1414213562}`
 )
 
 func TestRecordsOverHTTP(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	a.call(t, "POST", people, faux, 201, faux)
 	a.call(t, "POST", people, faux, 200, faux)
 	a.call(t, "POST", people, strings.Replace(faux, "3.0", "4.0", 1), 409, `{"title":"Conflict","status":409,"detail":"a record with the same index values`)
@@ -153,7 +52,7 @@ func TestRecordsOverHTTP(t *testing.T) {
 }
 
 func TestRecordValues(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	for i, value := range []string{"O'Hara", "a/b\\c#d?e", "50% + x&y=z;", "Łódź 東京 🦀", " ", "a\u0001b"} {
 		r, err := json.Marshal(map[string]any{"eid": value, "lastname": value, "n": i})
 		if err != nil {
@@ -169,7 +68,7 @@ func TestRecordValues(t *testing.T) {
 }
 
 func TestPagesOfRecords(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	for day := range 5 {
 		a.call(t, "POST", visits, fmt.Sprintf(`{"at":"2026-02-0%dT10:00:00Z","eid":"F314"}`, day+1), 201, "")
 	}
@@ -197,14 +96,14 @@ func TestPagesOfRecords(t *testing.T) {
 }
 
 func TestChanges(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	const list = "/api/catalog/visits/changes"
 	const one, two = `{"at":"2026-02-01","eid":"1"}`, `{"at":"2026-02-01","eid":"1","note":"x"}`
 	a.call(t, "GET", list, "", 200, `{"changes":[]}`)
 	a.call(t, "POST", visits, one, 201, one)
 	a.call(t, "PUT", visits, two, 200, two)
 	a.call(t, "DELETE", visits+"?eid=1", "", 200, `{"deleted":1}`)
-	a.app.Catalogs["visits"].Close()
+	a.parts.Catalogs["visits"].Close()
 	var kinds []string
 	for cursor := ""; ; {
 		var page struct {
@@ -238,7 +137,7 @@ func TestChanges(t *testing.T) {
 }
 
 func TestIdempotencyKey(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	const r, key = `{"eid":"1","lastname":"A"}`, "Idempotency-Key"
 	a.call(t, "POST", people, r, 201, r, key, "k-1")
 	a.call(t, "DELETE", people+"?eid=1", "", 200, `{"deleted":1}`)
@@ -251,7 +150,7 @@ func TestIdempotencyKey(t *testing.T) {
 }
 
 func TestBadRecordRequests(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	a.call(t, "POST", people, faux, 201, "")
 	for _, tt := range []struct {
 		name, method, path, body string
@@ -289,17 +188,7 @@ func TestBadRecordRequests(t *testing.T) {
 		{"changes are read only", "POST", "/api/catalog/changes", "{}", 405, "", "does not take POST"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var p struct {
-				Status        int
-				Field, Detail string
-			}
-			got := a.call(t, tt.method, tt.path, tt.body, tt.status, "{")
-			if err := json.Unmarshal([]byte(got), &p); err != nil {
-				t.Fatal(err)
-			}
-			if p.Status != tt.status || !strings.EqualFold(p.Field, tt.field) || !strings.Contains(p.Detail, tt.detail) {
-				t.Errorf("%+v, want field %q and %q", p, tt.field, tt.detail)
-			}
+			a.refuse(t, tt.method, tt.path, tt.body, tt.status, tt.field, tt.detail)
 		})
 	}
 	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+faux+`],`) // nothing was changed
@@ -313,7 +202,7 @@ func TestBadRecordRequests(t *testing.T) {
 
 // A record that fills a row is accepted, whatever its characters.
 func TestLargeRecord(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	fields := map[string]string{"eid": "1", "lastname": "A"}
 	for i := range 14 {
 		fields[fmt.Sprint("note", i)] = strings.Repeat("東", 32<<10)
@@ -326,7 +215,7 @@ func TestLargeRecord(t *testing.T) {
 }
 
 func TestListCatalogs(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	a.call(t, "GET", "/api/catalog", "", 200, `{"catalogs":[{"name":"","indexKeys":["eid","npi","ssn:digits"],"rowKey":"lastname"},{"name":"visits","indexKeys":["eid"],"rowKey":"at:newest"}]}`)
 	a.call(t, "GET", "/api/catalog?top=1", "", 400, `{"title":"Bad Request","status":400,"field":"top"`)
 	a.call(t, "POST", "/api/catalog", "", 405, `{"title":"Method Not Allowed"`)
@@ -337,15 +226,16 @@ func TestListCatalogs(t *testing.T) {
 	}
 }
 
-// Maintain goes on with the other parts if one fails, and reports the failure.
+// Maintain goes on with the other parts if some fail, and reports each failure.
 func TestMaintainAllParts(t *testing.T) {
-	a := newRecords(t)
-	maintain := func(status int, want string) {
+	a := newApp(t)
+	maintain := func(status int, wants ...string) {
 		t.Helper()
-		w := httptest.NewRecorder()
-		a.ServeHTTP(w, httptest.NewRequest("POST", "/Maintain", strings.NewReader(`{"Data":{"timer":"{}"},"Metadata":{}}`)))
-		if w.Code != status || !strings.Contains(w.Body.String(), want) {
-			t.Errorf("Maintain: %d %s, want %d and %s", w.Code, w.Body, status, want)
+		w := a.send("POST", "/Maintain", timerBody)
+		for _, want := range wants {
+			if w.Code != status || !strings.Contains(w.Body.String(), want) {
+				t.Errorf("Maintain: %d %s, want %d and %s", w.Code, w.Body, status, want)
+			}
 		}
 	}
 	maintain(200, `"Logs":[]`)
@@ -355,14 +245,16 @@ func TestMaintainAllParts(t *testing.T) {
 		foreign.Write(t.Context(), storage.Op{Entity: storage.Entity{Key: key.Key{Partition: "3_eid1", Row: "a:12345678"}}})); err != nil {
 		t.Fatal(err)
 	}
-	a.app.Catalogs["foreign"] = a.catalog(t, "Foreign", "eid", "lastname")
+	a.parts.Catalogs["foreign"] = newCatalog(t, a.account, "Foreign", "eid", "lastname")
 	maintain(200, "nothing to do: ")
 	// A lost table is a failure, and the catalog of visits has its turn all the same.
-	if err := a.account.Table("PeopleWAL").Delete(t.Context()); err != nil {
-		t.Fatal(err)
+	for _, table := range []string{"PeopleWAL", "tablesweep", "log"} {
+		if err := a.account.Table(table).Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	a.asked.Clear()
-	maintain(500, "TableNotFound")
+	maintain(500, "TableNotFound", "list open scans", "trim log")
 	if _, ok := a.asked.Load("VisitsWAL"); !ok {
 		t.Error("the other catalog was not maintained")
 	}

@@ -10,7 +10,7 @@ import (
 
 // results sends several records, and returns what became of each: the status, and the field
 // of an error.
-func (a *records) results(t *testing.T, body string, header ...string) string {
+func (a *app) results(t *testing.T, body string, header ...string) string {
 	t.Helper()
 	w := a.send("POST", people, body, header...)
 	var answer struct {
@@ -38,7 +38,7 @@ func (a *records) results(t *testing.T, body string, header ...string) string {
 }
 
 func TestSeveralRecordsAtOnce(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	if got := a.results(t, `[{"eid":"1","lastname":"A","npi":1},{"eid":"1","lastname":"A","npi":1},{"npi":7},{"eid":"2","lastname":1e400}, 7,{"eid":"1","lastname":"A","npi":1,"x":2}]`); got != "201, 200, 400 eid, 400 lastname, 400, 409" {
 		t.Error(got)
 	}
@@ -75,7 +75,7 @@ func TestSeveralRecordsAtOnce(t *testing.T) {
 	a.call(t, "GET", people, "", 200, `{"records":[`+one+`,`+three+`,`+four+`],`)
 
 	// Changes since a time, and recovery.
-	a.app.Catalogs[""].Close() // what goes on after the answers
+	a.parts.Catalogs[""].Close() // what goes on after the answers
 	changes := strings.Replace(people, "records", "changes", 1)
 	a.call(t, "GET", changes+"?since=0s", "", 200, `{"changes":[]}`)
 	a.call(t, "GET", changes+"?since=yesterday", "", 400, `{"title":"Bad Request","status":400,"field":"since"`)

@@ -8,7 +8,7 @@ import (
 )
 
 // headers sends a request, wants the status, and returns the answer's Location and ETag.
-func (a *records) headers(t *testing.T, method, path, body string, status int, header ...string) (location, etag string) {
+func (a *app) headers(t *testing.T, method, path, body string, status int, header ...string) (location, etag string) {
 	t.Helper()
 	w := a.send(method, path, body, header...)
 	if w.Code != status {
@@ -19,7 +19,7 @@ func (a *records) headers(t *testing.T, method, path, body string, status int, h
 
 // TestPutIsAnUpsert: PUT is about the identity that its record has, and no other.
 func TestPutIsAnUpsert(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	const one, two, changed = `{"at":"2026-02-01","eid":"1"}`, `{"at":"2026-02-02","eid":"1"}`, `{"at":"2026-02-02","eid":"1","note":"x"}`
 	a.call(t, "POST", visits, one, 201, one)
 	a.call(t, "PUT", visits, two, 201, two)
@@ -31,7 +31,7 @@ func TestPutIsAnUpsert(t *testing.T) {
 }
 
 func TestConditionalRequests(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	const one, two = `{"eid":"1","etag":"mine","id":7,"lastname":"A","npi":7}`, `{"eid":"1","etag":"mine","id":7,"lastname":"A","npi":7,"wage":2}`
 	location, first := a.headers(t, "POST", people, one, 201)
 	if again, etag := a.headers(t, "POST", people, one, 200); again != location || etag != first || first == "" {
@@ -102,7 +102,7 @@ func TestConditionalRequests(t *testing.T) {
 }
 
 func TestPatch(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	a.call(t, "POST", people, faux, 201, faux)
 	a.call(t, "PATCH", people+"?ssn=123456789", `{"active":null,"joined":"yesterday","score":4,"tags":{"a":1}}`, 400, `{"title":"Bad Request","status":400,"field":"joined"`)
 	const patched = `{"eid":"F314","joined@odata.type":"Edm.DateTime","joined":"2021-01-01T00:00:00Z","lastname":"Faux","npi":7,"score":4,"tags":{"a":1}}`
@@ -126,7 +126,7 @@ func TestPatch(t *testing.T) {
 // TestNumbersInAnySpelling finds and deletes a record by a number, however it is spelt.
 // The service returns it in a spelling of its own.
 func TestNumbersInAnySpelling(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	for _, number := range []struct {
 		sent, stored string
 		spellings    []string

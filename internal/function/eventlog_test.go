@@ -6,17 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
-	"tablesweep/internal/function"
-	"tablesweep/internal/logtail"
 )
 
 // logPage is an answer of GET /api/log/{stream}.
@@ -40,16 +35,16 @@ func (p logPage) texts() string {
 func TestEventsOverHTTP(t *testing.T) {
 	a := newApp(t)
 	var first, more logPage
-	if w := a.call(t, "POST", "/api/log/orders", `{"n":1,"id":"mine","PartitionKey":3.0}`, &first); w.Code != http.StatusCreated || len(first.Events) != 1 {
+	if w := a.ask(t, "POST", "/api/log/orders", `{"n":1,"id":"mine","PartitionKey":3.0}`, &first); w.Code != http.StatusCreated || len(first.Events) != 1 {
 		t.Fatalf("status %d %s", w.Code, w.Body)
 	}
-	if w := a.call(t, "POST", "/api/log/orders?code=the-functions-key", `[{"n":2},{"n":3} , {"at":"2026-02-03T04:05:06Z","at@odata.type":"Edm.DateTime"}]`, &more); w.Code != http.StatusCreated || len(more.Events) != 3 {
+	if w := a.ask(t, "POST", "/api/log/orders?code=the-functions-key", `[{"n":2},{"n":3} , {"at":"2026-02-03T04:05:06Z","at@odata.type":"Edm.DateTime"}]`, &more); w.Code != http.StatusCreated || len(more.Events) != 3 {
 		t.Fatalf("status %d %s", w.Code, w.Body)
 	}
 	read := func(query string) logPage {
 		t.Helper()
 		var p logPage
-		w := a.call(t, "GET", "/api/log/orders"+query, "", &p)
+		w := a.ask(t, "GET", "/api/log/orders"+query, "", &p)
 		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
 			t.Fatalf("%s: status %d %s", query, w.Code, w.Body)
 		}
@@ -84,7 +79,7 @@ func TestEventsOverHTTP(t *testing.T) {
 	if pages != 2 || p.texts() != `{"PartitionKey":3.0,"id":"mine","n":1}` {
 		t.Errorf("%d pages, the last %s", pages, p.texts())
 	}
-	if w := a.call(t, "GET", "/api/log/nothing", "", nil); w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), `{"events":[]}`) {
+	if w := a.ask(t, "GET", "/api/log/nothing", "", nil); w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), `{"events":[]}`) {
 		t.Errorf("a stream without events: %d %s", w.Code, w.Body)
 	}
 }
@@ -92,11 +87,11 @@ func TestEventsOverHTTP(t *testing.T) {
 // A follower that keeps nothing but next gets each event once, in order.
 func TestFollowingOverHTTP(t *testing.T) {
 	a := newApp(t)
-	a.call(t, "POST", "/api/log/orders", `[{"n":1},{"n":2}]`, nil)
+	a.ask(t, "POST", "/api/log/orders", `[{"n":1},{"n":2}]`, nil)
 	get := func(after string) logPage {
 		t.Helper()
 		var p logPage
-		if w := a.call(t, "GET", "/api/log/orders?top=2&after="+after, "", &p); w.Code != http.StatusOK || p.Next == "" || !strings.HasPrefix(w.Body.String(), `{"events":[`) {
+		if w := a.ask(t, "GET", "/api/log/orders?top=2&after="+after, "", &p); w.Code != http.StatusOK || p.Next == "" || !strings.HasPrefix(w.Body.String(), `{"events":[`) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 		return p
@@ -108,7 +103,7 @@ func TestFollowingOverHTTP(t *testing.T) {
 	if p.texts() != "" {
 		t.Errorf("after now: %s", p.texts())
 	}
-	a.call(t, "POST", "/api/log/orders", `[{"n":3},{"n":4},{"n":5}]`, nil)
+	a.ask(t, "POST", "/api/log/orders", `[{"n":3},{"n":4},{"n":5}]`, nil)
 	for _, want := range []struct {
 		texts string
 		more  bool
@@ -126,7 +121,7 @@ func TestAllWrongFieldsAreNamed(t *testing.T) {
 		Field  string
 		Errors []struct{ Field, Detail string }
 	}
-	a.call(t, "POST", "/api/log/s", `[{"a":1e400,"b":1},{"a":1,"c":"\ud800","d@odata.type":"Edm.Byte","d":1}, {"d":"\udc00"}]`, &p)
+	a.ask(t, "POST", "/api/log/s", `[{"a":1e400,"b":1},{"a":1,"c":"\ud800","d@odata.type":"Edm.Byte","d":1}, {"d":"\udc00"}]`, &p)
 	var fields []string
 	for _, e := range p.Errors {
 		if e.Detail == "" {
@@ -147,7 +142,7 @@ func TestStreamsAreListedAndDeleted(t *testing.T) {
 			Streams []struct{ Name string }
 			Cursor  string
 		}
-		if w := a.call(t, "GET", path, "", &p); w.Code != http.StatusOK {
+		if w := a.ask(t, "GET", path, "", &p); w.Code != http.StatusOK {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 		var all []string
@@ -160,7 +155,7 @@ func TestStreamsAreListedAndDeleted(t *testing.T) {
 		t.Errorf("at first: %s", got)
 	}
 	for _, s := range []string{"b", "a", "c%20d"} {
-		a.call(t, "POST", "/api/log/"+s, `[{"n":1},{"n":2}]`, nil)
+		a.ask(t, "POST", "/api/log/"+s, `[{"n":1},{"n":2}]`, nil)
 	}
 	got, cursor := names("/api/log/?top=2")
 	rest, end := names("/api/log?top=2&cursor=" + url.QueryEscape(cursor))
@@ -169,18 +164,18 @@ func TestStreamsAreListedAndDeleted(t *testing.T) {
 	}
 	var deleted struct{ Deleted int }
 	for _, want := range []int{2, 0} { // once more does no harm
-		if w := a.call(t, "DELETE", "/api/log/b", "", &deleted); w.Code != http.StatusOK || deleted.Deleted != want {
+		if w := a.ask(t, "DELETE", "/api/log/b", "", &deleted); w.Code != http.StatusOK || deleted.Deleted != want {
 			t.Fatalf("%d %s, want %d", w.Code, w.Body, want)
 		}
 	}
 	var p logPage
-	if a.call(t, "GET", "/api/log/b", "", &p); len(p.Events) > 0 {
+	if a.ask(t, "GET", "/api/log/b", "", &p); len(p.Events) > 0 {
 		t.Errorf("left: %s", p.texts())
 	}
 	if got, _ := names("/api/log"); got != "a c d" {
 		t.Errorf("after the deletion: %s", got)
 	}
-	a.call(t, "POST", "/api/log/b", `{"n":3}`, nil)
+	a.ask(t, "POST", "/api/log/b", `{"n":3}`, nil)
 	if got, _ := names("/api/log"); got != "a b c d" {
 		t.Errorf("written to again: %s", got)
 	}
@@ -191,16 +186,16 @@ func TestStreamNamesOverHTTP(t *testing.T) {
 	for _, name := range []string{"a/b", "a b", "50%", "é?#", "%2F", "..x", "a//b"} {
 		path := "/api/log?stream=" + url.QueryEscape(name)
 		var p logPage
-		if w := a.call(t, "POST", path, fmt.Sprintf(`{"of":%q}`, name), nil); w.Code != http.StatusCreated {
+		if w := a.ask(t, "POST", path, fmt.Sprintf(`{"of":%q}`, name), nil); w.Code != http.StatusCreated {
 			t.Errorf("%q: %d %s", name, w.Code, w.Body)
 		}
-		if a.call(t, "GET", path, "", &p); p.texts() != fmt.Sprintf(`{"of":%q}`, name) {
+		if a.ask(t, "GET", path, "", &p); p.texts() != fmt.Sprintf(`{"of":%q}`, name) {
 			t.Errorf("%q: %s", name, p.texts())
 		}
 	}
 	// The host changes what these are in a path, so that they would write to another stream.
 	for _, path := range []string{"a/b", "a%2Fb", "a%5Cb", "a%252Fb", "50%25", "a//b", "/a"} {
-		w := a.call(t, "POST", "/api/log/"+path, "{}", nil)
+		w := a.ask(t, "POST", "/api/log/"+path, "{}", nil)
 		name, _ := url.PathUnescape(path)
 		if want := "/api/log?stream=" + url.QueryEscape(name); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s, want a hint at %s", path, w.Code, w.Body, want)
@@ -208,8 +203,8 @@ func TestStreamNamesOverHTTP(t *testing.T) {
 	}
 	for path, name := range map[string]string{"é%3F%23": "é?#", "a%20b/": "a b", "..x": "..x", "A+b": "A+b"} {
 		var p logPage
-		a.call(t, "POST", "/API/Log/"+path+"?code=x", fmt.Sprintf(`{"by":%q}`, path), nil)
-		if a.call(t, "GET", "/api/log?top=1&stream="+url.QueryEscape(name), "", &p); p.texts() != fmt.Sprintf(`{"by":%q}`, path) {
+		a.ask(t, "POST", "/API/Log/"+path+"?code=x", fmt.Sprintf(`{"by":%q}`, path), nil)
+		if a.ask(t, "GET", "/api/log?top=1&stream="+url.QueryEscape(name), "", &p); p.texts() != fmt.Sprintf(`{"by":%q}`, path) {
 			t.Errorf("%s: %s", path, p.texts())
 		}
 	}
@@ -260,21 +255,11 @@ func TestBadEventRequests(t *testing.T) {
 		{"method", "PUT", "/api/log/s", "", 405, "", "does not take PUT"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var p struct {
-				Status        int
-				Field, Detail string
-			}
-			w := a.call(t, tt.method, tt.path, tt.body, &p)
-			if w.Code != tt.status || p.Status != tt.status || w.Header().Get("Content-Type") != "application/problem+json" {
-				t.Errorf("status %d (in body %d), Content-Type %q, want %d", w.Code, p.Status, w.Header().Get("Content-Type"), tt.status)
-			}
-			if p.Field != tt.field || !strings.Contains(p.Detail, tt.detail) {
-				t.Errorf("field %q, detail %q; want %q and %q", p.Field, p.Detail, tt.field, tt.detail)
-			}
+			a.refuse(t, tt.method, tt.path, tt.body, tt.status, tt.field, tt.detail)
 		})
 	}
 	var p logPage
-	if a.call(t, "GET", "/api/log/s", "", &p); len(p.Events) > 0 {
+	if a.ask(t, "GET", "/api/log/s", "", &p); len(p.Events) > 0 {
 		t.Errorf("a bad request appended %s", p.texts())
 	}
 }
@@ -302,12 +287,7 @@ func (b breaking) Do(r *http.Request) (*http.Response, error) {
 // If an array is appended in part, the caller learns which part.
 func TestPartOfAnArrayIsAppended(t *testing.T) {
 	em := emulatortest.New(t, emulator.Options{})
-	account := emulatortest.Open(t, em, breaking{em.Transport(), `"n":150}`})
-	streams := logtail.New(logtail.Options{Table: account.Table("log")})
-	if err := streams.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	a := &app{Handler: function.Handler(function.Functions(function.App{Log: streams}), zerolog.Nop())}
+	a := newAppVia(t, em, breaking{em.Transport(), `"n":150}`})
 	var events []string
 	for i := range 250 {
 		events = append(events, fmt.Sprintf(`{"n":%d}`, i))
@@ -317,12 +297,12 @@ func TestPartOfAnArrayIsAppended(t *testing.T) {
 		Detail string
 		IDs    []*string
 	}
-	w := a.call(t, "POST", "/api/log/s", "["+strings.Join(events, ",")+"]", &p)
+	w := a.ask(t, "POST", "/api/log/s", "["+strings.Join(events, ",")+"]", &p)
 	if w.Code != http.StatusInternalServerError || p.Status != w.Code || len(p.IDs) != 250 || !strings.HasPrefix(p.Detail, "150 of 250 events were appended") {
 		t.Fatalf("status %d, %d ids, %s", w.Code, len(p.IDs), p.Detail)
 	}
 	var page logPage
-	a.call(t, "GET", "/api/log/s?top=1000", "", &page)
+	a.ask(t, "GET", "/api/log/s?top=1000", "", &page)
 	there := map[string]string{}
 	for _, e := range page.Events {
 		there[e.ID] = string(e.Event)
@@ -332,20 +312,5 @@ func TestPartOfAnArrayIsAppended(t *testing.T) {
 		if (id == nil) != missing || id != nil && there[*id] != events[i] {
 			t.Errorf("event %d: id %v", i, id)
 		}
-	}
-}
-
-// The timer maintains all parts, even if one of them fails.
-func TestMaintainGoesOnAfterAFailure(t *testing.T) {
-	a := newApp(t)
-	for _, table := range []string{"tablesweep", "log"} {
-		if err := a.account.Table(table).Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w := httptest.NewRecorder()
-	a.ServeHTTP(w, httptest.NewRequest("POST", "/Maintain", strings.NewReader(`{"Data":{"timer":"{}"},"Metadata":{}}`)))
-	if body := w.Body.String(); w.Code < 500 || !strings.Contains(body, "list open scans") || !strings.Contains(body, "list streams") {
-		t.Errorf("status %d %s, want both failures", w.Code, body)
 	}
 }

@@ -26,7 +26,7 @@ import (
 
 // TestMethods: every route answers methods that it lacks with those that it has.
 func TestMethods(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	for _, tt := range []struct{ path, lacks, allow string }{
 		{"/api/scans", "DELETE", "GET, POST, HEAD, OPTIONS"},
 		{"/api/scans/x", "POST", "GET, DELETE, HEAD, OPTIONS"},
@@ -64,7 +64,7 @@ func TestMethods(t *testing.T) {
 // TestRoutesInAnyCase: the host matches fixed parts in any case, and forwards the path as it was
 // sent. Names are case-sensitive.
 func TestRoutesInAnyCase(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	a.call(t, "GET", "/API/Scans/", "", 200, `{"scans":[]}`)
 	a.call(t, "POST", "/api/SCANS/x/Retry/", "", 404, `{"title":"Not Found","status":404,"field":"id","detail":"there is no scan \"x\""`)
 	a.call(t, "POST", "/Api/Catalog/RECORDS/", faux, 201, faux)
@@ -83,7 +83,7 @@ func gzipped(s string) string {
 
 // TestEncodings: a body may be compressed with gzip, within its size limit.
 func TestEncodings(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	if err := a.account.Table("Source").Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestEncodings(t *testing.T) {
 func TestKeysAreNeverLogged(t *testing.T) {
 	const secret = "c2VjcmV0"
 	var log bytes.Buffer
-	h := function.Handler(function.Functions(newRecords(t).app), zerolog.New(&log).Level(zerolog.TraceLevel))
+	h := function.Handler(function.Functions(newApp(t).parts), zerolog.New(&log).Level(zerolog.TraceLevel))
 	broken := function.Handler(function.Functions(function.App{}), zerolog.New(&log)) // panics
 	for _, path := range []string{"/api/scans", "/api/scans/x", "/api/nothing", "/api/log/s", people, "/api/log?stream=a%2Fb", "/api/log/a%2Fb"} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"} {
@@ -161,10 +161,8 @@ func (l *leaving) Do(r *http.Request) (*http.Response, error) {
 	return l.next.Do(r)
 }
 
-const countBody = `{"source":{"table":"Source"},"action":{"type":"count"}}`
-
 // scan returns the one scan that there is, and the number of messages for it.
-func (a *records) scan(t *testing.T) (id, state string, messages int) {
+func (a *app) scan(t *testing.T) (id, state string, messages int) {
 	t.Helper()
 	var list struct{ Scans []struct{ ID, State string } }
 	if err := json.Unmarshal([]byte(a.call(t, "GET", "/api/scans", "", 200, "{")), &list); err != nil || len(list.Scans) != 1 {
@@ -181,7 +179,7 @@ func (a *records) scan(t *testing.T) (id, state string, messages int) {
 }
 
 // expectScan compares the one scan's state and its number of messages.
-func (a *records) expectScan(t *testing.T, state string, messages int) {
+func (a *app) expectScan(t *testing.T, state string, messages int) {
 	t.Helper()
 	if _, gotState, got := a.scan(t); gotState != state || got != messages {
 		t.Errorf("the scan is %s with %d messages, want %s with %d", gotState, got, state, messages)
@@ -189,7 +187,7 @@ func (a *records) expectScan(t *testing.T, state string, messages int) {
 }
 
 // expectRecords compares what the default catalog finds by each of some queries.
-func (a *records) expectRecords(t *testing.T, want string, queries ...string) {
+func (a *app) expectRecords(t *testing.T, want string, queries ...string) {
 	t.Helper()
 	for _, query := range queries {
 		a.call(t, "GET", people+"?"+query, "", 200, `{"records":[`+want+`]`)
@@ -200,35 +198,35 @@ func (a *records) expectRecords(t *testing.T, want string, queries ...string) {
 // storage.
 func TestClientLeaves(t *testing.T) {
 	const moved = `{"eid":"F314","lastname":"Faux","npi":7}`
-	inserted := func(t *testing.T, a *records) { a.call(t, "POST", people, faux, 201, faux) }
+	inserted := func(t *testing.T, a *app) { a.call(t, "POST", people, faux, 201, faux) }
 	for _, tt := range []struct {
 		name               string
-		before             func(t *testing.T, a *records)
+		before             func(t *testing.T, a *app)
 		method, path, body string
-		check              func(t *testing.T, a *records)
+		check              func(t *testing.T, a *app)
 	}{
-		{"start", nil, "POST", "/api/scans", countBody, func(t *testing.T, a *records) { a.expectScan(t, "running", 1) }},
-		{"cancel", func(t *testing.T, a *records) {
+		{"start", nil, "POST", "/api/scans", countBody, func(t *testing.T, a *app) { a.expectScan(t, "running", 1) }},
+		{"cancel", func(t *testing.T, a *app) {
 			a.call(t, "POST", "/api/scans", countBody, 202, "{")
-		}, "DELETE", "/api/scans/ID", "", func(t *testing.T, a *records) { a.expectScan(t, "canceled", 1) }},
-		{"retry", func(t *testing.T, a *records) {
+		}, "DELETE", "/api/scans/ID", "", func(t *testing.T, a *app) { a.expectScan(t, "canceled", 1) }},
+		{"retry", func(t *testing.T, a *app) {
 			a.call(t, "POST", "/api/scans", countBody, 202, "{")
 			id, _, _ := a.scan(t)
 			a.call(t, "DELETE", "/api/scans/"+id, "", 202, "{")
-		}, "POST", "/api/scans/ID/retry", "", func(t *testing.T, a *records) { a.expectScan(t, "running", 2) }},
-		{"append", nil, "POST", "/api/log/s", `{"a":1}`, func(t *testing.T, a *records) {
+		}, "POST", "/api/scans/ID/retry", "", func(t *testing.T, a *app) { a.expectScan(t, "running", 2) }},
+		{"append", nil, "POST", "/api/log/s", `{"a":1}`, func(t *testing.T, a *app) {
 			if got := a.call(t, "GET", "/api/log/s", "", 200, `{"events":[{"id":`); !strings.Contains(got, `"event":{"a":1}`) {
 				t.Errorf("the log has %s", got)
 			}
 		}},
-		{"insert", nil, "POST", people, faux, func(t *testing.T, a *records) {
+		{"insert", nil, "POST", people, faux, func(t *testing.T, a *app) {
 			a.expectRecords(t, faux, "eid=F314", "npi=1414213562", "ssn=123456789")
 		}},
-		{"replace", inserted, "PUT", people + "?eid=F314", moved, func(t *testing.T, a *records) {
+		{"replace", inserted, "PUT", people + "?eid=F314", moved, func(t *testing.T, a *app) {
 			a.expectRecords(t, moved, "eid=F314", "npi=7")
 			a.expectRecords(t, "", "ssn=123456789", "npi=1414213562")
 		}},
-		{"delete", inserted, "DELETE", people + "?eid=F314", "", func(t *testing.T, a *records) {
+		{"delete", inserted, "DELETE", people + "?eid=F314", "", func(t *testing.T, a *app) {
 			a.expectRecords(t, "", "eid=F314", "npi=1414213562", "ssn=123456789")
 		}},
 	} {
@@ -237,7 +235,7 @@ func TestClientLeaves(t *testing.T) {
 			for n := int64(1); ; n++ {
 				em := emulatortest.New(t, emulator.Options{})
 				via := &leaving{next: em.Transport()}
-				a := newRecordsVia(t, em, via)
+				a := newAppVia(t, em, via)
 				if err := a.account.Table("Source").Create(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -296,7 +294,7 @@ func leaveAt(t *testing.T, h http.Handler, via *leaving, n int64, method, path, 
 // TestInvocationsComeFromTheHost: if a forwarding host resolves a caller's path to a queue or timer
 // function, the request does not reach it.
 func TestInvocationsComeFromTheHost(t *testing.T) {
-	server := httptest.NewServer(newRecords(t))
+	server := httptest.NewServer(newApp(t))
 	defer server.Close()
 	for _, tt := range []struct {
 		name, host, header string
@@ -307,7 +305,7 @@ func TestInvocationsComeFromTheHost(t *testing.T) {
 		{"a caller who names this address", "", "X-Forwarded-For", 404},
 		{"a caller by way of a proxy", "", "X-Forwarded-Host", 404},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/Maintain", strings.NewReader(`{"Data":{"timer":"{}"},"Metadata":{}}`))
+		r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/Maintain", strings.NewReader(timerBody))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +327,7 @@ func TestInvocationsComeFromTheHost(t *testing.T) {
 // TestBrowsersPastTheHost: requests of a web page to the handler's own port reach no function; those
 // that a host forwards do.
 func TestBrowsersPastTheHost(t *testing.T) {
-	a := newRecords(t)
+	a := newApp(t)
 	for _, tt := range []struct {
 		name    string
 		headers []string
@@ -344,7 +342,7 @@ func TestBrowsersPastTheHost(t *testing.T) {
 	} {
 		for _, target := range []string{"POST /api/log/orders", "GET /api/scans", "POST /Maintain", "GET /"} {
 			method, path, _ := strings.Cut(target, " ")
-			r := httptest.NewRequest(method, path, strings.NewReader(`{"Data":{"timer":"{}"},"Metadata":{}}`))
+			r := httptest.NewRequest(method, path, strings.NewReader(timerBody))
 			for _, name := range tt.headers {
 				r.Header.Set(name, "https://evil.example")
 			}
@@ -386,7 +384,7 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newRecords(t)
+				h := newApp(t)
 				listener := make(pipes, 1)
 				server := &http.Server{Handler: h}
 				served := make(chan error, 1)

@@ -11,15 +11,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/catalog"
-	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/gate"
-	"tablesweep/internal/logtail"
-	"tablesweep/internal/storage"
 )
 
 // silent is a transport that never answers.
@@ -86,31 +82,16 @@ func eachCall(t *testing.T, newApp func(t *testing.T) function.App) {
 	}
 }
 
-// appOn returns an app on storage that need not be prepared.
-func appOn(t *testing.T, a *storage.Account) function.App {
-	t.Helper()
-	e, err := engine.New(engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema, err := index.Parse("eid", "lastname")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := catalog.New(catalog.Options{Name: "People", Index: a.Table("People"), Log: a.Table("PeopleWAL"), Schema: schema})
-	return function.App{Engine: e, Log: logtail.New(logtail.Options{Table: a.Table("log")}), Catalogs: function.Catalogs{"": c}}
-}
-
 func TestSilentStorage(t *testing.T) {
 	eachCall(t, func(t *testing.T) function.App {
-		return appOn(t, emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), silent{}))
+		return partsOn(t, emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), silent{}))
 	})
 }
 
 // TestNeverReady: HTTP functions tell their callers soon, and steps wait.
 func TestNeverReady(t *testing.T) {
 	eachCall(t, func(t *testing.T) function.App {
-		a := appOn(t, emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), silent{}))
+		a := partsOn(t, emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), silent{}))
 		a.Gates = function.Gates{Own: gate.New(), Catalogs: map[string]*gate.Gate{"": gate.New()}}
 		return a
 	})

@@ -1,48 +1,15 @@
 package function_test
 
 import (
-	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/rs/zerolog"
-
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
-	"tablesweep/internal/engine"
-	"tablesweep/internal/function"
-	"tablesweep/internal/storage"
 )
 
-// newHandler returns the handler on embedded storage with an empty table Source.
-func newHandler(t *testing.T) http.Handler {
-	t.Helper()
-	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	if err := a.Table("Source").Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	e, err := engine.New(engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.TryPrepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return function.Handler(function.Functions(function.App{Engine: e}), zerolog.Nop())
-}
-
 func TestRetryOverHTTP(t *testing.T) {
-	h := newHandler(t)
-	call := func(method, path, body string) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
-		return w
-	}
-	w := call("POST", "/api/scans", `{"source":{"table":"Source"},"action":{"type":"count"}}`)
+	a := newApp(t)
 	var scan struct{ ID, StatusURL string }
-	if err := json.Unmarshal(w.Body.Bytes(), &scan); err != nil || w.Code != http.StatusAccepted {
+	if w := a.ask(t, "POST", "/api/scans", countBody, &scan); w.Code != http.StatusAccepted {
 		t.Fatalf("start: %d %s", w.Code, w.Body)
 	}
 	path := "/api/scans/" + scan.ID
@@ -60,7 +27,7 @@ func TestRetryOverHTTP(t *testing.T) {
 		{"a second retry", "POST", path + "/retry", http.StatusAccepted, scan.StatusURL},
 		{"runs again", "GET", path, http.StatusOK, `"state":"running"`},
 	} {
-		w := call(step.method, step.path, "")
+		w := a.send(step.method, step.path, "")
 		if w.Code != step.status || !strings.Contains(w.Body.String(), step.want) {
 			t.Errorf("%s: %d %s, want %d with %s", step.name, w.Code, w.Body, step.status, step.want)
 		}
