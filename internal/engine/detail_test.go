@@ -26,8 +26,8 @@ func TestFailedRows(t *testing.T) {
 	r := copyRequest("Source", "Target")
 	r.Action.Mode, r.SegmentSize = action.Fail, 5
 	s := w.run(r)
-	if s.State != ledger.Failed || s.Rows.Failed != int64(len(taken)) {
-		t.Fatalf("status %+v, want %d rows failed", s, len(taken))
+	if s.State != ledger.Failed || s.Rows.Failed != int64(len(taken)) || s.Rows.Written != 20 {
+		t.Fatalf("status %+v, want %d rows failed and the others written", s, len(taken))
 	}
 	for _, top := range []int{1, 7, 40, 100} {
 		listed := map[string]int{}

@@ -30,8 +30,8 @@ func TestErrorsNameTheAction(t *testing.T) {
 			id := w.start(request(tt.action))
 			w.refuse(func(r *http.Request, body string) bool { return strings.Contains(r.URL.Path+body, tt.forbid) })
 			w.drain()
-			if s := w.status(id); s.State != ledger.Failed || !strings.HasPrefix(s.Error, tt.say) {
-				t.Errorf("state %s, error %q; want one that begins with %q", s.State, s.Error, tt.say)
+			if s := w.status(id); s.State != ledger.Failed || !strings.HasPrefix(s.Error, tt.say) || s.Steps.Pending != 1 {
+				t.Errorf("status %+v; want the step kept, and an error that begins with %q", s, tt.say)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,14 +16,15 @@ import (
 	"tablesweep/internal/storage"
 )
 
-var single = flag.Int("single", 400, "the rows of the scan in TestStatusRequests, which takes nearly three steps for each")
-
-// ledgerRows returns the rows of the ledger that belong to a scan, in its partition and in lists.
-func (w *world) ledgerRows(id string) []storage.Entity {
+// ledgerRows returns the rows of the ledger that belong to a scan, in its partition and in lists, of those with a prefix.
+func (w *world) ledgerRows(id, prefix string) []storage.Entity {
 	return slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool {
-		return e.Key.Partition != id && !strings.Contains(e.Key.Row, id)
+		return e.Key.Partition != id && !strings.Contains(e.Key.Row, id) || !strings.HasPrefix(e.Key.Row, prefix)
 	})
 }
+
+// inSteps counts the rows of Source, five a step.
+var inSteps = engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
 
 // maintain runs Maintain once a minute.
 func (w *world) maintain(times int) {
@@ -68,10 +68,9 @@ func TestRetention(t *testing.T) {
 
 func retention(t *testing.T, n int, applied bool) (survived bool) {
 	w := newWorld(t, emulator.Options{})
-	count := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
 	canceled := w.canceled()
 	time.Sleep(time.Second)
-	ended := w.run(count).ID
+	ended := w.run(inSteps).ID
 	before := w.status(canceled)
 	w.process.DieWith(n, applied)
 	w.maintain(20)
@@ -85,15 +84,14 @@ func retention(t *testing.T, n int, applied bool) (survived bool) {
 	time.Sleep(24 * time.Hour)
 	w.process.DieWith(n, applied)
 	w.maintain(5)
-	done := slices.DeleteFunc(w.ledgerRows(ended), func(e storage.Entity) bool { return !strings.HasPrefix(e.Key.Row, "d|") })
-	if len(done) != 1 {
+	if done := w.ledgerRows(ended, "d|"); len(done) != 1 {
 		t.Errorf("%d done rows a day later, want 1", len(done))
 	}
 	if n == 1 {
 		w.checkTold(ended, 50)
 	}
 	w.restart()
-	running := w.start(count)
+	running := w.start(inSteps)
 	time.Sleep(91 * 24 * time.Hour)
 	w.process.DieWith(n, applied)
 	w.maintain(2)
@@ -101,7 +99,7 @@ func retention(t *testing.T, n int, applied bool) (survived bool) {
 	w.restart()
 	w.maintain(3)
 	for _, id := range []string{ended, canceled} {
-		if left := w.ledgerRows(id); len(left) > 0 {
+		if left := w.ledgerRows(id, ""); len(left) > 0 {
 			t.Errorf("%d rows are left of scan %s: %v", len(left), id, left)
 		}
 		if err := w.engine.Retry(t.Context(), id); problem.Of(err).Kind != problem.NotFound {
@@ -138,10 +136,8 @@ func TestLateTidying(t *testing.T) {
 		if n != 1 {
 			t.Errorf("the list costs %d requests, want 1", n)
 		}
-		for _, e := range w.rows("tablesweep") {
-			if strings.HasPrefix(e.Key.Row, "t|") {
-				t.Errorf("the scan is still to be tidied up: %+v", e)
-			}
+		if left := w.ledgerRows(id, "t|"); len(left) > 0 {
+			t.Errorf("the scan is still to be tidied up: %+v", left)
 		}
 	})
 }
@@ -152,9 +148,7 @@ func TestOldScansAreFolded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		w.fill("Source", plainRows(30, 1))
-		id := w.run(engine.Request{
-			Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, SegmentsPerInvocation: 1,
-		}).ID
+		id := w.run(inSteps).ID
 		w.maintain(20)
 		time.Sleep(36 * time.Hour)
 		for range storage.PageRows / 100 {
@@ -168,8 +162,7 @@ func TestOldScansAreFolded(t *testing.T) {
 			}
 		}
 		w.maintain(2)
-		done := slices.DeleteFunc(w.ledgerRows(id), func(e storage.Entity) bool { return !strings.HasPrefix(e.Key.Row, "d|") })
-		if len(done) != 1 {
+		if done := w.ledgerRows(id, "d|"); len(done) != 1 {
 			t.Errorf("%d done rows a day later, want 1", len(done))
 		}
 	})
@@ -207,18 +200,17 @@ func TestRefreshRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(12, 1))
-	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
 	for range 25 {
-		w.run(r)
+		w.run(inSteps)
 	}
 	for range 24 { // ended just now, by force
-		id := w.start(r)
+		id := w.start(inSteps)
 		w.deliver()
 		if err := w.engine.Cancel(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	id := w.start(r)
+	id := w.start(inSteps)
 	w.deliver()
 	w.deliver()
 	w.restart()
@@ -242,29 +234,4 @@ func TestRefreshRequests(t *testing.T) {
 	if n > 5 {
 		t.Errorf("a refresh costs %d requests, want at most 5", n)
 	}
-}
-
-// TestStatusRequests: at any time of a scan of many steps, a status costs at most three requests.
-// -single sets the number of rows.
-func TestStatusRequests(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(*single, 1))
-	id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 1, SegmentsPerInvocation: 1})
-	most, asked := int64(0), 0
-	for i := 0; w.deliver() > 0; i++ {
-		if i%10 == 0 {
-			asked++
-			most = max(most, w.requests(func() error { _, err := w.observer.Status(t.Context(), id); return err }))
-		}
-	}
-	s := w.status(id)
-	if s.State != ledger.Succeeded || s.Rows.Scanned != int64(*single) || s.Steps.Done < int64(*single) {
-		t.Errorf("status %+v", s)
-	}
-	done := slices.DeleteFunc(w.ledgerRows(id), func(e storage.Entity) bool { return !strings.HasPrefix(e.Key.Row, "d|") })
-	if most > 3 || asked < 2 {
-		t.Errorf("a status costs up to %d requests, asked %d times, want at most 3", most, asked)
-	}
-	t.Logf("%d steps, at most %d requests a status; %d done rows are left", s.Steps.Done, most, len(done))
 }

@@ -31,6 +31,7 @@ func (w *world) canceled() string {
 	return id
 }
 
+// TestRetryAfterCancel: the scan runs to its end, though a proxying host sends each request several times.
 func TestRetryAfterCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +39,7 @@ func TestRetryAfterCancel(t *testing.T) {
 		id := w.canceled()
 		before := w.status(id).Seconds
 		time.Sleep(time.Hour)
-		if err := w.engine.Retry(t.Context(), id); err != nil {
+		if err := errors.Join(w.engine.Cancel(t.Context(), id), w.engine.Retry(t.Context(), id), w.engine.Retry(t.Context(), id)); err != nil {
 			t.Fatal(err)
 		}
 		if s := w.status(id); s.State != ledger.Running || s.FinishedAt != nil || s.Phase != engine.Working {
@@ -55,10 +56,17 @@ func TestRetryAfterCancel(t *testing.T) {
 		if err != nil || list[0].Seconds != w.status(id).Seconds {
 			t.Errorf("list %+v, %v: it tells another time", list, err)
 		}
+		if err := w.engine.Retry(t.Context(), id); err != nil {
+			t.Errorf("a retry after its end: %v", err)
+		}
 		w.checkEnd(id, 50)
+		if err := w.engine.Cancel(t.Context(), id); err == nil {
+			t.Error("a scan that has succeeded was canceled")
+		}
 	})
 }
 
+// TestRetryAfterFailure: a step that fails with every delivery fails the scan with the reason. A retry does it.
 func TestRetryAfterFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -75,8 +83,11 @@ func TestRetryAfterFailure(t *testing.T) {
 			if faults == "" {
 				break
 			}
-			if s := w.status(id); s.State != ledger.Failed || s.Error == "" {
-				t.Fatalf("status %+v, want failed", s)
+			if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "never finished; it failed at last with: query table Source") || s.Steps.Pending == 0 {
+				t.Fatalf("status %+v, want failed with a step kept", s)
+			}
+			if n, err := w.queue(engine.Queues[engine.ScanPrefix]).Length(t.Context()); err != nil || n != 0 {
+				t.Errorf("%d messages left, %v", n, err)
 			}
 			if told, err := w.engine.Ranges(t.Context(), id); err != nil || !slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }) {
 				t.Errorf("ranges %+v, %v, want a failed one", told, err)
@@ -141,14 +152,8 @@ func TestAbandonedRetryIsForgotten(t *testing.T) {
 			if err := w.engine.Maintain(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			open := 0
-			for _, row := range w.rows("tablesweep") {
-				if strings.HasPrefix(row.Key.Row, "o|") {
-					open++
-				}
-			}
-			if open != want {
-				t.Errorf("%d attempts are listed as open, want %d", open, want)
+			if open := w.ledgerRows(id, "o|"); len(open) != want {
+				t.Errorf("%d attempts are listed as open, want %d", len(open), want)
 			}
 			time.Sleep(11 * time.Minute)
 		}
@@ -188,30 +193,4 @@ func TestRetryRefuses(t *testing.T) {
 	if s := w.status(failed.ID); s.State != ledger.Failed || s.Error != failed.Error {
 		t.Errorf("the refused retry left %+v", s)
 	}
-}
-
-// A proxying host may send a request several times.
-func TestRepeatedRetryAndCancel(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		id := w.canceled()
-		if err := w.engine.Cancel(t.Context(), id); err != nil {
-			t.Errorf("a second cancel: %v", err)
-		}
-		for range 2 {
-			if err := w.engine.Retry(t.Context(), id); err != nil {
-				t.Errorf("retry: %v", err)
-			}
-		}
-		w.settle(id)
-		if err := w.engine.Retry(t.Context(), id); err != nil {
-			t.Errorf("a retry after its end: %v", err)
-		}
-		w.tidy()
-		w.checkEnd(id, 50)
-		if err := w.engine.Cancel(t.Context(), id); err == nil {
-			t.Error("a scan that has succeeded was canceled")
-		}
-	})
 }
