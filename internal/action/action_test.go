@@ -99,14 +99,6 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 	})
 }
 
-func TestDeleteFromNowhere(t *testing.T) {
-	t.Parallel()
-	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	if _, err := action.All(t.Context(), storage.RequestOptions{}, action.Delete{Table: a.Table("nothere")}, someRows(1, 3)); !storage.NotFound(err) {
-		t.Errorf("error %v, want that the table is missing", err)
-	}
-}
-
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	row := storage.Entity{Key: key.Key{Partition: `it's "p"`, Row: "r"}, Properties: []storage.Property{

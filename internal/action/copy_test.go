@@ -133,15 +133,17 @@ func TestRefusedKeys(t *testing.T) {
 	}
 }
 
-// A destination that refuses altogether is an error, not a long list of failed rows.
+// A table that refuses altogether is an error, not a long list of failed rows.
 func TestDestinationThatRefuses(t *testing.T) {
 	table := open(t, &picky{})
 	if err := table.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := action.Copy{Destination: table}.Copy(t.Context(), rows("a", "b"))
-	if !storage.Permanent(err) || len(r.Failed) > 0 {
-		t.Errorf("%+v, %v; want a permanent error", r, err)
+	for _, w := range []action.Work{action.Copy{Destination: table}, action.Delete{Table: table}} {
+		r, err := action.All(t.Context(), storage.RequestOptions{}, w, rows("a", "b"))
+		if !storage.Permanent(err) || !storage.NotFound(err) || len(r.Failed) > 0 {
+			t.Errorf("%T: %+v, %v; want a permanent error", w, r, err)
+		}
 	}
 }
 

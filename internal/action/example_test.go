@@ -6,7 +6,7 @@ import (
 	"log"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
@@ -15,8 +15,11 @@ import (
 // is reported, and does not stop the others.
 func ExampleAll() {
 	ctx := context.Background()
-	queue, err := queueInMemory(ctx, "mails")
+	queue, err := emulatortest.Example().Queue("mails")
 	if err != nil {
+		log.Fatal(err)
+	}
+	if err := queue.Create(ctx); err != nil {
 		log.Fatal(err)
 	}
 	message, err := action.ParseTemplate("to {{.Email}}")
@@ -38,25 +41,4 @@ func ExampleAll() {
 	// Output:
 	// 1 sent
 	// PartitionKey "bob" RowKey "": the row has no property "Email"
-}
-
-// queueInMemory makes a queue in embedded storage.
-func queueInMemory(ctx context.Context, name string) (*storage.Queue, error) {
-	e, err := emulator.New(emulator.Options{})
-	if err != nil {
-		return nil, err
-	}
-	connection, err := storage.ParseConnection(e.ConnectionString())
-	if err != nil {
-		return nil, err
-	}
-	account, err := storage.Open(connection, storage.Options{Transport: e.Transport()})
-	if err != nil {
-		return nil, err
-	}
-	queue, err := account.Queue(name)
-	if err != nil {
-		return nil, err
-	}
-	return queue, queue.Create(ctx)
 }

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"encoding/base64"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,18 +22,11 @@ func (w *world) work(e *engine.Engine, id string) error {
 		g.Go(func() error {
 			for {
 				found := 0
-				for _, name := range engine.Queues {
-					q := w.queue(name)
-					messages, err := q.Get(w.Context(), 1, lease)
-					if err != nil {
-						return err
-					}
+				for function := range engine.Queues {
+					q, messages := w.take(function, 1)
 					found += len(messages)
 					for _, m := range messages {
-						body, err := base64.StdEncoding.DecodeString(m.Text)
-						if err == nil {
-							_, err = e.Run(w.Context(), body, m.DequeueCount)
-						}
+						_, err := e.Run(w.Context(), w.bodyOf(m), m.DequeueCount)
 						if err != nil {
 							w.Logf("delivery %d failed: %v", m.DequeueCount, err)
 							_, err = q.Update(w.Context(), m, 10*time.Second)

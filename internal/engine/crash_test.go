@@ -173,18 +173,10 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(3, 1))
 	id := w.start(copyRequest("Source", "Target"))
-	q := w.queue(engine.Queues[engine.ScanPrefix])
 	deaths, start := 0, time.Now()
 	for w.status(id).State == ledger.Running && time.Since(start) < 3*time.Hour {
-		messages, err := q.Get(t.Context(), 1, lease)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q, messages := w.take(engine.ScanPrefix, 1)
 		for _, m := range messages {
-			body, err := base64.StdEncoding.DecodeString(m.Text)
-			if err != nil {
-				t.Fatal(err)
-			}
 			faults := ""
 			if fails {
 				faults = "seed=1; busy p=1 on=query table=Source"
@@ -194,7 +186,7 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 			if err := w.emulator.SetFaults(faults); err != nil {
 				t.Fatal(err)
 			}
-			_, _ = w.engine.Run(t.Context(), body, m.DequeueCount)
+			_, _ = w.engine.Run(t.Context(), w.bodyOf(m), m.DequeueCount)
 			again := redelivered && m.DequeueCount < engine.MaxDeliveries
 			switch {
 			case w.process.Dead():
@@ -232,9 +224,8 @@ func TestLostBehindBacklog(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		w.fill("Source", plainRows(3, 1))
 		id := w.start(copyRequest("Source", "Target"))
-		q := w.queue(engine.Queues[engine.ScanPrefix])
-		if lost, err := q.Get(t.Context(), 1, lease); err != nil || len(lost) != 1 {
-			t.Fatalf("%v, %v; want the scan's message", lost, err)
+		if _, lost := w.take(engine.ScanPrefix, 1); len(lost) != 1 {
+			t.Fatalf("%v; want the scan's message", lost)
 		}
 		time.Sleep(20 * time.Second)
 		for range 2 * storage.MaxGetMessages {
@@ -281,18 +272,13 @@ func TestLeased(t *testing.T) {
 				time.Sleep(12 * time.Second) // a slow query
 				return dies
 			})
-			q := w.queue(engine.Queues[engine.ScanPrefix])
-			messages, err := q.Get(t.Context(), 1, lease)
-			if err != nil || len(messages) != 1 {
-				t.Fatalf("%v, %v; want the scan's message", messages, err)
-			}
-			body, err := base64.StdEncoding.DecodeString(messages[0].Text)
-			if err != nil {
-				t.Fatal(err)
+			q, messages := w.take(engine.ScanPrefix, 1)
+			if len(messages) != 1 {
+				t.Fatalf("%v; want the scan's message", messages)
 			}
 			ended := make(chan error, 1)
 			go func() {
-				_, err := w.engine.Run(t.Context(), body, 1)
+				_, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), 1)
 				ended <- err
 			}()
 			time.Sleep(7 * time.Second)
@@ -318,6 +304,7 @@ func TestLeased(t *testing.T) {
 				if err := w.observer.Maintain(t.Context()); err != nil {
 					t.Fatal(err)
 				}
+				var err error
 				if waits, err = q.Peek(t.Context()); err != nil || time.Now().After(l.Until) {
 					t.Fatalf("not sent again until %v: %v", l.Until, err)
 				}
@@ -342,14 +329,13 @@ func TestPoisonMessages(t *testing.T) {
 		r.SegmentSize, r.Strategy = 2, "prefix"
 		id := w.start(r)
 		w.deliver() // which leaves several messages
-		q := w.queue(engine.Queues[engine.ScanPrefix])
+		q, messages := w.take(engine.ScanPrefix, storage.MaxGetMessages)
+		if len(messages) < 2 {
+			t.Fatalf("%d messages; want several", len(messages))
+		}
 		poison := w.queue(q.Name() + "-poison")
 		if err := poison.Create(t.Context()); err != nil {
 			t.Fatal(err)
-		}
-		messages, err := q.Get(t.Context(), storage.MaxGetMessages, time.Minute)
-		if err != nil || len(messages) < 2 {
-			t.Fatalf("%d messages, %v; want several", len(messages), err)
 		}
 		for _, m := range messages {
 			if err := errors.Join(poison.Put(t.Context(), m.Text), q.Delete(t.Context(), m)); err != nil {
@@ -386,27 +372,15 @@ func TestNewerVersion(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		w.fill("Source", plainRows(3, 1))
 		id := w.start(copyRequest("Source", "Target"))
-		var pending storage.Entity
-		for _, e := range w.rows("tablesweep") {
-			if strings.HasPrefix(e.Key.Row, "p|") {
-				pending = e
-			}
-		}
 		newer := []byte(`{"v":2,"scan":"` + id + `","unknown":{"field":1}}`)
-		for i := range pending.Properties {
-			if pending.Properties[i].Name == "Message" {
-				pending.Properties[i] = storage.BinaryProperty("Message", newer)
-			}
+		w.replaceProperty(id, storage.BinaryProperty("Message", newer))
+		q, first := w.take(engine.ScanPrefix, 1)
+		if len(first) != 1 || q.Delete(t.Context(), first[0]) != nil {
+			t.Fatalf("%d messages", len(first))
 		}
-		q := w.queue(engine.Queues[engine.ScanPrefix])
 		poison := w.queue(q.Name() + "-poison")
 		text := base64.StdEncoding.EncodeToString(newer)
-		first, err := q.Get(t.Context(), 1, time.Hour)
-		if err != nil || len(first) != 1 || q.Delete(t.Context(), first[0]) != nil {
-			t.Fatalf("%d messages, %v", len(first), err)
-		}
-		if err := errors.Join(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: pending}),
-			poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text)); err != nil {
+		if err := errors.Join(poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text)); err != nil {
 			t.Fatal(err)
 		}
 		if report, err := w.engine.Run(t.Context(), newer, engine.MaxDeliveries); problem.FateOf(err) != problem.Done {

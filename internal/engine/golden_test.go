@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -140,11 +139,7 @@ func (p *play) begin(rows string) error {
 func (p *play) deliverOne(how string) {
 	p.Helper()
 	for _, function := range []string{engine.ScanPrefix, engine.ScanPartition, engine.CopyRows} {
-		q := p.queue(engine.Queues[function])
-		messages, err := q.Get(p.Context(), 1, 10*time.Minute)
-		if err != nil {
-			p.Fatal(err)
-		}
+		q, messages := p.take(function, 1)
 		if len(messages) == 0 {
 			continue
 		}
@@ -165,15 +160,11 @@ func (p *play) deliverOne(how string) {
 
 func (p *play) handle(q *storage.Queue, m storage.Message, function string) {
 	p.Helper()
-	body, err := base64.StdEncoding.DecodeString(m.Text)
-	if err != nil {
-		p.Fatal(err)
-	}
-	report := ""
+	report, err := "", error(nil)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		report, err = p.engine.Run(p.Context(), body, m.DequeueCount)
+		report, err = p.engine.Run(p.Context(), p.bodyOf(m), m.DequeueCount)
 	}()
 	synctest.Wait()
 	fmt.Fprintf(&p.out, "%s, delivery %d: ", function, m.DequeueCount)
@@ -219,11 +210,7 @@ func (p *play) changes() {
 			p.Fatal(err)
 		}
 		for _, m := range messages {
-			body, err := base64.StdEncoding.DecodeString(m.Text)
-			if err != nil {
-				p.Fatal(err)
-			}
-			key := "message " + p.names[string(body)]
+			key := "message " + p.names[string(p.bodyOf(m))]
 			now[key] = key + " in the queue of " + function
 		}
 	}

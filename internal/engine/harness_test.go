@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
@@ -130,6 +129,27 @@ func (w *world) start(r engine.Request) string {
 	return id
 }
 
+// take takes up to n of a function's messages, and hides them for as long as the host does.
+func (w *world) take(function string, n int) (*storage.Queue, []storage.Message) {
+	w.Helper()
+	q := w.queue(engine.Queues[function])
+	messages, err := q.Get(w.Context(), n, lease)
+	if err != nil {
+		w.Error(err)
+	}
+	return q, messages
+}
+
+// bodyOf returns a message's body.
+func (w *world) bodyOf(m storage.Message) []byte {
+	w.Helper()
+	body, err := base64.StdEncoding.DecodeString(m.Text)
+	if err != nil {
+		w.Error(err)
+	}
+	return body
+}
+
 // deliver takes up to a batch of messages from each queue and has each handled, as
 // the host does; those that fail become visible again. It returns the number
 // of messages.
@@ -138,20 +158,13 @@ func (w *world) deliver() int {
 	const batchSize = 8 // as in host.json
 	total := 0
 	for _, function := range []string{engine.ScanPrefix, engine.ScanPartition, engine.CopyRows} {
-		q := w.queue(engine.Queues[function])
-		messages, err := q.Get(w.Context(), batchSize, 10*time.Minute)
-		if err != nil {
-			w.Fatal(err)
-		}
+		q, messages := w.take(function, batchSize)
 		for _, m := range messages {
-			body, err := base64.StdEncoding.DecodeString(m.Text)
-			if err != nil {
-				w.Fatal(err)
-			}
+			body := w.bodyOf(m)
 			if w.onMessage != nil {
 				w.onMessage(body)
 			}
-			_, err = w.engine.Run(w.Context(), body, m.DequeueCount)
+			_, err := w.engine.Run(w.Context(), body, m.DequeueCount)
 			switch {
 			case w.process.Dead():
 				w.restart() // the message stays hidden, as when an instance is lost

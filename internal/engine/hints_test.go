@@ -74,24 +74,17 @@ func TestHintsForTheNextScan(t *testing.T) {
 // still be exact, warn, and leave good hints.
 func TestBadHints(t *testing.T) {
 	t.Parallel()
-	pack := func(text string) []byte {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		io.WriteString(z, text)
-		z.Close()
-		return b.Bytes()
-	}
 	nth := func(n int) string { return fmt.Sprintf(`{"Partition":"customer-%07d","Row":"000002"}`, n) }
 	for name, packed := range map[string][]byte{
 		"no gzip":          []byte("PK"),
-		"cut off":          pack(`{"version":1,"bounds":{},"keys":[` + nth(150000) + `]}`)[:30],
-		"no JSON":          pack("hints"),
-		"a newer version":  pack(`{"version":2,"bounds":{},"keys":[` + nth(150000) + `]}`),
-		"no version":       pack(`{"bounds":{},"keys":[` + nth(40000) + `,` + nth(150000) + `]}`),
-		"unsorted":         pack(`{"version":1,"bounds":{},"keys":[` + nth(150000) + `,` + nth(50000) + `]}`),
-		"a key twice":      pack(`{"version":1,"bounds":{},"keys":[` + nth(150000) + `,` + nth(150000) + `]}`),
-		"other bounds":     pack(`{"version":1,"bounds":{"prefix":"c"},"keys":[` + nth(150000) + `]}`),
-		"too much to read": pack(`{"version":1,"bounds":{},"keys":[],"x":"` + strings.Repeat("x", 17<<20) + `"}`),
+		"cut off":          gzipped(`{"version":1,"bounds":{},"keys":[` + nth(150000) + `]}`)[:30],
+		"no JSON":          gzipped("hints"),
+		"a newer version":  gzipped(`{"version":2,"bounds":{},"keys":[` + nth(150000) + `]}`),
+		"no version":       gzipped(`{"bounds":{},"keys":[` + nth(40000) + `,` + nth(150000) + `]}`),
+		"unsorted":         gzipped(`{"version":1,"bounds":{},"keys":[` + nth(150000) + `,` + nth(50000) + `]}`),
+		"a key twice":      gzipped(`{"version":1,"bounds":{},"keys":[` + nth(150000) + `,` + nth(150000) + `]}`),
+		"other bounds":     gzipped(`{"version":1,"bounds":{"prefix":"c"},"keys":[` + nth(150000) + `]}`),
+		"too much to read": gzipped(`{"version":1,"bounds":{},"keys":[],"x":"` + strings.Repeat("x", 17<<20) + `"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,18 +93,6 @@ func TestBadHints(t *testing.T) {
 			r := copyRequest("Source", "Target")
 			r.SegmentSize = 10
 			w.run(r) // leaves hints
-			table := w.account.Table("tablesweep")
-			replace := func(packed []byte) {
-				p, err := table.Query(t.Context(), storage.Query{Range: key.WithPrefix("hints", "")})
-				if err != nil || len(p.Entities) != 1 {
-					t.Fatalf("%d rows of hints, %v", len(p.Entities), err)
-				}
-				row := p.Entities[0]
-				row.Properties = []storage.Property{storage.BinaryProperty("Data00", packed)}
-				if err := table.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
-					t.Fatal(err)
-				}
-			}
 			again := func() string {
 				t.Helper()
 				var log bytes.Buffer
@@ -126,7 +107,7 @@ func TestBadHints(t *testing.T) {
 				}
 				return log.String()
 			}
-			replace(packed)
+			w.replaceProperty("hints", storage.BinaryProperty("Data00", packed))
 			if log := again(); !strings.Contains(log, "hints dropped") {
 				t.Errorf("no warning in %s", log)
 			}
@@ -135,6 +116,14 @@ func TestBadHints(t *testing.T) {
 			}
 		})
 	}
+}
+
+func gzipped(text string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, text)
+	z.Close()
+	return b.Bytes()
 }
 
 // A running scan shows its progress once the estimate is good enough.

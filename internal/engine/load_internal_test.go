@@ -4,10 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/storage"
 )
 
 // TestLoadRestarted: a step of a restarted scan is not dropped because another step has read the
@@ -15,21 +12,7 @@ import (
 func TestLoadRestarted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		account := emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), nil)
-		e, err := New(Options{Own: account, Accounts: map[string]*storage.Account{storage.HostConnection: account}, StateTable: "tablesweep"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.TryPrepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := account.Table("Source").Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		id, err := e.Start(t.Context(), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, e, id := startCount(t)
 		running, err := e.loadAnew(t.Context(), id, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -1,9 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
-	"compress/gzip"
-	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,17 +15,13 @@ import (
 // then reads every row.
 func TestNewerScan(t *testing.T) {
 	t.Parallel()
-	var hints bytes.Buffer
-	z := gzip.NewWriter(&hints)
-	io.WriteString(z, `{"version":2,"keys":{"in":"another form"}}`)
-	z.Close()
 	request := func(text string) storage.Property { return storage.BinaryProperty("Request", []byte(text)) }
 	for name, stored := range map[string]storage.Property{
 		"field":    request(`{"source":{"table":"Source"},"action":{"type":"count"},"limit":3}`),
 		"action":   request(`{"source":{"table":"Source"},"action":{"type":"rename"}}`),
 		"mode":     request(`{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"newest"}}`),
 		"strategy": request(`{"source":{"table":"Source"},"action":{"type":"count"},"strategy":"halving"}`),
-		"hints":    storage.BinaryProperty("Data00", hints.Bytes()),
+		"hints":    storage.BinaryProperty("Data00", gzipped(`{"version":2,"keys":{"in":"another form"}}`)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,13 +60,13 @@ func TestNewerScan(t *testing.T) {
 	}
 }
 
-// replaceProperty replaces a property of one of a scan's rows and returns the one that was
-// there.
-func (w *world) replaceProperty(id string, p storage.Property) (was storage.Property) {
+// replaceProperty replaces a property of one of the ledger's rows in a partition, such as a scan's, and returns the one
+// that was there.
+func (w *world) replaceProperty(partition string, p storage.Property) (was storage.Property) {
 	w.Helper()
 	for _, row := range w.rows("tablesweep") {
 		for i, old := range row.Properties {
-			if row.Key.Partition != id || old.Name != p.Name {
+			if row.Key.Partition != partition || old.Name != p.Name {
 				continue
 			}
 			row.Properties[i] = p

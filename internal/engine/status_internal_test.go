@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -24,22 +25,7 @@ var manySteps = flag.Int("steps", 2_000, "the steps of the scan in TestStatusOfM
 // as the engine does.
 func TestStatusOfManySteps(t *testing.T) {
 	t.Parallel()
-	em := emulatortest.New(t, emulator.Options{})
-	account := emulatortest.Open(t, em, nil)
-	e, err := New(Options{Own: account, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": account}, StateTable: "tablesweep"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.TryPrepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := account.Table("Source").Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	id, err := e.Start(t.Context(), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	em, e, id := startCount(t)
 	first, err := e.ledger.FirstPending(t.Context(), id)
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
@@ -92,6 +78,24 @@ func TestStatusOfManySteps(t *testing.T) {
 		}
 		t.Logf("%d steps done, %d pending, %d requests, %d rows read", s.Steps.Done, s.Steps.Pending, counts.TableTransactions(), counts.QueryRows)
 	}
+}
+
+// startCount returns an engine with a count that was started.
+func startCount(t *testing.T) (*emulator.Emulator, *Engine, string) {
+	t.Helper()
+	em, account := emulatortest.NewAccount(t, emulator.Options{})
+	e, err := New(Options{Own: account, Accounts: map[string]*storage.Account{storage.HostConnection: account}, StateTable: "tablesweep"})
+	if err == nil {
+		err = errors.Join(e.TryPrepare(t.Context()), account.Table("Source").Create(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := e.Start(t.Context(), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return em, e, id
 }
 
 // committed is a full sum, kept beside the ledger, and the steps that are pending.

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"testing"
@@ -90,11 +89,7 @@ func TestEnqueue(t *testing.T) {
 			break
 		}
 		for _, m := range messages {
-			text, err := base64.StdEncoding.DecodeString(m.Text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, string(text))
+			got = append(got, string(w.bodyOf(m)))
 		}
 	}
 	for _, e := range rows {

@@ -1,12 +1,12 @@
 package ledger_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,7 +23,6 @@ type book struct {
 	mu      sync.Mutex // guards the fields below
 	pending map[string]adaptive.Outlook
 	totals  ledger.Totals
-	begun   int64 // commits
 	next    int
 	born    map[string]adaptive.Outlook // by steps that are not committed yet
 }
@@ -68,7 +67,6 @@ func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledge
 		done.Ahead = done.Ahead.Plus(o)
 		children = append(children, c)
 	}
-	b.begun++
 	b.totals.Steps++
 	for sum, n := range map[*int64]int64{&b.totals.Rows: done.Rows, &b.totals.Written: done.Written, &b.totals.Failed: done.Failed, &b.totals.Queries: done.Queries, &b.totals.Transactions: done.Transactions, &b.totals.Throttled: done.Throttled} {
 		*sum += n
@@ -109,11 +107,7 @@ func (b *book) check(t *testing.T, s ledger.Snapshot) {
 // begunScan returns a ledger's table with a scan whose first step is that of a new book.
 func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, string) {
 	t.Helper()
-	em, a := emulatortest.NewAccount(t, emulator.Options{})
-	table := a.Table("ledger")
-	if err := table.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	em, table := newTable(t)
 	now := time.Now()
 	id := ledger.NewID(now)
 	first := ledger.Pending{ID: "000000", Message: []byte("{}")}
@@ -181,7 +175,7 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 	for range 10 {
 		var commits sync.WaitGroup
 		var mu sync.Mutex // guards acknowledged
-		begun, acknowledged := b.begun, b.begun
+		begun, acknowledged := b.totals.Steps, b.totals.Steps
 		for i := range 4 {
 			r := rand.New(rand.NewPCG(uint64(begun), uint64(i)))
 			commits.Go(func() {
@@ -205,7 +199,7 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 			}
 			snapshots++
 			b.mu.Lock()
-			most := b.begun
+			most := b.totals.Steps
 			b.mu.Unlock()
 			if s.Sums.Steps < least || s.Sums.Steps > most {
 				t.Errorf("%d steps, want %d to %d", s.Sums.Steps, least, most)
@@ -244,19 +238,7 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 
 func doneRows(t *testing.T, table *storage.Table) int {
 	t.Helper()
-	n := 0
-	err := table.All(t.Context(), storage.Query{}, func(p storage.Page) error {
-		for _, e := range p.Entities {
-			if strings.HasPrefix(e.Key.Row, "d|") {
-				n++
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return bytes.Count(dump(t, table), []byte(`"d|`))
 }
 
 // TestFoldCrashPoints: a process dies with any request of a fold, before or after it is carried

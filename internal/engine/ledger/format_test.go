@@ -47,7 +47,7 @@ func TestFormat1(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		table := newTable(t)
+		_, table := newTable(t)
 		writeEveryKind(t, ledger.New(table))
 		got := dump(t, table)
 		if *rewrite {
@@ -61,7 +61,7 @@ func TestFormat1(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		table := newTable(t)
+		_, table := newTable(t)
 		for line := range bytes.Lines(want) {
 			var row storedRow
 			if err := json.Unmarshal(line, &row); err != nil {
@@ -83,14 +83,14 @@ type storedRow struct {
 	Properties []storage.Property
 }
 
-func newTable(t *testing.T) *storage.Table {
+func newTable(t *testing.T) (*emulator.Emulator, *storage.Table) {
 	t.Helper()
-	_, a := emulatortest.NewAccount(t, emulator.Options{})
+	em, a := emulatortest.NewAccount(t, emulator.Options{})
 	table := a.Table("ledger")
 	if err := table.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return table
+	return em, table
 }
 
 // dump returns the rows of a table, without what is random in their keys.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/scan/adaptive"
 )
 
 // Whoever closes an attempt has read the list some time ago. Meanwhile the scan may
@@ -13,12 +12,8 @@ import (
 // the same.
 func TestLateCloseSparesARestartedScan(t *testing.T) {
 	t.Parallel()
-	l, ctx := ledger.New(newTable(t)), t.Context()
-	now := time.Now()
-	id := ledger.NewID(now)
-	if err := l.Create(ctx, id, now, []byte("{}"), nil, ledger.Pending{ID: "first", Message: []byte("{}")}, adaptive.Outlook{}); err != nil {
-		t.Fatal(err)
-	}
+	_, table, id := begunScan(t)
+	l, ctx, now := ledger.New(table), t.Context(), time.Now()
 	if _, err := l.End(ctx, id, ledger.Canceled, now, ""); err != nil {
 		t.Fatal(err)
 	}
