@@ -109,22 +109,14 @@ func TestAfterEndsWithinATick(t *testing.T) {
 		}
 		w.append(s, "s", numbered(t, "x", 100)...)
 		var got []string
-		for i := range 15 {
-			w.late(fmt.Sprint("late ", i), time.Second)
+		for i := 0; i < 15 || next.More; i++ {
+			if i < 15 {
+				w.late(fmt.Sprint("late ", i), time.Second)
+			}
 			if next, err = s.After(t.Context(), "s", next.After, 7); err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range next.Events {
-				got = append(got, text(e))
-			}
-		}
-		for next.More {
-			if next, err = s.After(t.Context(), "s", next.After, 7); err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range next.Events {
-				got = append(got, text(e))
-			}
+			got = append(got, texts(next.Events)...)
 		}
 		slices.Sort(got)
 		if got = slices.Compact(got); len(got) != 115 {

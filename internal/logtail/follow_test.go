@@ -19,12 +19,16 @@ import (
 // watch follows a stream in the background. The returned function ends that, and returns
 // the texts shown until then.
 func (w *world) watch(o logtail.FollowOptions) (stop func() []string) {
+	return w.watchBy(w.streams(logtail.Options{}), o)
+}
+
+func (w *world) watchBy(s *logtail.Streams, o logtail.FollowOptions) (stop func() []string) {
 	ctx, cancel := context.WithCancel(w.Context())
 	var mu sync.Mutex
 	var shown []string
 	ended := make(chan error, 1)
 	go func() {
-		ended <- w.streams(logtail.Options{}).Follow(ctx, "s", o, func(e logtail.Event) error {
+		ended <- s.Follow(ctx, "s", o, func(e logtail.Event) error {
 			mu.Lock()
 			defer mu.Unlock()
 			shown = append(shown, text(e))
@@ -212,34 +216,6 @@ func TestFollowLateAndEarlyEvents(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if got := stop(); !slices.Equal(got, want) {
 			t.Errorf("shown %q, want %q", got, want)
-		}
-	})
-}
-
-// Events that are appended during a reader's outage are shown afterwards.
-func TestFollowAfterAnOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		s := w.streams(logtail.Options{})
-		w.append(s, "s", event(t, "before"))
-		stop := w.watch(logtail.FollowOptions{})
-		time.Sleep(10 * time.Second)
-		if err := w.emulator.SetFaults("busy p=1 on=query"); err != nil {
-			t.Fatal(err)
-		}
-		var want []string
-		for i := range 60 {
-			w.append(s, "s", event(t, fmt.Sprint(i)))
-			want = append(want, fmt.Sprint(i))
-			time.Sleep(10 * time.Second)
-		}
-		if err := w.emulator.SetFaults(""); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Minute)
-		if got := stop(); !slices.Equal(got, want) {
-			t.Errorf("shown %d events, want %d", len(got), len(want))
 		}
 	})
 }

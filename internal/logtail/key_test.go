@@ -79,16 +79,3 @@ func TestKeyForm(t *testing.T) {
 		}
 	}
 }
-
-func TestClocksMakeDifferentKeys(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	seen := map[string]bool{}
-	for range 1000 {
-		k := logtail.NewClock().NextKey(now)
-		if seen[k] {
-			t.Fatalf("two clocks made %s", k)
-		}
-		seen[k] = true
-	}
-}
