@@ -171,7 +171,15 @@ func TestQueueFaults(t *testing.T) {
 		same(t, "twice", len(b.receive(t, "twice", "numofmessages=32").messages(t)), 2)
 		same(t, "later", len(b.receive(t, "later", "").messages(t)), 0)
 		time.Sleep(time.Minute)
-		same(t, "a minute later", len(b.receive(t, "later", "").messages(t)), 1)
+		m := b.receiveOne(t, "later")
+		time.Sleep(30*time.Second - 1)
+		same(t, "while it is hidden", len(b.receive(t, "later", "").messages(t)), 0)
+		time.Sleep(1)
+		again := b.receiveOne(t, "later")
+		same(t, "dequeue count", again.DequeueCount, 2)
+		check(t, "delete with the old receipt", b.deleteMessage(t, "later", m), 400, "PopReceiptMismatch")
+		check(t, "delete", b.deleteMessage(t, "later", again), 204, "")
+		same(t, "counts", e.Counts(), emulator.Counts{Tables: 1, QueuePut: 2, QueueGet: 5, QueueMessages: 4, QueueDelete: 2, QueueOther: 2})
 		same(t, "fired", e.FaultCounts(), map[string]int{"duplicate": 1, "delay": 1})
 	})
 }
@@ -181,8 +189,12 @@ func TestTableDeletionTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, b := inProcess(t, "table-deletion=40s")
 		check(t, "delete", b.table(t, request{method: "DELETE", path: "/Tables('rows')"}), 204, "")
+		time.Sleep(40*time.Second - 1)
 		check(t, "create", b.createTable(t, "rows"), 409, "TableBeingDeleted")
-		time.Sleep(40 * time.Second)
+		check(t, "delete again", b.table(t, request{method: "DELETE", path: "/Tables('Rows')"}), 409, "TableBeingDeleted")
+		check(t, "insert", b.insert(t, "ROWS", "p", "r", ""), 409, "TableBeingDeleted")
+		time.Sleep(1)
+		check(t, "insert later", b.insert(t, "rows", "p", "r", ""), 404, "TableNotFound")
 		check(t, "create later", b.createTable(t, "rows"), 201, "")
 		same(t, "fired", e.FaultCounts(), map[string]int{"table-deletion": 1})
 	})
@@ -230,7 +242,7 @@ func TestFaultsAreTheSameUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T) (fired map[string]int, conflicts []string) {
 		synctest.Test(t, func(t *testing.T) {
-			e, service, _ := sdk(t, emulator.Options{})
+			e, service := sdk(t)
 			must(service.CreateTable(context.Background(), "rows", nil))(t)
 			if err := e.SetFaults("seed=9; busy p=0.1; timeout-after p=0.1; reset-after p=0.05; latency=1ms..9ms"); err != nil {
 				t.Fatal(err)

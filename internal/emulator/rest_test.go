@@ -296,13 +296,7 @@ func (a *account) all(t testing.TB, table, options string) []string {
 	next := ""
 	for range 10_000 {
 		p := a.query(t, table, options, next)
-		for _, raw := range p.rows {
-			var row struct{ PartitionKey, RowKey string }
-			if err := json.Unmarshal(raw, &row); err != nil {
-				t.Fatal(err)
-			}
-			keys = append(keys, row.PartitionKey+"/"+row.RowKey)
-		}
+		keys = append(keys, rowKeys(t, p)...)
 		if p.next == "" {
 			return keys
 		}

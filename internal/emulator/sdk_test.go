@@ -1,36 +1,28 @@
 package emulator_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 
 	"tablesweep/internal/emulator"
 )
 
-// sdk returns SDK clients that reach an emulator in process.
-func sdk(t *testing.T, o emulator.Options) (*emulator.Emulator, *aztables.ServiceClient, *azqueue.ServiceClient) {
+// sdk returns an SDK client that reaches an emulator in process.
+func sdk(t *testing.T) (*emulator.Emulator, *aztables.ServiceClient) {
 	t.Helper()
-	e := newEmulator(t, o)
+	e := newEmulator(t, emulator.Options{})
 	options := policy.ClientOptions{Transport: e.Transport()}
 	tables, err := aztables.NewServiceClientFromConnectionString(e.ConnectionString(), &aztables.ClientOptions{ClientOptions: options})
 	if err != nil {
 		t.Fatal(err)
 	}
-	queues, err := azqueue.NewServiceClientFromConnectionString(e.ConnectionString(), &azqueue.ClientOptions{ClientOptions: options})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e, tables, queues
+	return e, tables
 }
 
 func newEmulator(t testing.TB, o emulator.Options) *emulator.Emulator {
@@ -55,7 +47,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 
 func TestSDKTables(t *testing.T) {
 	t.Parallel()
-	e, service, _ := sdk(t, emulator.Options{})
+	e, service := sdk(t)
 	ctx := t.Context()
 	must(service.CreateTable(ctx, "people", nil))(t)
 	client := service.NewClient("people")
@@ -92,38 +84,4 @@ func TestSDKTables(t *testing.T) {
 	if got := e.Counts(); got != want {
 		t.Errorf("counts are %+v, want %+v", got, want)
 	}
-}
-
-// A message's life takes hours of virtual time, and none of real time.
-func TestSDKQueueInVirtualTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e, _, service := sdk(t, emulator.Options{Latency: 10 * time.Millisecond})
-		ctx := context.Background()
-		must(service.CreateQueue(ctx, "work", nil))(t)
-		queue := service.NewQueueClient("work")
-		must(queue.EnqueueMessage(ctx, "a <b> & 'c'", nil))(t)
-
-		first := must(queue.DequeueMessage(ctx, &azqueue.DequeueMessageOptions{VisibilityTimeout: to.Ptr(int32(3600))}))(t)
-		if n := len(first.Messages); n != 1 || *first.Messages[0].MessageText != "a <b> & 'c'" {
-			t.Fatalf("received %d messages", n)
-		}
-		if hidden := must(queue.DequeueMessage(ctx, nil))(t); len(hidden.Messages) != 0 {
-			t.Error("the message is still visible")
-		}
-		time.Sleep(time.Hour)
-		second := must(queue.DequeueMessage(ctx, nil))(t)
-		if len(second.Messages) != 1 || *second.Messages[0].DequeueCount != 2 {
-			t.Fatalf("not delivered again: %+v", second.Messages)
-		}
-		m := second.Messages[0]
-		must(queue.DeleteMessage(ctx, *m.MessageID, *m.PopReceipt, nil))(t)
-		if got := must(queue.GetProperties(ctx, nil))(t); *got.ApproximateMessagesCount != 0 {
-			t.Errorf("%d messages left", *got.ApproximateMessagesCount)
-		}
-		want := emulator.Counts{QueuePut: 1, QueueGet: 3, QueueMessages: 2, QueueDelete: 1, QueueOther: 2}
-		if got := e.Counts(); got != want {
-			t.Errorf("counts are %+v, want %+v", got, want)
-		}
-	})
 }

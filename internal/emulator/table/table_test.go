@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator/entity"
-	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
@@ -257,39 +256,4 @@ func TestBatchesAreAtomicForReaders(t *testing.T) {
 	}
 	close(done)
 	readers.Wait()
-}
-
-func TestTableBeingDeleted(t *testing.T) {
-	t.Parallel()
-	s := table.NewStore()
-	now := time.Now()
-	code := func(_ *table.Table, err error) refusal.Code {
-		var p *refusal.Error
-		if errors.As(err, &p) {
-			return p.Code
-		}
-		return ""
-	}
-	if got := code(s.Create("Rows", now)); got != "" {
-		t.Fatal(got)
-	}
-	if err := s.Delete("rows", now, 40*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	early, late := now.Add(39*time.Second), now.Add(40*time.Second)
-	for what, got := range map[string]refusal.Code{
-		"create": code(s.Create("rows", early)),
-		"get":    code(s.Get("ROWS", early)),
-		"delete": code(nil, s.Delete("rows", early, 0)),
-	} {
-		if got != refusal.TableBeingDeleted {
-			t.Errorf("%s: %s", what, got)
-		}
-	}
-	if got := code(s.Get("rows", late)); got != refusal.TableNotFound {
-		t.Errorf("get later: %s", got)
-	}
-	if got := code(s.Create("rows", late)); got != "" {
-		t.Errorf("create later: %s", got)
-	}
 }
