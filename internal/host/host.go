@@ -40,20 +40,25 @@ type Options struct {
 	HTTP HTTPMode
 	// Keys, if set, are required of requests, as in the cloud.
 	Keys Keys
-	// Lease is how long a message stays hidden when its instance is lost. Default
-	// 10 minutes, as in the real host.
-	Lease time.Duration
-	// TimerLease is how long a timer waits after the loss of the host that kept it. Default
-	// a minute, as in the real host.
-	TimerLease time.Duration
-	// Drain is how long invocations under way may go on when the host ends. Default
-	// 10 s, as in the real host.
-	Drain time.Duration
-	// Grace is the time from an invocation's time-out to the end of its process. Default 2 s, as
-	// in the real host.
-	Grace time.Duration
+	// Times are shorter in tests. Default: the real host's.
+	Times Times
 	// Log gets the output of the host and its handlers. Default: none.
 	Log zerolog.Logger
+}
+
+// Times are how long the host waits.
+type Times struct {
+	Lease time.Duration // a message stays hidden when its instance is lost
+	Drain time.Duration // invocations under way may go on when the host ends
+	Grace time.Duration // from an invocation's time-out to the end of its process
+	Pause time.Duration // between two tries for a timer's lease while storage is away
+}
+
+// defaultTimes are those of the real host, which has no Pause: it ends without its storage.
+// (QueueListener of the queue extension; WebJobsScriptHostService and
+// WebScriptHostExceptionHandler of azure-functions-host)
+func defaultTimes() Times {
+	return Times{Lease: MessageLease, Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second}
 }
 
 // HTTPMode is a way of passing HTTP requests to the handler.
@@ -84,10 +89,6 @@ type Host struct {
 	alive   atomic.Int64       // instances that have not ended
 	ended   chan struct{}      // closed when all instances have ended
 }
-
-// defaultDrain is the time that the real host gives queue invocations. (WebJobsScriptHostService of
-// azure-functions-host)
-const defaultDrain = 10 * time.Second
 
 // boundQueue is a function's queue, and its poison queue or nil.
 type boundQueue struct{ queue, poison queue }
@@ -145,7 +146,7 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	return h, nil
 }
 
-// drain waits for invocations under way, at most options.Drain. The real host
+// drain waits for invocations under way, at most [Times.Drain]. The real host
 // then kills the handler processes. It never sends them a signal.
 func (h *Host) drain() {
 	done := make(chan struct{})
@@ -155,7 +156,7 @@ func (h *Host) drain() {
 	}()
 	select {
 	case <-done:
-	case <-time.After(h.options.Drain):
+	case <-time.After(h.options.Times.Drain):
 	}
 }
 
@@ -170,10 +171,7 @@ func load(o Options) (*Host, error) {
 	if o.Instances == 0 {
 		o.Instances = 1
 	}
-	o.Lease = cmp.Or(o.Lease, MessageLease)
-	o.TimerLease = cmp.Or(o.TimerLease, timerLeaseFor)
-	o.Drain = cmp.Or(o.Drain, defaultDrain)
-	o.Grace = cmp.Or(o.Grace, defaultGrace)
+	o.Times = cmp.Or(o.Times, defaultTimes())
 	root := os.DirFS(o.Root)
 	local, errLocal := app.LocalSettings(root)
 	settings := mergeSettings(local, os.Environ(), o.Settings)
@@ -261,7 +259,7 @@ func (h *Host) listeners(in *instance) []*listener {
 		}
 		list = append(list, &listener{
 			queue: h.queues[f.Name].queue, poison: h.queues[f.Name].poison,
-			options: h.app.Queues, lease: h.options.Lease, random: rand.Float64,
+			options: h.app.Queues, lease: h.options.Times.Lease, random: rand.Float64,
 			log: in.log.With().Str("function", f.Name).Logger(),
 			invoke: func(ctx context.Context, m envelope.Message) error {
 				v := in.newInvocation(f)
@@ -327,7 +325,7 @@ func (h *Host) Lose(instance int) {
 func (h *Host) Ended() <-chan struct{} { return h.ended }
 
 // Close ends the host in good order: it takes nothing new, waits up to
-// [Options.Drain] for invocations, and kills the handler processes. Unfinished messages stay
+// [Times.Drain] for invocations, and kills the handler processes. Unfinished messages stay
 // hidden until their lease ends. Close returns when nothing is left running.
 func (h *Host) Close() {
 	h.stop()

@@ -78,6 +78,11 @@ func newStorage(t testing.TB) (*storage.Account, map[string]string) {
 	return account, map[string]string{"AzureWebJobsStorage": server.ConnectionString()}
 }
 
+// quick are times in which the tests need not wait, and how long messages of a lost instance stay hidden.
+func quick(lease time.Duration) host.Times {
+	return host.Times{Lease: lease, Drain: 100 * time.Millisecond, Grace: 100 * time.Millisecond, Pause: 100 * time.Millisecond}
+}
+
 // startRig starts an app whose handlers follow orders.
 func startRig(t *testing.T, o *orders, files map[string]string, options host.Options) *rig {
 	t.Helper()
@@ -87,8 +92,8 @@ func startRig(t *testing.T, o *orders, files map[string]string, options host.Opt
 	options.Root, options.Executable, options.Addr = writeApp(t, files), os.Args[0], "127.0.0.1:0"
 	options.Log = zerolog.New(r.log)
 	options.Settings = settings
-	if options.Drain == 0 {
-		options.Drain = 100 * time.Millisecond
+	if options.Times == (host.Times{}) {
+		options.Times = quick(host.MessageLease)
 	}
 	var err error
 	if r.work, err = account.Queue("work"); err != nil {
@@ -262,7 +267,7 @@ func TestStorageComesLate(t *testing.T) {
 	tick := `{"bindings":[{"type":"timerTrigger","direction":"in","name":"timer","schedule":"0 0 0 1 1 *","runOnStartup":true}]}`
 	files := map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction, "Tick/function.json": tick}
 	h, err := host.Start(t.Context(), host.Options{
-		Root: writeApp(t, files), Executable: os.Args[0], Addr: "127.0.0.1:0", TimerLease: 3 * time.Second,
+		Root: writeApp(t, files), Executable: os.Args[0], Addr: "127.0.0.1:0", Times: quick(host.MessageLease),
 		Settings: map[string]string{"AzureWebJobsStorage": connection, roleVariable: "child", orderVariable: o.URL},
 	})
 	if err != nil {
@@ -323,7 +328,7 @@ func TestFunctionTimeout(t *testing.T) {
 	// The retries come when the process is dead: 100 ms after the time-out.
 	sections := strings.Replace(`"functionTimeout":"00:00:01",`+fastQueues, `"maxDequeue`, `"visibilityTimeout":"00:00:01","maxDequeue`, 1)
 	files := map[string]string{"host.json": hostJSON(sections), "Work/function.json": queueFunction}
-	r := startRig(t, o, files, host.Options{Grace: 100 * time.Millisecond})
+	r := startRig(t, o, files, host.Options{})
 	put(t, r.work, encode("a"))
 	put(t, r.work, encode("b"))
 	calls := o.wait(t, 4)
@@ -400,7 +405,7 @@ func TestLose(t *testing.T) {
 		}
 		return answer("{}")
 	})
-	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{Lease: time.Second})
+	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{Times: quick(time.Second)})
 	put(t, r.work, encode("a"))
 	o.wait(t, 1)
 	lost := time.Now()

@@ -36,9 +36,6 @@ func (v invocation) envelope() envelope.Invocation {
 	}
 }
 
-// defaultGrace is the real host's. (WebScriptHostExceptionHandler of azure-functions-host)
-const defaultGrace = 2 * time.Second
-
 // within calls do with the handler's URL. The function's time runs from here, and includes the
 // wait for a process that is being restarted. Soon after that time the process
 // of the instance is killed, and all its other invocations fail with it.
@@ -66,7 +63,7 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, url
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && cause == errTimeout {
 		if p != nil {
-			time.AfterFunc(v.in.host.options.Grace, v.in.recycle)
+			time.AfterFunc(v.in.host.options.Times.Grace, v.in.recycle)
 		}
 		err = cause
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	timerTable    = "azurewebjobshosts"
 	timerPosition = "timers" // the rows' partition
-	timerLeaseFor = time.Minute
+	timerLease    = time.Minute
 )
 
 // lease is the right to keep a timer. One of all hosts on a storage account has it.
@@ -25,11 +25,7 @@ type lease struct {
 	table  *storage.Table
 	name   string // the function's
 	holder string // this host
-	lasts  time.Duration
 }
-
-// pause is the time between two tries while storage is away: 5 s for a lease of a minute.
-func (l lease) pause() time.Duration { return l.lasts / 12 }
 
 // errHeld means that another host has the lease.
 var errHeld = errors.New("another host has the timer's lease")
@@ -52,7 +48,7 @@ func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Stat
 	if len(page.Entities) > 0 {
 		row := page.Entities[0]
 		holder := row.Get("Holder")
-		if holder != l.holder && holder != "" && page.Date.Sub(row.Timestamp) < l.lasts {
+		if holder != l.holder && holder != "" && page.Date.Sub(row.Timestamp) < timerLease {
 			return envelope.Status{}, errHeld
 		}
 		op = storage.Op{Kind: storage.Replace, IfMatch: row.ETag}

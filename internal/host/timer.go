@@ -30,22 +30,23 @@ type timer struct {
 
 // keepTimer fires one function's timer until ctx ends. work bounds what it runs.
 func (h *Host) keepTimer(ctx, work context.Context, f app.Function) {
-	t := &timer{host: h, function: f, lease: h.leaseOf(f)}
-	if t.lease == nil {
+	t := &timer{host: h, function: f}
+	if h.own == nil {
 		t.fireAll(ctx, work)
 		return
 	}
+	t.lease = &lease{table: h.own.Table(timerTable), name: f.Name, holder: h.id}
 	log := h.options.Log.With().Str("function", f.Name).Logger()
 	for ctx.Err() == nil {
 		status, err := t.lease.take(ctx, nil)
 		switch {
 		case errors.Is(err, errHeld):
 			log.Debug().Msg("another host keeps the timer")
-			task.Sleep(ctx, t.lease.lasts)
+			task.Sleep(ctx, timerLease)
 			continue
 		case err != nil && ctx.Err() == nil:
 			log.Warn().Err(err).Msg("can't get the timer's lease")
-			task.Sleep(ctx, t.lease.pause())
+			task.Sleep(ctx, h.options.Times.Pause)
 			continue
 		}
 		t.status = status
@@ -64,19 +65,11 @@ func (h *Host) keepTimer(ctx, work context.Context, f app.Function) {
 	}
 }
 
-// leaseOf returns the lease of a function's timer, nil without storage.
-func (h *Host) leaseOf(f app.Function) *lease {
-	if h.own == nil {
-		return nil
-	}
-	return &lease{table: h.own.Table(timerTable), name: f.Name, holder: h.id, lasts: h.options.TimerLease}
-}
-
 // renew keeps the lease until ctx ends. It calls lost when another host may have it.
 func (t *timer) renew(ctx context.Context, lost func()) {
 	defer lost()
-	for last := time.Now(); time.Since(last) < t.lease.lasts; {
-		task.Sleep(ctx, t.lease.lasts/2)
+	for last := time.Now(); time.Since(last) < timerLease; {
+		task.Sleep(ctx, timerLease/2)
 		if ctx.Err() != nil {
 			return
 		}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +37,7 @@ func (f handlerFunc) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // newTestHost makes a host of n instances that f stands for.
 func newTestHost(a app.App, n int, f handlerFunc) *Host {
-	h := &Host{app: a, client: &http.Client{Transport: f}}
+	h := &Host{app: a, client: &http.Client{Transport: f}, options: Options{Times: defaultTimes()}}
 	for i := range n {
 		in := newInstance(h, i)
 		in.publish(&process{url: fmt.Sprintf("http://instance%d", i)})
@@ -207,7 +206,7 @@ func TestHangsWithoutAnswer(t *testing.T) {
 // leased makes a host with one instance that shares an account with others.
 func leased(account *storage.Account, id string, f handlerFunc) *Host {
 	h := newTestHost(app.App{}, 1, f)
-	h.id, h.own, h.options.TimerLease = id, account, timerLeaseFor
+	h.id, h.own = id, account
 	return h
 }
 
@@ -260,7 +259,7 @@ func TestTimerStateIsKept(t *testing.T) {
 		keeping.Go(func() {
 			h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *"), UseMonitor: true}})
 		})
-		kept := lease{table: account.Table(timerTable), name: "Tick", holder: "a", lasts: timerLeaseFor}
+		kept := lease{table: account.Table(timerTable), name: "Tick", holder: "a"}
 		for _, next := range []time.Duration{time.Minute, 2 * time.Minute} {
 			time.Sleep(time.Until(start.Add(next - time.Minute + time.Second)))
 			if got, err := kept.take(t.Context(), nil); err != nil || !got.Next.Equal(start.Add(next)) {
@@ -271,29 +270,6 @@ func TestTimerStateIsKept(t *testing.T) {
 	})
 }
 
-// refusing is a storage service that refuses all requests, and counts them.
-type refusing struct{ requests atomic.Int64 }
-
-func (s *refusing) Do(r *http.Request) (*http.Response, error) {
-	s.requests.Add(1)
-	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
-}
-
-// TestTimerWithoutStorage: a host that can't get its timer's lease tries, and warns, every five seconds.
-func TestTimerWithoutStorage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var service refusing
-		h := leased(emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), &service), "a", func(*http.Request) (string, error) { return "{}", nil })
-		ctx, stop := context.WithTimeout(t.Context(), time.Minute-time.Second)
-		defer stop()
-		h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *")}})
-		if n := service.requests.Load(); n != 12+1 { // the last one is to release it
-			t.Errorf("%d requests in a minute, want one every five seconds, and one at the end", n)
-		}
-	})
-}
-
 // TestTimerOfLostHost: the lease of a host that was killed lapses after a minute, and the
 // time that was missed is made up for.
 func TestTimerOfLostHost(t *testing.T) {
@@ -301,7 +277,7 @@ func TestTimerOfLostHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, account := emulatortest.NewAccount(t, emulator.Options{})
 		start := time.Now()
-		dead := lease{table: account.Table(timerTable), name: "Tick", holder: "dead", lasts: timerLeaseFor}
+		dead := lease{table: account.Table(timerTable), name: "Tick", holder: "dead"}
 		if _, err := dead.take(t.Context(), &envelope.Status{Last: start, Next: start.Add(30 * time.Second), Updated: start}); err != nil {
 			t.Fatal(err)
 		}
@@ -316,6 +292,26 @@ func TestTimerOfLostHost(t *testing.T) {
 		h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "30 * * * * *"), UseMonitor: true}})
 		if diff := cmp.Diff([]string{"60 true", "90 false", "150 false"}, runs); diff != "" {
 			t.Errorf("runs, second and whether past due (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestTimerWithoutStorage: while storage is away, the host asks for the lease, and warns, every
+// five seconds.
+func TestTimerWithoutStorage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		away := handlerFunc(func(*http.Request) (string, error) {
+			asked++
+			return "not the service", nil
+		})
+		account := emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), &http.Client{Transport: away})
+		ctx, stop := context.WithTimeout(t.Context(), 58*time.Second)
+		defer stop()
+		leased(account, "a", nil).keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *")}})
+		if asked != 12+1 { // the last time to give the lease back
+			t.Errorf("asked %d times in 58 seconds, want 12 and once more at the end", asked)
 		}
 	})
 }
