@@ -42,9 +42,9 @@ func (c CatalogSettings) Title() string {
 // SchemaSettings names the settings of the index keys and the row key, for messages.
 func (c CatalogSettings) SchemaSettings() string {
 	if c.Name != "" {
-		return inCatalogs(c.Name)("indexKeys") + " and rowKey"
+		return settingOf(c.Name, "indexKeys") + " and rowKey"
 	}
-	return inEnvironment("indexKeys") + " and " + inEnvironment("rowKey")
+	return settingOf("", "indexKeys") + " and " + settingOf("", "rowKey")
 }
 
 // catalogText is a catalog's settings as they are given, unchecked.
@@ -57,16 +57,14 @@ type catalogText struct {
 	Changes    string `json:"changes"`
 }
 
-// inEnvironment names a setting of the default catalog, for messages.
-func inEnvironment(field string) string {
+// settingOf names a setting of a catalog, for messages.
+func settingOf(catalog, field string) string {
+	if catalog != "" {
+		return fmt.Sprintf("setting TABLESWEEP_CATALOGS: %s: %s", catalog, field)
+	}
 	return "setting " + map[string]string{
 		"table": "TABLE_CATALOG_NAME", "indexKeys": "TABLE_CATALOG_INDEX_KEYS", "rowKey": "TABLE_CATALOG_ROW_KEY", "wal": "TABLE_CATALOG_WAL_NAME",
 	}[field]
-}
-
-// inCatalogs returns a function that names a setting of a catalog in TABLESWEEP_CATALOGS.
-func inCatalogs(name string) func(field string) string {
-	return func(field string) string { return fmt.Sprintf("setting TABLESWEEP_CATALOGS: %s: %s", name, field) }
 }
 
 // catalogName matches names that need no escaping in a URL.
@@ -82,8 +80,8 @@ func LoadCatalogs(getenv func(string) string) ([]CatalogSettings, error) {
 	}
 	var all []CatalogSettings
 	var errs []error
-	add := func(name string, s catalogText, label func(string) string) {
-		c, err := s.catalog(name, standard, label)
+	add := func(name string, s catalogText) {
+		c, err := s.catalog(name, standard)
 		if err != nil {
 			errs = append(errs, err)
 			return
@@ -94,7 +92,7 @@ func LoadCatalogs(getenv func(string) string) ([]CatalogSettings, error) {
 		add("", catalogText{
 			Table: table, WAL: getenv("TABLE_CATALOG_WAL_NAME"),
 			IndexKeys: getenv("TABLE_CATALOG_INDEX_KEYS"), RowKey: getenv("TABLE_CATALOG_ROW_KEY"),
-		}, inEnvironment)
+		})
 	}
 	named := map[string]catalogText{}
 	if text := getenv("TABLESWEEP_CATALOGS"); text != "" {
@@ -109,17 +107,17 @@ func LoadCatalogs(getenv func(string) string) ([]CatalogSettings, error) {
 			errs = append(errs, fmt.Errorf("setting TABLESWEEP_CATALOGS: %q can't be a catalog's name: it must be 1 to 63 letters, digits, - and _, start with a letter, and be neither records nor changes in any case", name))
 			continue
 		}
-		add(name, named[name], inCatalogs(name))
+		add(name, named[name])
 	}
 	return all, errors.Join(errs...)
 }
 
-// catalog checks the settings of one catalog. label names a setting in errors.
-func (s catalogText) catalog(name, standard string, label func(string) string) (CatalogSettings, error) {
+// catalog checks the settings of one catalog.
+func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	c := CatalogSettings{Name: name, Table: s.Table, WAL: s.WAL, Setting: s.Connection}
 	var errs []error
 	wrong := func(field, format string, args ...any) {
-		errs = append(errs, fmt.Errorf(label(field)+": "+format, args...))
+		errs = append(errs, fmt.Errorf(settingOf(name, field)+": "+format, args...))
 	}
 	if c.WAL == "" {
 		c.WAL = c.Table + "WAL"
@@ -129,7 +127,7 @@ func (s catalogText) catalog(name, standard string, label func(string) string) (
 	} else if err := storage.CheckTableName(c.WAL); err != nil {
 		wrong("wal", "%w", err)
 	} else if strings.EqualFold(c.Table, c.WAL) {
-		wrong("wal", "the table %s is also used by %s; give each its own", c.WAL, label("table"))
+		wrong("wal", "the table %s is also used by %s; give each its own", c.WAL, settingOf(name, "table"))
 	}
 	var err error
 	switch {
@@ -176,11 +174,7 @@ func (c *Config) checkTables() error {
 	uses := []use{{"setting TABLESWEEP_STATE_TABLE", c.StateTable, c.Own}, {"setting TABLESWEEP_LOG_TABLE", c.LogTable, c.Own}}
 	var errs []error
 	for _, cat := range c.Catalogs {
-		label := inEnvironment
-		if cat.Name != "" {
-			label = inCatalogs(cat.Name)
-		}
-		for _, u := range []use{{label("table"), cat.Table, cat.Connection}, {label("wal"), cat.WAL, cat.Connection}} {
+		for _, u := range []use{{settingOf(cat.Name, "table"), cat.Table, cat.Connection}, {settingOf(cat.Name, "wal"), cat.WAL, cat.Connection}} {
 			for _, other := range uses {
 				if u.account != (storage.Connection{}) && u.account.Same(other.account) && strings.EqualFold(u.table, other.table) {
 					errs = append(errs, fmt.Errorf("%s: the table %s is also used by %s; give each its own", u.setting, u.table, other.setting))
