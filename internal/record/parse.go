@@ -133,8 +133,8 @@ func annotations(members []member) (map[string]storage.Type, error) {
 		if !ok {
 			continue
 		}
-		t, ok := parseType(m.value)
-		if !ok {
+		t, err := storage.ParseType(storage.Property{Value: m.value}.Text())
+		if err != nil || m.value.Kind() != '"' {
 			errs = append(errs, problem.Invalidf(m.name, "must be one of Edm.String, Edm.Boolean, Edm.Int32, Edm.Int64, Edm.Double, Edm.DateTime, Edm.Guid, Edm.Binary"))
 			continue
 		}
@@ -150,16 +150,6 @@ func annotations(members []member) (map[string]storage.Type, error) {
 		}
 	}
 	return types, errors.Join(errs...)
-}
-
-func parseType(v jsontext.Value) (storage.Type, bool) {
-	name := storage.Property{Value: v}.Text()
-	for t := storage.String; t <= storage.Binary; t++ {
-		if v.Kind() == '"' && t.String() == name {
-			return t, true
-		}
-	}
-	return 0, false
 }
 
 func parseField(m member, types map[string]storage.Type) (Field, error) {

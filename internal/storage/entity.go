@@ -214,7 +214,7 @@ func (d *pageDecoder) entity() (Entity, error) {
 			return Entity{}, err
 		}
 		if of, ok := strings.CutSuffix(name, "@odata.type"); ok {
-			t, err := parseType(text(value))
+			t, err := ParseType(text(value))
 			if err != nil {
 				return Entity{}, fmt.Errorf("property %s: %w", of, err)
 			}
@@ -292,7 +292,8 @@ func plainType(v jsontext.Value) Type {
 	return String
 }
 
-func parseType(name string) (Type, error) {
+// ParseType returns the type of an annotation such as Edm.Int64.
+func ParseType(name string) (Type, error) {
 	for t, n := range typeNames {
 		if n == name {
 			return Type(t), nil
