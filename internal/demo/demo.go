@@ -253,12 +253,8 @@ func (d *demo) count(ctx context.Context, strategy string) error {
 // scan starts a scan over HTTP and watches it to its end.
 func (d *demo) scan(ctx context.Context, r engine.Request) (Figures, error) {
 	start := time.Now()
-	body, err := json.Marshal(r)
-	if err != nil {
-		return Figures{}, err
-	}
 	var started struct{ ID string }
-	if err := d.call(ctx, "POST", "/api/scans", body, http.StatusAccepted, &started); err != nil {
+	if err := d.call(ctx, "POST", "/api/scans", r, http.StatusAccepted, &started); err != nil {
 		return Figures{}, err
 	}
 	ticker := time.NewTicker(statusInterval)
@@ -290,7 +286,15 @@ func (d *demo) scan(ctx context.Context, r engine.Request) (Figures, error) {
 	}
 }
 
-func (d *demo) call(ctx context.Context, method, path string, body []byte, want int, answer any) error {
+// call sends v as JSON, unless it is nil, and reads the answer into what answer points to.
+func (d *demo) call(ctx context.Context, method, path string, v any, want int, answer any) error {
+	var body []byte
+	if v != nil {
+		var err error
+		if body, err = json.Marshal(v); err != nil {
+			return err
+		}
+	}
 	req, err := http.NewRequestWithContext(ctx, method, d.host.URL()+path, bytes.NewReader(body))
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func newDemo(t *testing.T, instances, rows int) *demo {
 		t.Fatal(err)
 	}
 	return &demo{
-		Options: Options{Root: root, Executable: self, Instances: instances, Progress: testWriter{t}},
+		Options: Options{Root: root, Executable: self, Instances: instances, Progress: t.Output()},
 		watch:   func(engine.Status) {},
 		most:    rows,
 		more: map[string]string{
@@ -135,12 +135,4 @@ func TestCopyWhileProcessesAreKilled(t *testing.T) {
 	if killed < kills/2 {
 		t.Errorf("only %d processes were killed", killed)
 	}
-}
-
-// testWriter shows what is written in the test's log.
-type testWriter struct{ t *testing.T }
-
-func (w testWriter) Write(b []byte) (int, error) {
-	w.t.Logf("%s", b)
-	return len(b), nil
 }

@@ -31,19 +31,10 @@ func (d *demo) furnish(ctx context.Context) error {
 			"package": p.Name, "source": p.Source, "section": p.Section, "version": p.Version, "architecture": p.Architecture, "bytes": p.Bytes,
 		})
 	}
-	if err := d.post(ctx, "/api/catalog/records", http.StatusOK, records); err != nil {
+	var answer json.RawMessage
+	if err := d.call(ctx, http.MethodPost, "/api/catalog/records", records, http.StatusOK, &answer); err != nil {
 		return fmt.Errorf("fill the catalog: %w", err)
 	}
 	events := []map[string]any{{"event": "loaded", "table": sourceTable, "rows": d.report.Rows}, {"event": "indexed", "catalog": catalogSettings["TABLE_CATALOG_NAME"], "records": furnished}}
-	return d.post(ctx, "/api/log/demo", http.StatusCreated, events)
-}
-
-// post sends a value as JSON.
-func (d *demo) post(ctx context.Context, path string, want int, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var answer json.RawMessage
-	return d.call(ctx, http.MethodPost, path, body, want, &answer)
+	return d.call(ctx, http.MethodPost, "/api/log/demo", events, http.StatusCreated, &answer)
 }
