@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog"
@@ -24,7 +25,7 @@ func readItems(r *http.Request) (items []item, several bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	var texts [][]byte
+	var texts []jsontext.Value
 	if inLines(r) {
 		several = true
 		texts, err = splitLines(body, "record")

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/problem"
@@ -17,9 +18,9 @@ const maxRecords = 1000
 
 // splitRecords returns the JSON texts of a body's records: the body itself, or the elements of
 // an array. Errors call a record noun. Package record finds errors within a text.
-func splitRecords(body []byte, noun string) (texts [][]byte, several bool, err error) {
+func splitRecords(body []byte, noun string) (texts []jsontext.Value, several bool, err error) {
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '[' {
-		return [][]byte{body}, false, nil
+		return []jsontext.Value{body}, false, nil
 	}
 	if texts, err = elements(body); err != nil {
 		return nil, true, problem.Invalidf("", "the body is not a JSON array of %ss", noun).Because(err)
@@ -28,7 +29,7 @@ func splitRecords(body []byte, noun string) (texts [][]byte, several bool, err e
 }
 
 // splitLines returns the texts of a body with one record a line.
-func splitLines(body []byte, noun string) (texts [][]byte, err error) {
+func splitLines(body []byte, noun string) (texts []jsontext.Value, err error) {
 	for line := range bytes.Lines(body) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			texts = append(texts, line)
@@ -55,19 +56,9 @@ func checkNumber(n int, noun string) error {
 }
 
 // elements returns the texts of an array's values.
-func elements(body []byte) (texts [][]byte, err error) {
+func elements(body []byte) (texts []jsontext.Value, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	_, err = dec.ReadToken() // the opening bracket
-	for err == nil && dec.PeekKind() != ']' {
-		var value jsontext.Value
-		if value, err = dec.ReadValue(); err == nil {
-			texts = append(texts, bytes.Clone(value))
-		}
-	}
-	if err == nil {
-		_, err = dec.ReadToken() // the closing one
-	}
-	if err != nil {
+	if err := json.UnmarshalDecode(dec, &texts); err != nil {
 		return nil, err
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
