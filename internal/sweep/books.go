@@ -14,7 +14,7 @@ import (
 // differences, with the checkpoint that keeps them. They change together, here alone.
 type books struct {
 	frontier    *frontier
-	checkpoint  *Checkpoint // nil for none
+	checkpoint  *Checkpoint // which records nothing if none was asked for
 	totals      Totals      // earlier runs included
 	ours        Totals      // of this run
 	bytes       int64       // of all pages of this run
@@ -28,7 +28,7 @@ type books struct {
 // resumed is false for a sweep that has just begun.
 func (b *books) open(listed bool) (after *key.Key, resumed bool, err error) {
 	c := b.checkpoint
-	if c == nil || c.restored == nil {
+	if c.restored == nil {
 		return nil, false, nil
 	}
 	switch {
@@ -44,34 +44,8 @@ func (b *books) open(listed bool) (after *key.Key, resumed bool, err error) {
 
 // begin writes the first snapshot.
 func (b *books) begin(listed bool) error {
-	if b.checkpoint == nil {
-		return nil
-	}
 	b.checkpoint.listed, b.checkpoint.differences = listed, &b.differences
 	return b.checkpoint.rewrite(b.frontier, b.totals)
-}
-
-// flush writes what was recorded since the last call.
-func (b *books) flush() error {
-	if b.checkpoint == nil {
-		return nil
-	}
-	return b.checkpoint.flush(b.frontier, b.totals)
-}
-
-// sync puts on the disk what was written.
-func (b *books) sync() error {
-	if b.checkpoint == nil {
-		return nil
-	}
-	return b.checkpoint.sync()
-}
-
-func (b *books) close() error {
-	if b.checkpoint == nil {
-		return nil
-	}
-	return b.checkpoint.close()
 }
 
 func (b *books) count(did Totals) {
@@ -83,9 +57,7 @@ func (b *books) count(did Totals) {
 func (b *books) list(partition string, rows []string) {
 	s := b.frontier.add(wantedStep(partition, rows), 1)
 	s.wanted = rows
-	if b.checkpoint != nil {
-		b.checkpoint.list(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
-	}
+	b.checkpoint.list(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
 }
 
 // stolen puts thieves behind their victim.
@@ -98,9 +70,7 @@ func (b *books) stolen(victim *step, thieves []*steal.Strand) {
 	for i, s := range added {
 		s.strand = thieves[i]
 	}
-	if b.checkpoint != nil {
-		b.checkpoint.steal(victim, added)
-	}
+	b.checkpoint.steal(victim, added)
 }
 
 // unread makes a step wait again whose query failed or can't be used. The checkpoint
@@ -113,9 +83,7 @@ func (b *books) unread(s *step, did Totals) {
 // vain counts requests that have to be made again.
 func (b *books) vain(did Totals) {
 	b.count(did)
-	if b.checkpoint != nil {
-		b.checkpoint.vain(did)
-	}
+	b.checkpoint.vain(did)
 }
 
 // found is a step's page: its own rows, and what is to be done with them.
@@ -149,13 +117,12 @@ func (b *books) read(s *step, p found, did Totals) {
 	}
 	s.strand = nil
 	b.count(did)
-	if b.checkpoint != nil {
-		var last *key.Key
-		if p.inUnits > 0 { // all others have been counted
-			last = &p.rows[len(p.rows)-1].Key
-		}
-		b.checkpoint.read(s, last, p.inUnits, added, listed, did)
+	var last *key.Key
+	if p.inUnits > 0 { // all others have been counted
+		through := p.rows[len(p.rows)-1].Key.Clone() // or else it would keep its page
+		last = &through
 	}
+	b.checkpoint.read(s, last, p.inUnits, added, listed, did)
 	b.drop(s)
 }
 
@@ -185,9 +152,7 @@ func (b *books) compare(rows []storage.Entity, inUnits int64, did *Totals) []Dif
 func (b *books) did(s *step, u []storage.Entity, did Totals) {
 	b.frontier.finish(s, did.Rows)
 	b.count(did)
-	if b.checkpoint != nil {
-		b.checkpoint.did(s, span{u[0].Key, u[len(u)-1].Key}, did)
-	}
+	b.checkpoint.did(s, span{u[0].Key, u[len(u)-1].Key}, did)
 	b.drop(s)
 }
 
@@ -199,7 +164,7 @@ func (b *books) undone(s *step, u []storage.Entity, did Totals) {
 
 // drop removes the step if all of it is done.
 func (b *books) drop(s *step) {
-	if b.frontier.drop(s) && b.checkpoint != nil {
+	if b.frontier.drop(s) {
 		b.checkpoint.end(s)
 	}
 }

@@ -46,7 +46,7 @@ import (
 // Of a sweep of listed keys, the file has those that were looked for; the list must be
 // there again. The snapshot's header tells how far it was taken ("listed", "after").
 type Checkpoint struct {
-	path     string
+	path     string // "" for one that records nothing
 	job      json.RawMessage
 	restored *restored // nil for a new one
 	listed   bool      // the rows to sweep are listed
@@ -268,6 +268,9 @@ func (l line) newSteps(steps map[int64]*step) bool {
 }
 
 func (c *Checkpoint) append(l line) {
+	if c.path == "" {
+		return
+	}
 	b, err := json.Marshal(l)
 	if err != nil {
 		panic("sweep: internal error: " + err.Error())
@@ -343,6 +346,9 @@ func (c *Checkpoint) sync() error {
 
 // rewrite replaces the file by a snapshot.
 func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
+	if c.path == "" {
+		return nil
+	}
 	c.pending.Reset()
 	c.append(line{Version: checkpointVersion, Job: c.job, Steps: f.steps.Len(), Listed: c.listed, After: c.after, Totals: t, Differences: c.differences.sorted()})
 	for s := f.first(); s != nil; s = f.after(s) {

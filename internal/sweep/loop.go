@@ -55,6 +55,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
 	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
 	o.Spill = cmp.Or(o.Spill, spillMost)
+	o.Checkpoint = cmp.Or(o.Checkpoint, &Checkpoint{})
 	w, ok := a.(interface{ Changes() *storage.Table })
 	consumes := ok && w.Changes().Same(s.Table)
 	return &run{
@@ -78,7 +79,7 @@ func (r *run) do(ctx context.Context) (Totals, error) {
 		return r.books.totals, err
 	}
 	err := r.loop(ctx)
-	for _, closeErr := range []error{r.spill.close(), r.books.close()} {
+	for _, closeErr := range []error{r.spill.close(), r.books.checkpoint.close()} {
 		if err == nil {
 			err = closeErr
 		}
@@ -131,7 +132,7 @@ func (r *run) loop(ctx context.Context) error {
 	var grace <-chan time.Time
 	last := time.Now()
 	for {
-		r.fail(r.books.flush()) // units start when the file has their page
+		r.fail(r.books.checkpoint.flush(r.books.frontier, r.books.totals)) // units start when the file has their page
 		r.dispatch()
 		if f := r.books.frontier; f.reads+f.works == 0 && (r.stopping || f.first() == nil) {
 			break
@@ -169,7 +170,7 @@ func (r *run) loop(ctx context.Context) error {
 }
 
 func (r *run) watch() {
-	r.fail(r.books.sync())
+	r.fail(r.books.checkpoint.sync())
 	if r.options.Watch != nil {
 		r.options.Watch(r.progress())
 	}
