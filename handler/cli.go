@@ -112,6 +112,18 @@ func hintFor(err error) string {
 	return ""
 }
 
+// command returns a command that takes flags alone.
+func command(name, short, long, examples string, run func(*cobra.Command) error) *cobra.Command {
+	return &cobra.Command{Use: name, Short: short, Long: long, Example: examples, Args: noArgs, RunE: func(c *cobra.Command, _ []string) error { return run(c) }}
+}
+
+// group returns a command that has others.
+func group(name, short, long, which string, commands ...*cobra.Command) *cobra.Command {
+	c := command(name, short, long, "", func(*cobra.Command) error { return usagef("%s needs a command: %s", name, which) })
+	c.AddCommand(commands...)
+	return c
+}
+
 // noArgs refuses arguments as a usage error. It does not repeat one that may be a
 // connection.
 func noArgs(c *cobra.Command, args []string) error {

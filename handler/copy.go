@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -40,7 +39,6 @@ type copyOptions struct {
 	rowFlags
 	pairFlags
 	jobFlags
-	dryRun dryRun
 	mode   string
 	verify bool
 }
@@ -86,27 +84,19 @@ func (p *pairFlags) open(c *cobra.Command) (from, to *storage.Table, err error) 
 
 func copyCommand() *cobra.Command {
 	var o copyOptions
-	c := &cobra.Command{
-		Use:     "copy",
-		Short:   "Copy a table, across accounts too",
-		Long:    copyHelp,
-		Example: copyExamples,
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runCopy(c, o) },
-	}
+	c := command("copy", "Copy a table, across accounts too", copyHelp, copyExamples, o.run)
 	o.pairFlags.add(c)
 	o.rowFlags.add(c)
 	o.addSelect(c)
 	o.jobFlags.add(c)
 	flags := c.Flags()
 	flags.StringVar(&o.mode, "mode", string(action.Replace), "for rows that the destination already has: replace, merge, skip or fail")
-	o.dryRun.add(c)
 	flags.BoolVar(&o.verify, "verify", false, "compare both tables afterwards")
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"replace", "merge", "skip", "fail"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func runCopy(c *cobra.Command, o copyOptions) error {
+func (o *copyOptions) run(c *cobra.Command) error {
 	if !slices.Contains(action.Modes, action.Mode(o.mode)) {
 		return usagef("--mode is %q, want one of %v", o.mode, action.Modes)
 	}
@@ -121,11 +111,9 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.Keys, err = o.keys(c, s.Bounds.Range()); err != nil {
-		return err
-	}
+	err = o.list(c, &s)
 	defer s.Keys.Close()
-	if err := probe(c.Context(), s); err != nil {
+	if err != nil {
 		return err
 	}
 	if o.dryRun.on {
@@ -136,20 +124,17 @@ func runCopy(c *cobra.Command, o copyOptions) error {
 			}
 			return leadsTo(to.String(), "rows", !exists), !exists, nil
 		}}
-		return o.dryRun.print(c, &o.jobFlags, s, o.workers, i)
+		return o.showIntent(c, s, o.workers, i)
 	}
-	j, err := o.start(c, o.workers, from.Address(), to.Address())
+	j, err := o.start(c, o.workers, to.Create, from.Address(), to.Address())
 	if err != nil {
 		return err
-	}
-	if err := to.Create(c.Context()); err != nil {
-		return errors.Join(err, j.closeFailed(o.resume == ""))
 	}
 	raw := s
 	raw.Raw = true
 	done, err := j.run(raw, action.Copy{Destination: to, Mode: action.Mode(o.mode)}, "copying", "copied")
 	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {
-		if err := verifyCopy(c, s, to, o, j.meter, done.Rows); err != nil {
+		if err := o.verifyCopy(c, s, to, j.meter, done.Rows); err != nil {
 			return err
 		}
 	}
@@ -171,7 +156,7 @@ func probe(ctx context.Context, s sweep.Spec) error {
 
 // verifyCopy checks what the copy's mode promises. It ignores rows that only the
 // destination has.
-func verifyCopy(c *cobra.Command, s sweep.Spec, to *storage.Table, o copyOptions, m *progress.Meter, rows int64) error {
+func (o *copyOptions) verifyCopy(c *cobra.Command, s sweep.Spec, to *storage.Table, m *progress.Meter, rows int64) error {
 	options := verify.Options{Options: sweepOptions(c, o.workers), Depth: verify.DepthOf(action.Mode(o.mode)), AllowExtra: true}
 	m.Phase("verifying")
 	m.Expect(rows) // others may have come

@@ -27,21 +27,14 @@ type countOptions struct {
 
 func countCommand() *cobra.Command {
 	var o countOptions
-	c := &cobra.Command{
-		Use:     "count",
-		Short:   "Count the rows of a table",
-		Long:    countHelp,
-		Example: countExamples,
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runCount(c, o) },
-	}
+	c := command("count", "Count the rows of a table", countHelp, countExamples, o.run)
 	o.sourceFlags.add(c)
 	o.progressFlag.add(c, progress.Auto)
 	o.jsonFlag.add(c, "print the count and what it took as JSON")
 	return c
 }
 
-func runCount(c *cobra.Command, o countOptions) error {
+func (o *countOptions) run(c *cobra.Command) error {
 	_, s, err := o.source(c)
 	if err != nil {
 		return err

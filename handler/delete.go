@@ -36,37 +36,26 @@ type deleteOptions struct {
 	sourceFlags
 	jobFlags
 	yesFlag
-	dryRun dryRun
 }
 
 func deleteCommand() *cobra.Command {
 	var o deleteOptions
-	c := &cobra.Command{
-		Use:     "delete",
-		Short:   "Delete rows by range and filter",
-		Long:    deleteHelp,
-		Example: deleteExamples,
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runDelete(c, o) },
-	}
+	c := command("delete", "Delete rows by range and filter", deleteHelp, deleteExamples, o.run)
 	o.sourceFlags.add(c)
 	o.jobFlags.add(c)
-	o.dryRun.add(c)
 	o.yesFlag.add(c)
 	return c
 }
 
-func runDelete(c *cobra.Command, o deleteOptions) error {
+func (o *deleteOptions) run(c *cobra.Command) error {
 	_, s, err := o.source(c)
 	if err != nil {
 		return err
 	}
-	if s.Keys, err = o.keys(c, s.Bounds.Range()); err != nil {
-		return err
-	}
-	defer s.Keys.Close()
 	s.Select = []string{}
-	if err := probe(c.Context(), s); err != nil {
+	err = o.list(c, &s)
+	defer s.Keys.Close()
+	if err != nil {
 		return err
 	}
 	if o.dryRun.on {
@@ -76,12 +65,12 @@ func runDelete(c *cobra.Command, o deleteOptions) error {
 			}
 			return fmt.Sprintf("%s lets its rows be deleted", s.Table), false, nil
 		}}
-		return o.dryRun.print(c, &o.jobFlags, s, o.workers, i)
+		return o.showIntent(c, s, o.workers, i)
 	}
 	if err := o.confirm(c, s.Table.String()); err != nil {
 		return err
 	}
-	j, err := o.start(c, o.workers, s.Table.Address())
+	j, err := o.start(c, o.workers, func(context.Context) error { return nil }, s.Table.Address())
 	if err != nil {
 		return err
 	}

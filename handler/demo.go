@@ -29,26 +29,21 @@ EXIT STATUS
 
 // demoOptions are the flags of the command demo.
 type demoOptions struct {
-	instances   int
-	json, watch bool
+	jsonFlag
+	instances int
+	watch     bool
 }
 
 func demoCommand() *cobra.Command {
 	var o demoOptions
-	c := &cobra.Command{
-		Use:   "demo",
-		Short: "Copy real rows through the function app, on this machine alone",
-		Long:  demoHelp,
-		Args:  noArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return runDemo(c, o) },
-	}
+	c := command("demo", "Copy real rows through the function app, on this machine alone", demoHelp, "", o.run)
 	c.Flags().IntVar(&o.instances, "instances", 3, "number of handler processes")
-	c.Flags().BoolVar(&o.json, "json", false, "print the report as JSON")
+	o.jsonFlag.add(c, "print the report as JSON")
 	c.Flags().BoolVar(&o.watch, "watch", false, "print the address of the console, and keep the app running")
 	return c
 }
 
-func runDemo(c *cobra.Command, o demoOptions) error {
+func (o *demoOptions) run(c *cobra.Command) error {
 	root, err := appRoot()
 	if err != nil {
 		return err
@@ -61,7 +56,7 @@ func runDemo(c *cobra.Command, o demoOptions) error {
 	if o.watch {
 		var printed error
 		options.Watch = func(r demo.Report) {
-			printed = printDemo(c, o, r)
+			printed = o.show(c, r)
 			<-c.Context().Done()
 		}
 		_, err := demo.Run(c.Context(), options)
@@ -71,10 +66,10 @@ func runDemo(c *cobra.Command, o demoOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDemo(c, o, report)
+	return o.show(c, report)
 }
 
-func printDemo(c *cobra.Command, o demoOptions, report demo.Report) error {
+func (o *demoOptions) show(c *cobra.Command, report demo.Report) error {
 	if o.json {
 		e := lines.JSON(c.OutOrStdout())
 		e.SetIndent("", "  ")

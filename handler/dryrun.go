@@ -80,8 +80,8 @@ type intent struct {
 	ask func(context.Context) (sentence string, missing bool, err error)
 }
 
-// print prints what a command would do. It reads keys of the source and changes nothing.
-func (d *dryRun) print(c *cobra.Command, j *jobFlags, s sweep.Spec, workers int, i intent) error {
+// showIntent prints what a command would do. It reads keys of the source and changes nothing.
+func (j *jobFlags) showIntent(c *cobra.Command, s sweep.Spec, workers int, i intent) error {
 	if s.Keys != nil {
 		return usagef("--dry-run is about ranges, not about the rows of --rows")
 	}
@@ -98,7 +98,7 @@ func (d *dryRun) print(c *cobra.Command, j *jobFlags, s sweep.Spec, workers int,
 		return err
 	}
 	meter.Phase("counting")
-	r, err := estimate.Count(c.Context(), s, sweepOptions(c, workers), d.limit(), estimate.Work{Writes: i.writes, Price: dollars})
+	r, err := estimate.Count(c.Context(), s, sweepOptions(c, workers), j.dryRun.limit(), estimate.Work{Writes: i.writes, Price: dollars})
 	meter.End()
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -36,21 +35,13 @@ const enqueueExamples = `  handler enqueue --table orders --queue orders-to-chec
 type enqueueOptions struct {
 	sourceFlags
 	jobFlags
-	dryRun                 dryRun
 	queue, queueConnection string
 	message, encoding      string
 }
 
 func enqueueCommand() *cobra.Command {
 	var o enqueueOptions
-	c := &cobra.Command{
-		Use:     "enqueue",
-		Short:   "Put a message into a queue for every row",
-		Long:    enqueueHelp,
-		Example: enqueueExamples,
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runEnqueue(c, o) },
-	}
+	c := command("enqueue", "Put a message into a queue for every row", enqueueHelp, enqueueExamples, o.run)
 	flags := c.Flags()
 	o.tableFlags.add(c)
 	flags.StringVar(&o.queue, "queue", "", "the queue")
@@ -60,12 +51,11 @@ func enqueueCommand() *cobra.Command {
 	o.rowFlags.add(c)
 	o.addSelect(c)
 	o.jobFlags.add(c)
-	o.dryRun.add(c)
 	_ = c.RegisterFlagCompletionFunc("encoding", cobra.FixedCompletions([]string{"base64", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func runEnqueue(c *cobra.Command, o enqueueOptions) error {
+func (o *enqueueOptions) run(c *cobra.Command) error {
 	if o.encoding != "base64" && o.encoding != "none" {
 		return usagef("--encoding is %q, want base64 or none", o.encoding)
 	}
@@ -81,11 +71,9 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.Keys, err = o.keys(c, s.Bounds.Range()); err != nil {
-		return err
-	}
+	err = o.list(c, &s)
 	defer s.Keys.Close()
-	if err := probe(c.Context(), s); err != nil {
+	if err != nil {
 		return err
 	}
 	work := action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"}
@@ -101,14 +89,11 @@ func runEnqueue(c *cobra.Command, o enqueueOptions) error {
 			}
 			return leadsTo("queue "+queue.Name(), "messages", missing), missing, nil
 		}}
-		return o.dryRun.print(c, &o.jobFlags, s, o.workers, i)
+		return o.showIntent(c, s, o.workers, i)
 	}
-	j, err := o.start(c, o.workers, s.Table.Address(), queue.Address())
+	j, err := o.start(c, o.workers, queue.Create, s.Table.Address(), queue.Address())
 	if err != nil {
 		return err
-	}
-	if err := queue.Create(c.Context()); err != nil {
-		return errors.Join(err, j.closeFailed(o.resume == ""))
 	}
 	_, err = j.run(s, work, "enqueuing", "enqueued")
 	return err

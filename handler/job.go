@@ -58,6 +58,7 @@ type jobFlags struct {
 	progressFlag
 	checkpointFlags
 	jsonFlag
+	dryRun       dryRun
 	failed, rows string
 }
 
@@ -68,6 +69,7 @@ func (j *jobFlags) add(c *cobra.Command) {
 	j.jsonFlag.add(c, "print the result as JSON")
 	j.progressFlag.add(c, progress.Auto)
 	j.checkpointFlags.add(c)
+	j.dryRun.add(c)
 }
 
 // job is a command that does something with every row, under way.
@@ -83,8 +85,9 @@ type job struct {
 	failures failures // if out is nil
 }
 
-// start prepares the job. places are those of [checkpointFlags.begin].
-func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job, error) {
+// start prepares the job, and then, by prepare, what its rows go to. places are those of
+// [checkpointFlags.begin].
+func (j *jobFlags) start(c *cobra.Command, workers int, prepare func(context.Context) error, places ...string) (*job, error) {
 	memory.Limit(j.resume)
 	meter, err := j.meter(c)
 	if err != nil {
@@ -101,7 +104,13 @@ func (j *jobFlags) start(c *cobra.Command, workers int, places ...string) (*job,
 	if job.options.Checkpoint, err = j.begin(c, places...); err != nil {
 		return nil, err
 	}
-	return job, job.openFailed()
+	if err := job.openFailed(); err != nil {
+		return nil, err
+	}
+	if err := prepare(c.Context()); err != nil {
+		return nil, errors.Join(err, job.closeFailed(j.resume == ""))
+	}
+	return job, nil
 }
 
 // openFailed opens the file for failed rows, and goes on with it after a resume. With a checkpoint,
@@ -165,6 +174,14 @@ func (l *failures) list(rows []action.Failure) error {
 		}
 	}
 	return nil
+}
+
+// list adds the keys of --rows that lie within its bounds to the sweep, and tries its source.
+func (j *jobFlags) list(c *cobra.Command, s *sweep.Spec) (err error) {
+	if s.Keys, err = j.keys(c, s.Bounds.Range()); err == nil {
+		err = probe(c.Context(), *s)
+	}
+	return err
 }
 
 // keys reads the keys of --rows that lie within a range. nil means all rows.

@@ -31,21 +31,14 @@ type keysOptions struct {
 
 func keysCommand() *cobra.Command {
 	var o keysOptions
-	c := &cobra.Command{
-		Use:     "keys",
-		Short:   "List the partition keys of a table",
-		Long:    keysHelp,
-		Example: keysExamples,
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runKeys(c, o) },
-	}
+	c := command("keys", "List the partition keys of a table", keysHelp, keysExamples, o.run)
 	o.sourceFlags.add(c)
 	o.progressFlag.add(c, progress.None)
 	o.jsonFlag.add(c, "print each key as a JSON string")
 	return c
 }
 
-func runKeys(c *cobra.Command, o keysOptions) error {
+func (o *keysOptions) run(c *cobra.Command) error {
 	_, s, err := o.source(c)
 	if err != nil {
 		return err

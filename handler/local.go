@@ -62,13 +62,7 @@ type localOptions struct {
 // localCommand runs the app below a directory.
 func localCommand() *cobra.Command {
 	var o localOptions
-	c := &cobra.Command{
-		Use:   "local",
-		Short: "Run the function app here, in the place of the Functions host",
-		Long:  localHelp,
-		Args:  noArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return runLocal(c, o) },
-	}
+	c := command("local", "Run the function app here, in the place of the Functions host", localHelp, "", o.run)
 	flags := c.Flags()
 	flags.StringVar(&o.storage, "storage", embedded, "the app's storage account; see above")
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:7071", "where to serve the app; port 0 takes a free one")
@@ -81,7 +75,7 @@ func localCommand() *cobra.Command {
 	return c
 }
 
-func runLocal(c *cobra.Command, o localOptions) error {
+func (o *localOptions) run(c *cobra.Command) error {
 	if o.instances < 1 {
 		return usageError{fmt.Errorf("--instances must be at least 1")}
 	}

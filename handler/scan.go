@@ -46,14 +46,7 @@ type scanOptions struct {
 
 func scanCommand() *cobra.Command {
 	var o scanOptions
-	c := &cobra.Command{
-		Use:     "scan",
-		Short:   "Print the rows of a table in order",
-		Long:    scanHelp,
-		Example: scanExamples,
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runScan(c, o) },
-	}
+	c := command("scan", "Print the rows of a table in order", scanHelp, scanExamples, o.run)
 	flags := c.Flags()
 	o.sourceFlags.add(c)
 	o.addSelect(c)
@@ -68,7 +61,7 @@ func scanCommand() *cobra.Command {
 	return c
 }
 
-func runScan(c *cobra.Command, o scanOptions) error {
+func (o *scanOptions) run(c *cobra.Command) error {
 	if o.format != "jsonl" && o.format != "count" {
 		return usagef("--format is %q, want jsonl or count", o.format)
 	}

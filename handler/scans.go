@@ -29,15 +29,12 @@ nor its keys, and starts and stops nothing.
 ` + connectionHelp
 
 func scansCommand() *cobra.Command {
-	c := &cobra.Command{Use: "scans", Short: "Look at the scans of a function app", Long: scansHelp, Args: noArgs, RunE: func(*cobra.Command, []string) error {
-		return usagef("scans needs a command: list, show, ranges, timeline or failed")
-	}}
-	c.AddCommand(scansListCommand(),
+	return group("scans", "Look at the scans of a function app", scansHelp, "list, show, ranges, timeline or failed",
+		scansListCommand(),
 		scanDetailCommand("show", "Show how far a scan is: rows, rate, time left, cost", "GET /api/scans/{id}", (*engine.Engine).Status, printStatus),
 		scanDetailCommand("ranges", "List the ranges of keys that are done, pending and failed", "GET /api/scans/{id}/ranges", (*engine.Engine).Ranges, printRanges),
 		scanDetailCommand("timeline", "List the work of a scan over time", "GET /api/scans/{id}/timeline", (*engine.Engine).Timeline, printTimeline),
 		scansFailedCommand())
-	return c
 }
 
 // failedPage is how many failed rows are read at once.
@@ -46,14 +43,14 @@ const failedPage = 500
 // scansFlags name the app's own storage.
 type scansFlags struct {
 	accountFlags
+	jsonFlag
 	connection, table string
-	json              bool
 }
 
 // add adds the flags of a command whose JSON is the API's answer.
 func (f *scansFlags) add(c *cobra.Command, call string) {
 	f.addStorage(c)
-	c.Flags().BoolVar(&f.json, "json", false, "print JSON, as "+call+" has it")
+	f.jsonFlag.add(c, "print JSON, as "+call+" has it")
 }
 
 func (f *scansFlags) addStorage(c *cobra.Command) {

@@ -14,11 +14,7 @@ const tablesHelp = `List, create and delete the tables of an account.
 ` + connectionHelp
 
 func tablesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "tables", Short: "List, create and delete tables", Long: tablesHelp, Args: noArgs, RunE: func(*cobra.Command, []string) error {
-		return usagef("tables needs a command: list, create or delete")
-	}}
-	c.AddCommand(tablesListCommand(), tablesCreateCommand(), tablesDeleteCommand())
-	return c
+	return group("tables", "List, create and delete tables", tablesHelp, "list, create or delete", tablesListCommand(), tablesCreateCommand(), tablesDeleteCommand())
 }
 
 // tablesFlags name an account.

@@ -45,14 +45,7 @@ type verifyOptions struct {
 
 func verifyCommand() *cobra.Command {
 	var o verifyOptions
-	c := &cobra.Command{
-		Use:     "verify",
-		Short:   "Compare two tables, and repair the second",
-		Long:    verifyHelp,
-		Example: verifyExamples,
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runVerify(c, &o) },
-	}
+	c := command("verify", "Compare two tables, and repair the second", verifyHelp, verifyExamples, o.run)
 	o.pairFlags.add(c)
 	o.rowFlags.add(c)
 	o.addSelect(c)
@@ -73,7 +66,7 @@ const maxList = 1_000_000
 // errDifferent ends a comparison that found differences.
 var errDifferent = errors.New("the tables differ")
 
-func runVerify(c *cobra.Command, o *verifyOptions) error {
+func (o *verifyOptions) run(c *cobra.Command) error {
 	if o.list < 1 || o.list > maxList {
 		return usagef("--list is %d, want 1 to %d", o.list, maxList)
 	}

@@ -2,15 +2,13 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
-
-	"tablesweep/internal/lines"
 )
 
 // version is set by the linker, see scripts/build.sh.
@@ -44,24 +42,12 @@ func thisBuild() build {
 }
 
 func versionCommand() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "version",
-		Short: "Print the program's version",
-		Args:  noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			b := thisBuild()
-			if asJSON {
-				return lines.JSON(c.OutOrStdout()).Encode(b)
-			}
-			if b.Revision != "" {
-				b.Version += " " + b.Revision
-			}
-			_, err := fmt.Fprintln(c.OutOrStdout(), "handler", b.Version, b.Go, b.Platform)
-			return err
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	var out jsonFlag
+	c := command("version", "Print the program's version", "", "", func(c *cobra.Command) error {
+		b := thisBuild()
+		return out.print(c, b, "handler %s %s %s\n", strings.TrimSpace(b.Version+" "+b.Revision), b.Go, b.Platform)
+	})
+	out.add(c, "print JSON")
 	return c
 }
 
