@@ -47,8 +47,8 @@ func TestBusyPartition(t *testing.T) {
 func workOnBusyPartition(t *testing.T, name string, work func(*storage.Account) action.Work) time.Duration {
 	e, a := emulatortest.NewAccount(t, emulator.Options{Latency: latency})
 	rows := someRows(1, busyRate*60*busyMinutes)
-	fill(t, a, "source", rows)
-	fill(t, a, "destination", nil)
+	emulatortest.Table(t, a, "source", rows)
+	emulatortest.Table(t, a, "destination", nil)
 	if err := e.SetFaults("partition-rate=500; latency=10ms"); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,24 @@ import (
 	"tablesweep/internal/scan"
 )
 
+func newCheckpoint(t testing.TB, path string) *Checkpoint {
+	t.Helper()
+	c, err := NewCheckpoint(path, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func readCheckpoint(t testing.TB, path string) *Checkpoint {
+	t.Helper()
+	c, err := ReadCheckpoint(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // record writes a checkpoint in which step 1 was read, one unit of it is done, and
 // its children are left, and returns its text.
 func record(t testing.TB) string {
@@ -109,10 +127,7 @@ func TestRestoreRefuses(t *testing.T) {
 // A sweep that has come to its end does not fail for a file that somebody removed meanwhile.
 func TestRemoveWhatIsGone(t *testing.T) {
 	t.Parallel()
-	c, err := NewCheckpoint(filepath.Join(t.TempDir(), "checkpoint"), []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newCheckpoint(t, filepath.Join(t.TempDir(), "checkpoint"))
 	if err := c.Remove(); err != nil {
 		t.Error(err)
 	}
@@ -123,10 +138,7 @@ func TestRemoveWhatIsGone(t *testing.T) {
 func TestSnapshotsStayRare(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
-	c, err := NewCheckpoint(path, []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newCheckpoint(t, path)
 	f := &frontier{}
 	f.add(scan.Step{State: []byte(`"` + strings.Repeat("x", 7*compactBytes/2) + `"`)}, 1)
 	if err := c.rewrite(f, Totals{}); err != nil {
@@ -175,10 +187,7 @@ func FuzzRestore(f *testing.F) {
 		if err := c.close(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadCheckpoint(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := readCheckpoint(t, path)
 		if a, b := r.frontier.steps.Len(), again.restored.frontier.steps.Len(); a != b || len(r.differences) != len(again.restored.differences) || r.totals != again.restored.totals {
 			t.Errorf("%d steps turned %d, %+v turned %+v", a, b, r.totals, again.restored.totals)
 		}

@@ -57,7 +57,7 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 	for page := range 3 {
 		_, a := emulatortest.NewAccount(t, emulator.Options{})
 		rows := someRows(10, 3)
-		source, destination := fill(t, a, "source", rows), fill(t, a, "destination", nil)
+		source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
 		path := filepath.Join(t.TempDir(), "checkpoint")
 		s := sweep.Spec{Table: source, Strategy: failing{page: page}, PageRows: 10}
 		_, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: checkpointed(t, path)}, action.Copy{Destination: destination})
@@ -98,7 +98,7 @@ func (panicking) Do(context.Context, storage.RequestOptions, []storage.Entity) (
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	s := sweep.Spec{Table: fill(t, a, "source", someRows(10, 3)), PageRows: 9}
+	s := sweep.Spec{Table: emulatortest.Table(t, a, "source", someRows(10, 3)), PageRows: 9}
 	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, panicking{}); err == nil || !strings.Contains(err.Error(), "panic: planted") {
 		t.Errorf("a unit: %v", err)
 	}
@@ -116,7 +116,7 @@ func TestResumeAfterUnreportedFailure(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	rows := someRows(10, 3)
-	source := fill(t, a, "source", rows)
+	source := emulatortest.Table(t, a, "source", rows)
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	reported := map[key.Key]bool{}
 	fits := 0 // rows that can be reported

@@ -103,7 +103,7 @@ func someListed(t *testing.T, a *storage.Account, r *rand.Rand) *listed {
 			}
 		}
 	}
-	l.scan = Spec{Table: load(t, a, fmt.Sprintf("t%d", r.Uint32()), rows), Keys: l.keys, PageRows: 25}
+	l.scan = Spec{Table: emulatortest.Table(t, a, fmt.Sprintf("t%d", r.Uint32()), rows), Keys: l.keys, PageRows: 25}
 	return l
 }
 
@@ -156,10 +156,7 @@ func TestListedKeys(t *testing.T) {
 					}
 					return record.keys, totals
 				}
-				c, err := NewCheckpoint(path, []byte(`{}`))
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := newCheckpoint(t, path)
 				missing = map[key.Key]int{}
 				done, totals := run(c)
 				l.check(t, done, missing, totals)
@@ -168,15 +165,12 @@ func TestListedKeys(t *testing.T) {
 					t.Fatal(err)
 				}
 				lines := bytes.SplitAfter(text, []byte("\n"))
-				was := readJournal(t, text, rowsOf(l.there), nil)
+				was := readJournal(t, text, rowsOf(l.there), map[key.Key]bool{})
 				for at := r.IntN(5); at < len(was.lines); at += 1 + r.IntN(20) {
 					if err := os.WriteFile(path, bytes.Join(lines[:at+1], nil), 0o600); err != nil {
 						t.Fatal(err)
 					}
-					c, err := ReadCheckpoint(path)
-					if err != nil {
-						t.Fatal(err)
-					}
+					c := readCheckpoint(t, path)
 					before := missing // what the first run has told, it need not tell again
 					missing = map[key.Key]int{}
 					done, totals := run(c)
@@ -198,16 +192,13 @@ func TestListedKeys(t *testing.T) {
 func TestListIsNeeded(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	source := load(t, a, "source", nil)
+	source := emulatortest.Table(t, a, "source", nil)
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	for header, keys := range map[string]*Keys{`{"version":1,"job":{},"listed":true}`: nil, `{"version":1,"job":{}}`: {}} {
 		if err := os.WriteFile(path, []byte(header+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := ReadCheckpoint(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := readCheckpoint(t, path)
 		if _, err := Do(t.Context(), Spec{Table: source, Keys: keys}, Options{Checkpoint: c}, &recorder{}); err == nil {
 			t.Errorf("a sweep went on from %s, with the list %v", header, keys)
 		}
@@ -261,8 +252,8 @@ func TestListedKeysAreGrouped(t *testing.T) {
 						}
 					}
 				}
-				s := Spec{Table: load(t, a, "source", rows), Keys: keys, Raw: true}
-				destination := load(t, a, "destination", nil)
+				s := Spec{Table: emulatortest.Table(t, a, "source", rows), Keys: keys, Raw: true}
+				destination := emulatortest.Table(t, a, "destination", nil)
 				e.ResetCounts()
 				totals, err := Do(t.Context(), s, Options{}, action.Copy{Destination: destination})
 				if err != nil || totals.Written != int64(listed) {
@@ -294,7 +285,7 @@ func TestListedKeysTakeLinearTime(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r := newRun(Spec{Table: load(t, a, "source", rows), Keys: keys}, Options{Workers: 16}, &recorder{}, false)
+			r := newRun(Spec{Table: emulatortest.Table(t, a, "source", rows), Keys: keys}, Options{Workers: 16}, &recorder{}, false)
 			if _, err := r.do(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -66,7 +67,7 @@ func readJournal(t *testing.T, text []byte, rows []storage.Entity, done map[key.
 		}
 		queries += l.Totals.Queries
 		if l.Span != nil {
-			done = cloneKeys(done)
+			done = maps.Clone(done)
 			for _, r := range rows {
 				if l.Span.contains(r.Key) {
 					done[r.Key] = true
@@ -84,31 +85,16 @@ func readJournal(t *testing.T, text []byte, rows []storage.Entity, done map[key.
 	return j
 }
 
-func cloneKeys(keys map[key.Key]bool) map[key.Key]bool {
-	clone := map[key.Key]bool{}
-	for k := range keys {
-		clone[k] = true
-	}
-	return clone
-}
-
-// everyLine makes TestKilledAtAnyLine try all lines, not those about a theft and
-// a part of the others.
-const everyLine = false
-
-// killedLines is of how many lines TestKilledAtAnyLine tries one.
-var killedLines = testsize.Of(16, 4)
-
 // TestKilledAtAnyLine runs a sweep that steals, and goes on from what its journal
 // was after each line. Half of those runs die once more. Every row must be done
-// once, and rows and queries be counted once.
+// once, and rows and queries be counted once. It tries all lines about a theft, and some others.
 func TestKilledAtAnyLine(t *testing.T) {
 	t.Parallel()
 	rows := someOf(sourceTree(t), testsize.Of(32, 16))
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=4; latency=5ms..20ms; short-page p=0.1; empty-page p=0.05"})
-		source := load(t, a, "source", rows)
+		source := emulatortest.Table(t, a, "source", rows)
 		run := func(c *Checkpoint) (journalText []byte, done []key.Key, queries int64, totals Totals) {
 			record := &recorder{}
 			s := Spec{Table: source, Strategy: adaptive.Strategy{}, PageRows: 25}
@@ -122,12 +108,9 @@ func TestKilledAtAnyLine(t *testing.T) {
 			}
 			return text, record.keys, queries, totals
 		}
-		c, err := NewCheckpoint(path, []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newCheckpoint(t, path)
 		text, _, _, _ := run(c)
-		first := readJournal(t, text, rows, nil)
+		first := readJournal(t, text, rows, map[key.Key]bool{})
 		if len(first.steals) < 5 {
 			t.Fatalf("only %d thefts in %d lines", len(first.steals), len(first.lines))
 		}
@@ -135,12 +118,9 @@ func TestKilledAtAnyLine(t *testing.T) {
 			if err := os.WriteFile(path, bytes.Join(j.lines[:at+1], nil), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c, err := ReadCheckpoint(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := readCheckpoint(t, path)
 			text, keys, queries, totals := run(c)
-			all := cloneKeys(j.done[at])
+			all := maps.Clone(j.done[at])
 			for _, k := range keys {
 				if all[k] {
 					t.Fatalf("killed at line %d: %q was done twice\n%s", at, k, bytes.Join(j.lines[:at+1], nil))
@@ -158,7 +138,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 		t.Logf("%d thefts in %d lines", len(first.steals), len(first.lines))
 		for at := first.first; at < len(first.lines); at++ {
 			theft := slices.ContainsFunc(first.steals, func(i int) bool { return i == at || i == at+1 })
-			if at%killedLines > 0 && !theft && !everyLine {
+			if at%testsize.Of(16, 4) > 0 && !theft {
 				continue
 			}
 			if again := resume(first, at); at%2 == 0 {
@@ -181,11 +161,8 @@ func TestKilledDeletion(t *testing.T) {
 				rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%02d", i/7), Row: fmt.Sprint(i % 7)}})
 			}
 			em, a := emulatortest.NewAccount(t, emulator.Options{Faults: fmt.Sprintf("seed=%d; latency=1ms..20ms; short-page p=0.2", seed+1)})
-			name := load(t, a, "table", rows).Name()
-			c, err := NewCheckpoint(path, []byte(`{}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			name := emulatortest.Table(t, a, "table", rows).Name()
+			c := newCheckpoint(t, path)
 			for kills := 0; ; kills++ {
 				mortal := &emulatortest.Process{Next: em.Transport()}
 				if kills < 6 {
@@ -210,9 +187,7 @@ func TestKilledDeletion(t *testing.T) {
 				if !mortal.Dead() {
 					t.Fatal(err)
 				}
-				if c, err = ReadCheckpoint(path); err != nil {
-					t.Fatal(err)
-				}
+				c = readCheckpoint(t, path)
 			}
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
@@ -246,16 +221,13 @@ func (a *pageReader) Do(ctx context.Context, o storage.RequestOptions, rows []st
 func TestUnitsStartWhenTheirPageIsWritten(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
-	c, err := NewCheckpoint(path, []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newCheckpoint(t, path)
 	var rows []storage.Entity
 	for i := range 200 {
 		rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%03d", i)}})
 	}
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	s := Spec{Table: load(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 10}
+	s := Spec{Table: emulatortest.Table(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 10}
 	if totals, err := Do(t.Context(), s, Options{Checkpoint: c}, &pageReader{path: path}); err != nil || totals.Rows != 200 {
 		t.Errorf("%+v, %v", totals, err)
 	}

@@ -35,7 +35,7 @@ func TestOrderedReadsAhead(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
-			s := sweep.Spec{Table: fill(t, a, "table", rows), PageRows: 100, Strategy: adaptive.Strategy{}}
+			s := sweep.Spec{Table: emulatortest.Table(t, a, "table", rows), PageRows: 100, Strategy: adaptive.Strategy{}}
 			began, next := time.Now(), 0
 			totals, err := sweep.Each(t.Context(), s, sweep.Options{Buffer: sweep.DefaultBuffer / 10 / min(2, slowdown), Spill: tt.spill / int64(min(2, slowdown))}, func(page []storage.Entity) error {
 				for _, e := range page {

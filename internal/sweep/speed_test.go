@@ -32,8 +32,8 @@ func TestCopyAgainstLoops(t *testing.T) {
 	for i, copyRows := range []func(testing.TB, *emulator.Emulator, *storage.Account, int){bySweep, byRow, byBatch} {
 		synctest.Test(t, func(t *testing.T) {
 			e, a := emulatortest.NewAccount(t, emulator.Options{Latency: latency})
-			fill(t, a, "source", rows)
-			fill(t, a, "destination", nil)
+			emulatortest.Table(t, a, "source", rows)
+			emulatortest.Table(t, a, "destination", nil)
 			start := time.Now()
 			n := len(rows) / part[i]
 			copyRows(t, e, a, n)
@@ -130,8 +130,8 @@ func BenchmarkCopy(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		e, a := emulatortest.NewAccount(b, emulator.Options{})
-		fill(b, a, "source", rows)
-		fill(b, a, "destination", nil)
+		emulatortest.Table(b, a, "source", rows)
+		emulatortest.Table(b, a, "destination", nil)
 		if err := e.SetFaults("latency=" + latency.String()); err != nil {
 			b.Fatal(err)
 		}

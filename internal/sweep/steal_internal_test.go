@@ -50,19 +50,6 @@ func sourceTree(t testing.TB) []storage.Entity {
 	return rows
 }
 
-// load makes a table of the rows.
-func load(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
-	t.Helper()
-	table := a.Table(name)
-	if err := table.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
-	return table
-}
-
 // boundFor returns how many queries one after the other a scan of so many pages
 // takes that knows where all rows are, if each query has four successors at most.
 func boundFor(pages, workers int) int {
@@ -93,7 +80,7 @@ func count(t testing.TB, s Spec, workers int) (time.Duration, Totals) {
 func openTree(t testing.TB, rows []storage.Entity, faults string) (*emulator.Emulator, *storage.Table) {
 	t.Helper()
 	e, a := emulatortest.NewAccount(t, emulator.Options{})
-	source := load(t, a, "source", rows)
+	source := emulatortest.Table(t, a, "source", rows)
 	if err := e.SetFaults(faults); err != nil {
 		t.Fatal(err)
 	}
@@ -168,10 +155,7 @@ func TestOnlyAdaptiveSteals(t *testing.T) {
 			t.Errorf("serial made %d queries, want %d", totals.Queries, want)
 		}
 		path := filepath.Join(t.TempDir(), "checkpoint")
-		c, err := NewCheckpoint(path, []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newCheckpoint(t, path)
 		if _, err := Count(t.Context(), Spec{Table: source, Strategy: scan.Prefix{}, PageRows: page}, Options{Checkpoint: c}, nil); err != nil {
 			t.Fatal(err)
 		}

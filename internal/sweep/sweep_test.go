@@ -42,19 +42,6 @@ func someRows(partitions, each int) []storage.Entity {
 	return rows
 }
 
-// fill makes a table of the rows.
-func fill(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
-	t.Helper()
-	table := a.Table(name)
-	if err := table.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
-	return table
-}
-
 // all reads a table page by page.
 func all(t testing.TB, table *storage.Table) []storage.Entity {
 	t.Helper()
@@ -80,7 +67,7 @@ func TestEachYieldsTableOrder(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=3; latency=1ms..30ms; short-page p=0.2; empty-page p=0.1; busy p=0.02"})
-					table := fill(t, a, "source", want)
+					table := emulatortest.Table(t, a, "source", want)
 					var got []storage.Entity
 					totals, err := sweep.Each(t.Context(), sweep.Spec{Table: table, Strategy: strategy, PageRows: 50}, o, func(rows []storage.Entity) error {
 						got = append(got, rows...)
@@ -104,7 +91,7 @@ func TestWorkersReadAtOnce(t *testing.T) {
 	took := func(workers int) (d time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
-			table := fill(t, a, "source", rows)
+			table := emulatortest.Table(t, a, "source", rows)
 			start := time.Now()
 			if _, err := sweep.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Prefix{}, PageRows: 20}, sweep.Options{Workers: workers}, nil); err != nil {
 				t.Fatal(err)
@@ -131,9 +118,9 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 			rows = append(rows, storage.Entity{Key: k})
 		}
 		slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
-		source := fill(t, a, "source", rows)
+		source := emulatortest.Table(t, a, "source", rows)
 		e, to := emulatortest.NewAccount(t, emulator.Options{Faults: "latency=10ms; partition-rate=500"})
-		destination := fill(t, to, "destination", nil)
+		destination := emulatortest.Table(t, to, "destination", nil)
 		start := time.Now()
 		totals, err := sweep.Do(t.Context(), sweep.Spec{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
 		if err != nil {
@@ -169,7 +156,7 @@ func TestResume(t *testing.T) {
 func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Strategy) {
 	r := rand.New(rand.NewPCG(1, 2))
 	e, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond, Faults: "seed=9; short-page p=0.3; empty-page p=0.1; busy p=0.01; timeout-after p=0.01; reset-after p=0.01"})
-	source, destination := fill(t, a, "source", rows), fill(t, a, "destination", nil)
+	source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
 	s := sweep.Spec{Table: source, Strategy: strategy, PageRows: 100}
 	e.ResetCounts()
 	c, err := sweep.NewCheckpoint(path, json.RawMessage(`{"some":"job"}`))
@@ -217,7 +204,7 @@ func TestFailureStopsAndIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})
-		source := fill(t, a, "source", someRows(100, 10))
+		source := emulatortest.Table(t, a, "source", someRows(100, 10))
 		_, err := sweep.Do(t.Context(), sweep.Spec{Table: source, PageRows: 10}, sweep.Options{}, action.Copy{Destination: a.Table("nothere")})
 		if !storage.NotFound(err) {
 			t.Errorf("error %v, want that the destination is missing", err)
@@ -235,9 +222,9 @@ func TestBusyAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{})
 		rows := someRows(1200, 10)
-		source := fill(t, a, "source", rows)
+		source := emulatortest.Table(t, a, "source", rows)
 		_, to := emulatortest.NewAccount(t, emulator.Options{Faults: "latency=10ms; account-rate=200"})
-		destination := fill(t, to, "destination", nil)
+		destination := emulatortest.Table(t, to, "destination", nil)
 		start := time.Now()
 		totals, err := sweep.Do(t.Context(), sweep.Spec{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
 		if err != nil {

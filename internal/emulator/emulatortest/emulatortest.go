@@ -11,6 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/storage"
 )
@@ -43,6 +44,19 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 		t.Fatal(err)
 	}
 	return a
+}
+
+// Table makes a table of the rows.
+func Table(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
+	t.Helper()
+	table := a.Table(name)
+	if err := table.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	return table
 }
 
 // Example returns an account of embedded storage for a runnable example, which has no

@@ -123,7 +123,7 @@ func (w *twin) fill(t *testing.T, a *storage.Account) (source, destination *stor
 		for _, k := range slices.SortedFunc(maps.Keys(rows), key.Key.Compare) {
 			entities = append(entities, storage.Entity{Key: k, Properties: []storage.Property{storage.Int64Property("V", int64(rows[k]))}})
 		}
-		tables[i] = fill(t, a, fmt.Sprintf("table%d", i), entities)
+		tables[i] = emulatortest.Table(t, a, fmt.Sprintf("table%d", i), entities)
 	}
 	return tables[0], tables[1]
 }

@@ -26,18 +26,6 @@ import (
 // slowdown is what tests divide their number of rows by.
 var slowdown = testsize.Of(10, 1)
 
-func fill(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
-	t.Helper()
-	table := a.Table(name)
-	if err := table.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
-	return table
-}
-
 func someRows(n int) []storage.Entity {
 	rows := make([]storage.Entity, n)
 	for i := range rows {
@@ -74,7 +62,7 @@ func TestFindsEachDifference(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
-		source, destination := fill(t, a, "source", rows), fill(t, a, "destination", rows)
+		source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", rows)
 		for _, op := range []storage.Op{
 			{Kind: storage.Delete, Entity: missing},
 			{Kind: storage.Insert, Entity: extra},
@@ -110,8 +98,8 @@ func TestTakesNoLongerThanACopy(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
-		s := sweep.Spec{Table: fill(t, a, "source", rows), PageRows: 100, Strategy: adaptive.Strategy{}}
-		destination := fill(t, a, "destination", nil)
+		s := sweep.Spec{Table: emulatortest.Table(t, a, "source", rows), PageRows: 100, Strategy: adaptive.Strategy{}}
+		destination := emulatortest.Table(t, a, "destination", nil)
 		began := time.Now()
 		if _, err := sweep.Do(t.Context(), s, sweep.Options{}, action.Copy{Destination: destination}); err != nil {
 			t.Fatal(err)
@@ -161,7 +149,7 @@ func TestUnlikeTables(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
-			source, destination := fill(t, a, "source", tt.source), fill(t, a, "destination", tt.destination)
+			source, destination := emulatortest.Table(t, a, "source", tt.source), emulatortest.Table(t, a, "destination", tt.destination)
 			r, err := verify.Tables(t.Context(), sweep.Spec{Table: source, PageRows: page}, destination, verify.Options{})
 			if err != nil || int(r.Rows) != len(tt.source) || int(r.Rows-r.Missing+r.Extra) != len(tt.destination) {
 				t.Errorf("%s: %+v, %v", tt.name, r, err)
@@ -195,7 +183,7 @@ func TestDepths(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, a := emulatortest.NewAccount(t, emulator.Options{})
-			source, destination := fill(t, a, "source", tt.source), fill(t, a, "destination", tt.destination)
+			source, destination := emulatortest.Table(t, a, "source", tt.source), emulatortest.Table(t, a, "destination", tt.destination)
 			for depth, want := range map[verify.Depth]int64{verify.Exact: tt.exact, verify.Contains: tt.contains, verify.Keys: 0} {
 				r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, destination, verify.Options{Depth: depth})
 				if err != nil || r.Different != want {
@@ -216,7 +204,7 @@ func TestDetailsAreShort(t *testing.T) {
 		}
 	}
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	source, destination := fill(t, a, "source", row[:1]), fill(t, a, "destination", row[1:])
+	source, destination := emulatortest.Table(t, a, "source", row[:1]), emulatortest.Table(t, a, "destination", row[1:])
 	r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, destination, verify.Options{})
 	if err != nil || len(r.List) != 1 {
 		t.Fatalf("%+v, %v", r, err)
@@ -232,7 +220,7 @@ func TestErrorsAreNoDifferences(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})
-		source := fill(t, a, "source", someRows(100))
+		source := emulatortest.Table(t, a, "source", someRows(100))
 		r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, a.Table("nothere"), verify.Options{})
 		if !storage.NotFound(err) || r.Differences() > 0 {
 			t.Errorf("%+v, %v", r, err)
