@@ -9,12 +9,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/verify"
 )
 
 // BenchmarkCopyBound copies the same rows with the command copy and with the shortest
@@ -29,7 +27,9 @@ func BenchmarkCopyBound(b *testing.B) {
 
 func benchmarkCopyBound(b *testing.B, partitions, each int) {
 	em, a, connection := serveEmulator(b, emulator.Options{})
-	source := makeTables(b, a, typicalRows(partitions, each), "ours", "bound")
+	emulatortest.Table(b, a, "source", typicalRows(partitions, each))
+	emulatortest.Table(b, a, "ours", nil)
+	emulatortest.Table(b, a, "bound", nil)
 	if err := em.SetFaults("latency=40ms"); err != nil {
 		b.Fatal(err)
 	}
@@ -73,12 +73,8 @@ func benchmarkCopyBound(b *testing.B, partitions, each int) {
 			}
 		}
 	}
-	for _, name := range []string{"ours", "bound"} {
-		r, err := verify.Tables(b.Context(), sweep.Spec{Table: source}, a.Table(name), verify.Options{})
-		if err != nil || r.Differences() > 0 || r.Rows != int64(partitions*each) {
-			b.Errorf("%s: %+v, %v", name, r, err)
-		}
-	}
+	sameRows(b, a, "ours", partitions*each)
+	sameRows(b, a, "bound", partitions*each)
 }
 
 // typicalRows returns rows with properties of several types, 300 bytes as the service writes them.
@@ -96,19 +92,4 @@ func typicalRows(partitions, each int) []storage.Entity {
 			storage.Property{Name: "Paid", Type: storage.Boolean, Value: jsontext.Value("true")})
 	}
 	return rows
-}
-
-// makeTables makes the table "source" of the rows, and empty ones of the other names.
-func makeTables(b *testing.B, a *storage.Account, rows []storage.Entity, empty ...string) *storage.Table {
-	for _, name := range append(empty, "source") {
-		if err := a.Table(name).Create(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for start := 0; start < len(rows); start += 10_000 {
-		if _, err := (action.Copy{Destination: a.Table("source")}).Copy(b.Context(), rows[start:min(start+10_000, len(rows))]); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return a.Table("source")
 }

@@ -23,17 +23,9 @@ func TestHTTPModes(t *testing.T) {
 		t.Run("mode "+mode, func(t *testing.T) {
 			t.Parallel()
 			// Each request to the storage takes so long that a client can leave meanwhile.
-			em, err := emulator.New(emulator.Options{Latency: 20 * time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
-			server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { server.Close() })
+			_, _, connection := serveEmulator(t, emulator.Options{Latency: 20 * time.Millisecond})
 			settings := map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"}
-			args := []string{"--storage", server.ConnectionString(), "--keys=KEY,MASTER"}
+			args := []string{"--storage", connection, "--keys=KEY,MASTER"}
 			if mode != "" {
 				args = append(args, "--http", mode)
 			}

@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/verify"
 	"tablesweep/internal/testsize"
 )
 
@@ -24,13 +23,7 @@ func TestKilledCopy(t *testing.T) {
 	kills := testsize.Of(2, 10)
 	em, a, connection := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond})
 	rows := manyRows(testsize.Of(1000, 8000), 10)
-	source := a.Table("source")
-	if err := source.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (action.Copy{Destination: source}).Copy(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Table(t, a, "source", rows)
 	command := func(args ...string) *exec.Cmd {
 		c := exec.Command("handler", append([]string{"copy", "--progress", "none", "--json"}, args...)...)
 		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
@@ -72,10 +65,7 @@ func TestKilledCopy(t *testing.T) {
 	if each > 1.25*sweep.DefaultWorkers { // what was under way, and the pages that it came from
 		t.Errorf("a kill costs %.0f requests", each)
 	}
-	r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, a.Table("pieces"), verify.Options{})
-	if err != nil || r.Rows != int64(len(rows)) || r.Differences() > 0 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	sameRows(t, a, "pieces", len(rows))
 }
 
 // serveEmulator serves embedded storage over HTTP until the test ends.

@@ -14,10 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/verify"
+	"tablesweep/internal/emulator/emulatortest"
 )
 
 var lostHosts = flag.Int("losthosts", 0, "in how many scans TestLostHost kills a host; each takes up to three minutes")
@@ -47,13 +45,7 @@ func TestLostHost(t *testing.T) {
 func copyLosingHost(t *testing.T, killAfter time.Duration) time.Duration {
 	_, a, connection := serveEmulator(t, emulator.Options{Latency: 60 * time.Millisecond})
 	rows := manyRows(5000, 20)
-	source := a.Table("source")
-	if err := source.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (action.Copy{Destination: source}).Copy(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Table(t, a, "source", rows)
 	var hosts []*localApp
 	for range 3 {
 		h, ok := startApp(t, nil, "--storage", connection)
@@ -84,10 +76,7 @@ func copyLosingHost(t *testing.T, killAfter time.Duration) time.Duration {
 		time.Sleep(200 * time.Millisecond)
 	}
 	took := time.Since(start)
-	r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, a.Table("copy"), verify.Options{})
-	if err != nil || r.Rows != int64(len(rows)) || r.Differences() > 0 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	sameRows(t, a, "copy", len(rows))
 	return took
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
@@ -21,10 +22,7 @@ import (
 func BenchmarkCopyMemory(b *testing.B) {
 	const partitions, each = 10_000, 100
 	_, a, connection := serveEmulator(b, emulator.Options{})
-	source := a.Table("source")
-	if err := source.Create(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	source := emulatortest.Table(b, a, "source", nil)
 	filler := storage.StringProperty("S", strings.Repeat("x", 1000))
 	for start := 0; start < partitions; start += 100 {
 		rows := manyRows(100, each)

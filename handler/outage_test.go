@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/outagetest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -33,12 +33,7 @@ type away struct {
 
 func newAway(t *testing.T, rows []storage.Entity) *away {
 	em, own, connection := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond})
-	if err := own.Table("source").Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (action.Copy{Destination: own.Table("source")}).Copy(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Table(t, own, "source", rows)
 	return &away{outagetest.New(t, connection), em, own, rows}
 }
 
@@ -47,6 +42,17 @@ func (a *away) command(args ...string) *child {
 	c := &child{Cmd: exec.Command("handler", args...)}
 	c.Env = append(os.Environ(), "AzureWebJobsStorage="+a.Connection)
 	c.Stdout, c.Stderr = &c.out, &c.told
+	return c
+}
+
+// start starts the program, and counts its requests.
+func (a *away) start(t *testing.T, args ...string) *child {
+	t.Helper()
+	a.em.ResetCounts()
+	c := a.command(args...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
 	return c
 }
 
@@ -87,9 +93,15 @@ func (a *away) after(t *testing.T, requests int64) {
 
 func (a *away) same(t *testing.T, table string) {
 	t.Helper()
-	r, err := verify.Tables(t.Context(), sweep.Spec{Table: a.own.Table("source")}, a.own.Table(table), verify.Options{})
-	if err != nil || r.Rows != int64(len(a.rows)) || r.Differences() > 0 {
-		t.Errorf("%+v, %v", r, err)
+	sameRows(t, a.own, table, len(a.rows))
+}
+
+// sameRows compares a table with the account's table source, which has so many rows.
+func sameRows(t testing.TB, a *storage.Account, table string, rows int) {
+	t.Helper()
+	r, err := verify.Tables(t.Context(), sweep.Spec{Table: a.Table("source")}, a.Table(table), verify.Options{})
+	if err != nil || r.Rows != int64(rows) || r.Differences() > 0 {
+		t.Errorf("%s: %+v, %v", table, r, err)
 	}
 }
 
@@ -114,11 +126,7 @@ func TestCopyThroughOutages(t *testing.T) {
 		t.Run(tt.mode, func(t *testing.T) {
 			t.Parallel()
 			a := newAway(t, rows)
-			a.em.ResetCounts()
-			c := a.command("copy", "--from", "source", "--to", "copied", "--mode", tt.mode, "--json", "--progress", "none", "--workers", "8")
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			c := a.start(t, "copy", "--from", "source", "--to", "copied", "--mode", tt.mode, "--json", "--progress", "none", "--workers", "8")
 			a.after(t, 300)
 			a.For(outage, tt.kind)
 			if testsize.Full() {
@@ -148,7 +156,6 @@ func TestPatienceEnds(t *testing.T) {
 		t.Run(fmt.Sprintf("checkpoint %v", checkpoint), func(t *testing.T) {
 			t.Parallel()
 			a := newAway(t, rows)
-			a.em.ResetCounts()
 			path := filepath.Join(t.TempDir(), "c.ckpt")
 			args := []string{"copy", "--from", "source", "--to", "copied", "--progress", "none", "--workers", "8", "--patience", "1s"}
 			hint := "it can't be resumed"
@@ -156,10 +163,7 @@ func TestPatienceEnds(t *testing.T) {
 				args = append(args, "--checkpoint", path)
 				hint = "copy --resume " + path + " continues"
 			}
-			c := a.command(args...)
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			c := a.start(t, args...)
 			a.after(t, 300)
 			a.Set(outagetest.Refuse)
 			began := time.Now()
@@ -207,17 +211,8 @@ func TestVerifyThroughOutages(t *testing.T) {
 			if err := a.em.SetFaults("short-page p=1 rows=10"); err != nil {
 				t.Fatal(err)
 			}
-			if err := a.own.Table("copied").Create(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := (action.Copy{Destination: a.own.Table("copied")}).Copy(t.Context(), rows[lost:]); err != nil {
-				t.Fatal(err)
-			}
-			a.em.ResetCounts()
-			c := a.command(compare...)
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Table(t, a.own, "copied", rows[lost:])
+			c := a.start(t, compare...)
 			a.after(t, 150)
 			a.For(outage, kind)
 			if check(t, c); testsize.Full() && !strings.Contains(c.told.String(), "waiting for 127.0.0.1:") {
@@ -226,11 +221,7 @@ func TestVerifyThroughOutages(t *testing.T) {
 			if kind != outagetest.Refuse {
 				return
 			}
-			a.em.ResetCounts()
-			c = a.command(append(slices.Clone(compare), "--checkpoint", path, "--patience", "1s")...)
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			c = a.start(t, append(slices.Clone(compare), "--checkpoint", path, "--patience", "1s")...)
 			a.after(t, 150)
 			a.Set(kind)
 			_ = c.Wait()
@@ -238,10 +229,7 @@ func TestVerifyThroughOutages(t *testing.T) {
 				t.Errorf("it told\n%s\n%s", told, &c.out)
 			}
 			a.Set(outagetest.Forward)
-			c = a.command("verify", "--resume", path, "--json", "--progress", "none")
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			c = a.start(t, "verify", "--resume", path, "--json", "--progress", "none")
 			check(t, c)
 		})
 	}
@@ -273,10 +261,7 @@ func TestRefusedFromTheBeginning(t *testing.T) {
 func TestEnqueueCountsDoubts(t *testing.T) {
 	t.Parallel()
 	a := newAway(t, manyRows(20, 100))
-	c := a.command("enqueue", "--table", "source", "--queue", "work", "--message", "{{.PartitionKey}} {{.RowKey}}", "--encoding", "none", "--json", "--progress", "none", "--workers", "16")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	c := a.start(t, "enqueue", "--table", "source", "--queue", "work", "--message", "{{.PartitionKey}} {{.RowKey}}", "--encoding", "none", "--json", "--progress", "none", "--workers", "16")
 	q, err := a.own.Queue("work")
 	if err != nil {
 		t.Fatal(err)
@@ -316,12 +301,8 @@ func TestEnqueueCountsDoubts(t *testing.T) {
 func TestInterruptWhileStorageHangs(t *testing.T) {
 	t.Parallel()
 	a := newAway(t, manyRows(testsize.Of(700, 1500), 2))
-	a.em.ResetCounts()
 	path := filepath.Join(t.TempDir(), "c.ckpt")
-	c := a.command("copy", "--from", "source", "--to", "copied", "--progress", "json", "--workers", "8", "--checkpoint", path)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	c := a.start(t, "copy", "--from", "source", "--to", "copied", "--progress", "json", "--workers", "8", "--checkpoint", path)
 	a.after(t, 300)
 	a.Set(outagetest.Hang)
 	time.Sleep(200 * time.Millisecond)
@@ -370,14 +351,9 @@ func TestInterruptWhileStorageRefuses(t *testing.T) {
 	if err := a.em.SetFaults("short-page p=1 rows=10"); err != nil {
 		t.Fatal(err)
 	}
-	a.em.ResetCounts()
 	for _, args := range []string{"copy --from source --to copied", "keys --table source --workers 2"} {
 		t.Run(args, func(t *testing.T) {
-			c := a.command(strings.Fields(args)...)
-			a.em.ResetCounts()
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			c := a.start(t, strings.Fields(args)...)
 			a.after(t, 50)
 			a.Set(outagetest.Refuse)
 			time.Sleep(outage / 2)

@@ -15,7 +15,6 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
-	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -34,15 +33,7 @@ func TestShareOfAJob(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, listed %v", tt.name, tt.listed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
-				source, destination := a.Table("source"), a.Table("destination")
-				for _, table := range []*storage.Table{source, destination} {
-					if err := table.Create(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if _, err := (action.Copy{Destination: source}).Copy(t.Context(), manyRows(partitions, each)); err != nil {
-					t.Fatal(err)
-				}
+				source, destination := emulatortest.Table(t, a, "source", manyRows(partitions, each)), emulatortest.Table(t, a, "destination", nil)
 				var out bytes.Buffer
 				m := progress.New(&out)
 				m.Use(progress.JSON)
