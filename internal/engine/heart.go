@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -130,27 +129,23 @@ func (h *heart) beatAfter(log *zerolog.Logger, d time.Duration) {
 	time.AfterFunc(d, func() {
 		var next time.Duration
 		err := task.Do(func() (err error) { next, err = h.beat(); return err })
-		if errors.Is(err, errStopped) {
-			return
-		}
 		if err != nil {
 			next = beatPause
 			log.Debug().Err(err).Msg("beat not written")
 		}
-		h.beatAfter(log, next)
+		if next > 0 {
+			h.beatAfter(log, next)
+		}
 	})
 }
 
-// errStopped ends the beating.
-var errStopped = errors.New("nothing in hand")
-
 // beat writes a beat if the oldest step in hand is at least beatTime old, and returns the time until
-// the next one.
+// the next one: 0 if nothing is in hand.
 func (h *heart) beat() (next time.Duration, err error) {
 	steps, longest := h.held()
 	switch {
 	case len(steps) == 0:
-		return 0, errStopped
+		return 0, nil
 	case longest < beatTime:
 		return beatTime - longest, nil
 	}

@@ -147,8 +147,6 @@ func (r *reading) yield(m message) yield {
 	return s
 }
 
-func (s *yield) rows() []storage.Entity { return slices.Concat(s.spans...) }
-
 // page makes a step's query. If it is about one partition, it first waits until that may be asked.
 func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
 	q := o.query(step)

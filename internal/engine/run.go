@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -136,7 +137,7 @@ func (o *opened) do(ctx context.Context, m message) (done ledger.Done, children 
 	if o.work.packs {
 		found.handOver(m)
 	}
-	rows := found.rows()
+	rows := slices.Concat(found.spans...)
 	done.Rows, done.Queries = int64(len(rows)), found.queries
 	if o.work.action != nil {
 		failed, err := o.write(ctx, rows, &done.Totals)

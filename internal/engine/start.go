@@ -63,10 +63,8 @@ func probe(ctx context.Context, source *storage.Table, r Request) error {
 		return problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)
 	case storage.Permanent(err) && r.Filter != "" && !denied(err):
 		return problem.Invalidf("filter", "the Table service refuses it").Because(err)
-	case storage.Permanent(err):
-		return problem.Invalidf("source", "the Table service refuses to read it; check the connection and its permissions").Because(err)
 	}
-	return err
+	return refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
 // checkDestination refuses a destination that the scan would damage.
@@ -98,10 +96,7 @@ func createDestination(ctx context.Context, t *storage.Table) error {
 			return nil
 		}
 	}
-	if storage.Permanent(err) {
-		return problem.Invalidf("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions").Because(err)
-	}
-	return err
+	return refusal("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions", err)
 }
 
 func denied(err error) bool {

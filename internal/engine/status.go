@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"tablesweep/internal/engine/ledger"
@@ -172,16 +173,13 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	statuses := make([]*Status, len(scans))
+	list := make([]Status, len(scans))
 	g, ctx := task.WithContext(ctx)
 	g.SetLimit(8)
 	for i := range scans {
 		g.Go(func() error {
-			s, err := e.listed(ctx, scans[i])
-			switch {
-			case err == nil:
-				statuses[i] = &s
-			case errors.Is(err, ledger.ErrNotFound):
+			var err error
+			if list[i], err = e.listed(ctx, scans[i]); errors.Is(err, ledger.ErrNotFound) {
 				return nil // being created, or never completed
 			}
 			return err
@@ -190,13 +188,7 @@ func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	list := []Status{}
-	for _, s := range statuses {
-		if s != nil {
-			list = append(list, *s)
-		}
-	}
-	return list, nil
+	return slices.DeleteFunc(list, func(s Status) bool { return s.ID == "" }), nil
 }
 
 // listed returns the status of a scan in the list. It reads the scan if its row there has no summary.

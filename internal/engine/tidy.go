@@ -99,11 +99,11 @@ func (e *Engine) removeOld(ctx context.Context) error {
 	}
 	var errs error
 	writes, removed := 0, 0
-	for _, s := range old {
+	for _, id := range old {
 		if writes >= removeWrites || removed == removeScans {
 			break
 		}
-		made, err := e.ledger.Remove(ctx, s, now, age, removeWrites-writes)
+		made, err := e.ledger.Remove(ctx, id, now, age, removeWrites-writes)
 		writes += made
 		if made > 0 {
 			removed++

@@ -65,7 +65,9 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 		}
 		return work{
 			action: action.Delete{Table: source, Limiter: &e.limiter}, what: "delete rows", packs: true,
-			missing: func(ctx context.Context) (bool, error) { return false, mayDelete(ctx, source) },
+			missing: func(ctx context.Context) (bool, error) {
+				return false, refusal("source", "the Table service refuses to delete from it; check the connection and its permissions", source.MayDelete(ctx))
+			},
 		}, nil
 	case Enqueue:
 		return e.enqueue(*r.Action.Queue, r.Action.Message)
@@ -80,7 +82,10 @@ func (e *Engine) writing(a Action) (work, error) {
 		what:        "write to the destination",
 		destination: destination,
 		prepare:     func(ctx context.Context) error { return createDestination(ctx, destination) },
-		missing:     func(ctx context.Context) (bool, error) { return tableMissing(ctx, destination) },
+		missing: func(ctx context.Context) (bool, error) {
+			exists, err := destination.MayWrite(ctx)
+			return !exists, refusal("action.destination", "the Table service refuses to write to it; check the name, the connection and its permissions", err)
+		},
 	}, err
 }
 
@@ -106,13 +111,15 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 		action:     action.Enqueue{Queue: q, Message: template},
 		what:       "enqueue messages",
 		properties: true,
-		missing:    func(ctx context.Context) (bool, error) { return queueMissing(ctx, q) },
-		prepare: func(ctx context.Context) error {
-			err := q.Create(ctx)
-			if storage.Permanent(err) {
-				return problem.Invalidf("action.queue", "the Queue service refuses to create it; check the name, the connection and its permissions").Because(err)
+		missing: func(ctx context.Context) (bool, error) { // it only finds out whether the queue may be read
+			_, err := q.Length(ctx)
+			if storage.NotFound(err) {
+				return true, nil
 			}
-			return err
+			return false, refusal("action.queue", "the Queue service refuses to show it; check the name, the connection and its permissions", err)
+		},
+		prepare: func(ctx context.Context) error {
+			return refusal("action.queue", "the Queue service refuses to create it; check the name, the connection and its permissions", q.Create(ctx))
 		},
 	}, nil
 }
@@ -135,35 +142,12 @@ func (c copyKeys) Split(rows []storage.Entity) [][]storage.Entity {
 	return c.Copy.Split(keys)
 }
 
-// tableMissing reports whether the destination table is missing. It refuses a table that may
-// not be written to.
-func tableMissing(ctx context.Context, t *storage.Table) (missing bool, err error) {
-	exists, err := t.MayWrite(ctx)
+// refusal returns an error of a service as the caller's, who named what it refuses; an error that may pass as it is.
+func refusal(field, detail string, err error) error {
 	if storage.Permanent(err) {
-		return false, problem.Invalidf("action.destination", "the Table service refuses to write to it; check the name, the connection and its permissions").Because(err)
-	}
-	return !exists, err
-}
-
-// mayDelete refuses a table whose rows may not be deleted.
-func mayDelete(ctx context.Context, t *storage.Table) error {
-	err := t.MayDelete(ctx)
-	if storage.Permanent(err) {
-		return problem.Invalidf("source", "the Table service refuses to delete from it; check the connection and its permissions").Because(err)
+		return problem.Invalidf(field, "%s", detail).Because(err)
 	}
 	return err
-}
-
-// queueMissing reports whether the queue is missing. It only finds out whether the queue may be read.
-func queueMissing(ctx context.Context, q *storage.Queue) (missing bool, err error) {
-	_, err = q.Length(ctx)
-	switch {
-	case storage.NotFound(err):
-		return true, nil
-	case storage.Permanent(err):
-		return false, problem.Invalidf("action.queue", "the Queue service refuses to show it; check the name, the connection and its permissions").Because(err)
-	}
-	return false, err
 }
 
 // write does the scan's work with the rows and adds the result to done. It returns the rows that

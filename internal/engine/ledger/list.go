@@ -141,8 +141,13 @@ func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	if o.Attempt == 1 {
 		rows = []string{allPrefix + o.ID, rows[0]} // what makes Maintain come back goes last
 	}
+	return l.unlistInTurn(ctx, "forget scan "+o.ID, rows...)
+}
+
+// unlistInTurn takes rows off the lists, one after the other.
+func (l *Ledger) unlistInTurn(ctx context.Context, what string, rows ...string) error {
 	for _, row := range rows {
-		if err := unlessOvertaken(l.table.Write(ctx, unlist(row)), "forget scan "+o.ID); err != nil {
+		if err := unlessOvertaken(l.table.Write(ctx, unlist(row)), what); err != nil {
 			return err
 		}
 	}

@@ -82,19 +82,19 @@ func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.table.Write(ctx, op), "tidy up scan "+old.ID)
 }
 
-// Outdated returns at most n scans whose start and last change of their row in the list are both older
+// Outdated returns the ids of at most n scans whose start and last change of their row in the list are both older
 // than age.
-func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]Listed, error) {
+func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]string, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
 	p, err := l.table.Query(ctx, storage.Query{Range: r})
 	if err != nil {
 		return nil, fmt.Errorf("list old scans: %w", err)
 	}
-	var old []Listed
+	var old []string
 	for _, e := range p.Entities {
 		if len(old) < n && p.Date.Sub(e.Timestamp) >= age {
-			old = append(old, listedOf(e))
+			old = append(old, strings.TrimPrefix(e.Key.Row, allPrefix))
 		}
 	}
 	return old, nil
@@ -103,8 +103,8 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 // Remove removes a listed scan that ended longer ago than age. The scan's own row goes first:
 // then nobody can continue it. Remove makes at most so many transactions, and returns how many it
 // has made. The scan stays listed until nothing of it is left.
-func (l *Ledger) Remove(ctx context.Context, old Listed, now time.Time, age time.Duration, most int) (made int, err error) {
-	s, err := l.Scan(ctx, old.ID)
+func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.Duration, most int) (made int, err error) {
+	s, err := l.Scan(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound): // removed in part
 	case err != nil:
@@ -112,16 +112,16 @@ func (l *Ledger) Remove(ctx context.Context, old Listed, now time.Time, age time
 	case s.State == Running || now.Sub(s.Finished) < age:
 		return 0, nil
 	default:
-		op := storage.Op{Kind: storage.Delete, IfMatch: s.etag, Entity: storage.Entity{Key: key.Key{Partition: s.ID, Row: scanRow}}}
+		op := storage.Op{Kind: storage.Delete, IfMatch: s.etag, Entity: storage.Entity{Key: key.Key{Partition: id, Row: scanRow}}}
 		if err := l.table.Write(ctx, op); err != nil {
-			return 1, unlessOvertaken(err, "remove scan "+s.ID)
+			return 1, unlessOvertaken(err, "remove scan "+id)
 		}
 		made++
 	}
 	for {
-		p, err := l.table.Query(ctx, storage.Query{Range: key.Range{Partition: &old.ID}, Select: []string{}})
+		p, err := l.table.Query(ctx, storage.Query{Range: key.Range{Partition: &id}, Select: []string{}})
 		if err != nil {
-			return made, fmt.Errorf("remove scan %s: %w", old.ID, err)
+			return made, fmt.Errorf("remove scan %s: %w", id, err)
 		}
 		for rows := p.Entities; len(rows) > 0; made++ {
 			if made >= most {
@@ -133,17 +133,12 @@ func (l *Ledger) Remove(ctx context.Context, old Listed, now time.Time, age time
 			}
 			rows = rows[len(ops):]
 			if err := l.table.Write(ctx, ops...); err != nil {
-				return made, unlessOvertaken(err, "remove scan "+old.ID)
+				return made, unlessOvertaken(err, "remove scan "+id)
 			}
 		}
 		if p.Next == nil {
 			break
 		}
 	}
-	for _, row := range []string{endedPrefix, allPrefix} {
-		if err := unlessOvertaken(l.table.Write(ctx, unlist(row+old.ID)), "remove scan "+old.ID); err != nil {
-			return made, err
-		}
-	}
-	return made, nil
+	return made, l.unlistInTurn(ctx, "remove scan "+id, endedPrefix+id, allPrefix+id)
 }

@@ -73,14 +73,8 @@ func (t *Times) merge(n int64, p Point) {
 // fit makes the interval long enough for the span.
 func (t *Times) fit() {
 	for {
-		first, last := int64(0), int64(-1)
-		for n := range t.points {
-			if last < first {
-				first, last = n, n
-			}
-			first, last = min(first, n), max(last, n)
-		}
-		if last-first < maxPoints {
+		numbers := slices.Collect(maps.Keys(t.points))
+		if len(numbers) == 0 || slices.Max(numbers)-slices.Min(numbers) < maxPoints {
 			return
 		}
 		t.double()
