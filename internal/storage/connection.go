@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -151,25 +152,24 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 			return Connection{}, fmt.Errorf("the connection string's AccountKey is not base64; copy it again, '=' at its end included")
 		}
 	}
-	scheme, suffix := "https", "core.windows.net"
-	if v := fields["defaultendpointsprotocol"]; v != "" {
-		scheme = v
-	}
-	if v := fields["endpointsuffix"]; v != "" {
-		suffix = v
-	}
-	if c.tableURL == "" {
-		c.tableURL = fmt.Sprintf("%s://%s.table.%s", scheme, c.account, suffix)
-	}
-	if c.queueURL == "" && c.account != "" {
-		c.queueURL = fmt.Sprintf("%s://%s.queue.%s", scheme, c.account, suffix)
-	}
+	c.addEndpoints(cmp.Or(fields["defaultendpointsprotocol"], "https"), cmp.Or(fields["endpointsuffix"], defaultSuffix))
 	for _, endpoint := range []string{c.tableURL, c.queueURL} {
 		if endpoint != "" && !isEndpoint(endpoint) {
 			return Connection{}, fmt.Errorf("the connection string's endpoints must be URLs such as https://ACCOUNT.table.core.windows.net; a SAS belongs in SharedAccessSignature")
 		}
 	}
 	return c, nil
+}
+
+// defaultSuffix is what endpoints of the public cloud end with.
+const defaultSuffix = "core.windows.net"
+
+// addEndpoints gives a named account the endpoints that it has not been given.
+func (c *Connection) addEndpoints(scheme, suffix string) {
+	if c.account != "" {
+		c.tableURL = cmp.Or(c.tableURL, fmt.Sprintf("%s://%s.table.%s", scheme, c.account, suffix))
+		c.queueURL = cmp.Or(c.queueURL, fmt.Sprintf("%s://%s.queue.%s", scheme, c.account, suffix))
+	}
 }
 
 // accountName matches names of accounts. A name is printed, so it must not be a URL
@@ -199,7 +199,7 @@ func parseEndpoint(s string) (Connection, error) {
 	if u.Scheme != "https" && sas == "" {
 		return Connection{}, fmt.Errorf("a URL means Entra ID, whose tokens travel over https only; for an emulator give its connection string")
 	}
-	c := Connection{tableURL: strings.TrimSuffix(u.String(), "/"), sas: sas}
+	c := Connection{sas: sas}
 	if sas == "" {
 		c.identity = &identity{}
 	}
@@ -207,8 +207,9 @@ func parseEndpoint(s string) (Connection, error) {
 	service, suffix, _ := strings.Cut(rest, ".")
 	if (service == "table" || service == "queue") && suffix != "" {
 		c.account = account
-		c.tableURL = fmt.Sprintf("%s://%s.table.%s", u.Scheme, account, suffix)
-		c.queueURL = fmt.Sprintf("%s://%s.queue.%s", u.Scheme, account, suffix)
+		c.addEndpoints(u.Scheme, suffix)
+	} else {
+		c.tableURL = strings.TrimSuffix(u.String(), "/")
 	}
 	return c, nil
 }
@@ -248,14 +249,7 @@ func SettingConnection(name string, getenv func(string) string) (Connection, err
 	if c.account == "" && c.tableURL == "" {
 		return Connection{}, fmt.Errorf("setting %s__tableServiceUri is missing: set it to https://ACCOUNT.table.core.windows.net", name)
 	}
-	if c.account != "" {
-		if c.tableURL == "" {
-			c.tableURL = fmt.Sprintf("https://%s.table.core.windows.net", c.account)
-		}
-		if c.queueURL == "" {
-			c.queueURL = fmt.Sprintf("https://%s.queue.core.windows.net", c.account)
-		}
-	}
+	c.addEndpoints("https", defaultSuffix)
 	for suffix, v := range map[string]string{"tableServiceUri": c.tableURL, "queueServiceUri": c.queueURL} {
 		if v != "" && (!strings.HasPrefix(v, "https://") || !isEndpoint(v)) {
 			return Connection{}, fmt.Errorf("setting %s__%s must be an https URL without a query", name, suffix)

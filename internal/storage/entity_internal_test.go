@@ -16,7 +16,7 @@ import (
 const page = `{"odata.metadata":"https://a/$metadata#T","value":[{
 "odata.etag":"W/\"datetime'2020-01-01T00%3A00%3A00Z'\"",
 "PartitionKey":"p'","RowKey":"😀\ud83d\ude00","Timestamp":"2020-01-01T00:00:00.1234567Z",
-"S":"a\u00e9<&>","Empty":"","B":true,"I":-3,"D":3.0,"Exp":1E+300,
+"S":"a\u00e9<&>","Half":"x\ud800y","Empty":"","B":true,"I":-3,"D":3.0,"Exp":1E+300,
 "L@odata.type":"Edm.Int64","L":"9223372036854775807",
 "N@odata.type":"Edm.Double","N":"NaN",
 "T":"2020-01-01T00:00:00.1234567Z","T@odata.type":"Edm.DateTime",
@@ -43,6 +43,7 @@ func TestDecodePageKeepsEveryType(t *testing.T) {
 		Timestamp: time.Date(2020, 1, 1, 0, 0, 0, 123456700, time.UTC),
 		Properties: []Property{
 			{"S", String, jsontext.Value(`"a\u00e9<&>"`)},
+			{"Half", String, jsontext.Value(`"x\ud800y"`)}, // kept as it is
 			{"Empty", String, jsontext.Value(`""`)},
 			{"B", Boolean, jsontext.Value(`true`)},
 			{"I", Int32, jsontext.Value(`-3`)},
@@ -64,7 +65,7 @@ func TestDecodePageKeepsEveryType(t *testing.T) {
 }
 
 func TestEntityIsWrittenAsItWasRead(t *testing.T) {
-	const want = `{"PartitionKey":"p'","RowKey":"😀😀","S":"a\u00e9<&>","Empty":"","B":true,"I":-3,` +
+	const want = `{"PartitionKey":"p'","RowKey":"😀😀","S":"a\u00e9<&>","Half":"x\ud800y","Empty":"","B":true,"I":-3,` +
 		`"D@odata.type":"Edm.Double","D":3.0,"Exp@odata.type":"Edm.Double","Exp":1E+300,` +
 		`"L@odata.type":"Edm.Int64","L":"9223372036854775807","N@odata.type":"Edm.Double","N":"NaN",` +
 		`"T@odata.type":"Edm.DateTime","T":"2020-01-01T00:00:00.1234567Z",` +
@@ -92,6 +93,10 @@ func TestDecodePageRefuses(t *testing.T) {
 		if entities, err := decodePage([]byte(tt.body)); err == nil {
 			t.Errorf("%s: got %v, want an error", tt.name, entities)
 		}
+	}
+	// Repaired, it would be another row's key.
+	if _, err := decodePage([]byte(`{"value":[{"PartitionKey":"p","RowKey":"x\ud800y"}]}`)); err == nil || !strings.Contains(err.Error(), "RowKey") {
+		t.Errorf("an ill-formed key: got %v, want an error with RowKey", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,15 +62,7 @@ func Passing(err error) bool {
 // HasCode reports whether err is the service's error with one of the codes.
 func HasCode(err error, codes ...string) bool {
 	var e *Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	for _, code := range codes {
-		if e.Code == code {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &e) && slices.Contains(codes, e.Code)
 }
 
 // NotFound reports whether err says that a row, table, queue or message does not exist.

@@ -6,27 +6,15 @@ import (
 	"fmt"
 	"log"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
 
 // Rows of one partition are written in one transaction, and read a page at a time.
 func Example() {
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	c, err := storage.ParseConnection(em.ConnectionString())
-	if err != nil {
-		log.Fatal(err)
-	}
-	account, err := storage.Open(c, storage.Options{Transport: em.Transport()})
-	if err != nil {
-		log.Fatal(err)
-	}
 	ctx := context.Background()
-	orders := account.Table("orders")
+	orders := emulatortest.Example().Table("orders")
 	if err := orders.Create(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -55,7 +43,7 @@ func Example() {
 	}
 
 	var refused *storage.Error
-	err = orders.Write(ctx, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "2026", Row: "order-1"}}})
+	err := orders.Write(ctx, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "2026", Row: "order-1"}}})
 	fmt.Println(errors.As(err, &refused), refused.Code)
 	// Output:
 	// 2026 order-1 100

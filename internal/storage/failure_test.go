@@ -95,28 +95,6 @@ func TestWhatIsRetried(t *testing.T) {
 	}
 }
 
-// A request that is never answered is given up and sent again.
-func TestStalledRequestIsRepeated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stub{}
-		s.answer = func(r *http.Request) (*http.Response, error) {
-			if s.tries == 1 {
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			}
-			return answered(r, 200, http.Header{}, `{"value":[]}`), nil
-		}
-		start := time.Now()
-		a := open(t, signed, storage.Options{Transport: s})
-		if _, err := a.Table("Orders").Query(t.Context(), storage.Query{}); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); s.tries != 2 || took < 30*time.Second || took > time.Minute {
-			t.Errorf("%d tries in %v", s.tries, took)
-		}
-	})
-}
-
 // The ETag guards the ledger's rows; where the answer has none, it is made of the
 // time, as the service does.
 func TestETagWithoutMetadata(t *testing.T) {
@@ -126,26 +104,6 @@ func TestETagWithoutMetadata(t *testing.T) {
 	e, _, err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Get(t.Context(), key.Key{Partition: "p", Row: "r"})
 	if want := `W/"datetime'2020-01-01T00%3A00%3A00.1234567Z'"`; err != nil || e.ETag != want {
 		t.Errorf("ETag %s, %v; want %s", e.ETag, err, want)
-	}
-}
-
-// Ill-formed text in a value is kept as it is; in a key it is an error, for it would
-// become another row's.
-func TestIllFormedText(t *testing.T) {
-	for _, tt := range []struct{ name, row, fails string }{
-		{"value", `{"PartitionKey":"p","RowKey":"r","A":"x\ud800y"}`, ""},
-		{"key", `{"PartitionKey":"p","RowKey":"x\ud800y"}`, "RowKey"},
-	} {
-		s := &stub{answer: func(r *http.Request) (*http.Response, error) {
-			return answered(r, 200, http.Header{}, `{"value":[`+tt.row+`]}`), nil
-		}}
-		p, err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Query(t.Context(), storage.Query{})
-		switch {
-		case tt.fails == "" && (err != nil || string(p.Entities[0].Properties[0].Value) != `"x\ud800y"`):
-			t.Errorf("%s: %v, %v", tt.name, p, err)
-		case tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)):
-			t.Errorf("%s: got %v, want an error with %s", tt.name, err, tt.fails)
-		}
 	}
 }
 
@@ -166,13 +124,5 @@ func TestSameAccountBySeveralNames(t *testing.T) {
 		if got := a.Same(b); got != tt.want {
 			t.Errorf("%s and %s: %v, want %v", tt.a, tt.b, got, tt.want)
 		}
-	}
-}
-
-func TestRangeFilterQuotes(t *testing.T) {
-	p := "o'b"
-	got := storage.RangeFilter(key.Range{Partition: &p, Low: &key.Bound{Key: "''", Open: true}})
-	if want := `PartitionKey eq 'o''b' and RowKey gt ''''''`; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }

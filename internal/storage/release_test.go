@@ -26,10 +26,7 @@ func (r *remembering) Do(req *http.Request) (*http.Response, error) {
 // and a busy process makes thousands in that time.
 func TestRequestsAreReleased(t *testing.T) {
 	t.Parallel()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, em := openEmulator(t)
 	transport := &remembering{Transport: em.Transport()}
 	a := open(t, em.ConnectionString(), storage.Options{Transport: transport})
 	table := newTable(t, a)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -118,10 +117,7 @@ func TestRawRowsAreWrittenAsTheyWere(t *testing.T) {
 // repeated, over connections of their own: no request may carry another's body.
 func TestBodiesAreNotMixed(t *testing.T) {
 	t.Parallel()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, em := openEmulator(t)
 	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

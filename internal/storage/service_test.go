@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
@@ -17,11 +18,8 @@ import (
 // openEmulator returns a fresh account of embedded storage.
 func openEmulator(t *testing.T) (*storage.Account, *emulator.Emulator) {
 	t.Helper()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return open(t, em.ConnectionString(), storage.Options{Transport: em.Transport()}), em
+	em, a := emulatortest.NewAccount(t, emulator.Options{})
+	return a, em
 }
 
 func open(t *testing.T, connection string, o storage.Options) *storage.Account {
