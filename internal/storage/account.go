@@ -50,16 +50,19 @@ func Open(c Connection, o Options) (*Account, error) {
 		o.Transport = newTransport(o.Connections)
 	}
 	a := &Account{connection: c}
-	var err error
+	cred, err := credential(c.identity, o.Transport)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", c, err)
+	}
 	r := a.newRetries(c.tableURL, o)
-	if a.tables, err = openTables(c, o.Transport, clientOptions(r, o)); err != nil {
+	if a.tables, err = openTables(c, cred, clientOptions(r, o)); err != nil {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
-	if a.rows, err = openRows(c, clientOptions(r, o)); err != nil {
+	if a.rows, err = openRows(c, cred, clientOptions(r, o)); err != nil {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
 	if c.queueURL != "" {
-		if a.queues, err = openQueues(c, o.Transport, clientOptions(a.newRetries(c.queueURL, o), o)); err != nil {
+		if a.queues, err = openQueues(c, cred, clientOptions(a.newRetries(c.queueURL, o), o)); err != nil {
 			return nil, fmt.Errorf("open queues of %s: %w", c, withoutURL(err))
 		}
 	}
@@ -112,14 +115,10 @@ func clientOptions(r *retries, o Options) azcore.ClientOptions {
 	}
 }
 
-func openTables(c Connection, transport policy.Transporter, options azcore.ClientOptions) (*aztables.ServiceClient, error) {
+func openTables(c Connection, cred azcore.TokenCredential, options azcore.ClientOptions) (*aztables.ServiceClient, error) {
 	o := &aztables.ClientOptions{ClientOptions: options}
 	switch {
-	case c.identity != nil:
-		cred, err := credential(*c.identity, transport)
-		if err != nil {
-			return nil, err
-		}
+	case cred != nil:
 		return aztables.NewServiceClient(c.tableURL, cred, o)
 	case c.key != "":
 		cred, err := aztables.NewSharedKeyCredential(c.account, c.key)
@@ -131,14 +130,10 @@ func openTables(c Connection, transport policy.Transporter, options azcore.Clien
 	return aztables.NewServiceClientWithNoCredential(c.tableURL+"?"+c.sas, o)
 }
 
-func openQueues(c Connection, transport policy.Transporter, options azcore.ClientOptions) (*azqueue.ServiceClient, error) {
+func openQueues(c Connection, cred azcore.TokenCredential, options azcore.ClientOptions) (*azqueue.ServiceClient, error) {
 	o := &azqueue.ClientOptions{ClientOptions: options}
 	switch {
-	case c.identity != nil:
-		cred, err := credential(*c.identity, transport)
-		if err != nil {
-			return nil, err
-		}
+	case cred != nil:
 		return azqueue.NewServiceClient(c.queueURL, cred, o)
 	case c.key != "":
 		cred, err := azqueue.NewSharedKeyCredential(c.account, c.key)
@@ -151,8 +146,11 @@ func openQueues(c Connection, transport policy.Transporter, options azcore.Clien
 }
 
 // credential signs in with Entra ID: in Azure by the managed identity, on a
-// laptop by the developer's own sign-in.
-func credential(id identity, transport policy.Transporter) (azcore.TokenCredential, error) {
+// laptop by the developer's own sign-in. It is nil without an identity.
+func credential(id *identity, transport policy.Transporter) (azcore.TokenCredential, error) {
+	if id == nil {
+		return nil, nil
+	}
 	o := azcore.ClientOptions{Transport: transport}
 	if id.Managed || id.ClientID != "" || id.ResourceID != "" {
 		mo := &azidentity.ManagedIdentityCredentialOptions{ClientOptions: o}

@@ -17,23 +17,18 @@
 //
 // # Rows as text
 //
-// A copy does not decode rows: raw.go passes once over a page's bytes and keeps each row as
-// text, without Timestamp and odata members, and with the annotation that a Double without one
-// needs. It knows JSON in the form in which services write rows, and leaves any other page to
-// the decoder. A single row goes as a plain request: a transaction of one row takes three times
-// the processor time. Rows with an empty key, or a URL beyond 2 KB, stay in transactions. The
-// buffers of requests and answers are used again.
+// A copy does not decode rows: raw.go keeps each row of a page as text. It knows JSON in the
+// form in which services write rows, and leaves any other page to the decoder. A single row goes
+// as a plain request: a transaction of one row takes three times the processor time. Rows with
+// an empty key, or a URL beyond 2 KB, stay in transactions.
 //
 // # Retries
 //
 // One policy (retry.go) retries 503, 500, time-outs and broken connections until the caller's
 // deadline, so throttling slows callers down and does not fail them. Pauses grow up to a minute,
-// and honour a Retry-After. While the host answers other requests, they grow up
-// to 4 seconds only: that is a limit which many workers share, and with long pauses a few
-// unlucky writes end a minute after all others. An operation that fails inside an answer of
-// 202 gets its own status, so the same policy sees it. A request ends after 40 failed tries,
-// or after 400 while the host is busy and answers others. A Retry-After of more than a minute
-// ends it at once.
+// or up to 4 seconds while the host answers other requests, and honour a Retry-After. A request
+// ends after 40 failed tries, or after 400 while the host is busy and answers others. A
+// Retry-After of more than a minute ends it at once.
 //
 // A command has a user who waits, so its account has patience. If a host refuses connections
 // before its first good answer, the connection is wrong, and the error is reported at once.

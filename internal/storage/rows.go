@@ -77,14 +77,10 @@ func (t *Table) send(ctx context.Context, x *exchange, what string, r rowRequest
 
 // openRows returns the way of requests about rows. It is the SDK's, but for
 // signing by key, which aztables keeps to itself.
-func openRows(c Connection, o azcore.ClientOptions) (runtime.Pipeline, error) {
+func openRows(c Connection, cred azcore.TokenCredential, o azcore.ClientOptions) (runtime.Pipeline, error) {
 	var sign []policy.Policy
 	switch {
-	case c.identity != nil:
-		cred, err := credential(*c.identity, o.Transport)
-		if err != nil {
-			return runtime.Pipeline{}, err
-		}
+	case cred != nil:
 		sign = []policy.Policy{runtime.NewBearerTokenPolicy(cred, []string{"https://storage.azure.com/.default"}, nil)}
 	case c.key != "":
 		key, err := base64.StdEncoding.DecodeString(c.key)
