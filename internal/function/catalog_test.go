@@ -4,12 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-
-	"github.com/rs/zerolog"
 
 	"tablesweep/internal/function"
 	"tablesweep/internal/key"
@@ -191,12 +188,7 @@ func TestBadRecordRequests(t *testing.T) {
 		})
 	}
 	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+faux+`],`) // nothing was changed
-	none := function.Handler(function.Functions(function.App{}), zerolog.Nop())
-	w := httptest.NewRecorder()
-	none.ServeHTTP(w, httptest.NewRequest("GET", people, nil))
-	if w.Code != 404 || !strings.Contains(w.Body.String(), "TABLE_CATALOG_NAME") {
-		t.Errorf("without a catalog: %d %s, want 404 and the setting to set", w.Code, w.Body)
-	}
+	appOf(function.App{}).refuse(t, "GET", people, "", 404, "", "TABLE_CATALOG_NAME")
 }
 
 // A record that fills a row is accepted, whatever its characters.
@@ -218,11 +210,7 @@ func TestListCatalogs(t *testing.T) {
 	a.call(t, "GET", "/api/catalog", "", 200, `{"catalogs":[{"name":"","indexKeys":["eid","npi","ssn:digits"],"rowKey":"lastname"},{"name":"visits","indexKeys":["eid"],"rowKey":"at:newest"}]}`)
 	a.call(t, "GET", "/api/catalog?top=1", "", 400, `{"title":"Bad Request","status":400,"field":"top"`)
 	a.call(t, "POST", "/api/catalog", "", 405, `{"title":"Method Not Allowed"`)
-	none := httptest.NewRecorder()
-	function.Handler(function.Functions(function.App{}), zerolog.Nop()).ServeHTTP(none, httptest.NewRequest("GET", "/api/catalog/", nil))
-	if got := strings.TrimSpace(none.Body.String()); got != `{"catalogs":[]}` {
-		t.Errorf("without catalogs: %s", got)
-	}
+	appOf(function.App{}).call(t, "GET", "/api/catalog/", "", 200, `{"catalogs":[]}`)
 }
 
 // Maintain goes on with the other parts if some fail, and reports each failure.

@@ -2,18 +2,14 @@ package function_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/rs/zerolog"
 
 	"tablesweep/internal/function"
 )
 
 func TestConsole(t *testing.T) {
-	on := function.Handler(function.Functions(function.App{Console: true}), zerolog.Nop())
-	off := function.Handler(function.Functions(function.App{}), zerolog.Nop())
+	on, off := appOf(function.App{Console: true}), appOf(function.App{})
 	for _, tt := range []struct {
 		method, path string
 		status       int
@@ -34,8 +30,7 @@ func TestConsole(t *testing.T) {
 		{"GET", "/api/console/a/b", 404, "application/problem+json", ""},
 		{"POST", "/api/console/", 405, "application/problem+json", "allowed: GET, HEAD, OPTIONS"},
 	} {
-		w := httptest.NewRecorder()
-		on.ServeHTTP(w, httptest.NewRequest(tt.method, tt.path, nil))
+		w := on.send(tt.method, tt.path, "")
 		h := w.Header()
 		if w.Code != tt.status || h.Get("Content-Type") != tt.kind || !strings.Contains(w.Body.String()+h.Get("Location"), tt.want) {
 			t.Errorf("%s %s: %d %v %.200s; want %d, %s, %q", tt.method, tt.path, w.Code, h, w.Body, tt.status, tt.kind, tt.want)
@@ -46,9 +41,7 @@ func TestConsole(t *testing.T) {
 				t.Errorf("%s: headers %v", tt.path, h)
 			}
 		}
-		w = httptest.NewRecorder()
-		off.ServeHTTP(w, httptest.NewRequest(tt.method, tt.path, nil))
-		if w.Code != http.StatusNotFound {
+		if w := off.send(tt.method, tt.path, ""); w.Code != http.StatusNotFound {
 			t.Errorf("%s %s, with the console off: %d, want 404", tt.method, tt.path, w.Code)
 		}
 	}

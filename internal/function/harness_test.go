@@ -57,6 +57,11 @@ func (w watched) Do(r *http.Request) (*http.Response, error) {
 	return w.Transporter.Do(r)
 }
 
+// appOf returns the custom handler of an app that has nothing but these parts.
+func appOf(parts function.App) *app {
+	return &app{Handler: function.Handler(function.Functions(parts), zerolog.Nop()), parts: parts}
+}
+
 func newApp(t *testing.T) *app {
 	t.Helper()
 	em := emulatortest.New(t, emulator.Options{})

@@ -39,8 +39,7 @@ func TestMethods(t *testing.T) {
 		{"/API/Catalog/visits/Changes/", "POST", "GET, HEAD, OPTIONS"},
 	} {
 		for method, want := range map[string]int{tt.lacks: http.StatusMethodNotAllowed, "OPTIONS": http.StatusNoContent} {
-			w := httptest.NewRecorder()
-			a.ServeHTTP(w, httptest.NewRequest(method, tt.path, nil))
+			w := a.send(method, tt.path, "")
 			if got := w.Header().Get("Allow"); w.Code != want || got != tt.allow {
 				t.Errorf("%s %s: status %d, Allow %q; want %d, %q", method, tt.path, w.Code, got, want, tt.allow)
 			}
@@ -50,9 +49,7 @@ func TestMethods(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{"/api/scans": 200, "/api/scans/none": 404, "/api/catalog/changes": 200, "/api/nothing": 404} {
-		w := httptest.NewRecorder()
-		a.ServeHTTP(w, httptest.NewRequest("HEAD", path, nil))
-		if w.Code != want {
+		if w := a.send("HEAD", path, ""); w.Code != want {
 			t.Errorf("HEAD %s: status %d, want that of GET, %d", path, w.Code, want)
 		}
 	}
@@ -84,9 +81,6 @@ func gzipped(s string) string {
 // TestEncodings: a body may be compressed with gzip, within its size limit.
 func TestEncodings(t *testing.T) {
 	a := newApp(t)
-	if err := a.account.Table("Source").Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	for _, tt := range []struct {
 		name, path, encoding, body string
 		status                     int
@@ -117,21 +111,18 @@ func TestEncodings(t *testing.T) {
 func TestKeysAreNeverLogged(t *testing.T) {
 	const secret = "c2VjcmV0"
 	var log bytes.Buffer
-	h := function.Handler(function.Functions(newApp(t).parts), zerolog.New(&log).Level(zerolog.TraceLevel))
-	broken := function.Handler(function.Functions(function.App{}), zerolog.New(&log)) // panics
+	whole := newApp(t)
+	whole.Handler = function.Handler(function.Functions(whole.parts), zerolog.New(&log).Level(zerolog.TraceLevel))
+	broken := &app{Handler: function.Handler(function.Functions(function.App{}), zerolog.New(&log))} // panics
 	for _, path := range []string{"/api/scans", "/api/scans/x", "/api/nothing", "/api/log/s", people, "/api/log?stream=a%2Fb", "/api/log/a%2Fb"} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"} {
 			for _, query := range []string{"code=" + secret, "code=" + secret + "&code=" + secret, "code=" + secret + "%zz", "code=" + secret + "&top=0&eid=%"} {
-				for _, handler := range []http.Handler{h, broken} {
-					join := "?"
-					if strings.Contains(path, "?") {
-						join = "&"
-					}
-					r := httptest.NewRequest(method, path+join+query, strings.NewReader("{"))
-					r.Header.Set("X-Functions-Key", secret)
-					r.Header.Set("Authorization", "Bearer "+secret)
-					w := httptest.NewRecorder()
-					handler.ServeHTTP(w, r)
+				join := "?"
+				if strings.Contains(path, "?") {
+					join = "&"
+				}
+				for _, a := range []*app{whole, broken} {
+					w := a.send(method, path+join+query, "{", "X-Functions-Key", secret, "Authorization", "Bearer "+secret)
 					if strings.Contains(w.Body.String(), secret) {
 						t.Errorf("%s %s answers with the key: %s", method, path, w.Body)
 					}
@@ -236,9 +227,6 @@ func TestClientLeaves(t *testing.T) {
 				em := emulatortest.New(t, emulator.Options{})
 				via := &leaving{next: em.Transport()}
 				a := newAppVia(t, em, via)
-				if err := a.account.Table("Source").Create(t.Context()); err != nil {
-					t.Fatal(err)
-				}
 				path := tt.path
 				if tt.before != nil {
 					tt.before(t, a)
@@ -291,6 +279,26 @@ func leaveAt(t *testing.T, h http.Handler, via *leaving, n int64, method, path, 
 	return via.left.Swap(0) <= 0
 }
 
+// post sends a request that names a host, "" for the server itself.
+func post(t *testing.T, server *httptest.Server, path, body, host string, header http.Header) (status int, answer string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host, r.Header = host, header
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
 // TestInvocationsComeFromTheHost: if a forwarding host resolves a caller's path to a queue or timer
 // function, the request does not reach it.
 func TestInvocationsComeFromTheHost(t *testing.T) {
@@ -305,21 +313,12 @@ func TestInvocationsComeFromTheHost(t *testing.T) {
 		{"a caller who names this address", "", "X-Forwarded-For", 404},
 		{"a caller by way of a proxy", "", "X-Forwarded-Host", 404},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/Maintain", strings.NewReader(timerBody))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Host = tt.host
+		var header http.Header
 		if tt.header != "" {
-			r.Header.Set(tt.header, "7.7.7.7")
+			header = http.Header{tt.header: {"7.7.7.7"}}
 		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != tt.want {
-			t.Errorf("%s: status %d, want %d", tt.name, resp.StatusCode, tt.want)
+		if status, _ := post(t, server, "/Maintain", timerBody, tt.host, header); status != tt.want {
+			t.Errorf("%s: status %d, want %d", tt.name, status, tt.want)
 		}
 	}
 }

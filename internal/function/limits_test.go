@@ -3,13 +3,10 @@ package function_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
@@ -53,7 +50,7 @@ func limitOf(f function.Function) time.Duration {
 
 // eachCall makes every call of every function to an app, in virtual time, and checks
 // that it ends with a failure ahead of its limit.
-func eachCall(t *testing.T, newApp func(t *testing.T) function.App) {
+func eachCall(t *testing.T, newParts func(t *testing.T) function.App) {
 	for _, f := range function.Functions(function.App{}) {
 		if f.Name == "Console" {
 			continue // which needs nothing but the binary
@@ -64,14 +61,13 @@ func eachCall(t *testing.T, newApp func(t *testing.T) function.App) {
 		for _, c := range calls[f.Name] {
 			t.Run(f.Name+" "+c.method+" "+c.path, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					h := function.Handler(function.Functions(newApp(t)), zerolog.Nop())
+					a := appOf(newParts(t))
 					body := c.body
 					if f.Trigger != function.HTTP {
 						body = fmt.Sprintf(`{"Data":{"item":%q}}`, body)
 					}
 					start := time.Now()
-					w := httptest.NewRecorder()
-					h.ServeHTTP(w, httptest.NewRequest(c.method, c.path, strings.NewReader(body)))
+					w := a.send(c.method, c.path, body)
 					took := time.Since(start)
 					if took > limitOf(f) || w.Code < 500 {
 						t.Errorf("%d after %v, want a failure within %v", w.Code, took, limitOf(f))
@@ -97,14 +93,13 @@ func TestNeverReady(t *testing.T) {
 	})
 	for path, want := range map[string]time.Duration{"/api/scans": 20 * time.Second, "/api/catalog/changes": 20 * time.Second, "/ScanPrefix": 9 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			h := function.Handler(function.Functions(function.App{Gates: function.Gates{Settings: gate.New()}}), zerolog.Nop())
+			a := appOf(function.App{Gates: function.Gates{Settings: gate.New()}})
 			method, body := "GET", ""
 			if !strings.HasPrefix(path, "/api/") {
 				method, body = "POST", `{"Data":{"item":"{}"}}`
 			}
 			start := time.Now()
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+			w := a.send(method, path, body)
 			if took := time.Since(start); took != want || w.Code != 503 {
 				t.Errorf("%s: %d after %v, want 503 after %v", path, w.Code, took, want)
 			}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/key"
@@ -206,22 +204,12 @@ func TestBadMessages(t *testing.T) {
 }
 
 func TestPanicIsOneInvocationsFailure(t *testing.T) {
-	h := function.Handler(function.Functions(function.App{}), zerolog.Nop()) // no engine: whatever is asked of it panics
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", "/api/scans/x", nil))
-	if w.Code != http.StatusInternalServerError || w.Header().Get("Content-Type") != "application/problem+json" {
-		t.Errorf("status %d, Content-Type %q, want a problem", w.Code, w.Header().Get("Content-Type"))
-	}
-	w = httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("POST", "/Maintain", strings.NewReader(timerBody)))
-	if w.Code != http.StatusInternalServerError {
+	a := appOf(function.App{}) // no engine: whatever is asked of it panics
+	a.call(t, "GET", "/api/scans/x", "", 500, "{")
+	if w := a.send("POST", "/Maintain", timerBody); w.Code != http.StatusInternalServerError {
 		t.Errorf("the timer, whose parts panic at once: status %d", w.Code)
 	}
-	w = httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	if w.Code != http.StatusNoContent {
-		t.Errorf("the handler does not go on: status %d", w.Code)
-	}
+	a.call(t, "GET", "/", "", 204, "") // it goes on
 }
 
 // TestStatusURL starts scans with headers of the host and of others. A caller must not choose
@@ -238,23 +226,15 @@ func TestStatusURL(t *testing.T) {
 		{"by a caller who names another host", "app.example", "evil.example", "https", "https://app.example"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/api/scans", strings.NewReader(countBody))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Host = tt.host
+			header := http.Header{}
 			for name, value := range map[string]string{"X-Forwarded-Host": tt.forwardedHost, "X-Forwarded-Proto": tt.proto} {
 				if value != "" {
-					r.Header.Set(name, value)
+					header.Set(name, value)
 				}
 			}
-			resp, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
+			_, answer := post(t, server, "/api/scans", countBody, tt.host, header)
 			var started struct{ StatusURL string }
-			if err := json.NewDecoder(resp.Body).Decode(&started); err != nil || !strings.HasPrefix(started.StatusURL, tt.want+"/api/scans/") {
+			if err := json.Unmarshal([]byte(answer), &started); err != nil || !strings.HasPrefix(started.StatusURL, tt.want+"/api/scans/") {
 				t.Errorf("statusUrl %q, %v; want one at %s", started.StatusURL, err, tt.want)
 			}
 		})

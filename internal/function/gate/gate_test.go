@@ -69,10 +69,3 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 		}
 	})
 }
-
-func TestNilIsOpen(t *testing.T) {
-	var g *gate.Gate
-	if err := errors.Join(g.Wait(t.Context()), g.Pass(t.Context(), 0)); err != nil {
-		t.Error(err)
-	}
-}
