@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/record"
@@ -19,58 +20,62 @@ func person(t testing.TB, i int) record.Record {
 	return rec(t, fmt.Sprintf(`{"eid":"F%d","npi":%d,"ssn":"123-45-%04d","lastname":"Faux","city":"Bern","wage":41.5,"active":true}`, i, 1000000000+i, i))
 }
 
-// TestTransactions states what each operation costs, by counting.
+// TestTransactions states what each operation costs: how many requests, and how many of them its
+// caller waits for, one after the other, in time that is nothing but requests.
 func TestTransactions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, people, "lastname")
+		w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
 		c := w.catalog()
-		if _, err := c.Insert(t.Context(), person(t, 0), ""); err != nil { // looks at the schema
-			t.Fatal(err)
-		}
+		w.did(catalog.Created)(c.Insert(t.Context(), person(t, 0), "")) // looks at the schema
 		c.Close()
 		smith := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith"}`)
 		raised := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith","wage":2}`)
 		costs := []struct {
-			name string
-			want int64
-			do   func() error
+			name     string
+			requests int64
+			awaited  float64 // 0: nobody waits
+			do       func() error
 		}{
-			{"insert", 5, func() error { _, err := c.Insert(t.Context(), person(t, 1), ""); return err }},
-			{"query", 1, func() error { _, err := c.Find(t.Context(), by("ssn", "123450001")); return err }},
+			{"insert", 5, 2, func() error { _, err := c.Insert(t.Context(), person(t, 1), ""); return err }},
+			{"query", 1, 1, func() error { _, err := c.Find(t.Context(), by("ssn", "123450001")); return err }},
 			// Head; heads of the first key; head to be; the three rows to be; commit; a read
 			// and a write in each of three partitions; the change.
-			{"replace that moves the rows", 14, func() error { _, err := c.Replace(t.Context(), smith, by("eid", "F1"), always); return err }},
-			{"replace of contents", 9, func() error { _, err := c.Put(t.Context(), raised, always); return err }},
-			{"delete", 10, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450000"), always); return err }},
+			{"replace that moves the rows", 14, 7, func() error { _, err := c.Replace(t.Context(), smith, by("eid", "F1"), always); return err }},
+			{"replace of contents", 9, 4, func() error { _, err := c.Put(t.Context(), raised, always); return err }},
+			{"delete", 10, 5, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450000"), always); return err }},
 			// The query meets the row that tells where the record was before it moved, and
 			// looks whether the shard has a move to complete.
-			{"delete what has moved lately", 11, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450001"), always); return err }},
-			{"Maintain, with nothing to do", 3*shards + 1, func() error {
+			{"delete what has moved lately", 11, 5, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450001"), always); return err }},
+			{"Maintain, with nothing to do", 3*shards + 1, 0, func() error {
 				time.Sleep(time.Minute)
 				return c.Maintain(t.Context())
 			}},
 			// For each of three times that a record went: its head, and a read and a deletion
 			// in each of three partitions. For each of two shards: its entries, and a
 			// transaction in the log.
-			{"Maintain, minutes later", 3*shards + 1 + 3*7 + 2*2, func() error {
+			{"Maintain, minutes later", 3*shards + 1 + 3*7 + 2*2, 0, func() error {
 				time.Sleep(2 * time.Minute)
 				return c.Maintain(t.Context())
 			}},
 			// For each its head, a read in each of three partitions, and a transaction.
-			{"Maintain, a day later", 3*shards + 1 + 3*5, func() error {
+			{"Maintain, a day later", 3*shards + 1 + 3*5, 0, func() error {
 				time.Sleep(25 * time.Hour)
 				return c.Maintain(t.Context())
 			}},
 		}
 		for _, cost := range costs {
 			w.emulator.ResetCounts()
+			start := time.Now()
 			if err := cost.do(); err != nil {
 				t.Fatalf("%s: %v", cost.name, err)
 			}
+			if n := float64(time.Since(start)) / float64(latency); cost.awaited > 0 && n != cost.awaited {
+				t.Errorf("%s waits for %v requests, want %v", cost.name, n, cost.awaited)
+			}
 			c.Close()
-			if got := w.emulator.Counts().TableTransactions(); got != cost.want {
-				t.Errorf("%s: %d transactions, want %d: %+v", cost.name, got, cost.want, w.emulator.Counts())
+			if got := w.emulator.Counts().TableTransactions(); got != cost.requests {
+				t.Errorf("%s: %d transactions, want %d: %+v", cost.name, got, cost.requests, w.emulator.Counts())
 			}
 		}
 	})
@@ -80,43 +85,6 @@ const shards = 16
 
 // latency is what a request takes in the tests of speed.
 const latency = 10 * time.Millisecond
-
-// TestRoundTrips counts how many requests a caller waits for, one after the other,
-// in time that is nothing but requests.
-func TestRoundTrips(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
-		c := w.catalog()
-		if _, err := c.Insert(t.Context(), person(t, 0), ""); err != nil {
-			t.Fatal(err)
-		}
-		trips := func(do func() error) float64 {
-			start := time.Now()
-			if err := do(); err != nil {
-				t.Fatal(err)
-			}
-			return float64(time.Since(start)) / float64(latency)
-		}
-		smith := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith"}`)
-		raised := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith","wage":2}`)
-		for _, tt := range []struct {
-			name string
-			want float64
-			do   func() error
-		}{
-			{"insertion", 2, func() error { _, err := c.Insert(t.Context(), person(t, 1), ""); return err }},
-			{"query", 1, func() error { _, err := c.Find(t.Context(), by("npi", "1000000001")); return err }},
-			{"replacement that moves the rows", 7, func() error { _, err := c.Replace(t.Context(), smith, by("eid", "F1"), always); return err }},
-			{"replacement of contents", 4, func() error { _, err := c.Put(t.Context(), raised, always); return err }},
-			{"deletion", 5, func() error { _, err := c.Delete(t.Context(), by("npi", "1000000000"), always); return err }},
-		} {
-			if n := trips(tt.do); n != tt.want {
-				t.Errorf("a %s waits for %v requests, want %v", tt.name, n, tt.want)
-			}
-		}
-	})
-}
 
 // BenchmarkRoundTrips measures insertions and queries in real time, in units of a
 // request's 10 ms, and beside them the published sequence: log entry, checkpoint

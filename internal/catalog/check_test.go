@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/catalog"
@@ -12,6 +11,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 func (w *world) write(table string, op storage.Op) {
@@ -68,9 +68,7 @@ func TestCheckRepairs(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, emulator.Options{}, people, "lastname")
 			c := w.catalog()
-			if _, err := c.Insert(t.Context(), rec(t, r), ""); err != nil {
-				t.Fatal(err)
-			}
+			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, r), ""))
 			c.Close()
 			i := slices.IndexFunc(w.rows("People", ""), func(e storage.Entity) bool { return e.Key.Partition == at.Partition })
 			tt.damage(w, w.rows("People", "")[i])
@@ -93,16 +91,12 @@ func TestCheckRepairs(t *testing.T) {
 // TestRecoverSince brings back index rows that were lost, from the changes.
 func TestRecoverSince(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, people, "lastname")
-		c := w.catalog()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		r := w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"}, map[string]any{"eid": "2", "lastname": "b", "npi": "7"})
 		time.Sleep(time.Hour)
 		since := time.Now()
 		changed := rec(t, `{"eid":"1","lastname":"z","npi":"7"}`)
-		if _, err := c.Replace(t.Context(), changed, by("eid", "1"), always); err != nil {
-			t.Fatal(err)
-		}
+		w.did(catalog.Replaced)(c.Replace(t.Context(), changed, by("eid", "1"), always))
 		c.Close()
 		for _, row := range w.rows("People", "") { // as if the table were lost
 			w.write("People", storage.Op{Kind: storage.Delete, Entity: row})
@@ -126,21 +120,16 @@ func TestCheckReadsPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, people, "lastname")
 	c := w.catalog()
-	var all []map[string]any
-	for i := range 1500 {
-		all = append(all, map[string]any{"eid": i, "npi": i, "ssn": i, "lastname": "x"})
-	}
-	w.insertAll(c, all...)
-	if n, err := c.Delete(t.Context(), by("eid", "7"), always); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
+	n := testsize.Of(500, 1500)
+	fill(t, c, 0, n)
+	w.delete(c, by("eid", "F7"), 1)
 	c.Close()
-	const pages = 5 + 16 // of the index, and of the shards' heads
+	pages := int64(3*n/1000 + 1 + shards) // of the index, and of the shards' heads
 	count := func() int64 {
 		c.Close()
 		w.emulator.ResetCounts()
 		sum, err := check.Run(t.Context(), c, false, func(catalog.Finding) {})
-		if err != nil || sum.Records != 1499 || sum.Rows != 4500 {
+		if err != nil || sum.Records != n-1 || sum.Rows != 3*n {
 			t.Errorf("%+v, %v", sum, err)
 		}
 		return w.emulator.Counts().TableTransactions()
@@ -165,9 +154,7 @@ func TestRepairBringsNothingBack(t *testing.T) {
 	c := w.catalog()
 	w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"})
 	before := w.rows("People", "")
-	if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
+	w.delete(c, by("eid", "1"), 1)
 	c.Close()
 	w.write("People", storage.Op{Kind: storage.Replace, Entity: before[0]})
 	if len(w.find(c, by("eid", "1"))) != 1 {
@@ -182,9 +169,7 @@ func TestRepairBringsNothingBack(t *testing.T) {
 // TestNewestRowCounts repairs a record whose rows were all changed in different ways.
 func TestNewestRowCounts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, people, "lastname")
-		c := w.catalog()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7", "ssn": "8"})
 		c.Close()
 		rows := w.rows("People", "")

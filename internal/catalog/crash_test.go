@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/catalog"
@@ -51,19 +50,12 @@ func TestEveryCrashPoint(t *testing.T) {
 	for _, tt := range tests {
 		for _, applied := range []bool{false, true} {
 			for _, retried := range []bool{false, true} {
-				n, died := 0, true
-				for died {
-					n++
-					ok := t.Run(fmt.Sprintf("%s at request %d, applied %v, retried %v", tt.name, n, applied, retried), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) { died = crashOnce(t, n, applied, retried, tt.before, tt.after, tt.do) })
-					})
-					if !ok {
-						return
+				t.Run(fmt.Sprintf("%s, applied %v, retried %v", tt.name, applied, retried), func(t *testing.T) {
+					n := deaths(t, 1, testsize.Of(5, 1), func(t *testing.T, n int) bool { return crashOnce(t, n, applied, retried, tt.before, tt.after, tt.do) })
+					if n < 6 {
+						t.Errorf("only %d requests", n)
 					}
-				}
-				if n < 6 {
-					t.Errorf("%s: only %d crash points were tried", tt.name, n-1)
-				}
+				})
 			}
 		}
 	}
@@ -77,9 +69,7 @@ func crashOnce(t *testing.T, n int, applied, retried bool, beforeText, afterText
 	var r record.Record
 	if beforeText != "" {
 		before = append(before, rec(t, beforeText))
-		if _, err := c.Insert(t.Context(), before[0], ""); err != nil {
-			t.Fatal(err)
-		}
+		w.did(catalog.Created)(c.Insert(t.Context(), before[0], ""))
 		c.Close()
 	}
 	if afterText != "" {
@@ -140,9 +130,7 @@ func (w *world) wantEverywhere(c *catalog.Catalog, want, others []record.Record)
 // tombstones and the head are deleted.
 func TestOldEntryBringsNothingBack(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, people, "lastname")
-		c := w.catalog()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		victim, _ := w.mortal(2, true, nil) // checks the schema, commits
 		if _, err := victim.Insert(t.Context(), rec(t, faux), ""); err == nil {
 			t.Fatal("the writer lives")
@@ -163,9 +151,7 @@ func TestOldEntryBringsNothingBack(t *testing.T) {
 		}
 		replay()
 		w.wantFound(c, by("eid", "F314"), rec(t, faux))
-		if n, err := c.Delete(t.Context(), by("eid", "F314"), always); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
+		w.delete(c, by("eid", "F314"), 1)
 		c.Close()
 		replay()
 		w.wantFound(c, by("eid", "F314"))
@@ -185,9 +171,7 @@ func TestOldEntryBringsNothingBack(t *testing.T) {
 // TestBadEntryStopsNothing puts entries into the log that can't be applied.
 func TestBadEntryStopsNothing(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, people, "lastname")
-		c := w.catalog()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		for n := 2; n <= 4; n++ { // several records whose writers die
 			victim, _ := w.mortal(n, true, nil)
 			_, _ = victim.Insert(t.Context(), rec(t, `{"eid":"`+string(rune('0'+n))+`","lastname":"x"}`), "")
@@ -250,19 +234,17 @@ func TestBadEntryStopsNothing(t *testing.T) {
 func TestRowKeysThatMeet(t *testing.T) {
 	t.Parallel()
 	for n := 0; n <= 8; n++ { // the request at which the writer dies; 0 for never
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "x,y,z", "sort")
-			c := w.catalog()
+		inBubble(t, "x,y,z", "sort", func(t *testing.T, w *world, c *catalog.Catalog) {
 			first := rec(t, `{"x":"a|b","y":"c","z":"s","sort":"1"}`)
-			if _, err := c.Insert(t.Context(), first, ""); err != nil {
-				t.Fatal(err)
-			}
+			w.did(catalog.Created)(c.Insert(t.Context(), first, ""))
 			second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
 			victim, _ := w.mortal(n, true, nil)
-			_, err := victim.Insert(t.Context(), second, "")
+			_, err := victim.Insert(t.Context(), second, "key")
 			if err == nil {
 				t.Error("inserted")
 			} else if n == 0 {
+				wantKind(t, err, problem.Conflict)
+				_, err = victim.Insert(t.Context(), second, "key") // sent again
 				wantKind(t, err, problem.Conflict)
 			}
 			victim.Close()

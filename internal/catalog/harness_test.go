@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/catalog"
@@ -29,11 +30,42 @@ const people = "eid,npi,ssn:digits"
 func newWorld(t testing.TB, o emulator.Options, indexKeys, rowKey string) *world {
 	t.Helper()
 	em := emulatortest.New(t, o)
+	return &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil), schema: parsed(t, indexKeys, rowKey)}
+}
+
+func parsed(t testing.TB, indexKeys, rowKey string) index.Schema {
+	t.Helper()
 	s, err := index.Parse(indexKeys, rowKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil), schema: s}
+	return s
+}
+
+// inBubble runs a test with a catalog of its own, in virtual time.
+func inBubble(t *testing.T, indexKeys, rowKey string, test func(t *testing.T, w *world, c *catalog.Catalog)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, indexKeys, rowKey)
+		test(t, w, w.catalog())
+	})
+}
+
+// deaths runs a test, each time in a bubble of its own, with the request at which a process is
+// to die: the first, one so many later, and so on until the process lives. It returns that last
+// one.
+func deaths(t *testing.T, first, apart int, test func(t *testing.T, n int) (died bool)) int {
+	t.Helper()
+	for n := first; ; n += apart {
+		died := false
+		synctest.Test(t, func(t *testing.T) { died = test(t, n) })
+		if t.Failed() {
+			t.Fatalf("died at request %d", n)
+		}
+		if !died {
+			return n
+		}
+	}
 }
 
 func (w *world) on(a *storage.Account, now func() time.Time) *catalog.Catalog {
@@ -87,6 +119,24 @@ func (w *world) find(c *catalog.Catalog, q catalog.Lookup) []string {
 			return all
 		}
 		q.Cursor = r.Cursor
+	}
+}
+
+// did returns a function that takes a write's result, which must have this outcome.
+func (w *world) did(want catalog.Outcome) func(catalog.Written, error) {
+	return func(done catalog.Written, err error) {
+		w.Helper()
+		if done.Outcome != want || err != nil {
+			w.Errorf("%+v, %v; want it %s", done, err, want)
+		}
+	}
+}
+
+// delete deletes what the query finds, which must be so many records.
+func (w *world) delete(c *catalog.Catalog, q catalog.Lookup, want int) {
+	w.Helper()
+	if n, err := c.Delete(w.Context(), q, always); n != want || err != nil {
+		w.Errorf("%v: %d deleted, %v; want %d", q, n, err, want)
 	}
 }
 

@@ -68,21 +68,15 @@ func TestGoneRowsGoWithinMinutes(t *testing.T) {
 			}
 			writer, other := off(skew), off(-skew)
 			r := rec(t, latecomer)
-			if _, err := writer.Insert(t.Context(), r, ""); err != nil {
-				t.Fatal(err)
-			}
+			w.did(catalog.Created)(writer.Insert(t.Context(), r, ""))
 			writer.Close()
-			if n, err := writer.Delete(t.Context(), by("npi", "7"), always); n != 1 || err != nil {
-				t.Fatal(n, err)
-			}
+			w.delete(writer, by("npi", "7"), 1)
 			writer.Close()
 			w.pass(other, minutes)
 			if n := w.gone(); n > 0 {
 				t.Errorf("%d rows say that the record is gone", n)
 			}
-			if done, err := other.Insert(t.Context(), r, ""); done.Outcome != catalog.Created || err != nil {
-				t.Error(done, err)
-			}
+			w.did(catalog.Created)(other.Insert(t.Context(), r, ""))
 			other.Close()
 			w.wantFound(other, by("npi", "7"), r)
 			changes, _, err := other.Changes(t.Context(), 10, "", time.Time{})
@@ -112,9 +106,7 @@ func TestFrozenWriter(t *testing.T) {
 		{[]string{"/People HTTP", "3_npi7"}, false, false, 12 * time.Minute},
 		{[]string{"/People HTTP", "3_npi7"}, false, true, 12 * time.Minute},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-			c := w.catalog()
+		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			hold, reached, release := holdOnce(tt.at...)
 			g := &gate{next: w.emulator.Transport(), hold: hold, after: tt.after}
 			writer := w.on(emulatortest.Open(t, w.emulator, g), nil)
@@ -132,9 +124,7 @@ func TestFrozenWriter(t *testing.T) {
 				w.pass(c, time.Minute)
 				w.wantFound(c, by("npi", "7"), rec(t, latecomer))
 			}
-			if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
-				t.Fatal(n, err)
-			}
+			w.delete(c, by("eid", "1"), 1)
 			c.Close()
 			w.pass(c, tt.frozen)
 			close(release)
@@ -187,19 +177,13 @@ func (l *late) Do(r *http.Request) (*http.Response, error) {
 func TestLateRequest(t *testing.T) {
 	t.Parallel()
 	for _, texts := range [][]string{{"/People HTTP", "3_npi7"}, {"/PeopleWAL HTTP", "e|"}} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-			c := w.catalog()
+		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			l := &late{next: w.emulator.Transport(), texts: texts, held: make(chan func(), 1)}
 			writer := w.on(emulatortest.Open(t, w.emulator, l), nil)
-			if done, err := writer.Insert(t.Context(), rec(t, latecomer), ""); done.Outcome != catalog.Created || err != nil {
-				t.Fatal(done, err)
-			}
+			w.did(catalog.Created)(writer.Insert(t.Context(), rec(t, latecomer), ""))
 			writer.Close()
 			carryOut := <-l.held
-			if n, err := c.Delete(t.Context(), by("npi", "7"), always); n != 1 || err != nil {
-				t.Fatal(n, err)
-			}
+			w.delete(c, by("npi", "7"), 1)
 			c.Close()
 			w.pass(c, 10*time.Minute)
 			carryOut()
@@ -214,20 +198,14 @@ func TestLateRequest(t *testing.T) {
 func TestFrozenMaintenance(t *testing.T) {
 	t.Parallel()
 	for _, deleted := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-			c := w.catalog()
+		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			r := rec(t, latecomer)
 			life := func() {
-				if _, err := c.Insert(t.Context(), r, ""); err != nil {
-					t.Fatal(err)
-				}
+				w.did(catalog.Created)(c.Insert(t.Context(), r, ""))
 				c.Close()
 			}
 			end := func() {
-				if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
-					t.Fatal(n, err)
-				}
+				w.delete(c, by("eid", "1"), 1)
 				c.Close()
 			}
 			life()
@@ -264,18 +242,14 @@ func TestRepeatedDeletion(t *testing.T) {
 	w := newWorld(t, emulator.Options{}, "id,city", "id")
 	c := w.catalog()
 	var all []map[string]any
-	for i := range 200 {
+	for i := range 50 {
 		all = append(all, map[string]any{"id": i, "city": "Bern"})
 	}
 	w.insertAll(c, all...)
-	if n, err := c.Delete(t.Context(), by("city", "Bern"), always); n != 200 || err != nil {
-		t.Fatal(n, err)
-	}
+	w.delete(c, by("city", "Bern"), 50)
 	c.Close()
 	w.emulator.ResetCounts()
-	if n, err := c.Delete(t.Context(), by("city", "Bern"), always); n != 0 || err != nil {
-		t.Fatal(n, err)
-	}
+	w.delete(c, by("city", "Bern"), 0)
 	c.Close()
 	if n := w.emulator.Counts().TableTransactions(); n > 1+shards {
 		t.Errorf("%d requests", n)

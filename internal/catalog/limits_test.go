@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/catalog"
@@ -19,15 +18,11 @@ import (
 // old, recovery deletes the records in it that were deleted since.
 func TestIndexThatWasSetBack(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-		c := w.catalog()
+	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x"})
 		c.Close()
 		backup := w.rows("People", "")
-		if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
+		w.delete(c, by("eid", "1"), 1)
 		c.Close()
 		time.Sleep(25 * time.Hour)
 		w.maintain(c)
@@ -47,21 +42,12 @@ func TestIndexThatWasSetBack(t *testing.T) {
 // TestLogThatWasLost: if the log is lost, a half-deleted record is not adopted as an empty one.
 func TestLogThatWasLost(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-		c := w.catalog()
+	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x"})
 		c.Close()
-		var live storage.Entity
-		for _, row := range w.rows("People", "") {
-			if row.Key.Partition == "3_eid1" {
-				live = row
-			}
-		}
+		live := w.rows("People", "")[0]
 		time.Sleep(time.Second)
-		if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
+		w.delete(c, by("eid", "1"), 1)
 		c.Close()
 		// The log is lost, and one row is as if the deletion had not reached it.
 		for _, row := range w.rows("PeopleWAL", "") {
@@ -86,66 +72,38 @@ func TestLogThatWasLost(t *testing.T) {
 				t.Errorf("row without the record: %v", row)
 			}
 		}
-		sum, err := check.Run(t.Context(), fresh, false, func(f catalog.Finding) { t.Errorf("after repair: %+v", f) })
-		t.Log(sum, err)
+		w.check(fresh)
 	})
 }
 
-// TestLongKeys: records may have 15 index keys with the longest values.
-func TestLongKeys(t *testing.T) {
-	t.Parallel()
-	for _, ch := range []string{"x", `"`, "<", "€"} {
-		for _, n := range []int{300, 500} {
-			t.Run(fmt.Sprint(ch, n), func(t *testing.T) {
-				var keys []string
-				fields := map[string]any{"sort": "1"}
-				for i := range 15 {
-					k := fmt.Sprintf("k%02d", i)
-					keys = append(keys, k)
-					fields[k] = strings.Repeat(ch, n)
-				}
-				w := newWorld(t, emulator.Options{}, strings.Join(keys, ","), "sort")
-				c := w.catalog()
-				w.insertAll(c, fields)
-				fields["sort"] = "2"
-				b := rec(t, mustJSON(fields))
-				if _, err := c.Replace(t.Context(), b, by("k00", strings.Repeat(ch, n)), always); err != nil {
-					t.Errorf("replace: %v", err)
-				}
-				if n, err := c.Delete(t.Context(), by("k00", strings.Repeat(ch, n)), always); n != 1 || err != nil {
-					t.Errorf("delete: %d, %v", n, err)
-				}
-				c.Close()
-			})
-		}
-	}
-}
-
-// TestLargestRecord: the largest record with the longest keys is inserted, moved and deleted.
+// TestLargestRecord: records with 15 long index keys, and the largest record with the longest
+// ones, are inserted, moved and deleted.
 func TestLargestRecord(t *testing.T) {
 	t.Parallel()
-	var keys []string
-	fields := map[string]any{"sort": strings.Repeat("s", 500)}
-	for i := range 15 {
-		k := fmt.Sprintf("k%02d", i)
-		keys = append(keys, k)
-		fields[k] = strings.Repeat("x", 507)
+	for _, tt := range []struct {
+		ch                 string
+		keyLength, columns int
+	}{{"x", 500, 0}, {`"`, 500, 0}, {"<", 500, 0}, {"€", 500, 0}, {"x", 507, 224}} {
+		t.Run(fmt.Sprint(tt.ch, tt.columns), func(t *testing.T) {
+			value := strings.Repeat(tt.ch, tt.keyLength)
+			fields := map[string]any{"sort": strings.Repeat("s", 500)}
+			var keys []string
+			for i := range 15 {
+				keys = append(keys, fmt.Sprintf("k%02d", i))
+				fields[keys[i]] = value
+			}
+			for i := range tt.columns {
+				fields[fmt.Sprintf("f%03d", i)] = strings.Repeat("€", 2100)
+			}
+			w := newWorld(t, emulator.Options{}, strings.Join(keys, ","), "sort")
+			c := w.catalog()
+			w.insertAll(c, fields)
+			fields["sort"] = strings.Repeat("t", 500)
+			w.did(catalog.Replaced)(c.Replace(t.Context(), rec(t, mustJSON(fields)), by("k00", value), always))
+			w.delete(c, by("k00", value), 1)
+			c.Close()
+		})
 	}
-	for i := range 224 {
-		fields[fmt.Sprintf("f%03d", i)] = strings.Repeat("€", 2100)
-	}
-	w := newWorld(t, emulator.Options{}, strings.Join(keys, ","), "sort")
-	c := w.catalog()
-	t.Log(len(fields), "fields")
-	w.insertAll(c, fields)
-	fields["sort"] = strings.Repeat("t", 500)
-	if _, err := c.Replace(t.Context(), rec(t, mustJSON(fields)), by("k00", strings.Repeat("x", 507)), always); err != nil {
-		t.Errorf("replace: %v", err)
-	}
-	if n, err := c.Delete(t.Context(), by("k00", strings.Repeat("x", 507)), always); n != 1 || err != nil {
-		t.Errorf("delete: %d, %v", n, err)
-	}
-	c.Close()
 }
 
 func mustJSON(v any) string {

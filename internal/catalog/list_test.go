@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/testsize"
 )
 
 // list lists by pages.
@@ -49,14 +49,10 @@ func TestListAndOr(t *testing.T) {
 		npi := fmt.Sprint(random.IntN(5))
 		eid := []string{"", "/", "~", "é"}[i%4] + fmt.Sprint(i/2) // some are escaped, some have several records
 		r := rec(t, fmt.Sprintf(`{"eid":%q,"lastname":"%c%02d","npi":%q}`, eid, 'a'+rune(i%3), i, npi))
-		if _, err := c.Insert(t.Context(), r, ""); err != nil {
-			t.Fatal(err)
-		}
+		w.did(catalog.Created)(c.Insert(t.Context(), r, ""))
 		text := string(r.AppendJSON(nil))
 		if i%10 == 9 {
-			if n, err := c.Delete(t.Context(), catalog.Lookup{Keys: map[string]string{"eid": eid}, RowFrom: fmt.Sprintf("%c%02d", 'a'+i%3, i)}, always); n != 1 || err != nil {
-				t.Fatal(n, err)
-			}
+			w.delete(c, catalog.Lookup{Keys: map[string]string{"eid": eid}, RowFrom: fmt.Sprintf("%c%02d", 'a'+i%3, i)}, 1)
 			continue
 		}
 		want, byNPI[npi] = append(want, text), append(byNPI[npi], text)
@@ -81,7 +77,11 @@ func TestListAndOr(t *testing.T) {
 		t.Errorf("each of one npi: %q, want %q", got, want)
 	}
 	for _, top := range []int{1, 2, 7, 54, 1000} {
+		before := w.emulator.Counts().Query
 		got := w.list(c, catalog.Lookup{Top: top})
+		if n := w.emulator.Counts().Query - before; top == 1000 && n != 2 { // one for each start of keys
+			t.Errorf("%d queries for a list of one page", n)
+		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
 			t.Errorf("top %d: %d records, want %d", top, len(got), len(want))
@@ -107,43 +107,19 @@ func TestListAndOr(t *testing.T) {
 	wantKind(t, err, problem.Invalid)
 }
 
-// TestListCost lists a thousand records by two queries: one for each start of keys.
-func TestListCost(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-	c := w.catalog()
-	var all []map[string]any
-	for i := range 300 {
-		all = append(all, map[string]any{"eid": fmt.Sprint(i), "npi": "1", "lastname": "x"})
-	}
-	w.insertAll(c, all...)
-	c.Close()
-	before := w.emulator.Counts().Query
-	if got := w.list(c, catalog.Lookup{Top: 1000}); len(got) != len(all) {
-		t.Errorf("%d records", len(got))
-	}
-	if n := w.emulator.Counts().Query - before; n != 2 {
-		t.Errorf("%d queries", n)
-	}
-}
-
 // TestBulkIsFast inserts by the thousand at least 8 times as fast as one after the other, on
 // storage that takes 10 ms a request. The time is virtual.
 func TestBulkIsFast(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "eid,npi,ssn", "lastname")
-		c := w.catalog()
+	inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		if err := w.emulator.SetFaults("latency=10ms"); err != nil {
 			t.Fatal(err)
 		}
-		n := cmp.Or(*size, 1000)
+		n := cmp.Or(*size, testsize.Of(300, 1000))
 		few := min(2000, n/5)
 		start := time.Now()
 		for i := range few {
-			if _, err := c.Insert(t.Context(), person(t, i), ""); err != nil {
-				t.Fatal(err)
-			}
+			w.did(catalog.Created)(c.Insert(t.Context(), person(t, i), ""))
 		}
 		single := time.Since(start) / time.Duration(few)
 		c.Close()
@@ -166,9 +142,7 @@ func TestBulkAnswersEach(t *testing.T) {
 	w := newWorld(t, emulator.Options{}, people, "lastname")
 	c := w.catalog()
 	there := rec(t, `{"eid":"1","lastname":"a"}`)
-	if _, err := c.Insert(t.Context(), there, ""); err != nil {
-		t.Fatal(err)
-	}
+	w.did(catalog.Created)(c.Insert(t.Context(), there, ""))
 	got := c.InsertAll(t.Context(), []record.Record{there, rec(t, `{"eid":"1","lastname":"a","x":1}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a","x":2}`)})
 	for i, want := range []struct {
 		outcome catalog.Outcome
@@ -191,39 +165,30 @@ func TestBulkDies(t *testing.T) {
 	for i := range records {
 		records[i] = rec(t, fmt.Sprintf(`{"eid":"%d","npi":"%d","lastname":"x"}`, i, i%3))
 	}
-	for n := 2; ; n += 3 {
-		died := false
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, people, "lastname")
-			c := w.catalog()
-			victim, p := w.mortal(n, n%2 == 0, nil)
-			for i, one := range victim.InsertAll(t.Context(), records) {
-				if one.Err == nil { // it was acknowledged
-					eid, _ := records[i].Get("eid")
-					w.wantFound(c, by("eid", eid), records[i])
-				}
+	deaths(t, 2, testsize.Of(6, 3), func(t *testing.T, n int) bool {
+		w := newWorld(t, emulator.Options{}, people, "lastname")
+		c := w.catalog()
+		victim, p := w.mortal(n, n%2 == 0, nil)
+		for i, one := range victim.InsertAll(t.Context(), records) {
+			if one.Err == nil { // it was acknowledged
+				eid, _ := records[i].Get("eid")
+				w.wantFound(c, by("eid", eid), records[i])
 			}
-			victim.Close()
-			died = p.Dead()
-			time.Sleep(time.Minute)
-			w.maintain(c)
-			w.check(c)
-			for i, one := range c.InsertAll(t.Context(), records) {
-				if one.Err != nil {
-					t.Errorf("%d: %v", i, one.Err)
-				}
-			}
-			if n, _, err := c.Count(t.Context(), catalog.Lookup{}); n != len(records) || err != nil {
-				t.Errorf("%d records, %v", n, err)
-			}
-			c.Close()
-			w.check(c)
-		})
-		if t.Failed() {
-			t.Fatalf("died at request %d", n)
 		}
-		if !died {
-			return
+		victim.Close()
+		time.Sleep(time.Minute)
+		w.maintain(c)
+		w.check(c)
+		for i, one := range c.InsertAll(t.Context(), records) {
+			if one.Err != nil {
+				t.Errorf("%d: %v", i, one.Err)
+			}
 		}
-	}
+		if n, _, err := c.Count(t.Context(), catalog.Lookup{}); n != len(records) || err != nil {
+			t.Errorf("%d records, %v", n, err)
+		}
+		c.Close()
+		w.check(c)
+		return p.Dead()
+	})
 }

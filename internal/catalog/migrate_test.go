@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -22,6 +21,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 // migrate migrates to the catalog's schema. Nothing may be left.
@@ -93,18 +93,14 @@ func takeOverRecords(t *testing.T, w *world) {
 	for field, value := range map[string]string{"eid": "g2", "npi": "2", "ssn": "3"} {
 		w.wantFound(c, by(field, value), half)
 	}
-	if done, err := c.Insert(t.Context(), r, ""); done.Outcome != catalog.Unchanged || err != nil {
-		t.Errorf("inserted again: %v, %v", done, err)
-	}
+	w.did(catalog.Unchanged)(c.Insert(t.Context(), r, ""))
 	smith := rec(t, `{"eid":"F314","lastname":"Smith","npi":"1414213562","ssn":"123-45-6789"}`)
-	if _, err := c.Replace(t.Context(), smith, by("eid", "F314"), always); err != nil {
-		t.Error(err)
-	}
+	w.did(catalog.Replaced)(c.Replace(t.Context(), smith, by("eid", "F314"), always))
 	w.wantFound(c, by("npi", "1414213562"), smith)
 	w.check(c)
 }
 
-func rowOf(t *testing.T, s index.Schema, r record.Record) string {
+func rowOf(t testing.TB, s index.Schema, r record.Record) string {
 	t.Helper()
 	id, err := s.Identity(r.Get)
 	if err != nil {
@@ -126,23 +122,17 @@ func TestAnotherSchema(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-				old := w.catalog()
+			inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, old *catalog.Catalog) {
 				var all []map[string]any
 				for i := range 5 {
-					all = append(all, map[string]any{"eid": i, "npi": []int{i % 2, i}, "lastname": "x", "phone": "555", "since": "2026-01-01"})
-					all[i]["npi"] = []string{"0-0", "1"}[i%2]
+					all = append(all, map[string]any{"eid": i, "npi": []string{"0-0", "1"}[i%2], "lastname": "x", "phone": "555", "since": "2026-01-01"})
 				}
 				r := w.insertAll(old, all...)
 				old.Close()
-				var err error
-				if w.schema, err = index.Parse(tt.keys, tt.row); err != nil {
-					t.Fatal(err)
-				}
+				w.schema = parsed(t, tt.keys, tt.row)
 				c := w.on(w.account, nil)
 				wantKind(t, c.Prepare(t.Context()), problem.Conflict)
-				_, err = check.Run(t.Context(), c, true, func(catalog.Finding) {})
+				_, err := check.Run(t.Context(), c, true, func(catalog.Finding) {})
 				wantKind(t, err, problem.Conflict)
 				before := len(w.rows("People", "")) + len(w.rows("PeopleWAL", ""))
 				sum, err := migrate.Run(t.Context(), c, true, func(f catalog.Finding) { t.Error(f) })
@@ -193,12 +183,9 @@ func (w *world) publishedAs(r record.Record, partitions ...string) {
 // but for the case of the sort value.
 func publishedRow(t testing.TB, s index.Schema, r record.Record) string {
 	t.Helper()
-	id, err := s.Identity(r.Get)
-	if err != nil {
-		t.Fatal(err)
-	}
 	sort, _ := r.Get(s.Sort.Field)
-	return sort + id.Row[strings.LastIndexByte(id.Row, ':'):]
+	row := rowOf(t, s, r)
+	return sort + row[strings.LastIndexByte(row, ':'):]
 }
 
 // publishedEntry writes an entry of the published program's log.
@@ -263,7 +250,7 @@ func newTakeOver(w *world) takeOver {
 		r := rec(w, text)
 		eid, _ := r.Get("eid")
 		npi, _ := r.Get("npi")
-		row := strings.ToLower(publishedRow(w.TB, w.schema, r))
+		row := rowOf(w.TB, w.schema, r)
 		if eid == "T" {
 			row = publishedRow(w.TB, w.schema, r)
 		}
@@ -319,81 +306,35 @@ func (x takeOver) lost(w *world) []string {
 // time, and the next run completes it.
 func TestTakeOverDies(t *testing.T) {
 	t.Parallel()
-	for n := 1; ; n += everyRequest {
-		died := false
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-			x := newTakeOver(w)
-			victim, p := w.mortal(n, n%2 == 0, nil)
-			_, _ = migrate.Run(t.Context(), victim, false, func(catalog.Finding) {}) // it most likely dies
-			victim.Close()
-			if died = p.Dead(); died {
-				if lost := x.lost(w); len(lost) > 0 {
-					t.Fatalf("lost on the way: %q", lost)
-				}
-			}
-			c := w.on(w.account, nil)
-			start := time.Now()
-			var left []string
-			sum, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { left = append(left, f.Row) })
-			c.Close()
-			if err != nil || sum.Left != len(left) || len(left) < 4 {
-				t.Fatalf("%+v, left %q, %v", sum, left, err)
-			}
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("going on took %v", took)
-			}
-			time.Sleep(25 * time.Hour)
-			w.maintain(c) // nothing is left of the deleted record
-			if wrong := x.wrong(w); len(wrong) > 0 {
-				t.Errorf("%s", strings.Join(wrong, "\n"))
-			}
-		})
-		if t.Failed() {
-			t.Fatalf("died at request %d", n)
+	n := deaths(t, 1, everyRequest, func(t *testing.T, n int) bool {
+		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+		x := newTakeOver(w)
+		victim, p := w.mortal(n, n%2 == 0, nil)
+		_, _ = migrate.Run(t.Context(), victim, false, func(catalog.Finding) {}) // it most likely dies
+		victim.Close()
+		if lost := x.lost(w); p.Dead() && len(lost) > 0 {
+			t.Fatalf("lost on the way: %q", lost)
 		}
-		if !died {
-			if n < 40 {
-				t.Errorf("only %d requests", n)
-			}
-			return
+		c := w.on(w.account, nil)
+		start := time.Now()
+		var left []string
+		sum, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { left = append(left, f.Row) })
+		c.Close()
+		if err != nil || sum.Left != len(left) || len(left) < 4 {
+			t.Fatalf("%+v, left %q, %v", sum, left, err)
 		}
-	}
-}
-
-// TestCheckerFindsLoss plants the traces of a bad take-over.
-func TestCheckerFindsLoss(t *testing.T) {
-	t.Parallel()
-	for name, plant := range map[string]func(w *world, x takeOver){
-		"a row too few": func(w *world, x takeOver) {
-			w.write("People", storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: x.places["b"][1]}})
-		},
-		"a twin is deleted": func(w *world, x takeOver) {
-			w.write("People", storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: x.places["t1"][0]}})
-		},
-		"a row too many": func(w *world, x takeOver) { w.publishedAs(x.records["a"], x.places["a"][0].Partition) },
-		"another value": func(w *world, x takeOver) {
-			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: x.places["c"][0], Properties: []storage.Property{storage.StringProperty("npi", "3")}}})
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-			x := newTakeOver(w)
-			c := w.on(w.account, nil)
-			if _, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) {}); err != nil {
-				t.Fatal(err)
-			}
-			c.Close()
-			time.Sleep(25 * time.Hour)
-			w.maintain(c)
-			if wrong := x.wrong(w); len(wrong) > 0 {
-				t.Fatal(wrong)
-			}
-			plant(w, x)
-			if len(x.wrong(w)) == 0 {
-				t.Errorf("%s is not noticed", name)
-			}
-		})
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("going on took %v", took)
+		}
+		time.Sleep(25 * time.Hour)
+		w.maintain(c) // nothing is left of the deleted record
+		if wrong := x.wrong(w); len(wrong) > 0 {
+			t.Errorf("%s", strings.Join(wrong, "\n"))
+		}
+		return p.Dead()
+	})
+	if n < 40 {
+		t.Errorf("only %d requests", n)
 	}
 }
 
@@ -401,56 +342,41 @@ func TestCheckerFindsLoss(t *testing.T) {
 // back, without waiting again for stopped writers.
 func TestMigrationDies(t *testing.T) {
 	t.Parallel()
-	for n := 1; ; n += everyRequest {
-		died := false
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-			old := w.catalog()
-			w.insertAll(old, map[string]any{"eid": "1", "npi": "1", "lastname": "x"}, map[string]any{"eid": "2", "npi": "1", "lastname": "y"})
-			old.Close()
-			var err error
-			before := w.schema
-			if w.schema, err = index.Parse("npi,eid,lastname", "eid"); err != nil {
-				t.Fatal(err)
-			}
-			victim, p := w.mortal(n, n%2 == 0, nil)
-			_, _ = migrate.Run(t.Context(), victim, false, func(catalog.Finding) {})
-			victim.Close()
-			back := n%4 > 1
-			if died = p.Dead(); !died {
-				back = true
-			}
-			if back {
-				w.schema = before
-			}
-			c := w.on(w.account, nil)
-			stopped := len(w.rows("PeopleWAL", "")) > 0 && w.state() == "moving"
-			start := time.Now()
-			if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) }); err != nil {
-				t.Fatal(err)
-			}
-			if took := time.Since(start); stopped && n > 8 && took > time.Second {
-				t.Errorf("going on took %v", took)
-			}
-			if err := c.Prepare(t.Context()); err != nil {
-				t.Error(err)
-			}
-			w.check(c)
-			for _, r := range []string{`{"eid":"1","lastname":"x","npi":"1"}`, `{"eid":"2","lastname":"y","npi":"1"}`} {
-				q := catalog.Lookup{Keys: map[string]string{}}
-				for _, k := range w.schema.Keys {
-					q.Keys[k.Field], _ = rec(t, r).Get(k.Field)
-				}
-				w.wantFound(c, q, rec(t, r))
-			}
-		})
-		if t.Failed() {
-			t.Fatalf("died at request %d", n)
+	deaths(t, 1, everyRequest, func(t *testing.T, n int) bool {
+		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+		old := w.catalog()
+		w.insertAll(old, map[string]any{"eid": "1", "npi": "1", "lastname": "x"}, map[string]any{"eid": "2", "npi": "1", "lastname": "y"})
+		old.Close()
+		before := w.schema
+		w.schema = parsed(t, "npi,eid,lastname", "eid")
+		victim, p := w.mortal(n, n%2 == 0, nil)
+		_, _ = migrate.Run(t.Context(), victim, false, func(catalog.Finding) {})
+		victim.Close()
+		if n%4 > 1 || !p.Dead() { // take it back
+			w.schema = before
 		}
-		if !died {
-			return
+		c := w.on(w.account, nil)
+		stopped := len(w.rows("PeopleWAL", "")) > 0 && w.state() == "moving"
+		start := time.Now()
+		if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) }); err != nil {
+			t.Fatal(err)
 		}
-	}
+		if took := time.Since(start); stopped && n > 8 && took > time.Second {
+			t.Errorf("going on took %v", took)
+		}
+		if err := c.Prepare(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.check(c)
+		for _, r := range []string{`{"eid":"1","lastname":"x","npi":"1"}`, `{"eid":"2","lastname":"y","npi":"1"}`} {
+			q := catalog.Lookup{Keys: map[string]string{}}
+			for _, k := range w.schema.Keys {
+				q.Keys[k.Field], _ = rec(t, r).Get(k.Field)
+			}
+			w.wantFound(c, q, rec(t, r))
+		}
+		return p.Dead()
+	})
 }
 
 // state returns the State of the schema's row.
@@ -468,10 +394,8 @@ func (w *world) state() string {
 // acknowledged record, and no refused one.
 func TestMigrationUnderWriters(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-			old := w.catalog()
+	for seed := range uint64(testsize.Of(2, 4)) {
+		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, old *catalog.Catalog) {
 			if err := w.emulator.SetFaults(fmt.Sprintf("seed=%d; latency=1ms..3s", seed)); err != nil {
 				t.Fatal(err)
 			}
@@ -501,10 +425,7 @@ func TestMigrationUnderWriters(t *testing.T) {
 				})
 			}
 			time.Sleep(20 * time.Second)
-			var err error
-			if w.schema, err = index.Parse("npi,phone", "lastname"); err != nil {
-				t.Fatal(err)
-			}
+			w.schema = parsed(t, "npi,phone", "lastname")
 			c := w.on(w.account, nil)
 			sum, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) })
 			if err != nil {

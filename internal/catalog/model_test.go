@@ -33,7 +33,7 @@ import (
 var (
 	oneSeed   = flag.Uint64("seed", 0, "repeat the run of this one seed, and tell what happens in it")
 	firstSeed = flag.Uint64("first", 1, "the first seed of many")
-	seeds     = flag.Uint64("seeds", uint64(testsize.Of(10, 1000)), "how many seeds")
+	seeds     = flag.Uint64("seeds", uint64(testsize.Of(6, 1000)), "how many seeds")
 )
 
 // TestModel lets 8 writers with clocks up to 5 minutes off work on few records at once. The

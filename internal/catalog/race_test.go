@@ -104,9 +104,7 @@ func (w *world) gated(hold func(string) chan struct{}, now func() time.Time) *ca
 // the contents from before.
 func TestRepairBesideAWriter(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-		c := w.catalog()
+	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x", "wage": 1})
 		c.Close()
 		// 1. A checker has recovered, and is about to list the heads.
@@ -150,9 +148,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 		}, nil)
 		next := rec(t, `{"eid":"1","npi":"7","lastname":"x","wage":2}`)
 		g.Go(func() {
-			if done, err := writer.Put(t.Context(), next, always); done.Outcome != catalog.Replaced || err != nil {
-				t.Error(done, err)
-			}
+			w.did(catalog.Replaced)(writer.Put(t.Context(), next, always))
 			writer.Close()
 		})
 		<-atRow
@@ -174,9 +170,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 // TestCheckBesideAWriter: check does not report a write that is under way.
 func TestCheckBesideAWriter(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-		c := w.catalog()
+	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		atRow, goRow := make(chan struct{}, 8), make(chan struct{})
 		writer := w.gated(func(what string) chan struct{} {
 			if strings.Contains(what, "POST") && strings.Contains(what, "/People\r") || strings.Contains(what, "/People HTTP") {
@@ -187,9 +181,7 @@ func TestCheckBesideAWriter(t *testing.T) {
 		}, nil)
 		var g sync.WaitGroup
 		g.Go(func() {
-			if done, err := writer.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), ""); done.Outcome != catalog.Created || err != nil {
-				t.Error(done, err)
-			}
+			w.did(catalog.Created)(writer.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), ""))
 			writer.Close()
 		})
 		<-atRow
@@ -210,62 +202,30 @@ func TestCheckBesideAWriter(t *testing.T) {
 // nothing.
 func TestReplacementThatMeetsAnother(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "x,y,z", "sort")
-		c := w.catalog()
-		first := rec(t, `{"x":"a|b","y":"c","z":"s","sort":"1"}`)
-		w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"}, map[string]any{"x": "a", "y": "other", "z": "s", "sort": "1"})
-		old := rec(t, `{"x":"a","y":"other","z":"s","sort":"1"}`)
+	inBubble(t, "x,y,z", "sort", func(t *testing.T, w *world, c *catalog.Catalog) {
+		r := w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"}, map[string]any{"x": "a", "y": "other", "z": "s", "sort": "1"})
+		first, old := r[0], r[1]
 		c.Close()
 		_, err := c.Replace(t.Context(), rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`), by("x", "a"), always)
 		wantKind(t, err, problem.Conflict)
 		c.Close()
-		for range 3 {
-			time.Sleep(time.Minute)
-			if err := c.Maintain(t.Context()); err != nil {
-				t.Logf("Maintain: %v", err)
-			}
-		}
-		if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
-			t.Errorf("left in the log: %v", left[0].Get("tsw_parked"))
-		}
+		time.Sleep(time.Minute)
+		w.maintain(c)
 		w.wantFound(c, by("x", "a"), old)
 		w.wantFound(c, by("y", "other"), old)
 		w.wantFound(c, by("y", "b|c"))
 		w.wantFound(c, by("z", "s"), first, old)
-		if _, err := check.Run(t.Context(), c, true, func(f catalog.Finding) { t.Logf("repair: %+v", f) }); err != nil {
-			t.Error(err)
-		}
-		t.Log("x=a", w.find(c, by("x", "a")), "y=b|c", w.find(c, by("y", "b|c")), "z=s", w.find(c, by("z", "s")))
+		w.check(c)
 	})
-}
-
-// TestWithdrawnInsertionTriedAgain: the retry of a withdrawn insertion is refused as well.
-func TestWithdrawnInsertionTriedAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{}, "x,y,z", "sort")
-	c := w.catalog()
-	w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"})
-	second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
-	_, err := c.Insert(t.Context(), second, "key")
-	wantKind(t, err, problem.Conflict)
-	done, err := c.Insert(t.Context(), second, "key")
-	if err == nil {
-		t.Errorf("tried again: %v, %v; the catalog finds %v", done, err, w.find(c, by("x", "a")))
-	}
 }
 
 // TestWithdrawalSparesWhatOthersWrote: withdrawing an insertion deletes nothing that another
 // writer has acknowledged.
 func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "x,y,z", "sort")
-		c := w.catalog()
+	inBubble(t, "x,y,z", "sort", func(t *testing.T, w *world, c *catalog.Catalog) {
 		w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"})
-		if n, err := c.Delete(t.Context(), by("x", "a|b"), always); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
+		w.delete(c, by("x", "a|b"), 1)
 		c.Close()
 		time.Sleep(24*time.Hour + time.Second) // its tombstones are about to be cleared
 		second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
@@ -293,14 +253,10 @@ func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
 			t.Log(err)
 		}
 		// Another writer finds the record there, and completes it: nothing is in its way.
-		if done, err := c.Insert(t.Context(), second, ""); done.Outcome != catalog.Unchanged || err != nil {
-			t.Error(done, err)
-		}
+		w.did(catalog.Unchanged)(c.Insert(t.Context(), second, ""))
 		// A third one replaces its contents.
 		third := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1","wage":1}`)
-		if done, err := c.Put(t.Context(), third, always); done.Outcome != catalog.Replaced || err != nil {
-			t.Error(done, err)
-		}
+		w.did(catalog.Replaced)(c.Put(t.Context(), third, always))
 		w.wantFound(c, by("x", "a"), third)
 		close(release)
 		g.Wait()
@@ -313,14 +269,10 @@ func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
 func TestRecoverBesideClearing(t *testing.T) {
 	t.Parallel()
 	for _, later := range []time.Duration{0, 25 * time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-			c := w.catalog()
+		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			fields := map[string]any{"eid": "1", "npi": "7", "lastname": "x"}
 			r := w.insertAll(c, fields)
-			if n, err := c.Delete(t.Context(), by("eid", "1"), always); n != 1 || err != nil {
-				t.Fatal(n, err)
-			}
+			w.delete(c, by("eid", "1"), 1)
 			c.Close()
 			time.Sleep(25 * time.Hour)
 			hold, at, release := holdOnce("GET", "/People(", "3_npi7")
@@ -391,13 +343,9 @@ func TestCommitDuringChangeOfSchema(t *testing.T) {
 // processes that meet it.
 func TestClockAheadDatesNobodyElse(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "eid", "lastname")
-		c := w.catalog()
+	inBubble(t, "eid", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		wrong := w.on(w.account, func() time.Time { return time.Now().AddDate(10, 0, 0) })
-		if _, err := wrong.Insert(t.Context(), rec(t, `{"eid":"1","lastname":"x"}`), ""); err != nil {
-			t.Fatal(err)
-		}
+		w.did(catalog.Created)(wrong.Insert(t.Context(), rec(t, `{"eid":"1","lastname":"x"}`), ""))
 		wrong.Close()
 		if _, err := c.Put(t.Context(), rec(t, `{"eid":"1","lastname":"x","wage":1}`), always); err != nil {
 			t.Fatal(err)
@@ -416,23 +364,8 @@ func TestClockAheadDatesNobodyElse(t *testing.T) {
 	})
 }
 
-// TestReplaceBySelectorTwice: a PUT by a selector may be retried after its answer was lost.
-func TestReplaceBySelectorTwice(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-	c := w.catalog()
-	w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x"})
-	q := by("npi", "7")
-	r := rec(t, `{"eid":"1","npi":"8","lastname":"x"}`)
-	if done, err := c.Replace(t.Context(), r, q, always); done.Outcome != catalog.Replaced || err != nil {
-		t.Fatal(done, err)
-	}
-	if _, err := c.Replace(t.Context(), r, q, always); err != nil {
-		t.Errorf("again: %v", err)
-	}
-}
-
-// TestSelectorBehindTombstones: a selector finds a record behind more tombstones than a page has.
+// TestSelectorBehindTombstones: a selector finds a record behind more tombstones than it asks
+// records of, and they do not cost a request each.
 func TestSelectorBehindTombstones(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, "eid,city", "lastname")
@@ -440,39 +373,20 @@ func TestSelectorBehindTombstones(t *testing.T) {
 	for i := range 45 {
 		w.insertAll(c, map[string]any{"eid": fmt.Sprint("d", i), "city": "Bern", "lastname": fmt.Sprintf("a%02d", i)})
 	}
-	if n, err := c.Delete(t.Context(), by("city", "Bern"), always); n != 45 || err != nil {
-		t.Fatal(n, err)
-	}
+	w.delete(c, by("city", "Bern"), 45)
 	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "z"})
 	q := by("city", "Bern")
-	if done, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"z","wage":1}`), q, always); done.Outcome != catalog.Replaced || err != nil {
-		t.Errorf("replace by a selector that finds the record: %v, %v", done, err)
+	c.Close()
+	w.emulator.ResetCounts()
+	r, err := c.Find(t.Context(), catalog.Lookup{Keys: q.Keys, Top: 1})
+	if n := w.emulator.Counts().TableTransactions(); err != nil || n > 2 || len(r.Records) != 1 {
+		t.Errorf("%d requests for 46 rows; %d records, %v", n, len(r.Records), err)
 	}
+	w.did(catalog.Replaced)(c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"z","wage":1}`), q, always))
 	// With one record in front of them and another one behind, the selector is not unique.
 	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "A"})
 	changed, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"A","wage":9}`), q, always)
 	if problem.Of(err).Kind != problem.Conflict || err == nil {
 		t.Errorf("an ambiguous selector: %v, %v, want Conflict", changed, err)
-	}
-}
-
-// TestTopOneBehindTombstones: with Top 1, tombstones in front do not cost a request each.
-func TestTopOneBehindTombstones(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{}, "eid,city", "lastname")
-	c := w.catalog()
-	for i := range 25 {
-		w.insertAll(c, map[string]any{"eid": fmt.Sprint("d", i), "city": "Bern", "lastname": fmt.Sprintf("a%02d", i)})
-	}
-	if n, err := c.Delete(t.Context(), by("city", "Bern"), always); n != 25 || err != nil {
-		t.Fatal(n, err)
-	}
-	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "z"})
-	c.Close()
-	w.emulator.ResetCounts()
-	r, err := c.Find(t.Context(), catalog.Lookup{Keys: map[string]string{"city": "Bern"}, Top: 1})
-	n := w.emulator.Counts().TableTransactions()
-	if err != nil || n > 2 || len(r.Records) != 1 {
-		t.Errorf("%d requests for 26 rows; %d records, %v", n, len(r.Records), err)
 	}
 }

@@ -1,17 +1,18 @@
 package catalog_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 // staleness is how long a read may show the old record if the writer's process died. An entry is
@@ -24,18 +25,10 @@ const staleness = 81 * time.Second
 func TestStalenessIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, offset := range []time.Duration{0, 39*time.Second + 500*time.Millisecond, 41 * time.Second, 59 * time.Second} { // of Maintain's minute
-		for n, died := 2, true; died; n++ {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
-				c := w.catalog()
-				old := w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "ssn": "5", "lastname": "Faux"})
-				c.Close()
-				time.Sleep(offset)
-				next := rec(t, `{"eid":"1","npi":"8","ssn":"5","lastname":"Smith"}`)
-				victim, p := w.mortal(n, true, nil)
-				_, err := victim.Replace(t.Context(), next, by("npi", "7"), always)
-				victim.Close()
-				died = p.Dead()
+		t.Run(fmt.Sprint("Maintain's minute ", offset, " earlier"), func(t *testing.T) {
+			deaths(t, 2, testsize.Of(5, 1), func(t *testing.T, n int) bool {
+				m := moverThatDies(t, n, offset)
+				w, c := m.world, m.catalog
 				start := time.Now()
 				for {
 					minute := time.Now().Truncate(time.Minute).Add(time.Minute)
@@ -47,17 +40,40 @@ func TestStalenessIsBounded(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				want, other := old, []record.Record{next}
-				if committed := len(w.rows("PeopleWAL", "c|")) == 2; committed || err == nil {
+				want, other := m.old, []record.Record{m.next}
+				if committed := len(w.rows("PeopleWAL", "c|")) == 2; committed || m.err == nil {
 					want, other = other, want
 				}
 				w.wantEverywhere(c, want, other)
+				return m.died
 			})
-			if t.Failed() {
-				t.Fatalf("died at request %d, Maintain's minute %v earlier", n, offset)
-			}
-		}
+		})
 	}
+}
+
+// mover is a world in which a writer has moved a record, and may have died at that.
+type mover struct {
+	world   *world
+	catalog *catalog.Catalog // of a process that lives
+	old     []record.Record
+	next    record.Record
+	died    bool
+	err     error // of the move
+}
+
+// moverThatDies lets the writer die with its n-th request.
+func moverThatDies(t *testing.T, n int, after time.Duration) mover {
+	t.Helper()
+	w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
+	m := mover{world: w, catalog: w.catalog(), next: rec(t, `{"eid":"1","npi":"8","ssn":"5","lastname":"Smith"}`)}
+	m.old = w.insertAll(m.catalog, map[string]any{"eid": "1", "npi": "7", "ssn": "5", "lastname": "Faux"})
+	m.catalog.Close()
+	time.Sleep(after)
+	victim, p := w.mortal(n, true, nil)
+	_, m.err = victim.Replace(t.Context(), m.next, by("npi", "7"), always)
+	victim.Close()
+	m.died = p.Dead()
+	return m
 }
 
 // TestDeletionFollowsAMove lets a writer die at each request of a move, and then deletes the record
@@ -66,30 +82,21 @@ func TestStalenessIsBounded(t *testing.T) {
 func TestDeletionFollowsAMove(t *testing.T) {
 	t.Parallel()
 	for _, on := range []catalog.Condition{always, {Match: []string{catalog.AnyETag}}, {Differ: []string{`"1"`}}} {
-		for n, died := 2, true; died; n++ {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
-				c := w.catalog()
-				old := w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "ssn": "5", "lastname": "Faux"})
-				c.Close()
-				next := rec(t, `{"eid":"1","npi":"8","ssn":"5","lastname":"Smith"}`)
-				victim, p := w.mortal(n, true, nil)
-				_, _ = victim.Replace(t.Context(), next, by("npi", "7"), always)
-				victim.Close()
-				died = p.Dead()
+		t.Run(fmt.Sprintf("%v", on), func(t *testing.T) {
+			deaths(t, 2, testsize.Of(3, 1), func(t *testing.T, n int) bool {
+				m := moverThatDies(t, n, 0)
+				w, c := m.world, m.catalog
 				if deleted, err := c.Delete(t.Context(), by("eid", "1"), on); deleted != 1 || err != nil {
 					t.Errorf("%d deleted, %v", deleted, err)
 				}
 				if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
 					t.Error(err)
 				}
-				w.wantEverywhere(c, nil, append(old, next))
+				w.wantEverywhere(c, nil, append(m.old, m.next))
 				c.Close()
+				return m.died
 			})
-			if t.Failed() {
-				t.Fatalf("died at request %d, condition %v", n, on)
-			}
-		}
+		})
 	}
 }
 
@@ -97,9 +104,7 @@ func TestDeletionFollowsAMove(t *testing.T) {
 // moved or replaced. Each record is returned once.
 func TestNewestOfOneRecord(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "eid,score", "lastname")
-		c := w.catalog()
+	inBubble(t, "eid,score", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		// A number in an odd spelling and its text are two partitions of one query.
 		w.insertAll(c, map[string]any{"eid": "1", "score": "7.0", "lastname": "b"})
 		c.Close()
@@ -114,9 +119,7 @@ func TestNewestOfOneRecord(t *testing.T) {
 		q := by("score", "7.0")
 		for _, sort := range []string{"a", "c", "b"} { // ahead of it, behind it, where it was
 			moved := rec(t, `{"eid":"1","score":7,"lastname":"`+sort+`"}`)
-			if _, err := c.Replace(t.Context(), moved, by("eid", "1"), always); err != nil {
-				t.Fatal(err)
-			}
+			w.did(catalog.Replaced)(c.Replace(t.Context(), moved, by("eid", "1"), always))
 			c.Close()
 			restore()
 			w.wantFound(c, q, moved)
@@ -136,10 +139,7 @@ func TestReadsCheckTheSchema(t *testing.T) {
 		old := w.catalog()
 		r := w.insertAll(old, map[string]any{"eid": "1", "npi": "7-7", "lastname": "x"})
 		old.Close()
-		var err error
-		if w.schema, err = index.Parse("eid,npi:digits", "lastname"); err != nil {
-			t.Fatal(err)
-		}
+		w.schema = parsed(t, "eid,npi:digits", "lastname")
 		c := w.on(w.account, nil)
 		moved := make(chan struct{})
 		go func() {
@@ -166,7 +166,7 @@ func TestReadsCheckTheSchema(t *testing.T) {
 				}
 			}
 		}
-		_, err = old.Find(t.Context(), by("npi", "7-7"))
+		_, err := old.Find(t.Context(), by("npi", "7-7"))
 		wantKind(t, err, problem.Conflict)
 		w.wantFound(c, by("npi", "77"), r...)
 		// The check costs no time: it runs beside the query.

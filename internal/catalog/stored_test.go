@@ -152,9 +152,7 @@ func TestStoredTombstone(t *testing.T) {
 		if gone() != 1 {
 			t.Fatal("the deletion is not pending")
 		}
-		if n, err := c.Delete(t.Context(), by("npi", "14"), always); err != nil || n != 0 {
-			t.Errorf("%d deleted, %v; want 0", n, err)
-		}
+		w.delete(c, by("npi", "14"), 0)
 		if gone() != 0 {
 			t.Error("the deletion is still pending")
 		}
@@ -171,9 +169,7 @@ func TestStoredIsWrittenOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		once := rec(t, `{"eid":"3","npi":"10","lastname":"Once"}`)
-		if done, err := c.Insert(t.Context(), once, "key-1"); err != nil || done.Outcome != catalog.Created {
-			t.Errorf("the key was used: %+v, %v", done, err)
-		}
+		w.did(catalog.Created)(c.Insert(t.Context(), once, "key-1"))
 		w.wantFound(c, by("eid", "3")) // deleted since
 
 		if done, err := c.Insert(t.Context(), rec(t, all), ""); err != nil || done.Outcome != catalog.Unchanged || done.ETag != texts["etag"] {
@@ -181,18 +177,12 @@ func TestStoredIsWrittenOn(t *testing.T) {
 		}
 		_, err := c.Patch(t.Context(), []byte(`{"npi":"70"}`), by("eid", "1"), catalog.Condition{Match: []string{`"1"`}})
 		wantKind(t, err, problem.Unmet)
-		if _, err := c.Patch(t.Context(), []byte(`{"npi":"70"}`), by("eid", "1"), catalog.Condition{Match: []string{texts["etag"]}}); err != nil {
-			t.Error(err)
-		}
+		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"npi":"70"}`), by("eid", "1"), catalog.Condition{Match: []string{texts["etag"]}}))
 		w.wantFound(c, by("npi", "7"))
 		tomb := rec(t, `{"eid":"20","npi":"21","lastname":"Tomb"}`)
-		if _, err := c.Insert(t.Context(), tomb, ""); err != nil {
-			t.Error(err)
-		}
+		w.did(catalog.Created)(c.Insert(t.Context(), tomb, ""))
 		w.wantFound(c, by("npi", "21"), tomb)
-		if n, err := c.Delete(t.Context(), by("npi", "77"), always); err != nil || n != 3 {
-			t.Errorf("%d deleted, %v; want 3", n, err)
-		}
+		w.delete(c, by("npi", "77"), 3)
 		c.Close()
 		w.check(c)
 		time.Sleep(25 * time.Hour)
