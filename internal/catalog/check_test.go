@@ -54,6 +54,9 @@ func TestCheckRepairs(t *testing.T) {
 		{"a row was changed", func(w *world, row storage.Entity) {
 			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("wage", "more")}}})
 		}, "differs"},
+		{"a row has an older version", func(w *world, row storage.Entity) {
+			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.Int64Property("tsw_version", 1)}}})
+		}, "differs"},
 		{"a row was replaced by another program", func(w *world, row storage.Entity) {
 			row.Properties = slices.DeleteFunc(row.Properties, func(p storage.Property) bool { return strings.HasPrefix(p.Name, "tsw_") })
 			w.write("People", storage.Op{Kind: storage.Replace, Entity: row})

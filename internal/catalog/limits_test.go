@@ -72,6 +72,9 @@ func TestLogThatWasLost(t *testing.T) {
 				t.Errorf("row without the record: %v", row)
 			}
 		}
+		if n := w.gone(); n > 0 {
+			t.Errorf("%d tombstones are left behind", n)
+		}
 		w.check(fresh)
 	})
 }

@@ -1,6 +1,9 @@
 package load
 
 import (
+	"io"
+	"tablesweep/internal/testsize"
+
 	"errors"
 	"fmt"
 	"os"
@@ -19,14 +22,47 @@ import (
 	"tablesweep/internal/storage"
 )
 
+// people returns the catalog in a process.
+func people(t *testing.T, a *storage.Account, keys, row string) *catalog.Catalog {
+	t.Helper()
+	schema, err := index.Parse(keys, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalog.New(catalog.Options{Name: "people", Index: a.Table("People"), Log: a.Table("PeopleWAL"), Schema: schema})
+}
+
+func importFile(t *testing.T, c *catalog.Catalog, path string, o ImportOptions) (Note, error) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	return Import(t.Context(), c, file, o)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// content returns a file's text, "" if there is no file.
+func content(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // TestImportIsResumed kills an import at many requests. The next run goes on behind what
 // was noted; in the end each record is there once, and each refused row in the file of those.
 func TestImportIsResumed(t *testing.T) {
 	t.Parallel()
-	schema, err := index.Parse("eid,npi", "lastname")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var text, refused strings.Builder
 	text.WriteString("eid,npi:Int64,lastname\n")
 	refused.WriteString("eid,npi:Int64,lastname\n")
@@ -39,25 +75,18 @@ func TestImportIsResumed(t *testing.T) {
 		text.WriteString(row)
 	}
 	resumed := 0
-	for n, died := 2, true; died; n += 13 {
+	for n, died := 2, true; died; n += testsize.Of(26, 13) {
 		synctest.Test(t, func(t *testing.T) {
 			em := emulatortest.New(t, emulator.Options{})
 			path := filepath.Join(t.TempDir(), "people.csv")
-			if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, path, text.String())
 			run := func(account *storage.Account) (Note, error) {
-				c := catalog.New(catalog.Options{Name: "people", Index: account.Table("People"), Log: account.Table("PeopleWAL"), Schema: schema})
+				c := people(t, account, "eid,npi", "lastname")
 				defer c.Close()
 				if err := c.Prepare(t.Context()); err != nil {
 					return Note{}, err
 				}
-				file, err := os.Open(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer file.Close()
-				return Import(t.Context(), c, file, ImportOptions{most: 10, Resumed: func(int) { resumed++ }})
+				return importFile(t, c, path, ImportOptions{most: 10, Resumed: func(int) { resumed++ }})
 			}
 			victim := &emulatortest.Process{Next: em.Transport()}
 			victim.DieWith(n, n%2 == 0)
@@ -68,14 +97,13 @@ func TestImportIsResumed(t *testing.T) {
 			if err != nil || done.Rows != 35 || done.Refused != 4 || done.Inserted+done.Unchanged != 31 {
 				t.Fatalf("died at request %d: %+v, %v", n, done, err)
 			}
-			left, err := os.ReadFile(path + ".failed")
-			if err != nil || string(left) != refused.String() {
-				t.Errorf("died at request %d: refused %q, %v", n, left, err)
+			if left := content(t, path+".failed"); left != refused.String() {
+				t.Errorf("died at request %d: refused %q", n, left)
 			}
-			if _, err := os.Stat(path + ".import"); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("died at request %d: the note of the import is left: %v", n, err)
+			if left := content(t, path+".import"); left != "" {
+				t.Errorf("died at request %d: the note of the import is left: %s", n, left)
 			}
-			c := catalog.New(catalog.Options{Name: "people", Index: emulatortest.Open(t, em, nil).Table("People"), Log: emulatortest.Open(t, em, nil).Table("PeopleWAL"), Schema: schema})
+			c := people(t, emulatortest.Open(t, em, nil), "eid,npi", "lastname")
 			if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
 				t.Error(err)
 			}
@@ -86,7 +114,7 @@ func TestImportIsResumed(t *testing.T) {
 			died = victim.Dead() && !t.Failed()
 		})
 	}
-	if resumed < 5 {
+	if resumed < testsize.Of(2, 5) {
 		t.Errorf("only %d imports were resumed", resumed)
 	}
 }
@@ -95,41 +123,21 @@ func TestImportIsResumed(t *testing.T) {
 // CSV. These are kept as they are; mended, they are imported.
 func TestImportCSVAsOthersWriteIt(t *testing.T) {
 	t.Parallel()
-	schema, err := index.Parse("eid", "lastname")
-	if err != nil {
-		t.Fatal(err)
-	}
-	em := emulatortest.New(t, emulator.Options{})
-	c := catalog.New(catalog.Options{Name: "people", Index: emulatortest.Open(t, em, nil).Table("People"), Log: emulatortest.Open(t, em, nil).Table("PeopleWAL"), Schema: schema})
-	defer c.Close()
-	if err := c.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	in := newInserter(t, io.Discard)
 	run := func(path, text string) (Note, string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		file, err := os.Open(path)
+		write(t, path, text)
+		done, err := importFile(t, in.Catalog, path, ImportOptions{most: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close()
-		done, err := Import(t.Context(), c, file, ImportOptions{most: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		refused, err := os.ReadFile(path + RefusedExt)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
-		return done, string(refused)
+		return done, content(t, path+RefusedExt)
 	}
 	path := filepath.Join(t.TempDir(), "people.csv")
-	if done, _ := run(path, "eid,lastname\r\n"); done.Rows != 0 {
+	if done, _ := run(path, "eid,at\r\n"); done.Rows != 0 {
 		t.Errorf("%+v of no rows", done)
 	}
-	const header = "\"eid\",\"lastname\",\"note\""
+	const header = "\"eid\",\"at\",\"note\""
 	wrong := []string{`2,B,say "hi" there`, `3,C`, `4,D,more,cells,here`, `,E,"two` + "\r\n" + `lines"`}
 	done, refused := run(path, lines.ByteOrderMark+header+"\r\n1,A,\"a \"\"b\"\"\"\r\n"+strings.Join(wrong, "\r\n\r\n")+"\r\n5,F,\r\n")
 	if want := header + "\n" + strings.Join(wrong, "\n") + "\n"; done.Inserted != 2 || refused != want {

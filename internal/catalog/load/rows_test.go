@@ -1,7 +1,6 @@
 package load
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,48 +68,37 @@ func TestStoredNote(t *testing.T) {
 	const stored = `{"version":1,"size":65,"modified":"2026-02-03T04:05:06Z","catalog":"CATALOG","rows":2,"inserted":1,"unchanged":0,"refused":1,"failedBytes":3}`
 	in := newInserter(t, io.Discard)
 	path := filepath.Join(t.TempDir(), "people.jsonl")
-	write := func(path, text string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(path, "{\"eid\":\"1\",\"at\":\"x\"}\nno\n{\"eid\":\"3\",\"at\":\"x\"}\n{\"eid\":\"4\",\"at\":\"x\"}")
+	write(t, path, "{\"eid\":\"1\",\"at\":\"x\"}\nno\n{\"eid\":\"3\",\"at\":\"x\"}\n{\"eid\":\"4\",\"at\":\"x\"}")
 	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	if err := os.Chtimes(path, at, at); err != nil {
 		t.Fatal(err)
 	}
-	write(path+RefusedExt, "no\nof a run that died")
+	write(t, path+RefusedExt, "no\nof a run that died")
 	note := strings.Replace(stored, "CATALOG", in.Index.String()+" "+in.Schema.String(), 1)
 	run := func() (Note, int, error) {
 		t.Helper()
-		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
 		behind := 0
-		done, err := Import(t.Context(), in.Catalog, file, ImportOptions{Resumed: func(rows int) { behind = rows }})
+		done, err := importFile(t, in.Catalog, path, ImportOptions{Resumed: func(rows int) { behind = rows }})
 		return done, behind, err
 	}
 	for _, wrong := range []string{strings.Replace(note, `"version":1`, `"version":2`, 1), strings.Replace(note, `"size":65`, `"size":66`, 1), "{}"} {
-		write(path+noteExt, wrong)
+		write(t, path+noteExt, wrong)
 		if _, _, err := run(); problem.Of(err).Kind != problem.Invalid {
 			t.Errorf("%s: %v", wrong, err)
 		}
-		if text, err := os.ReadFile(path + noteExt); err != nil || string(text) != wrong {
-			t.Errorf("%q became %q, %v", wrong, text, err)
+		if text := content(t, path+noteExt); text != wrong {
+			t.Errorf("%q became %q", wrong, text)
 		}
 	}
-	write(path+noteExt, note)
+	write(t, path+noteExt, note)
 	done, behind, err := run()
 	if err != nil || behind != 2 || done.Rows != 4 || done.Inserted != 3 || done.Refused != 1 || done.FailedBytes != 3 {
 		t.Errorf("went on behind row %d: %+v, %v", behind, done, err)
 	}
-	if text, err := os.ReadFile(path + RefusedExt); err != nil || string(text) != "no\n" {
-		t.Errorf("refused: %q, %v", text, err)
+	if text := content(t, path+RefusedExt); text != "no\n" {
+		t.Errorf("refused: %q", text)
 	}
-	if _, err := os.Stat(path + noteExt); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the note is left: %v", err)
+	if text := content(t, path+noteExt); text != "" {
+		t.Errorf("the note is left: %s", text)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/lines"
@@ -38,11 +37,7 @@ type inserter struct {
 func newInserter(t *testing.T, out io.Writer) *inserter {
 	t.Helper()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	schema, err := index.Parse("eid", "at")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cat := catalog.New(catalog.Options{Name: "people", Index: a.Table("People"), Log: a.Table("PeopleWAL"), Schema: schema})
+	cat := people(t, a, "eid", "at")
 	t.Cleanup(cat.Close)
 	if err := cat.Prepare(t.Context()); err != nil {
 		t.Fatal(err)

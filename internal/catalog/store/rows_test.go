@@ -3,14 +3,12 @@ package store_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
-	"tablesweep/internal/key"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
@@ -76,31 +74,6 @@ func TestFormat1(t *testing.T) {
 	}
 }
 
-// What is written is read.
-func TestRowsAreRead(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	h, err := store.HeadOf(store.HeadRow("04", moved, id, "c1", true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(wal.Head{Write: moved, Entry: id, Time: at, Content: "c1", Sure: true}, h.Head); diff != "" {
-		t.Errorf("head (-want +got):\n%s", diff)
-	}
-	e := store.Entry{Entry: wal.Entry{Kind: wal.Replace, Time: at, Writes: []wal.Write{gone, moved}}, ID: id, Shard: "04", Record: parse(t, `{"eid":"1","npi":7}`)}
-	got, err := store.EntryOf(store.EntryRow(store.ChangePrefix, e))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(e.Entry, got.Entry); diff != "" || got.ID != id || got.Shard != "04" || !record.Equal(got.Record, e.Record) {
-		t.Errorf("entry %+v (-want +got):\n%s", got, diff)
-	}
-	s := store.Store{Schema: schema(t, "eid,npi", "lastname")}
-	if got, want := s.SlotOf(store.IndexRow(gone, "3_eid1", record.Record{})).IndexRow, (wal.IndexRow{Exists: true, Identity: "i1", Version: 18, Gone: true}); got != want {
-		t.Errorf("slot %+v, want %+v", got, want)
-	}
-}
-
 // Rows of another format are refused; those of a newer one with advice.
 func TestOtherFormats(t *testing.T) {
 	t.Parallel()
@@ -123,19 +96,5 @@ func TestOtherFormats(t *testing.T) {
 				t.Errorf("format %d: %v", format, err)
 			}
 		}
-	}
-}
-
-// The published program's rows have no version, and the operation's name, which is no field.
-func TestForeignRows(t *testing.T) {
-	t.Parallel()
-	r := parse(t, `{"eid":"1","operation":"insert"}`)
-	row := storage.Entity{Key: key.Key{Partition: "3_eid1", Row: "x"}, Properties: r.Properties()}
-	if !store.Foreign(row) || !record.Equal(store.ContentOf(row), parse(t, `{"eid":"1"}`)) {
-		t.Errorf("%s has the record %s", row.AppendJSON(nil), store.ContentOf(row).AppendJSON(nil))
-	}
-	ours := store.IndexRow(moved, "3_eid1", r)
-	if store.Foreign(ours) || !record.Equal(store.ContentOf(ours), r) {
-		t.Errorf("%s has the record %s", ours.AppendJSON(nil), store.ContentOf(ours).AppendJSON(nil))
 	}
 }
