@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"mime"
 	"net/http"
 	"net/http/httputil"
@@ -19,21 +18,15 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Why a request can't be forwarded. (HttpRequestExtensions.ToHttpRequestMessage of
-// azure-functions-host)
-var (
-	errChunked     = errors.New("'Transfer-Encoding: chunked' header can not be used when content object is not specified")
-	errContentType = errors.New("the Content-Type does not parse")
-)
-
 // forwardable returns why a request cannot be forwarded, nil if it can.
+// (HttpRequestExtensions.ToHttpRequestMessage of azure-functions-host)
 func forwardable(r *http.Request) error {
 	if r.ContentLength < 0 {
-		return errChunked
+		return errors.New("'Transfer-Encoding: chunked' header can not be used when content object is not specified")
 	}
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		if media, _, err := mime.ParseMediaType(kind); err != nil || !strings.Contains(media, "/") {
-			return fmt.Errorf("%w: %q", errContentType, kind)
+			return fmt.Errorf("the Content-Type does not parse: %q", kind)
 		}
 	}
 	return nil
@@ -189,5 +182,3 @@ func dropHop(h http.Header) {
 		h.Del(name)
 	}
 }
-
-func copyHeader(to, from http.Header) { maps.Copy(to, from) }

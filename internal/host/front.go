@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -180,7 +181,7 @@ func (h *Host) request(ctx context.Context, f app.Function, params map[string]st
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		copyHeader(w.Header(), res.resp.Header)
+		maps.Copy(w.Header(), res.resp.Header)
 		w.WriteHeader(res.resp.Status)
 		_, _ = w.Write(res.resp.Body) // the client may be gone
 	case <-limit.C:

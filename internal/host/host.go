@@ -91,7 +91,7 @@ type Host struct {
 }
 
 // boundQueue is a function's queue, and its poison queue or nil.
-type boundQueue struct{ queue, poison queue }
+type boundQueue struct{ queue, poison *storage.Queue }
 
 // Start runs the app in options.Root and returns when every instance is ready. It
 // ends with ctx, by [Host.Close], or when no instance is left.

@@ -17,16 +17,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// queue has the methods of a [storage.Queue] that a listener needs.
-type queue interface {
-	Name() string
-	Create(ctx context.Context) error
-	Put(ctx context.Context, text string) error
-	Get(ctx context.Context, n int, hidden time.Duration) ([]storage.Message, error)
-	Update(ctx context.Context, m storage.Message, hidden time.Duration) (popReceipt string, err error)
-	Delete(ctx context.Context, m storage.Message) error
-}
-
 // MessageLease is for how long the queue extension takes messages; it renews that at half time.
 // (QueueListener of the queue extension)
 const MessageLease = 10 * time.Minute
@@ -44,8 +34,8 @@ const (
 
 // listener polls one queue for one function of one instance.
 type listener struct {
-	queue   queue
-	poison  queue // nil if failed messages have nowhere to go
+	queue   *storage.Queue
+	poison  *storage.Queue // nil if failed messages have nowhere to go
 	options app.Queues
 	lease   time.Duration
 	random  func() float64 // in [0, 1); only poll calls it

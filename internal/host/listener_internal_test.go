@@ -14,113 +14,50 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
-// memoryQueue is a queue in memory, which keeps time with time.Now and honours pop
-// receipts.
-type memoryQueue struct {
-	name string
-
-	mu       sync.Mutex // guards the fields below
-	messages []storage.Message
-	serial   int
-	gets     []time.Time
-	asked    []int // messages asked for, by get
-}
-
-func (q *memoryQueue) Name() string                 { return q.name }
-func (q *memoryQueue) Create(context.Context) error { return nil }
-
-func (q *memoryQueue) receipt() string {
-	q.serial++
-	return fmt.Sprint("receipt ", q.serial)
-}
-
-func (q *memoryQueue) Put(_ context.Context, text string) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.messages = append(q.messages, storage.Message{ID: fmt.Sprint(len(q.messages)), PopReceipt: q.receipt(), Text: text, NextVisible: time.Now()})
-	return nil
-}
-
-func (q *memoryQueue) Get(ctx context.Context, n int, hidden time.Duration) (got []storage.Message, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.gets, q.asked = append(q.gets, time.Now()), append(q.asked, n)
-	for i := range q.messages {
-		m := &q.messages[i]
-		if len(got) < n && !m.NextVisible.After(time.Now()) {
-			m.DequeueCount++
-			m.PopReceipt, m.NextVisible = q.receipt(), time.Now().Add(hidden)
-			got = append(got, *m)
-		}
-	}
-	return got, ctx.Err()
-}
-
-// find returns the place of a message whose pop receipt still holds.
-func (q *memoryQueue) find(m storage.Message) (int, error) {
-	i := slices.IndexFunc(q.messages, func(have storage.Message) bool { return have.ID == m.ID && have.PopReceipt == m.PopReceipt })
-	if i < 0 {
-		return 0, errors.New("no such message")
-	}
-	return i, nil
-}
-
-func (q *memoryQueue) Update(_ context.Context, m storage.Message, hidden time.Duration) (string, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	i, err := q.find(m)
-	if err != nil {
-		return "", err
-	}
-	q.messages[i].PopReceipt, q.messages[i].NextVisible = q.receipt(), time.Now().Add(hidden)
-	return q.messages[i].PopReceipt, nil
-}
-
-func (q *memoryQueue) Delete(_ context.Context, m storage.Message) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	i, err := q.find(m)
-	if err == nil {
-		q.messages = slices.Delete(q.messages, i, i+1)
-	}
-	return err
-}
-
-func (q *memoryQueue) texts() (list []string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, m := range q.messages {
-		list = append(list, m.Text)
-	}
-	return list
-}
-
-// bench is a listener on a queue in memory.
+// bench is a listener on queues of the emulator.
 type bench struct {
 	*listener
-	main, poison *memoryQueue
-	start        time.Time
-	mu           sync.Mutex // guards the fields below
-	deliveries   []string   // "SECONDS: TEXT #DELIVERY"
+	start      time.Time
+	mu         sync.Mutex // guards the fields below
+	deliveries []string   // "SECONDS: TEXT #DELIVERY"
 }
 
-// newBench makes a listener whose function is f.
-func newBench(options app.Queues, f func(ctx context.Context, text string) error) *bench {
-	b := &bench{main: &memoryQueue{name: "work"}, poison: &memoryQueue{name: "work-poison"}, start: time.Now()}
+// newBench makes a listener whose function is f, with a message for each of the texts.
+func newBench(t *testing.T, options app.Queues, f func(ctx context.Context) error, texts ...string) *bench {
+	t.Helper()
+	_, account := emulatortest.NewAccount(t, emulator.Options{})
+	queue := func(name string) *storage.Queue {
+		q, err := account.Queue(name)
+		if err == nil {
+			err = q.Create(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	b := &bench{start: time.Now()}
 	b.listener = &listener{
-		queue: b.main, poison: b.poison, options: options, lease: MessageLease, random: rand.Float64,
+		queue: queue("work"), poison: queue("work-poison"), options: options, lease: MessageLease, random: rand.Float64,
 		invoke: func(ctx context.Context, m envelope.Message) error {
 			b.mu.Lock()
 			b.deliveries = append(b.deliveries, fmt.Sprintf("%d: %s #%d", time.Since(b.start)/time.Second, m.Text, m.DequeueCount))
 			b.mu.Unlock()
-			return f(ctx, m.Text)
+			return f(ctx)
 		},
+	}
+	for _, text := range texts {
+		if err := b.queue.Put(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return b
 }
@@ -132,31 +69,35 @@ func (b *bench) during(t *testing.T, d time.Duration) {
 	b.poll(ctx, t.Context())
 }
 
+// take gets what is visible in a queue.
+func take(t *testing.T, q *storage.Queue) (texts []string) {
+	t.Helper()
+	messages, err := q.Get(t.Context(), storage.MaxGetMessages, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range messages {
+		texts = append(texts, m.Text)
+	}
+	return texts
+}
+
 func plainQueues() app.Queues {
 	return app.Queues{BatchSize: 4, NewBatchThreshold: 2, MaxPolling: time.Second, MaxDequeue: 3}
 }
 
-func (b *bench) expect(t *testing.T, deliveries, left, poisoned []string) {
+// expect checks what was delivered, how many messages are left, hidden or not, and what is poisoned.
+func (b *bench) expect(t *testing.T, deliveries []string, left int, poisoned []string) {
 	t.Helper()
 	if diff := cmp.Diff(deliveries, b.deliveries); diff != "" {
 		t.Errorf("deliveries (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(left, b.main.texts()); diff != "" {
-		t.Errorf("left in the queue (-want +got):\n%s", diff)
+	if n, err := b.queue.Length(t.Context()); err != nil || n != left {
+		t.Errorf("%d messages left in the queue, error %v, want %d", n, err, left)
 	}
-	if diff := cmp.Diff(poisoned, b.poison.texts()); diff != "" {
+	if diff := cmp.Diff(poisoned, take(t, b.poison)); diff != "" {
 		t.Errorf("poisoned (-want +got):\n%s", diff)
 	}
-}
-
-func TestListenerDeletesOnSuccess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(plainQueues(), func(context.Context, string) error { return nil })
-		_ = b.main.Put(t.Context(), "a")
-		b.during(t, time.Minute)
-		b.expect(t, []string{"0: a #1"}, nil, nil)
-	})
 }
 
 func TestListenerRetriesThenPoisons(t *testing.T) {
@@ -164,10 +105,9 @@ func TestListenerRetriesThenPoisons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		options := plainQueues()
 		options.Visibility = 30 * time.Second
-		b := newBench(options, func(context.Context, string) error { return errors.New("no") })
-		_ = b.main.Put(t.Context(), "a")
+		b := newBench(t, options, func(context.Context) error { return errors.New("no") }, "a")
 		b.during(t, 10*time.Minute)
-		b.expect(t, b.deliveries, nil, []string{"a"})
+		b.expect(t, b.deliveries, 0, []string{"a"})
 		if len(b.deliveries) != 3 {
 			t.Fatalf("deliveries %q, want 3", b.deliveries)
 		}
@@ -187,7 +127,7 @@ func TestListenerPoisonsWithoutInvoking(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, text string
-		count      int
+		elsewhere  int // deliveries
 	}{
 		{"delivered too often elsewhere", base64.StdEncoding.EncodeToString([]byte("a")), 3},
 		{"not base64", "{}", 0},
@@ -199,11 +139,13 @@ func TestListenerPoisonsWithoutInvoking(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				options := plainQueues()
 				options.Base64 = true
-				b := newBench(options, func(context.Context, string) error { return nil })
-				_ = b.main.Put(t.Context(), test.text)
-				b.main.messages[0].DequeueCount = test.count
-				b.during(t, time.Hour)
-				b.expect(t, nil, nil, []string{test.text})
+				b := newBench(t, options, func(context.Context) error { return nil }, test.text)
+				for range test.elsewhere {
+					take(t, b.queue)
+					time.Sleep(2 * time.Second)
+				}
+				b.during(t, time.Minute)
+				b.expect(t, nil, 0, []string{test.text})
 			})
 		})
 	}
@@ -216,15 +158,12 @@ func TestListenerWithoutPoisonQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		options := plainQueues()
 		options.MaxDequeue = 2
-		b := newBench(options, func(context.Context, string) error { return errors.New("no") })
+		b := newBench(t, options, func(context.Context) error { return errors.New("no") }, "a")
 		b.listener.poison = nil
-		_ = b.main.Put(t.Context(), "a")
 		b.during(t, time.Hour)
-		if len(b.deliveries) != 2 || len(b.main.texts()) != 1 {
-			t.Errorf("deliveries %q, left %q; want 2 and the message left", b.deliveries, b.main.texts())
-		}
-		if gap := b.main.messages[0].NextVisible.Sub(b.start); gap < time.Hour {
-			t.Errorf("the message is visible after %v", gap)
+		n, err := b.queue.Length(t.Context())
+		if visible := take(t, b.queue); len(b.deliveries) != 2 || n != 1 || err != nil || len(visible) != 0 {
+			t.Errorf("deliveries %q, %d messages left, visible %q, error %v; want 2 deliveries, and the message hidden", b.deliveries, n, visible, err)
 		}
 	})
 }
@@ -233,13 +172,14 @@ func TestListenerWithoutPoisonQueue(t *testing.T) {
 func TestListenerRenews(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(plainQueues(), func(context.Context, string) error {
+		options := plainQueues()
+		options.MaxPolling = time.Minute
+		b := newBench(t, options, func(context.Context) error {
 			time.Sleep(3 * time.Hour)
 			return nil
-		})
-		_ = b.main.Put(t.Context(), "a")
+		}, "a")
 		b.during(t, 4*time.Hour)
-		b.expect(t, []string{"0: a #1"}, nil, nil)
+		b.expect(t, []string{"0: a #1"}, 0, nil)
 	})
 }
 
@@ -250,7 +190,7 @@ func TestListenerConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		running, most := 0, 0
-		b := newBench(plainQueues(), func(context.Context, string) error {
+		b := newBench(t, plainQueues(), func(context.Context) error {
 			mu.Lock()
 			running++
 			most = max(most, running)
@@ -260,17 +200,12 @@ func TestListenerConcurrency(t *testing.T) {
 			running--
 			mu.Unlock()
 			return nil
-		})
-		for i := range 200 {
-			_ = b.main.Put(t.Context(), fmt.Sprint(i))
+		}, slices.Repeat([]string{"a"}, 200)...)
+		b.during(t, 10*time.Minute)
+		if most != 6 || len(b.deliveries) != 200 {
+			t.Errorf("%d ran at once, %d deliveries; want 6, 200", most, len(b.deliveries))
 		}
-		b.during(t, time.Hour)
-		if most != 6 || len(b.deliveries) != 200 || len(b.main.texts()) != 0 {
-			t.Errorf("%d ran at once, %d deliveries, %d left; want 6, 200, 0", most, len(b.deliveries), len(b.main.texts()))
-		}
-		if slices.Max(b.main.asked) != 4 {
-			t.Errorf("%d messages were asked for at once, want batchSize, 4", slices.Max(b.main.asked))
-		}
+		b.expect(t, b.deliveries, 0, nil)
 	})
 }
 
@@ -281,10 +216,10 @@ func TestListenerEnds(t *testing.T) {
 	tests := []struct {
 		name  string
 		drain time.Duration
-		left  []string
+		left  int
 	}{
-		{"done in the time that is left", time.Minute, nil},
-		{"killed: hidden until the lease ends", time.Second, []string{"a"}},
+		{"done in the time that is left", time.Minute, 0},
+		{"killed: hidden until the lease ends", time.Second, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -292,43 +227,25 @@ func TestListenerEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				options := plainQueues()
 				options.MaxDequeue = 1 // no failure must be counted
-				b := newBench(options, func(ctx context.Context, _ string) error {
+				b := newBench(t, options, func(ctx context.Context) error {
 					task.Sleep(ctx, took)
 					return ctx.Err()
-				})
-				_ = b.main.Put(t.Context(), "a")
+				}, "a")
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
 				work, kill := context.WithTimeout(t.Context(), time.Minute+test.drain)
 				defer kill()
 				b.poll(ctx, work)
 				b.expect(t, []string{"0: a #1"}, test.left, nil)
-				if test.left != nil {
-					if got, want := b.main.messages[0].NextVisible.Sub(b.start), MessageLease; got != want {
-						t.Errorf("hidden until %v, want %v", got, want)
-					}
+				time.Sleep(time.Until(b.start.Add(MessageLease - time.Second)))
+				if early := take(t, b.queue); early != nil {
+					t.Errorf("%q is visible before its lease ends", early)
+				}
+				time.Sleep(2 * time.Second)
+				if back := take(t, b.queue); len(back) != test.left {
+					t.Errorf("after the lease %q is visible, want %d messages", back, test.left)
 				}
 			})
-		})
-	}
-}
-
-// TestListenerPolls: waits between polls of an empty queue double up to the limit.
-func TestListenerPolls(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []time.Duration{time.Second, 10 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			options := plainQueues()
-			options.MaxPolling = limit
-			b := newBench(options, func(context.Context, string) error { return nil })
-			b.during(t, time.Minute)
-			var last time.Duration
-			for i := 1; i < len(b.main.gets); i++ {
-				last = b.main.gets[i].Sub(b.main.gets[i-1])
-			}
-			if last != limit {
-				t.Errorf("with maxPollingInterval %v the last wait was %v", limit, last)
-			}
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -62,7 +61,7 @@ type process struct {
 	cmd    *exec.Cmd
 	url    string        // without a slash at its end
 	done   chan struct{} // closed when it has ended
-	code   int           // exit code, valid after done
+	code   int           // exit code, valid after done; -1 if a signal ended it
 	wanted atomic.Bool   // the host itself ended it
 }
 
@@ -93,7 +92,7 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 		_ = cmd.Wait() // the exit code has the result
 		stdout.flush()
 		stderr.flush()
-		p.code = exitCode(cmd.ProcessState)
+		p.code = cmd.ProcessState.ExitCode()
 		close(p.done)
 	}()
 	return p, nil
@@ -107,15 +106,6 @@ func unusedPort() (int, error) {
 		return 0, err
 	}
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
-}
-
-// exitCode is a process's exit code. For a process that a signal ended it is -1
-// in Go, and 128 or more elsewhere. Nothing here depends on the difference.
-func exitCode(s *os.ProcessState) int {
-	if s == nil {
-		return -1
-	}
-	return s.ExitCode()
 }
 
 // stderrLevel is the level of a line that the handler writes to stderr: Warning if it contains
@@ -201,5 +191,3 @@ func (w *lineWriter) flush() {
 		w.rest = nil
 	}
 }
-
-var _ io.Writer = (*lineWriter)(nil)

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"unicode/utf8"
@@ -11,10 +13,7 @@ import (
 // request do. (ASP.NET Core, Kestrel's UrlDecoder and PathString; System.Uri;
 // YARP's RequestUtilities; HttpRequestExtensions of azure-functions-host)
 
-var errNullInPath = errors.New("the path has a %00")
-
 const (
-	upperHex   = "0123456789ABCDEF"
 	unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 	inPath     = unreserved + "/:@!$&'()*+,;="
 )
@@ -39,7 +38,7 @@ func decodedPath(raw string) (string, error) {
 			b.WriteByte(raw[i])
 			i++
 		case r == 0:
-			return "", errNullInPath
+			return "", errors.New("the path has a %00")
 		case r == '/' || r == utf8.RuneError && size == 1:
 			b.WriteString(raw[i : i+3])
 			i += 3
@@ -56,15 +55,11 @@ func escapedByte(s string) (byte, bool) {
 	if len(s) < 3 || s[0] != '%' {
 		return 0, false
 	}
-	high, low := strings.IndexByte(upperHex, upper(s[1])), strings.IndexByte(upperHex, upper(s[2]))
-	return byte(high<<4 | low), high >= 0 && low >= 0
-}
-
-func upper(c byte) byte {
-	if 'a' <= c && c <= 'z' {
-		return c - 'a' + 'A'
+	c, err := hex.DecodeString(s[1:3])
+	if err != nil {
+		return 0, false
 	}
-	return c
+	return c[0], true
 }
 
 // withoutDots resolves the segments . and .. only.
@@ -128,7 +123,7 @@ func escape(s, allowed string) string {
 		if c := s[i]; strings.IndexByte(allowed, c) >= 0 {
 			b.WriteByte(c)
 		} else {
-			b.WriteString("%" + string(upperHex[c>>4]) + string(upperHex[c&15]))
+			fmt.Fprintf(&b, "%%%02X", c)
 		}
 	}
 	return b.String()

@@ -77,7 +77,7 @@ type Status struct {
 // and not for an NCRONTAB expression. status is nil if the schedule is not monitored.
 func Timer(inv Invocation, interval bool, status *Status, pastDue bool) []byte {
 	var data, schedule object
-	schedule.set("AdjustForDST", boolean(!interval))
+	schedule.set("AdjustForDST", strconv.FormatBool(!interval))
 	data.set("Schedule", schedule.String())
 	data.set("ScheduleStatus", "null")
 	if status != nil {
@@ -87,7 +87,7 @@ func Timer(inv Invocation, interval bool, status *Status, pastDue bool) []byte {
 		s.set("Next", clock(status.Next))
 		data.set("ScheduleStatus", s.String())
 	}
-	data.set("IsPastDue", boolean(pastDue))
+	data.set("IsPastDue", strconv.FormatBool(pastDue))
 	var meta object
 	meta.set("sys", inv.sys())
 	return inv.document(data.String(), &meta)
@@ -96,13 +96,6 @@ func Timer(inv Invocation, interval bool, status *Status, pastDue bool) []byte {
 // clock writes a DateTime of the host's local time, which is UTC.
 func clock(t time.Time) string {
 	return quote(t.UTC().Format("2006-01-02T15:04:05.9999999") + "+00:00")
-}
-
-func boolean(b bool) string {
-	if b {
-		return "true"
-	}
-	return "false"
 }
 
 // HTTP returns the document for a request that is not passed on unchanged. The document has
