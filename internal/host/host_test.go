@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/emulator/outagetest"
 	"tablesweep/internal/host"
 	"tablesweep/internal/storage"
 )
@@ -30,15 +31,21 @@ const (
 	fastQueues    = `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":3}},`
 )
 
+// workFiles is an app with one function, of queue work.
+func workFiles(sections string) map[string]string {
+	return map[string]string{"host.json": hostJSON(sections), "Work/function.json": queueFunction}
+}
+
 // rig is a running app with its storage.
 type rig struct {
 	*host.Host
+	settings     map[string]string
 	log          *journal
 	work, poison *storage.Queue
 }
 
 // writeApp makes an app of files by path and returns its root.
-func writeApp(t testing.TB, files map[string]string) string {
+func writeApp(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for path, text := range files {
@@ -53,49 +60,22 @@ func writeApp(t testing.TB, files map[string]string) string {
 	return root
 }
 
-// newStorage serves an empty storage account, and returns it and the settings that
-// lead there.
-func newStorage(t testing.TB) (*storage.Account, map[string]string) {
-	t.Helper()
-	e, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Not with the test's context, which ends before the host does: it would wait for its storage.
-	server, err := e.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Close() })
-	c, err := storage.ParseConnection(server.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := storage.Open(c, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return account, map[string]string{"AzureWebJobsStorage": server.ConnectionString()}
-}
-
 // quick are times in which the tests need not wait, and how long messages of a lost instance stay hidden.
 func quick(lease time.Duration) host.Times {
 	return host.Times{Lease: lease, Drain: 100 * time.Millisecond, Grace: 100 * time.Millisecond, Pause: 100 * time.Millisecond}
 }
 
-// startRig starts an app whose handlers follow orders.
-func startRig(t *testing.T, o *orders, files map[string]string, options host.Options) *rig {
+// newRig makes the storage of an app whose handlers will follow orders.
+func newRig(t *testing.T, o *orders) *rig {
 	t.Helper()
-	account, settings := newStorage(t)
-	settings[roleVariable], settings[orderVariable] = "child", o.URL
-	r := &rig{log: &journal{}}
-	options.Root, options.Executable, options.Addr = writeApp(t, files), os.Args[0], "127.0.0.1:0"
-	options.Log = zerolog.New(r.log)
-	options.Settings = settings
-	if options.Times == (host.Times{}) {
-		options.Times = quick(host.MessageLease)
+	em, account := emulatortest.NewAccount(t, emulator.Options{})
+	// Not with the test's context, which ends before the host does: it would wait for its storage.
+	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	var err error
+	t.Cleanup(func() { _ = server.Close() })
+	r := &rig{log: &journal{}, settings: map[string]string{storage.HostConnection: server.ConnectionString(), roleVariable: "child", orderVariable: o.URL}}
 	if r.work, err = account.Queue("work"); err != nil {
 		t.Fatal(err)
 	}
@@ -105,11 +85,29 @@ func startRig(t *testing.T, o *orders, files map[string]string, options host.Opt
 	if err := r.work.Create(t.Context()); err != nil { // the host leaves that to the app
 		t.Fatal(err)
 	}
-	r.Host, err = host.Start(t.Context(), options)
-	if err != nil {
+	return r
+}
+
+// start starts the app.
+func (r *rig) start(t *testing.T, files map[string]string, options host.Options) {
+	t.Helper()
+	options.Root, options.Executable, options.Addr = writeApp(t, files), os.Args[0], "127.0.0.1:0"
+	options.Log, options.Settings = zerolog.New(r.log), r.settings
+	if options.Times == (host.Times{}) {
+		options.Times = quick(host.MessageLease)
+	}
+	var err error
+	if r.Host, err = host.Start(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Close)
+}
+
+// startRig starts an app whose handlers follow orders.
+func startRig(t *testing.T, o *orders, files map[string]string, options host.Options) *rig {
+	t.Helper()
+	r := newRig(t, o)
+	r.start(t, files, options)
 	return r
 }
 
@@ -123,7 +121,7 @@ func put(t *testing.T, q *storage.Queue, text string) {
 func encode(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
 // settle waits until a queue holds n messages.
-func settle(t testing.TB, q *storage.Queue, n int) {
+func settle(t *testing.T, q *storage.Queue, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d messages in %s", n, q.Name()), func() bool {
 		got, err := q.Length(t.Context())
@@ -132,7 +130,7 @@ func settle(t testing.TB, q *storage.Queue, n int) {
 }
 
 // eventually waits for something that other processes do.
-func eventually(t testing.TB, what string, ok func() bool) {
+func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	late := time.After(20 * time.Second)
 	for !ok() {
@@ -151,7 +149,7 @@ func TestQueueInvocation(t *testing.T) {
 		out.Stdout, out.Stderr = "to stdout\n", "to stderr\nwith a Warning"
 		return out
 	})
-	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{})
+	r := startRig(t, o, workFiles(fastQueues), host.Options{})
 	put(t, r.work, encode(`{"a":"é"}`))
 	c := o.wait(t, 1)[0]
 	if c.Method != "POST" || c.URI != "/Work" || c.Length != -1 {
@@ -197,7 +195,7 @@ func TestQueueRetryAndPoison(t *testing.T) {
 		}
 		return answer("[]")
 	})
-	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{})
+	r := startRig(t, o, workFiles(fastQueues), host.Options{})
 	text := encode("hopeless")
 	put(t, r.work, text)
 	settle(t, r.poison, 1)
@@ -228,7 +226,7 @@ func TestCrash(t *testing.T) {
 		return answer("{}")
 	})
 	queues := `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":9}},`
-	r := startRig(t, o, map[string]string{"host.json": hostJSON(queues), "Work/function.json": queueFunction}, host.Options{})
+	r := startRig(t, o, workFiles(queues), host.Options{})
 	put(t, r.work, encode("a"))
 	calls := o.wait(t, 3)
 	select {
@@ -252,65 +250,21 @@ func TestCrash(t *testing.T) {
 func TestStorageComesLate(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(int, call) order { return answer("{}") })
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	connection := server.ConnectionString()
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	tick := `{"bindings":[{"type":"timerTrigger","direction":"in","name":"timer","schedule":"0 0 0 1 1 *","runOnStartup":true}]}`
-	files := map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction, "Tick/function.json": tick}
-	h, err := host.Start(t.Context(), host.Options{
-		Root: writeApp(t, files), Executable: os.Args[0], Addr: "127.0.0.1:0", Times: quick(host.MessageLease),
-		Settings: map[string]string{"AzureWebJobsStorage": connection, roleVariable: "child", orderVariable: o.URL},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := newRig(t, o)
+	way := outagetest.New(t, r.settings[storage.HostConnection])
+	way.Set(outagetest.Refuse)
+	r.settings[storage.HostConnection] = way.Connection
+	files := workFiles(fastQueues)
+	files["Tick/function.json"] = `{"bindings":[{"type":"timerTrigger","direction":"in","name":"timer","schedule":"0 0 0 1 1 *","runOnStartup":true}]}`
+	put(t, r.work, encode("a"))
+	r.start(t, files, host.Options{})
 	time.Sleep(200 * time.Millisecond) // some polls fail
-	table, queue := addresses(t, connection)
-	if server, err = em.Serve(context.WithoutCancel(t.Context()), table, queue); err != nil {
-		t.Fatal(err)
+	if n := len(o.all()); n > 0 {
+		t.Errorf("%d calls without storage", n)
 	}
-	defer server.Close()
-	defer h.Close()
-	c, err := storage.ParseConnection(connection)
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := storage.Open(c, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	work, err := account.Queue("work")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := work.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	put(t, work, encode("a"))
+	way.Set(outagetest.Forward)
 	o.wait(t, 2) // the message and the timer
-	settle(t, work, 0)
-}
-
-// addresses returns where the embedded storage of a connection string listens.
-func addresses(t *testing.T, connection string) (table, queue string) {
-	t.Helper()
-	at := map[string]string{}
-	for part := range strings.SplitSeq(connection, ";") {
-		name, value, _ := strings.Cut(part, "=")
-		if u, err := url.Parse(value); err == nil {
-			at[name] = u.Host
-		}
-	}
-	return at["TableEndpoint"], at["QueueEndpoint"]
+	settle(t, r.work, 0)
 }
 
 // TestFunctionTimeout: a function that runs too long takes its process with it, and
@@ -327,8 +281,7 @@ func TestFunctionTimeout(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	// The retries come when the process is dead: 100 ms after the time-out.
 	sections := strings.Replace(`"functionTimeout":"00:00:01",`+fastQueues, `"maxDequeue`, `"visibilityTimeout":"00:00:01","maxDequeue`, 1)
-	files := map[string]string{"host.json": hostJSON(sections), "Work/function.json": queueFunction}
-	r := startRig(t, o, files, host.Options{})
+	r := startRig(t, o, workFiles(sections), host.Options{})
 	put(t, r.work, encode("a"))
 	put(t, r.work, encode("b"))
 	calls := o.wait(t, 4)
@@ -378,7 +331,7 @@ func TestKill(t *testing.T) {
 		}
 		return answer("{}")
 	})
-	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{Instances: 2})
+	r := startRig(t, o, workFiles(fastQueues), host.Options{Instances: 2})
 	put(t, r.work, encode("a"))
 	<-started
 	pids := r.PIDs()
@@ -390,8 +343,8 @@ func TestKill(t *testing.T) {
 	o.wait(t, 2)
 	settle(t, r.work, 0)
 	eventually(t, "two processes", func() bool { now := r.PIDs(); return now[0] != 0 && now[1] != 0 })
-	if cmp.Equal(pids, r.PIDs()) {
-		t.Error("the processes are the same as before")
+	if cmp.Equal(pids, r.PIDs()) || len(r.log.lines("exited with code -1")) != 1 {
+		t.Error("the processes are the same as before, or the failure isn't counted")
 	}
 }
 
@@ -405,7 +358,7 @@ func TestLose(t *testing.T) {
 		}
 		return answer("{}")
 	})
-	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{Times: quick(time.Second)})
+	r := startRig(t, o, workFiles(fastQueues), host.Options{Times: quick(time.Second)})
 	put(t, r.work, encode("a"))
 	o.wait(t, 1)
 	lost := time.Now()
@@ -459,34 +412,4 @@ func TestStartFails(t *testing.T) {
 			}
 		})
 	}
-}
-
-// BenchmarkInvocation measures what the host and the storage cost: the function
-// does nothing.
-func BenchmarkInvocation(b *testing.B) {
-	account, settings := newStorage(b)
-	queue, err := account.Queue("work")
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := queue.Create(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	text := encode(strings.Repeat("x", 500))
-	for range b.N {
-		if err := queue.Put(b.Context(), text); err != nil {
-			b.Fatal(err)
-		}
-	}
-	settings[roleVariable] = "child"
-	files := map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}
-	b.ResetTimer()
-	h, err := host.Start(b.Context(), host.Options{
-		Root: writeApp(b, files), Executable: os.Args[0], Addr: "127.0.0.1:0", Instances: 2, Settings: settings,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer h.Close()
-	settle(b, queue, 0)
 }

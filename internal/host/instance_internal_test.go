@@ -5,27 +5,6 @@ import (
 	"time"
 )
 
-func TestAfterExit(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name   string
-		code   int
-		wanted bool
-		want   outcome
-	}{
-		{"success ends it", 0, false, gone},
-		{"200 restarts it", 200, false, restart},
-		{"failure", 1, false, failed},
-		{"signal", -1, false, failed},
-		{"killed by the host", -1, true, restart},
-	}
-	for _, test := range tests {
-		if got := afterExit(test.code, test.wanted); got != test.want {
-			t.Errorf("%s: afterExit(%d, %v) = %v, want %v", test.name, test.code, test.wanted, got, test.want)
-		}
-	}
-}
-
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -21,7 +21,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		<-t.Context().Done()
 		return order{}
 	})
-	r := startRig(t, o, map[string]string{"host.json": hostJSON(fastQueues), "Work/function.json": queueFunction}, host.Options{Instances: 2})
+	r := startRig(t, o, workFiles(fastQueues), host.Options{Instances: 2})
 	put(t, r.work, encode("a"))
 	o.wait(t, 1)
 	pids := r.PIDs()
