@@ -9,6 +9,7 @@
 package key
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 )
@@ -47,19 +48,10 @@ func Compare(a, b string) int {
 			// Of the bytes that can differ first, only the lead bytes of
 			// three-byte characters from U+E000 (0xEE, 0xEF) and of four-byte
 			// characters (0xF0 and up) are ordered otherwise in UTF-16.
-			if byteRank(a[i]) < byteRank(b[i]) {
-				return -1
-			}
-			return 1
+			return cmp.Compare(byteRank(a[i]), byteRank(b[i]))
 		}
 	}
-	switch {
-	case len(a) < len(b):
-		return -1
-	case len(a) > len(b):
-		return 1
-	}
-	return 0
+	return cmp.Compare(len(a), len(b))
 }
 
 // byteRank gives the byte's rank in UTF-16 order.

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"tablesweep/internal/key"
 )
@@ -93,15 +95,58 @@ func TestSuccessorBoundsThePrefix(t *testing.T) {
 	}
 }
 
-func TestPlaces(t *testing.T) {
+// Every character has its rank, in the service's order.
+func TestRanks(t *testing.T) {
 	t.Parallel()
-	chars := []rune{0, 'a', 0x7F, 0xD7FF, 0x10000, 0x1F600, 0x10FFFF, 0xE000, 0xFFFF} // in the service's order
-	for i, c := range chars {
-		if got := key.AtRank(key.Rank(c)); got != c {
-			t.Errorf("U+%04X comes back as U+%04X", c, got)
+	before := ""
+	for rank := range rune(utf8.MaxRune + 1 - 0x800) {
+		char := key.AtRank(rank)
+		if key.Rank(char) != rank || !utf8.ValidRune(char) {
+			t.Fatalf("rank %#x is that of %#x, whose rank is %#x", rank, char, key.Rank(char))
 		}
-		if i > 0 && key.Rank(chars[i-1]) >= key.Rank(c) {
-			t.Errorf("U+%04X does not lie behind U+%04X", c, chars[i-1])
+		if rank > 0 && !key.Less(before, string(char)) {
+			t.Fatalf("%#x does not lie behind %q", char, before)
+		}
+		before = string(char)
+	}
+}
+
+// A range is in one piece: in table order, what lies ahead of it is followed by what it
+// contains, and that by what lies behind it.
+func TestSidesOfRanges(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 3))
+	text := func() string { return strconv.Itoa(r.IntN(6)) }
+	bound := func() *key.Bound {
+		if r.IntN(4) == 0 {
+			return nil
+		}
+		return &key.Bound{Key: text(), Open: r.IntN(2) == 0}
+	}
+	within := func(v string, low, high *key.Bound) bool {
+		return (low == nil || v > low.Key || v == low.Key && !low.Open) && (high == nil || v < high.Key || v == high.Key && !high.Open)
+	}
+	for range 5000 {
+		x := key.Range{Low: bound(), High: bound()}
+		if r.IntN(2) == 0 {
+			p := text()
+			x.Partition = &p
+		}
+		last := -1
+		for i := range 36 {
+			k := key.Key{Partition: strconv.Itoa(i / 6), Row: strconv.Itoa(i % 6)}
+			in := within(k.Partition, x.Low, x.High)
+			if x.Partition != nil {
+				in = k.Partition == *x.Partition && within(k.Row, x.Low, x.High)
+			}
+			if x.Contains(k) != in {
+				t.Fatalf("range %+v contains %q: %v", x, k, !in)
+			}
+			side := x.Side(k)
+			if side < last {
+				t.Fatalf("range %+v: %q is on side %d, the key before it on side %d", x, k, side, last)
+			}
+			last = side
 		}
 	}
 }

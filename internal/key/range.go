@@ -16,25 +16,28 @@ type Range struct {
 }
 
 // Contains reports whether the row lies in the range.
-func (r Range) Contains(k Key) bool {
+func (r Range) Contains(k Key) bool { return r.Side(k) == 0 }
+
+// Side returns -1 for a row ahead of the range, 0 for one in it, and 1 for one behind it.
+func (r Range) Side(k Key) int {
 	v := k.Partition
 	if r.Partition != nil {
-		if k.Partition != *r.Partition {
-			return false
+		if c := Compare(k.Partition, *r.Partition); c != 0 {
+			return c
 		}
 		v = k.Row
 	}
 	if r.Low != nil {
 		if c := Compare(v, r.Low.Key); c < 0 || c == 0 && r.Low.Open {
-			return false
+			return -1
 		}
 	}
 	if r.High != nil {
 		if c := Compare(v, r.High.Key); c > 0 || c == 0 && r.High.Open {
-			return false
+			return 1
 		}
 	}
-	return true
+	return 0
 }
 
 // Empty reports whether the bounds leave no key between them. It may report
@@ -87,7 +90,10 @@ type Bounds struct {
 
 // Range returns the partition keys that lie within the bounds.
 func (b Bounds) Range() Range {
-	r := prefixRange(b.Prefix)
+	var r Range
+	if b.Prefix != "" {
+		r = Range{Low: &Bound{Key: b.Prefix}, High: PrefixEnd(b.Prefix)}
+	}
 	var low, high *Bound
 	if b.After != "" {
 		low = &Bound{Key: b.After, Open: true}
@@ -96,16 +102,6 @@ func (b Bounds) Range() Range {
 		high = &Bound{Key: b.Before, Open: true}
 	}
 	return r.Narrow(low, high)
-}
-
-// prefixRange returns the range of all keys starting with prefix.
-func prefixRange(prefix string) Range {
-	var r Range
-	if prefix != "" {
-		r.Low = &Bound{Key: prefix}
-		r.High = PrefixEnd(prefix)
-	}
-	return r
 }
 
 // PrefixEnd returns the bound below which a key may start with prefix, nil if every

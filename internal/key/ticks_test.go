@@ -2,6 +2,7 @@ package key_test
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,23 +39,13 @@ func TestNewerSortsFirstAndReverses(t *testing.T) {
 	for range 100_000 {
 		a, b := random(), random()
 		ka, kb := key.Inverted(a), key.Inverted(b)
-		if a.Compare(b) != -compare(ka, kb) {
+		if a.Compare(b) != -strings.Compare(ka, kb) {
 			t.Fatalf("%v has key %s, %v has key %s", a, ka, b, kb)
 		}
 		if back, err := key.InvertedTime(ka); err != nil || !back.Equal(a) {
 			t.Fatalf("Time(Inverted(%v)) = %v, %v", a, back, err)
 		}
 	}
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func TestTimeRefusesOtherText(t *testing.T) {

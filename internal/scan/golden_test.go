@@ -1,15 +1,12 @@
 package scan_test
 
 import (
-	"flag"
 	"testing"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/scantest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the transcripts in testdata; read the diff before committing it")
 
 // names is the table of the published example.
 var names = []key.Key{
@@ -42,7 +39,7 @@ func TestTranscripts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := scantest.Transcript(t, tt.strategy, tt.bounds, readTwo, eachRow, nil)
-			scantest.Golden(t, tt.name, got, *rewrite)
+			scantest.Golden(t, tt.name, got)
 		})
 	}
 }

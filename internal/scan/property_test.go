@@ -81,6 +81,26 @@ func TestPrefixSeesEveryPartition(t *testing.T) {
 	}
 }
 
+// narrowing sends tokens with other ranges than those that they were issued for.
+type narrowing struct{ scan.Serial }
+
+func (n narrowing) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
+	d, err := n.Serial.Advance(s, p)
+	for i := range d.Children {
+		d.Children[i].Range.Low = &key.Bound{Key: p.Last().Partition}
+	}
+	return d, err
+}
+
+// Rows are read once all the same, but no document allows it.
+func TestTokensOfOtherRangesAreRefused(t *testing.T) {
+	t.Parallel()
+	c := scantest.Case{Rows: names, Segment: 2}
+	if rows, err := scantest.Run(narrowing{}, c, rand.New(rand.NewPCG(1, 1))); err == nil {
+		t.Errorf("a scan with a token of another range reads %q", rows)
+	}
+}
+
 func FuzzPrefix(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add([]byte("\x80\xff\x01\x40\xc0\x7f\x20\xe0\x90"))

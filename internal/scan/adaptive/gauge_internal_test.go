@@ -1,7 +1,6 @@
 package adaptive
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,37 +12,6 @@ import (
 
 	"tablesweep/internal/key"
 )
-
-func TestOrderIsKeyOrder(t *testing.T) {
-	t.Parallel()
-	before := rune(-1)
-	for rank := range rune(0x110000 - 0x800) {
-		char := key.AtRank(rank)
-		if key.Rank(char) != rank || !utf8.ValidRune(char) {
-			t.Fatalf("rank %#x is that of %#x, whose rank is %#x", rank, char, key.Rank(char))
-		}
-		if before >= 0 && !key.Less(string(before), string(char)) {
-			t.Fatalf("%#x comes before %#x", before, char)
-		}
-		before = char
-	}
-}
-
-func TestAlphabetJSON(t *testing.T) {
-	t.Parallel()
-	want := alphabet{{'"', 0.5}, {'a', 12}, {0x1F600, 3.3}, {0xE000, 100}}
-	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got alphabet
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(letter{})); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", text, diff)
-	}
-}
 
 func TestLearn(t *testing.T) {
 	t.Parallel()
@@ -176,14 +144,6 @@ func TestForks(t *testing.T) {
 	f := forks{}.learn(append(numbers("a/name/%03x", 0, 499), numbers("b/another name/%03x", 0, 499)...))
 	if digit, other := f.likely('0'), f.likely('m'); digit < 0.8 || other > digit-0.2 {
 		t.Errorf("keys fork with %v behind a digit, with %v behind a letter", digit, other)
-	}
-	text, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got forks
-	if err := json.Unmarshal(text, &got); err != nil || math.Abs(got.likely('0')-f.likely('0')) > 1e-3 {
-		t.Errorf("%s becomes %v, %v", text, got, err)
 	}
 }
 

@@ -2,7 +2,6 @@ package adaptive_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,8 +12,6 @@ import (
 	"tablesweep/internal/scan/keysets"
 	"tablesweep/internal/scan/scantest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the transcripts in testdata; read the diff before committing it")
 
 // TestTranscripts scans small tables by pages of ten rows, depth first, and compares each query, its
 // page and what the strategy believes with the transcript kept in testdata. They are to be
@@ -39,7 +36,7 @@ func TestTranscripts(t *testing.T) {
 				s.Hints = hintsOf(t, query)
 			}
 			got := scantest.Transcript(t, s, key.Bounds{}, query, ends, believes)
-			scantest.Golden(t, tt.name, got, *rewrite)
+			scantest.Golden(t, tt.name, got)
 		})
 	}
 }

@@ -12,7 +12,7 @@ func TestFormOfState(t *testing.T) {
 	t.Parallel()
 	const form1 = `{"stop":{"Partition":"p","Row":"r"},"left":16.233,"credit":1.5,"first":true,"since":2,"run":3,"in":true,` +
 		`"trail":{"here":"k9","fresh":1,"levels":[[0,0,0.942],[1,0.9,0.823]],"tries":1},"forks":[0,0,11,11,0,0],` +
-		`"abc":{"l":"0k","w":[103,1]},"hinted":true,"group":{"first":1,"end":7,"sum":12}}`
+		`"abc":{"l":"\"0😀","w":[5,103,33]},"hinted":true,"group":{"first":1,"end":7,"sum":12}}`
 	var st strand
 	d := json.NewDecoder(strings.NewReader(form1))
 	d.DisallowUnknownFields()

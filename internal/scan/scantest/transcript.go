@@ -1,6 +1,7 @@
 package scantest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,11 +49,13 @@ func Transcript(t testing.TB, s scan.Strategy, b key.Bounds, query func(scan.Ste
 	return out.String()
 }
 
-// Golden compares a transcript with the one kept in testdata. With rewrite it keeps the new one.
-func Golden(t testing.TB, name, got string, rewrite bool) {
+var rewrite = flag.Bool("rewrite", false, "rewrite the transcripts in testdata; read the diff before committing it")
+
+// Golden compares a transcript with the one kept in testdata.
+func Golden(t testing.TB, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
-	if rewrite {
+	if *rewrite {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
