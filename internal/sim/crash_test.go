@@ -128,7 +128,7 @@ func TestNobodyLeft(t *testing.T) {
 
 // TestSameSeedSameRun runs seeds twice, with every fault, and compares all requests.
 func TestSameSeedSameRun(t *testing.T) {
-	for seed := range uint64(testsize.Of(1, 10)) {
+	for seed := range uint64(testsize.Of(1, 150)) {
 		first, _ := run(t, sim.Draw(seed), zerolog.Nop())
 		if again, _ := run(t, sim.Draw(seed), zerolog.Nop()); again != first {
 			t.Errorf("seed %d: first %+v, then %+v", seed, first, again)
