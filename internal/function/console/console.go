@@ -7,10 +7,9 @@
 // What tables hold is shown as text: the page makes elements and never markup, and its
 // Content-Security-Policy, with Trusted Types, refuses markup and inline script.
 //
-// The function is anonymous, so its route takes plain file names only: a forwarding host resolves
-// "..%5C" in the path that it passes on. A list costs one call a turn, however many scans there
-// are. A turn comes every 3 s while a scan runs, once a minute while the page is hidden, and
-// after pauses that double up to a minute while the app does not answer.
+// A list costs one call a turn, however many scans there are. A turn comes every 3 s while a scan
+// runs, once a minute while the page is hidden, and after pauses that double up to a minute while
+// the app does not answer.
 package console
 
 import (
