@@ -88,11 +88,7 @@ func packRefused(failed []action.Failure) (packed []byte, kept int) {
 		for _, f := range failed[:min(len(failed), most)] {
 			rows = append(rows, FailedRow{f.Key.Partition, f.Key.Row, shortened(f.Reason)})
 		}
-		text, err := json.Marshal(rows)
-		if err != nil {
-			panic("engine: internal error: " + err.Error())
-		}
-		if packed = pack(text); len(packed) <= ledger.MaxRefused {
+		if packed = pack(jsonOf(rows)); len(packed) <= ledger.MaxRefused {
 			return packed, len(rows)
 		}
 	}

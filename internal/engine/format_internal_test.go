@@ -22,24 +22,21 @@ func TestFormat1(t *testing.T) {
 		},
 		"request": func(text []byte) ([]byte, error) {
 			r, err := parseStored(text)
-			return r.json(), err
+			return jsonOf(r), err
 		},
 		"hints": func(text []byte) ([]byte, error) {
 			h, err := unpackHints(pack(text))
 			if err != nil {
 				return nil, err
 			}
-			packed, _, err := packHints(h)
-			if err != nil {
-				return nil, err
-			}
+			packed, _ := packHints(h)
 			return unpack(packed)
 		},
 		"note": func(text []byte) ([]byte, error) {
 			ends := parseNote(text) // of a step
-			return unpack(joinNotes([][]byte{endsText(ends[:1]), pack(endsText(ends[1:]))}))
+			return unpack(joinNotes([][]byte{jsonOf(ends[:1]), pack(jsonOf(ends[1:]))}))
 		},
-		"refused": func(text []byte) ([]byte, error) { return json.Marshal(parseRefused(pack(text))) },
+		"refused": func(text []byte) ([]byte, error) { return jsonOf(parseRefused(pack(text))), nil },
 	}
 	read := map[string]int{}
 	f, err := os.Open("testdata/format1.jsonl")

@@ -28,11 +28,7 @@ func (o *opened) hintsName() string {
 	if r.Filter != "" || r.Action.Type == Keys { // their pages don't show where the rows are
 		return ""
 	}
-	text, err := json.Marshal([]any{strings.ToLower(o.source.Address()), r.Range, r.segmentSize()})
-	if err != nil {
-		panic("engine: internal error: " + err.Error())
-	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(jsonOf([]any{strings.ToLower(o.source.Address()), r.Range, r.segmentSize()}))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -52,11 +48,7 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 		return nil
 	}
 	for {
-		b, fits, err := packHints(hints)
-		if err != nil {
-			return err
-		}
-		if fits {
+		if b, fits := packHints(hints); fits {
 			return e.ledger.SaveHints(ctx, o.hintsName(), b)
 		}
 		// Too big for one row: keep every second hint.
@@ -74,30 +66,28 @@ type packedHints struct {
 const hintsVersion = 1
 
 // packHints returns the stored form. fits is false if it is too big for one row.
-func packHints(h adaptive.Hints) (packed []byte, fits bool, err error) {
-	text, err := json.Marshal(packedHints{hintsVersion, h})
-	if err != nil {
-		return nil, false, fmt.Errorf("pack hints: %w", err)
-	}
+func packHints(h adaptive.Hints) (packed []byte, fits bool) {
+	text := jsonOf(packedHints{hintsVersion, h})
 	packed = pack(text)
-	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints, nil
+	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
 }
 
-// usableHints returns the hints for a request, nil if there are none. Its error says why they
+// use gives the scan's strategy packed hints, if there are any. Its error says why they
 // are unusable. For hints of a newer version it is [problem.Stale].
 // A scan without hints is less balanced, but a scan with wrong ones would miss rows.
-func usableHints(packed []byte, r Request) (*adaptive.Hints, error) {
+func (o *opened) use(packed []byte) error {
 	if len(packed) == 0 {
-		return nil, nil
+		return nil
 	}
 	h, err := unpackHints(packed)
 	if err == nil {
-		err = h.Check(r.Range)
+		err = h.Check(o.request.Range)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &h, nil
+	o.strategy = strategyOf(o.request, &h)
+	return nil
 }
 
 // savedHints returns the packed hints of an earlier scan of the same rows, for the ledger to store with this
@@ -107,28 +97,25 @@ func (e *Engine) savedHints(ctx context.Context, o *opened) (packed []byte, err 
 	if err != nil {
 		return nil, err
 	}
-	hints, err := usableHints(packed, o.request)
-	if err != nil {
+	if err := o.use(packed); err != nil {
 		warnOfHints(ctx, err)
 		return nil, nil
 	}
-	o.use(hints)
 	return packed, nil
 }
 
-// ownHints returns the hints that were stored with the scan. Its steps refer to them: hints
+// ownHints gives o the hints that were stored with the scan. Its steps refer to them: hints
 // of a newer version are [problem.Stale], as the steps are.
-func (e *Engine) ownHints(ctx context.Context, id string, r Request) (*adaptive.Hints, error) {
+func (e *Engine) ownHints(ctx context.Context, id string, o *opened) error {
 	packed, err := e.ledger.Hints(ctx, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	hints, err := usableHints(packed, r)
-	if problem.FateOf(err) == problem.Done {
-		return hints, err
+	if err = o.use(packed); problem.FateOf(err) == problem.Done {
+		return err
 	}
 	warnOfHints(ctx, err)
-	return nil, nil
+	return nil
 }
 
 func warnOfHints(ctx context.Context, err error) {

@@ -22,7 +22,7 @@ const (
 // note returns a step's note. The ends of many pages of long keys are thinned until they fit.
 func (s *yield) note() []byte {
 	for most := len(s.ends); most > 0; most /= 2 {
-		if b := endsText(adaptive.Thin(s.ends, most)); len(b) <= maxNote {
+		if b := jsonOf(adaptive.Thin(s.ends, most)); len(b) <= maxNote {
 			return b
 		}
 	}
@@ -40,18 +40,10 @@ func joinNotes(notes [][]byte) []byte {
 	}
 	for most := maxEnds; ; most /= 2 {
 		ends = adaptive.Thin(ends, most)
-		if packed := pack(endsText(ends)); len(packed) <= maxNote {
+		if packed := pack(jsonOf(ends)); len(packed) <= maxNote {
 			return packed
 		}
 	}
-}
-
-func endsText(ends []adaptive.PageEnd) []byte {
-	text, err := json.Marshal(ends)
-	if err != nil {
-		panic("engine: internal error: " + err.Error())
-	}
-	return text
 }
 
 // parseNote reads a note of one step or of several. An unreadable note counts as empty.

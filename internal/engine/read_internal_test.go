@@ -64,7 +64,7 @@ func TestNoteOfLongKeys(t *testing.T) {
 		{"a", MaxSegments, MaxSegments},
 		{"漢", 15, 15},
 		{"漢", MaxSegments, MaxSegments / 2},
-		{"<", MaxSegments, MaxSegments / 4},
+		{"\u2028", MaxSegments, MaxSegments / 4},
 	} {
 		var s yield
 		long := strings.Repeat(tt.letter, 500)

@@ -201,11 +201,3 @@ var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{Mn}\p{Nd}_]*$`)
 
 // segmentSize returns the rows of a full page.
 func (r Request) segmentSize() int { return cmp.Or(r.SegmentSize, storage.PageRows) }
-
-func (r Request) json() []byte {
-	text, err := jsonOf(r)
-	if err != nil {
-		panic("engine: internal error: " + err.Error())
-	}
-	return text
-}

@@ -11,7 +11,6 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -46,9 +45,6 @@ func (e *Engine) open(r Request) (*opened, error) {
 	o.queries = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, o.work.queries())
 	return o, nil
 }
-
-// use gives the scan's strategy hints.
-func (o *opened) use(hints *adaptive.Hints) { o.strategy = strategyOf(o.request, hints) }
 
 // requestOf returns the request of a scan that was recorded.
 func requestOf(s ledger.Scan) (Request, error) {
@@ -102,10 +98,8 @@ func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded,
 	if err != nil {
 		return nil, err
 	}
-	hints, err := e.ownHints(ctx, id, r)
-	if err != nil {
+	if err := e.ownHints(ctx, id, o); err != nil {
 		return nil, err
 	}
-	o.use(hints)
 	return &loaded{o, s.State}, nil
 }

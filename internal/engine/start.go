@@ -43,7 +43,7 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 	}
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	if err := e.ledger.Create(starting, id, now, r.json(), hints, first.pending(), first.ahead()); err != nil {
+	if err := e.ledger.Create(starting, id, now, jsonOf(r), hints, first.pending(), first.ahead()); err != nil {
 		return "", err
 	}
 	// The scan is recorded now: if its message is lost, Maintain sends it.
