@@ -1,10 +1,8 @@
 // Package engine runs scans by queue messages: one message, one step.
 //
-// A message is delivered at least once, and a process may die at any point. So every
-// step goes through the ledger in one order: check that it is still pending; read, and do
-// the action's idempotent writes; commit; send the children's messages. The next delivery or
-// [Engine.Maintain] completes what a crash leaves in between. DESIGN.md has the table. run.go
-// follows a message from top to bottom.
+// A message is delivered at least once, and a process may die at any point. DESIGN.md has the six steps of
+// a message, and the table of what a crash leaves in between: the next delivery or
+// [Engine.Maintain] completes that. run.go follows a message from top to bottom.
 //
 // # Which steps are lost
 //

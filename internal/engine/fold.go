@@ -9,8 +9,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 )
 
-// foldEvery is how many steps, on average, are folded at once. With three levels of folded rows
-// a million steps leave some 200 rows, which one query reads. Folding costs two requests.
+// foldEvery is how many steps, on average, are folded at once. Folding costs two requests.
 const foldEvery = 48
 
 // foldAfter folds done steps now and then. A step's id decides whether a fold follows it: processes

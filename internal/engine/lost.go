@@ -9,13 +9,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A pending step is in one of four states: its message waits in the queue; a living process
-// has it in hand; its message was never sent; or its process is dead, and the
-// host's lease hides its message for up to ten minutes. In the last two cases it is lost, and Maintain
-// sends its message again. One look cannot find out, since a process may have begun the step after its
-// last beat. So there are two looks, far enough apart for each living process
-// to write a beat between them. That needs no clock, and holds after an outage.
 const (
+	// lookTime is how far apart two looks are: each living process can write a beat between them.
+	// One look is not enough, since a process may have begun a step after its last beat.
 	lookTime = 2 * beatTime
 	// looks is the most looks of one Maintain. The first may be too early for a step whose
 	// message is about to be sent.

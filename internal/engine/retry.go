@@ -21,8 +21,7 @@ const retrySends = 32
 // done. If refused rows are the only reason of the failure, a retry can change nothing, and Retry refuses
 // it.
 //
-// Messages of the scan that are still in a queue do no harm: a step is committed
-// once, by whichever message. An old message may fail the scan again with fewer
+// Messages of the scan that are still in a queue do no harm, except that an old one may fail the scan again with fewer
 // deliveries than a new one gets.
 //
 // A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no

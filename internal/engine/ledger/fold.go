@@ -17,7 +17,7 @@ import (
 //
 // Folded rows have levels: "d|-L|…" is a row of level L. Rows of one level fold into one of the
 // next. So the rows of a scan grow with the logarithm of its steps. Folded rows sort ahead of
-// other done rows, and have the same properties: a version without folding sums them up like done rows.
+// other done rows, and have the same properties.
 
 // maxFold is how many rows a fold takes: the transaction has one more.
 const maxFold = storage.MaxBatchRows - 1

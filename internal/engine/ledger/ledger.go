@@ -23,21 +23,17 @@
 // its own key, before the scan's row becomes running. So a process that closes an earlier attempt,
 // however late, can't take a running scan off the list.
 //
-// One entity group transaction commits a step: it deletes the p row and
-// adds the d row and the children's p rows. So a step is committed once, however many
-// deliveries of its message try. Counters are sums over d rows, and can't count
-// it twice. A scan whose last p row is gone can never get another. The scan itself has a d
+// One entity group transaction commits a step, see [Ledger.Commit]. Counters are sums over d rows, so
+// nothing is counted twice. A scan whose last p row is gone can never get another. The scan itself has a d
 // row without a step, whose child is the first step: so sums over d rows also count the pending steps.
 //
 // # What is kept of done steps
 //
 // Everything that a status says comes from done rows. Beside its counts, a done row has the
-// number of the step's children, and the rows that these are believed to stand for, less those
-// that the step itself stood for. So sums over done rows also give a scan's progress without
-// reading a pending row.
+// number of the step's children, and their estimated work, less that of the step itself. So sums
+// over done rows also give a scan's progress without reading a pending row.
 //
-// Done rows are folded (fold.go): one step in 48, chosen by its id, folds after its commit. That
-// needs no count that processes share. Folded rows fold again, 48 at a time: a million
+// Done rows are folded (fold.go), one step in 48 on average after its commit. Folded rows fold again: a million
 // steps leave some 150 rows. A folded row also has a timeline, by the service's clock, and the
 // ends of pages, thinned to 512, for ranges and hints.
 //
