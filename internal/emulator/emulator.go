@@ -33,6 +33,7 @@
 package emulator
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -107,20 +108,14 @@ const defaultClientTime = 30 * time.Second
 // New returns an empty account. The error says which option is wrong.
 func New(o Options) (*Emulator, error) {
 	e := &Emulator{
-		account:    o.Account,
-		keyText:    o.Key,
+		account:    cmp.Or(o.Account, DefaultAccount),
+		keyText:    cmp.Or(o.Key, DefaultKey),
 		latency:    o.Latency,
 		clientTime: defaultClientTime,
 		onRequest:  o.OnRequest,
 		onFault:    o.OnFault,
 		tables:     table.NewStore(),
 		queues:     queue.NewStore(),
-	}
-	if e.account == "" {
-		e.account = DefaultAccount
-	}
-	if e.keyText == "" {
-		e.keyText = DefaultKey
 	}
 	var err error
 	if e.key, err = base64.StdEncoding.DecodeString(e.keyText); err != nil {

@@ -6,6 +6,7 @@
 package queue
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -83,13 +84,7 @@ func (q *Queue) add(m *Message) {
 func (q *Queue) remove(m *Message) {
 	q.visible.Delete(m)
 	q.expiry.Delete(m)
-	same := q.byID[m.ID]
-	for i := range same {
-		if same[i] == m {
-			same = append(same[:i], same[i+1:]...)
-			break
-		}
-	}
+	same := slices.DeleteFunc(q.byID[m.ID], func(s *Message) bool { return s == m })
 	if len(same) == 0 {
 		delete(q.byID, m.ID)
 	} else {

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -63,7 +64,7 @@ func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error 
 		return beingDeleted()
 	}
 	if s.tables[id] == nil {
-		return notFound()
+		return NotFound()
 	}
 	delete(s.tables, id)
 	if blocked > 0 {
@@ -112,18 +113,8 @@ func checkName(name string) error {
 	if len(name) < 3 || len(name) > 63 {
 		return refusal.New(refusal.OutOfRangeInput, "The specified resource name length is not within the permissible limits.")
 	}
-	for i, c := range []byte(name) {
-		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return invalidName()
-		}
-	}
-	if strings.EqualFold(name, "tables") {
-		return invalidName()
+	if !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`).MatchString(name) || strings.EqualFold(name, "tables") {
+		return refusal.New(refusal.InvalidResourceName, "The specified resource name contains invalid characters.")
 	}
 	return nil
-}
-
-func invalidName() *refusal.Error {
-	return refusal.New(refusal.InvalidResourceName, "The specified resource name contains invalid characters.")
 }

@@ -117,7 +117,7 @@ func (t *Table) Get(k key.Key) (Row, error) {
 	defer t.mu.RUnlock()
 	row, ok := t.rows.Get(probe(k))
 	if !ok {
-		return Row{}, notFound()
+		return Row{}, NotFound()
 	}
 	return row, nil
 }
@@ -126,9 +126,7 @@ func (t *Table) Get(k key.Key) (Row, error) {
 func probe(k key.Key) Row { return Row{PartitionKey: k.Partition, RowKey: k.Row} }
 
 // NotFound is the error for a row that does not exist.
-func NotFound() error { return notFound() }
-
-func notFound() *refusal.Error {
+func NotFound() error {
 	return refusal.New(refusal.ResourceNotFound, "The specified resource does not exist.")
 }
 
@@ -202,7 +200,7 @@ func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 	case op.Action == Insert && exists:
 		return row, refusal.New(refusal.EntityAlreadyExists, "The specified entity already exists.")
 	case op.IfMatch != "" && !exists:
-		return row, notFound()
+		return row, NotFound()
 	case op.IfMatch != "" && op.IfMatch != "*" && op.IfMatch != old.ETag():
 		return row, refusal.New(refusal.UpdateConditionNotSatisfied, "The update condition specified in the request was not satisfied.")
 	case op.Action == Delete:
