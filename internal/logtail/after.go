@@ -38,7 +38,8 @@ type NextEvents struct {
 // [EventQuery.Since], or the position that an earlier call returned. A follower needs to keep
 // nothing but the position. It gets every event that becomes readable within a minute of the
 // time in its key. A late event may bring some again that are nearly as old. Each call reads
-// the stream's last minute, with one query for each 1,000 events of a shard.
+// the stream's last minute, with one query for each 1,000 events of a shard. If more than 100,000
+// events follow the position, or 300,000 are so young, the error is a [problem.Conflict].
 func (s *Streams) After(ctx context.Context, stream, after string, top int) (NextEvents, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return NextEvents{}, err
@@ -67,7 +68,7 @@ func (s *Streams) after(ctx context.Context, stream, after string, top int) (Nex
 	if err != nil {
 		return NextEvents{}, nil, fmt.Errorf("read stream %q: %w", stream, err)
 	}
-	sort := sorter{position: from, top: top, at: -1}
+	sort := sorter{position: from, top: top, none: after == Now, at: -1}
 	settled := Since(m.date.Add(-window)) // no more events older than this bound can appear
 	for row, err := range m.rows(ctx) {
 		if err == nil && after == Now && row.Key.Row >= settled {
@@ -91,7 +92,7 @@ func (s *Streams) after(ctx context.Context, stream, after string, top int) (Nex
 func (s *Streams) position(after string) (position, error) {
 	switch {
 	case after == Now:
-		return position{floor: Since(time.Time{}), all: true}, nil
+		return position{floor: Since(time.Time{})}, nil // after ends at the settled events
 	case isPosition(after):
 		return parsePosition(after)
 	}

@@ -18,7 +18,6 @@ import (
 type position struct {
 	floor  string  // bound as in Span.Newer
 	groups []group // newest first; each ends where the next one starts, the last one at floor
-	all    bool    // the follower wants none of the events that there are
 }
 
 // group is a range of keys, and the sum over the ids of its events that the follower has got.
@@ -117,7 +116,8 @@ func add(sum uint64, id string) uint64 {
 // sorter separates events that a follower has got from those it has not.
 type sorter struct {
 	position position
-	top      int // the most events wanted
+	top      int  // the most events wanted
+	none     bool // no event is wanted: all count as given
 
 	at      int // index of the group of pending; -1 for events newer than all groups
 	sum     uint64
@@ -148,7 +148,7 @@ func (s *sorter) take(row storage.Entity) error {
 
 // settle decides whether the pending events of a group are new to the follower.
 func (s *sorter) settle() {
-	given := s.position.all || s.at >= 0 && s.position.groups[s.at].sum == s.sum
+	given := s.none || s.at >= 0 && s.position.groups[s.at].sum == s.sum
 	for _, e := range s.pending {
 		s.events = append(s.events, delivery{e.ID, given})
 	}
