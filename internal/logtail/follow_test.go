@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -150,6 +152,30 @@ func TestFollowShowsWhatIsThereFirst(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What comes while a follower begins is shown once: an event that comes between its first read and
+// that of the newest events.
+func TestFollowBeginsWhileEventsCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		s := w.streams(logtail.Options{})
+		w.append(s, "s", event(t, "before"))
+		next, reads := w.emulator.Transport(), 0
+		stop := w.watchBy(w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Query().Get("$filter"), "PartitionKey eq 's'") {
+				if reads++; reads == 2 {
+					w.append(s, "s", event(t, "between"))
+				}
+			}
+			return next.Do(r)
+		}))}), logtail.FollowOptions{Newest: 10})
+		time.Sleep(time.Minute)
+		if got, want := stop(), []string{"before", "between"}; !slices.Equal(got, want) {
+			t.Errorf("shown %q, want %q", got, want)
+		}
+	})
 }
 
 func TestFollowSince(t *testing.T) {
