@@ -143,7 +143,11 @@ func replaceRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	sent, err := readRecord(r)
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	sent, err := record.Parse(body)
 	if err != nil {
 		return err
 	}
@@ -303,19 +307,11 @@ func idempotencyKey(r *http.Request) (string, error) {
 	if len(given) == 0 {
 		return "", nil
 	}
-	visible := func(c rune) bool { return c > ' ' && c <= '~' }
-	if len(given) > 1 || given[0] == "" || len(given[0]) > maxLength || strings.ContainsFunc(given[0], func(c rune) bool { return !visible(c) }) {
+	invisible := func(c rune) bool { return c <= ' ' || c > '~' }
+	if len(given) > 1 || given[0] == "" || len(given[0]) > maxLength || strings.ContainsFunc(given[0], invisible) {
 		return "", problem.Invalidf(name, "must be one header of 1 to %d visible ASCII characters", maxLength)
 	}
 	return given[0], nil
-}
-
-func readRecord(r *http.Request) (record.Record, error) {
-	body, err := readBody(r)
-	if err != nil {
-		return record.Record{}, err
-	}
-	return record.Parse(body)
 }
 
 // Headers of conditional requests (RFC 9110, section 13).

@@ -20,14 +20,6 @@ type Invocation struct {
 	Delivery int
 }
 
-// request is the envelope: the trigger's data under its binding's name, and metadata. The host
-// encodes a string twice: as JSON, and that as a JSON string. Its documentation shows it
-// encoded once. (azure-functions-host, ScriptInvocationContextExtensions.cs)
-type request struct {
-	Data     map[string]json.RawMessage
-	Metadata map[string]json.RawMessage
-}
-
 // response is the answer's envelope. The host adds Logs to the invocation's log, but drops
 // them if the invocation failed. After an empty body or null, the host would wait until its
 // time-out. (azure-functions-host, DefaultHttpWorkerService.cs)
@@ -37,10 +29,10 @@ type response struct {
 	ReturnValue any      `json:"ReturnValue"`
 }
 
-// ParseEnvelope reads the host's request for a queue or timer function. Its
-// errors are [problem.Invalid].
+// ParseEnvelope reads the host's request for a queue or timer function: the trigger's data under
+// its binding's name, and metadata. Its errors are [problem.Invalid].
 func ParseEnvelope(body []byte) (Invocation, error) {
-	var r request
+	var r struct{ Data, Metadata map[string]json.RawMessage }
 	if err := json.Unmarshal(body, &r); err != nil {
 		return Invocation{}, problem.Invalidf("", "the request is not the Functions host's envelope").Because(err)
 	}
@@ -59,7 +51,9 @@ func ParseEnvelope(body []byte) (Invocation, error) {
 	return i, nil
 }
 
-// messageBody decodes up to two levels of JSON strings.
+// messageBody decodes up to two levels of JSON strings. The host encodes a string twice: as JSON,
+// and that as a JSON string. Its documentation shows it encoded once. (azure-functions-host,
+// ScriptInvocationContextExtensions.cs)
 func messageBody(v json.RawMessage) []byte {
 	for range 2 {
 		var s string

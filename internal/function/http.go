@@ -219,7 +219,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, problem.Invalidf("", "the body can't be read").Because(err)
 	}
-	return bytes.TrimPrefix(b, []byte("\ufeff")), nil // some editors on Windows start files with it
+	return bytes.TrimPrefix(b, []byte(lines.ByteOrderMark)), nil
 }
 
 // withLogger puts a logger with the invocation's id into each request's context.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -156,8 +155,8 @@ func (l *leaving) Do(r *http.Request) (*http.Response, error) {
 func (a *app) scan(t *testing.T) (id, state string, messages int) {
 	t.Helper()
 	var list struct{ Scans []struct{ ID, State string } }
-	if err := json.Unmarshal([]byte(a.call(t, "GET", "/api/scans", "", 200, "{")), &list); err != nil || len(list.Scans) != 1 {
-		t.Fatalf("%v %v", err, list)
+	if a.ask(t, "GET", "/api/scans", "", &list); len(list.Scans) != 1 {
+		t.Fatal(list)
 	}
 	q, err := a.account.Queue(engine.Queues[engine.ScanPrefix])
 	if err != nil {

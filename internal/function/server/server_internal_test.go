@@ -17,16 +17,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 )
 
 // environment gives serve its settings.
 func environment(t *testing.T, settings map[string]string) func(string) string {
 	t.Helper()
-	e, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := e.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+	server, err := emulatortest.New(t, emulator.Options{}).Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,10 +123,7 @@ func TestServeListensOnLoopbackAlone(t *testing.T) {
 // a call that has waited is answered when the storage is there.
 func TestServeWithoutStorage(t *testing.T) {
 	table, queue := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	em := emulatortest.New(t, emulator.Options{})
 	connection := fmt.Sprintf("AccountName=%[1]s;AccountKey=%[2]s;TableEndpoint=http://%[3]s/%[1]s;QueueEndpoint=http://%[4]s/%[1]s", emulator.DefaultAccount, emulator.DefaultKey, table, queue)
 	s := startServe(t, map[string]string{"AzureWebJobsStorage": connection})
 	answered := make(chan int, 1)
