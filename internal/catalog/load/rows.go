@@ -44,6 +44,7 @@ func rowOf(l lines.Line) Row {
 
 // File reads the rows of a file. Make it with [NewFile].
 type File struct {
+	in     io.Reader
 	header []byte // of CSV
 	next   func() (Row, error)
 }
@@ -60,10 +61,10 @@ func NewFile(name string, in io.Reader) (*File, error) {
 		if err != nil {
 			return nil, problem.Invalidf("", "%s: %v", name, err)
 		}
-		return &File{header: c.header, next: c.next}, nil
+		return &File{in: in, header: c.header, next: c.next}, nil
 	}
 	from := lines.NewReader(in)
-	return &File{next: func() (Row, error) {
+	return &File{in: in, next: func() (Row, error) {
 		l, err := from.Next()
 		if err != nil {
 			return Row{}, err
@@ -83,8 +84,13 @@ func (f *File) skip(rows int) error {
 }
 
 // Each calls fn with the rows of the file, many at a time, until the file ends or fn fails. If
-// ctx ends, it returns [sweep.ErrInterrupted].
-func (f *File) Each(ctx context.Context, fn func([]Row) error) error { return f.each(ctx, maxRows, fn) }
+// ctx ends, it returns [sweep.ErrInterrupted]. JSON lines may come by a pipe that stays open.
+func (f *File) Each(ctx context.Context, fn func([]Row) error) error {
+	if f.header == nil {
+		return Arriving(ctx, f.in, fn)
+	}
+	return f.each(ctx, maxRows, fn)
+}
 
 // each calls fn with at most n rows at a time. What was read ahead of an error is not lost.
 func (f *File) each(ctx context.Context, n int, fn func([]Row) error) error {

@@ -1,18 +1,22 @@
 package load
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/sweep"
 )
 
 // A file's name tells its form. Rows that are no records come with their text, and the rows
@@ -59,6 +63,45 @@ func TestFile(t *testing.T) {
 	if _, err := NewFile("a.csv", strings.NewReader("a:Float\n")); problem.Of(err).Kind != problem.Invalid {
 		t.Errorf("a header of an unknown type: %v", err)
 	}
+}
+
+// A pipe may stay open: its rows are handed over as they come, and an interrupt ends the wait for more.
+func TestFileIsAPipe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		f, err := NewFile("people", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, interrupt := context.WithCancel(t.Context())
+		rows, ended := 0, make(chan error, 1)
+		go func() {
+			ended <- f.Each(ctx, func(some []Row) error {
+				rows += len(some)
+				return nil
+			})
+		}()
+		for want := range 2 {
+			if _, err := io.WriteString(out, "{\"a\":1}\n"); err != nil {
+				t.Fatal(err)
+			}
+			if synctest.Wait(); rows != want+1 {
+				t.Errorf("%d rows have come, want %d", rows, want+1)
+			}
+		}
+		interrupt()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, sweep.ErrInterrupted) {
+				t.Error(err)
+			}
+		default:
+			t.Error("an interrupt does not end it")
+		}
+		_ = out.Close()
+	})
 }
 
 // TestStoredNote: the progress of an import, as version 1 writes it, is read. What a later
