@@ -162,14 +162,8 @@ func (o *copyOptions) verifyCopy(c *cobra.Command, s sweep.Spec, to *storage.Tab
 	m.Expect(rows) // others may have come
 	r, err := verify.Tables(c.Context(), s, to, options)
 	m.End()
-	if printed := printDifferences(c, r, o.json); err == nil {
-		err = printed
-	}
-	if err != nil {
+	if err := printComparison(c, &o.jsonFlag, r, false, err); err != nil {
 		return fmt.Errorf("verify: %w", err)
-	}
-	if err := printComparison(c, r, o.json, false); err != nil {
-		return err
 	}
 	if r.Differences() > 0 {
 		return errDifferent

@@ -35,25 +35,19 @@ The table endpoint answers these without a signature:
 func emulatorCommand() *cobra.Command {
 	var options emulator.Options
 	var tableAddr, queueAddr string
-	c := &cobra.Command{
-		Use:   "emulator",
-		Short: "Serve Table and Queue storage from memory",
-		Long:  emulatorHelp,
-		Args:  noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			e, err := emulator.New(options)
-			if err != nil {
-				return err
-			}
-			server, err := e.Serve(c.Context(), tableAddr, queueAddr)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(c.OutOrStdout(), server.ConnectionString())
-			<-c.Context().Done()
-			return server.Close()
-		},
-	}
+	c := command("emulator", "Serve Table and Queue storage from memory", emulatorHelp, "", func(c *cobra.Command) error {
+		e, err := emulator.New(options)
+		if err != nil {
+			return err
+		}
+		server, err := e.Serve(c.Context(), tableAddr, queueAddr)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(c.OutOrStdout(), server.ConnectionString())
+		<-c.Context().Done()
+		return server.Close()
+	})
 	flags := c.Flags()
 	flags.StringVar(&tableAddr, "table-addr", "127.0.0.1:10002", "address of the Table service; port 0 takes a free one")
 	flags.StringVar(&queueAddr, "queue-addr", "127.0.0.1:10001", "address of the Queue service; port 0 takes a free one")

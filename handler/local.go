@@ -77,10 +77,10 @@ func localCommand() *cobra.Command {
 
 func (o *localOptions) run(c *cobra.Command) error {
 	if o.instances < 1 {
-		return usageError{fmt.Errorf("--instances must be at least 1")}
+		return usagef("--instances must be at least 1")
 	}
 	if !slices.Contains([]host.HTTPMode{"", host.Forwarding, host.Proxying}, host.HTTPMode(o.http)) {
-		return usageError{fmt.Errorf("--http must be %s or %s, not %q", host.Forwarding, host.Proxying, o.http)}
+		return usagef("--http must be %s or %s, not %q", host.Forwarding, host.Proxying, o.http)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -158,7 +158,7 @@ func storageSettings(from string, environ []string) (map[string]string, error) {
 	switch {
 	case from == embedded, from == storage.HostConnection:
 		return nil, nil
-	case strings.ContainsAny(from, "=:/"):
+	case !isSetting(from):
 		return map[string]string{storage.HostConnection: from}, nil
 	}
 	found := map[string]string{}

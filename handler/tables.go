@@ -55,30 +55,25 @@ func tablesListCommand() *cobra.Command {
 	var f tablesFlags
 	var prefix string
 	var asJSON jsonFlag
-	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the tables of an account",
-		Long:    "List the names of an account's tables, in order, one a line.\n\n" + connectionHelp,
-		Example: "  handler tables list\n  handler tables list --connection ARCHIVE --prefix orders",
-		Args:    noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			a, err := f.openAccount(c, "connection", f.connection)
-			if err != nil {
-				return err
+	const help = "List the names of an account's tables, in order, one a line.\n\n" + connectionHelp
+	const examples = "  handler tables list\n  handler tables list --connection ARCHIVE --prefix orders"
+	c := command("list", "List the tables of an account", help, examples, func(c *cobra.Command) error {
+		a, err := f.openAccount(c, "connection", f.connection)
+		if err != nil {
+			return err
+		}
+		l := newListing(c, asJSON.json)
+		err = a.TableNames(c.Context(), func(name string) error {
+			if !strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
+				return nil
 			}
-			l := newListing(c, asJSON.json)
-			err = a.TableNames(c.Context(), func(name string) error {
-				if !strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
-					return nil
-				}
-				return l.add(map[string]string{"table": name}, name)
-			})
-			if err != nil {
-				return err
-			}
-			return l.end()
-		},
-	}
+			return l.add(map[string]string{"table": name}, name)
+		})
+		if err != nil {
+			return err
+		}
+		return l.end()
+	})
 	f.add(c)
 	c.Flags().StringVar(&prefix, "prefix", "", "only names that start with this, in any case")
 	asJSON.add(c, "print each name as a JSON object")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -101,13 +102,7 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 	if err != nil && o.point != nil { // which keeps what was found
 		return o.ended(c, err)
 	}
-	if printed := printDifferences(c, r, o.json); err == nil {
-		err = printed
-	}
-	if err == nil {
-		err = printComparison(c, r, o.json, o.repair)
-	}
-	if err := o.ended(c, err); err != nil {
+	if err := o.ended(c, printComparison(c, &o.jsonFlag, r, o.repair, err)); err != nil {
 		return err
 	}
 	switch {
@@ -153,14 +148,15 @@ func printDifferences(c *cobra.Command, r verify.Result, asJSON bool) error {
 	return out.Flush()
 }
 
-// printComparison prints the result.
-func printComparison(c *cobra.Command, r verify.Result, asJSON, repaired bool) error {
-	if asJSON {
-		return lines.JSON(c.OutOrStdout()).Encode(r)
+// printComparison prints what a comparison found, and then, unless it failed, the result.
+func printComparison(c *cobra.Command, out *jsonFlag, r verify.Result, repaired bool, failed error) error {
+	err := printDifferences(c, r, out.json)
+	if failed != nil || err != nil {
+		return cmp.Or(failed, err)
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "compared %s by %s: %d missing, %d extra, %d different\n", progress.Plural(r.Rows, "row"), progress.Plural(r.Queries, "query"), r.Missing, r.Extra, r.Different)
-	if err == nil && repaired {
-		_, err = fmt.Fprintf(c.OutOrStdout(), "repaired %s\n", progress.Plural(r.Repaired, "row"))
+	text := fmt.Sprintf("compared %s by %s: %d missing, %d extra, %d different\n", progress.Plural(r.Rows, "row"), progress.Plural(r.Queries, "query"), r.Missing, r.Extra, r.Different)
+	if repaired {
+		text += fmt.Sprintf("repaired %s\n", progress.Plural(r.Repaired, "row"))
 	}
-	return err
+	return out.print(c, r, "%s", text)
 }

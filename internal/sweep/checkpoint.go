@@ -36,15 +36,8 @@ import (
 // is renewed by a rename when much has been appended. Nothing in the file is secret except keys
 // of rows.
 //
-// A page of which some rows are left is read again after a resume, by the same
-// query and token, and only its own rows count: others may have come since. Where done rows
-// are not found again, such as in a deletion, those of a page that are gone were done.
-//
-// A theft is recorded before the thieves' first queries. A thief that finds nothing
-// is a step that was read without rows.
-//
-// Of a sweep of listed keys, the file has those that were looked for; the list must be
-// there again. The snapshot's header tells how far it was taken ("listed", "after").
+// A thief that finds nothing is a step that was read without rows. Of a sweep of listed keys, the snapshot's
+// header tells how far the list was taken ("listed", "after").
 type Checkpoint struct {
 	path     string // "" for one that records nothing
 	job      json.RawMessage

@@ -3,6 +3,7 @@ package progress
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Figures are what the meter shows.
@@ -62,7 +63,7 @@ func (f Figures) line(columns int) string {
 		for _, p := range shown {
 			texts = append(texts, p.text)
 		}
-		text := list(texts...)
+		text := strings.Join(texts, ", ")
 		if f.Phase != "" {
 			text = f.Phase + " " + text
 		}

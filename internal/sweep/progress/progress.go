@@ -264,15 +264,13 @@ func waits(outages []storage.Outage) []Wait {
 func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	m.rates.add(p.Elapsed, p.Run.Rows)
 	f := Figures{
-		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.now()), Failed: p.Failed, Differ: p.Missing + p.Extra + p.Different,
-		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: tenths(p.Elapsed.Seconds()),
+		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.over(window)), Failed: p.Failed, Differ: p.Missing + p.Extra + p.Different,
+		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: p.Elapsed.Round(100 * time.Millisecond).Seconds(),
 		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages),
 	}
 	f.share(m.expected, p, &m.rates)
 	return f
 }
-
-func tenths(x float64) float64 { return math.Round(x*10) / 10 }
 
 // fit cuts a line off at a number of columns, below 1 for no limit.
 func fit(text string, columns int) string {
@@ -298,6 +296,3 @@ func Plural[N int | int64](n N, noun string) string {
 	}
 	return fmt.Sprintf("%d %s", n, noun)
 }
-
-// list joins texts.
-func list(texts ...string) string { return strings.Join(texts, ", ") }

@@ -24,9 +24,6 @@ func (r *rates) add(at time.Duration, rows int64) {
 	r.samples = append(r.samples, sample{at, rows})
 }
 
-// now returns the rate of the last window.
-func (r *rates) now() float64 { return r.over(window) }
-
 // over returns the rate of the last part of the time.
 func (r *rates) over(last time.Duration) float64 {
 	to := r.samples[len(r.samples)-1]
