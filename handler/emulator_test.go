@@ -49,13 +49,3 @@ func TestEmulatorCommand(t *testing.T) {
 		t.Errorf("the command ends with %v", err)
 	}
 }
-
-func TestEmulatorCommandRefusesBadFaults(t *testing.T) {
-	t.Parallel()
-	command := emulatorCommand()
-	command.SilenceErrors, command.SilenceUsage = true, true
-	command.SetArgs([]string{"--faults", "bussy p=1"})
-	if err := command.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "bussy") {
-		t.Errorf("got error %v", err)
-	}
-}

@@ -19,15 +19,15 @@ import (
 )
 
 func main() {
-	i := interrupts()
+	first, second := interrupts()
 	meter := progress.New(os.Stderr)
-	context.AfterFunc(i.second, func() {
+	context.AfterFunc(second, func() {
 		time.Sleep(lastWords) // for what ends by itself
 		meter.End()
 		report(meter, sweep.ErrInterrupted)
 		os.Exit(exitInterrupted)
 	})
-	err := execute(withShared(i.first, shared{meter, i.second}), rootCommand())
+	err := execute(withShared(first, shared{meter, second}), rootCommand())
 	meter.End()
 	var again server.Restart
 	if err != nil && !(errors.As(err, &again) && again.Cause == nil) {
@@ -44,11 +44,9 @@ const (
 	lastWords = 700 * time.Millisecond
 )
 
-// interruption handles signals. After the first one, commands finish the work under way
+// interrupts returns contexts that signals end. After the first one, commands finish the work under way
 // and end; the second one ends them at once.
-type interruption struct{ first, second context.Context }
-
-func interrupts() interruption {
+func interrupts() (first, second context.Context) {
 	first, begin := context.WithCancel(context.Background())
 	second, end := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -63,7 +61,7 @@ func interrupts() interruption {
 			}
 		}
 	}()
-	return interruption{first, second}
+	return first, second
 }
 
 // shared is what all commands share: their output on stderr, and the interrupt that ends

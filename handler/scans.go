@@ -90,33 +90,27 @@ func (f *scansFlags) openScan(c *cobra.Command, args []string) (e *engine.Engine
 func scansListCommand() *cobra.Command {
 	var f scansFlags
 	var top int
-	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the newest scans",
-		Long:    "List the newest scans: id, state, what is done, when it began, rows, rows a second.\n\n" + connectionHelp,
-		Example: "  handler scans list --top 5",
-		Args:    noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if top < 1 {
-				return usagef("--top is %d, want at least 1", top)
-			}
-			e, err := f.open(c)
-			if err != nil {
+	const help = "List the newest scans: id, state, what is done, when it began, rows, rows a second.\n\n" + connectionHelp
+	c := command("list", "List the newest scans", help, "  handler scans list --top 5", func(c *cobra.Command) error {
+		if top < 1 {
+			return usagef("--top is %d, want at least 1", top)
+		}
+		e, err := f.open(c)
+		if err != nil {
+			return err
+		}
+		all, err := e.List(c.Context(), top)
+		if err != nil {
+			return err
+		}
+		l := newListing(c, f.json)
+		for _, s := range all {
+			if err := l.add(s, s.ID, string(s.State), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s")); err != nil {
 				return err
 			}
-			all, err := e.List(c.Context(), top)
-			if err != nil {
-				return err
-			}
-			l := newListing(c, f.json)
-			for _, s := range all {
-				if err := l.add(s, s.ID, string(s.State), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s")); err != nil {
-					return err
-				}
-			}
-			return l.end()
-		},
-	}
+		}
+		return l.end()
+	})
 	f.add(c, "GET /api/scans")
 	c.Flags().IntVar(&top, "top", 20, "how many")
 	return c

@@ -55,10 +55,6 @@ func New(start, most int) *Pace {
 	return &Pace{limit: float64(min(start, most)), most: float64(most)}
 }
 
-// Fixed returns a pace with a fixed limit. Only throttling
-// lowers it.
-func Fixed(limit int) *Pace { return &Pace{limit: float64(limit), most: float64(limit)} }
-
 // Limit returns how many requests to have under way, at least 1.
 func (p *Pace) Limit() int { return max(1, int(p.limit)) }
 

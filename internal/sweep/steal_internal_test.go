@@ -66,7 +66,7 @@ func boundFor(pages, workers int) int {
 func count(t testing.TB, s Spec, workers int) (time.Duration, Totals) {
 	t.Helper()
 	r := newRun(s, Options{Workers: workers}, counting(nil), false)
-	r.pacer.source.pace = pace.Fixed(workers)
+	r.pacer.source.pace = pace.New(workers, workers)
 	began := time.Now()
 	totals, err := r.do(t.Context())
 	if err != nil {
@@ -192,7 +192,7 @@ func TestOrderedStealing(t *testing.T) {
 				got = append(got, rows...)
 				return nil
 			}), true)
-			r.pacer.source.pace = pace.Fixed(64)
+			r.pacer.source.pace = pace.New(64, 64)
 			began := time.Now()
 			if _, err := r.do(t.Context()); err != nil {
 				t.Fatal(err)

@@ -24,10 +24,6 @@ import (
 func fill(t *testing.T, faults string, partitions, each int) *storage.Table {
 	t.Helper()
 	em, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
-	table := a.Table("rows")
-	if err := table.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	var rows []storage.Entity
 	for i := range partitions {
 		for j := range each {
@@ -35,9 +31,7 @@ func fill(t *testing.T, faults string, partitions, each int) *storage.Table {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("%05d", i), Row: fmt.Sprintf("%05d", j)}, Properties: []storage.Property{v}})
 		}
 	}
-	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
+	table := emulatortest.Table(t, a, "rows", rows)
 	if err := em.SetFaults(faults); err != nil {
 		t.Fatal(err)
 	}
