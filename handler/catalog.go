@@ -155,24 +155,17 @@ func (s *selection) add(c *cobra.Command) {
 	c.Flags().StringVar(&s.rowTo, "row-to", "", "only records whose sort value is this, starts with it, or is ahead of it")
 }
 
-// query reads arguments such as eid=F314.
+// query reads arguments such as eid=F314, for a command that changes records.
 func (s *selection) query(args []string) (catalog.Lookup, error) {
-	q := catalog.Lookup{Keys: map[string]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
-	for _, arg := range args {
-		key, value, ok := strings.Cut(arg, "=")
-		if _, twice := q.Keys[key]; !ok || twice || value == "" {
-			return q, usagef("%q: want an index key and its value, such as eid=F314, each key once", arg)
-		}
-		q.Keys[key] = value
+	q, err := s.reading(args)
+	if err == nil && (len(args) == 0 || len(q.Or) > 0) {
+		err = usagef("want an index key and its value, such as eid=F314, each key once")
 	}
-	if len(args) == 0 {
-		return q, usagef("want an index key and its value, such as eid=F314")
-	}
-	return q, nil
+	return q, err
 }
 
-// reading reads arguments as query does for a command that changes nothing: all
-// records without any, and of a key with several values, any of them.
+// reading reads arguments for a command that changes nothing: all records without any, and of a
+// key with several values, any of them.
 func (s *selection) reading(args []string) (catalog.Lookup, error) {
 	q := catalog.Lookup{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
 	for _, arg := range args {

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
@@ -21,22 +20,23 @@ const all = `{"active":true,"age":41,"badge":"0f8fad5b-d9cb-469f-a165-7086772895
 	`"first name":"Ann","hired":"2020-02-03T04:05:06Z","hired@odata.type":"Edm.DateTime","huge":"9007199254740993","huge@odata.type":"Edm.Int64",` +
 	`"key":"AQID","key@odata.type":"Edm.Binary","lastname":"Faux","npi":"7","rate":3.0,"ssn":"123-45-6789","tags":["a",{"b":1}]}`
 
-// stored opens a catalog of format 1, testdata/stored.txtar, which has rows of every kind. Its
-// last write was some minutes after 2000-01-01, when a bubble's time begins.
-func stored(t *testing.T) (w *world, c *catalog.Catalog, texts map[string]string) {
+// stored runs a test with a catalog of format 1, testdata/stored.txtar, which has rows of every
+// kind. Its last write was some minutes after 2000-01-01, when a bubble's time begins.
+func stored(t *testing.T, test func(t *testing.T, w *world, c *catalog.Catalog, texts map[string]string)) {
 	t.Helper()
-	w = newWorld(t, emulator.Options{}, people, "lastname")
-	texts = emulatortest.Load(t, w.account, "testdata/stored.txtar")
-	time.Sleep(time.Hour)
-	return w, w.catalog(), texts
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{}, people, "lastname")
+		texts := emulatortest.Load(t, w.account, "testdata/stored.txtar")
+		time.Sleep(time.Hour)
+		test(t, w, w.catalog(), texts)
+	})
 }
 
 // TestStoredIsRead: records are found by every key, and what callers hold of earlier
 // answers goes on.
 func TestStoredIsRead(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, c, texts := stored(t)
+	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, texts map[string]string) {
 		for _, q := range []catalog.Lookup{by("eid", "1"), by("npi", "7"), by("ssn", "123-45-6789")} {
 			w.wantFound(c, q, rec(t, all))
 		}
@@ -64,8 +64,7 @@ func TestStoredIsRead(t *testing.T) {
 // TestStoredChanges: the changes tell what was done, and a cursor goes on.
 func TestStoredChanges(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, c, texts := stored(t)
+	stored(t, func(t *testing.T, _ *world, c *catalog.Catalog, texts map[string]string) {
 		type change struct{ Kind, EID string }
 		list := func(cursor string) (all []change) {
 			changes, _, err := c.Changes(t.Context(), catalog.MaxTop, cursor, time.Time{})
@@ -94,8 +93,7 @@ func TestStoredChanges(t *testing.T) {
 // tried again when somebody asks, and tombstones are cleared away.
 func TestStoredEntries(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, c, _ := stored(t)
+	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, _ map[string]string) {
 		if got := len(w.rows("PeopleWAL", "e|")); got != 4 {
 			t.Fatalf("%d entries are pending, want 4", got)
 		}
@@ -139,8 +137,7 @@ func TestStoredEntries(t *testing.T) {
 // TestStoredTombstone: a deletion that meets a tombstone completes what has left it.
 func TestStoredTombstone(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, c, _ := stored(t)
+	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, _ map[string]string) {
 		gone := func() (n int) {
 			for _, row := range w.rows("PeopleWAL", "e|") {
 				if row.Get("eid") == "7" {
@@ -163,8 +160,7 @@ func TestStoredTombstone(t *testing.T) {
 // that was used stays used.
 func TestStoredIsWrittenOn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, c, texts := stored(t)
+	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, texts map[string]string) {
 		if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
@@ -195,12 +191,8 @@ func TestStoredIsWrittenOn(t *testing.T) {
 // writers that were stopped long ago.
 func TestStoredMigration(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, c, _ := stored(t)
-		other, err := index.Parse("eid,npi", "npi")
-		if err != nil {
-			t.Fatal(err)
-		}
+	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, _ map[string]string) {
+		other := parsed(t, "eid,npi", "npi")
 		wantKind(t, catalog.New(catalog.Options{Index: c.Index, Log: c.Log, Schema: other}).Prepare(t.Context()), problem.Conflict)
 
 		w.suffix = "Moving"

@@ -2,7 +2,7 @@
 // them.
 //
 // It reads the index and the heads once, into a tally that needs little memory. If the two
-// differ, it looks at the records that may be wrong one by one. A write that is under way is
+// differ, it reads them again, and looks at the records that may be wrong one by one. A write that is under way is
 // not wrong: whatever differs is read again before it is reported.
 package check
 
@@ -22,11 +22,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Run compares the index rows with each other and with the log. It calls found for each
-// thing that is wrong, never concurrently; a write under way is not wrong. It reads the
-// index and the heads once. If they differ, it reads them again, with a few requests for
-// each record that differs. A catalog that another program wrote, or that has another
-// schema, is a Conflict: see package migrate.
+// Run calls found for each thing that is wrong, never concurrently. A catalog that another program
+// wrote, or that has another schema, is a Conflict: see package migrate.
 //
 // With repair, it brings all rows of a record up to its newest write. It may be
 // interrupted, and run again.

@@ -44,18 +44,11 @@ type Result struct {
 	Left    int `json:"left"`    // findings: rows and records that stay as they were
 }
 
-// Run changes the catalog to our schema: it moves the records that another schema has
-// placed, and takes over the index rows and the log of the published program. It calls
-// found for everything that it leaves as it was, never concurrently. It deletes a row only
-// when all places of its record hold the row's content. It needs about 100 bytes of memory
-// for each record that another program wrote.
-//
-// Meanwhile, writes and queries with another schema are refused. Before it moves anything,
-// it waits a minute and a half until all processes have noticed. If it is interrupted, run
-// it again to go on, or run it with the old schema to take it back. With dryRun it changes
-// nothing.
+// Run changes the catalog to our schema, as the package comment says. It calls found for
+// everything that it leaves as it was, never concurrently. It needs about 150 bytes of memory
+// for each record that another program wrote. With dryRun it changes nothing.
 func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalog.Finding)) (Result, error) {
-	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[identityHash]content{}}
+	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[string]content{}}
 	var stopped *storage.Entity
 	if !dryRun {
 		var err error
@@ -134,8 +127,8 @@ func (m *migrator) rows(ctx context.Context) error {
 
 // byIdentity groups the rows that another program wrote by identity. It reports those that
 // it can't take over.
-func (m *migrator) byIdentity(rows []storage.Entity) map[identityHash][]foreignRow {
-	all := map[identityHash][]foreignRow{}
+func (m *migrator) byIdentity(rows []storage.Entity) map[string][]foreignRow {
+	all := map[string][]foreignRow{}
 	for _, row := range rows {
 		if !store.Foreign(row) {
 			continue
@@ -148,7 +141,7 @@ func (m *migrator) byIdentity(rows []storage.Entity) map[identityHash][]foreignR
 		case m.contentOf(id).ambiguous:
 			m.leave(row.Key, "there are rows whose index and sort values differ in case only, with other contents; change the sort value of one of the records")
 		default:
-			all[hashOf(id)] = append(all[hashOf(id)], foreignRow{row, id, r})
+			all[id.Hash()] = append(all[id.Hash()], foreignRow{row, id, r})
 		}
 	}
 	return all
@@ -211,12 +204,10 @@ type migrator struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// contents has the content of each identity of which another program wrote rows. After
-	// survey, only taken changes.
-	contents map[identityHash]content
+	// contents has the content of each identity of which another program wrote rows, by its hash.
+	// After survey, only taken changes.
+	contents map[string]content
 }
-
-type identityHash [32]byte // see index.Identity.Hash
 
 // content is the content of an identity's rows.
 type content struct {
@@ -236,12 +227,12 @@ func (m *migrator) count(n *int) {
 func (m *migrator) took(id index.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := m.contents[hashOf(id)]
+	of := m.contents[id.Hash()]
 	if !of.taken {
 		m.sum.Taken++
 	}
 	of.taken = true
-	m.contents[hashOf(id)] = of
+	m.contents[id.Hash()] = of
 }
 
 // leave reports something that stays as it was.
@@ -289,22 +280,16 @@ func (m *migrator) survey(ctx context.Context) error {
 
 func (m *migrator) note(id index.Identity, r record.Record) {
 	of := content{hash: r.Hash()}
-	if before, known := m.contents[hashOf(id)]; known {
+	if before, known := m.contents[id.Hash()]; known {
 		before.ambiguous = before.ambiguous || before.hash != of.hash
 		of = before
 	}
-	m.contents[hashOf(id)] = of
+	m.contents[id.Hash()] = of
 }
 
 // contentOf returns what survey has noted.
 func (m *migrator) contentOf(id index.Identity) content {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.contents[hashOf(id)]
-}
-
-func hashOf(id index.Identity) identityHash {
-	var h identityHash
-	copy(h[:], id.Hash())
-	return h
+	return m.contents[id.Hash()]
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,6 +53,9 @@ func TestFormat1(t *testing.T) {
 		`{\"first\":\"f1\",\"identity\":\"i2\",\"row\":\"faux:00000001\",\"partitions\":[\"3_eid1\",\"3_npi7\"],\"version\":18,\"fresh\":true,` +
 		`\"instead\":{\"identity\":\"i1\",\"version\":17},\"line\":{\"identity\":\"i0\",\"version\":12}}]"`
 	const fields = `"eid":"1","npi":7,"tsw_j_tags":"[\"a\"]"`
+	if kinds := fmt.Sprintf("%s %s %s %s", wal.Insert, wal.Replace, wal.Delete, wal.Undo); kinds != "insert replace delete undo" {
+		t.Errorf("kinds %s", kinds)
+	}
 	for name, tt := range map[string]struct {
 		row  storage.Entity
 		want string

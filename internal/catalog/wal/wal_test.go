@@ -1,10 +1,8 @@
 package wal_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"testing"
 	"time"
 
@@ -196,26 +194,5 @@ func TestSuperseded(t *testing.T) {
 				t.Fatalf("seed %d: row %+v of %+v is old: %v, want %v", seed, met[i], met, old, want)
 			}
 		}
-	}
-}
-
-// TestStoredForm: entries and heads hold writes as this JSON, which is not to change.
-func TestStoredForm(t *testing.T) {
-	t.Parallel()
-	w := wal.Write{
-		First: "f", Identity: "i", Row: "r", Partitions: []string{"p", "q"}, Version: 3, Gone: true, Fresh: true,
-		Instead: &wal.Past{Identity: "j", Version: 2}, Line: &wal.Past{Identity: "k", Version: 1},
-	}
-	const stored = `{"first":"f","identity":"i","row":"r","partitions":["p","q"],"version":3,"gone":true,"fresh":true,` +
-		`"instead":{"identity":"j","version":2},"line":{"identity":"k","version":1}}`
-	if got, err := json.Marshal(w); err != nil || string(got) != stored {
-		t.Errorf("stored as\n%s, %v; want\n%s", got, err, stored)
-	}
-	var got wal.Write
-	if err := json.Unmarshal([]byte(stored), &got); err != nil || !reflect.DeepEqual(got, w) {
-		t.Errorf("read %+v, %v; want %+v", got, err, w)
-	}
-	if kinds := fmt.Sprintf("%s %s %s %s", wal.Insert, wal.Replace, wal.Delete, wal.Undo); kinds != "insert replace delete undo" {
-		t.Errorf("kinds %s", kinds)
 	}
 }
