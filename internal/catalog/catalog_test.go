@@ -171,8 +171,7 @@ func insertAndFind(t *testing.T, w *world) {
 // TestReplace moves index rows whose keys change.
 func TestReplace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, "eid,email", "lastname")
-	c := w.catalog()
+	w, c := newCatalog(t, "eid,email", "lastname")
 	old := rec(t, `{"eid":"1","email":"a@x","lastname":"Faux"}`)
 	w.did(catalog.Created)(c.Insert(t.Context(), old, ""))
 	tests := []struct{ name, record string }{
@@ -239,8 +238,7 @@ func TestIdempotencyKey(t *testing.T) {
 		_, err := c.Insert(t.Context(), rec(t, `{"eid":"F314","lastname":"Smith"}`), "key-1")
 		wantKind(t, err, problem.Conflict)
 
-		time.Sleep(25 * time.Hour)
-		w.maintain(c)
+		w.nextDay(c)
 		insert()
 		w.wantFound(c, by("eid", "F314"), r)
 		w.check(c)

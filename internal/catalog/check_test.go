@@ -8,7 +8,6 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/testsize"
@@ -69,8 +68,7 @@ func TestCheckRepairs(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, emulator.Options{}, people, "lastname")
-			c := w.catalog()
+			w, c := newCatalog(t, people, "lastname")
 			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, r), ""))
 			c.Close()
 			i := slices.IndexFunc(w.rows("People", ""), func(e storage.Entity) bool { return e.Key.Partition == at.Partition })
@@ -121,8 +119,7 @@ func TestRecoverSince(t *testing.T) {
 // two for each page and a few for each damaged record.
 func TestCheckReadsPages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, people, "lastname")
-	c := w.catalog()
+	w, c := newCatalog(t, people, "lastname")
 	n := testsize.Of(500, 1500)
 	fill(t, c, 0, n)
 	w.delete(c, by("eid", "F7"), 1)
@@ -153,8 +150,7 @@ func TestCheckReadsPages(t *testing.T) {
 // TestRepairBringsNothingBack repairs a row that still has a deleted record.
 func TestRepairBringsNothingBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, people, "lastname")
-	c := w.catalog()
+	w, c := newCatalog(t, people, "lastname")
 	w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"})
 	before := w.rows("People", "")
 	w.delete(c, by("eid", "1"), 1)
@@ -191,8 +187,7 @@ func TestNewestRowCounts(t *testing.T) {
 // TestRepairKeepsWhatItCanNotDecide leaves a surplus row whose contents differ from the record.
 func TestRepairKeepsWhatItCanNotDecide(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, people, "lastname")
-	c := w.catalog()
+	w, c := newCatalog(t, people, "lastname")
 	w.insertAll(c, map[string]any{"eid": "1", "lastname": "a"}, map[string]any{"eid": "2", "lastname": "b", "npi": "7"})
 	c.Close()
 	w.published("3_npi8", "a:00000000", rec(t, `{"eid":"1","lastname":"a","note":"only here"}`))

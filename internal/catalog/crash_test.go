@@ -9,7 +9,6 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -63,8 +62,7 @@ func TestEveryCrashPoint(t *testing.T) {
 
 // crashOnce lets the writer die once, and reports whether it did.
 func crashOnce(t *testing.T, n int, applied, retried bool, beforeText, afterText string, do func(context.Context, *catalog.Catalog, record.Record) error) bool {
-	w := newWorld(t, emulator.Options{}, people, "lastname")
-	c := w.catalog()
+	w, c := newCatalog(t, people, "lastname")
 	var before, after []record.Record
 	var r record.Record
 	if beforeText != "" {
@@ -95,8 +93,7 @@ func crashOnce(t *testing.T, n int, applied, retried bool, beforeText, afterText
 		w.wantEverywhere(c, before, after)
 	}
 	w.check(c)
-	time.Sleep(25 * time.Hour)
-	w.maintain(c)
+	w.nextDay(c)
 	w.check(c)
 	return process.Dead()
 }
@@ -145,9 +142,7 @@ func TestOldEntryBringsNothingBack(t *testing.T) {
 			if err := w.account.Table("PeopleWAL").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: old}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
-				t.Fatal(err)
-			}
+			w.recover(c, time.Time{})
 		}
 		replay()
 		w.wantFound(c, by("eid", "F314"), rec(t, faux))
@@ -155,8 +150,7 @@ func TestOldEntryBringsNothingBack(t *testing.T) {
 		c.Close()
 		replay()
 		w.wantFound(c, by("eid", "F314"))
-		time.Sleep(25 * time.Hour)
-		w.maintain(c)
+		w.nextDay(c)
 		if left := w.rows("People", ""); len(left) > 0 {
 			t.Fatalf("not cleared: %v", left)
 		}
@@ -192,15 +186,9 @@ func TestBadEntryStopsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Minute)
-		if err := c.Maintain(t.Context()); err != nil {
-			t.Error(err)
-		}
+		w.pass(c, time.Minute)
 		parked := w.rows("PeopleWAL", "e|")
-		time.Sleep(time.Minute)
-		if err := c.Maintain(t.Context()); err != nil {
-			t.Error(err)
-		}
+		w.pass(c, time.Minute)
 		if again := w.rows("PeopleWAL", "e|"); !slices.EqualFunc(again, parked, func(a, b storage.Entity) bool { return a.ETag == b.ETag }) {
 			t.Errorf("what is parked was tried again: %v", again)
 		}

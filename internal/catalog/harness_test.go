@@ -42,12 +42,19 @@ func parsed(t testing.TB, indexKeys, rowKey string) index.Schema {
 	return s
 }
 
+// newCatalog returns a world, and its catalog in a process that lives.
+func newCatalog(t testing.TB, indexKeys, rowKey string) (*world, *catalog.Catalog) {
+	t.Helper()
+	w := newWorld(t, emulator.Options{}, indexKeys, rowKey)
+	return w, w.catalog()
+}
+
 // inBubble runs a test with a catalog of its own, in virtual time.
 func inBubble(t *testing.T, indexKeys, rowKey string, test func(t *testing.T, w *world, c *catalog.Catalog)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, indexKeys, rowKey)
-		test(t, w, w.catalog())
+		w, c := newCatalog(t, indexKeys, rowKey)
+		test(t, w, c)
 	})
 }
 
@@ -77,10 +84,22 @@ func (w *world) catalog() *catalog.Catalog {
 	w.Helper()
 	c := w.on(w.account, nil)
 	w.Cleanup(c.Close)
+	w.prepare(c)
+	return c
+}
+
+func (w *world) prepare(c *catalog.Catalog) {
+	w.Helper()
 	if err := c.Prepare(w.Context()); err != nil {
 		w.Fatal(err)
 	}
-	return c
+}
+
+func (w *world) recover(c *catalog.Catalog, since time.Time) {
+	w.Helper()
+	if _, err := c.Recover(w.Context(), since); err != nil {
+		w.Error(err)
+	}
 }
 
 // mortal returns the catalog in a process that dies with its n-th request, which is

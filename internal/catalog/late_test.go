@@ -33,6 +33,13 @@ func (w *world) pass(c *catalog.Catalog, d time.Duration) {
 	}
 }
 
+// nextDay lets more than a day go by.
+func (w *world) nextDay(c *catalog.Catalog) {
+	w.Helper()
+	time.Sleep(25 * time.Hour)
+	w.maintain(c)
+}
+
 // gone returns the number of tombstones.
 func (w *world) gone() (n int) {
 	w.Helper()
@@ -132,12 +139,9 @@ func TestFrozenWriter(t *testing.T) {
 			w.wantFound(c, by("npi", "7"))
 			w.wantFound(c, by("eid", "1"))
 			if tt.parked {
-				if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
-					t.Error(err)
-				}
+				w.recover(c, time.Time{})
 			}
-			time.Sleep(25 * time.Hour)
-			w.maintain(c)
+			w.nextDay(c)
 			w.wantGone(c)
 			if n := w.gone(); n > 0 {
 				t.Errorf("%d rows are left", n)
@@ -239,8 +243,7 @@ func TestFrozenMaintenance(t *testing.T) {
 // TestRepeatedDeletion costs a query of the index, and one of each shard's entries.
 func TestRepeatedDeletion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, "id,city", "id")
-	c := w.catalog()
+	w, c := newCatalog(t, "id,city", "id")
 	var all []map[string]any
 	for i := range 50 {
 		all = append(all, map[string]any{"id": i, "city": "Bern"})

@@ -10,7 +10,6 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/migrate"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/storage"
 )
 
@@ -24,14 +23,11 @@ func TestIndexThatWasSetBack(t *testing.T) {
 		backup := w.rows("People", "")
 		w.delete(c, by("eid", "1"), 1)
 		c.Close()
-		time.Sleep(25 * time.Hour)
-		w.maintain(c)
+		w.nextDay(c)
 		for _, row := range backup {
 			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
 		}
-		if _, err := c.Recover(t.Context(), time.Now().Add(-72*time.Hour)); err != nil {
-			t.Error(err)
-		}
+		w.recover(c, time.Now().Add(-72*time.Hour))
 		if _, err := check.Run(t.Context(), c, true, func(f catalog.Finding) { t.Logf("%+v", f) }); err != nil {
 			t.Error(err)
 		}
@@ -98,8 +94,7 @@ func TestLargestRecord(t *testing.T) {
 			for i := range tt.columns {
 				fields[fmt.Sprintf("f%03d", i)] = strings.Repeat("€", 2100)
 			}
-			w := newWorld(t, emulator.Options{}, strings.Join(keys, ","), "sort")
-			c := w.catalog()
+			w, c := newCatalog(t, strings.Join(keys, ","), "sort")
 			w.insertAll(c, fields)
 			fields["sort"] = strings.Repeat("t", 500)
 			w.did(catalog.Replaced)(c.Replace(t.Context(), rec(t, mustJSON(fields)), by("k00", value), always))

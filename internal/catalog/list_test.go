@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/testsize"
@@ -40,8 +39,7 @@ func (w *world) list(c *catalog.Catalog, q catalog.Lookup) []string {
 // several values: each once, against a plain list of them.
 func TestListAndOr(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-	c := w.catalog()
+	w, c := newCatalog(t, "eid,npi", "lastname")
 	random := rand.New(rand.NewPCG(1, 2))
 	byNPI := map[string][]string{}
 	var want []string
@@ -139,8 +137,7 @@ func TestBulkIsFast(t *testing.T) {
 // TestBulkAnswersEach inserts what is new, what is there, what collides, and the same twice.
 func TestBulkAnswersEach(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, people, "lastname")
-	c := w.catalog()
+	w, c := newCatalog(t, people, "lastname")
 	there := rec(t, `{"eid":"1","lastname":"a"}`)
 	w.did(catalog.Created)(c.Insert(t.Context(), there, ""))
 	got := c.InsertAll(t.Context(), []record.Record{there, rec(t, `{"eid":"1","lastname":"a","x":1}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a","x":2}`)})
@@ -166,8 +163,7 @@ func TestBulkDies(t *testing.T) {
 		records[i] = rec(t, fmt.Sprintf(`{"eid":"%d","npi":"%d","lastname":"x"}`, i, i%3))
 	}
 	deaths(t, 2, testsize.Of(6, 3), func(t *testing.T, n int) bool {
-		w := newWorld(t, emulator.Options{}, people, "lastname")
-		c := w.catalog()
+		w, c := newCatalog(t, people, "lastname")
 		victim, p := w.mortal(n, n%2 == 0, nil)
 		for i, one := range victim.InsertAll(t.Context(), records) {
 			if one.Err == nil { // it was acknowledged

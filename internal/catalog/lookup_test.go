@@ -35,8 +35,7 @@ func (w *world) insertAll(c *catalog.Catalog, all ...map[string]any) []record.Re
 
 func TestQueryNewestFirst(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, "device,reading", "at:newest")
-	c := w.catalog()
+	w, c := newCatalog(t, "device,reading", "at:newest")
 	var all []map[string]any
 	for day := 1; day <= 5; day++ {
 		all = append(all, map[string]any{"device": "d1", "reading": day, "at": fmt.Sprintf("2026-02-%02dT08:00:00Z", day)})
@@ -61,8 +60,7 @@ func TestQueryNewestFirst(t *testing.T) {
 // filters it by further keys.
 func TestQueryAll(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, "id,city,kind", "id")
-	c := w.catalog()
+	w, c := newCatalog(t, "id,city,kind", "id")
 	var all []map[string]any
 	for i := range 250 {
 		all = append(all, map[string]any{"id": fmt.Sprintf("%03d", i), "city": "Sankt O'Hara/Ost", "kind": []string{"Ä", "b"}[i%2]})
@@ -218,8 +216,7 @@ func (s slowTransport) Do(r *http.Request) (*http.Response, error) {
 // TestNothingIsWrittenOfWhatIsWrong refuses records before anything is written.
 func TestNothingIsWrittenOfWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, people, "lastname")
-	c := w.catalog()
+	w, c := newCatalog(t, people, "lastname")
 	long := make([]byte, 600)
 	for i := range long {
 		long[i] = 'x'
@@ -251,8 +248,7 @@ func TestNothingIsWrittenOfWhatIsWrong(t *testing.T) {
 // the types of values.
 func TestAnyFieldAndValue(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, people, "lastname")
-	c := w.catalog()
+	w, c := newCatalog(t, people, "lastname")
 	r := rec(t, `{"eid":"a'b/c\\d#e?","lastname":"O'Neil / \"x\"","operation":"delete","PartitionKey":"p","RowKey":"r","Timestamp":"t",
 		"tsw_version":9,"etag":"e","first name":"x","deep":{"a":[1,2]},"n":3,"big":9007199254740993,"double":3.0,"yes":true,
 		"when":"2026-02-01T10:00:00.1234567Z","when@odata.type":"Edm.DateTime","id":"00000000-0000-0000-0000-000000000001","id@odata.type":"Edm.Guid"}`)

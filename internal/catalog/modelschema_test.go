@@ -40,9 +40,7 @@ func (m *modelRun) takeOver() {
 		if sum.Left != left || left < 4 {
 			m.Errorf("%+v, %d left", sum, left)
 		}
-		if wrong := m.taken.wrong(m.world); len(wrong) > 0 {
-			m.Errorf("after the take-over: %s", strings.Join(wrong, "\n"))
-		}
+		m.taken.wantRight(m.world)
 		return
 	}
 	m.Fatal("the take-over never ends")

@@ -279,9 +279,7 @@ func TestRecoverBesideClearing(t *testing.T) {
 			recoverer := w.gated(hold, nil)
 			var g sync.WaitGroup
 			g.Go(func() {
-				if _, err := recoverer.Recover(t.Context(), time.Now().Add(-48*time.Hour)); err != nil {
-					t.Error(err)
-				}
+				w.recover(recoverer, time.Now().Add(-48*time.Hour))
 			})
 			<-at // it has seen the head
 			w.maintain(c)
@@ -368,8 +366,7 @@ func TestClockAheadDatesNobodyElse(t *testing.T) {
 // records of, and they do not cost a request each.
 func TestSelectorBehindTombstones(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{}, "eid,city", "lastname")
-	c := w.catalog()
+	w, c := newCatalog(t, "eid,city", "lastname")
 	for i := range 45 {
 		w.insertAll(c, map[string]any{"eid": fmt.Sprint("d", i), "city": "Bern", "lastname": fmt.Sprintf("a%02d", i)})
 	}

@@ -89,9 +89,7 @@ func TestDeletionFollowsAMove(t *testing.T) {
 				if deleted, err := c.Delete(t.Context(), by("eid", "1"), on); deleted != 1 || err != nil {
 					t.Errorf("%d deleted, %v", deleted, err)
 				}
-				if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
-					t.Error(err)
-				}
+				w.recover(c, time.Time{})
 				w.wantEverywhere(c, nil, append(m.old, m.next))
 				c.Close()
 				return m.died

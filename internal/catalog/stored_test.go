@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
@@ -119,8 +118,7 @@ func TestStoredEntries(t *testing.T) {
 		}
 		w.wantFound(c, by("npi", "18"), rec(t, `{"eid":"9","npi":"18","lastname":"Parked"}`))
 		w.check(c)
-		time.Sleep(25 * time.Hour)
-		w.maintain(c)
+		w.nextDay(c)
 		w.check(c)
 		for _, row := range append(w.rows("People", ""), w.rows("PeopleWAL", "")...) {
 			if row.Get("tsw_gone") != "" || len(row.Key.Row) > 1 && row.Key.Row[1] == '|' && row.Key.Row[0] != 'h' && row.Key.Row[0] != 'c' {
@@ -161,9 +159,7 @@ func TestStoredTombstone(t *testing.T) {
 func TestStoredIsWrittenOn(t *testing.T) {
 	t.Parallel()
 	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, texts map[string]string) {
-		if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		w.recover(c, time.Time{})
 		once := rec(t, `{"eid":"3","npi":"10","lastname":"Once"}`)
 		w.did(catalog.Created)(c.Insert(t.Context(), once, "key-1"))
 		w.wantFound(c, by("eid", "3")) // deleted since
@@ -181,8 +177,7 @@ func TestStoredIsWrittenOn(t *testing.T) {
 		w.delete(c, by("npi", "77"), 3)
 		c.Close()
 		w.check(c)
-		time.Sleep(25 * time.Hour)
-		w.maintain(c)
+		w.nextDay(c)
 		w.check(c)
 	})
 }
@@ -203,15 +198,11 @@ func TestStoredMigration(t *testing.T) {
 		t.Cleanup(moving.Close)
 		wantKind(t, moving.Prepare(t.Context()), problem.Conflict) // it is being moved
 		start := time.Now()
-		if _, err := migrate.Run(t.Context(), moving, false, func(f catalog.Finding) { t.Errorf("%+v", f) }); err != nil {
-			t.Fatal(err)
-		}
+		w.migrate(moving)
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("it took %v: nobody writes since an hour", took)
 		}
-		if err := moving.Prepare(t.Context()); err != nil {
-			t.Error(err)
-		}
+		w.prepare(moving)
 		for _, n := range []string{"0", "1", "2"} {
 			w.wantFound(moving, by("npi", "n"+n), rec(t, `{"eid":"`+n+`","npi":"n`+n+`","ssn":"s`+n+`","lastname":"Move`+n+`"}`))
 		}
