@@ -13,7 +13,7 @@ import (
 
 const scaleHelp = `Runs a copy (or a count) of millions of rows in virtual time: the real handler over
 embedded storage, with a model of the cloud's limits around it. Shows how long the copy
-takes, what it costs and what limits it, beside the published figures.
+takes, what it costs and what limits it.
 
 The table's rows are computed. The destination checks that each row arrives exactly once and
 unchanged; nothing is stored. --facts lists the model's numbers, each with its source or marked

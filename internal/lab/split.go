@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/lab/split"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/scan/keysets"
 )
 
@@ -40,7 +39,6 @@ type splitOptions struct {
 	sets    []string
 	keys    string
 	page    int
-	json    bool
 	process bool
 }
 
@@ -57,7 +55,6 @@ func splitCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&o.sets, "sets", nil, "names of the key sets; real stands for all real ones (default all)")
 	c.Flags().StringVar(&o.keys, "keys", "", "a directory of key sets of your own")
 	c.Flags().IntVar(&o.page, "page", 1000, "rows of a full page of those")
-	c.Flags().BoolVar(&o.json, "json", false, "print the result of each scan as JSON, one a line")
 	c.Flags().BoolVar(&o.process, "process", false, "compare scans in one process with 64 workers")
 	return c
 }
@@ -69,9 +66,6 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 	if o.page < 1 {
 		return usageError{fmt.Errorf("--page is %d, want at least 1", o.page)}
 	}
-	if o.json && o.process {
-		return usageError{errors.New("--json and --process exclude each other")}
-	}
 	if o.keys != "" && len(o.sets) > 0 {
 		return usageError{errors.New("--keys and --sets exclude each other")}
 	}
@@ -82,29 +76,20 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 	if o.process {
 		return runProcess(c, sets, o.rows)
 	}
-	var all, real, made []split.Result
+	var real, made []split.Result
 	err = eachSet(c, sets, o.rows, func(s keysets.Set, rows int) error {
 		results, err := split.Compare(s, rows)
-		group := &made
 		if s.Real {
-			group = &real
+			real = append(real, results...)
+		} else {
+			made = append(made, results...)
 		}
-		all, *group = append(all, results...), append(*group, results...)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	out := c.OutOrStdout()
-	if o.json {
-		e := lines.JSON(out)
-		for _, r := range all {
-			if err := e.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	if len(real) > 0 {
 		io.WriteString(out, "Real keys; time of 64 workers with hop 3.\n\n")
 		if err := split.WriteReal(out, split.Figures(real)); err != nil {

@@ -32,7 +32,6 @@ var hostQueues = app.Queues{
 // cloud is the model around the app in a run: storage, instances and what starts them.
 type cloud struct {
 	options     Options
-	costs       costs
 	own         *account
 	source      *account
 	destination *account
@@ -85,7 +84,7 @@ func (g *group) size() int {
 }
 
 func newCloud(o Options) (*cloud, error) {
-	c := &cloud{options: o, costs: assumedCosts, rows: newRows(o), start: time.Now(), warnings: map[string]int64{}}
+	c := &cloud{options: o, rows: newRows(o), start: time.Now(), warnings: map[string]int64{}}
 	c.over, c.stop = context.WithCancel(context.Background())
 	c.log = zerolog.New(io.Discard).Level(zerolog.WarnLevel).Hook(zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
 		c.mu.Lock()

@@ -54,22 +54,11 @@ func (g *group) waiting(a *storage.Account) int {
 	return 0
 }
 
-// sample notes how the run goes, at least so often. When there are many notes, every second
-// is dropped, and the next come half as often.
+// sample notes every second how the run goes.
 func (c *cloud) sample() {
-	every := time.Second
-	for c.note(); task.Sleep(c.over, every); c.note() {
-		if len(c.samples) == maxSamples {
-			for i := range maxSamples / 2 {
-				c.samples[i] = c.samples[2*i]
-			}
-			c.samples = c.samples[:maxSamples/2]
-			every *= 2
-		}
+	for c.note(); task.Sleep(c.over, time.Second); c.note() {
 	}
 }
-
-const maxSamples = 1000
 
 func (c *cloud) note() {
 	s := Sample{Seconds: time.Since(c.start).Seconds(), Instances: c.instances(), Rows: c.sink.written()}

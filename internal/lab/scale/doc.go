@@ -9,18 +9,15 @@
 //
 // The source computes a row from its number when it is read. The destination
 // checks each row and keeps one bit of it. So a table of a billion rows needs little
-// memory. A run's result has no meaning unless every row arrived once and unchanged.
-// [Run] checks that.
+// memory. [Run] fails unless every row arrived once and unchanged.
 //
 // Time is virtual: a run takes place in a bubble of testing/synctest, whose clock advances
 // when everything waits. So the code under test, with the SDK's back-off, needs no clock of its
 // own. In the model only limits refuse requests; package sim is for faults.
 //
 // A limit is a bucket that holds one second's tokens. After a rest, twice a second's requests
-// pass in the first second; in the long run, no more than the limit. Each request and KiB costs
-// processor time: three times what BenchmarkCosts measures on the real clients for a request,
-// seven times for bytes sent, four fifths for bytes received. A count can start with most rows
-// read: steps are committed and folded as a scan would have, and the range begins behind them.
+// pass in the first second; in the long run, no more than the limit. A count can start with most
+// rows read: steps are committed and folded as a scan would have, and the range begins behind them.
 //
 // The model does not know how often the scale controller decides, and how fast it starts
 // instances; how the service throttles beyond 503 above the target, and how it moves warm

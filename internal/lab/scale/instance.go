@@ -85,10 +85,10 @@ func (w wire) Do(req *http.Request) (*http.Response, error) {
 	defer func() { <-w.slots }()
 	w.under(1)
 	defer w.under(-1)
-	w.processor.use(w.costs.Request + kilobytes(req.ContentLength, w.costs.SentKB))
+	w.processor.use(requestCost + kilobytes(req.ContentLength, sentCost))
 	resp, err := w.account.transport.Do(req)
 	if err == nil {
-		w.processor.use(kilobytes(resp.ContentLength, w.costs.ReceivedKB))
+		w.processor.use(kilobytes(resp.ContentLength, receivedCost))
 	}
 	return resp, err
 }
@@ -179,7 +179,7 @@ func (in *instance) invocation(name, binding string) envelope.Invocation {
 func (in *instance) execute(ctx context.Context, name string, document []byte) error {
 	in.begin()
 	defer in.end()
-	in.processor.use(in.costs.Execution)
+	in.processor.use(executionCost)
 	ctx, cancel := context.WithTimeout(ctx, functionTimeout)
 	defer cancel()
 	req := httptest.NewRequest(http.MethodPost, "/"+name, bytes.NewReader(document)).WithContext(ctx)

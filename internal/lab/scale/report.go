@@ -12,14 +12,6 @@ import (
 	"tablesweep/internal/emulator"
 )
 
-// published has the published system's times, on the plan Consumption. (joelverhagen.com, How
-// to run a distributed scan of Azure Table Storage)
-var published = map[int64]struct{ took, serial time.Duration }{
-	3_560_000:  {5 * time.Minute, 6 * time.Minute},
-	7_000_000:  {6 * time.Minute, 0},
-	35_000_000: {28 * time.Minute, 0},
-}
-
 // grid is a Markdown table whose first column is text and whose others are as they come.
 type grid struct{ lines [][]string }
 
@@ -85,12 +77,6 @@ func (r Result) times() *grid {
 		line("one page after the other, others write", r.SerialScan)
 	}
 	line("one request after the other", r.Serial)
-	if p, ok := published[r.Options.Rows]; ok && r.Options.copies() {
-		line("published", p.took.Seconds())
-		if p.serial > 0 {
-			line("published, serial", p.serial.Seconds())
-		}
-	}
 	return t
 }
 

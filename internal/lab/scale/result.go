@@ -13,7 +13,6 @@ type Result struct {
 	Simulated  float64 // seconds that the simulation took
 	Took       float64 // from the request that starts the scan to its end
 	Limit      float64 // the shortest time that the destination's or the source's limit allows
-	PerSecond  float64 // rows
 	SerialScan float64 // the time of a program that reads one page after the other, while others write
 	Serial     float64 // the time of a program that reads and writes one request after the other
 
@@ -63,7 +62,6 @@ func (c *cloud) result(s engine.Status) Result {
 		end = *s.FinishedAt
 	}
 	r.Took = end.Sub(c.start).Seconds()
-	r.PerSecond = float64(o.read()) / r.Took
 	r.Limit, r.SerialScan, r.Serial = c.limit(), max(c.limit(), c.serial(false)), c.serial(o.copies())
 	for _, a := range []*account{c.own, c.source, c.destination} {
 		r.Accounts = append(r.Accounts, AccountResult{

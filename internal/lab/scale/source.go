@@ -1,7 +1,6 @@
 package scale
 
 import (
-	"errors"
 	"time"
 
 	"tablesweep/internal/emulator/refusal"
@@ -12,9 +11,6 @@ import (
 
 // source is the table that is scanned: computed rows. It implements [table.Rows].
 type source struct{ rows }
-
-// maxVisited is the most rows that a query looks at for a page, as in embedded storage.
-const maxVisited = 250_000
 
 func (s source) Get(k key.Key) (table.Row, error) {
 	if n := s.from(k); n < s.count && s.key(n) == k {
@@ -38,11 +34,10 @@ func (s source) Query(q table.Query) table.Answer {
 	}
 	var page table.Answer
 	for n := s.from(start); n < end; n++ {
-		if len(page.Rows) == q.Top || page.Visited == maxVisited {
+		if len(page.Rows) == q.Top {
 			page.Next, page.More = s.key(n), true
 			break
 		}
-		page.Visited++
 		if row := s.row(n); q.Filter == nil || q.Filter.Match(row) {
 			page.Rows = append(page.Rows, row)
 		}
@@ -51,7 +46,5 @@ func (s source) Query(q table.Query) table.Answer {
 }
 
 func (s source) Apply(time.Time, []table.Operation) ([]table.Row, error) {
-	return nil, &table.OperationError{Err: refusal.New(refusal.InvalidInput, errReadOnly.Error())}
+	return nil, &table.OperationError{Err: refusal.New(refusal.InvalidInput, "the source is only read")}
 }
-
-var errReadOnly = errors.New("the source is only read")

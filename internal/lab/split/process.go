@@ -3,7 +3,6 @@ package split
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"tablesweep/internal/key"
@@ -14,12 +13,10 @@ import (
 )
 
 // The contenders within one process, where workers share memory and there are no
-// message hops, and the bound that no scan can beat whose queries have at most
-// four successors each.
+// message hops.
 const (
-	InProcess      Contender = "adaptive's steps"
-	Stealing       Contender = "stealing"
-	InProcessBound Contender = "bound in one process"
+	InProcess Contender = "adaptive's steps"
+	Stealing  Contender = "stealing"
 )
 
 // ProcessResult is what one scan in one process cost.
@@ -29,9 +26,13 @@ type ProcessResult struct {
 	Optimum   int // queries that a serial scan takes
 	Queries   int
 	Time      int // makespan
+	Bound     int // that no scan can beat whose queries have at most four successors each
 }
 
-// CompareInProcess has every contender of one process scan n rows of the set,
+// Ratio returns the makespan as a multiple of the bound.
+func (r ProcessResult) Ratio() float64 { return float64(r.Time) / float64(r.Bound) }
+
+// CompareInProcess has both contenders of one process scan n rows of the set,
 // with so many workers.
 func CompareInProcess(set keysets.Set, n, workers int) ([]ProcessResult, error) {
 	rows, err := set.Table(n)
@@ -50,11 +51,10 @@ func CompareInProcess(set keysets.Set, n, workers int) ([]ProcessResult, error) 
 	if err != nil {
 		return nil, err
 	}
-	boundTime, _ := x.play(clairvoyant(optimum))
+	bound, _ := x.play(clairvoyant(optimum))
 	return []ProcessResult{
-		{set.Name, InProcess, optimum, stepsQueries, stepsTime},
-		{set.Name, Stealing, optimum, stealQueries, stealTime},
-		{set.Name, InProcessBound, optimum, optimum, boundTime},
+		{set.Name, InProcess, optimum, stepsQueries, stepsTime, bound},
+		{set.Name, Stealing, optimum, stealQueries, stealTime, bound},
 	}, nil
 }
 
@@ -96,51 +96,26 @@ func playStealing(t keysets.Table, workers int) (time, queries int, err error) {
 	return time, queries, nil
 }
 
-// Ratio returns a contender's makespan on a set as a multiple of the bound. The
-// results are those of one call of [CompareInProcess].
-func Ratio(results []ProcessResult, c Contender) float64 {
-	var time, bound int
-	for _, r := range results {
-		switch r.Contender {
-		case c:
-			time = r.Time
-		case InProcessBound:
-			bound = r.Time
-		}
-	}
-	return float64(time) / float64(bound)
-}
-
 // WriteInProcess writes a table of scans in one process, a line for each set: the
 // queries as a multiple of the optimum's and the makespan as one of the bound. The
 // last line has the means.
 func WriteInProcess(w io.Writer, sets [][]ProcessResult) error {
 	var b strings.Builder
-	b.WriteString("| key set | pages |")
-	rule := "|---|--:|"
-	shown := []Contender{InProcess, Stealing}
-	for _, c := range shown {
-		fmt.Fprintf(&b, " %s |", c)
-		rule += "--:|"
-	}
-	b.WriteString("\n" + rule + "\n")
-	means := map[Contender][2]float64{}
+	fmt.Fprintf(&b, "| key set | pages | %s | %s |\n|---|--:|--:|--:|\n", InProcess, Stealing)
+	var means [2]struct{ queries, time float64 }
 	for _, results := range sets {
 		fmt.Fprintf(&b, "| %s | %d |", results[0].Set, results[0].Optimum)
-		for _, r := range results {
-			if !slices.Contains(shown, r.Contender) {
-				continue
-			}
-			queries, time := float64(r.Queries)/float64(r.Optimum), Ratio(results, r.Contender)
+		for i, r := range results {
+			queries, time := float64(r.Queries)/float64(r.Optimum), r.Ratio()
 			fmt.Fprintf(&b, " %.2f; %.1f |", queries, time)
-			m := means[r.Contender]
-			means[r.Contender] = [2]float64{m[0] + queries/float64(len(sets)), m[1] + time/float64(len(sets))}
+			means[i].queries += queries / float64(len(sets))
+			means[i].time += time / float64(len(sets))
 		}
 		b.WriteString("\n")
 	}
 	b.WriteString("| mean | |")
-	for _, c := range shown {
-		fmt.Fprintf(&b, " %.2f; %.1f |", means[c][0], means[c][1])
+	for _, m := range means {
+		fmt.Fprintf(&b, " %.2f; %.1f |", m.queries, m.time)
 	}
 	b.WriteString("\n")
 	_, err := io.WriteString(w, b.String())

@@ -9,7 +9,6 @@ import (
 
 // Summary is what a contender's scans cost on the average of the key sets.
 type Summary struct {
-	Contender   Contender
 	Sets        int
 	Queries     float64 // per query of the optimum
 	WorstSet    float64 // the largest of those
@@ -22,7 +21,7 @@ type Summary struct {
 // Summarize returns the means of a contender's results. A set counts only if it
 // has at least half of the rows asked for.
 func Summarize(results []Result, c Contender, rows int) Summary {
-	s := Summary{Contender: c}
+	var s Summary
 	for _, r := range results {
 		if r.Contender != c || r.Rows < rows/2 {
 			continue
@@ -36,7 +35,7 @@ func Summarize(results []Result, c Contender, rows int) Summary {
 			s.Times = make([]float64, len(r.Times))
 		}
 		for i, t := range r.Times {
-			s.Times[i] += float64(t.Time)
+			s.Times[i] += float64(t)
 		}
 	}
 	n := float64(max(1, s.Sets))

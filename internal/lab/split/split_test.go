@@ -108,24 +108,16 @@ func TestSplitOfSmallTables(t *testing.T) {
 // BenchmarkSplit compares the strategies and fails if a target is missed. It
 // counts, so run it once: go test -bench Split -benchtime 1x.
 func BenchmarkSplit(b *testing.B) {
-	for _, bb := range []struct {
-		rows    int
-		targets targets
-	}{
-		{1_000_000, targets{queries: 1.25, worstSet: 2.4, empty: 0.08, hinted: 1.12, hinted80: 1.12,
-			time: 0.24, time4: 0.46, onePartition: 1.0 / 15}},
-	} {
-		b.Run(fmt.Sprint(bb.rows), func(b *testing.B) {
-			var results []split.Result
-			for b.Loop() {
-				results = compareAll(b, madeUp(b), bb.rows)
-			}
-			bb.targets.check(b, results, bb.rows)
-			s := split.Summarize(results, split.Adaptive, bb.rows)
-			b.ReportMetric(s.Queries, "queries/optimum")
-			b.ReportMetric(s.Makespan(64, 3), "queries/64workers")
-		})
+	const rows = 1_000_000
+	var results []split.Result
+	for b.Loop() {
+		results = compareAll(b, madeUp(b), rows)
 	}
+	targets{queries: 1.25, worstSet: 2.4, empty: 0.08, hinted: 1.12, hinted80: 1.12, time: 0.24, time4: 0.46, onePartition: 1.0 / 15}.
+		check(b, results, rows)
+	s := split.Summarize(results, split.Adaptive, rows)
+	b.ReportMetric(s.Queries, "queries/optimum")
+	b.ReportMetric(s.Makespan(64, 3), "queries/64workers")
 }
 
 func TestReport(t *testing.T) {
