@@ -61,48 +61,6 @@ func TestFirstCut(t *testing.T) {
 	}
 }
 
-// The first piece yields what lies ahead of the cut, and ends there.
-func TestStop(t *testing.T) {
-	t.Parallel()
-	var s adaptive.Strategy
-	children := advance(t, s, s.Start(key.Bounds{Before: "9"}), page(100_000, 101_000, "%d"))
-	cut := children[1].Range.Low.Key
-	p := scan.Page{Keys: []key.Key{{Partition: "101000"}, {Partition: cut}, {Partition: cut + "0"}}, Next: &key.Token{Partition: "opaque"}}
-	o, err := s.Advance(children[0], p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o.Yield != 1 || len(o.Children) != 0 {
-		t.Errorf("yields %d rows and has %d children, want 1 and none", o.Yield, len(o.Children))
-	}
-}
-
-// A partition that fills the first page is cut by row keys, and what may follow
-// it is a step of its own.
-func TestGiantPartition(t *testing.T) {
-	t.Parallel()
-	var s adaptive.Strategy
-	p := scan.Page{Next: &key.Token{Partition: "opaque"}}
-	for i := range 1000 {
-		p.Keys = append(p.Keys, key.Key{Partition: "all", Row: fmt.Sprintf("%04x", i)})
-	}
-	children := advance(t, s, s.Start(key.Bounds{}), p)
-	if len(children) != scan.MaxChildren {
-		t.Fatalf("got %d children, want %d", len(children), scan.MaxChildren)
-	}
-	inside := 1
-	for inside < len(children) && children[inside].Range.Partition != nil {
-		inside++
-	}
-	if inside < 2 || inside == len(children) {
-		t.Fatalf("%d of %d pieces lie in the partition, want some there and some behind it", inside, len(children))
-	}
-	want := &key.Bound{Key: "all", Open: true}
-	if diff := cmp.Diff(want, children[inside].Range.Low); diff != "" {
-		t.Errorf("what follows the partition starts elsewhere (-want +got):\n%s", diff)
-	}
-}
-
 // A step that another version has left pending goes on, although it lacks fields, or has others.
 func TestStateOfAnotherVersion(t *testing.T) {
 	t.Parallel()

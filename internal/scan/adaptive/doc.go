@@ -4,18 +4,16 @@
 //
 // # The idea
 //
-// A scan that reads page after page makes the fewest queries and takes the
-// longest. To go faster it is cut into pieces, but every piece costs. Its
-// last page is half full on average, and a piece without rows costs a whole
-// query. So pieces should have many pages each. To cut such pieces, a scan must know how many rows
-// there are, and where.
+// A scan that reads page after page makes the fewest queries and takes the longest. To go faster it
+// is cut into pieces, but every piece costs: its last page is half full on average, and a piece without
+// rows costs a whole query. To cut pieces of many pages, a scan must know how many rows there are, and
+// where.
 //
-// Nobody knows, but every page is evidence. A thousand keys from "k1" to "k3"
-// suggest some three thousand up to "k9". But keys are more than numbers:
-// paths, URLs and dotted names share long prefixes, and their subtrees differ in
-// size a thousandfold. A strand is the steps that read one piece, one after the other. It
-// carries a [trail]: level by level, how many siblings it has
-// met beside the last key's path, and in which share of the level. After each page
+// Nobody knows, but every page is evidence. A thousand keys from "k1" to "k3" suggest some three
+// thousand up to "k9". But keys are more than numbers: paths, URLs and dotted names share long prefixes,
+// and their subtrees differ in size a thousandfold. A strand, the steps that read one piece one after
+// the other, carries a [trail]: level by level, how many siblings it has met beside the last key's path,
+// and in which share of the level. After each page
 //
 //   - the strand learns which characters keys branch into ([alphabet]): "3" may
 //     be one of ten digits, or the only digit that occurs;
@@ -28,43 +26,34 @@
 //     plenty, or into two if it has gone on for long or has credit to spare; else
 //     it reads on.
 //
-// Measures are poor: the truth is often a hundred times more. So pieces are
-// small, and credit limits the cuts. Every page
-// earns one cut, a cut costs one, and pieces share the rest. Where there are
-// rows, there is credit.
+// Measures are poor: the truth is often a hundred times more. So pieces are small, and credit limits
+// the cuts: every page earns one, a cut costs one, and pieces share the rest. Where there are rows,
+// there is credit.
 //
-// A blind cut may leave its right piece empty, and nobody tells the left one. So a
-// strand that has cut blindly believes less in what it has never met. Its pieces
-// do the same, until one meets something.
+// A blind cut may leave its right piece empty, and nobody tells the left one. So a strand that has
+// cut blindly, and its pieces, believe less in what they have never met, until they meet something.
 //
-// A partition that fills a page becomes a strand of its own, cut by row keys. The rest
-// behind it is cut at the same time, by what the strand knows of partitions.
+// A partition that fills a page becomes a strand of its own, cut by row keys, at the same time as the
+// rest behind it.
 //
 // The transcripts in testdata show small tables being cut, query by query: keys with a long
 // common prefix, a heavy subtree, a giant partition, and a scan with hints.
 //
 // # Cutting a strand that has a token
 //
-// The first piece goes on from the page, and the service ties a continuation
-// token to the query that returned it. So that step repeats the query as it
-// was, token and filter, and stops by itself. Its state names the key where the
-// next piece starts. It yields no rows from there on, and ends with the
-// page that has such rows. Only rows of this last page are read twice,
-// and tokens are used as documented. Every cut relies on the service's order
-// of keys (package key). The
-// alternatives cost more. A new query from the last key on must read a cut
-// partition again, or the rest of it needs a step of its own. To send the
-// token with a narrower filter would save a page, but no document allows it.
+// The first piece goes on from the page, and the service ties a continuation token to the query
+// that returned it. So that step repeats the query as it was, token and filter. Its state names the key
+// where the next piece starts: it yields no rows from there on, and ends with the page that has such
+// rows. Only rows of this last page are read twice. A new query from the last key on would read a cut
+// partition again, or need a step for the rest of it. To send the token with a narrower filter would
+// save a page, but no document allows it.
 //
 // # Hints
 //
-// Tables that are scanned were scanned before. [Hints] are keys six pages
-// apart at most that an earlier scan came by. The first steps hand them out, up to four
-// groups a step, and each step reads the piece between two of them. The pieces
-// cover everything whatever the table looks like now; all of the above applies
-// to them, with more caution. Hints that are out of date cost balance only.
-//
-// A scan keeps its own copy of its hints, since steps refer to them by number.
+// Tables that are scanned were scanned before. [Hints] are keys six pages apart at most that an
+// earlier scan came by. The first steps hand them out, and each step reads the piece between two of
+// them. The pieces cover everything whatever the table looks like now; all of the above applies to them,
+// with more caution. A scan keeps its own copy of its hints, since steps refer to them by number.
 //
 // # Several queries an invocation
 //

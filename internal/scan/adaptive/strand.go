@@ -77,7 +77,12 @@ func (st strand) view(s scan.Step, p scan.Page) view {
 		for _, k := range p.Keys {
 			v.keys = append(v.keys, k.Partition)
 		}
-		v.end = st.partitionEnd(s)
+		switch {
+		case st.Stop != nil:
+			v.end = &st.Stop.Partition
+		case s.Range.High != nil:
+			v.end = &s.Range.High.Key
+		}
 		return v
 	}
 	last := p.Last().Partition
@@ -94,17 +99,6 @@ func (st strand) view(s scan.Step, p scan.Page) view {
 		v.end = &s.Range.High.Key
 	}
 	return v
-}
-
-// partitionEnd returns the partition key that ends a strand of partitions.
-func (st strand) partitionEnd(s scan.Step) *string {
-	switch {
-	case st.Stop != nil:
-		return &st.Stop.Partition
-	case s.Range.High != nil:
-		return &s.Range.High.Key
-	}
-	return nil
 }
 
 // survey takes a page into the strand's trail, letters and forks, and measures what lies ahead.
