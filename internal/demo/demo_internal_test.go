@@ -87,6 +87,19 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// startAndCopy starts the app, which copies the table.
+func (d *demo) startAndCopy(t *testing.T) {
+	t.Helper()
+	stop, err := d.start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := d.copy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCopyOnAzurite copies the same rows on the other emulator.
 func TestCopyOnAzurite(t *testing.T) {
 	t.Parallel()
@@ -96,14 +109,7 @@ func TestCopyOnAzurite(t *testing.T) {
 	}
 	d := newDemo(t, 2, testsize.Of(3000, 0))
 	d.Connection = connection
-	stop, err := d.start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := d.copy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	d.startAndCopy(t)
 }
 
 // TestCopyWhileProcessesAreKilled kills handler processes with SIGKILL at random
@@ -124,14 +130,7 @@ func TestCopyWhileProcessesAreKilled(t *testing.T) {
 			}
 		}
 	}
-	stop, err := d.start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := d.copy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	d.startAndCopy(t)
 	if killed < kills/2 {
 		t.Errorf("only %d processes were killed", killed)
 	}

@@ -25,7 +25,7 @@ func (d *demo) furnish(ctx context.Context) error {
 		return err
 	}
 	var records []map[string]any
-	for i := 0; i < furnished; i++ {
+	for i := range furnished {
 		p := packages[i*len(packages)/furnished]
 		records = append(records, map[string]any{
 			"package": p.Name, "source": p.Source, "section": p.Section, "version": p.Version, "architecture": p.Architecture, "bytes": p.Bytes,

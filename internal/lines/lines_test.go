@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
@@ -126,7 +127,7 @@ func TestArrivingFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	var got []string
-	err := lines.Arriving(t.Context(), io.MultiReader(strings.NewReader("a\nb\n"), failing{broken}), func(some []lines.Line) error {
+	err := lines.Arriving(t.Context(), io.MultiReader(strings.NewReader("a\nb\n"), iotest.ErrReader(broken)), func(some []lines.Line) error {
 		got = append(got, texts(some)...)
 		return nil
 	})
@@ -138,10 +139,6 @@ func TestArrivingFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-type failing struct{ error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.error }
 
 func TestJSON(t *testing.T) {
 	t.Parallel()
