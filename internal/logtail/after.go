@@ -60,13 +60,9 @@ func (s *Streams) after(ctx context.Context, stream, after string, top int) (Nex
 	if err != nil {
 		return NextEvents{}, nil, err
 	}
-	var m *merge
-	err = s.reading(ctx, stream, func(l Log) (err error) {
-		m, err = l.merge(ctx, Span{Newer: from.floor}, storage.PageRows)
-		return err
-	})
+	m, err := s.read(ctx, stream, Span{Newer: from.floor}, storage.PageRows)
 	if err != nil {
-		return NextEvents{}, nil, fmt.Errorf("read stream %q: %w", stream, err)
+		return NextEvents{}, nil, err
 	}
 	sort := sorter{position: from, top: top, none: after == Now, at: -1}
 	settled := Since(m.date.Add(-window)) // no more events older than this bound can appear

@@ -237,22 +237,15 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery) (EventP
 	if q.Cursor != "" && !keyForm.MatchString(q.Cursor) {
 		return EventPage{}, problem.Invalidf("cursor", "must be the cursor of an answer, or an event's id")
 	}
-	var tail Tail
-	err = s.reading(ctx, stream, func(l Log) (err error) {
-		tail, err = l.Newest(ctx, Span{Newer: newer, Older: q.Cursor}, q.Top)
-		return err
+	page := EventPage{Events: []Event{}}
+	more, err := s.newest(ctx, stream, Span{Newer: newer, Older: q.Cursor}, q.Top, func(e Event) error {
+		page.Events, page.Cursor = append(page.Events, e), e.ID
+		return nil
 	})
 	if err != nil {
-		return EventPage{}, fmt.Errorf("read stream %q: %w", stream, err)
+		return EventPage{}, err
 	}
-	page := EventPage{Events: make([]Event, len(tail.Rows))}
-	for i, e := range tail.Rows {
-		if page.Events[i], err = eventOf(e); err != nil {
-			return EventPage{}, fmt.Errorf("read stream %q: %w", stream, err)
-		}
-		page.Cursor = page.Events[i].ID
-	}
-	if !tail.More {
+	if !more {
 		page.Cursor = ""
 	}
 	return page, nil
@@ -261,29 +254,40 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery) (EventP
 // Newest calls show with the newest n events of a stream, or all if n is negative, newest first,
 // until show fails. since is as in [EventQuery].
 func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
-	q := EventQuery{Since: since}
-	for n != 0 {
-		q.Top = MaxTop
-		if n > 0 {
-			q.Top = min(n, MaxTop)
+	newer, err := s.bound("since", since)
+	if err == nil && n != 0 {
+		_, err = s.newest(ctx, stream, Span{Newer: newer}, n, show)
+	}
+	return err
+}
+
+// newest calls show with the newest n events of a span, or all if n is negative. more reports
+// whether there may be more.
+func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, show func(Event) error) (more bool, err error) {
+	top := n
+	if n < 0 {
+		top = storage.PageRows
+	}
+	m, err := s.read(ctx, stream, span, top)
+	if err != nil {
+		return false, err
+	}
+	for row, err := range m.rows(ctx) {
+		var e Event
+		if err == nil {
+			e, err = eventOf(row)
 		}
-		p, err := s.Read(ctx, stream, q)
 		if err != nil {
-			return err
+			return false, fmt.Errorf("read stream %q: %w", stream, err)
 		}
-		for _, e := range p.Events {
-			if err := show(e); err != nil {
-				return err
-			}
+		if err := show(e); err != nil {
+			return false, err
 		}
-		if n > 0 {
-			n -= len(p.Events)
-		}
-		if q.Cursor = p.Cursor; q.Cursor == "" {
-			return nil
+		if n--; n == 0 {
+			break
 		}
 	}
-	return nil
+	return m.more(), nil
 }
 
 // bound returns the bound for Span.Newer of a parameter such as since: an id or a time.
@@ -320,20 +324,24 @@ func eventOf(e storage.Entity) (Event, error) {
 	return Event{ID: e.Key.Row, Time: t, Record: record.FromProperties(e.Properties)}, nil
 }
 
-// reading calls read with the log that a stream is; and again, if that took so long that
-// the stream may have been given more shards before read saw the service's time.
-func (s *Streams) reading(ctx context.Context, stream string, read func(Log) error) error {
+// read reads the first pages of a span of a stream; and again, if that took so long that the
+// stream may have been given more shards before the service's time was seen.
+func (s *Streams) read(ctx context.Context, stream string, span Span, top int) (*merge, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for {
+		var m *merge
 		l, err := s.toRead(ctx, escaped)
-		if err != nil {
-			return err
+		if err == nil {
+			m, err = s.logOf(escaped, l).merge(ctx, span, top)
 		}
-		if err := read(s.logOf(escaped, l)); err != nil || fresh(l.asked) {
-			return err
+		if err != nil {
+			return nil, fmt.Errorf("read stream %q: %w", stream, err)
+		}
+		if fresh(l.asked) {
+			return m, nil
 		}
 	}
 }
