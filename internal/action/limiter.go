@@ -29,10 +29,12 @@ type queue struct {
 }
 
 // Free reports whether a request to the partition may be sent at once.
-func (l *Limiter) Free(partition string) bool {
+func (l *Limiter) Free(partition string) bool { return l.busyFor(partition) == 0 }
+
+func (l *Limiter) busyFor(partition string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.partitions.Wait(partition, time.Now()) == 0
+	return l.partitions.Wait(partition, time.Now())
 }
 
 // Started records that a request of so many rows is about to be sent.
@@ -86,9 +88,7 @@ func (l *Limiter) wait(ctx context.Context, partition string) error {
 	}
 	defer func() { <-q.first }()
 	for {
-		l.mu.Lock()
-		d := l.partitions.Wait(partition, time.Now())
-		l.mu.Unlock()
+		d := l.busyFor(partition)
 		if d == 0 {
 			return nil
 		}

@@ -24,11 +24,10 @@
 //   - A step younger than 10 s may still have its message on the way. If it seems lost,
 //     Maintain looks a third time. It ignores young steps at first, because a running scan
 //     soon commits them.
-//   - A peek shows the 32 messages that have been visible for longest. If there are fewer,
-//     these are all. If there are more, a step's message is not behind them if one of them
-//     was put into the queue 10 seconds after the step was recorded (30 seconds after it
-//     failed): queues nearly keep the order of messages. So the backlog of another scan hides
-//     a lost step only while the messages at the front are older than that. After 12 minutes
+//   - A peek shows the 32 messages that have been visible for longest. A step's message is
+//     not behind them if one of them was put into the queue 10 seconds after the step was
+//     recorded (30 seconds after it failed): queues nearly keep the order of messages. So the
+//     backlog of another scan hides a lost step for a short time only. After 12 minutes
 //     Maintain sends a step's message again in any case, and each time waits twice as long.
 //
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second

@@ -20,14 +20,8 @@ const ledgerRequests = 3
 // checks that it may write to the destination, and changes nothing. [estimate.Report] tells
 // whether the time sufficed.
 func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
-	o, err := e.open(r)
+	o, err := e.check(ctx, r)
 	if err != nil {
-		return estimate.Report{}, err
-	}
-	if err := e.checkDestination(o); err != nil {
-		return estimate.Report{}, err
-	}
-	if err := probe(ctx, o.source, r); err != nil {
 		return estimate.Report{}, err
 	}
 	creates := false

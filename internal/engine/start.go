@@ -16,14 +16,8 @@ import (
 // It first reads one row of the source, which finds a missing table or a bad filter at
 // once, and creates the destination table or queue.
 func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
-	o, err := e.open(r)
+	o, err := e.check(ctx, r)
 	if err != nil {
-		return "", err
-	}
-	if err := e.checkDestination(o); err != nil {
-		return "", err
-	}
-	if err := probe(ctx, o.source, r); err != nil {
 		return "", err
 	}
 	if o.work.prepare != nil {
@@ -51,6 +45,18 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("first message not sent; Maintain will send it")
 	}
 	return id, nil
+}
+
+// check opens a request, and finds what would keep its scan from running or would do damage.
+func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
+	o, err := e.open(r)
+	if err == nil {
+		err = e.checkDestination(o)
+	}
+	if err == nil {
+		err = probe(ctx, o.source, r)
+	}
+	return o, err
 }
 
 // probe reads one row of the source with the request's filter and properties.

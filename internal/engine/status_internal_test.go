@@ -5,10 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
@@ -35,29 +35,18 @@ func TestStatusOfManySteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	const processes, rounds = 4, 10
-	c := &committed{e: e, id: id, message: first[0].Message}
-	c.ahead = m.ahead()
-	c.commit(t, processes, first[0].ID, processes, adaptive.Outlook{Millipages: 4000}.Minus(m.ahead()))
-	parts := make([]*committed, processes)
-	for p := range parts {
-		parts[p] = &committed{e: e, id: id, message: c.message, random: rand.New(rand.NewPCG(1, uint64(p))), pending: c.pending[p : p+1 : p+1]}
-	}
-	c.pending = nil
+	c := &committed{e: e, id: id, message: first[0].Message, ahead: m.ahead(), random: rand.New(rand.NewPCG(1, 1))}
+	c.commit(t, first[0].ID, processes, adaptive.Outlook{Millipages: 4000}.Minus(m.ahead()))
 	for range rounds {
-		var g errgroup.Group
-		for p, part := range parts {
-			g.Go(func() error {
+		var g sync.WaitGroup
+		for range processes {
+			g.Go(func() {
 				for range *manySteps / rounds / processes {
-					part.next(t, p)
+					c.next(t)
 				}
-				return nil
 			})
 		}
-		_ = g.Wait() // failures are reported
-		want := *c
-		for _, part := range parts {
-			want.add(part)
-		}
+		g.Wait()
 		em.ResetCounts()
 		s, err := e.Status(t.Context(), id)
 		if err != nil {
@@ -67,12 +56,12 @@ func TestStatusOfManySteps(t *testing.T) {
 		if n := counts.TableTransactions() + counts.QueueTransactions(); n > 3 {
 			t.Errorf("a status after %d steps takes %d requests, want at most 3", s.Steps.Done, n)
 		}
-		if s.Rows.Scanned != want.rows || s.Queries != want.steps || s.Transactions != want.transactions || s.Throttled != want.throttled ||
-			s.Steps.Done != want.steps || s.Steps.Pending != int64(len(want.pending)) {
+		if s.Rows.Scanned != c.rows || s.Queries != c.steps || s.Transactions != c.transactions || s.Throttled != c.throttled ||
+			s.Steps.Done != c.steps || s.Steps.Pending != int64(len(c.pending)) {
 			t.Errorf("rows, steps, queries, requests, throttled: %v, %v, %d, %d, %d; want %d, %d pending and %d done, %d, %d, %d",
-				s.Rows, s.Steps, s.Queries, s.Transactions, s.Throttled, want.rows, len(want.pending), want.steps, want.steps, want.transactions, want.throttled)
+				s.Rows, s.Steps, s.Queries, s.Transactions, s.Throttled, c.rows, len(c.pending), c.steps, c.steps, c.transactions, c.throttled)
 		}
-		share, ok := want.ahead.Progress(float64(want.rows) / 1000)
+		share, ok := c.ahead.Progress(float64(c.rows) / 1000)
 		if (s.Progress != nil) != ok || ok && *s.Progress != share {
 			t.Errorf("progress of %+v, want %v, %v", s.Progress, share, ok)
 		}
@@ -103,47 +92,51 @@ type committed struct {
 	e       *Engine
 	id      string
 	message []byte
-	random  *rand.Rand
 
+	mu                                   sync.Mutex // guards the following
+	random                               *rand.Rand
 	pending                              []string
 	steps, rows, transactions, throttled int64
 	ahead                                adaptive.Outlook
 }
 
-func (c *committed) add(o *committed) {
-	c.pending = append(c.pending[:len(c.pending):len(c.pending)], o.pending...)
-	c.steps, c.rows, c.transactions, c.throttled = c.steps+o.steps, c.rows+o.rows, c.transactions+o.transactions, c.throttled+o.throttled
-	c.ahead = c.ahead.Plus(o.ahead)
-}
-
-// next commits one of the process's pending steps, with up to two children: never none if it is the last.
-func (c *committed) next(t *testing.T, process int) {
+// next commits a pending step, with up to two children: never none if few steps are left.
+func (c *committed) next(t *testing.T) {
+	c.mu.Lock()
 	i := c.random.IntN(len(c.pending))
 	step := c.pending[i]
-	c.pending = append(c.pending[:i], c.pending[i+1:]...)
+	c.pending = slices.Delete(c.pending, i, i+1)
 	children := c.random.IntN(3)
-	if len(c.pending) < 50 {
+	if len(c.pending) < 200 {
 		children = 1 + c.random.IntN(2)
 	}
-	c.commit(t, process, step, children, adaptive.Outlook{Millipages: c.random.Int64N(1000) - 450, Guessed: c.random.Int64N(3) - 1})
+	ahead := adaptive.Outlook{Millipages: c.random.Int64N(1000) - 450, Guessed: c.random.Int64N(3) - 1}
+	c.mu.Unlock()
+	c.commit(t, step, children, ahead)
 }
 
-func (c *committed) commit(t *testing.T, process int, step string, children int, ahead adaptive.Outlook) {
+func (c *committed) commit(t *testing.T, step string, children int, ahead adaptive.Outlook) {
+	c.mu.Lock()
 	c.steps++
-	rows := 1 + c.steps%1000
-	done := ledger.Done{Totals: ledger.Totals{Rows: rows, Queries: 1, Transactions: 4 + c.steps%3, Throttled: c.steps % 2}, Ahead: ahead}
+	n := c.steps
+	rows := 1 + n%1000
+	done := ledger.Done{Totals: ledger.Totals{Rows: rows, Queries: 1, Transactions: 4 + n%3, Throttled: n % 2}, Ahead: ahead}
+	c.rows, c.transactions, c.throttled = c.rows+rows, c.transactions+done.Transactions, c.throttled+done.Throttled
+	c.ahead = c.ahead.Plus(ahead)
+	c.mu.Unlock()
 	done.Note = (&yield{ends: []adaptive.PageEnd{{Last: key.Key{Partition: step, Row: "000001"}, Rows: int(rows)}}}).note()
 	var next []ledger.Pending
 	for i := range children {
-		s := ledger.Pending{ID: fmt.Sprintf("%d-%d-%d", process, c.steps, i), Message: c.message}
-		next = append(next, s)
-		c.pending = append(c.pending, s.ID)
+		next = append(next, ledger.Pending{ID: fmt.Sprintf("%d-%d", n, i), Message: c.message})
 	}
 	ok, err := c.e.ledger.Commit(t.Context(), c.id, step, time.Now(), done, next)
 	if err != nil || !ok {
 		t.Errorf("commit of step %s: %v, %v", step, ok, err)
 	}
-	c.rows, c.transactions, c.throttled = c.rows+rows, c.transactions+done.Transactions, c.throttled+done.Throttled
-	c.ahead = c.ahead.Plus(ahead)
+	c.mu.Lock()
+	for _, p := range next {
+		c.pending = append(c.pending, p.ID)
+	}
+	c.mu.Unlock()
 	c.e.foldAfter(t.Context(), c.id, step)
 }
