@@ -96,11 +96,9 @@ func (c *Catalog) later(ctx context.Context, do func(context.Context) error) {
 		return nil
 	})
 	if !started {
-		left(errCrowded)
+		left(fmt.Errorf("more than %d writes are being completed", maxBackground))
 	}
 }
-
-var errCrowded = fmt.Errorf("more than %d writes are being completed", maxBackground)
 
 // taken: another record has the identity.
 func (c *Catalog) taken(row string) error {

@@ -60,9 +60,7 @@ func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 }
 
 // clearTombstones deletes the tombstones that the notes are about, if no older write can
-// still be on its way, and then the notes. The heads stay for a day. So the identity's
-// next life has greater versions than this one, whatever the clocks say, and an insertion
-// that is carried out late is refused.
+// still be on its way, and then the notes. The heads stay for a day.
 func (c *Catalog) clearTombstones(ctx context.Context, shard string, notes []storage.Entity) error {
 	if len(notes) == 0 {
 		return nil

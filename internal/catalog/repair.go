@@ -11,10 +11,10 @@ import (
 	"tablesweep/internal/record"
 )
 
-// errRaced means that a writer was faster, and nothing was done.
+// ErrRaced means that a writer was faster, and nothing was done.
 var ErrRaced = errors.New("overtaken")
 
-// unlessRaced returns err, or errRaced if the try raced.
+// unlessRaced returns err, or ErrRaced if the try raced.
 func unlessRaced(raced bool, err error) error {
 	if raced {
 		return ErrRaced
@@ -22,7 +22,7 @@ func unlessRaced(raced bool, err error) error {
 	return err
 }
 
-// What check and migrate do to records. errRaced tells them to leave a record to the writer
+// What check and migrate do to records. ErrRaced tells them to leave a record to the writer
 // that was faster.
 
 // Rewrite gives the record of the head the contents r, in all its index rows.

@@ -36,18 +36,16 @@ func (c *Catalog) prepare(ctx context.Context, o storage.RequestOptions) error {
 	if err != nil || found {
 		return err
 	}
-	empty := true
 	err = rows.All(ctx, storage.Query{Top: 1}, func(p storage.Page) error {
 		if len(p.Entities) > 0 {
-			empty = false
 			return errEnough
 		}
 		return nil
 	})
-	switch {
-	case errors.Is(err, errEnough):
+	if errors.Is(err, errEnough) { // another program's rows
 		return nil
-	case err != nil || !empty:
+	}
+	if err != nil {
 		return err
 	}
 	err = log.Write(ctx, storage.Op{Kind: storage.Insert, Entity: c.SchemaRow(store.Ready)})

@@ -41,7 +41,7 @@ const maxField = 255
 // Schema names the fields that find a catalog's records, and the field that sorts them.
 // [Parse] returns valid ones.
 type Schema struct {
-	Keys []Key // the first is in every record; at most MaxKeys, no field twice
+	Keys []Key // the first is in every record; at most 15, no field twice
 	Sort Sort
 }
 

@@ -146,7 +146,7 @@ func HeadOf(e storage.Entity) (*Head, error) {
 	return h, nil
 }
 
-// EntryRow returns an entry's row: pending or, with changePrefix, applied.
+// EntryRow returns an entry's row: pending or, with ChangePrefix, applied.
 func EntryRow(prefix string, e Entry) storage.Entity {
 	return storage.Entity{
 		Key: key.Key{Partition: e.Shard, Row: prefix + e.ID},
@@ -175,7 +175,7 @@ func EntryOf(row storage.Entity) (Entry, error) {
 	return e, nil
 }
 
-// errNewer means that a newer version of this program wrote a row.
+// ErrNewer means that a newer version of this program wrote a row.
 var ErrNewer = errors.New("a later version of this program wrote it: use that")
 
 // CheckFormat returns an error unless this program knows the format of a row.
@@ -198,7 +198,7 @@ func Encode(v any) string {
 	return string(b)
 }
 
-// Decode reads what encode has written.
+// Decode reads what Encode has written.
 func Decode(text string, v any) error { return json.Unmarshal([]byte(text), v) }
 
 // The states of the schema row.

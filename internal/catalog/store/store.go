@@ -31,7 +31,7 @@ const (
 	// (Microsoft Learn, "Scalability and performance targets for Table storage"), and an
 	// insertion writes five. The number can't change: it says where heads are.
 	shards = 16
-	// parallel is how many shards or records are handled at once.
+	// Parallel is how many shards or records are handled at once.
 	Parallel = 8
 )
 
