@@ -159,8 +159,7 @@ func BenchmarkPageOfMillions(b *testing.B) {
 		if err := emulator.Fill(e, "rows", rows); err != nil {
 			b.Fatal(err)
 		}
-		account := newAccount(b, e.ConnectionString())
-		account.http = &http.Client{Transport: e.Transport()}
+		account := local(b, e)
 		filter := "$filter=" + urlQuery("PartitionKey gt '"+emulator.FillPartition(rows/2)+"'")
 		return func() {
 			if got := account.table(b, request{method: "GET", path: "/rows()", query: filter}); nextOf(got) == "" {

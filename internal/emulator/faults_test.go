@@ -31,9 +31,7 @@ import (
 func inProcess(t testing.TB, faults string) (*emulator.Emulator, backend) {
 	t.Helper()
 	e := newEmulator(t, emulator.Options{})
-	a := newAccount(t, e.ConnectionString())
-	a.http = &http.Client{Transport: e.Transport()}
-	b := backend{account: a}
+	b := local(t, e)
 	if got := b.createTable(t, "rows"); got.status != 201 {
 		t.Fatal(got)
 	}
@@ -41,6 +39,14 @@ func inProcess(t testing.TB, faults string) (*emulator.Emulator, backend) {
 		t.Fatal(err)
 	}
 	return e, b
+}
+
+// local returns the account of an emulator that is reached without sockets.
+func local(t testing.TB, e *emulator.Emulator) backend {
+	t.Helper()
+	a := newAccount(t, e.ConnectionString())
+	a.http = &http.Client{Transport: e.Transport()}
+	return backend{account: a}
 }
 
 func TestFailures(t *testing.T) {
@@ -291,8 +297,7 @@ func TestOnRequest(t *testing.T) {
 			faults = append(faults, fmt.Sprintf("%s %s %s", r.Kind, r.Table, cause))
 		},
 	})
-	b := backend{account: newAccount(t, e.ConnectionString())}
-	b.http = &http.Client{Transport: e.Transport()}
+	b := local(t, e)
 	check(t, "create", b.createTable(t, "rows"), 503, "ServerBusy")
 	check(t, "create", b.createTable(t, "rows"), 201, "")
 	same(t, "events", events, []string{"tables rows false 0", "tables rows false 0", "tables rows true 0"})
@@ -314,8 +319,7 @@ func TestOnRequest(t *testing.T) {
 func TestTables(t *testing.T) {
 	t.Parallel()
 	e := newEmulator(t, emulator.Options{Tables: map[string]table.Rows{"made": threeRows{}}})
-	b := backend{account: newAccount(t, e.ConnectionString())}
-	b.http = &http.Client{Transport: e.Transport()}
+	b := local(t, e)
 	same(t, "rows", b.all(t, "made", ""), []string{"p/0", "p/1", "p/2"})
 	same(t, "rows by filter", b.all(t, "made", "$filter=RowKey%20gt%20'1'"), []string{"p/2"})
 	check(t, "create", b.createTable(t, "made"), 409, "TableAlreadyExists")

@@ -3,7 +3,6 @@ package logtail_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -127,15 +126,12 @@ func (w *world) all(s *logtail.Streams, stream string, top int) []logtail.Event 
 
 // isSorted reports whether the events are newest first, each once.
 func isSorted(events []logtail.Event) bool {
-	return slices.IsSortedFunc(events, func(a, b logtail.Event) int {
-		switch {
-		case a.ID < b.ID:
-			return -1
-		case a.ID > b.ID:
-			return 1
+	for i := 1; i < len(events); i++ {
+		if newer, older := events[i-1], events[i]; newer.ID >= older.ID || newer.Time.Before(older.Time) {
+			return false
 		}
-		return 1 // twice the same
-	}) && slices.IsSortedFunc(events, func(a, b logtail.Event) int { return b.Time.Compare(a.Time) })
+	}
+	return true
 }
 
 // forever is a retention for options that take a pointer.
