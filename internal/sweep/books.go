@@ -28,7 +28,7 @@ type books struct {
 // resumed is false for a sweep that has just begun.
 func (b *books) open(listed bool) (after *key.Key, resumed bool, err error) {
 	c := b.checkpoint
-	if c.restored == nil {
+	if c.frontier == nil {
 		return nil, false, nil
 	}
 	switch {
@@ -37,8 +37,8 @@ func (b *books) open(listed bool) (after *key.Key, resumed bool, err error) {
 	case listed && !c.listed:
 		return nil, true, errors.New("the checkpoint is not of listed rows")
 	}
-	b.frontier, b.totals = c.restored.frontier, c.restored.totals
-	b.differences.add(c.restored.differences)
+	b.frontier, b.totals = c.frontier, c.totals
+	b.differences.add(c.found)
 	return c.after, true, nil
 }
 

@@ -39,13 +39,17 @@ import (
 // A thief that finds nothing is a step that was read without rows. Of a sweep of listed keys, the snapshot's
 // header tells how far the list was taken ("listed", "after").
 type Checkpoint struct {
-	path     string // "" for one that records nothing
-	job      json.RawMessage
-	restored *restored // nil for a new one
-	listed   bool      // the rows to sweep are listed
-	after    *key.Key  // the last of them that the sweep has taken, nil for none
+	path   string // "" for one that records nothing
+	job    json.RawMessage
+	listed bool     // the rows to sweep are listed
+	after  *key.Key // the last of them that the sweep has taken, nil for none
 
-	differences *differences // of the sweep under way
+	// Of earlier runs.
+	frontier *frontier // what they left, nil if there were none
+	totals   Totals
+	found    []Difference
+
+	differences *differences // of this run and earlier ones
 
 	lockFile *flock.Flock
 	file     *os.File
@@ -61,17 +65,6 @@ const checkpointVersion = 1
 // compactBytes is how much is appended at least before the snapshot is renewed: as
 // much as the snapshot has, if that is more.
 const compactBytes = 4 << 20
-
-// restored is what a file holds.
-type restored struct {
-	job      json.RawMessage
-	totals   Totals
-	frontier *frontier
-	listed   bool
-	after    *key.Key
-
-	differences []Difference
-}
 
 // line is any line of the file.
 type line struct {
@@ -149,11 +142,9 @@ func ReadCheckpoint(path string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("checkpoint: %w", err), c.unlock())
 	}
-	r, err := restore(text)
-	if err != nil {
+	if err := c.restore(text); err != nil {
 		return nil, errors.Join(fmt.Errorf("checkpoint %s: %w", path, err), c.unlock())
 	}
-	c.job, c.restored, c.listed, c.after = r.job, r, r.listed, r.after
 	return c, nil
 }
 
@@ -171,58 +162,59 @@ func (c *Checkpoint) Remove() error {
 }
 
 // restore reads a file's text, up to a line that is cut off.
-func restore(text []byte) (*restored, error) {
+func (c *Checkpoint) restore(text []byte) error {
 	first, rest, whole := bytes.Cut(text, []byte("\n"))
 	var head line
 	if err := json.Unmarshal(first, &head); err != nil || !whole {
-		return nil, errors.New("is not a checkpoint")
+		return errors.New("is not a checkpoint")
 	}
 	if head.Version != checkpointVersion {
-		return nil, fmt.Errorf("has version %d; this program knows version %d", head.Version, checkpointVersion)
+		return fmt.Errorf("has version %d; this program knows version %d", head.Version, checkpointVersion)
 	}
-	r := &restored{job: head.Job, totals: head.Totals, frontier: &frontier{next: 1}, listed: head.Listed, after: head.After, differences: head.Differences}
+	c.job, c.listed, c.after = head.Job, head.Listed, head.After
+	c.frontier, c.totals, c.found = &frontier{next: 1}, head.Totals, head.Differences
 	steps := map[int64]*step{}
 	for lines := 0; ; lines++ {
 		var one []byte
 		one, rest, whole = bytes.Cut(rest, []byte("\n"))
 		var l line
-		if whole && json.Unmarshal(one, &l) == nil && r.apply(steps, l) {
+		if whole && json.Unmarshal(one, &l) == nil && c.apply(steps, l) {
 			continue
 		}
 		if lines < head.Steps {
-			return nil, fmt.Errorf("is damaged: it has %d of the %d steps that were left", lines, head.Steps)
+			return fmt.Errorf("is damaged: it has %d of the %d steps that were left", lines, head.Steps)
 		}
 		break
 	}
 	for _, s := range steps {
-		r.frontier.drop(s)
+		c.frontier.drop(s)
 	}
-	return r, nil
+	return nil
 }
 
 // apply carries out a line. It reports false, having done nothing, if the line makes no
 // sense.
-func (r *restored) apply(steps map[int64]*step, l line) bool {
+func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 	s := steps[l.Read+l.Did+l.End+l.Steal] // a line is of one kind
 	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Strand != nil) || !l.newSteps(steps) {
 		return false
 	}
-	switch f := r.frontier; {
+	switch f := c.frontier; {
 	case l.Node != nil:
 		s = l.Node.step()
 		f.push(s)
 		steps[s.id] = s
 		if l.After != nil {
-			r.after = l.After
+			c.after = l.After
 		}
 	case l.Read != 0:
-		r.insert(steps, s, l.Children)
+		c.insert(steps, s, l.Children)
 		s.through, s.left, s.strand = l.Through, l.Left, nil
 		if s.through == nil { // no rows: all of it is done, even if the line that ends it is cut off
 			s.state = working
 		}
 	case l.Steal != 0:
-		r.insert(steps, s, l.Children)
+		c.insert(steps, s, l.Children)
 		s.strand = l.Strand
 	case l.Did != 0 && l.Span != nil:
 		s.done = append(s.done, *l.Span)
@@ -231,20 +223,20 @@ func (r *restored) apply(steps map[int64]*step, l line) bool {
 		f.steps.Remove(s.element)
 		delete(steps, s.id)
 	}
-	r.totals.add(l.Totals)
-	r.differences = append(r.differences, l.Differences...)
+	c.totals.add(l.Totals)
+	c.found = append(c.found, l.Differences...)
 	return true
 }
 
 // insert adds steps right behind another.
-func (r *restored) insert(steps map[int64]*step, s *step, added []saved) {
+func (c *Checkpoint) insert(steps map[int64]*step, s *step, added []saved) {
 	at := s.element
 	for _, a := range added {
 		one := a.step()
-		one.element = r.frontier.steps.InsertAfter(one, at)
+		one.element = c.frontier.steps.InsertAfter(one, at)
 		at = one.element
 		steps[one.id] = one
-		r.frontier.next = max(r.frontier.next, one.id+1)
+		c.frontier.next = max(c.frontier.next, one.id+1)
 	}
 }
 

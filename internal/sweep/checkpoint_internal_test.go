@@ -65,8 +65,8 @@ func record(t testing.TB) string {
 
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	r, err := restore([]byte(record(t)))
-	if err != nil {
+	var r Checkpoint
+	if err := r.restore([]byte(record(t))); err != nil {
 		t.Fatal(err)
 	}
 	s := r.frontier.first()
@@ -89,7 +89,8 @@ func TestRestoreCutOff(t *testing.T) {
 	lines := strings.SplitAfterN(text, "\n", 3)
 	snapshot := len(lines[0] + lines[1])
 	for i := range text {
-		r, err := restore([]byte(text[:i]))
+		var r Checkpoint
+		err := r.restore([]byte(text[:i]))
 		if (err != nil) != (i < snapshot) {
 			t.Fatalf("%d bytes: %v", i, err)
 		}
@@ -105,8 +106,8 @@ func TestRestoreReadWithoutRows(t *testing.T) {
 	t.Parallel()
 	text := `{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"id":2,"step":{"page":1}}],"totals":{"queries":1}}` + "\n"
 	for _, text := range []string{text, text + `{"end":1}` + "\n"} {
-		r, err := restore([]byte(text))
-		if err != nil {
+		var r Checkpoint
+		if err := r.restore([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		if s := r.frontier.first(); s == nil || s.id != 2 || r.frontier.after(s) != nil || s.state != waiting || r.totals.Queries != 1 {
@@ -118,7 +119,7 @@ func TestRestoreReadWithoutRows(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "\n", "{}\n", `{"version":2}` + "\n", "PK\x03\x04\n"} {
-		if _, err := restore([]byte(text)); err == nil {
+		if err := new(Checkpoint).restore([]byte(text)); err == nil {
 			t.Errorf("took %q", text)
 		}
 	}
@@ -175,12 +176,12 @@ func FuzzRestore(f *testing.F) {
 	f.Add([]byte(`{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"id":1}]}` + "\n" + `{"end":1}` + "\n" + `{"end":1}` + "\n"))
 	f.Add([]byte(`{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"ud":2},{"id":3}]}` + "\n" + `{"end":3}` + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := restore(text)
-		if err != nil {
+		var r Checkpoint
+		if r.restore(text) != nil {
 			return
 		}
 		path := filepath.Join(t.TempDir(), "checkpoint")
-		c := &Checkpoint{path: path, job: r.job, differences: &differences{most: len(r.differences), all: r.differences}}
+		c := &Checkpoint{path: path, job: r.job, differences: &differences{most: len(r.found), all: r.found}}
 		if err := c.rewrite(r.frontier, r.totals); err != nil {
 			t.Fatal(err)
 		}
@@ -188,8 +189,8 @@ func FuzzRestore(f *testing.F) {
 			t.Fatal(err)
 		}
 		again := readCheckpoint(t, path)
-		if a, b := r.frontier.steps.Len(), again.restored.frontier.steps.Len(); a != b || len(r.differences) != len(again.restored.differences) || r.totals != again.restored.totals {
-			t.Errorf("%d steps turned %d, %+v turned %+v", a, b, r.totals, again.restored.totals)
+		if a, b := r.frontier.steps.Len(), again.frontier.steps.Len(); a != b || len(r.found) != len(again.found) || r.totals != again.totals {
+			t.Errorf("%d steps turned %d, %+v turned %+v", a, b, r.totals, again.totals)
 		}
 	})
 }
