@@ -11,6 +11,7 @@ package key
 import (
 	"cmp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -122,4 +123,10 @@ func AtRank(rank rune) rune {
 		return rank - surrogates + supplement
 	}
 	return rank
+}
+
+// Ordinary reports whether a key that is made up, as cuts are, may hold the character. The service
+// takes no control characters in keys, and some software no noncharacters.
+func Ordinary(char rune) bool {
+	return utf8.ValidRune(char) && !unicode.IsControl(char) && char&0xFFFE != 0xFFFE && char != utf8.RuneError
 }

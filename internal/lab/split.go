@@ -155,7 +155,7 @@ func chooseSets(c *cobra.Command, o splitOptions) ([]keysets.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	goroot, err := exec.CommandContext(c.Context(), "go", "env", "GOROOT").Output()
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "the sets of Go's source tree are left out: go env GOROOT: %v\n", err)
 	}

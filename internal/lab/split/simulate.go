@@ -92,32 +92,22 @@ type moment struct {
 // moments plays the scan with 64 workers, hop 3 and a query an invocation. It returns the moment at
 // the end of each unit of time, but for the last.
 func moments(root *recorded, t keysets.Table) []moment {
-	const workers, hop = 64, 3
 	var moments []moment
-	now := moment{ahead: root.ahead}
-	arriving := map[int][]*recorded{0: {root}}
-	var queue []*recorded
-	done, pending := 0, 1
-	for time := 0; pending > 0; time++ {
-		queue = append(queue, arriving[time]...)
-		delete(arriving, time)
-		n := min(workers, len(queue))
-		for _, q := range queue[:n] {
+	now, done := moment{ahead: root.ahead}, 0
+	x := schedule{workers: 64, segments: 1, hop: 3}
+	x.each = func(begun []*recorded) {
+		for _, q := range begun {
 			done += q.rows
-			pending += len(q.children) - 1
 			now.ahead = now.ahead.Minus(q.ahead)
 			for _, c := range q.children {
 				now.ahead = now.ahead.Plus(c.ahead)
-				arriving[time+1+hop] = append(arriving[time+1+hop], c)
 			}
 		}
-		queue = queue[n:]
-		if pending > 0 {
-			now.read, now.done = float64(done)/float64(t.Page), float64(done)/float64(len(t.Keys))
-			moments = append(moments, now)
-		}
+		now.read, now.done = float64(done)/float64(t.Page), float64(done)/float64(len(t.Keys))
+		moments = append(moments, now)
 	}
-	return moments
+	x.play(root)
+	return moments[:len(moments)-1]
 }
 
 // progress returns for what part of the second half of the scan's time a status has a progress, and how far that is
@@ -155,6 +145,8 @@ type schedule struct {
 	// wide tells that an invocation makes as many of the queries that it finds at once as it may. Else it
 	// makes one after the other, along a level.
 	wide bool
+	// each, if set, is called once a unit of time, with the steps that invocations begin with.
+	each func(begun []*recorded)
 }
 
 // unlimited is more workers, or segments, than any scan can use.
@@ -173,14 +165,17 @@ func (x schedule) play(root *recorded) (time, invocations int) {
 		delete(freed, now)
 		queue = append(queue, arriving[now]...)
 		delete(arriving, now)
-		for free > 0 && len(queue) > 0 {
-			n := queue[0]
-			queue = queue[1:]
+		begun := queue[:min(free, len(queue))]
+		queue = queue[len(begun):]
+		for _, n := range begun {
 			end := x.invoke(n, now, arriving)
-			free--
 			freed[end]++
-			invocations++
 			time = max(time, end)
+		}
+		free -= len(begun)
+		invocations += len(begun)
+		if x.each != nil {
+			x.each(begun)
 		}
 	}
 	return time, invocations

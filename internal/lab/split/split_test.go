@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"tablesweep/internal/key"
 	"tablesweep/internal/lab/split"
 	"tablesweep/internal/scan/keysets"
 )
@@ -21,11 +20,6 @@ func madeUp(t testing.TB) []keysets.Set {
 		t.Fatal(err)
 	}
 	return sets
-}
-
-// fixed returns a set of exactly these rows.
-func fixed(name string, rows []key.Key) keysets.Set {
-	return keysets.Set{Name: name, Page: 1000, Rows: func(int) ([]key.Key, error) { return rows, nil }}
 }
 
 // targets are what the adaptive strategy has to reach, on the mean of the sets.
@@ -122,18 +116,8 @@ func BenchmarkSplit(b *testing.B) {
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	var results []split.Result
-	for _, rows := range []int{1, 5000} {
-		plain := make([]key.Key, rows)
-		for i := range plain {
-			plain[i] = key.Key{Partition: fmt.Sprintf("%06d", i)}
-		}
-		r, err := split.Compare(fixed("plain", plain), rows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		results = append(results, r...)
-	}
+	guids := madeUp(t)[:1]
+	results := append(compareAll(t, guids, 1), compareAll(t, guids, 5000)...)
 	var means, sets strings.Builder
 	if err := split.WriteMarkdown(&means, results, 5000); err != nil {
 		t.Fatal(err)
@@ -145,7 +129,7 @@ func TestReport(t *testing.T) {
 	if err := split.WriteSets(&sets, results); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Count(sets.String(), "| plain |"); got != 2 {
+	if got := strings.Count(sets.String(), "| guid |"); got != 2 {
 		t.Errorf("got %d sets, want 2:\n%s", got, sets.String())
 	}
 }

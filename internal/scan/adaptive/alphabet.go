@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"tablesweep/internal/key"
@@ -75,7 +74,7 @@ func (a alphabet) learn(keys []string) alphabet {
 	}
 	learned := make(alphabet, 0, len(weights))
 	for char, w := range weights {
-		if w >= little && ordinary(char) {
+		if w >= little && key.Ordinary(char) {
 			learned = append(learned, letter{char, w})
 		}
 	}
@@ -146,12 +145,6 @@ func shared(a, b string) int {
 }
 
 func byOrder(a, b rune) int { return int(key.Rank(a) - key.Rank(b)) }
-
-// ordinary reports whether a cut may hold the character. The service takes no
-// control characters in keys, and some software no noncharacters.
-func ordinary(char rune) bool {
-	return !unicode.IsControl(char) && char&0xFFFE != 0xFFFE && char != utf8.RuneError
-}
 
 // separator reports whether the character is ASCII punctuation.
 func separator(char rune) bool {

@@ -200,7 +200,7 @@ func (g *gauge) spell(s stretch, share float64) string {
 	for i, width := 0, s.pages/(s.to-s.from); i < longest && width >= exact; i++ {
 		char := g.char(s.depth+i, u, i == 0)
 		low, high := g.interval(s.depth+i, char, i == 0)
-		if !ordinary(char) || high <= low {
+		if !key.Ordinary(char) || high <= low {
 			break
 		}
 		k = append(k, char)

@@ -91,7 +91,7 @@ func newRuler(a alphabet, last string) ruler {
 	ratio := math.Pow(float64(key.Rank(0xFFFF))/float64(top), 1.0/steps)
 	for i, at := 1, float64(top); i < steps; i++ {
 		at *= ratio
-		if char := key.AtRank(rune(at)); ordinary(char) {
+		if char := key.AtRank(rune(at)); key.Ordinary(char) {
 			weights[char] += above / steps
 		}
 	}

@@ -3,7 +3,6 @@ package steal
 import (
 	"math"
 	"slices"
-	"unicode"
 
 	"tablesweep/internal/key"
 )
@@ -175,9 +174,5 @@ func (s *Strand) next() (key.Key, bool) {
 	return t.key(), true
 }
 
-// ordinary reports whether a cut may hold the character of a rank in a text. The
-// service takes no control characters in keys, and some software no noncharacters.
-func ordinary(rank rune) bool {
-	char := key.AtRank(rank - 1)
-	return rank > 0 && char <= unicode.MaxRune && !unicode.IsControl(char) && char&0xFFFE != 0xFFFE && char != unicode.ReplacementChar
-}
+// ordinary reports whether a cut may hold the character of a rank in a text.
+func ordinary(rank rune) bool { return rank != boundary && key.Ordinary(key.AtRank(rank-1)) }
