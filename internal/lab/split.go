@@ -89,26 +89,16 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 	if err != nil {
 		return err
 	}
-	out := c.OutOrStdout()
+	var parts []string
 	if len(real) > 0 {
-		io.WriteString(out, "Real keys; time of 64 workers with hop 3.\n\n")
-		if err := split.WriteReal(out, split.Figures(real)); err != nil {
-			return err
-		}
+		parts = append(parts, "Real keys; time of 64 workers with hop 3.\n\n"+split.RealTable(split.Figures(real)))
 	}
-	if len(made) == 0 {
-		return nil
+	if len(made) > 0 {
+		parts = append(parts, split.MeansTable(made, o.rows),
+			"Queries ÷ optimum; time of 64 workers with hop 3, in multiples of the bound.\n\n"+split.SetsTable(made))
 	}
-	if len(real) > 0 {
-		io.WriteString(out, "\n")
-	}
-	if err := split.WriteMarkdown(out, made, o.rows); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(out, "\nQueries ÷ optimum; time of 64 workers with hop 3, in multiples of the bound.\n\n"); err != nil {
-		return err
-	}
-	return split.WriteSets(out, made)
+	_, err = io.WriteString(c.OutOrStdout(), strings.Join(parts, "\n"))
+	return err
 }
 
 // eachSet calls f with each set and its number of rows, one after the other.
@@ -138,8 +128,8 @@ func runProcess(c *cobra.Command, sets []keysets.Set, rows int) error {
 	if err != nil {
 		return err
 	}
-	io.WriteString(c.OutOrStdout(), "Queries ÷ optimum; time of 64 workers in one process, in multiples of the bound.\n\n")
-	return split.WriteInProcess(c.OutOrStdout(), all)
+	_, err = io.WriteString(c.OutOrStdout(), "Queries ÷ optimum; time of 64 workers in one process, in multiples of the bound.\n\n"+split.ProcessTable(all))
+	return err
 }
 
 // chooseSets returns the key sets of --keys, or those that --sets names; all if there are none.

@@ -43,5 +43,6 @@ func WriteFacts(w io.Writer, o Options) error {
 	for _, f := range o.facts() {
 		t.row(f.What, f.Value, f.Source)
 	}
-	return t.write(w)
+	_, err := io.WriteString(w, t.String())
+	return err
 }

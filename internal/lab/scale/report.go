@@ -19,7 +19,7 @@ func newGrid(columns ...string) *grid { return &grid{[][]string{columns}} }
 
 func (t *grid) row(cells ...string) { t.lines = append(t.lines, cells) }
 
-func (t *grid) write(w io.Writer) error {
+func (t *grid) String() string {
 	var b strings.Builder
 	for i, cells := range t.lines {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
@@ -27,38 +27,29 @@ func (t *grid) write(w io.Writer) error {
 			b.WriteString(strings.Repeat("|---", len(cells)) + "|\n")
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // WriteMarkdown writes the result as text with tables.
 func WriteMarkdown(w io.Writer, r Result) error {
 	o := r.Options
-	fmt.Fprintf(w, "%s of %s rows, %d a partition; plan %s, %d MB, at most %d instances, %d more every %v (**assumption**).\nSimulated in %.0f s.\n\n",
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of %s rows, %d a partition; plan %s, %d MB, at most %d instances, %d more every %v (**assumption**).\nSimulated in %.0f s.\n\n",
 		capital(o.Action), thousands(o.Rows), o.PerPartition, plan, memory, mostInstances, o.Step, o.Decide, r.Simulated)
 	if o.Done > 0 {
-		fmt.Fprintf(w, "The ledger said at the start that the first %s rows are read; the run is of the other %s.\n\n", thousands(o.Done), thousands(o.read()))
+		fmt.Fprintf(&b, "The ledger said at the start that the first %s rows are read; the run is of the other %s.\n\n", thousands(o.Done), thousands(o.read()))
 	}
-	if err := r.times().write(w); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "\n%d instances at most, started %s; %s executions, %d s of instances that execute, %.0f GB-s, %.0f s of processor, %d connections of an instance at once.\n",
-		r.Instances, r.arrivals(), thousands(r.Executions), int(r.Active), r.GBSeconds, r.Processor, r.Connections)
-	fmt.Fprintf(w, "Dollars: functions %.2f, tables %.2f, queues %.2f. Rows written more than once: %d.\n\n", r.Dollars.Functions, r.Dollars.Tables, r.Dollars.Queues, r.Again)
-	if err := r.requests().write(w); err != nil {
-		return err
-	}
-	io.WriteString(w, "\n")
-	if err := r.course().write(w); err != nil {
-		return err
-	}
+	fmt.Fprintf(&b, "%s\n%d instances at most, started %s; %s executions, %d s of instances that execute, %.0f GB-s, %.0f s of processor, %d connections of an instance at once.\n",
+		r.times(), r.Instances, r.arrivals(), thousands(r.Executions), int(r.Active), r.GBSeconds, r.Processor, r.Connections)
+	fmt.Fprintf(&b, "Dollars: functions %.2f, tables %.2f, queues %.2f. Rows written more than once: %d.\n\n", r.Dollars.Functions, r.Dollars.Tables, r.Dollars.Queues, r.Again)
+	fmt.Fprintf(&b, "%s\n%s", r.requests(), r.course())
 	if len(r.Warnings) > 0 {
-		io.WriteString(w, "\nThe app's warnings:\n\n")
+		b.WriteString("\nThe app's warnings:\n\n")
 		for _, message := range slices.Sorted(maps.Keys(r.Warnings)) {
-			fmt.Fprintf(w, "- %s: %d\n", message, r.Warnings[message])
+			fmt.Fprintf(&b, "- %s: %d\n", message, r.Warnings[message])
 		}
 	}
-	_, err := io.WriteString(w, "\n")
+	_, err := io.WriteString(w, b.String()+"\n")
 	return err
 }
 

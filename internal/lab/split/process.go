@@ -2,7 +2,6 @@ package split
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"tablesweep/internal/key"
@@ -96,10 +95,10 @@ func playStealing(t keysets.Table, workers int) (time, queries int, err error) {
 	return time, queries, nil
 }
 
-// WriteInProcess writes a table of scans in one process, a line for each set: the
+// ProcessTable returns a table of scans in one process, a line for each set: the
 // queries as a multiple of the optimum's and the makespan as one of the bound. The
 // last line has the means.
-func WriteInProcess(w io.Writer, sets [][]ProcessResult) error {
+func ProcessTable(sets [][]ProcessResult) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| key set | pages | %s | %s |\n|---|--:|--:|--:|\n", InProcess, Stealing)
 	var means [2]struct{ queries, time float64 }
@@ -118,6 +117,5 @@ func WriteInProcess(w io.Writer, sets [][]ProcessResult) error {
 		fmt.Fprintf(&b, " %.2f; %.1f |", m.queries, m.time)
 	}
 	b.WriteString("\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }

@@ -11,37 +11,19 @@ import (
 	"tablesweep/internal/scan/keysets"
 )
 
-// realSets returns the samples, and the set of Go's files, which depends on the
-// version of Go.
-func realSets(t testing.TB) (samples []keysets.Set, files keysets.Set) {
-	t.Helper()
-	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range keysets.Real(strings.TrimSpace(string(goroot))) {
-		switch {
-		case s.Name == "go-files":
-			files = s
-		case !strings.HasPrefix(s.Name, "go-"):
-			samples = append(samples, s)
-		}
-	}
-	return samples, files
-}
-
 // The strategy is no worse on real tables than docs/measurements.md says. Their
 // figures don't depend on the machine, save those of Go's files.
 func TestSplitOfRealTables(t *testing.T) {
 	t.Parallel()
-	samples, files := realSets(t)
-	figures := split.Figures(compareAll(t, append(samples, files), math.MaxInt))
-	var table strings.Builder
-	if err := split.WriteReal(&table, figures); err != nil {
+	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log("\n" + table.String())
-	last := len(figures) - 1
+	last := len(keysets.Real("")) // the set behind the samples: Go's files
+	sets := keysets.Real(strings.TrimSpace(string(goroot)))[:last+1]
+	figures := split.Figures(compareAll(t, sets, math.MaxInt))
+	table := split.RealTable(figures)
+	t.Log("\n" + table)
 	for _, c := range []struct {
 		name        string
 		column      func(split.Figure) float64
@@ -80,7 +62,7 @@ func TestSplitOfRealTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(table.String()) {
+	for line := range strings.Lines(table) {
 		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| go-") && !strings.Contains(string(published), line) {
 			t.Errorf("docs/measurements.md lacks the line\n%s", line)
 		}

@@ -2,7 +2,6 @@ package split
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -53,9 +52,9 @@ func (s Summary) Makespan(workers, hop int) float64 {
 	return s.Times[w*len(hops())+h]
 }
 
-// WriteMarkdown writes the means of the results as a table, all scans being of
+// MeansTable returns the means of the results as a table, all scans being of
 // about the given number of rows.
-func WriteMarkdown(w io.Writer, results []Result, rows int) error {
+func MeansTable(results []Result, rows int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d rows, means over %d key sets. Time 1 is a query.\n\n", rows, Summarize(results, Serial, rows).Sets)
 	b.WriteString("| strategy | queries ÷ optimum (worst set) | empty | invocations per 1,000 rows |")
@@ -79,14 +78,13 @@ func WriteMarkdown(w io.Writer, results []Result, rows int) error {
 		}
 		b.WriteString("\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
-// WriteSets writes a table of the key sets one by one: for each contender
+// SetsTable returns a table of the key sets one by one: for each contender
 // queries ÷ optimum, and the makespan with 64 workers and hop 3 as a multiple
 // of the bound.
-func WriteSets(w io.Writer, results []Result) error {
+func SetsTable(results []Result) string {
 	var b strings.Builder
 	b.WriteString("| key set | rows |")
 	rule := "|---|--:|"
@@ -104,8 +102,7 @@ func WriteSets(w io.Writer, results []Result) error {
 		}
 		fmt.Fprintf(&b, " %s |\n", told(of[Adaptive].ProgressShown, of[Adaptive].ProgressError))
 	})
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // Figure is what the adaptive strategy cost on a real set: queries as a multiple of
@@ -154,9 +151,9 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 	return mean, worst
 }
 
-// WriteReal writes a table of the adaptive strategy's figures on real sets, and
+// RealTable returns a table of the adaptive strategy's figures on real sets, and
 // below it the means and the worst sets.
-func WriteReal(w io.Writer, figures []Figure) error {
+func RealTable(figures []Figure) string {
 	var b strings.Builder
 	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ prefix | ÷ bound | up to 4 an invocation: ÷ prefix | ÷ bound | hints: queries; ÷ bound | hints of 80 % | progress: shown | off by |\n")
 	b.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
@@ -182,8 +179,7 @@ func WriteReal(w io.Writer, figures []Figure) error {
 		fmt.Fprintf(&b, "\n- %s: %.2f on the mean, worst %.2f (%s)", c.name, mean, c.column(worst), worst.Set)
 	}
 	b.WriteString("\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // each calls f with the results of one set after the other.
