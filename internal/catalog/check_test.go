@@ -60,6 +60,11 @@ func TestCheckRepairs(t *testing.T) {
 			row.Properties = slices.DeleteFunc(row.Properties, func(p storage.Property) bool { return strings.HasPrefix(p.Name, "tsw_") })
 			w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
 		}, "differs"},
+		{"a tombstone was left behind", func(w *world, row storage.Entity) {
+			row.Key.Row = "gone:00000000"
+			row.Properties = []storage.Property{{Name: "tsw_gone", Type: storage.Boolean, Value: []byte("true")}, storage.StringProperty("tsw_first", "f"), storage.StringProperty("tsw_identity", "i"), storage.Int64Property("tsw_version", 5)}
+			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
+		}, "left behind"},
 		{"a row too many", func(w *world, row storage.Entity) {
 			row.Key.Partition = "3_npi8"
 			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
