@@ -41,7 +41,7 @@ func (w *world) left() (messages, open int) {
 	ctx := context.Background()
 	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
 		for _, name := range []string{name, name + "-poison"} {
-			if n, err := w.queue(name).Length(ctx); err == nil {
+			if n, err := queue(w.account, name).Length(ctx); err == nil {
 				messages += n
 			} else if !storage.NotFound(err) {
 				w.violated("queue %s: %v", name, err)
@@ -55,8 +55,8 @@ func (w *world) left() (messages, open int) {
 	return messages, len(scans)
 }
 
-func (w *world) queue(name string) *storage.Queue {
-	q, err := w.account.Queue(name)
+func queue(a *storage.Account, name string) *storage.Queue {
+	q, err := a.Queue(name)
 	if err != nil {
 		panic("sim: internal error: " + err.Error())
 	}
@@ -68,12 +68,12 @@ func (w *world) clearQueues() {
 	ctx := context.Background()
 	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
 		for {
-			messages, err := w.queue(name).Get(ctx, storage.MaxGetMessages, time.Hour)
+			messages, err := queue(w.account, name).Get(ctx, storage.MaxGetMessages, time.Hour)
 			if err != nil || len(messages) == 0 {
 				break
 			}
 			for _, m := range messages {
-				_ = w.queue(name).Delete(ctx, m) // one left over does no harm
+				_ = queue(w.account, name).Delete(ctx, m) // one left over does no harm
 			}
 		}
 	}

@@ -148,20 +148,12 @@ func (m *machine) listen(f function.Function) {
 	settings := hostQueues
 	settings.MaxPolling = m.plan.MaxPolling
 	waits := rand.New(rand.NewPCG(m.plan.Seed, draw(m.plan.Seed, m.name, f.Name)))
-	host.Poll(m.gone, m.gone, m.queue(f.Queue), m.queue(f.Queue+"-poison"), settings, waits.Float64, m.appLog,
+	host.Poll(m.gone, m.gone, queue(m.account, f.Queue), queue(m.account, f.Queue+"-poison"), settings, waits.Float64, m.appLog,
 		func(_ context.Context, got envelope.Message) error {
 			err := <-m.invoke(f.Name, envelope.Queue(m.invocation(f.Name, "item"), got), got.PopReceipt)
 			m.log.Debug().Str("machine", m.name).Str("message", got.ID).Int("delivery", got.DequeueCount).Err(err).Msg("handled")
 			return err
 		})
-}
-
-func (m *machine) queue(name string) *storage.Queue {
-	q, err := m.account.Queue(name)
-	if err != nil {
-		m.violated("queue %s: %v", name, err)
-	}
-	return q
 }
 
 // start starts a handler process as package main does: it takes calls at once, and

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/scan/strategy"
@@ -179,7 +180,7 @@ func (d dice) scan(i int, source []storage.Entity) PlannedScan {
 		return s
 	}
 	s.Request.Action = engine.Action{
-		Type: engine.Copy, Mode: modes[d.IntN(len(modes))],
+		Type: engine.Copy, Mode: action.Modes[d.IntN(len(action.Modes))],
 		Destination: &engine.TableRef{Table: fmt.Sprintf("Target%d", i)},
 	}
 	if d.chance(0.3) {

@@ -4,12 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
-
-var modes = action.Modes
 
 // rows draws a table: nothing, few rows, one big partition, many small ones, or
 // partitions of all sizes with much in common.
