@@ -1,9 +1,6 @@
 package scale
 
-import (
-	"fmt"
-	"io"
-)
+import "fmt"
 
 // fact is a number of the model and where it comes from.
 type fact struct{ What, Value, Source string }
@@ -37,12 +34,11 @@ func (o Options) facts() []fact {
 	}
 }
 
-// WriteFacts writes the facts as a Markdown table.
-func WriteFacts(w io.Writer, o Options) error {
+// Facts returns the numbers of the model as a Markdown table.
+func (o Options) Facts() string {
 	t := newGrid("what", "value", "source")
 	for _, f := range o.facts() {
 		t.row(f.What, f.Value, f.Source)
 	}
-	_, err := io.WriteString(w, t.String())
-	return err
+	return t.String()
 }

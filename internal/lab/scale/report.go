@@ -3,7 +3,6 @@ package scale
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -30,8 +29,8 @@ func (t *grid) String() string {
 	return b.String()
 }
 
-// WriteMarkdown writes the result as text with tables.
-func WriteMarkdown(w io.Writer, r Result) error {
+// Markdown returns the result as text with tables.
+func (r Result) Markdown() string {
 	o := r.Options
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s rows, %d a partition; plan %s, %d MB, at most %d instances, %d more every %v (**assumption**).\nSimulated in %.0f s.\n\n",
@@ -49,8 +48,7 @@ func WriteMarkdown(w io.Writer, r Result) error {
 			fmt.Fprintf(&b, "- %s: %d\n", message, r.Warnings[message])
 		}
 	}
-	_, err := io.WriteString(w, b.String()+"\n")
-	return err
+	return b.String() + "\n"
 }
 
 // times compares the run with others.

@@ -1,8 +1,6 @@
 package scale_test
 
 import (
-	"bytes"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -56,13 +54,10 @@ func TestCount(t *testing.T) {
 	if last.Rows < o.Rows || r.Status.Rows.Scanned != o.Rows || r.Instances < 1 || r.GBSeconds <= 0 {
 		t.Errorf("result %+v", r)
 	}
-	var text bytes.Buffer
-	if err := errors.Join(scale.WriteMarkdown(&text, r), scale.WriteFacts(&text, o)); err != nil {
-		t.Fatal(err)
-	}
+	text := r.Markdown() + o.Facts()
 	for _, want := range []string{"Count of 100,000 rows", "| one request after the other |", "| source | queries | ", "| a query | 20ms and 80µs a row |"} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in\n%s", want, &text)
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }
@@ -137,8 +132,7 @@ func TestSerialScan(t *testing.T) {
 	if got := 1000 * r.SerialScan; got < 340 || got > 380 || r.Serial < 100*r.SerialScan {
 		t.Errorf("a serial scan takes %.0f s, want 360; with writes %.0f s", got, 1000*r.Serial)
 	}
-	var text bytes.Buffer
-	if err := scale.WriteMarkdown(&text, r); err != nil || !strings.Contains(text.String(), "| one page after the other, others write | ") {
-		t.Errorf("%v\n%s", err, &text)
+	if text := r.Markdown(); !strings.Contains(text, "| one page after the other, others write | ") {
+		t.Error(text)
 	}
 }
