@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/lab/split"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/scan/keysets"
 )
 
@@ -39,6 +40,7 @@ type splitOptions struct {
 	sets    []string
 	keys    string
 	page    int
+	json    bool
 	process bool
 }
 
@@ -55,6 +57,7 @@ func splitCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&o.sets, "sets", nil, "names of the key sets; real stands for all real ones (default all)")
 	c.Flags().StringVar(&o.keys, "keys", "", "a directory of key sets of your own")
 	c.Flags().IntVar(&o.page, "page", 1000, "rows of a full page of those")
+	c.Flags().BoolVar(&o.json, "json", false, "print the result of each scan as JSON, one a line")
 	c.Flags().BoolVar(&o.process, "process", false, "compare scans in one process with 64 workers")
 	return c
 }
@@ -65,6 +68,9 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 	}
 	if o.page < 1 {
 		return usageError{fmt.Errorf("--page is %d, want at least 1", o.page)}
+	}
+	if o.json && o.process {
+		return usageError{errors.New("--json and --process exclude each other")}
 	}
 	if o.keys != "" && len(o.sets) > 0 {
 		return usageError{errors.New("--keys and --sets exclude each other")}
@@ -77,6 +83,7 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 		return runProcess(c, sets, o.rows)
 	}
 	var real, made []split.Result
+	e := lines.JSON(c.OutOrStdout())
 	err = eachSet(c, sets, o.rows, func(s keysets.Set, rows int) error {
 		results, err := split.Compare(s, rows)
 		if s.Real {
@@ -84,9 +91,14 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 		} else {
 			made = append(made, results...)
 		}
+		for _, r := range results {
+			if o.json && err == nil {
+				err = e.Encode(r)
+			}
+		}
 		return err
 	})
-	if err != nil {
+	if err != nil || o.json {
 		return err
 	}
 	var parts []string

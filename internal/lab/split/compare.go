@@ -38,23 +38,31 @@ func Contenders() []Contender {
 
 // Result is what one scan of one key set cost.
 type Result struct {
-	Set         string
-	Rows        int
-	Contender   Contender
-	Optimum     int // queries that a serial scan takes
-	Queries     int
-	Empty       int // queries that yielded no row
-	Invocations int
-	Times       []int // makespans, for each number of workers and hop
+	Set         string    `json:"set"`
+	Real        bool      `json:"real,omitempty"` // not made up
+	Rows        int       `json:"rows"`
+	Contender   Contender `json:"contender"`
+	Optimum     int       `json:"optimum"` // queries that a serial scan takes
+	Queries     int       `json:"queries"`
+	Empty       int       `json:"empty"` // queries that yielded no row
+	Invocations int       `json:"invocations"`
+	Times       []Time    `json:"times"`
 	// ProgressShown is the part of the second half of the scan's time during which
 	// a status has a progress, and ProgressError its mean difference from the true one;
 	// with 64 workers and hop 3, only for the adaptive strategy.
-	ProgressShown float64
-	ProgressError float64
+	ProgressShown float64 `json:"progressShown,omitempty"`
+	ProgressError float64 `json:"progressError,omitempty"`
+}
+
+// Time is a scan's makespan; without a number of workers the critical path.
+type Time struct {
+	Workers int `json:"workers,omitempty"`
+	Hop     int `json:"hop"` // what a message hop takes
+	Time    int `json:"time"`
 }
 
 // workerCounts and hops return what the times are measured for. 0 workers stand for as
-// many as there is work for: the time is the critical path.
+// many as there is work for.
 func workerCounts() []int { return []int{0, 8, 64, 512} }
 func hops() []int         { return []int{3, 10} }
 
@@ -67,7 +75,7 @@ func Compare(set keysets.Set, n int) ([]Result, error) {
 	optimum := rows.Pages()
 	var results []Result
 	add := func(c Contender, root *recorded, x schedule) {
-		r := Result{Set: set.Name, Rows: len(rows.Keys), Contender: c, Optimum: optimum}
+		r := Result{Set: set.Name, Real: set.Real, Rows: len(rows.Keys), Contender: c, Optimum: optimum}
 		r.measure(root, x)
 		results = append(results, r)
 	}
@@ -136,7 +144,7 @@ func (r *Result) measure(root *recorded, x schedule) {
 			}
 			time, invocations := x.play(root)
 			r.Invocations = invocations
-			r.Times = append(r.Times, time)
+			r.Times = append(r.Times, Time{Workers: workers, Hop: hop, Time: time})
 		}
 	}
 }

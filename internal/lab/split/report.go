@@ -34,7 +34,7 @@ func Summarize(results []Result, c Contender, rows int) Summary {
 			s.Times = make([]float64, len(r.Times))
 		}
 		for i, t := range r.Times {
-			s.Times[i] += float64(t)
+			s.Times[i] += float64(t.Time)
 		}
 	}
 	n := float64(max(1, s.Sets))
