@@ -13,7 +13,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/storage"
@@ -209,8 +208,18 @@ func (w *world) fill(table string, rows []storage.Entity) error {
 	if err := t.Create(ctx); err != nil {
 		return err
 	}
-	_, err := action.Copy{Destination: t}.Copy(ctx, rows)
-	return err
+	b := t.Batch()
+	for i, row := range rows {
+		op := storage.Op{Kind: storage.Insert, Entity: row}
+		if i > 0 && rows[i-1].Key.Partition != row.Key.Partition || !b.Add(op) {
+			if err := b.Do(ctx); err != nil {
+				return err
+			}
+			b = t.Batch()
+			b.Add(op)
+		}
+	}
+	return b.Do(ctx)
 }
 
 // ledger returns the ledger as the checks read it.
