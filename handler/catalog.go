@@ -43,11 +43,11 @@ type catalogFlags struct {
 }
 
 func catalogCommand() *cobra.Command {
-	c := &cobra.Command{Use: "catalog", Short: "Keep records and find them by any of several identifiers", Long: catalogHelp, Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("say what to do with the catalog: insert, query, patch, delete, changes, count, list, import, export, recover, check or migrate")
-		}}
 	var f catalogFlags
+	c := group("catalog", "Keep records and find them by any of several identifiers", catalogHelp,
+		"insert, query, patch, delete, changes, count, list, import, export, recover, check or migrate",
+		catalogInsertCommand(&f), catalogQueryCommand(&f), catalogPatchCommand(&f), catalogDeleteCommand(&f), catalogChangesCommand(&f), catalogCountCommand(&f),
+		catalogListCommand(), catalogImportCommand(&f), catalogExportCommand(&f), catalogRecoverCommand(&f), catalogCheckCommand(&f), catalogMigrateCommand(&f))
 	flags := c.PersistentFlags()
 	f.addPatience(flags)
 	addConnection(c, flags, &f.connection, "connection", "", "the catalog's account; see above")
@@ -56,8 +56,6 @@ func catalogCommand() *cobra.Command {
 	flags.StringVar(&f.indexKeys, "index-keys", "", "the index keys, such as eid,npi,ssn:digits")
 	flags.StringVar(&f.rowKey, "row-key", "", "the field that sorts records, such as lastname")
 	flags.StringVar(&f.wal, "wal", "", "the table of the log")
-	c.AddCommand(catalogInsertCommand(&f), catalogQueryCommand(&f), catalogPatchCommand(&f), catalogDeleteCommand(&f), catalogChangesCommand(&f),
-		catalogRecoverCommand(&f), catalogCheckCommand(&f), catalogMigrateCommand(&f), catalogImportCommand(&f), catalogExportCommand(&f), catalogCountCommand(&f), catalogListCommand())
 	return c
 }
 

@@ -19,17 +19,8 @@ for 30 days, or as the setting TABLESWEEP_CATALOGS says.
 
 func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 	var p page
-	c := &cobra.Command{
-		Use:     "changes",
-		Short:   "Print the newest changes",
-		Long:    catalogChangesHelp,
-		Example: "  handler catalog changes --top 10",
-		Args:    noArgs,
-	}
-	p.add(c, "changes")
 	var since string
-	c.Flags().StringVar(&since, "since", "", "only changes newer than this: a time, a date, or how long ago, such as 2h")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c := command("changes", "Print the newest changes", catalogChangesHelp, "  handler catalog changes --top 10", func(c *cobra.Command) error {
 		if err := p.check(); err != nil {
 			return err
 		}
@@ -51,7 +42,9 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 			}
 			return p.print(c, "changes", items, nil, next)
 		})
-	}
+	})
+	p.add(c, "changes")
+	c.Flags().StringVar(&since, "since", "", "only changes newer than this: a time, a date, or how long ago, such as 2h")
 	return c
 }
 
@@ -71,30 +64,23 @@ const catalogRecoverExamples = `  handler catalog recover
 func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 	var since string
 	var out jsonFlag
-	c := &cobra.Command{
-		Use:     "recover",
-		Short:   "Complete unfinished writes",
-		Long:    catalogRecoverHelp,
-		Example: catalogRecoverExamples,
-		Args:    noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := parseSince(since, time.Now())
+	c := command("recover", "Complete unfinished writes", catalogRecoverHelp, catalogRecoverExamples, func(c *cobra.Command) error {
+		from, err := parseSince(since, time.Now())
+		if err != nil {
+			return err
+		}
+		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+			r, err := cat.Recover(ctx, from)
 			if err != nil {
 				return err
 			}
-			return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-				r, err := cat.Recover(ctx, from)
-				if err != nil {
-					return err
-				}
-				err = out.print(c, r, "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
-				if err == nil && r.Parked > 0 {
-					err = hinted{fmt.Errorf("%d writes can't be applied", r.Parked), "catalog check lists them with their reasons"}
-				}
-				return err
-			})
-		},
-	}
+			err = out.print(c, r, "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
+			if err == nil && r.Parked > 0 {
+				err = hinted{fmt.Errorf("%d writes can't be applied", r.Parked), "catalog check lists them with their reasons"}
+			}
+			return err
+		})
+	})
 	c.Flags().StringVar(&since, "since", "", "a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h")
 	out.add(c, "print the result as JSON")
 	return c
@@ -122,14 +108,7 @@ type catalogCheckOptions struct {
 
 func catalogCheckCommand(f *catalogFlags) *cobra.Command {
 	o := catalogCheckOptions{catalogFlags: f}
-	c := &cobra.Command{
-		Use:     "check",
-		Short:   "Find what is wrong with a catalog, and repair it",
-		Long:    catalogCheckHelp,
-		Example: catalogCheckExamples,
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runCatalogCheck(c, o) },
-	}
+	c := command("check", "Find what is wrong with a catalog, and repair it", catalogCheckHelp, catalogCheckExamples, o.run)
 	flags := c.Flags()
 	flags.BoolVar(&o.repair, "repair", false, "repair it")
 	flags.BoolVar(&o.all, "all", false, fmt.Sprintf("print all that is wrong, not just %d of it", maxListed))
@@ -137,7 +116,7 @@ func catalogCheckCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-func runCatalogCheck(c *cobra.Command, o catalogCheckOptions) error {
+func (o *catalogCheckOptions) run(c *cobra.Command) error {
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
 		if err := exists(ctx, cat); err != nil {
 			return err

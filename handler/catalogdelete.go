@@ -31,13 +31,7 @@ type catalogDeleteOptions struct {
 
 func catalogDeleteCommand(f *catalogFlags) *cobra.Command {
 	o := catalogDeleteOptions{catalogFlags: f}
-	c := &cobra.Command{
-		Use:     "delete KEY=VALUE…",
-		Short:   "Delete records by index keys",
-		Long:    catalogDeleteHelp,
-		Example: catalogDeleteExamples,
-		RunE:    func(c *cobra.Command, args []string) error { return runCatalogDelete(c, o, args) },
-	}
+	c := withArgs("delete KEY=VALUE…", "Delete records by index keys", catalogDeleteHelp, catalogDeleteExamples, o.run)
 	o.selection.add(c)
 	o.conditionFlag.add(c, "; there must be one record only")
 	o.yesFlag.add(c)
@@ -46,7 +40,7 @@ func catalogDeleteCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-func runCatalogDelete(c *cobra.Command, o catalogDeleteOptions, args []string) error {
+func (o *catalogDeleteOptions) run(c *cobra.Command, args []string) error {
 	q, err := o.query(args)
 	if err != nil {
 		return err

@@ -14,15 +14,18 @@ key's text; or only those with the given values of index keys. catalog import re
 ` + catalogConnectionHelp
 
 func catalogExportCommand(f *catalogFlags) *cobra.Command {
+	return readCommand(f, "export", "Print all records", catalogExportHelp, "  handler catalog export > people.jsonl",
+		func(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup) error {
+			return printAll(ctx, c.OutOrStdout(), cat, q, false)
+		})
+}
+
+// readCommand returns a command that does something with the records that its arguments and flags select, all
+// if they select none.
+func readCommand(f *catalogFlags, name, short, long, examples string,
+	do func(context.Context, *cobra.Command, *catalog.Catalog, catalog.Lookup) error) *cobra.Command {
 	var s selection
-	c := &cobra.Command{
-		Use:     "export [KEY=VALUE…]",
-		Short:   "Print all records",
-		Long:    catalogExportHelp,
-		Example: "  handler catalog export > people.jsonl",
-	}
-	s.add(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
+	c := withArgs(name+" [KEY=VALUE…]", short, long, examples, func(c *cobra.Command, args []string) error {
 		q, err := s.reading(args)
 		if err != nil {
 			return err
@@ -31,9 +34,10 @@ func catalogExportCommand(f *catalogFlags) *cobra.Command {
 			if err := exists(ctx, cat); err != nil {
 				return err
 			}
-			return printAll(ctx, c.OutOrStdout(), cat, q, false)
+			return do(ctx, c, cat, q)
 		})
-	}
+	})
+	s.add(c)
 	return c
 }
 
@@ -43,32 +47,16 @@ of one key count together, such as ssn=1 ssn=2; different keys must all match.
 ` + catalogConnectionHelp
 
 func catalogCountCommand(f *catalogFlags) *cobra.Command {
-	var s selection
 	var out jsonFlag
-	c := &cobra.Command{
-		Use:     "count [KEY=VALUE…]",
-		Short:   "Count records",
-		Long:    catalogCountHelp,
-		Example: "  handler catalog count\n  handler catalog count eid=F314 eid=F315",
-	}
-	s.add(c)
-	out.add(c, "print the number as JSON")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		q, err := s.reading(args)
-		if err != nil {
-			return err
-		}
-		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-			if err := exists(ctx, cat); err != nil {
-				return err
-			}
+	c := readCommand(f, "count", "Count records", catalogCountHelp, "  handler catalog count\n  handler catalog count eid=F314 eid=F315",
+		func(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup) error {
 			total, err := countAll(ctx, cat, q)
 			if err != nil {
 				return err
 			}
 			return out.print(c, map[string]int{"count": total}, "%d\n", total)
 		})
-	}
+	out.add(c, "print the number as JSON")
 	return c
 }
 

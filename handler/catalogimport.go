@@ -44,19 +44,13 @@ type importOptions struct {
 
 func catalogImportCommand(f *catalogFlags) *cobra.Command {
 	o := importOptions{catalogFlags: f}
-	c := &cobra.Command{
-		Use:     "import FILE",
-		Short:   "Insert the records of a file of JSON lines or CSV",
-		Long:    catalogImportHelp,
-		Example: catalogImportExamples,
-		RunE:    func(c *cobra.Command, args []string) error { return runCatalogImport(c, o, args) },
-	}
+	c := withArgs("import FILE", "Insert the records of a file of JSON lines or CSV", catalogImportHelp, catalogImportExamples, o.run)
 	c.Flags().BoolVar(&o.restart, "restart", false, "begin anew, not where an earlier import of the file ended")
 	o.jsonFlag.add(c, "print the summary as JSON")
 	return c
 }
 
-func runCatalogImport(c *cobra.Command, o importOptions, args []string) error {
+func (o *importOptions) run(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usagef("name one file of records to import")
 	}

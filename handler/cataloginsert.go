@@ -41,13 +41,7 @@ type insertOptions struct {
 
 func catalogInsertCommand(f *catalogFlags) *cobra.Command {
 	o := insertOptions{catalogFlags: f}
-	c := &cobra.Command{
-		Use:     "insert [RECORD…]",
-		Short:   "Insert records, or replace them",
-		Long:    catalogInsertHelp,
-		Example: catalogInsertExamples,
-		RunE:    func(c *cobra.Command, args []string) error { return runCatalogInsert(c, o, args) },
-	}
+	c := withArgs("insert [RECORD…]", "Insert records, or replace them", catalogInsertHelp, catalogInsertExamples, o.run)
 	flags := c.Flags()
 	flags.StringVar(&o.file, "file", "", "file with a record a line, or CSV as for import; - is stdin, which is read if there are no records among the arguments")
 	flags.StringVar(&o.once, "idempotency-key", "", "of a single record: with the same key and record, nothing is done for a day")
@@ -57,7 +51,7 @@ func catalogInsertCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-func runCatalogInsert(c *cobra.Command, o insertOptions, args []string) error {
+func (o *insertOptions) run(c *cobra.Command, args []string) error {
 	switch {
 	case o.once != "" && (len(args) != 1 || o.upsert):
 		return usagef("--idempotency-key is for inserting one record, given as an argument")
@@ -90,7 +84,7 @@ func runCatalogInsert(c *cobra.Command, o insertOptions, args []string) error {
 		if err := cat.Writable(ctx); err != nil {
 			return err
 		}
-		in := inserter{Catalog: cat, insertOptions: &o, cmd: c}
+		in := inserter{Catalog: cat, insertOptions: o, cmd: c}
 		if err := o.read(ctx, c, args, in.rows); err != nil {
 			return err
 		}

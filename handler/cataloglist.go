@@ -13,13 +13,10 @@ import (
 
 func catalogListCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the catalogs of the settings",
-		Long:    "List the catalogs that the settings in the environment make, with their tables, index keys\nand row keys. The one of the settings TABLE_CATALOG_… has the name -.",
-		Example: "  handler catalog list",
-		Args:    noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+	c := command("list", "List the catalogs of the settings",
+		"List the catalogs that the settings in the environment make, with their tables, index keys\nand row keys. The one of the settings TABLE_CATALOG_… has the name -.",
+		"  handler catalog list",
+		func(c *cobra.Command) error {
 			for _, name := range []string{"connection", "catalog", "table", "index-keys", "row-key", "wal"} {
 				if c.Flags().Changed(name) {
 					return usagef("list shows the settings in the environment; leave out --%s", name)
@@ -37,8 +34,7 @@ func catalogListCommand() *cobra.Command {
 				}
 			}
 			return l.end()
-		},
-	}
+		})
 	c.Flags().BoolVar(&asJSON, "json", false, "print each catalog as JSON, as GET /api/catalog has it")
 	return c
 }

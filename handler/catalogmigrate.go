@@ -43,14 +43,7 @@ type catalogMigrateOptions struct {
 
 func catalogMigrateCommand(f *catalogFlags) *cobra.Command {
 	o := catalogMigrateOptions{catalogFlags: f}
-	c := &cobra.Command{
-		Use:     "migrate",
-		Short:   "Move a catalog to other index keys, or take over a published one",
-		Long:    catalogMigrateHelp,
-		Example: catalogMigrateExamples,
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runCatalogMigrate(c, o) },
-	}
+	c := command("migrate", "Move a catalog to other index keys, or take over a published one", catalogMigrateHelp, catalogMigrateExamples, o.run)
 	o.yesFlag.add(c)
 	flags := c.Flags()
 	flags.BoolVar(&o.dryRun, "dry-run", false, "change nothing; show what would be done")
@@ -59,7 +52,7 @@ func catalogMigrateCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-func runCatalogMigrate(c *cobra.Command, o catalogMigrateOptions) error {
+func (o *catalogMigrateOptions) run(c *cobra.Command) error {
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
 		if err := exists(ctx, cat); err != nil {
 			return err

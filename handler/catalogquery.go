@@ -82,20 +82,14 @@ func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.
 
 func catalogQueryCommand(f *catalogFlags) *cobra.Command {
 	o := catalogQueryOptions{catalogFlags: f}
-	c := &cobra.Command{
-		Use:     "query KEY=VALUE…",
-		Short:   "Find records by index keys",
-		Long:    catalogQueryHelp,
-		Example: catalogQueryExamples,
-		RunE:    func(c *cobra.Command, args []string) error { return runCatalogQuery(c, o, args) },
-	}
+	c := withArgs("query KEY=VALUE…", "Find records by index keys", catalogQueryHelp, catalogQueryExamples, o.run)
 	o.selection.add(c)
 	o.page.add(c, "records")
 	c.Flags().BoolVar(&o.all, "all", false, "print all of them")
 	return c
 }
 
-func runCatalogQuery(c *cobra.Command, o catalogQueryOptions, args []string) error {
+func (o *catalogQueryOptions) run(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usagef("want an index key and its value, such as eid=F314; catalog export prints all records")
 	}

@@ -114,7 +114,14 @@ func hintFor(err error) string {
 
 // command returns a command that takes flags alone.
 func command(name, short, long, examples string, run func(*cobra.Command) error) *cobra.Command {
-	return &cobra.Command{Use: name, Short: short, Long: long, Example: examples, Args: noArgs, RunE: func(c *cobra.Command, _ []string) error { return run(c) }}
+	c := withArgs(name, short, long, examples, func(c *cobra.Command, _ []string) error { return run(c) })
+	c.Args = noArgs
+	return c
+}
+
+// withArgs returns a command that takes arguments, too.
+func withArgs(use, short, long, examples string, run func(c *cobra.Command, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: examples, RunE: run}
 }
 
 // group returns a command that has others.

@@ -43,11 +43,8 @@ func (f *logFlags) open(c *cobra.Command) (*logtail.Streams, error) {
 }
 
 func logCommand() *cobra.Command {
-	c := &cobra.Command{Use: "log", Short: "Append and read events, the newest first", Long: logHelp, Args: noArgs, RunE: func(c *cobra.Command, _ []string) error {
-		return usagef("log needs a command: append, tail, list or delete")
-	}}
-	c.AddCommand(logAppendCommand(), logTailCommand(), logListCommand(), logDeleteCommand())
-	return c
+	return group("log", "Append and read events, the newest first", logHelp, "append, tail, list or delete",
+		logAppendCommand(), logTailCommand(), logListCommand(), logDeleteCommand())
 }
 
 // streamArg takes the stream's name off the arguments.
@@ -94,13 +91,7 @@ type logTailOptions struct {
 
 func logTailCommand() *cobra.Command {
 	var o logTailOptions
-	c := &cobra.Command{
-		Use:     "tail STREAM",
-		Short:   "Read the newest events of a stream",
-		Long:    logTailHelp,
-		Example: logTailExamples,
-		RunE:    func(c *cobra.Command, args []string) error { return runLogTail(c, o, args) },
-	}
+	c := withArgs("tail STREAM", "Read the newest events of a stream", logTailHelp, logTailExamples, o.run)
 	flags := c.Flags()
 	o.add(c, "print each event as JSON with its id and time")
 	flags.IntVar(&o.top, "top", 50, "most events; with --since, all of them by default")
@@ -109,7 +100,7 @@ func logTailCommand() *cobra.Command {
 	return c
 }
 
-func runLogTail(c *cobra.Command, o logTailOptions, args []string) error {
+func (o *logTailOptions) run(c *cobra.Command, args []string) error {
 	stream, rest, err := streamArg(args)
 	if err == nil {
 		err = noArgs(c, rest)

@@ -40,19 +40,13 @@ type logAppendOptions struct {
 
 func logAppendCommand() *cobra.Command {
 	var o logAppendOptions
-	c := &cobra.Command{
-		Use:     "append STREAM [EVENT...]",
-		Short:   "Append events to a stream",
-		Long:    logAppendHelp,
-		Example: logAppendExamples,
-		RunE:    func(c *cobra.Command, args []string) error { return runLogAppend(c, o, args) },
-	}
+	c := withArgs("append STREAM [EVENT...]", "Append events to a stream", logAppendHelp, logAppendExamples, o.run)
 	o.add(c, "print each event's id and time as JSON")
 	c.Flags().StringVar(&o.file, "file", "", "file with an event a line; - is stdin, which is read if there are no events among the arguments")
 	return c
 }
 
-func runLogAppend(c *cobra.Command, o logAppendOptions, args []string) error {
+func (o *logAppendOptions) run(c *cobra.Command, args []string) error {
 	stream, events, err := streamArg(args)
 	if err != nil {
 		return err

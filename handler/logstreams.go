@@ -10,13 +10,10 @@ import (
 
 func logListCommand() *cobra.Command {
 	var f logFlags
-	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the streams",
-		Long:    "List the streams, one name a line.\n\n" + connectionHelp,
-		Example: "  handler log list",
-		Args:    noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+	c := command("list", "List the streams",
+		"List the streams, one name a line.\n\n"+connectionHelp,
+		"  handler log list",
+		func(c *cobra.Command) error {
 			streams, err := f.open(c)
 			if err != nil {
 				return err
@@ -34,8 +31,7 @@ func logListCommand() *cobra.Command {
 				}
 			}
 			return l.end()
-		},
-	}
+		})
 	f.add(c, "print each stream as JSON, with its number of shards")
 	return c
 }
@@ -43,12 +39,10 @@ func logListCommand() *cobra.Command {
 func logDeleteCommand() *cobra.Command {
 	var f logFlags
 	var yes yesFlag
-	c := &cobra.Command{
-		Use:     "delete STREAM",
-		Short:   "Delete a stream with all its events",
-		Long:    "Delete a stream with all its events. The command asks before it starts, unless --yes is\ngiven. Events that are appended meanwhile may stay.\n\n" + connectionHelp,
-		Example: "  handler log delete orders",
-		RunE: func(c *cobra.Command, args []string) error {
+	c := withArgs("delete STREAM", "Delete a stream with all its events",
+		"Delete a stream with all its events. The command asks before it starts, unless --yes is\ngiven. Events that are appended meanwhile may stay.\n\n"+connectionHelp,
+		"  handler log delete orders",
+		func(c *cobra.Command, args []string) error {
 			stream, rest, err := streamArg(args)
 			if err == nil {
 				err = noArgs(c, rest)
@@ -68,8 +62,7 @@ func logDeleteCommand() *cobra.Command {
 				return asUsage(err)
 			}
 			return f.print(c, map[string]int64{"deleted": n}, "deleted %d events\n", n)
-		},
-	}
+		})
 	f.add(c, "print the number as JSON")
 	yes.add(c)
 	return c

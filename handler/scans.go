@@ -119,41 +119,33 @@ func scansListCommand() *cobra.Command {
 // scanDetailCommand is a command that prints one of the engine's reports about a scan.
 func scanDetailCommand[T any](name, short, call string, get func(*engine.Engine, context.Context, string) (T, error), show func(io.Writer, T)) *cobra.Command {
 	var f scansFlags
-	c := &cobra.Command{
-		Use:     name + " ID",
-		Short:   short,
-		Long:    short + ".\n\n" + connectionHelp,
-		Example: "  handler scans " + name + " $ID",
-		RunE: func(c *cobra.Command, args []string) error {
-			e, id, err := f.openScan(c, args)
-			if err != nil {
-				return err
-			}
-			found, err := get(e, c.Context(), id)
-			if err != nil {
-				return scanError(err)
-			}
-			if f.json {
-				return lines.JSON(c.OutOrStdout()).Encode(found)
-			}
-			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			show(t, found)
-			return t.Flush()
-		},
-	}
+	c := withArgs(name+" ID", short, short+".\n\n"+connectionHelp, "  handler scans "+name+" $ID", func(c *cobra.Command, args []string) error {
+		e, id, err := f.openScan(c, args)
+		if err != nil {
+			return err
+		}
+		found, err := get(e, c.Context(), id)
+		if err != nil {
+			return scanError(err)
+		}
+		if f.json {
+			return lines.JSON(c.OutOrStdout()).Encode(found)
+		}
+		t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+		show(t, found)
+		return t.Flush()
+	})
 	f.add(c, call)
 	return c
 }
 
 func scansFailedCommand() *cobra.Command {
 	var f scansFlags
-	c := &cobra.Command{
-		Use:   "failed ID",
-		Short: "List the rows that a scan could not write, with the reasons",
-		Long: "List the rows that a scan could not write, with the reasons, as JSON lines that the\nflag --rows of other commands takes. If a step kept only some of its failed rows, a\nwarning has the numbers.\n\n" +
+	c := withArgs("failed ID", "List the rows that a scan could not write, with the reasons",
+		"List the rows that a scan could not write, with the reasons, as JSON lines that the\nflag --rows of other commands takes. If a step kept only some of its failed rows, a\nwarning has the numbers.\n\n"+
 			connectionHelp,
-		Example: "  handler scans failed $ID > failed.jsonl\n  handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl",
-		RunE: func(c *cobra.Command, args []string) error {
+		"  handler scans failed $ID > failed.jsonl\n  handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl",
+		func(c *cobra.Command, args []string) error {
 			e, id, err := f.openScan(c, args)
 			if err != nil {
 				return err
@@ -174,8 +166,7 @@ func scansFailedCommand() *cobra.Command {
 				}
 			}
 			return nil
-		},
-	}
+		})
 	f.addStorage(c)
 	return c
 }

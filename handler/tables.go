@@ -82,12 +82,10 @@ func tablesListCommand() *cobra.Command {
 
 func tablesCreateCommand() *cobra.Command {
 	var f tablesFlags
-	c := &cobra.Command{
-		Use:     "create TABLE",
-		Short:   "Create a table",
-		Long:    "Create a table, unless the account has it. The service takes the name of a deleted\ntable again after about a minute.\n\n" + connectionHelp,
-		Example: "  handler tables create orders",
-		RunE: func(c *cobra.Command, args []string) error {
+	c := withArgs("create TABLE", "Create a table",
+		"Create a table, unless the account has it. The service takes the name of a deleted\ntable again after about a minute.\n\n"+connectionHelp,
+		"  handler tables create orders",
+		func(c *cobra.Command, args []string) error {
 			t, exists, err := f.table(c, args)
 			if err != nil {
 				return err
@@ -101,8 +99,7 @@ func tablesCreateCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s %s\n", t, said)
 			return err
-		},
-	}
+		})
 	f.add(c)
 	return c
 }
@@ -110,12 +107,10 @@ func tablesCreateCommand() *cobra.Command {
 func tablesDeleteCommand() *cobra.Command {
 	var f tablesFlags
 	var yes yesFlag
-	c := &cobra.Command{
-		Use:     "delete TABLE",
-		Short:   "Delete a table with all its rows",
-		Long:    "Delete a table with all its rows. The command asks before it starts, unless --yes is\ngiven.\n\n" + connectionHelp,
-		Example: "  handler tables delete orders2019",
-		RunE: func(c *cobra.Command, args []string) error {
+	c := withArgs("delete TABLE", "Delete a table with all its rows",
+		"Delete a table with all its rows. The command asks before it starts, unless --yes is\ngiven.\n\n"+connectionHelp,
+		"  handler tables delete orders2019",
+		func(c *cobra.Command, args []string) error {
 			t, exists, err := f.table(c, args)
 			switch {
 			case err != nil:
@@ -131,8 +126,7 @@ func tablesDeleteCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s deleted\n", t)
 			return err
-		},
-	}
+		})
 	f.add(c)
 	yes.add(c)
 	return c
