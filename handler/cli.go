@@ -147,6 +147,14 @@ func noArgs(c *cobra.Command, args []string) error {
 	return usagef("%s takes no argument, only flags", c.Name())
 }
 
+// onlyArg returns a command's only argument, which says what it works on.
+func onlyArg(c *cobra.Command, args []string, what string) (string, error) {
+	if len(args) == 0 || args[0] == "" {
+		return "", usagef("%s is missing", what)
+	}
+	return args[0], noArgs(c, args[1:])
+}
+
 // asValue adds advice to the error for an argument that may have been meant as the value of --dry-run.
 func asValue(c *cobra.Command, err error) error {
 	if f := c.Flags().Lookup("dry-run"); f != nil && f.Changed {

@@ -47,14 +47,6 @@ func logCommand() *cobra.Command {
 		logAppendCommand(), logTailCommand(), logListCommand(), logDeleteCommand())
 }
 
-// streamArg takes the stream's name off the arguments.
-func streamArg(args []string) (stream string, rest []string, err error) {
-	if len(args) == 0 || args[0] == "" {
-		return "", nil, usagef("the stream's name is missing")
-	}
-	return args[0], args[1:], nil
-}
-
 // printEvent prints an event on a line.
 func printEvent(w io.Writer, e logtail.Event, asJSON bool) error {
 	if asJSON {
@@ -101,10 +93,7 @@ func logTailCommand() *cobra.Command {
 }
 
 func (o *logTailOptions) run(c *cobra.Command, args []string) error {
-	stream, rest, err := streamArg(args)
-	if err == nil {
-		err = noArgs(c, rest)
-	}
+	stream, err := onlyArg(c, args, "the stream's name")
 	topGiven := c.Flags().Changed("top")
 	switch {
 	case err != nil:

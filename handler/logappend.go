@@ -47,10 +47,10 @@ func logAppendCommand() *cobra.Command {
 }
 
 func (o *logAppendOptions) run(c *cobra.Command, args []string) error {
-	stream, events, err := streamArg(args)
-	if err != nil {
-		return err
+	if len(args) == 0 || args[0] == "" {
+		return usagef("the stream's name is missing")
 	}
+	stream, events := args[0], args[1:]
 	memory.Limit()
 	streams, err := o.open(c)
 	if err != nil {

@@ -43,10 +43,7 @@ func logDeleteCommand() *cobra.Command {
 		"Delete a stream with all its events. The command asks before it starts, unless --yes is\ngiven. Events that are appended meanwhile may stay.\n\n"+connectionHelp,
 		"  handler log delete orders",
 		func(c *cobra.Command, args []string) error {
-			stream, rest, err := streamArg(args)
-			if err == nil {
-				err = noArgs(c, rest)
-			}
+			stream, err := onlyArg(c, args, "the stream's name")
 			if err != nil {
 				return err
 			}

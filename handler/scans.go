@@ -77,14 +77,11 @@ func (f *scansFlags) open(c *cobra.Command) (*engine.Engine, error) {
 
 // openScan also returns the scan's id, the only argument.
 func (f *scansFlags) openScan(c *cobra.Command, args []string) (e *engine.Engine, id string, err error) {
-	if len(args) == 0 || args[0] == "" {
-		return nil, "", usagef("the scan's id is missing")
-	}
-	if err := noArgs(c, args[1:]); err != nil {
+	if id, err = onlyArg(c, args, "the scan's id"); err != nil {
 		return nil, "", err
 	}
 	e, err = f.open(c)
-	return e, args[0], err
+	return e, id, err
 }
 
 func scansListCommand() *cobra.Command {

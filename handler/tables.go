@@ -30,20 +30,18 @@ func (f *tablesFlags) add(c *cobra.Command) {
 
 // table opens the table of the only argument. exists reports whether the account has it.
 func (f *tablesFlags) table(c *cobra.Command, args []string) (t *storage.Table, exists bool, err error) {
-	if len(args) == 0 {
-		return nil, false, usagef("the table's name is missing")
-	}
-	if err := noArgs(c, args[1:]); err != nil {
+	name, err := onlyArg(c, args, "the table's name")
+	if err != nil {
 		return nil, false, err
 	}
-	if err := storage.CheckTableName(args[0]); err != nil {
+	if err := storage.CheckTableName(name); err != nil {
 		return nil, false, usageError{err}
 	}
 	a, err := f.openAccount(c, "connection", f.connection)
 	if err != nil {
 		return nil, false, err
 	}
-	t = a.Table(args[0])
+	t = a.Table(name)
 	_, err = t.Query(c.Context(), storage.Query{Top: 1, Select: []string{}})
 	if storage.NotFound(err) {
 		return t, false, nil

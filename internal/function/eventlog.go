@@ -36,20 +36,24 @@ func logRoutes(s *logtail.Streams) func(chi.Router) {
 	}
 }
 
-// streamOf returns the name of a request's stream, from the path or the query.
-func streamOf(r *http.Request, query url.Values) (string, error) {
-	stream := parameter(r, "*")
+// streamOf returns the name of a request's stream, from the path or the query, and the query, in which
+// others may be given, too.
+func streamOf(r *http.Request, others ...string) (stream string, query url.Values, err error) {
+	if query, err = parameters(r, append([]string{"stream"}, others...)...); err != nil {
+		return "", nil, err
+	}
+	stream = parameter(r, "*")
 	switch {
 	case stream == "":
-		return query.Get("stream"), nil
+		return query.Get("stream"), query, nil
 	case query.Has("stream"):
-		return "", problem.Invalidf("stream", "is in the path and in the query; give it once")
+		return "", nil, problem.Invalidf("stream", "is in the path and in the query; give it once")
 	case strings.ContainsAny(stream, `%/\`):
 		// The Functions host may change the escapes of these characters: the event would go
 		// to another stream.
-		return "", problem.Invalidf("stream", `must not have %%, / or \ in a path; send it as /api/log?stream=%s`, url.QueryEscape(stream))
+		return "", nil, problem.Invalidf("stream", `must not have %%, / or \ in a path; send it as /api/log?stream=%s`, url.QueryEscape(stream))
 	}
-	return stream, nil
+	return stream, query, nil
 }
 
 // appended is the result for a new event.
@@ -59,11 +63,7 @@ type appended struct {
 }
 
 func appendEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "stream")
-	if err != nil {
-		return err
-	}
-	stream, err := streamOf(r, given)
+	stream, _, err := streamOf(r)
 	if err != nil {
 		return err
 	}
@@ -138,11 +138,7 @@ func parseEvents(body []byte) ([]record.Record, error) {
 }
 
 func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "stream", "top", "since", "cursor", "after")
-	if err != nil {
-		return err
-	}
-	stream, err := streamOf(r, given)
+	stream, given, err := streamOf(r, "top", "since", "cursor", "after")
 	if err != nil {
 		return err
 	}
@@ -192,11 +188,7 @@ func listStreams(s *logtail.Streams, w http.ResponseWriter, r *http.Request) err
 }
 
 func deleteStream(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "stream")
-	if err != nil {
-		return err
-	}
-	stream, err := streamOf(r, given)
+	stream, _, err := streamOf(r)
 	if err != nil {
 		return err
 	}

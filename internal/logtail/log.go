@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"tablesweep/internal/action"
@@ -26,9 +25,6 @@ type Span struct {
 	Newer string // only rows newer than this key, or than what [Since] returns
 	Older string // only rows older than this key
 }
-
-// Key returns the key that the clock has made: the row key without the prefix.
-func (l Log) Key(e storage.Entity) string { return strings.TrimPrefix(e.Key.Row, l.Prefix) }
 
 // Tail has the newest rows of a span.
 type Tail struct {

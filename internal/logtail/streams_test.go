@@ -67,7 +67,7 @@ func checkWriters(w *world, shards int, start time.Time) {
 			if err != nil {
 				w.Fatal(err)
 			}
-			ids = append(ids, l.Key(e))
+			ids = append(ids, e.Key.Row)
 			writer, number, _ := strings.Cut(e.Get("text"), " ")
 			if want := fmt.Sprint(99 - next[writer]); number != want {
 				w.Fatalf("writer %s: got event %s, want %s", writer, number, want)
