@@ -68,7 +68,7 @@ func TestStealingOnRealKeys(t *testing.T) {
 		})
 	}
 	t.Logf("%.2f times the bound on the mean", mean)
-	if mean > 2.3 {
+	if mean > 2.3 && (testsize.Full() || *keys != "") { // a claim about all sets
 		t.Errorf("%.2f times the bound on the mean, want 2.3 at most", mean)
 	}
 }
