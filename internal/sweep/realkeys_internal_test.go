@@ -3,14 +3,12 @@ package sweep
 import (
 	"flag"
 	"math"
-	"slices"
 	"testing"
 	"testing/synctest"
 
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scan/keysets"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // Flags of TestStealingOnRealKeys.
@@ -22,9 +20,7 @@ var (
 func keySets(t *testing.T) []keysets.Set {
 	t.Helper()
 	if *keys == "" {
-		return slices.DeleteFunc(keysets.Real(""), func(s keysets.Set) bool {
-			return s.Name == "debian-files" && !testsize.Full() // half of the test's time
-		})
+		return keysets.Real("")
 	}
 	sets, err := keysets.FromFiles(*keys, storage.PageRows)
 	if err != nil {
@@ -68,7 +64,7 @@ func TestStealingOnRealKeys(t *testing.T) {
 		})
 	}
 	t.Logf("%.2f times the bound on the mean", mean)
-	if mean > 2.3 && (testsize.Full() || *keys != "") { // a claim about all sets
+	if mean > 2.3 {
 		t.Errorf("%.2f times the bound on the mean, want 2.3 at most", mean)
 	}
 }
