@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -32,9 +31,14 @@ timestamp:newest puts the newest first, wage:number sorts numbers, and
 wage:number:desc puts the greatest first.`
 
 const catalogConnectionHelp = `--connection takes the name of an environment variable that holds a connection string,
-a connection string, UseDevelopmentStorage=true for Azurite, or
-https://ACCOUNT.table.core.windows.net to sign in with Entra ID. The default is
-AZURE_STORAGE_CONNECTION_STRING or, if that is not set, AzureWebJobsStorage.`
+or one of these themselves:
+  a connection string, with an account key or a shared access signature (SAS)
+  UseDevelopmentStorage=true for Azurite
+  https://ACCOUNT.table.core.windows.net to sign in with Entra ID
+  https://ACCOUNT.table.core.windows.net/?SAS for a SAS
+The default is AZURE_STORAGE_CONNECTION_STRING or, if that is not set, AzureWebJobsStorage.
+If both are set and lead to different accounts, a command that changes something does not
+choose: give it a connection. It names what it changes in its first line on stderr.`
 
 // catalogFlags choose a command's catalog.
 type catalogFlags struct {
@@ -61,11 +65,12 @@ func catalogCommand() *cobra.Command {
 
 // settings returns the settings of the catalog. Flags override the environment.
 func (f *catalogFlags) settings() (config.CatalogSettings, error) {
+	settings := environment()
 	given := map[string]string{
-		"TABLE_CATALOG_NAME":       cmp.Or(f.table, os.Getenv("TABLE_CATALOG_NAME")),
-		"TABLE_CATALOG_INDEX_KEYS": cmp.Or(f.indexKeys, os.Getenv("TABLE_CATALOG_INDEX_KEYS")),
-		"TABLE_CATALOG_ROW_KEY":    cmp.Or(f.rowKey, os.Getenv("TABLE_CATALOG_ROW_KEY")),
-		"TABLE_CATALOG_WAL_NAME":   cmp.Or(f.wal, os.Getenv("TABLE_CATALOG_WAL_NAME")),
+		"TABLE_CATALOG_NAME":       cmp.Or(f.table, settings.Get("TABLE_CATALOG_NAME")),
+		"TABLE_CATALOG_INDEX_KEYS": cmp.Or(f.indexKeys, settings.Get("TABLE_CATALOG_INDEX_KEYS")),
+		"TABLE_CATALOG_ROW_KEY":    cmp.Or(f.rowKey, settings.Get("TABLE_CATALOG_ROW_KEY")),
+		"TABLE_CATALOG_WAL_NAME":   cmp.Or(f.wal, settings.Get("TABLE_CATALOG_WAL_NAME")),
 		"TABLESWEEP_CATALOGS":      "",
 	}
 	if f.table != "" {
@@ -77,12 +82,10 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 		}
 		given = map[string]string{"TABLE_CATALOG_NAME": ""}
 	}
-	all, err := config.LoadCatalogs(func(setting string) string {
-		if v, ok := given[setting]; ok {
-			return v
-		}
-		return os.Getenv(setting)
-	})
+	for name, v := range given {
+		settings.Set(name, v)
+	}
+	all, err := config.LoadCatalogs(settings)
 	for _, c := range all {
 		if c.Name == f.name {
 			return c, nil
@@ -109,6 +112,7 @@ func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *
 	}
 	cat := server.NewCatalog(account, settings)
 	defer cat.Close()
+	changed(c, cat.Index.Address())
 	return fn(catalogLog(c).WithContext(c.Context()), cat)
 }
 

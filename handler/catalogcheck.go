@@ -40,7 +40,7 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 			for i, ch := range changes {
 				items[i] = ch
 			}
-			return p.print(c, "changes", items, nil, next)
+			return p.print(c, "changes", items, nil, next, false)
 		})
 	})
 	p.add(c, "changes")
@@ -89,34 +89,48 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 const catalogCheckHelp = `Compare a catalog's index rows with each other and with its log. Prints a line for
 each mistake, and a summary.
 
---repair sets all rows of a record to its newest write. It may be interrupted, and
-run again. The command refuses a table of another program, or with other index keys:
-use handler catalog migrate for those.
+--repair believes the log: it sets all rows of a record to its newest write, and puts
+back what was changed by hand. It leaves what the log does not know, for example after
+the log was lost (then run handler catalog migrate first) or restored from a backup:
+look at the index then, and choose. --adopt enters these rows into the log,
+--remove-unknown deletes them; it asks first, unless --yes is given.
+
+The command may be interrupted, and run again. It refuses a table of another program,
+or with other index keys: use handler catalog migrate for those.
 
 Exits with 1 if something stays wrong.
 
 ` + catalogConnectionHelp
 
 const catalogCheckExamples = `  handler catalog check
-  handler catalog check --repair`
+  handler catalog check --repair
+  handler catalog check --repair --adopt`
 
 // catalogCheckOptions are the flags of the command catalog check.
 type catalogCheckOptions struct {
 	*catalogFlags
-	repair, all, json bool
+	yesFlag
+	check.Options
+	all, json bool
 }
 
 func catalogCheckCommand(f *catalogFlags) *cobra.Command {
 	o := catalogCheckOptions{catalogFlags: f}
 	c := command("check", "Find what is wrong with a catalog, and repair it", catalogCheckHelp, catalogCheckExamples, o.run)
 	flags := c.Flags()
-	flags.BoolVar(&o.repair, "repair", false, "repair it")
+	o.yesFlag.add(c)
+	flags.BoolVar(&o.Repair, "repair", false, "repair what the log knows")
+	flags.BoolVar(&o.Adopt, "adopt", false, "enter rows into the log that it does not know")
+	flags.BoolVar(&o.RemoveUnknown, "remove-unknown", false, "delete rows that the log does not know")
 	flags.BoolVar(&o.all, "all", false, fmt.Sprintf("print all that is wrong, not just %d of it", maxListed))
 	flags.BoolVar(&o.json, "json", false, "print all that is wrong as JSON objects, and the summary as the last one")
 	return c
 }
 
 func (o *catalogCheckOptions) run(c *cobra.Command) error {
+	if o.Adopt && o.RemoveUnknown {
+		return usagef("--adopt and --remove-unknown exclude each other")
+	}
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
 		if err := exists(ctx, cat); err != nil {
 			return err
@@ -124,8 +138,14 @@ func (o *catalogCheckOptions) run(c *cobra.Command) error {
 		if err := cat.Prepare(ctx); err != nil { // it makes the log's table, if there is none
 			return err
 		}
+		if o.RemoveUnknown {
+			do := fmt.Sprintf("remove all rows of %s that the log does not know", cat.Index)
+			if err := o.ask(c, do, "This can't be undone. ", "without --remove-unknown they are listed, --yes removes them without asking", cat.Index.Name()); err != nil {
+				return err
+			}
+		}
 		l := lister{cmd: c, json: o.json, all: o.all}
-		sum, err := check.Run(ctx, cat, o.repair, l.found)
+		sum, err := check.Run(ctx, cat, o.Options, l.found)
 		if err := errors.Join(err, l.err); err != nil {
 			return err
 		}
@@ -147,8 +167,11 @@ func (o *catalogCheckOptions) summary(l *lister, sum check.Result) error {
 		sum.Records, sum.Rows, sum.Pending, sum.Problems, sum.Repaired, sum.Untracked)
 	if left := sum.Problems - sum.Repaired; err == nil && left > 0 {
 		err = fmt.Errorf("%d problems are left", left)
-		if !o.repair {
-			err = hinted{err, "--repair repairs what can be repaired"}
+		switch {
+		case sum.Untracked > 0 && !o.RemoveUnknown:
+			err = hinted{err, "--adopt enters rows that the log does not know, --remove-unknown deletes what is left of them"}
+		case !o.Repair:
+			err = hinted{err, "--repair repairs what the log knows"}
 		}
 	}
 	return err

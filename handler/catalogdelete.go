@@ -2,16 +2,20 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
 )
 
 const catalogDeleteHelp = `Delete the records that have the value of an index key; with several, all must match.
 
 --dry-run counts the records that would be deleted. Otherwise the command asks before
-it starts, unless --yes is given.
+it starts, unless --yes is given. Interrupted, the same command goes on.
 
 ` + catalogConnectionHelp
 
@@ -54,15 +58,41 @@ func (o *catalogDeleteOptions) run(c *cobra.Command, args []string) error {
 			if err != nil {
 				return err
 			}
-			return o.print(c, map[string]int{"records": records}, "would delete %d records of %s\n", records, cat.Index)
+			return o.print(c, map[string]int{"records": records.Count}, "would delete %d records of %s\n", records.Count, cat.Index)
 		}
 		if err := o.askDelete(c, o.what(args), cat.Index.String(), cat.Index.Name()); err != nil {
 			return err
 		}
-		n, err := cat.Delete(ctx, q, o.condition())
+		deleted, err := o.deleteAll(c, ctx, cat, q)
 		if err != nil {
 			return asUsage(err)
 		}
-		return o.print(c, map[string]int{"deleted": n}, "deleted %d records\n", n)
+		return o.print(c, map[string]int{"deleted": deleted}, "deleted %d records\n", deleted)
 	})
+}
+
+// deleteAll repeats the deletion until nothing is left, and shows how far it is.
+func (o *catalogDeleteOptions) deleteAll(c *cobra.Command, ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (deleted int, err error) {
+	meter := sharedBy(c).meter
+	meter.Use(progress.Plain)
+	meter.Phase("deleting")
+	defer meter.Clear()
+	start := time.Now()
+	for more := true; more; {
+		done, err := cat.Delete(ctx, q, o.condition(), func(records int) {
+			rows := sweep.Totals{Rows: int64(deleted + records)}
+			meter.Show(sweep.Progress{Totals: rows, Run: rows, Elapsed: time.Since(start)})
+		})
+		if told := done.Told(); err != nil && told != "" {
+			err = fmt.Errorf("%s: %w", told, err)
+		}
+		if err != nil && deleted > 0 {
+			err = fmt.Errorf("after %d records were deleted: %w", deleted, err)
+		}
+		if err != nil {
+			return 0, err
+		}
+		deleted, more = deleted+done.Records, done.More
+	}
+	return deleted, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -10,13 +11,14 @@ import (
 
 const catalogExportHelp = `Print all records of a catalog, one JSON object a line, in the order of the first index
 key's text; or only those with the given values of index keys. catalog import reads them.
+If records move meanwhile so that some may be missing, stderr says so: export again.
 
 ` + catalogConnectionHelp
 
 func catalogExportCommand(f *catalogFlags) *cobra.Command {
 	return readCommand(f, "export", "Print all records", catalogExportHelp, "  handler catalog export > people.jsonl",
 		func(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup) error {
-			return printAll(ctx, c.OutOrStdout(), cat, q, false)
+			return printAll(ctx, c, cat, q, false)
 		})
 }
 
@@ -54,20 +56,25 @@ func catalogCountCommand(f *catalogFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return out.print(c, map[string]int{"count": total}, "%d\n", total)
+			if total.Changed {
+				fmt.Fprintln(c.ErrOrStderr(), "tablesweep: records have moved while they were counted; some may be missing or counted twice")
+			}
+			return out.print(c, total, "%d\n", total.Count)
 		})
 	out.add(c, "print the number as JSON")
 	return c
 }
 
 // countAll counts the records, however long that takes.
-func countAll(ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (int, error) {
-	for total := 0; ; {
-		n, cursor, err := cat.Count(ctx, q)
+func countAll(ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (catalog.Total, error) {
+	for total := (catalog.Total{}); ; {
+		part, err := cat.Count(ctx, q)
 		if err != nil {
-			return 0, asUsage(err)
+			return total, asUsage(err)
 		}
-		if total, q.Cursor = total+n, cursor; cursor == "" {
+		total.Count += part.Count
+		total.Changed = total.Changed || part.Changed
+		if q.Cursor = part.Cursor; q.Cursor == "" {
 			return total, nil
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -25,41 +24,47 @@ Without a type a value is text, so that 012 stays 012. An empty cell is no field
 Records that the catalog has with the same contents stay unchanged. Refused records go to
 the file FILE.failed, which can be corrected and imported, and to stderr with their reasons.
 
-FILE.import records the progress. After an interruption or a crash, the same command
-continues from there; --restart starts over. The file is removed at the end.
+` + checkpointHelp + ` The file of
+records, and FILE.failed, may have moved: name it again.
 
 Exits with 3 if records were refused.
 
 ` + catalogConnectionHelp
 
 const catalogImportExamples = `  handler catalog import people.jsonl
-  handler catalog import people.csv --catalog people`
+  handler catalog import people.csv --catalog people --checkpoint people.ckpt
+  handler catalog import --resume people.ckpt`
 
 // importOptions are the flags of the command catalog import.
 type importOptions struct {
 	*catalogFlags
+	checkpointFlags
 	jsonFlag
-	restart bool
 }
 
 func catalogImportCommand(f *catalogFlags) *cobra.Command {
 	o := importOptions{catalogFlags: f}
-	c := withArgs("import FILE", "Insert the records of a file of JSON lines or CSV", catalogImportHelp, catalogImportExamples, o.run)
-	c.Flags().BoolVar(&o.restart, "restart", false, "begin anew, not where an earlier import of the file ended")
+	c := withArgs("import [FILE]", "Insert the records of a file of JSON lines or CSV", catalogImportHelp, catalogImportExamples, o.run)
+	o.checkpointFlags.add(c)
 	o.jsonFlag.add(c, "print the summary as JSON")
 	return c
 }
 
 func (o *importOptions) run(c *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef("name one file of records to import")
+	path, err := o.path(c, args)
+	if err != nil {
+		return err
 	}
-	file, err := os.Open(args[0])
+	file, err := os.Open(path)
 	if err != nil {
 		return usageError{err}
 	}
 	defer file.Close()
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+		journal, err := o.begin(c, cat.Index.Address(), cat.Schema.String())
+		if err != nil {
+			return err
+		}
 		if err := cat.Prepare(ctx); err != nil {
 			return err
 		}
@@ -71,7 +76,8 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		meter.Phase("importing")
 		start, before := time.Now(), 0
 		done, err := load.Import(ctx, cat, file, load.ImportOptions{
-			Restart: o.restart,
+			Checkpoint: journal,
+			Patience:   o.patience,
 			Resumed: func(rows int) {
 				before = rows
 				meter.Say("import", fmt.Sprintf("going on behind row %d", rows))
@@ -87,22 +93,31 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 			},
 		})
 		meter.Clear()
-		if errors.As(err, new(*load.RowError)) {
-			return hinted{err, "run the command again: it goes on from there"}
+		switch err = asUsage(err); {
+		case exitCode(err) == exitUsage:
+			return err
+		case err != nil && journal == nil:
+			return hinted{err, "run it again: records that are there already stay unchanged"}
 		}
-		if err != nil {
-			return asUsage(err)
+		err = o.ended(c, err, func() error {
+			counts := map[string]int{"inserted": done.Inserted, "unchanged": done.Unchanged, "refused": done.Refused}
+			return o.print(c, counts, "inserted %d records, %d were unchanged, %d were refused\n", done.Inserted, done.Unchanged, done.Refused)
+		})
+		if err == nil && done.Refused > 0 {
+			err = hinted{refusedRecords{failedRows(done.Refused)}, fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.RefusedExt)}
 		}
-		return o.summary(c, file.Name(), done)
+		return err
 	})
 }
 
-// summary prints an import's totals.
-func (o *importOptions) summary(c *cobra.Command, path string, n load.Note) error {
-	counts := map[string]int{"inserted": n.Inserted, "unchanged": n.Unchanged, "refused": n.Refused}
-	err := o.print(c, counts, "inserted %d records, %d were unchanged, %d were refused\n", n.Inserted, n.Unchanged, n.Refused)
-	if err == nil && n.Refused > 0 {
-		err = hinted{refusedRecords{failedRows(n.Refused)}, fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.RefusedExt)}
+// path returns the path of the file to import: the argument, or what the checkpoint has.
+func (o *importOptions) path(c *cobra.Command, args []string) (string, error) {
+	if o.file == nil || len(args) > 0 {
+		return onlyArg(c, args, "the file of records to import")
 	}
-	return err
+	done, err := load.Progress(o.file)
+	if err != nil {
+		return "", refused(err)
+	}
+	return done.File, nil
 }

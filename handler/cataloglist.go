@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,7 @@ func catalogListCommand() *cobra.Command {
 					return usagef("list shows the settings in the environment; leave out --%s", name)
 				}
 			}
-			all, err := config.LoadCatalogs(os.Getenv)
+			all, err := config.LoadCatalogs(environment())
 			if err != nil {
 				return usageError{err}
 			}

@@ -92,7 +92,7 @@ func TestCatalogInTheApp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,9 @@ import (
 const catalogMigrateHelp = `Move all records to the given index keys and row key. Take over the tables of the
 published program: its rows, and the entries of its log that it has not carried out.
 Whatever can't be taken over is printed and stays unchanged, for example rows that
-differ only in the case of their row key. A row is deleted only when its contents
-are in their new places, under every key.
+differ only in the case of their row key. Each run prints it again, and tries it again,
+until it is taken over, or was deleted. A row is deleted only when its contents are in
+their new places, under every key.
 
 --dry-run changes nothing and shows what would be done. Otherwise the command asks
 before it starts, unless --yes is given.
@@ -27,7 +28,7 @@ with the new settings. Before it moves records, the command waits a minute and a
 all writers have noticed. It may be interrupted: run it again to continue, or with the
 old settings to move everything back.
 
-Exits with 3 if something stayed unchanged.
+Exits with 3 if something stayed unchanged, no matter in which run it was first found.
 
 ` + catalogConnectionHelp
 

@@ -10,8 +10,8 @@ import (
 )
 
 const catalogPatchHelp = `Find one record by index keys, and change its fields by a JSON merge patch: its fields
-replace the record's, null removes a field, objects are merged. If index values change,
-the new values find the record. Prints the changed record.
+replace the record's, with their types; null removes a field, objects are merged. If index
+values change, the new values find the record. Prints the changed record.
 
 ` + catalogConnectionHelp
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +17,7 @@ const catalogQueryHelp = `Find records by index keys. Different keys must all ma
 any may match. Prints one JSON object a line, sorted by the row key.
 
 If there are more records than --top, stderr shows the cursor of the next ones.
---all prints all of them.
+--all prints all of them. If records move meanwhile so that some may be missing, stderr says so.
 
 ` + catalogConnectionHelp
 
@@ -56,9 +55,10 @@ func (p *page) check() error {
 }
 
 // print prints a page: the items under that name, with ids and ETags if they are records,
-// and the cursor.
-func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.Meta, cursor string) error {
+// the cursor, and whether records may be missing which have moved meanwhile.
+func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.Meta, cursor string, changed bool) error {
 	out := lines.JSON(c.OutOrStdout())
+	warnChanged(c, changed)
 	if p.json {
 		answer := map[string]any{name: append([]any{}, items...)}
 		if meta != nil {
@@ -66,6 +66,9 @@ func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.
 		}
 		if cursor != "" {
 			answer["cursor"] = cursor
+		}
+		if changed {
+			answer["changed"] = true
 		}
 		return out.Encode(answer)
 	}
@@ -78,6 +81,13 @@ func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.
 		fmt.Fprintf(c.ErrOrStderr(), "tablesweep: there are more %s: --cursor %s\n", name, cursor)
 	}
 	return nil
+}
+
+// warnChanged says that what was read may be incomplete.
+func warnChanged(c *cobra.Command, changed bool) {
+	if changed {
+		fmt.Fprintln(c.ErrOrStderr(), "tablesweep: records have moved since the first page was read, and some of them may be missing; read again for all")
+	}
 }
 
 func catalogQueryCommand(f *catalogFlags) *cobra.Command {
@@ -109,7 +119,7 @@ func (o *catalogQueryOptions) run(c *cobra.Command, args []string) error {
 			return err
 		}
 		if o.all {
-			return printAll(ctx, c.OutOrStdout(), cat, q, o.json)
+			return printAll(ctx, c, cat, q, o.json)
 		}
 		found, err := cat.Find(ctx, q)
 		if err != nil {
@@ -119,18 +129,18 @@ func (o *catalogQueryOptions) run(c *cobra.Command, args []string) error {
 		for i, r := range found.Records {
 			items[i] = r
 		}
-		return o.print(c, "records", items, found.Meta, found.Cursor)
+		return o.print(c, "records", items, found.Meta, found.Cursor, found.Changed)
 	})
 }
 
 // printAll prints all records, holding one page of them at a time: one a line, or one JSON object.
-func printAll(ctx context.Context, w io.Writer, cat *catalog.Catalog, q catalog.Lookup, asJSON bool) error {
-	out := bufio.NewWriter(w) // Flush returns its errors
+func printAll(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup, asJSON bool) error {
+	out := bufio.NewWriter(c.OutOrStdout()) // Flush returns its errors
 	if asJSON {
 		out.WriteString(`{"records":[`)
 	}
 	n := 0
-	err := cat.Each(ctx, q, func(r record.Record) error {
+	changed, err := cat.Each(ctx, q, func(r record.Record) error {
 		if n++; asJSON && n > 1 {
 			out.WriteByte(',')
 		}
@@ -140,7 +150,11 @@ func printAll(ctx context.Context, w io.Writer, cat *catalog.Catalog, q catalog.
 		}
 		return nil
 	})
-	if err == nil && asJSON {
+	warnChanged(c, changed)
+	switch {
+	case err == nil && asJSON && changed:
+		out.WriteString("],\"changed\":true}\n")
+	case err == nil && asJSON:
 		out.WriteString("]}\n")
 	}
 	return errors.Join(asUsage(err), out.Flush())

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,14 +17,15 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/jobrecord"
+	"tablesweep/internal/sweep/journal"
 )
 
 // checkpointFlags are the flags of commands that can be resumed.
 type checkpointFlags struct {
 	checkpoint, resume string
-	point              *sweep.Checkpoint // set by restore
-	record             jobrecord.Record  // of the checkpoint, set by restore
-	digest             string            // of the file of rows; "" without one
+	file               *journal.File    // set by restore or begin; nil without a checkpoint
+	record             jobrecord.Record // of the checkpoint, set by restore
+	digest             string           // of the file of rows; "" without one
 }
 
 func (f *checkpointFlags) add(c *cobra.Command) {
@@ -30,6 +33,19 @@ func (f *checkpointFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "file that records the progress; it must not exist, and is removed at the end")
 	flags.StringVar(&f.resume, "resume", "", "resume from this checkpoint")
 	c.PreRunE = func(c *cobra.Command, _ []string) error { return f.restore(c) }
+}
+
+// refused is the error of a checkpoint that is not taken, with advice.
+func refused(err error) error {
+	switch {
+	case errors.Is(err, journal.ErrLocked):
+		return hinted{usageError{err}, "wait until it has ended, or stop it"}
+	case errors.Is(err, fs.ErrNotExist):
+		return hinted{usageError{err}, "a finished command removes its checkpoint"}
+	case errors.Is(err, journal.ErrDamaged):
+		return hinted{usageError{err}, "bring back a copy of the file, or start over with a new --checkpoint: rows that are done already stay as they are, but enqueue puts their messages again"}
+	}
+	return usageError{err}
 }
 
 // restore sets flags to the checkpoint's values.
@@ -41,18 +57,21 @@ func (f *checkpointFlags) restore(c *cobra.Command) error {
 		return usagef("--checkpoint starts and --resume continues; give one of them")
 	}
 	var err error
-	if f.point, err = sweep.ReadCheckpoint(f.resume); err != nil {
-		switch {
-		case errors.Is(err, sweep.ErrLocked):
-			return hinted{usageError{err}, "wait until it has ended, or stop it"}
-		case errors.Is(err, fs.ErrNotExist):
-			return hinted{usageError{err}, "a finished command removes its checkpoint"}
-		}
-		return usageError{err}
+	path := f.resume
+	if isDirectory(path) { // of many tables
+		path = filepath.Join(path, tablesName)
 	}
-	if f.record, err = jobrecord.Parse(f.point.Job(), c.Name()); err != nil {
+	if f.file, err = journal.Read(path); err != nil {
+		return refused(err)
+	}
+	if f.record, err = jobrecord.Parse(f.file.Job(), jobName(c)); err != nil {
 		return usagef("--resume %s: %w", f.resume, err)
 	}
+	return f.restoreFlags(c)
+}
+
+// restoreFlags sets flags to the record's values.
+func (f *checkpointFlags) restoreFlags(c *cobra.Command) error {
 	f.digest = f.record.Rows
 	set, err := f.record.Restore(recordFlags(c))
 	if err != nil {
@@ -71,7 +90,7 @@ func recordFlags(c *cobra.Command) (flags []jobrecord.Flag) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		flags = append(flags, jobrecord.Flag{
 			Name: f.Name, Value: flagText(f), Default: f.DefValue, Given: f.Changed,
-			Secret: strings.Contains(f.Name, "connection") && !isSetting(f.Value.String()),
+			Secret: strings.Contains(f.Name, "connection") && !isSetting(f.Value.String()) || hasSAS(f.Value),
 		})
 	})
 	return flags
@@ -85,18 +104,18 @@ func flagText(f *pflag.Flag) string {
 	return f.Value.String()
 }
 
-// begin returns the checkpoint, a new one or that to go on from, nil if none was asked for. places are
+// begin returns the file of a checkpoint, a new one or that to go on from, nil if none was asked for. places are
 // the addresses of the tables and queues that the command is about: a checkpoint is good for
 // them alone.
-func (f *checkpointFlags) begin(c *cobra.Command, places ...string) (*sweep.Checkpoint, error) {
+func (f *checkpointFlags) begin(c *cobra.Command, places ...string) (*journal.File, error) {
 	switch {
-	case f.point != nil:
+	case f.file != nil:
 		if err := f.record.At(places); err != nil {
 			return nil, usageError{err}
 		}
 	case f.checkpoint != "":
 		var err error
-		f.point, err = sweep.NewCheckpoint(f.checkpoint, jobrecord.New(c.Name(), recordFlags(c), places, f.digest).JSON())
+		f.file, err = journal.New(f.checkpoint, jobrecord.New(jobName(c), recordFlags(c), places, f.digest).JSON())
 		if errors.Is(err, fs.ErrExist) {
 			return nil, hinted{usageError{err}, "--resume continues from it; remove it to start over"}
 		}
@@ -104,19 +123,38 @@ func (f *checkpointFlags) begin(c *cobra.Command, places ...string) (*sweep.Chec
 			return nil, usageError{err}
 		}
 	}
-	return f.point, nil
+	return f.file, nil
 }
 
-// ended returns the error of a command's sweep, which may be nil, with a hint how to go on. The
-// checkpoint of one that came to its end is removed.
-func (f *checkpointFlags) ended(c *cobra.Command, err error) error {
+// beginSweep returns the checkpoint of a sweep as begin does.
+func (f *checkpointFlags) beginSweep(c *cobra.Command, places ...string) (*sweep.Checkpoint, error) {
+	file, err := f.begin(c, places...)
+	if file == nil || err != nil {
+		return nil, err
+	}
+	point, err := sweep.NewCheckpoint(file)
+	if err != nil {
+		return nil, refused(err)
+	}
+	return point, nil
+}
+
+// ended prints the result of a command that came to its end, and then removes the checkpoint. If
+// err is not nil, it returns that with a hint how to go on.
+func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error) error {
 	switch {
-	case err == nil && f.point != nil:
-		return f.point.Remove()
 	case err == nil:
-		return nil
-	case f.point != nil:
-		return hinted{err, fmt.Sprintf("%s %s --resume %s continues with the rest", c.Root().Name(), c.Name(), cmp.Or(f.resume, f.checkpoint))}
+		if err := result(); err != nil || f.file == nil {
+			return err
+		}
+		return f.file.Remove()
+	case f.file != nil:
+		path := cmp.Or(f.resume, f.checkpoint)
+		if _, statErr := os.Stat(path); statErr != nil { // nothing was begun
+			return err
+		}
+		return hinted{err, fmt.Sprintf("%s --resume %s continues with the rest", c.CommandPath(), path)}
+	case errors.As(err, new(hinted)):
 	case errors.Is(err, sweep.ErrInterrupted):
 		return hinted{err, "it can't be resumed without --checkpoint FILE"}
 	case errors.Is(err, storage.ErrAway):

@@ -5,15 +5,21 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tablesweep/internal/config"
 	"tablesweep/internal/function/server"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -33,7 +39,7 @@ const exitHelp = `EXIT STATUS
   0    success
   1    the command failed, or verify found a difference
   2    a wrong flag or argument; nothing was done
-  3    the command finished, but some rows failed; they are listed
+  3    the command finished, but some rows or tables failed, which are listed, or --max-deletes left some
   130  interrupted; with a checkpoint, the command can be resumed`
 
 // usageError is a wrong flag or argument.
@@ -61,10 +67,19 @@ func (n failedRows) Error() string {
 	return fmt.Sprintf("%d rows failed", int64(n))
 }
 
+// leftExtra ends a mirror that left extra rows, since no more were to be deleted.
+type leftExtra int64
+
+func (n leftExtra) Error() string {
+	return fmt.Sprintf("--max-deletes: %s left", progress.Plural(int64(n), "extra row"))
+}
+
 // exitCode returns the program's exit code for an error, which may be nil.
 func exitCode(err error) int {
 	var usage usageError
 	var rows failedRows
+	var left leftExtra
+	var tables failedTables
 	var again server.Restart
 	switch {
 	case err == nil:
@@ -73,7 +88,7 @@ func exitCode(err error) int {
 		return server.RestartCode
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &rows):
+	case errors.As(err, &rows), errors.As(err, &left), errors.As(err, &tables):
 		return exitFailedRows
 	case errors.Is(err, sweep.ErrInterrupted):
 		return exitInterrupted
@@ -81,9 +96,12 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
+// signature is that of a SAS, which somebody may have given where it does not belong.
+var signature = regexp.MustCompile(`\bsig=[^&\s"]+`)
+
 // report prints an error, and advice.
 func report(m *progress.Meter, err error) {
-	m.Say("error", err.Error())
+	m.Say("error", signature.ReplaceAllString(err.Error(), "sig=…"))
 	if hint := hintFor(err); hint != "" {
 		m.Say("hint", hint)
 	}
@@ -104,12 +122,24 @@ func hintFor(err error) string {
 		return "check the account's key, or the SAS and its expiry; a wrong clock on this machine has the same effect"
 	case storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure"):
 		return "reading takes the role Storage Table Data Reader, writing Storage Table Data Contributor, or a SAS with those permissions; the account's firewall may refuse this machine, too"
+	case refusedHere(err):
+		return "is the emulator running? handler emulator is one"
 	case errors.As(err, &dns):
 		return "check the account's name in the connection"
 	case errors.Is(err, storage.ErrAway):
 		return "run it again when the account answers; --patience says how long to wait for it"
 	}
 	return ""
+}
+
+// refusedHere reports whether this machine refused a connection.
+func refusedHere(err error) bool {
+	var op *net.OpError
+	if !errors.As(err, &op) || !errors.Is(err, syscall.ECONNREFUSED) {
+		return false
+	}
+	to, ok := op.Addr.(*net.TCPAddr)
+	return ok && to.IP.IsLoopback()
 }
 
 // command returns a command that takes flags alone.
@@ -138,7 +168,7 @@ func noArgs(c *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return nil
 	case c.HasSubCommands() && isSetting(args[0]):
-		return usagef("there is no command %q%s", args[0], didYouMean(args[0], c.CommandPath()+" ", commandNames(c)))
+		return usagef("there is no command %q%s", args[0], meantCommand(c, args[0]))
 	case c.HasSubCommands():
 		return usagef("there is no such command")
 	case isSetting(args[0]):
@@ -158,7 +188,8 @@ func onlyArg(c *cobra.Command, args []string, what string) (string, error) {
 // asValue adds advice to the error for an argument that may have been meant as the value of --dry-run.
 func asValue(c *cobra.Command, err error) error {
 	if f := c.Flags().Lookup("dry-run"); f != nil && f.Changed {
-		if _, ok := f.Value.(*dryRun); ok {
+		given, _ := f.Value.(*once)
+		if _, ok := given.Value.(*dryRun); ok {
 			return hinted{err, "--dry-run takes its value with an equals sign: --dry-run=full"}
 		}
 	}
@@ -181,7 +212,11 @@ func noEmptyFlags(c *cobra.Command) (err error) {
 // either, the error is about the command.
 func badFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &invalid):
+		return usagef("--%s %w", invalid.GetFlag().Name, reason(invalid))
+	case !errors.As(err, &unknown):
 		return usageError{err}
 	}
 	if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
@@ -189,9 +224,59 @@ func badFlag(c *cobra.Command, err error) error {
 	}
 	text, _, _ := strings.Cut(err.Error(), "=")
 	if unknown.GetSpecifiedShortnames() == "" {
-		text += didYouMean(unknown.GetSpecifiedName(), "--", flagNames(c))
+		text += meantFlag(c, unknown.GetSpecifiedName())
 	}
 	return usagef("%s", text)
+}
+
+// reason says what is wrong with a flag's value.
+func reason(e *pflag.InvalidValueError) error {
+	var number *strconv.NumError
+	want := ""
+	switch kind := e.GetFlag().Value.Type(); {
+	case errors.Is(e, errTwice):
+	case kind == "int":
+		want = "a whole number"
+	case kind == "duration":
+		want = "a time such as 30s or 5m"
+	case kind == "bool" && errors.As(e, &number):
+		want = "true or false"
+	}
+	if want == "" {
+		return e.Unwrap()
+	}
+	return fmt.Errorf("is %q, want %s", e.GetValue(), want)
+}
+
+var errTwice = errors.New("is given twice; give it once")
+
+// once is a flag's value that is set once: nobody knows which of two was meant.
+type once struct {
+	pflag.Value
+	set bool
+}
+
+// Set implements [pflag.Value].
+func (o *once) Set(text string) error {
+	if o.set {
+		return errTwice
+	}
+	o.set = true
+	return o.Value.Set(text)
+}
+
+// onlyOnce refuses flags of the command and those below it that are given twice, unless they take a list.
+func onlyOnce(c *cobra.Command) {
+	for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if _, list := f.Value.(pflag.SliceValue); !list {
+				f.Value = &once{Value: f.Value}
+			}
+		})
+	}
+	for _, sub := range c.Commands() {
+		onlyOnce(sub)
+	}
 }
 
 // jsonFlag is the flag --json of commands that print a result as JSON or as text.
@@ -232,41 +317,133 @@ func asUsage(err error) error {
 }
 
 const connectionHelp = `--connection takes the name of an environment variable that holds a connection string
-(default AzureWebJobsStorage), a connection string, UseDevelopmentStorage=true for
-Azurite, or https://ACCOUNT.table.core.windows.net to sign in with Entra ID. Names keep
-keys out of shell histories and process lists.`
+(default AzureWebJobsStorage), or one of these themselves:
+  a connection string, with an account key or a shared access signature (SAS)
+  UseDevelopmentStorage=true for Azurite
+  https://ACCOUNT.table.core.windows.net to sign in with Entra ID
+  https://ACCOUNT.table.core.windows.net/?SAS for a SAS
+Names keep keys out of shell histories and process lists. If AzureWebJobsStorage and
+AZURE_STORAGE_CONNECTION_STRING lead to different accounts, a command that changes something
+does not choose: give it a connection. It names what it changes in its first line on stderr.`
+
+// environment returns the environment as settings.
+func environment() storage.Settings { return storage.SettingsOf(os.Environ()) }
 
 // isSetting reports whether a connection is the name of a setting, and so no secret.
 func isSetting(connection string) bool { return !strings.ContainsAny(connection, "=:/") }
 
 // accountFlags are the flags of commands that use a storage account.
-type accountFlags struct{ patience time.Duration }
+type accountFlags struct {
+	patience time.Duration
+	open     map[string]*storage.Account // accounts that are open, by their connections
+}
 
 func (f *accountFlags) addPatience(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.patience, "patience", storage.DefaultPatience, "how long to wait for an account that stops answering")
+	flags.DurationVar(&f.patience, "patience", storage.DefaultPatience, "how long to wait for an account that stops answering; if given, from the first request on")
 }
 
 // openAccount opens the account of a flag's connection. While requests wait for an account
 // that does not answer, the command says so.
 func (f *accountFlags) openAccount(cmd *cobra.Command, flag, connection string) (*storage.Account, error) {
+	if t := sharedBy(cmd).together; t != nil && t.accounts[connection] != nil {
+		return t.accounts[connection], nil
+	}
+	if a := f.open[connection]; a != nil {
+		return a, nil
+	}
+	c, name, err := parseConnection(flag, connection)
+	if err != nil {
+		return nil, err
+	}
+	if err := chosen(cmd, flag, connection); err != nil {
+		return nil, usagef("--%s: %w", flag, err)
+	}
+	a, err := f.openConnection(cmd, c, name)
+	if err == nil {
+		if f.open == nil {
+			f.open = map[string]*storage.Account{}
+		}
+		f.open[connection] = a
+	}
+	return a, err
+}
+
+// parseConnection reads a flag's connection. name is that of its setting, if it is one.
+func parseConnection(flag, connection string) (c storage.Connection, name string, err error) {
+	if !isSetting(connection) {
+		c, err = storage.ParseConnection(connection)
+	} else if strings.Contains(connection, ".") {
+		return c, "", hinted{usagef("--%s: %q is not the name of a setting", flag, connection), "an account's URL begins with https://"}
+	} else {
+		name = connection
+		c, err = storage.SettingConnection(connection, environment())
+	}
+	if err != nil {
+		err = usagef("--%s: %w", flag, err)
+	}
+	return c, name, err
+}
+
+// openConnection opens an account, which errors call by the name if it is not empty.
+func (f *accountFlags) openConnection(cmd *cobra.Command, c storage.Connection, name string) (*storage.Account, error) {
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v, want a time above 0", f.patience)
 	}
-	var c storage.Connection
-	var err error
-	if isSetting(connection) {
-		c, err = storage.SettingConnection(connection, os.Getenv)
-	} else {
-		c, err = storage.ParseConnection(connection)
-	}
-	if err != nil {
-		return nil, usagef("--%s: %w", flag, err)
-	}
-	a, err := storage.Open(c, storage.Options{Patience: f.patience})
+	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
+	a, err := storage.Open(c, storage.Options{Name: name, Patience: f.patience, Unproven: !given("patience") && !given("resume")})
 	if err == nil {
 		sharedBy(cmd).meter.Await(cmd.Context(), a.Outages)
 	}
 	return a, err
+}
+
+// changes reports whether the command changes something in storage.
+func changes(c *cobra.Command) bool {
+	_, path, _ := strings.Cut(c.CommandPath(), " ")
+	switch path {
+	case "copy", "export": // to a table or to blobs; of many tables, none may be an account's
+		to := c.Flags().Lookup("to").Value.String()
+		kind, err := place.KindOf(to)
+		return to == "" || err == nil && kind == place.KindTable || place.InBlobs(to)
+	case "import", "enqueue", "delete", "tables create", "tables delete", "log append", "log delete", "catalog insert", "catalog patch",
+		"catalog delete", "catalog import", "catalog recover", "catalog migrate":
+		return true
+	case "verify", "catalog check":
+		return c.Flags().Changed("repair")
+	}
+	return false
+}
+
+// chosen returns an error if a command would change the account of a default, and another default leads
+// elsewhere: a catalog has two of them, of which other commands know one.
+func chosen(c *cobra.Command, flag, connection string) error {
+	defaults := []string{storage.HostConnection, config.CatalogConnection}
+	if !changes(c) || c.Flags().Changed(flag) || !slices.Contains(defaults, connection) {
+		return nil
+	}
+	first, err := storage.SettingConnection(defaults[0], environment())
+	second, otherErr := storage.SettingConnection(defaults[1], environment())
+	if err != nil || otherErr != nil || first.Same(second) { // one is not set
+		return nil
+	}
+	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one that is meant", defaults[0], defaults[1])
+}
+
+// changed names the table or queue that a command changes, or in a dry run would change, by its address: the first
+// line on stderr.
+func changed(c *cobra.Command, address string) {
+	if !changes(c) {
+		return
+	}
+	meter := sharedBy(c).meter
+	if f := c.Flags().Lookup("progress"); f != nil {
+		meter.Use(progress.Style(f.Value.String()))
+	}
+	verb := "changes"
+	if f := c.Flags().Lookup("dry-run"); f != nil && f.Value.String() != "false" {
+		verb = "would change"
+	}
+	meter.Say(verb, address)
 }
 
 // openTable returns the table that a flag names.
@@ -283,13 +460,13 @@ func openTable(a *storage.Account, flag, name string) (*storage.Table, error) {
 // tableFlags name one table.
 type tableFlags struct {
 	accountFlags
-	connection, table string
+	connection, table, tableSAS string
 }
 
 func (f *tableFlags) add(c *cobra.Command) {
 	f.addPatience(c.Flags())
 	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, "the table's account; see above")
-	c.Flags().StringVar(&f.table, "table", "", "the table")
+	c.Flags().Var(placeValue{&f.table, &f.tableSAS}, "table", "the table; to read, an export, too")
 }
 
 func (f *tableFlags) open(c *cobra.Command) (*storage.Account, *storage.Table, error) {

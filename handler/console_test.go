@@ -53,6 +53,34 @@ func tryConsole(t *testing.T, a *localApp) {
 	}
 }
 
+// tryPacked asks for a compressed file, which a host that forwards requests gets as it is, and then for the same file again.
+func tryPacked(t *testing.T, a *localApp, packed bool) {
+	t.Helper()
+	ask := func(header, value string) *http.Response {
+		req, err := http.NewRequest(http.MethodGet, a.url+"/api/console/app.js", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(header, value)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	first := ask("Accept-Encoding", "gzip")
+	if got := first.Header.Get("Content-Encoding") == "gzip"; first.StatusCode != 200 || got != packed {
+		t.Errorf("a compressed file: %s %v, want it compressed: %v", first.Status, first.Header, packed)
+	}
+	if again := ask("If-None-Match", first.Header.Get("ETag")); again.StatusCode != 304 {
+		t.Errorf("the same file again: %s, want 304", again.Status)
+	}
+}
+
 // raw sends a request line as it is, without a key, and returns the answer, which has been
 // read.
 func raw(t *testing.T, a *localApp, method, path string) *http.Response {

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -15,15 +17,24 @@ import (
 )
 
 const copyHelp = `Copy the rows of a table exactly, every property with its type, to another table in any
-account and any cloud. The destination is created if it is missing. Timestamps are
-the service's own and can't be copied.
+account and any cloud, or to files, or from files. The destination is created if it is missing. Timestamps are
+the service's own and can't be copied. Export and import are other names for copies to files and from
+files.
+
+` + placeHelp + `
 
 --mode decides what happens to a row that the destination already has: replace
 overwrites it, merge overwrites the properties that the source row has, skip leaves
 it, fail leaves it and reports the row as failed. A row with the same content counts as
 copied in every mode.
 
+` + sinceHelp + `
+
+` + mirrorHelp + `
+
 ` + jobHelp + `
+
+` + manyJobHelp + `
 
 ` + connectionHelp
 
@@ -32,67 +43,74 @@ const copyExamples = `  handler copy --from orders --to orders --to-connection A
   handler copy --from orders --to orders --to-connection ARCHIVE --dry-run
   handler copy --from orders --to orders --to-connection ARCHIVE --checkpoint orders.ckpt --failed failed.jsonl
   handler copy --resume orders.ckpt
-  handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl`
+  handler copy --all --to-connection ARCHIVE --checkpoint archive.ckpt --failed failed
+  handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl
+  handler copy --from orders --to orders --to-connection ARCHIVE --since last --state orders.state
+  handler copy --from orders --to orders --to-connection ARCHIVE --mirror --yes --max-deletes 1000`
 
 // copyOptions are the flags of the command copy.
 type copyOptions struct {
 	rowFlags
 	pairFlags
 	jobFlags
-	mode   string
-	verify bool
+	sinceFlags
+	mirrorFlags
+	mode      string
+	verify    bool
+	compress  string
+	timestamp bool
+	changes   *changedRows // nil without --since
 }
 
-// pairFlags name two tables.
+// pairFlags name two places.
 type pairFlags struct {
 	accountFlags
+	manyFlags
 	from, to, fromConnection, toConnection string
+	fromSAS, toSAS                         string
 }
 
 func (p *pairFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	p.addPatience(flags)
-	flags.StringVar(&p.from, "from", "", "the source table")
-	flags.StringVar(&p.to, "to", "", "the destination table")
+	p.manyFlags.add(c)
+	flags.Var(placeValue{&p.from, &p.fromSAS}, "from", "the source: a table, or files; see above")
+	flags.Var(placeValue{&p.to, &p.toSAS}, "to", "the destination: a table, or files")
 	addConnection(c, flags, &p.fromConnection, "from-connection", storage.HostConnection, "the source's account; see above")
 	addConnection(c, flags, &p.toConnection, "to-connection", "", "the destination's account (default the source's)")
 }
 
-// open opens both tables, which must differ.
-func (p *pairFlags) open(c *cobra.Command) (from, to *storage.Table, err error) {
-	source, err := p.openAccount(c, "from-connection", p.fromConnection)
-	if err != nil {
-		return nil, nil, err
-	}
-	destination := source
-	if p.toConnection != "" {
-		if destination, err = p.openAccount(c, "to-connection", p.toConnection); err != nil {
-			return nil, nil, err
-		}
-	}
-	if from, err = openTable(source, "from", p.from); err != nil {
-		return nil, nil, err
-	}
-	if to, err = openTable(destination, "to", p.to); err != nil {
-		return nil, nil, err
-	}
-	if from.Same(to) {
-		return nil, nil, usagef("--from and --to are the same table of the same account")
-	}
-	return from, to, nil
+func copyCommand() *cobra.Command {
+	return copyPlaces("copy", "Copy a table, across accounts too", copyHelp, copyExamples)
 }
 
-func copyCommand() *cobra.Command {
+// copyPlaces returns the command copy, or an alias of it.
+func copyPlaces(name, short, long, examples string) *cobra.Command {
 	var o copyOptions
-	c := command("copy", "Copy a table, across accounts too", copyHelp, copyExamples, o.run)
+	c := command(name, short, long, examples, o.run)
 	o.pairFlags.add(c)
 	o.rowFlags.add(c)
 	o.addSelect(c)
 	o.jobFlags.add(c)
+	o.sinceFlags.add(c)
+	o.mirrorFlags.add(c)
+	restore := c.PreRunE
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case isDirectory(o.resume) && !isThere(filepath.Join(o.resume, tablesName)):
+			return o.restoreExport(c)
+		case place.InBlobs(o.resume):
+			return usagef("--resume takes the file that --checkpoint named, not blobs")
+		}
+		return restore(c, args)
+	}
 	flags := c.Flags()
 	flags.StringVar(&o.mode, "mode", string(action.Replace), "for rows that the destination already has: replace, merge, skip or fail")
-	flags.BoolVar(&o.verify, "verify", false, "compare both tables afterwards")
+	flags.BoolVar(&o.verify, "verify", false, "compare both places afterwards")
+	flags.StringVar(&o.compress, "compress", string(place.Zstd), "how the files of a directory are compressed: zstd, gzip or none")
+	flags.BoolVar(&o.timestamp, "with-timestamp", false, "write each row's Timestamp, too; an import ignores it")
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"replace", "merge", "skip", "fail"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("compress", cobra.FixedCompletions([]string{"zstd", "gzip", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -103,15 +121,75 @@ func (o *copyOptions) run(c *cobra.Command) error {
 	if o.rows != "" && o.verify {
 		return usagef("--verify is about ranges, not about the rows of --rows")
 	}
-	from, to, err := o.open(c)
+	if compress := place.Compress(o.compress); !slices.Contains(place.Compressions, compress) {
+		return usagef("--compress is %q, want one of %v", o.compress, place.Compressions)
+	}
+	if o.many() {
+		err := refuseMany(c, o.manyFlags, "rows", "dry-run", "mirror")
+		if err == nil {
+			err = o.sinceFlags.check(c, &o.jobFlags)
+		}
+		if err == nil && o.since != "" && o.verify && o.to != "" { // behind a crash, verify would miss the other rows
+			err = usagef("--verify does not fit %v with --since", &o.manyFlags)
+		}
+		if err == nil {
+			err = o.mirrorFlags.check(c, o)
+		}
+		if err != nil {
+			return err
+		}
+		return o.allOf(c, &o.rowFlags, &o.checkpointFlags, &o.progressFlag, &o.jsonFlag, "copying", func(from, to place.Kind) error { return o.fits(c, from, to) })
+	}
+	fromKind, toKind, err := o.kinds()
+	if err == nil {
+		err = o.fits(c, fromKind, toKind)
+	}
+	if err == nil {
+		err = o.sinceFlags.check(c, &o.jobFlags)
+	}
+	if err == nil {
+		err = o.mirrorFlags.check(c, o)
+	}
 	if err != nil {
 		return err
 	}
-	s, err := o.scan(from)
+	from, to, err := o.open(c, false)
 	if err != nil {
 		return err
 	}
-	err = o.list(c, &s)
+	s, err := o.scan(from.table)
+	if err == nil {
+		err = from.source(&s)
+	}
+	if err != nil {
+		return err
+	}
+	if o.mirror {
+		return o.mirrorTo(c, s, from, to)
+	}
+	if o.changes, err = o.narrow(c, &s, from, to); err != nil {
+		return err
+	}
+	s.Raw = true
+	work := action.Copy{Destination: to.table, Mode: action.Mode(o.mode)}
+	switch {
+	case to.table == nil:
+		err = o.write(c, s, from, to)
+	case from.table == nil && from.export == nil:
+		err = o.takeLines(c, s, from, work)
+	default:
+		err = o.copy(c, s, work, from)
+	}
+	if err == nil && !o.dryRun.on {
+		err = o.changes.succeeded(o.state)
+	}
+	return err
+}
+
+// copy copies the rows of a sweep to a table.
+func (o *copyOptions) copy(c *cobra.Command, s sweep.Spec, work action.Copy, from opened) error {
+	to := work.Destination
+	err := o.list(c, &s)
 	defer s.Keys.Close()
 	if err != nil {
 		return err
@@ -124,43 +202,35 @@ func (o *copyOptions) run(c *cobra.Command) error {
 			}
 			return leadsTo(to.String(), "rows", !exists), !exists, nil
 		}}
-		return o.showIntent(c, s, o.workers, i)
+		return o.showIntent(c, s, o.options(c), i)
 	}
-	j, err := o.start(c, o.workers, to.Create, from.Address(), to.Address())
+	j, err := o.start(c, o.options(c), to.Create, s.Address(), to.Address())
 	if err != nil {
 		return err
 	}
-	raw := s
-	raw.Raw = true
-	done, err := j.run(raw, action.Copy{Destination: to, Mode: action.Mode(o.mode)}, "copying", "copied")
+	if from.export != nil && o.what() == "all rows" {
+		j.rows = from.export.Manifest().Rows
+	}
+	done, err := j.run(s, work, "copying", "copied")
 	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {
-		if err := o.verifyCopy(c, s, to, j.meter, done.Rows); err != nil {
+		s.Raw = false
+		if err := o.verifyCopy(c, s, sweep.Spec{Table: to}, j.meter, done.Rows); err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-// probe reads one row of the source, so that a missing table or a bad filter is reported
-// before anything is created.
-func probe(ctx context.Context, s sweep.Spec) error {
-	_, err := s.Table.Query(ctx, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: 1})
-	if s.Filter != "" && storage.HasCode(err, "InvalidInput") {
-		return hinted{usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes"}
-	}
-	if err != nil {
-		return fmt.Errorf("read the source: %w", err)
-	}
-	return nil
-}
-
 // verifyCopy checks what the copy's mode promises. It ignores rows that only the
 // destination has.
-func (o *copyOptions) verifyCopy(c *cobra.Command, s sweep.Spec, to *storage.Table, m *progress.Meter, rows int64) error {
-	options := verify.Options{Options: sweepOptions(c, o.workers), Depth: verify.DepthOf(action.Mode(o.mode)), AllowExtra: true}
+func (o *copyOptions) verifyCopy(c *cobra.Command, s, to sweep.Spec, m *progress.Meter, rows int64) error {
+	options := verify.Options{Options: o.comparison(c, s, to), Depth: verify.DepthOf(action.Mode(o.mode)), AllowExtra: true, Only: o.changes.filter()}
+	if s.Filter = o.filter; storage.ComparesTime(s.Filter) { // the destination has Timestamps of its own
+		options.Only, s.Filter = storage.And(options.Only, s.Filter), ""
+	}
 	m.Phase("verifying")
 	m.Expect(rows) // others may have come
-	r, err := verify.Tables(c.Context(), s, to, options)
+	r, err := verify.Places(c.Context(), s, to, options)
 	m.End()
 	if err := printComparison(c, &o.jsonFlag, r, false, err); err != nil {
 		return fmt.Errorf("verify: %w", err)

@@ -12,15 +12,19 @@ const countHelp = `Count the rows of a table.
 The Table service can't count. So this command reads the keys of every row, a thousand
 a query, by many queries at once.
 
+` + manyHelp + `
+
 ` + connectionHelp
 
 const countExamples = `  handler count --table orders
   handler count --table orders --prefix 2024- --filter "Total gt 100.0"
+  handler count --tables 'logs*'
   handler count --connection https://ACCOUNT.table.core.windows.net --table orders --json`
 
 // countOptions are the flags of the command count.
 type countOptions struct {
 	sourceFlags
+	manyFlags
 	progressFlag
 	jsonFlag
 }
@@ -29,13 +33,17 @@ func countCommand() *cobra.Command {
 	var o countOptions
 	c := command("count", "Count the rows of a table", countHelp, countExamples, o.run)
 	o.sourceFlags.add(c)
+	o.manyFlags.add(c)
 	o.progressFlag.add(c, progress.Auto)
 	o.jsonFlag.add(c, "print the count and what it took as JSON")
 	return c
 }
 
 func (o *countOptions) run(c *cobra.Command) error {
-	_, s, err := o.source(c)
+	if o.many() {
+		return o.countMany(c)
+	}
+	s, err := o.source(c)
 	if err != nil {
 		return err
 	}
@@ -44,10 +52,27 @@ func (o *countOptions) run(c *cobra.Command) error {
 		return err
 	}
 	meter.Phase("counting")
-	totals, err := sweep.Count(c.Context(), s, sweepOptions(c, o.workers), nil)
+	totals, err := sweep.Count(c.Context(), s, o.options(c), nil)
 	meter.End()
 	if err != nil {
 		return err
 	}
 	return o.print(c, statsOf(totals), "%d\n", totals.Rows)
+}
+
+// countMany counts the rows of many tables.
+func (o *countOptions) countMany(c *cobra.Command) error {
+	from, err := o.openHome(c, "table", o.table, o.tableSAS, "connection", o.connection)
+	if err == nil && from.local() && c.Flags().Changed("connection") {
+		err = usagef("--connection does not fit --table %s, which is a directory", o.table)
+	}
+	if err != nil {
+		return err
+	}
+	r := manyRun{cmd: c, choice: o.manyFlags, rows: &o.rowFlags, json: &o.jsonFlag, phase: "counting", from: from, accounts: o.tableFlags.accountFlags.open}
+	meter, err := o.meter(c)
+	if err != nil {
+		return err
+	}
+	return r.run(meter)
 }

@@ -48,10 +48,14 @@ func deleteCommand() *cobra.Command {
 }
 
 func (o *deleteOptions) run(c *cobra.Command) error {
-	_, s, err := o.source(c)
+	s, err := o.source(c)
 	if err != nil {
 		return err
 	}
+	if s.Table == nil {
+		return usagef("--table: delete takes a table, not files")
+	}
+	changed(c, s.Table.Address())
 	s.Select = []string{}
 	err = o.list(c, &s)
 	defer s.Keys.Close()
@@ -65,12 +69,12 @@ func (o *deleteOptions) run(c *cobra.Command) error {
 			}
 			return fmt.Sprintf("%s lets its rows be deleted", s.Table), false, nil
 		}}
-		return o.showIntent(c, s, o.workers, i)
+		return o.showIntent(c, s, o.options(c), i)
 	}
 	if err := o.confirm(c, s.Table.String()); err != nil {
 		return err
 	}
-	j, err := o.start(c, o.workers, func(context.Context) error { return nil }, s.Table.Address())
+	j, err := o.start(c, o.options(c), func(context.Context) error { return nil }, s.Table.Address())
 	if err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func (f *yesFlag) ask(c *cobra.Command, do, warning, hint, table string) error {
 	if f.yes {
 		return nil
 	}
-	if in, ok := c.InOrStdin().(*os.File); !ok || !isatty.IsTerminal(in.Fd()) {
+	if !asks(c) {
 		return hinted{usagef("stdin is not a terminal; cannot confirm to %s", do), hint}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s? %sType the table's name to go on: ", strings.ToUpper(do[:1])+do[1:], warning)
@@ -119,6 +123,12 @@ func (f *yesFlag) ask(c *cobra.Command, do, warning, hint, table string) error {
 		return fmt.Errorf("nothing done: the answer was not %q", table)
 	}
 	return nil
+}
+
+// asks reports whether there is somebody to ask.
+func asks(c *cobra.Command) bool {
+	in, ok := c.InOrStdin().(*os.File)
+	return ok && isatty.IsTerminal(in.Fd())
 }
 
 // readAnswer reads a line, without white space around it, unless ctx ends before there

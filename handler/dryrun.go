@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +37,7 @@ func (d *dryRun) Set(text string) error {
 	}
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return fmt.Errorf("it is a switch, and its only value is full")
+		return fmt.Errorf("is %q, but it is a switch, and its only value is full", text)
 	}
 	*d = dryRun{on: on}
 	return nil
@@ -64,7 +63,7 @@ func (d *dryRun) limit() time.Duration {
 
 // price returns the dollars for 10,000 requests.
 func price() (float64, error) {
-	dollars, err := config.Price(os.Getenv)
+	dollars, err := config.Price(environment())
 	if err != nil {
 		return 0, usageError{err}
 	}
@@ -81,10 +80,7 @@ type intent struct {
 }
 
 // showIntent prints what a command would do. It reads keys of the source and changes nothing.
-func (j *jobFlags) showIntent(c *cobra.Command, s sweep.Spec, workers int, i intent) error {
-	if s.Keys != nil {
-		return usagef("--dry-run is about ranges, not about the rows of --rows")
-	}
+func (j *jobFlags) showIntent(c *cobra.Command, s sweep.Spec, o sweep.Options, i intent) error {
 	dollars, err := price()
 	if err != nil {
 		return err
@@ -98,7 +94,7 @@ func (j *jobFlags) showIntent(c *cobra.Command, s sweep.Spec, workers int, i int
 		return err
 	}
 	meter.Phase("counting")
-	r, err := estimate.Count(c.Context(), s, sweepOptions(c, workers), j.dryRun.limit(), estimate.Work{Writes: i.writes, Price: dollars})
+	r, err := estimate.Count(c.Context(), s, o, j.dryRun.limit(), estimate.Work{Writes: i.writes, Price: dollars})
 	meter.End()
 	if err != nil {
 		return err
@@ -118,6 +114,9 @@ func printEstimate(out io.Writer, verb string, r estimate.Report, price float64,
 			verb, grouped(below(rows), "row"), seconds(dryRunTime), takes(r.Requests, r.Dollars), takes(r.PerMillion, *r.DollarsPerMillion), at)
 	} else if !r.Counted {
 		text = fmt.Sprintf("would %s rows that %v did not suffice to find; --dry-run=full counts to the end\n", verb, seconds(dryRunTime))
+	}
+	if r.Missing > 0 {
+		text += fmt.Sprintf("the table does not have %s of the list, which would fail\n", grouped(r.Missing, "row"))
 	}
 	_, err := fmt.Fprintf(out, "%s%s\n", text, sentence)
 	return err

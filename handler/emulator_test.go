@@ -18,7 +18,7 @@ func TestEmulatorCommand(t *testing.T) {
 	defer interrupt()
 	out, in := io.Pipe()
 	command := emulatorCommand()
-	command.SetArgs([]string{"--table-addr", "127.0.0.1:0", "--queue-addr", "127.0.0.1:0", "--faults", "busy p=1 times=1 on=tables"})
+	command.SetArgs([]string{"--table-addr", "127.0.0.1:0", "--queue-addr", "127.0.0.1:0", "--blob-addr", "127.0.0.1:0", "--faults", "busy p=1 times=1 on=tables"})
 	command.SetOut(in)
 	ended := make(chan error, 1)
 	go func() { ended <- command.ExecuteContext(ctx) }() // ends with interrupt

@@ -63,11 +63,11 @@ func (o *enqueueOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return usagef("--message: %w", err)
 	}
-	account, s, err := o.source(c)
+	s, err := o.source(c)
 	if err != nil {
 		return err
 	}
-	queue, err := o.openQueue(c, account)
+	queue, err := o.openQueue(c)
 	if err != nil {
 		return err
 	}
@@ -89,9 +89,9 @@ func (o *enqueueOptions) run(c *cobra.Command) error {
 			}
 			return leadsTo("queue "+queue.Name(), "messages", missing), missing, nil
 		}}
-		return o.showIntent(c, s, o.workers, i)
+		return o.showIntent(c, s, o.options(c), i)
 	}
-	j, err := o.start(c, o.workers, queue.Create, s.Table.Address(), queue.Address())
+	j, err := o.start(c, o.options(c), queue.Create, s.Address(), queue.Address())
 	if err != nil {
 		return err
 	}
@@ -105,9 +105,9 @@ func try(ctx context.Context, s sweep.Spec, work action.Enqueue, resumed bool) e
 	if resumed || s.Keys != nil {
 		return nil
 	}
-	page, err := s.Table.Query(ctx, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: s.PageRows})
+	page, _, err := s.Query(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: s.PageRows})
 	if err != nil {
-		return fmt.Errorf("read the source: %w", err)
+		return fmt.Errorf("read the table: %w", err)
 	}
 	if err := work.Try(page.Entities); err != nil {
 		return usagef("--message suits none of the first %d rows: %w", len(page.Entities), err)
@@ -115,22 +115,25 @@ func try(ctx context.Context, s sweep.Spec, work action.Enqueue, resumed bool) e
 	return nil
 }
 
-func (o *enqueueOptions) openQueue(c *cobra.Command, account *storage.Account) (*storage.Queue, error) {
+func (o *enqueueOptions) openQueue(c *cobra.Command) (*storage.Queue, error) {
 	if o.queue == "" {
 		return nil, usagef("--queue is missing")
 	}
 	if err := storage.CheckQueueName(o.queue); err != nil {
 		return nil, usagef("--queue: %w", err)
 	}
-	if o.queueConnection != "" {
-		var err error
-		if account, err = o.openAccount(c, "queue-connection", o.queueConnection); err != nil {
-			return nil, err
-		}
+	connection, flag := o.queueConnection, "queue-connection"
+	if connection == "" {
+		connection, flag = o.connection, "connection"
+	}
+	account, err := o.openAccount(c, flag, connection)
+	if err != nil {
+		return nil, err
 	}
 	queue, err := account.Queue(o.queue)
 	if err != nil {
 		return nil, usagef("--queue: %w", err)
 	}
+	changed(c, queue.Address())
 	return queue, nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
-	"tablesweep/internal/memory"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/rowlist"
@@ -81,27 +80,27 @@ type job struct {
 	out     *rowlist.Writer // gets failed rows; nil if none was asked for
 	began   time.Time
 	ran     sweep.Totals // of this run alone
+	rows    int64        // that the source has, if it says so; 0 if not
 
 	failures failures // if out is nil
 }
 
 // start prepares the job, and then, by prepare, what its rows go to. places are those of
 // [checkpointFlags.begin].
-func (j *jobFlags) start(c *cobra.Command, workers int, prepare func(context.Context) error, places ...string) (*job, error) {
-	memory.Limit(j.resume)
+func (j *jobFlags) start(c *cobra.Command, o sweep.Options, prepare func(context.Context) error, places ...string) (*job, error) {
+	limitMemory(c, j.resume)
 	meter, err := j.meter(c)
 	if err != nil {
 		return nil, err
 	}
-	job := &job{flags: j, cmd: c, meter: meter, began: time.Now()}
+	job := &job{flags: j, cmd: c, meter: meter, options: o, began: time.Now()}
 	job.failures = failures{meter: meter, more: "further failed rows are counted, not listed; --failed FILE takes all of them"}
-	job.options = sweepOptions(c, workers)
 	job.options.Failed = job.rowsFailed
 	job.options.Watch = func(p sweep.Progress) {
 		job.ran = p.Run
 		meter.Show(p)
 	}
-	if job.options.Checkpoint, err = j.begin(c, places...); err != nil {
+	if job.options.Checkpoint, err = j.beginSweep(c, places...); err != nil {
 		return nil, err
 	}
 	if err := job.openFailed(); err != nil {
@@ -204,9 +203,9 @@ func (j *jobFlags) keys(c *cobra.Command, in key.Range) (*sweep.Keys, error) {
 	var disk *fs.PathError
 	switch {
 	case errors.Is(err, sweep.ErrInterrupted):
-		return nil, j.ended(c, err)
+		return nil, j.ended(c, err, nil)
 	case errors.As(err, &disk): // such as one that is full
-		return nil, j.ended(c, fmt.Errorf("--rows %s: %w", j.rows, err))
+		return nil, j.ended(c, fmt.Errorf("--rows %s: %w", j.rows, err), nil)
 	case err != nil:
 		return nil, usagef("--rows %s: %w", j.rows, err)
 	case was != "" && was != digest:
@@ -227,26 +226,36 @@ func (j *job) run(s sweep.Spec, a action.Work, phase, verb string) (sweep.Totals
 		totals, err = sweep.Do(j.cmd.Context(), s, j.options, a)
 	}
 	cancel()
-	j.meter.Clear()
-	if closeErr := j.closeFailed(err != nil && j.flags.point == nil); err == nil {
-		err = closeErr
-	}
-	if err = j.flags.ended(j.cmd, err); err != nil {
-		return totals, err
-	}
 	var doubts int64
 	if _, ok := a.(action.Enqueue); ok { // all else may be repeated
 		doubts = totals.Doubts
 	}
-	return totals, j.summary(totals, doubts, verb)
+	return totals, j.finish(totals, err, doubts, verb)
+}
+
+// finish ends the job after its rows, or an error. It returns the command's error.
+func (j *job) finish(totals sweep.Totals, err error, doubts int64, verb string) error {
+	j.meter.Clear()
+	if closeErr := j.closeFailed(err != nil && j.flags.file == nil); err == nil {
+		err = closeErr
+	}
+	err = j.flags.ended(j.cmd, err, func() error { return j.summary(totals, doubts, verb) })
+	if err == nil && totals.Failed > 0 {
+		err = hinted{failedRows(totals.Failed), j.failedHint()}
+	}
+	return err
 }
 
 // expect gives the meter the number of the job's rows: the length of the list, or the result
-// of a count beside the job. removes is true if the job removes rows. The count ends with
+// of a count beside the job, unless it has a limit, which the count would break. removes is true if the job removes rows. The count ends with
 // ctx.
 func (j *job) expect(ctx context.Context, s sweep.Spec, removes bool) error {
 	switch {
-	case j.flags.rows == "":
+	case s.Read != nil && s.Keys == nil:
+		if j.rows > 0 {
+			j.meter.Expect(j.rows)
+		}
+	case j.flags.rows == "" && j.options.MaxRows == 0 && j.options.Requests == nil:
 		j.meter.CountBeside(ctx, progress.CountOf(s, removes))
 	case s.Keys != nil && s.Filter == "": // a filter hides which of the keys are done
 		n, err := s.Keys.Len()
@@ -272,19 +281,24 @@ type jobResult struct {
 	Doubts     int64   `json:"possibleDuplicates,omitempty"`
 }
 
+// summary prints a job's totals.
 func (j *job) summary(t sweep.Totals, doubts int64, verb string) error {
 	took := time.Since(j.began).Round(time.Millisecond).Seconds()
 	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, t.Requests, t.Throttles, took, math.Round(float64(j.ran.Rows) / max(took, 0.001)), doubts}
-	duplicates := ""
+	text := fmt.Sprintf("%s %d of %d rows", verb, r.Written, r.Rows)
+	switch {
+	case j.flags.resume != "" && j.ran == (sweep.Totals{}):
+		text += " before; nothing was left to do"
+	case j.flags.resume != "":
+		text += fmt.Sprintf(", %d of them now in %.1f s: %.0f rows/s", j.ran.Rows, r.Seconds, r.RowsPerSec)
+	default:
+		text += fmt.Sprintf(" in %.1f s: %.0f rows/s", r.Seconds, r.RowsPerSec)
+	}
+	text += fmt.Sprintf(", %d requests, %d throttled, %d skipped, %d failed", r.Requests, r.Throttles, r.Skipped, r.Failed)
 	if doubts > 0 {
-		duplicates = fmt.Sprintf(", up to %d put twice", doubts)
+		text += fmt.Sprintf(", up to %d put twice", doubts)
 	}
-	err := j.flags.print(j.cmd, r, "%s %d of %d rows in %.1f s: %.0f rows/s, %d requests, %d throttled, %d skipped, %d failed%s\n",
-		verb, r.Written, r.Rows, r.Seconds, r.RowsPerSec, r.Requests, r.Throttles, r.Skipped, r.Failed, duplicates)
-	if err == nil && r.Failed > 0 {
-		return hinted{failedRows(r.Failed), j.failedHint()}
-	}
-	return err
+	return j.flags.print(j.cmd, r, "%s\n", text)
 }
 
 func (j *job) failedHint() string {

@@ -39,7 +39,7 @@ func keysCommand() *cobra.Command {
 }
 
 func (o *keysOptions) run(c *cobra.Command) error {
-	_, s, err := o.source(c)
+	s, err := o.source(c)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (o *keysOptions) run(c *cobra.Command) error {
 		return err
 	}
 	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
-	_, err = sweep.Partitions(c.Context(), s, sweepOptions(c, o.workers), func(partition string) error {
+	_, err = sweep.Partitions(c.Context(), s, o.options(c), func(partition string) error {
 		if o.json {
 			return lines.JSON(out).Encode(partition)
 		}

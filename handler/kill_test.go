@@ -75,7 +75,7 @@ func serveEmulator(t testing.TB, o emulator.Options) (*emulator.Emulator, *stora
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0")
+	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,8 +23,9 @@ Reads host.json and each function.json below --root, starts handler processes,
 polls the queues, forwards HTTP, and runs the timers. The handlers receive the same
 requests as from the real host, and whatever fails there fails here. A killed handler's
 messages reappear after host.json's visibilityTimeout, those of a killed host after
-ten minutes. A handler that fails three times ends its instance; the last instance ends
-the command. Several of these commands may share one storage account. When every instance
+ten minutes. As the real host ends itself, an instance ends when its storage has been
+away for 45 seconds, or its handler has failed three times; 3 seconds later another takes
+its place. Several of these commands may share one storage account. When every instance
 is ready, stdout shows "ready http://ADDRESS" and then "console http://ADDRESS/api/console/",
 the web page that shows the app. Logs go to stderr.
 
@@ -47,8 +47,7 @@ that come from other web pages or under other host names are refused. POST
 
 EXIT STATUS
 
-0 after an interrupt, 1 if the app can't be started or its handler fails three times,
-2 if a flag is wrong.
+0 after an interrupt, 1 if the app can't be started, 2 if a flag is wrong.
 
 An interrupt gives invocations under way 10 seconds; a second one ends at once.`
 
@@ -97,7 +96,7 @@ func (o *localOptions) run(c *cobra.Command) error {
 			return err
 		}
 		// Not with ctx: the host settles its messages when ctx has ended.
-		server, err := e.Serve(context.WithoutCancel(ctx), "127.0.0.1:0", "127.0.0.1:0")
+		server, err := e.Serve(context.WithoutCancel(ctx), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
@@ -116,12 +115,8 @@ func (o *localOptions) run(c *cobra.Command) error {
 	if address := consoleOf(ctx, h.URL()); address != "" {
 		fmt.Fprintln(c.OutOrStdout(), "console", address)
 	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-h.Ended():
-		return errors.New("the host has ended, as the real one does: the handler process failed 3 times, each within 30 minutes of the one before")
-	}
+	<-ctx.Done()
+	return nil
 }
 
 func localLog(w io.Writer, verbose bool) zerolog.Logger {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,11 +33,12 @@ func (f *logFlags) add(c *cobra.Command, asJSON string) {
 }
 
 func (f *logFlags) open(c *cobra.Command) (*logtail.Streams, error) {
-	f.table = cmp.Or(f.table, os.Getenv("TABLESWEEP_LOG_TABLE"), logtail.DefaultTable)
+	f.table = cmp.Or(f.table, environment().Get("TABLESWEEP_LOG_TABLE"), logtail.DefaultTable)
 	_, table, err := f.tableFlags.open(c)
 	if err != nil {
 		return nil, err
 	}
+	changed(c, table.Address())
 	return logtail.New(logtail.Options{Table: table}), nil
 }
 

@@ -3,22 +3,29 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/function/server"
+	"tablesweep/internal/memory"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
 
 func main() {
+	log.SetOutput(withoutAnswers{os.Stderr})
 	first, second := interrupts()
 	meter := progress.New(os.Stderr)
 	context.AfterFunc(second, func() {
@@ -27,13 +34,24 @@ func main() {
 		report(meter, sweep.ErrInterrupted)
 		os.Exit(exitInterrupted)
 	})
-	err := execute(withShared(first, shared{meter, second}), rootCommand())
+	err := execute(withShared(first, shared{meter: meter, second: second}), rootCommand())
 	meter.End()
 	var again server.Restart
 	if err != nil && !(errors.As(err, &again) && again.Cause == nil) {
 		report(meter, err)
 	}
 	os.Exit(exitCode(err))
+}
+
+// withoutAnswers drops what net/http logs of an answer that nobody asked for: it may hold rows.
+type withoutAnswers struct{ io.Writer }
+
+// Write implements [io.Writer].
+func (w withoutAnswers) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("Unsolicited response")) {
+		return len(line), nil
+	}
+	return w.Writer.Write(line)
 }
 
 const (
@@ -67,8 +85,10 @@ func interrupts() (first, second context.Context) {
 // shared is what all commands share: their output on stderr, and the interrupt that ends
 // them at once.
 type shared struct {
-	meter  *progress.Meter
-	second context.Context
+	meter     *progress.Meter
+	second    context.Context
+	fileBytes int       // of JSON that a file of an export has; 0 for the usual size
+	together  *together // nil unless other tables are under way, too
 }
 
 type sharedKey struct{}
@@ -82,13 +102,50 @@ func sharedBy(c *cobra.Command) shared {
 	if t, ok := c.Context().Value(sharedKey{}).(shared); ok {
 		return t
 	}
-	return shared{progress.New(c.ErrOrStderr()), context.Background()}
+	return shared{meter: progress.New(c.ErrOrStderr()), second: context.Background()}
 }
 
-// sweepOptions are the options of every sweep of a command.
-func sweepOptions(c *cobra.Command, workers int) sweep.Options {
+// options are those of every sweep of a command.
+func (f *rowFlags) options(c *cobra.Command) sweep.Options {
 	t := sharedBy(c)
-	return sweep.Options{Workers: workers, Watch: t.meter.Show, Abort: t.second.Done()}
+	o := sweep.Options{
+		Workers: f.workers, Watch: t.meter.Show, Abort: t.second.Done(),
+		MaxRows: f.maxRows, Requests: storage.NewLimit(f.maxRequests),
+	}
+	if t.together != nil {
+		o.Requests, o.Share = t.together.requests, t.together.sweeps
+	}
+	return o
+}
+
+// limitMemory limits the process's memory, unless that was done for all tables. The files are held in memory.
+func limitMemory(c *cobra.Command, files ...string) {
+	if sharedBy(c).together == nil {
+		memory.Limit(files...)
+	}
+}
+
+// exportID returns the id of an export that the command begins.
+func exportID(c *cobra.Command) string {
+	if t := sharedBy(c).together; t != nil {
+		return t.export
+	}
+	return uuid.NewString()
+}
+
+// exportWorkers is how many workers compare an export, unless more are asked for: each holds a page of it that others
+// would read again.
+const exportWorkers = 8
+
+// comparison are the options of a comparison of places.
+func (f *rowFlags) comparison(c *cobra.Command, places ...sweep.Spec) sweep.Options {
+	o := f.options(c)
+	for _, s := range places {
+		if s.Read != nil && !c.Flags().Changed("workers") {
+			o.Workers = min(o.Workers, exportWorkers)
+		}
+	}
+	return o
 }
 
 // execute runs the command. An error after ctx has ended is an interrupt.
@@ -114,13 +171,14 @@ Functions host starts.
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return server.Serve(cmd.Context(), os.Getenv, os.Stdout, os.Stderr)
+			return server.Serve(cmd.Context(), environment(), os.Stdout, os.Stderr)
 		},
 	}
 	root.SetFlagErrorFunc(badFlag)
 	addPprof(root)
-	root.AddCommand(scanCommand(), copyCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
+	root.AddCommand(scanCommand(), copyCommand(), exportCommand(), importCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
 		tablesCommand(), scansCommand(), catalogCommand(), logCommand(),
-		localCommand(), emulatorCommand(), demoCommand(), versionCommand(), manCommand())
+		localCommand(), doctorCommand(), emulatorCommand(), demoCommand(), versionCommand(), manCommand())
+	onlyOnce(root)
 	return root
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,55 @@ func BenchmarkCopyMemory(b *testing.B) {
 		b.ReportMetric(result.RowsPerSec, "rows/s")
 		if megabytes > 150 || megabytes == 0 {
 			b.Errorf("peak memory %.0f MB, want at most 150", megabytes)
+		}
+	}
+}
+
+// BenchmarkExportMemory exports rows of 1 KiB that do not compress, and imports them, each way to compress. It fails if a process
+// takes more than 200 MB at its peak.
+func BenchmarkExportMemory(b *testing.B) {
+	const partitions, each = 2_000, 100
+	_, a, connection := serveEmulator(b, emulator.Options{})
+	rows := manyRows(partitions, each)
+	for i := range rows {
+		noise := make([]byte, 0, 1000)
+		for x := uint64(i + 1); len(noise) < 1000; x = x*6364136223846793005 + 1442695040888963407 {
+			noise = append(noise, 'a'+byte(x>>60), 'a'+byte(x>>56&15))
+		}
+		rows[i].Properties = append(rows[i].Properties, storage.StringProperty("S", string(noise)))
+	}
+	emulatortest.Table(b, a, "source", rows)
+	for b.Loop() {
+		most := 0.0
+		for _, compress := range []string{"zstd", "gzip", "none"} {
+			dir := filepath.Join(b.TempDir(), compress)
+			for _, args := range [][]string{
+				{"export", "--from", "source", "--to", dir, "--compress", compress, "--json"}, {"import", "--from", dir, "--to", "back" + compress, "--json"},
+			} {
+				c := exec.Command("handler", append(args, "--progress", "none")...)
+				c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
+				var out strings.Builder
+				c.Stdout = &out
+				if err := c.Start(); err != nil {
+					b.Fatal(err)
+				}
+				peak := make(chan float64, 1)
+				go func() { peak <- watchPeak(c.Process.Pid) }() // ends with the process
+				err := c.Wait()
+				var result exportResult
+				if err == nil {
+					err = json.Unmarshal([]byte(out.String()), &result)
+				}
+				if err != nil || result.Rows != partitions*each {
+					b.Fatalf("%s, %v", out.String(), err)
+				}
+				megabytes := <-peak
+				most = max(most, megabytes)
+				b.ReportMetric(megabytes, args[0]+"-"+compress+"-MB")
+			}
+		}
+		if most > 200 || most == 0 {
+			b.Errorf("peak memory %.0f MB, want at most 200", most)
 		}
 	}
 }

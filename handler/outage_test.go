@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,6 +109,41 @@ func sameRows(t testing.TB, a *storage.Account, table string, rows int) {
 // outage is how long storage is away: by default, too short for commands to speak of it.
 var outage = testsize.Of(500*time.Millisecond, 4*time.Second)
 
+// TestAppThroughOutages: three handler processes copy from one table of a data account to another while nobody listens there
+// for a time. The copy is exact, and over soon after the outage.
+func TestAppThroughOutages(t *testing.T) {
+	t.Parallel()
+	a := newAway(t, manyRows(testsize.Of(300, 3000), 2))
+	app, ok := startApp(t, map[string]string{"DATA": a.Connection, "TABLESWEEP_CONNECTIONS": "AzureWebJobsStorage,DATA"}, "--instances", "3")
+	if !ok {
+		t.Fatalf("the app does not start:\n%s", &app.log)
+	}
+	a.em.ResetCounts()
+	var scan struct {
+		ID, State, Error string
+		Rows             struct{ Scanned, Written, Failed int }
+	}
+	started := app.call(t, "POST", "/api/scans", nil, `{"source":{"table":"source","connection":"DATA"},"action":{"type":"copy","destination":{"table":"copied","connection":"DATA"}}}`, http.StatusAccepted, "{")
+	if err := json.Unmarshal([]byte(started), &scan); err != nil {
+		t.Fatal(err)
+	}
+	a.after(t, 100)
+	began := time.Now()
+	a.For(outage, outagetest.Refuse)
+	for scan.State != "succeeded" && scan.State != "failed" && time.Since(began) < outage+15*time.Second {
+		time.Sleep(100 * time.Millisecond)
+		if err := json.Unmarshal([]byte(app.call(t, "GET", "/api/scans/"+scan.ID, nil, "", http.StatusOK, "{")), &scan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("over %v after an outage of %v", time.Since(began)-outage, outage)
+	if scan.State != "succeeded" || scan.Rows.Written != len(a.rows) || scan.Rows.Failed > 0 {
+		t.Errorf("%+v after %v", scan, time.Since(began))
+	}
+	a.same(t, "copied")
+	app.stop(t)
+}
+
 // A copy goes on after storage was away, whatever its mode and the kind of outage, and
 // says for whom it waits.
 func TestCopyThroughOutages(t *testing.T) {
@@ -140,7 +176,7 @@ func TestCopyThroughOutages(t *testing.T) {
 			if err := json.Unmarshal(c.out.Bytes(), &r); err != nil || r.Rows != int64(len(rows)) || r.Written != r.Rows || r.Failed+r.Skipped > 0 {
 				t.Errorf("%s, %v", &c.out, err)
 			}
-			if told := c.told.String(); testsize.Full() && (!strings.Contains(told, "waiting for 127.0.0.1:") || !regexp.MustCompile(tt.told).MatchString(told) || !strings.Contains(told, "answers again")) {
+			if told := c.told.String(); testsize.Full() && (!strings.Contains(told, "waiting for AzureWebJobsStorage ") || !regexp.MustCompile(tt.told).MatchString(told) || !strings.Contains(told, "answers again")) {
 				t.Errorf("it told\n%s", told)
 			}
 			a.same(t, "copied")
@@ -172,15 +208,16 @@ func TestPatienceEnds(t *testing.T) {
 			if code := c.ProcessState.ExitCode(); code != exitFailed || took > 8*time.Second {
 				t.Errorf("exit code %d after %v", code, took)
 			}
-			if told := c.told.String(); !strings.Contains(told, "no good answer from 127.0.0.1:") || !strings.Contains(told, "connection refused") || !strings.Contains(told, hint) {
+			if told := c.told.String(); !strings.Contains(told, "of AzureWebJobsStorage: no good answer for ") || !strings.Contains(told, "connection refused") || !strings.Contains(told, hint) {
 				t.Errorf("it told\n%s", told)
 			}
-			a.Set(outagetest.Forward)
 			if !checkpoint {
 				return
 			}
-			c = a.command("copy", "--resume", path, "--progress", "none")
-			if err := c.Run(); err != nil {
+			c = a.start(t, "copy", "--resume", path, "--progress", "none") // which waits for the account
+			time.Sleep(outage)
+			a.Set(outagetest.Forward)
+			if err := c.Wait(); err != nil {
 				t.Fatalf("%v\n%s", err, &c.told)
 			}
 			a.same(t, "copied")
@@ -215,7 +252,7 @@ func TestVerifyThroughOutages(t *testing.T) {
 			c := a.start(t, compare...)
 			a.after(t, 150)
 			a.For(outage, kind)
-			if check(t, c); testsize.Full() && !strings.Contains(c.told.String(), "waiting for 127.0.0.1:") {
+			if check(t, c); testsize.Full() && !strings.Contains(c.told.String(), "waiting for AzureWebJobsStorage ") {
 				t.Errorf("it told\n%s", &c.told)
 			}
 			if kind != outagetest.Refuse {
@@ -225,7 +262,7 @@ func TestVerifyThroughOutages(t *testing.T) {
 			a.after(t, 150)
 			a.Set(kind)
 			_ = c.Wait()
-			if told := c.told.String(); !strings.Contains(told, "no good answer from 127.0.0.1:") || !strings.Contains(told, "verify --resume "+path+" continues") || c.out.Len() > 0 {
+			if told := c.told.String(); !strings.Contains(told, "of AzureWebJobsStorage: no good answer for ") || !strings.Contains(told, "verify --resume "+path+" continues") || c.out.Len() > 0 {
 				t.Errorf("it told\n%s\n%s", told, &c.out)
 			}
 			a.Set(outagetest.Forward)
@@ -254,6 +291,38 @@ func TestRefusedFromTheBeginning(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A --patience that is given holds from the first request on, for an account that refuses and for one that hangs.
+func TestPatienceFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	count := []string{"count", "--table", "source", "--progress", "none", "--patience", "6s"}
+	t.Run("refused for a while", func(t *testing.T) {
+		t.Parallel()
+		a := newAway(t, manyRows(10, 1))
+		a.Set(outagetest.Refuse)
+		c := a.start(t, count...)
+		time.Sleep(outage)
+		a.Set(outagetest.Forward)
+		if err := c.Wait(); err != nil || strings.TrimSpace(c.out.String()) != "10" {
+			t.Errorf("%v, counted %s\n%s", err, &c.out, &c.told)
+		}
+	})
+	t.Run("hangs", func(t *testing.T) {
+		t.Parallel()
+		if !testsize.Full() {
+			t.Skip("takes 7 s; in full it does")
+		}
+		a := newAway(t, nil)
+		a.Set(outagetest.Hang)
+		began := time.Now()
+		c := a.command(count...)
+		_ = c.Run()
+		took := time.Since(began)
+		if code := c.ProcessState.ExitCode(); code != exitFailed || took < 6*time.Second || took > 8*time.Second || !strings.Contains(c.told.String(), "no good answer") || !strings.Contains(c.told.String(), "waiting for") {
+			t.Errorf("exit code %d after %v\n%s", code, took, &c.told)
+		}
+	})
 }
 
 // Messages whose answer was lost may be there twice. They are counted, and every row

@@ -18,9 +18,11 @@ type rowFlags struct {
 	filter   string
 	selected []string
 	workers  int
+
+	maxRows, maxRequests int // a second; 0 for any number
 }
 
-// sourceFlags are the flags of commands that read the rows of one table.
+// sourceFlags are the flags of commands that read the rows of one place.
 type sourceFlags struct {
 	tableFlags
 	rowFlags
@@ -31,16 +33,6 @@ func (f *sourceFlags) add(c *cobra.Command) {
 	f.rowFlags.add(c)
 }
 
-// source opens the table, and returns the sweep of the flags.
-func (f *sourceFlags) source(c *cobra.Command) (*storage.Account, sweep.Spec, error) {
-	account, table, err := f.open(c)
-	if err != nil {
-		return nil, sweep.Spec{}, err
-	}
-	s, err := f.scan(table)
-	return account, s, err
-}
-
 // add adds the flags of all commands that read rows.
 func (f *rowFlags) add(c *cobra.Command) {
 	flags := c.Flags()
@@ -49,6 +41,8 @@ func (f *rowFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.bounds.Before, "before", "", "only partition keys less than this")
 	flags.StringVar(&f.filter, "filter", "", "OData filter, such as \"Size gt 10 and Color eq 'red'\"")
 	flags.IntVar(&f.workers, "workers", sweep.DefaultWorkers, "most requests at once; the command uses fewer while more do not help")
+	flags.IntVar(&f.maxRows, "max-rows-per-second", 0, "most rows a second that are read from a table, and that are written to one, retries included")
+	flags.IntVar(&f.maxRequests, "max-requests-per-second", 0, "most requests a second to all accounts, retries included")
 }
 
 // addSelect adds --select, for commands that need more than the keys.
@@ -61,6 +55,12 @@ func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
 	s := sweep.Spec{Table: t, Bounds: f.bounds, Filter: f.filter, Select: f.selected, PageRows: storage.PageRows, Strategy: adaptive.Strategy{}}
 	if f.workers < 1 {
 		return s, usagef("--workers is %d, want at least 1", f.workers)
+	}
+	if f.maxRows < 0 {
+		return s, usagef("--max-rows-per-second is %d, want at least 1, or 0 for any number", f.maxRows)
+	}
+	if f.maxRequests < 0 {
+		return s, usagef("--max-requests-per-second is %d, want at least 1, or 0 for any number", f.maxRequests)
 	}
 	for _, name := range f.selected {
 		if name == "" {

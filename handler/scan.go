@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -28,6 +29,7 @@ and ETag are left out.
 const scanExamples = `  handler scan --table packages > packages.jsonl
   handler scan --table packages --prefix lib --select Version,SizeBytes
   handler scan --table packages --filter "SizeBytes gt 1000000L" --format count --stats
+  handler scan --table packages --limit 10
   handler scan --connection UseDevelopmentStorage=true --table names --strategy prefix --segment-size 2 --workers 1 --stats=queries`
 
 // What --stats may be.
@@ -40,7 +42,7 @@ const (
 type scanOptions struct {
 	sourceFlags
 	format, strategy, stats string
-	segment                 int
+	segment, limit          int
 	keysOnly                bool
 }
 
@@ -54,6 +56,7 @@ func scanCommand() *cobra.Command {
 	flags.BoolVar(&o.keysOnly, "keys-only", false, "only PartitionKey and RowKey")
 	flags.StringVar(&o.strategy, "strategy", strategy.Names[0], "how the rows are split into ranges: "+strings.Join(strategy.Names, ", "))
 	flags.IntVar(&o.segment, "segment-size", storage.PageRows, "rows a query, 1 to 1000")
+	flags.IntVar(&o.limit, "limit", 0, "only so many rows, the first ones in table order; they are read page after page unless --strategy is given")
 	flags.StringVar(&o.stats, "stats", "", "print a JSON line of figures on stderr at the end; --stats=queries prints one for each query, too")
 	flags.Lookup("stats").NoOptDefVal = statsTotal
 	_ = c.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategy.Names, cobra.ShellCompDirectiveNoFileComp))
@@ -71,22 +74,31 @@ func (o *scanOptions) run(c *cobra.Command) error {
 	if o.keysOnly && o.selected != nil {
 		return usagef("--keys-only and --select exclude each other")
 	}
+	if c.Flags().Changed("limit") && o.limit < 1 {
+		return usagef("--limit is %d, want at least 1", o.limit)
+	}
+	if o.limit > 0 && !c.Flags().Changed("strategy") {
+		o.strategy = "serial"
+	}
 	if o.keysOnly {
 		o.selected = []string{}
 	}
 	memory.Limit()
-	_, s, err := o.source(c)
+	s, err := o.source(c)
 	if err != nil {
 		return err
+	}
+	if s.Read != nil && !c.Flags().Changed("strategy") {
+		o.strategy = "serial"
 	}
 	if err := o.split(&s); err != nil {
 		return err
 	}
-	options := sweepOptions(c, o.workers)
+	options := o.options(c)
 	if o.stats == statsQueries {
 		options.Trace = explain(c.ErrOrStderr())
 	}
-	totals, err := printRows(c, s, options, o.format)
+	totals, err := o.printRows(c, s, options)
 	if err != nil {
 		return err
 	}
@@ -104,29 +116,55 @@ func (o *scanOptions) split(s *sweep.Spec) error {
 	if !slices.Contains(strategy.Names, o.strategy) {
 		return usagef("--strategy is %q, want one of %s", o.strategy, strings.Join(strategy.Names, ", "))
 	}
+	if o.limit > 0 {
+		o.segment = min(o.segment, o.limit)
+	}
 	s.PageRows, s.Strategy = o.segment, strategy.New(o.strategy, strategy.Options{})
 	return nil
 }
 
+// errEnough ends a scan that has printed as many rows as were asked for.
+var errEnough = errors.New("enough rows")
+
 // printRows prints the rows, or their number.
-func printRows(c *cobra.Command, s sweep.Spec, o sweep.Options, format string) (sweep.Totals, error) {
-	if format == "count" {
-		totals, err := sweep.Count(c.Context(), s, o, nil)
-		if err == nil {
-			_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
-		}
-		return totals, err
+func (o *scanOptions) printRows(c *cobra.Command, s sweep.Spec, options sweep.Options) (totals sweep.Totals, err error) {
+	if o.format == "count" && o.limit == 0 {
+		totals, err = sweep.Count(c.Context(), s, options, nil)
+	} else {
+		totals, err = o.printEach(c, s, options)
 	}
+	if err == nil && o.format == "count" {
+		_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
+	}
+	return totals, err
+}
+
+// printEach reads rows in order, up to the limit, and prints them unless only their number is wanted.
+func (o *scanOptions) printEach(c *cobra.Command, s sweep.Spec, options sweep.Options) (sweep.Totals, error) {
 	out := bufio.NewWriterSize(c.OutOrStdout(), 256<<10)
 	var text []byte // of a page
-	totals, err := sweep.Each(c.Context(), s, o, func(rows []storage.Entity) error {
+	done := 0
+	totals, err := sweep.Each(c.Context(), s, options, func(rows []storage.Entity) error {
+		if o.limit > 0 {
+			rows = rows[:min(len(rows), o.limit-done)]
+		}
+		done += len(rows)
 		text = text[:0]
 		for _, row := range rows {
 			text = append(row.AppendJSON(text), '\n')
 		}
-		_, err := out.Write(text)
+		var err error
+		if o.format != "count" {
+			_, err = out.Write(text)
+		}
+		if err == nil && o.limit > 0 && done == o.limit {
+			err = errEnough
+		}
 		return err
 	})
+	if errors.Is(err, errEnough) {
+		totals.Rows, err = int64(done), nil
+	}
 	if flushErr := out.Flush(); err == nil {
 		err = flushErr
 	}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,7 +15,9 @@ import (
 
 	"tablesweep/internal/config"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/lines"
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/rowlist"
@@ -68,7 +70,7 @@ func (f *scansFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTable(a, "state-table", cmp.Or(f.table, os.Getenv("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable))
+	t, err := openTable(a, "state-table", cmp.Or(f.table, environment().Get("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable))
 	if err != nil {
 		return nil, err
 	}
@@ -86,31 +88,67 @@ func (f *scansFlags) openScan(c *cobra.Command, args []string) (e *engine.Engine
 
 func scansListCommand() *cobra.Command {
 	var f scansFlags
-	var top int
-	const help = "List the newest scans: id, state, what is done, when it began, rows, rows a second.\n\n" + connectionHelp
-	c := command("list", "List the newest scans", help, "  handler scans list --top 5", func(c *cobra.Command) error {
-		if top < 1 {
-			return usagef("--top is %d, want at least 1", top)
+	var q engine.ListQuery
+	var state, since string
+	const help = "List scans, open ones first, the newest first: id, state, what is done, when it began,\nrows, rows a second, name.\n\n" + connectionHelp
+	const examples = "  handler scans list --top 5\n  handler scans list --state failed --table orders --since 24h"
+	c := command("list", "List scans", help, examples, func(c *cobra.Command) error {
+		if q.Top < 1 {
+			return usagef("--top is %d, want at least 1", q.Top)
+		}
+		q.State = ledger.State(state)
+		if since != "" {
+			var err error
+			if q.Since, err = logtail.ParseTime(since, time.Now()); err != nil {
+				return usagef("--since %v", err)
+			}
 		}
 		e, err := f.open(c)
 		if err != nil {
 			return err
 		}
-		all, err := e.List(c.Context(), top)
-		if err != nil {
-			return err
-		}
 		l := newListing(c, f.json)
-		for _, s := range all {
-			if err := l.add(s, s.ID, string(s.State), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s")); err != nil {
-				return err
+		for most := q.Top; ; {
+			page, err := e.List(c.Context(), q)
+			if err != nil {
+				return flagError(err)
+			}
+			for _, s := range page.Scans {
+				if err := l.add(s, s.ID, string(s.State), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s"), shownName(s.Name)); err != nil {
+					return err
+				}
+			}
+			most -= len(page.Scans)
+			if q.Top, q.Cursor = most, page.Cursor; q.Top == 0 || q.Cursor == "" {
+				return l.end()
 			}
 		}
-		return l.end()
 	})
 	f.add(c, "GET /api/scans")
-	c.Flags().IntVar(&top, "top", 20, "how many")
+	c.Flags().IntVar(&q.Top, "top", 20, "how many")
+	c.Flags().StringVar(&state, "state", "", "only scans that are running, succeeded, failed or canceled")
+	c.Flags().StringVar(&q.Action, "action", "", "only scans with this action: copy, count, keys, enqueue or delete")
+	c.Flags().StringVar(&q.Table, "table", "", "only scans of or to this table")
+	c.Flags().StringVar(&q.Name, "name", "", "only scans whose name has this text, in any case")
+	c.Flags().StringVar(&since, "since", "", "only scans started since a time, a date, or for so long, such as 24h")
 	return c
+}
+
+// shownName quotes a name that a terminal or a reader could take for something else.
+func shownName(name string) string {
+	if quoted := strconv.QuoteToGraphic(name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
+}
+
+// flagError returns the error about a filter as a wrong flag.
+func flagError(err error) error {
+	var p *problem.Error
+	if errors.As(err, &p) && p.Kind == problem.Invalid && p.Field != "" {
+		return usagef("--%s %s", p.Field, p.Detail)
+	}
+	return err
 }
 
 // scanDetailCommand is a command that prints one of the engine's reports about a scan.
@@ -186,10 +224,14 @@ func whatIsDone(s engine.Status) string {
 }
 
 func tableName(t engine.TableRef) string {
-	if t.Connection == "" || t.Connection == storage.HostConnection {
-		return t.Table
+	name := t.Table
+	if t.Container != "" {
+		name = strings.TrimSuffix("blob:"+t.Container+"/"+t.Prefix, "/")
 	}
-	return t.Connection + "/" + t.Table
+	if t.Connection == "" || t.Connection == storage.HostConnection {
+		return name
+	}
+	return t.Connection + "/" + name
 }
 
 // optional writes a number that may be absent.
@@ -219,6 +261,9 @@ func printStatus(w io.Writer, s engine.Status) {
 	} else {
 		line("state", "%s, %s", s.State, s.Phase)
 	}
+	if s.Name != "" {
+		line("name", "%s", shownName(s.Name))
+	}
 	line("began", "%s", s.StartedAt.Format(time.RFC3339))
 	if s.FinishedAt != nil {
 		line("ended", "%s", s.FinishedAt.Format(time.RFC3339))
@@ -230,6 +275,11 @@ func printStatus(w io.Writer, s engine.Status) {
 	}
 	if s.Rate != nil {
 		line("rate", "%.0f rows a second", *s.Rate)
+	}
+	if s.Leased != nil {
+		for _, w := range s.Leased.Waiting {
+			line("waiting", "for %s: %s, since %s", w.Connection, w.Cause, w.Since.Format(time.RFC3339))
+		}
 	}
 	if s.SecondsLeft != nil {
 		line("left", "%v", time.Duration(*s.SecondsLeft)*time.Second)

@@ -31,7 +31,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts in testdata 
 func TestMain(m *testing.M) {
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or else each process waits a second at its end, with -race
 	_ = flag.Set("test.parallel", "6")       // most tests wait for what other processes do
-	testscript.Main(m, map[string]func(){"handler": main, "boundcopier": boundMain})
+	testscript.Main(m, map[string]func(){"handler": main, "smallhandler": smallMain, "boundcopier": boundMain})
 }
 
 // TestScripts runs the program as users do. Each script has two accounts to itself,
@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+				server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 				if err != nil {
 					return err
 				}

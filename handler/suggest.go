@@ -25,6 +25,34 @@ func didYouMean(word, prefix string, candidates []string) string {
 	return "; did you mean " + prefix + best + "?"
 }
 
+// otherNames are commands and flags by the names that other programs give them.
+var otherNames = map[string]string{
+	"list": "tables list", "ls": "tables list", "rm": "delete", "sync": "copy", "cp": "copy", "backup": "export", "restore": "import",
+	"--source": "--from", "--destination": "--to", "--target": "--to", "--version": "version",
+}
+
+// meantCommand returns a question with the command that a word may mean.
+func meantCommand(c *cobra.Command, word string) string {
+	if other := otherNames[word]; other != "" && !c.HasParent() {
+		return "; did you mean " + c.CommandPath() + " " + other + "?"
+	}
+	return didYouMean(word, c.CommandPath()+" ", commandNames(c))
+}
+
+// meantFlag returns a question with the flag, or the command, that an unknown flag may mean.
+func meantFlag(c *cobra.Command, name string) string {
+	other, isFlag := strings.CutPrefix(otherNames["--"+name], "--")
+	switch {
+	case isFlag && c.Flags().Lookup(other) != nil:
+		return "; did you mean --" + other + "?"
+	case isFlag && c.Flags().Lookup("table") != nil:
+		return "; did you mean --table?"
+	case other != "" && !isFlag:
+		return "; did you mean " + c.Root().Name() + " " + other + "?"
+	}
+	return didYouMean(name, "--", flagNames(c))
+}
+
 // distance is the number of edits that turn b into a: letters inserted, deleted or
 // replaced, or neighbours exchanged.
 func distance(a, b string) int {

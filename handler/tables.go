@@ -42,6 +42,7 @@ func (f *tablesFlags) table(c *cobra.Command, args []string) (t *storage.Table, 
 		return nil, false, err
 	}
 	t = a.Table(name)
+	changed(c, t.Address())
 	_, err = t.Query(c.Context(), storage.Query{Top: 1, Select: []string{}})
 	if storage.NotFound(err) {
 		return t, false, nil

@@ -10,13 +10,14 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/lines"
-	"tablesweep/internal/memory"
+	"tablesweep/internal/place"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/verify"
 )
 
-const verifyHelp = `Compare two tables row by row, values and types included. All rows that are missing
+const verifyHelp = `Compare two tables, or exports, row by row, values and types included. All rows that are missing
 from the destination, extra in it, or different are counted. The first of them in key order are
 listed at the end: --list says how many.
 
@@ -25,13 +26,18 @@ rows that are missing or different; rows that are extra are never touched.
 
 ` + checkpointHelp + `
 
+` + manyHelp + ` The tables that only the destination has differ, too. With
+--checkpoint DIRECTORY, --resume continues with the tables that are not done.
+
 ` + connectionHelp
 
 const verifyExamples = `  handler verify --from orders --to orders --to-connection ARCHIVE
+  handler verify --from backup/orders --to orders
   handler verify --from orders --to orders2024 --prefix 2024- --allow-extra
   handler verify --from orders --to orders --to-connection ARCHIVE --repair --json
   handler verify --from orders --to orders --to-connection ARCHIVE --checkpoint verify.ckpt
-  handler verify --resume verify.ckpt`
+  handler verify --resume verify.ckpt
+  handler verify --all --from backup/ --to-connection ARCHIVE`
 
 // verifyOptions are the flags of the command verify.
 type verifyOptions struct {
@@ -71,14 +77,30 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 	if o.list < 1 || o.list > maxList {
 		return usagef("--list is %d, want 1 to %d", o.list, maxList)
 	}
-	memory.Limit(o.resume)
-	from, to, err := o.open(c)
+	if o.many() {
+		return o.allOf(c, &o.rowFlags, &o.checkpointFlags, &o.progressFlag, &o.jsonFlag, "verifying", func(from, to place.Kind) error { return o.fits(c, from, to) })
+	}
+	limitMemory(c, o.resume)
+	from, to, err := o.open(c, true)
 	if err != nil {
 		return err
 	}
-	s, err := o.scan(from)
+	s, err := o.scan(from.table)
+	if err == nil {
+		err = o.fits(c, from.kind, to.kind)
+	}
+	if err == nil {
+		err = from.source(&s)
+	}
 	if err != nil {
 		return err
+	}
+	destination := sweep.Spec{Table: to.table}
+	if err := to.source(&destination); err != nil {
+		return err
+	}
+	if from.table != nil || to.table != nil { // many ranges of the table at a time
+		s.Strategy = adaptive.Strategy{}
 	}
 	if err := probe(c.Context(), s); err != nil {
 		return err
@@ -87,22 +109,22 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	options := verify.Options{Options: sweepOptions(c, o.workers), AllowExtra: o.allowExtra}
+	options := verify.Options{Options: o.comparison(c, s, destination), AllowExtra: o.allowExtra}
 	options.List = o.list
 	options.Failed = (&failures{meter: meter, more: "further failed rows are counted, not listed"}).list
 	if o.repair {
-		options.Repair = &action.Copy{Destination: to, Mode: o.mode()}
+		options.Repair = &action.Copy{Destination: to.table, Mode: o.mode()}
 	}
-	if options.Checkpoint, err = o.begin(c, from.Address(), to.Address()); err != nil {
+	if options.Checkpoint, err = o.beginSweep(c, from.address(), to.address()); err != nil {
 		return err
 	}
 	meter.Phase("verifying")
-	r, err := verify.Tables(c.Context(), s, to, options)
+	r, err := verify.Places(c.Context(), s, destination, options)
 	meter.End()
-	if err != nil && o.point != nil { // which keeps what was found
-		return o.ended(c, err)
+	if err != nil && o.file == nil { // a checkpoint would keep what was found
+		err = printComparison(c, &o.jsonFlag, r, o.repair, err)
 	}
-	if err := o.ended(c, printComparison(c, &o.jsonFlag, r, o.repair, err)); err != nil {
+	if err := o.ended(c, err, func() error { return printComparison(c, &o.jsonFlag, r, o.repair, nil) }); err != nil {
 		return err
 	}
 	switch {
@@ -114,6 +136,23 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 	return nil
 }
 
+// fits refuses what does not fit the places.
+func (o *verifyOptions) fits(c *cobra.Command, from, to place.Kind) error {
+	for _, p := range []struct {
+		flag, path string
+		kind       place.Kind
+	}{{"from", o.from, from}, {"to", o.to, to}} {
+		if p.kind != place.KindTable && p.kind != place.KindExport {
+			return usagef("--%s %s is %v, and verify reads both places in order; import it into a table first", p.flag, p.path, p.kind)
+		}
+	}
+	return o.refuse(c,
+		unfit{from != place.KindTable && !place.InBlobs(o.from), "it is about a source in an account", []string{"from-connection"}},
+		unfit{to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account", []string{"to-connection"}},
+		unfit{to != place.KindTable, "it is about a destination that is a table", []string{"repair"}},
+	)
+}
+
 // mode is that of a repair. It keeps properties that were not compared.
 func (o *verifyOptions) mode() action.Mode {
 	if o.selected != nil {
@@ -122,25 +161,33 @@ func (o *verifyOptions) mode() action.Mode {
 	return action.Replace
 }
 
+// difference is a row that differs, as it is printed.
+type difference struct {
+	Kind         sweep.Kind `json:"difference"`
+	PartitionKey string
+	RowKey       string
+	Detail       string `json:"detail,omitempty"`
+}
+
+func (d difference) String() string {
+	detail := ""
+	if d.Detail != "" {
+		detail = ": " + d.Detail
+	}
+	return fmt.Sprintf("%-9s PartitionKey %q RowKey %q%s", d.Kind, d.PartitionKey, d.RowKey, detail)
+}
+
 // printDifferences prints those that are listed.
 func printDifferences(c *cobra.Command, r verify.Result, asJSON bool) error {
 	out := bufio.NewWriter(c.OutOrStdout())
 	e := lines.JSON(out)
 	for _, d := range r.List {
+		line := difference{d.Kind, d.Key.Partition, d.Key.Row, d.Detail}
 		if asJSON {
-			_ = e.Encode(struct { // Flush tells
-				Kind         sweep.Kind `json:"difference"`
-				PartitionKey string
-				RowKey       string
-				Detail       string `json:"detail,omitempty"`
-			}{d.Kind, d.Key.Partition, d.Key.Row, d.Detail})
-			continue
+			_ = e.Encode(line) // Flush tells
+		} else {
+			fmt.Fprintln(out, line)
 		}
-		detail := ""
-		if d.Detail != "" {
-			detail = ": " + d.Detail
-		}
-		fmt.Fprintf(out, "%-9s PartitionKey %q RowKey %q%s\n", d.Kind, d.Key.Partition, d.Key.Row, detail)
 	}
 	if more := r.Differences() - int64(len(r.List)); more > 0 && !asJSON {
 		fmt.Fprintf(out, "%s behind these in key order\n", progress.Plural(more, "more difference"))
@@ -154,7 +201,7 @@ func printComparison(c *cobra.Command, out *jsonFlag, r verify.Result, repaired 
 	if failed != nil || err != nil {
 		return cmp.Or(failed, err)
 	}
-	text := fmt.Sprintf("compared %s by %s: %d missing, %d extra, %d different\n", progress.Plural(r.Rows, "row"), progress.Plural(r.Queries, "query"), r.Missing, r.Extra, r.Different)
+	text := fmt.Sprintf("compared %s\n", compared(r))
 	if repaired {
 		text += fmt.Sprintf("repaired %s\n", progress.Plural(r.Repaired, "row"))
 	}

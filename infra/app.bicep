@@ -1,60 +1,51 @@
-// The app and what it lives on. See main.bicep.
+// The app itself, when its ground and its roles are there. See main.bicep.
+import { names } from 'ground.bicep'
+
 param location string
 param tags object
-param suffix string
+param ground names
+param principalId string
 param maximumInstanceCount int
 param instanceMemoryMB int
-param dataAccounts array
+param dataAccounts dataAccount[]
 
-// Ids of built-in roles. (Microsoft Learn, "Azure built-in roles", Storage and Monitor)
-var roles = {
-  storageBlobDataOwner: 'b7e6dc6d-f1e8-4753-8033-0f276bb0955b' // the host's keys and locks, and the package
-  storageQueueDataContributor: '974c5e8b-45b9-4653-ba55-5f855dd0fb88' // the steps' messages
-  storageTableDataContributor: '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3' // the ledger, logs and catalogs
+@export()
+type dataAccount = {
+  @description('The name by which requests mean the account')
+  setting: string
+  @minLength(3)
+  @maxLength(24)
+  name: string
+  resourceGroup: string
+  @description('Lets the app change tables')
+  write: bool
+  @description('Lets the app read exports in containers, and with write make them')
+  blobs: bool?
 }
-var monitoringMetricsPublisher = '3913510d-42f4-4e42-8a64-420c390055eb' // to send telemetry without a key
 
-var packages = 'packages'
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' existing = {
+  name: ground.identity
+}
 
-resource storage 'Microsoft.Storage/storageAccounts@2023-05-01' = {
-  name: 'st${suffix}'
-  location: location
-  tags: tags
-  kind: 'StorageV2'
-  sku: { name: 'Standard_LRS' }
+resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
+  name: ground.insights
+}
+
+// (Microsoft Learn, "Azure built-in roles", Monitor) To send telemetry without a key.
+var monitoringMetricsPublisher = '3913510d-42f4-4e42-8a64-420c390055eb'
+
+resource telemetry 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(insights.id, principalId, monitoringMetricsPublisher)
+  scope: insights
   properties: {
-    allowBlobPublicAccess: false
-    allowSharedKeyAccess: false
-    minimumTlsVersion: 'TLS1_2'
-    supportsHttpsTrafficOnly: true
+    principalId: principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', monitoringMetricsPublisher)
   }
-
-  resource blobs 'blobServices' = {
-    name: 'default'
-
-    resource container 'containers' = {
-      name: packages
-    }
-  }
-}
-
-resource logs 'Microsoft.OperationalInsights/workspaces@2023-09-01' = {
-  name: 'log-${suffix}'
-  location: location
-  tags: tags
-  properties: { sku: { name: 'PerGB2018' }, retentionInDays: 30 }
-}
-
-resource insights 'Microsoft.Insights/components@2020-02-02' = {
-  name: 'appi-${suffix}'
-  location: location
-  tags: tags
-  kind: 'web'
-  properties: { Application_Type: 'web', WorkspaceResourceId: logs.id, DisableLocalAuth: true }
 }
 
 resource plan 'Microsoft.Web/serverfarms@2024-04-01' = {
-  name: 'plan-${suffix}'
+  name: 'plan-${ground.suffix}'
   location: location
   tags: tags
   kind: 'functionapp'
@@ -66,14 +57,15 @@ var connections = reduce(dataAccounts, {}, (all, a) => union(all, {
   '${a.setting}__tableServiceUri': 'https://${a.name}.table.${environment().suffixes.storage}'
   '${a.setting}__queueServiceUri': 'https://${a.name}.queue.${environment().suffixes.storage}'
   '${a.setting}__credential': 'managedidentity'
+  '${a.setting}__clientId': identity.properties.clientId
 }))
 
 resource app 'Microsoft.Web/sites@2024-04-01' = {
-  name: 'func-${suffix}'
+  name: 'func-${ground.suffix}'
   location: location
   tags: tags
   kind: 'functionapp,linux'
-  identity: { type: 'SystemAssigned' }
+  identity: { type: 'UserAssigned', userAssignedIdentities: { '${identity.id}': {} } }
   properties: {
     serverFarmId: plan.id
     httpsOnly: true
@@ -81,8 +73,8 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
       deployment: {
         storage: {
           type: 'blobContainer'
-          value: '${storage.properties.primaryEndpoints.blob}${packages}'
-          authentication: { type: 'SystemAssignedIdentity' }
+          value: ground.packages
+          authentication: { type: 'UserAssignedIdentity', userAssignedIdentityResourceId: identity.id }
         }
       }
       scaleAndConcurrency: { maximumInstanceCount: maximumInstanceCount, instanceMemoryMB: instanceMemoryMB }
@@ -94,37 +86,15 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
   resource settings 'config' = {
     name: 'appsettings'
     properties: union({
-      AzureWebJobsStorage__accountName: storage.name
+      AzureWebJobsStorage__accountName: ground.storage
       AzureWebJobsStorage__credential: 'managedidentity'
+      AzureWebJobsStorage__clientId: identity.properties.clientId
       APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
-      APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'Authorization=AAD'
+      APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.properties.clientId};Authorization=AAD'
       TABLESWEEP_CONNECTIONS: join(concat(['AzureWebJobsStorage'], map(dataAccounts, a => a.setting)), ',')
     }, connections)
   }
 }
 
-resource storageRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for role in items(roles): {
-    name: guid(storage.id, app.id, role.value)
-    scope: storage
-    properties: {
-      principalId: app.identity.principalId
-      principalType: 'ServicePrincipal'
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', role.value)
-    }
-  }
-]
-
-resource insightsRole 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(insights.id, app.id, monitoringMetricsPublisher)
-  scope: insights
-  properties: {
-    principalId: app.identity.principalId
-    principalType: 'ServicePrincipal'
-    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', monitoringMetricsPublisher)
-  }
-}
-
 output name string = app.name
 output url string = 'https://${app.properties.defaultHostName}'
-output principalId string = app.identity.principalId

@@ -22,6 +22,17 @@ export SOURCE_DATE_EPOCH # the man pages' date
 rm -rf dist
 mkdir -p dist/docs/man dist/docs/completions
 
+# pack makes dist/$name an archive, as zip if asked to.
+pack() {
+  find "dist/$name" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+  if [ "${1:-}" = zip ]; then
+    (cd dist && find "$name" -type f | sort | zip -q -X -@ "$name.zip")
+  else
+    tar -C dist --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | gzip -n >"dist/$name.tar.gz"
+  fi
+  rm -r "dist/$name"
+}
+
 OUT=dist/docs/handler scripts/build.sh
 for shell in bash zsh fish powershell; do
   dist/docs/handler completion "$shell" >"dist/docs/completions/handler.$shell"
@@ -36,13 +47,17 @@ for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; d
   [ "${target%/*}" != windows ] || suffix=.exe
   OUT=dist/$name/handler$suffix scripts/build.sh "$target"
   cp -r LICENSE README.md CHANGELOG.md dist/docs/man dist/docs/completions "dist/$name/"
-  find "dist/$name" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-  if [ -n "$suffix" ]; then
-    (cd dist && find "$name" -type f | sort | zip -q -X -@ "$name.zip")
-  else
-    tar -C dist --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | gzip -n >"dist/$name.tar.gz"
-  fi
-  rm -r "dist/$name"
+  pack ${suffix:+zip}
 done
 rm -r dist/docs
+
+# The function app with all that deploys it, for who has no Go.
+name=tablesweep_${version#v}_app
+scripts/stage.sh "dist/$name"
+mkdir "dist/$name/scripts" "dist/$name/docs"
+cp scripts/publish.sh scripts/stage.sh "dist/$name/scripts/"
+cp docs/deploy.md "dist/$name/docs/"
+cp -r LICENSE azure.yaml infra "dist/$name/"
+rm "dist/$name/infra/"Dockerfile*
+pack
 (cd dist && sha256sum -- *.tar.gz *.zip >SHA256SUMS && cat SHA256SUMS)

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Every check there is: format, vet, staticcheck, dead code, tests under the race detector and in
-# full, planted bugs, against embedded storage and Azurite, Microsoft's JavaScript SDKs, the console
-# in a browser, and the benchmarks that documents name. --long adds fuzzing and the other benchmarks;
-# FUZZ_TIME=1m fuzzes longer. Needs Go; with Node and npm, Azurite is installed into .azurite,
-# Microsoft's SDKs into scripts/jssdk, and what drives a browser into scripts/browser. The browser is
-# Chromium, which root on Debian gets from apt. The script ends with a list of what it had to skip. If
-# CI is set, a skipped check is a failure.
+# full, planted bugs, against embedded storage and Azurite, Microsoft's other clients, the console
+# in a browser, what deploys the app, and the benchmarks that documents name. --long adds fuzzing and
+# the other benchmarks; FUZZ_TIME=1m fuzzes longer. Needs Go; with Node and npm, Azurite is installed
+# into .azurite, Microsoft's SDKs into scripts/jssdk, what drives a browser into scripts/browser,
+# DuckDB into scripts/duckdb, and what parses infra/ into scripts/infra. Chromium and Microsoft's Python clients root on Debian gets
+# from apt, and with --long Azure CLI, which takes a minute. The script ends with a list of what it had
+# to skip, and of what it checked by less than the real tool. If CI is set, a skipped check is a failure.
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 cd "$(dirname "$0")/.."
@@ -22,6 +23,7 @@ azurite_version=3.35.0 # runs on Node 20; later ones want 22
 # A number of runs, since go takes the end of a given time for a failure now and then.
 fuzz_time=${FUZZ_TIME:-10000x}
 skipped=()
+weaker=() # checked by less than the real tool
 
 say() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 
@@ -36,10 +38,22 @@ fetch_tools() {
     fi
     npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/jssdk
     npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/browser
+    npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/openapi
+    npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/duckdb
+    # Not the peer, a parser that would have to be compiled.
+    npm install --no-package-lock --no-audit --no-fund --loglevel=error --legacy-peer-deps --ignore-scripts --prefix scripts/infra
   fi
-  if ! browser && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  local packages=()
+  browser || packages+=(chromium)
+  pysdk || packages+=(python3-azure-cosmosdb-table python3-azure-storage)
+  [ -z "$long" ] || command -v az || packages+=(azure-cli)
+  if [ ${#packages[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq && apt-get install -qq --no-install-recommends chromium
+    local patience=(-o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o Acquire::https::Timeout=10) # there may be no network
+    apt-get "${patience[@]}" update -qq
+    for package in "${packages[@]}"; do
+      apt-get "${patience[@]}" install -qq --no-install-recommends "$package"
+    done
   fi
 }
 
@@ -60,7 +74,7 @@ start_azurite() {
     if (exec 3<>"/dev/tcp/127.0.0.1/$((port + 2))") 2>/dev/null; then
       # The key that every storage emulator has; it protects nothing.
       local key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
-      export TABLESWEEP_AZURITE="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=http://127.0.0.1:$((port + 2))/devstoreaccount1;QueueEndpoint=http://127.0.0.1:$((port + 1))/devstoreaccount1"
+      export TABLESWEEP_AZURITE="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=http://127.0.0.1:$((port + 2))/devstoreaccount1;QueueEndpoint=http://127.0.0.1:$((port + 1))/devstoreaccount1;BlobEndpoint=http://127.0.0.1:$port/devstoreaccount1"
       return
     fi
     sleep 0.2
@@ -71,22 +85,50 @@ start_azurite() {
 }
 
 # Somebody else's clients: they share no mistake with ours.
-check_jssdk() {
-  if [ ! -d scripts/jssdk/node_modules ]; then
-    skipped+=("Microsoft's JavaScript SDKs: npm did not install them")
-    return
-  fi
-  say "Microsoft's JavaScript SDKs against embedded storage"
+check_sdks() {
+  say "Microsoft's JavaScript and Python clients against embedded storage"
   local connection=""
-  "$bin/handler" emulator --table-addr 127.0.0.1:0 --queue-addr 127.0.0.1:0 >"$bin/connection" &
+  "$bin/handler" emulator --table-addr 127.0.0.1:0 --queue-addr 127.0.0.1:0 --blob-addr 127.0.0.1:0 >"$bin/connection" &
   local emulator=$!
   for _ in $(seq 100); do
     connection=$(head -n 1 "$bin/connection")
     [ -z "$connection" ] || break
     sleep 0.1
   done
-  node --no-deprecation scripts/jssdk/check.mjs "$connection"
+  if [ -d scripts/jssdk/node_modules ]; then
+    node --no-deprecation scripts/jssdk/check.mjs "$connection"
+  else
+    skipped+=("Microsoft's JavaScript SDKs: npm did not install them")
+  fi
+  if pysdk; then
+    /usr/bin/python3 scripts/pysdk/check.py "$connection"
+  else
+    weaker+=("embedded storage was checked without Microsoft's Python clients, which Debian alone has")
+  fi
   kill "$emulator"
+}
+
+# pysdk tells whether Debian's packages of the Python clients are there.
+pysdk() { /usr/bin/python3 -c 'import azure.cosmosdb.table, azure.storage.queue' 2>/dev/null; }
+
+# The description of the HTTP calls: linted, and a client made from it.
+check_openapi() {
+  if [ ! -d scripts/openapi/node_modules ]; then
+    skipped+=("the client made from docs/openapi.json: npm did not install its tools")
+    return
+  fi
+  say "docs/openapi.json"
+  node scripts/openapi/check.mjs "$bin/handler"
+}
+
+# The files of an export, as another program reads them.
+check_export() {
+  if [ ! -d scripts/duckdb/node_modules ]; then
+    skipped+=("the files of exports in DuckDB: npm did not install it")
+    return
+  fi
+  say "the files of exports in DuckDB"
+  node scripts/duckdb/check.mjs "$bin/handler"
 }
 
 # The console as people see it.
@@ -98,6 +140,18 @@ check_console() {
   fi
   say "the console in $executable"
   node scripts/browser/check.mjs "$bin/handler" "$executable"
+}
+
+# What deploys the app. The tests of internal/deploy start az, where it is installed.
+check_infra() {
+  command -v az >/dev/null || weaker+=("no az command of the documents was parsed: Azure CLI is not installed, which --long does for root on Debian")
+  command -v bicep >/dev/null || weaker+=("the Bicep files were not compiled: bicep is not on PATH")
+  if [ ! -d scripts/infra/node_modules ]; then
+    skipped+=("the Bicep files and the Dockerfile: npm did not install their parsers")
+    return
+  fi
+  say "infra"
+  node scripts/infra/check.mjs
 }
 
 # packages lists the directories of Go files that match a pattern.
@@ -132,19 +186,22 @@ cat "$fetch_log"
 start_azurite
 bin=$(mktemp -d)
 go build -o "$bin/handler" ./handler
-check_jssdk
+check_sdks
+check_openapi
+check_export
 check_console
+check_infra
 
 # The race detector takes ten times as long, so it sees the tests' small sizes.
 concurrent=$(packages '^\s+go |\.Go\(|^\s+"(net/http|testing/synctest|tablesweep/internal/(task|storage))' '*.go')
 say "tests under the race detector, of the packages with goroutines"
-go test -vet=off -race $concurrent
+go test -vet=off -race -timeout=30m $concurrent
 
 # Tests that have two sizes say so by package testsize. The seeds and the planted bugs are among them.
 sized=$(packages 'testsize\.(Of|Full)' '*_test.go')
 sequential=$(comm -23 <(packages '' '*_test.go') <(echo "$concurrent"))
 say "tests in full, of the packages where some are small by default, and those without goroutines"
-TABLESWEEP_TESTS=full go test -vet=off -timeout=20m $(printf '%s\n' $sized $sequential | sort -u)
+TABLESWEEP_TESTS=full go test -vet=off -timeout=45m $(printf '%s\n' $sized $sequential | sort -u)
 
 # benchmarks runs those whose names match, once, one package after the other.
 benchmarks() {
@@ -165,6 +222,9 @@ else
 fi
 rm -r "$bin" "$fetch_log"
 
+if [ ${#weaker[@]} -gt 0 ]; then
+  printf '\n!! WEAKER: %s\n' "${weaker[@]}"
+fi
 if [ ${#skipped[@]} -gt 0 ]; then
   printf '\n!! SKIPPED: %s\n' "${skipped[@]}"
   [ -z "${CI:-}" ] || exit 1

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
@@ -24,6 +23,9 @@ const (
 
 // Modes lists all modes.
 var Modes = []Mode{Replace, Merge, Skip, Fail}
+
+// maxErrors is how often a row or transaction may be answered 500 until it counts as the cause.
+const maxErrors = 10
 
 // maxResolves bounds how often a unit is compared with the destination's rows
 // while others write there.
@@ -71,6 +73,7 @@ func (Copy) Split(rows []storage.Entity) [][]storage.Entity {
 // [Copy.Copy].
 func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (Result, error) {
 	c.Destination = c.Destination.With(o)
+	o.MaxErrors = maxErrors
 	var r Result
 	limit := len(rows)
 	resolves := 0
@@ -80,11 +83,21 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.E
 		}
 		n := b.Rows()
 		err := c.Limiter.Do(ctx, o, PartitionName(c.Destination, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
-		switch refusal := refusalOf(err); {
+		var refusal *storage.Error
+		switch {
 		case err == nil:
 			r.Written += int64(n)
 			rows = rows[n:]
-		case refusal == nil:
+		case storage.Broken(err) && n > 1: // perhaps a single row is the cause
+			limit = 1
+		case storage.Broken(err):
+			_, others := c.Destination.With(storage.RequestOptions{Once: true}).MayWrite(ctx)
+			if f, ok := broken(rows[0].Key, err, others); ok {
+				r.Failed, rows = append(r.Failed, f), rows[1:]
+			} else {
+				o.MaxErrors = 0
+			}
+		case !errors.As(err, &refusal) || refusal.Temporary() || storage.Denied(err) || storage.NotFound(err): // not about single rows
 			return r, err
 		case storage.Conflict(err) && resolves < maxResolves:
 			resolves++
@@ -112,18 +125,14 @@ func (c Copy) kind() storage.OpKind {
 	return storage.Replace
 }
 
-// refusalOf returns the error if it is about single rows. It returns nil for errors of the
-// destination as a whole.
-func refusalOf(err error) *storage.Error {
+// broken returns the failure of a row over which the service fails each time, although it answers others. It reports
+// false if it fails over all of them: then all wait until it recovers.
+func broken(k key.Key, err, others error) (Failure, bool) {
 	var e *storage.Error
-	if !errors.As(err, &e) || e.Temporary() {
-		return nil
+	if others != nil || !errors.As(err, &e) {
+		return Failure{}, false
 	}
-	switch e.Status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		return nil
-	}
-	return e
+	return Failure{Key: k, Reason: fmt.Sprintf("%d, %d times in a row: %s", e.Status, maxErrors, reason(e)), Broken: true}, true
 }
 
 func reason(e *storage.Error) string {

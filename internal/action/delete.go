@@ -3,7 +3,6 @@ package action
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 
 	"tablesweep/internal/storage"
@@ -17,6 +16,8 @@ const maxReads = 5
 type Delete struct {
 	Table   *storage.Table
 	Limiter *Limiter // of the process; nil for no limits
+	// Unchanged deletes a row only if it has the ETag that the row has here. Others are skipped.
+	Unchanged bool
 }
 
 // Changes returns the table that the work deletes from.
@@ -26,15 +27,17 @@ func (d Delete) Changes() *storage.Table { return d.Table }
 func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return Copy{}.Split(rows) }
 
 // Do removes rows of one partition. A row that is already gone counts as deleted:
-// a first try whose answer was lost may have deleted it. It also deletes rows that have changed since
-// they were read.
+// a first try whose answer was lost may have deleted it. Unless
+// Unchanged is set, it also deletes rows that have changed since they were read.
 func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (Result, error) {
 	d.Table = d.Table.With(o)
+	o.MaxErrors = maxErrors
 	var r Result
+	limit := len(rows)
 	reads := 0 // in a row that found all rows
 	for len(rows) > 0 {
 		b := d.Table.Batch()
-		for b.Rows() < len(rows) && b.Add(storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: rows[b.Rows()].Key}}) {
+		for b.Rows() < min(limit, len(rows)) && b.Add(d.op(rows[b.Rows()])) {
 		}
 		n := b.Rows()
 		err := d.Limiter.Do(ctx, o, PartitionName(d.Table, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
@@ -44,9 +47,17 @@ func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			r.Written += int64(n)
 			rows = rows[n:]
 			reads = 0
+		case storage.Broken(err) && n > 1: // perhaps a single row is the cause
+			limit = 1
+		case storage.Broken(err):
+			if f, ok := broken(rows[0].Key, err, d.Table.With(storage.RequestOptions{Once: true}).MayDelete(ctx)); ok {
+				r.Failed, rows = append(r.Failed, f), rows[1:]
+			} else {
+				o.MaxErrors = 0
+			}
 		case !errors.As(err, &refusal) || refusal.Temporary() || refusal.Index < 0 || refusal.Index >= n || storage.HasCode(err, "TableNotFound"):
 			return r, err
-		case refusal.Status == http.StatusNotFound && reads < maxReads:
+		case storage.NotFound(err) && reads < maxReads:
 			reads++
 			left, err := d.left(ctx, rows)
 			if err != nil {
@@ -57,14 +68,24 @@ func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			}
 			r.Written += int64(len(rows) - len(left))
 			rows = left
-		case refusal.Status == http.StatusNotFound:
+		case storage.NotFound(err):
 			return r, err
+		case d.Unchanged && storage.HasCode(err, "UpdateConditionNotSatisfied"):
+			rows = without(rows, refusal.Index)
 		default:
 			r.Failed = append(r.Failed, Failure{Key: rows[refusal.Index].Key, Reason: reason(refusal)})
 			rows = without(rows, refusal.Index)
 		}
 	}
 	return r, nil
+}
+
+func (d Delete) op(row storage.Entity) storage.Op {
+	o := storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: row.Key}}
+	if d.Unchanged {
+		o.IfMatch = row.ETag
+	}
+	return o
 }
 
 // left returns the rows that the table still has.

@@ -36,6 +36,8 @@ type Result struct {
 type Failure struct {
 	Key    key.Key
 	Reason string
+	// Broken is set if the service failed each time, and refused nothing: it may take the row later.
+	Broken bool
 }
 
 func (f Failure) String() string {

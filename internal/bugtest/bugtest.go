@@ -28,12 +28,10 @@ type Edit struct{ file, old, replacement string }
 // file's path begins at the module's root.
 func In(file, old, replacement string) Edit { return Edit{file, old, replacement} }
 
-// Build builds the tests of the package in the directory, which begins at the module's
-// root, with the bug. It returns the path of the executable.
-func (b Bug) Build(t *testing.T, root, directory string) string {
+// Fit fails the test unless the source still has each piece that the bug changes. It returns the changed files' content.
+func (b Bug) Fit(t *testing.T, root string) (changed map[string]string) {
 	t.Helper()
-	dir := t.TempDir()
-	changed := map[string]string{} // content by file
+	changed = map[string]string{}
 	for _, e := range b.Edits {
 		content, ok := changed[e.file]
 		if !ok {
@@ -44,10 +42,19 @@ func (b Bug) Build(t *testing.T, root, directory string) string {
 			content = string(original)
 		}
 		if n := strings.Count(content, e.old); n != 1 {
-			t.Fatalf("%s has %d times %q; adapt the bug to the source", e.file, n, e.old)
+			t.Fatalf("%s: %s has %d times %q; adapt the bug to the source", b.Name, e.file, n, e.old)
 		}
 		changed[e.file] = strings.Replace(content, e.old, e.replacement, 1)
 	}
+	return changed
+}
+
+// Build builds the tests of the package in the directory, which begins at the module's
+// root, with the bug. It returns the path of the executable.
+func (b Bug) Build(t *testing.T, root, directory string) string {
+	t.Helper()
+	dir := t.TempDir()
+	changed := b.Fit(t, root)
 	overlay := map[string]map[string]string{"Replace": {}}
 	for file, content := range changed {
 		path := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))

@@ -3,22 +3,20 @@ package catalog
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/storage"
 )
 
 // carryOut applies an entry that this process has just committed.
 func (c *Catalog) carryOut(ctx context.Context, e store.Entry) error {
-	sure, err := c.apply(ctx, e, e.Writes)
-	if errors.As(err, new(*collision)) {
+	done, err := c.apply(ctx, e, e.Writes, nil)
+	if errors.As(err, new(*collision)) || e.Kind == wal.Insert && hopeless(err) {
 		return c.redo(ctx, e) // perhaps we are late, and the new owner of the row key is right
 	}
-	return c.conclude(ctx, e, sure, err)
+	return c.conclude(ctx, e, done, err)
 }
 
 // complete applies an entry of another writer, if it is still pending.
@@ -35,20 +33,22 @@ func (c *Catalog) complete(ctx context.Context, shard, id string) error {
 }
 
 // redo applies an entry again, no matter who committed it and when. If another record has
-// taken the row key of an insertion, redo withdraws the insertion and returns a Conflict.
+// taken the row key of an insertion, or the service refuses its rows for good, redo withdraws the
+// insertion and says so.
 func (c *Catalog) redo(ctx context.Context, e store.Entry) error {
 	writes, _, err := c.current(ctx, e)
 	if err != nil {
 		return err
 	}
-	_, err = c.apply(ctx, e, writes)
-	if errors.As(err, new(*collision)) && e.Kind == wal.Insert {
+	done, err := c.apply(ctx, e, writes, nil)
+	if e.Kind == wal.Insert && hopeless(err) {
 		return c.withdraw(ctx, e, err)
 	}
 	if err != nil {
 		return err
 	}
-	return c.finish(ctx, e, true) // current has noted what is in doubt
+	done.sure = true // current has noted what is in doubt
+	return c.finish(ctx, e, done)
 }
 
 // current returns those writes of an entry that are the newest of their identities. Their
@@ -100,37 +100,33 @@ func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) erro
 			return err
 		}
 		if !raced {
-			sure, err := c.apply(ctx, undo, undo.Writes) // a removal collides with nothing
-			if err := c.conclude(ctx, undo, sure, err); err != nil {
+			done, err := c.apply(ctx, undo, undo.Writes, nil) // a removal collides with nothing
+			if err := c.conclude(ctx, undo, done, err); err != nil {
 				return err
 			}
-			return c.inTheWay(cause)
+			return c.refused(cause)
 		}
 	}
 	if _, there, err := c.Recorded(ctx, e.Shard, e.ID); there || err != nil {
 		return err
 	}
-	return c.inTheWay(cause) // another process has withdrawn it
+	return c.refused(cause) // another process has withdrawn it
 }
 
 // conclude ends the first application of an entry; err is what apply returned. The entry
 // moves to the changes in the background.
-func (c *Catalog) conclude(ctx context.Context, e store.Entry, sure bool, err error) error {
+func (c *Catalog) conclude(ctx context.Context, e store.Entry, done applied, err error) error {
 	if err != nil {
 		return problem.Busyf("", "the write is committed and will be completed, but is not yet visible under every key; it may be sent again").Because(err)
 	}
-	c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, e, sure) })
+	c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, e, done) })
 	return nil
 }
 
-// hopeless reports whether an error of redo is permanent.
-func hopeless(err error) bool {
-	var refused *storage.Error
-	switch {
-	case errors.As(err, new(*problem.Error)):
-		return false
-	case errors.As(err, &refused):
-		return refused.Status == http.StatusBadRequest || refused.Status == http.StatusRequestEntityTooLarge
+// refused: an insertion can't be applied.
+func (c *Catalog) refused(cause error) error {
+	if errors.As(cause, new(*collision)) {
+		return c.inTheWay(cause)
 	}
-	return errors.As(err, new(*collision))
+	return refusal(cause)
 }

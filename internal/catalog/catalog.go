@@ -112,7 +112,7 @@ func (c *Catalog) inTheWay(cause error) error {
 
 // unknown: only index rows know the record.
 func (c *Catalog) unknown() error {
-	return problem.Conflictf("", "the catalog's log does not know the record; enter it with: handler catalog check --repair")
+	return problem.Conflictf("", "the catalog's log does not know the record; enter it with: handler catalog check --adopt")
 }
 
 // busy: the write was overtaken maxRaces times.

@@ -162,6 +162,7 @@ func insertAndFind(t *testing.T, w *world) {
 	if err != nil || len(changes) != 5 || !record.Equal(changes[0].Record, smith) {
 		t.Errorf("changes %v, %v", changes, err)
 	}
+	w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"wage":1}`), by("eid", "F314"), always)) // after a move
 	w.check(c)
 	if err := c.Maintain(t.Context()); err != nil {
 		t.Error(err)
@@ -213,6 +214,11 @@ func TestReplace(t *testing.T) {
 	w.wantFound(c, by("email", "d@x"), third)
 	// Its answer was lost: it is sent again.
 	w.did(catalog.Unchanged)(c.Replace(t.Context(), third, q, always))
+	// It is a retry only where the selector names the place that the record has left.
+	for _, nobody := range []catalog.Lookup{by("eid", "nobody"), {Keys: map[string]string{"eid": "1"}, RowFrom: "zzz"}} {
+		_, err = c.Replace(t.Context(), third, nobody, always)
+		wantKind(t, err, problem.NotFound)
+	}
 	w.check(c)
 }
 
@@ -236,7 +242,7 @@ func TestIdempotencyKey(t *testing.T) {
 		insert()
 		w.wantFound(c, by("eid", "F314"))
 		_, err := c.Insert(t.Context(), rec(t, `{"eid":"F314","lastname":"Smith"}`), "key-1")
-		wantKind(t, err, problem.Conflict)
+		wantKind(t, err, problem.KeyReused)
 
 		w.nextDay(c)
 		insert()

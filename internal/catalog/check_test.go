@@ -6,9 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
+	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/testsize"
 )
@@ -20,11 +24,11 @@ func (w *world) write(table string, op storage.Op) {
 	}
 }
 
-// repair runs check with repair, and then again without: nothing may be left.
-func (w *world) repair(c *catalog.Catalog) (check.Result, []string) {
+// repair runs check with these options, and then again without: nothing may be left.
+func (w *world) repair(c *catalog.Catalog, o check.Options) (check.Result, []string) {
 	w.Helper()
 	var problems []string
-	sum, err := check.Run(w.Context(), c, true, func(f catalog.Finding) {
+	sum, err := check.Run(w.Context(), c, o, func(f catalog.Finding) {
 		problems = append(problems, f.Problem)
 		if !f.Repaired {
 			w.Errorf("not repaired: %+v", f)
@@ -43,32 +47,33 @@ func TestCheckRepairs(t *testing.T) {
 	r := `{"eid":"F314","lastname":"Faux","npi":"7","ssn":"123-45-6789","wage":41.5}`
 	at := key.Key{Partition: "3_npi7", Row: ""}
 	tests := []struct {
-		name   string
-		damage func(w *world, row storage.Entity)
-		want   string
+		name    string
+		damage  func(w *world, row storage.Entity)
+		want    string
+		unknown bool // to the log
 	}{
 		{"a row is missing", func(w *world, row storage.Entity) {
 			w.write("People", storage.Op{Kind: storage.Delete, Entity: row})
-		}, "missing"},
+		}, "missing", false},
 		{"a row was changed", func(w *world, row storage.Entity) {
 			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("wage", "more")}}})
-		}, "differs"},
+		}, "differs", false},
 		{"a row has an older version", func(w *world, row storage.Entity) {
 			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.Int64Property("tsw_version", 1)}}})
-		}, "differs"},
+		}, "differs", false},
 		{"a row was replaced by another program", func(w *world, row storage.Entity) {
 			row.Properties = slices.DeleteFunc(row.Properties, func(p storage.Property) bool { return strings.HasPrefix(p.Name, "tsw_") })
 			w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
-		}, "differs"},
+		}, "differs", false},
 		{"a tombstone was left behind", func(w *world, row storage.Entity) {
 			row.Key.Row = "gone:00000000"
 			row.Properties = []storage.Property{{Name: "tsw_gone", Type: storage.Boolean, Value: []byte("true")}, storage.StringProperty("tsw_first", "f"), storage.StringProperty("tsw_identity", "i"), storage.Int64Property("tsw_version", 5)}
 			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
-		}, "left behind"},
+		}, "left behind", true},
 		{"a row too many", func(w *world, row storage.Entity) {
 			row.Key.Partition = "3_npi8"
 			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
-		}, "in a place where its record has none"},
+		}, "in a place where its record has none", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,11 +84,11 @@ func TestCheckRepairs(t *testing.T) {
 			i := slices.IndexFunc(w.rows("People", ""), func(e storage.Entity) bool { return e.Key.Partition == at.Partition })
 			tt.damage(w, w.rows("People", "")[i])
 			var found []catalog.Finding
-			sum, err := check.Run(t.Context(), c, false, func(f catalog.Finding) { found = append(found, f) })
+			sum, err := check.Run(t.Context(), c, check.Options{}, func(f catalog.Finding) { found = append(found, f) })
 			if err != nil || sum.Problems == 0 || len(found) == 0 || !strings.Contains(found[0].Problem, tt.want) {
 				t.Errorf("check finds %+v, %+v, %v", sum, found, err)
 			}
-			if sum, _ := w.repair(c); sum.Repaired != sum.Problems || sum.Repaired == 0 {
+			if sum, _ := w.repair(c, check.Options{Repair: true, RemoveUnknown: tt.unknown}); sum.Repaired != sum.Problems || sum.Repaired == 0 {
 				t.Errorf("repaired %+v", sum)
 			}
 			for _, q := range []catalog.Lookup{by("eid", "f314"), by("npi", "7"), by("ssn", "123456789")} {
@@ -133,7 +138,7 @@ func TestCheckReadsPages(t *testing.T) {
 	count := func() int64 {
 		c.Close()
 		w.emulator.ResetCounts()
-		sum, err := check.Run(t.Context(), c, false, func(catalog.Finding) {})
+		sum, err := check.Run(t.Context(), c, check.Options{}, func(catalog.Finding) {})
 		if err != nil || sum.Records != n-1 || sum.Rows != 3*n {
 			t.Errorf("%+v, %v", sum, err)
 		}
@@ -147,7 +152,7 @@ func TestCheckReadsPages(t *testing.T) {
 	if n := count(); n > 3*pages+20 {
 		t.Errorf("%d requests for %d pages and one damaged row", n, pages)
 	}
-	if sum, _ := w.repair(c); sum.Repaired != 1 {
+	if sum, _ := w.repair(c, check.Options{Repair: true}); sum.Repaired != 1 {
 		t.Errorf("%+v", sum)
 	}
 }
@@ -164,29 +169,203 @@ func TestRepairBringsNothingBack(t *testing.T) {
 	if len(w.find(c, by("eid", "1"))) != 1 {
 		t.Fatal("the damage has no effect")
 	}
-	if sum, problems := w.repair(c); sum.Repaired != 1 {
+	if sum, problems := w.repair(c, check.Options{Repair: true}); sum.Repaired != 1 {
 		t.Errorf("%+v: %v", sum, problems)
 	}
 	w.wantFound(c, by("eid", "1"))
 }
 
-// TestNewestRowCounts repairs a record whose rows were all changed in different ways.
-func TestNewestRowCounts(t *testing.T) {
+// TestChangedByHand: if all rows of a record were changed by hand, the log's change puts them back.
+// When it is gone, the newest row may become the record.
+func TestChangedByHand(t *testing.T) {
 	t.Parallel()
-	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7", "ssn": "8"})
-		c.Close()
-		rows := w.rows("People", "")
-		for _, i := range []int{0, 2, 1} {
-			time.Sleep(time.Second)
-			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: rows[i].Key, Properties: []storage.Property{storage.StringProperty("note", rows[i].Key.Partition)}}})
+	for _, after := range []time.Duration{time.Hour, 40 * 24 * time.Hour} {
+		inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			want := w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7", "ssn": "8"})[0]
+			c.Close()
+			time.Sleep(after)
+			w.maintain(c)
+			rows := w.rows("People", "")
+			for i, of := range []string{"npi", "note", "eid"} { // one of them finds another record now, one no longer holds a record
+				time.Sleep(time.Second)
+				row := rows[[]int{0, 2, 1}[i]]
+				row.Properties = slices.DeleteFunc(row.Properties, func(p storage.Property) bool { return p.Name == of })
+				if of != "eid" {
+					row.Properties = append(row.Properties, storage.StringProperty(of, "by hand"))
+				}
+				w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
+			}
+			o := check.Options{Repair: true}
+			if old := after > 30*24*time.Hour; old {
+				findings := w.findings(c, o)
+				if len(findings) != 1 || findings[0].Repaired {
+					t.Errorf("%+v", findings)
+				}
+				note := rows[2] // the newest that holds the record
+				note.Properties = append(note.Properties, storage.StringProperty("note", "by hand"))
+				w.write("People", storage.Op{Kind: storage.Replace, Entity: note})
+				o.Adopt, want = true, rec(t, `{"eid":"1","lastname":"a","npi":"7","ssn":"8","note":"by hand"}`)
+			} else if findings := w.findings(c, check.Options{RemoveUnknown: true, Adopt: true}); len(findings) != 3 {
+				t.Errorf("%+v", findings)
+			}
+			w.repair(c, o)
+			for _, q := range []catalog.Lookup{by("eid", "1"), by("npi", "7"), by("ssn", "8")} {
+				w.wantFound(c, q, want)
+			}
+		})
+	}
+}
+
+// findings runs check.
+func (w *world) findings(c *catalog.Catalog, o check.Options) (all []catalog.Finding) {
+	w.Helper()
+	if _, err := check.Run(w.Context(), c, o, func(f catalog.Finding) { all = append(all, f) }); err != nil {
+		w.Error(err)
+	}
+	return all
+}
+
+// TestLostIndex: repair brings back the rows of an index table that was lost.
+func TestLostIndex(t *testing.T) {
+	t.Parallel()
+	w, c := newCatalog(t, "eid,npi", "lastname")
+	r := w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"}, map[string]any{"eid": "2", "lastname": "b", "npi": "7"})
+	w.delete(c, by("eid", "2"), 1)
+	c.Close()
+	for _, row := range w.rows("People", "") {
+		w.write("People", storage.Op{Kind: storage.Delete, Entity: row})
+	}
+	w.repair(c, check.Options{Repair: true})
+	w.wantFound(c, by("npi", "7"), r[0])
+}
+
+// TestLostLog drops the log's table, while a replacement and a deletion have not reached all rows. Repair
+// alone leaves the index as it is; then people decide.
+func TestLostLog(t *testing.T) {
+	t.Parallel()
+	for _, adopt := range []bool{true, false} {
+		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, old *catalog.Catalog) {
+			r := w.insertAll(old, map[string]any{"eid": "1", "lastname": "a", "npi": "7"}, map[string]any{"eid": "2", "lastname": "b", "npi": "7"}, map[string]any{"eid": "3", "lastname": "c", "npi": "7"})
+			old.Close()
+			before := w.rows("People", "")
+			r[1] = rec(t, `{"eid":"2","lastname":"b","npi":"7","note":"later"}`)
+			w.did(catalog.Replaced)(old.Put(t.Context(), r[1], always))
+			w.delete(old, by("eid", "3"), 1)
+			old.Close()
+			for _, row := range before {
+				if row.Key.Partition != "3_npi7" {
+					w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
+				}
+			}
+			log := w.account.Table("PeopleWAL" + w.suffix)
+			if err := log.Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c := w.on(w.account, nil)
+			w.prepare(c)
+			_, err := check.Run(t.Context(), c, check.Options{Repair: true, RemoveUnknown: true}, func(f catalog.Finding) { t.Error(f) })
+			wantKind(t, err, problem.Conflict)
+			if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Error(f) }); err != nil {
+				t.Error(err)
+			}
+			before = w.rows("People", "")
+			for _, f := range w.findings(c, check.Options{Repair: true}) {
+				if f.Repaired {
+					t.Errorf("%+v", f)
+				}
+			}
+			if diff := cmp.Diff(before, w.rows("People", "")); diff != "" {
+				t.Errorf("repair changes (-before +after):\n%s", diff)
+			}
+			if adopt {
+				w.findings(c, check.Options{Adopt: true})
+				w.wantFound(c, by("npi", "7"), r[0], r[1])
+				w.did(catalog.Unchanged)(c.Insert(t.Context(), r[1], ""))
+			}
+			w.repair(c, check.Options{RemoveUnknown: true}) // the deleted record
+			if adopt {
+				w.wantFound(c, by("npi", "7"), r[0], r[1])
+			}
+			if n := len(w.rows("People", "")); adopt && n != 4 || !adopt && n != 0 {
+				t.Errorf("%d rows", n)
+			}
+		})
+	}
+}
+
+// TestLogFromABackup sets the log back behind a replacement and an insertion after a deletion. Repair
+// alone reverts nothing that the log does not know.
+func TestLogFromABackup(t *testing.T) {
+	t.Parallel()
+	for _, adopt := range []bool{true, false} {
+		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			r := w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"}, map[string]any{"eid": "2", "lastname": "b", "npi": "7"})
+			w.delete(c, by("eid", "2"), 1)
+			c.Close()
+			backup := w.rows("PeopleWAL", "")
+			later := rec(t, `{"eid":"1","lastname":"a","npi":"7","note":"later"}`)
+			w.did(catalog.Replaced)(c.Put(t.Context(), later, always))
+			w.did(catalog.Created)(c.Insert(t.Context(), r[1], ""))
+			c.Close()
+			for _, row := range w.rows("PeopleWAL", "") {
+				w.write("PeopleWAL", storage.Op{Kind: storage.Delete, Entity: row})
+			}
+			for _, row := range backup {
+				w.write("PeopleWAL", storage.Op{Kind: storage.Insert, Entity: row})
+			}
+			for _, f := range w.findings(c, check.Options{Repair: true}) {
+				if f.Repaired || !strings.Contains(f.Problem, "newer") {
+					t.Errorf("%+v", f)
+				}
+			}
+			w.wantFound(c, by("npi", "7"), later, r[1])
+			w.repair(c, check.Options{Repair: true, Adopt: adopt, RemoveUnknown: !adopt})
+			if adopt {
+				w.wantFound(c, by("npi", "7"), later, r[1])
+			} else {
+				w.wantFound(c, by("npi", "7"), r[0])
+			}
+		})
+	}
+}
+
+// TestRowsOfLaterSchemas: rows of a record that another schema has placed, or whose head a later
+// version of this program wrote, are neither entered again nor removed.
+func TestRowsOfLaterSchemas(t *testing.T) {
+	t.Parallel()
+	for _, format := range []bool{true, false} {
+		w, c := newCatalog(t, "eid,npi", "lastname")
+		w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"})
+		now := w.schema
+		w.schema = parsed(t, "eid,npi,phone", "lastname")
+		later := w.on(w.account, nil)
+		w.write("PeopleWAL", storage.Op{Kind: storage.Replace, Entity: later.SchemaRow("ready")})
+		r := w.insertAll(later, map[string]any{"eid": "2", "lastname": "b", "npi": "7", "phone": "5"})
+		later.Close()
+		w.write("PeopleWAL", storage.Op{Kind: storage.Replace, Entity: c.SchemaRow("ready")})
+		w.schema = now
+		if format {
+			for _, head := range w.rows("PeopleWAL", "h|") {
+				w.write("PeopleWAL", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: head.Key, Properties: []storage.Property{storage.Int64Property("Format", 9)}}})
+			}
 		}
-		w.repair(c)
-		want := rec(t, `{"eid":"1","lastname":"a","npi":"7","ssn":"8","note":"`+rows[1].Key.Partition+`"}`)
-		for _, q := range []catalog.Lookup{by("eid", "1"), by("npi", "7"), by("ssn", "8")} {
-			w.wantFound(c, q, want)
+		before := w.rows("People", "")
+		for _, o := range []check.Options{{}, {Repair: true}, {Repair: true, Adopt: true}, {Repair: true, RemoveUnknown: true}} {
+			findings := w.findings(c, o)
+			if len(findings) == 0 {
+				t.Error("no findings")
+			}
+			for _, f := range findings {
+				if f.Repaired || !strings.Contains(f.Problem, "another schema") && !strings.Contains(f.Problem, "a later version") {
+					t.Errorf("%+v", f)
+				}
+			}
+			if diff := cmp.Diff(before, w.rows("People", "")); diff != "" {
+				t.Errorf("%+v changes (-before +after):\n%s", o, diff)
+			}
 		}
-	})
+		w.wantFound(c, by("eid", "2"), r...)
+	}
 }
 
 // TestRepairKeepsWhatItCanNotDecide leaves a surplus row whose contents differ from the record.
@@ -200,7 +379,7 @@ func TestRepairKeepsWhatItCanNotDecide(t *testing.T) {
 	foreign := rec(t, `{"eid":"3","lastname":"b","npi":"7"}`)
 	w.published("3_npi7", rowOf(t, w.schema, rec(t, `{"eid":"2","lastname":"b","npi":"7"}`)), foreign)
 	kept := 0
-	sum, err := check.Run(t.Context(), c, true, func(f catalog.Finding) {
+	sum, err := check.Run(t.Context(), c, check.Options{Repair: true}, func(f catalog.Finding) {
 		if !f.Repaired {
 			kept++
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"tablesweep/internal/catalog/store"
@@ -14,7 +15,7 @@ import (
 )
 
 // tombstoneAge is the age at which Maintain checks whether an entry's tombstones are still
-// needed. It affects nothing but how often Maintain checks.
+// needed. Readers count on it that no younger ones are cleared away.
 const tombstoneAge = time.Minute
 
 // tombstones are the index rows that a deletion has left, and the head of its identity.
@@ -24,11 +25,17 @@ type tombstones struct {
 	head  *store.Head
 }
 
-// readTombstones reads the tombstones of a deletion, and older rows of its identity.
-func (c *Catalog) readTombstones(ctx context.Context, w wal.Write) (tombstones, error) {
+// readTombstones reads the tombstones of a deletion, and older rows of its identity. known has the ETags
+// of those that need not be read, by partition.
+func (c *Catalog) readTombstones(ctx context.Context, w wal.Write, known map[string]string) (tombstones, error) {
 	l := tombstones{write: w}
 	for _, partition := range w.Partitions {
-		row, found, err := c.Index.Get(ctx, key.Key{Partition: partition, Row: w.Row})
+		at := key.Key{Partition: partition, Row: w.Row}
+		if etag := known[partition]; etag != "" {
+			l.rows = append(l.rows, storage.Entity{Key: at, ETag: etag})
+			continue
+		}
+		row, found, err := c.Index.Get(ctx, at)
 		if err != nil {
 			return l, err
 		}
@@ -41,14 +48,17 @@ func (c *Catalog) readTombstones(ctx context.Context, w wal.Write) (tombstones, 
 	return l, err
 }
 
-// deleteRows deletes the rows, unless they have changed since they were read.
-func (c *Catalog) deleteRows(ctx context.Context, rows []storage.Entity) error {
+// deleteRows deletes the rows, unless they have changed since they were read. all means that none had.
+func (c *Catalog) deleteRows(ctx context.Context, rows []storage.Entity) (all bool, err error) {
+	all = true
 	for _, row := range rows {
-		if err := c.DeleteRow(ctx, row); err != nil && !store.Overtaken(err) {
-			return err
+		err := c.DeleteRow(ctx, row)
+		if err != nil && !store.Overtaken(err) {
+			return false, err
 		}
+		all = all && !storage.HasCode(err, "UpdateConditionNotSatisfied")
 	}
-	return nil
+	return all, nil
 }
 
 // notedWrites returns the deletions that a note in the log is about.
@@ -73,8 +83,8 @@ func (c *Catalog) clearTombstones(ctx context.Context, shard string, notes []sto
 	if err != nil {
 		return err
 	}
-	done, err := c.settle(ctx, notes, left, pending)
-	return errors.Join(err, c.deleteNotes(ctx, done))
+	done, err := c.settle(ctx, shard, notes, left, pending)
+	return errors.Join(err, c.writeNotes(ctx, done))
 }
 
 // readNoted reads the tombstones that each of the notes is about.
@@ -88,8 +98,14 @@ func (c *Catalog) readNoted(ctx context.Context, notes []storage.Entity) ([][]to
 			if err != nil {
 				return err
 			}
+			var known map[string]string
+			if text := note.Get("Rows"); text != "" {
+				if err := store.Decode(text, &known); err != nil {
+					return fmt.Errorf("row %s of the log: %w", note.Key.Row, err)
+				}
+			}
 			for _, w := range writes {
-				l, err := c.readTombstones(ctx, w)
+				l, err := c.readTombstones(ctx, w, known)
 				if err != nil {
 					return err
 				}
@@ -101,55 +117,63 @@ func (c *Catalog) readNoted(ctx context.Context, notes []storage.Entity) ([][]to
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. It returns the notes that nothing
-// waits for.
-func (c *Catalog) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity string) bool) (done []storage.Entity, err error) {
-	settled := make([]bool, len(notes)) // false, too, after an error
+// settle deletes the tombstones that are no longer needed. It returns what becomes of the notes that
+// nothing waits for: they go, and if only a head is left to delete, the note for later says so.
+func (c *Catalog) settle(ctx context.Context, shard string, notes []storage.Entity, left [][]tombstones, pending func(identity string) bool) (done [][]storage.Op, err error) {
+	if err := c.tellCleared(ctx, shard, left, pending); err != nil {
+		return nil, err
+	}
+	settled := make([][]storage.Op, len(notes)) // nil, too, after an error
 	var g task.Group
 	g.SetLimit(store.Parallel)
 	for i := range notes {
 		g.Go(func() error {
-			keep := false
+			ops := []storage.Op{{Kind: storage.Delete, Entity: storage.Entity{Key: notes[i].Key}}}
 			for _, l := range left[i] {
 				switch wal.Settle(l.head.State(), l.write, pending(l.write.Identity)) {
 				case wal.Clear:
-					if err := c.deleteRows(ctx, l.rows); err != nil {
+					all, err := c.deleteRows(ctx, l.rows)
+					if err != nil {
 						return err
 					}
+					if later := notes[i].Get("Later"); all && len(left[i]) == 1 && later != "" {
+						ops = append(ops, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+							Key:        key.Key{Partition: notes[i].Key.Partition, Row: later},
+							Properties: []storage.Property{storage.StringProperty("Writes", notes[i].Get("Writes")), storage.StringProperty("Head", l.head.ETag)},
+						}})
+					}
 				case wal.Wait:
-					keep = true
+					return nil
 				}
 			}
-			settled[i] = !keep
+			settled[i] = ops
 			return nil
 		})
 	}
 	err = g.Wait()
-	for i, note := range notes {
-		if settled[i] {
-			done = append(done, note)
-		}
-	}
-	return done, err
+	return slices.DeleteFunc(settled, func(ops []storage.Op) bool { return ops == nil }), err
 }
 
-// deleteNotes deletes notes, unless another process does: then the next run meets the rest.
-func (c *Catalog) deleteNotes(ctx context.Context, notes []storage.Entity) (err error) {
-	batch := c.Log.Batch()
-	write := func() {
-		if failed := batch.Do(ctx); !store.Overtaken(failed) {
+// tellCleared tells readers that tombstones of records that have moved are about to be cleared away.
+func (c *Catalog) tellCleared(ctx context.Context, shard string, left [][]tombstones, pending func(identity string) bool) error {
+	for _, all := range left {
+		for _, l := range all {
+			if (l.write.Next != nil || l.write.Reused) && wal.Settle(l.head.State(), l.write, pending(l.write.Identity)) == wal.Clear {
+				return c.Log.Write(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: store.ClearedPartition, Row: shard}}})
+			}
+		}
+	}
+	return nil
+}
+
+// writeNotes does the operations on notes of one shard, as many at once as a transaction takes. It leaves out those that
+// another process has done: then the next run meets the rest.
+func (c *Catalog) writeNotes(ctx context.Context, all [][]storage.Op) (err error) {
+	for some := range slices.Chunk(all, storage.MaxBatchRows/2) {
+		if failed := c.Log.Write(ctx, slices.Concat(some...)...); !store.Overtaken(failed) {
 			err = errors.Join(err, failed)
 		}
-		batch = c.Log.Batch()
 	}
-	for _, note := range notes {
-		op := storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: note.Key}}
-		if !batch.Add(op) {
-			write()
-			batch.Add(op)
-		}
-	}
-	write()
 	return err
 }
 
@@ -177,12 +201,12 @@ func (c *Catalog) clearDue(ctx context.Context, shard string) error {
 	due := store.PrefixQuery(shard, store.ClearPrefix)
 	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(c.now())} // later ones sort ahead
 	return c.Log.All(ctx, due, func(p storage.Page) error {
+		rows := slices.DeleteFunc(p.Entities, func(row storage.Entity) bool {
+			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // our clock or the writer's is wrong
+		})
 		var g task.Group
 		g.SetLimit(store.Parallel)
-		for _, row := range p.Entities {
-			if p.Date.Sub(row.Timestamp) < clearAfter-time.Minute {
-				continue // our clock or the writer's is wrong
-			}
+		one := func(row storage.Entity) {
 			g.Go(func() error {
 				if err := c.clearNoted(ctx, row); !store.Overtaken(err) {
 					return err
@@ -190,8 +214,43 @@ func (c *Catalog) clearDue(ctx context.Context, shard string) error {
 				return nil
 			})
 		}
+		heads := slices.DeleteFunc(slices.Clone(rows), func(row storage.Entity) bool { return row.Get("Head") == "" })
+		for some := range slices.Chunk(heads, storage.MaxBatchRows/2) {
+			err := c.clearHeads(ctx, some)
+			if storage.Passing(err) {
+				return err
+			}
+			for _, row := range some {
+				if err != nil { // a head has changed, or two notes are about the same
+					one(row)
+				}
+			}
+		}
+		for _, row := range rows {
+			if row.Get("Head") == "" {
+				one(row)
+			}
+		}
 		return g.Wait()
 	})
+}
+
+// clearHeads deletes the heads that are all that the notes are about, and the notes, in one transaction.
+func (c *Catalog) clearHeads(ctx context.Context, notes []storage.Entity) error {
+	var ops []storage.Op
+	for _, note := range notes {
+		writes, err := notedWrites(note)
+		if err != nil {
+			return err
+		}
+		ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: note.Key}}, headDeletion(note, writes[0], note.Get("Head")))
+	}
+	return c.Log.Write(ctx, ops...)
+}
+
+// headDeletion returns the operation that deletes the head of a write in the note's shard, unless it has changed.
+func headDeletion(note storage.Entity, w wal.Write, etag string) storage.Op {
+	return storage.Op{Kind: storage.Delete, IfMatch: etag, Entity: storage.Entity{Key: store.HeadKey(note.Key.Partition, w.First, w.Identity)}}
 }
 
 // clearNoted deletes what a note is about, and the note.
@@ -209,21 +268,21 @@ func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
 		return err
 	}
 	for _, w := range writes {
-		l, err := c.readTombstones(ctx, w)
+		l, err := c.readTombstones(ctx, w, nil)
 		if err != nil {
 			return err
 		}
 		if l.head != nil && l.head.Version != w.Version {
 			continue // a newer write has its own rows and notes
 		}
-		if err := c.deleteRows(ctx, l.rows); err != nil {
+		if _, err := c.deleteRows(ctx, l.rows); err != nil {
 			return err
 		}
 		if l.head == nil {
 			continue
 		}
 		// Last: whoever redoes an older write learns from the head that it is over.
-		ops = append(ops, storage.Op{Kind: storage.Delete, IfMatch: l.head.ETag, Entity: storage.Entity{Key: store.HeadKey(note.Key.Partition, w.First, w.Identity)}})
+		ops = append(ops, headDeletion(note, w, l.head.ETag))
 	}
 	return c.Log.Write(ctx, ops...)
 }
@@ -231,9 +290,9 @@ func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
 // clearForgotten deletes the tombstones of a deletion whose identity has no head any
 // more.
 func (c *Catalog) clearForgotten(ctx context.Context, w wal.Write) error {
-	l, err := c.readTombstones(ctx, w)
-	if err != nil || l.head != nil {
-		return err
+	l, err := c.readTombstones(ctx, w, nil)
+	if err == nil && l.head == nil {
+		_, err = c.deleteRows(ctx, l.rows)
 	}
-	return c.deleteRows(ctx, l.rows)
+	return err
 }

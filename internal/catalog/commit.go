@@ -2,9 +2,9 @@ package catalog
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"tablesweep/internal/catalog/store"
@@ -55,68 +55,43 @@ func (c *Catalog) commit(ctx context.Context, e store.Entry, updates []headUpdat
 	case store.Overtaken(err):
 		// Perhaps by the first try of this request, whose answer was lost.
 		_, ours, err := c.Recorded(ctx, e.Shard, e.ID)
-		return !ours, err
-	case storage.HasCode(err, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge"):
-		return false, problem.TooLargef("", "the record is too large for a row; shorten it").Because(err)
+		if err != nil {
+			return false, &unanswered{err}
+		}
+		return !ours, nil
+	case hopeless(err):
+		return false, refusal(err)
 	}
-	return false, fmt.Errorf("catalog %s: record the write: %w", c.Name, err)
+	passing := storage.Passing(err)
+	if err = fmt.Errorf("catalog %s: record the write: %w", c.Name, err); passing {
+		err = &unanswered{err}
+	}
+	return false, err
 }
 
-// used returns the entry of the insertion that has used an Idempotency-Key. The error is a
-// Conflict if the record was another, or was not inserted.
-func (c *Catalog) used(ctx context.Context, shard, once, content string) (e store.Entry, used bool, err error) {
-	row, found, err := c.Log.Get(ctx, onceKey(shard, once))
-	if err != nil || !found {
-		return store.Entry{}, false, err
-	}
-	if row.Get("Content") != content {
-		return store.Entry{}, false, problem.Conflictf("Idempotency-Key", "was used for another record; use a new key for each record")
-	}
-	row, found, err = c.Recorded(ctx, shard, row.Get("Entry"))
-	if err != nil {
-		return store.Entry{}, false, err
-	}
-	if !found {
-		return store.Entry{}, false, problem.Conflictf("Idempotency-Key", "was used for this record when another one was in its way; change the record, and use a new key")
-	}
-	e, err = store.EntryOf(row)
-	return e, true, err
-}
+// unanswered means that nobody knows whether a write was committed.
+type unanswered struct{ error }
 
-// onceOps returns the operations that record the use of an Idempotency-Key, none for "".
-func (c *Catalog) onceOps(e store.Entry, once, content string) []storage.Op {
-	if once == "" {
-		return nil
-	}
-	row := onceKey(e.Shard, once)
-	return []storage.Op{
-		{Kind: storage.Insert, Entity: storage.Entity{Key: row, Properties: []storage.Property{
-			storage.StringProperty("Entry", e.ID), storage.StringProperty("Content", content),
-		}}},
-		c.clearLater(e, storage.StringProperty("Row", row.Row)),
-	}
-}
-
-func onceKey(shard, once string) key.Key {
-	sum := sha256.Sum256([]byte(once))
-	return key.Key{Partition: shard, Row: store.OncePrefix + hex.EncodeToString(sum[:])}
-}
+func (e *unanswered) Unwrap() error { return e.error }
 
 // finish moves an applied entry to the changes, and notes its tombstones for deletion. If
-// a request that applied the entry may still be carried out, sure is false, and the heads
-// are marked.
-func (c *Catalog) finish(ctx context.Context, e store.Entry, sure bool) error {
+// a request that applied the entry may still be carried out, the heads are marked.
+func (c *Catalog) finish(ctx context.Context, e store.Entry, done applied) error {
 	ops := []storage.Op{deletion(e)}
 	if e.Kind != wal.Undo {
 		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: store.EntryRow(store.ChangePrefix, e)})
 	}
 	if gone := removalsOf(e.Writes); len(gone) > 0 {
 		what := storage.StringProperty("Writes", store.Encode(gone))
-		ops = append(ops, c.clearLater(e, what), storage.Op{Kind: storage.Replace, Entity: storage.Entity{
-			Key: key.Key{Partition: e.Shard, Row: store.TombstonePrefix + e.ID}, Properties: []storage.Property{what},
+		later := c.clearLater(e.Shard, e.ID, what)
+		ops = append(ops, later, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+			Key: key.Key{Partition: e.Shard, Row: store.TombstonePrefix + e.ID},
+			Properties: []storage.Property{
+				what, storage.StringProperty("Later", later.Entity.Key.Row), storage.StringProperty("Rows", store.Encode(done.gone)),
+			},
 		}})
 	}
-	if !sure {
+	if !done.sure {
 		for _, w := range e.Writes {
 			ops = append(ops, store.Doubt(e.Shard, w, "*"))
 		}
@@ -141,10 +116,31 @@ func removalsOf(writes []wal.Write) []wal.Write {
 	return slices.DeleteFunc(slices.Clone(writes), func(w wal.Write) bool { return !w.Gone })
 }
 
-// clearLater returns the operation that notes something for deletion after clearAfter.
-func (c *Catalog) clearLater(e store.Entry, what storage.Property) storage.Op {
+// clearLater returns the operation that notes something for deletion after clearAfter. id keeps it apart from
+// other notes.
+func (c *Catalog) clearLater(shard, id string, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{
-		Key:        key.Key{Partition: e.Shard, Row: store.ClearPrefix + key.Inverted(c.now().Add(clearAfter)) + "|" + e.ID},
+		Key:        key.Key{Partition: shard, Row: store.ClearPrefix + key.Inverted(c.now().Add(clearAfter)) + "|" + id},
 		Properties: []storage.Property{what},
 	}}
+}
+
+// refusal: the service refuses a record for good, and it was not written.
+func refusal(cause error) error {
+	if storage.HasCode(cause, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge") {
+		return problem.TooLargef("", "the record is too large for a row; shorten it").Because(cause)
+	}
+	return problem.Invalidf("", "the storage refuses the record; change what it names").Because(cause)
+}
+
+// hopeless reports whether an error of redo is permanent.
+func hopeless(err error) bool {
+	var refused *storage.Error
+	switch {
+	case errors.As(err, new(*problem.Error)):
+		return false
+	case errors.As(err, &refused):
+		return refused.Status == http.StatusBadRequest || refused.Status == http.StatusRequestEntityTooLarge
+	}
+	return errors.As(err, new(*collision))
 }

@@ -38,6 +38,9 @@ const AnyETag = "*"
 type Condition struct {
 	Match  []string // unless empty: the record exists and has one of these ETags, or any for AnyETag
 	Differ []string // unless empty: the record does not exist, or has none of these ETags
+	// Once, unless "", is the caller's Idempotency-Key: for a day, the same write with it is done
+	// once, and gets the first answer. A deletion needs none.
+	Once string
 }
 
 // check returns an Unmet error unless the head's record meets the condition.

@@ -42,7 +42,7 @@ func TestEveryCrashPoint(t *testing.T) {
 			return err
 		}},
 		{"delete", old, "", func(ctx context.Context, c *catalog.Catalog, _ record.Record) error {
-			_, err := c.Delete(ctx, by("eid", "1"), always)
+			_, err := c.Delete(ctx, by("eid", "1"), always, nil)
 			return err
 		}},
 	}
@@ -210,7 +210,7 @@ func TestBadEntryStopsNothing(t *testing.T) {
 			t.Errorf("recovered %+v, %v", sum, err)
 		}
 		var findings []catalog.Finding
-		if _, err := check.Run(t.Context(), c, false, func(f catalog.Finding) { findings = append(findings, f) }); err != nil || len(findings) != 1 {
+		if _, err := check.Run(t.Context(), c, check.Options{}, func(f catalog.Finding) { findings = append(findings, f) }); err != nil || len(findings) != 1 {
 			t.Errorf("check finds %+v, %v", findings, err)
 		}
 	})

@@ -1,31 +1,33 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
 )
 
 // The functions here make a write: package wal decides it on the heads as they were read,
 // commit records it, and carryOut writes the index rows. Those that return raced make one
 // try; raced means that nothing was done because a head had changed.
 
-// add tries to insert the record. h is its identity's head. once is an Idempotency-Key or
-// "".
-func (c *Catalog) add(ctx context.Context, h *store.Head, id index.Identity, r record.Record, once string) (done Written, raced bool, err error) {
+// add tries to insert the record. h is its identity's head.
+func (c *Catalog) add(ctx context.Context, h *store.Head, id index.Identity, r record.Record, o once) (done Written, raced bool, err error) {
 	content := r.Hash()
 	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), content, c.now())
 	switch verdict {
 	case wal.Same:
-		return Written{Unchanged, metaOf(h.Write), r}, false, c.complete(ctx, store.ShardOf(w.First), h.Entry)
+		return c.unchanged(ctx, h, r, o)
 	case wal.Taken:
 		return Written{}, false, c.taken(id.Row)
 	}
-	raced, err = c.enter(ctx, r, headUpdate{h, w, content}, once)
+	raced, err = c.enter(ctx, r, headUpdate{h, w, content}, o)
 	if err != nil || raced {
 		return Written{}, raced, err
 	}
@@ -33,10 +35,10 @@ func (c *Catalog) add(ctx context.Context, h *store.Head, id index.Identity, r r
 }
 
 // enter commits a decided insertion, and carries it out.
-func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, once string) (raced bool, err error) {
+func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, o once) (raced bool, err error) {
 	e := c.newEntry(wal.Insert, u.to.First, r, u.from.State())
 	e.Writes = []wal.Write{u.to}
-	raced, err = c.commit(ctx, e, []headUpdate{u}, c.onceOps(e, once, u.content)...)
+	raced, err = c.commit(ctx, e, []headUpdate{u}, c.onceOps(o, e.Shard, e.ID, u.to, Created)...)
 	if err != nil || raced {
 		return raced, err
 	}
@@ -45,7 +47,7 @@ func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, once
 
 // replace tries to replace the record of head old by the record r, whose index rows w
 // describes.
-func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (done Written, raced bool, err error) {
+func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r record.Record, o once) (done Written, raced bool, err error) {
 	var target *store.Head
 	if old != nil && old.Identity != w.Identity {
 		if target, err = c.ReadHead(ctx, w.First, w.Identity); err != nil {
@@ -56,11 +58,16 @@ func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r r
 	writes, verdict := wal.Replacement(old.State(), target.State(), w, content, c.now())
 	switch verdict {
 	case wal.Same:
-		return Written{Unchanged, metaOf(old.Write), r}, false, c.complete(ctx, store.ShardOf(w.First), old.Entry)
+		return c.unchanged(ctx, old, r, o)
 	case wal.Absent:
 		return Written{}, false, problem.NotFoundf("", "there is no such record to replace: insert it")
 	case wal.Taken:
-		return Written{}, false, c.taken(w.Row)
+		// Perhaps it is the record itself, which has moved there since its head was read.
+		now, err := c.ReadHead(ctx, old.First, old.Identity)
+		if err == nil && (now == nil || now.ETag != old.ETag) {
+			return Written{}, true, nil
+		}
+		return Written{}, false, cmp.Or(err, c.taken(w.Row))
 	}
 	e := c.newEntry(wal.Replace, w.First, r, old.State(), target.State())
 	e.Writes = writes
@@ -71,39 +78,86 @@ func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r r
 		}
 		updates = []headUpdate{{old, writes[0], ""}, {target, writes[1], content}}
 	}
-	if raced, err := c.commit(ctx, e, updates); err != nil || raced {
+	last := writes[len(writes)-1]
+	if raced, err := c.commitAfter(ctx, old, e, updates, c.onceOps(o, e.Shard, e.ID, last, Replaced)...); err != nil || raced {
 		return Written{}, raced, err
 	}
-	return Written{Replaced, metaOf(writes[len(writes)-1]), r}, false, c.carryOut(ctx, e)
+	return Written{Replaced, metaOf(last), r}, false, c.carryOut(ctx, e)
+}
+
+// commitAfter commits a write that replaces or removes the record of the head old. If a move has brought the record
+// there, the move's rows must be written first. Else a query by what the record has left would find it
+// as it was, after the later write is acknowledged. The change tells that they are: so the transaction touches it.
+func (c *Catalog) commitAfter(ctx context.Context, old *store.Head, e store.Entry, updates []headUpdate, more ...storage.Op) (raced bool, err error) {
+	if old.Instead == nil {
+		return c.commit(ctx, e, updates, more...)
+	}
+	if c.now().Sub(old.Time) < c.keepChanges {
+		applied := storage.Op{Kind: storage.Merge, IfMatch: "*", Entity: storage.Entity{Key: key.Key{Partition: e.Shard, Row: store.ChangePrefix + old.Entry}}}
+		if raced, err := c.commit(ctx, e, updates, append(more, applied)...); err != nil || !raced {
+			return raced, err
+		}
+	}
+	if err := c.complete(ctx, e.Shard, old.Entry); err != nil && !hopeless(err) { // a hopeless one must not block a deletion
+		return false, err
+	}
+	return c.commit(ctx, e, updates, more...)
+}
+
+// unchanged completes the last write of the head, whose record is r already.
+func (c *Catalog) unchanged(ctx context.Context, h *store.Head, r record.Record, o once) (done Written, raced bool, err error) {
+	shard := store.ShardOf(h.First)
+	if err = c.complete(ctx, shard, h.Entry); err == nil && o.key != "" {
+		err = c.Log.Write(ctx, c.onceOps(o, shard, h.Entry, h.Write, Unchanged)...)
+	}
+	if storage.Conflict(err) { // the key was used meanwhile
+		return Written{}, true, nil
+	}
+	return Written{Unchanged, metaOf(h.Write), r}, false, err
 }
 
 // Remove deletes the record r of an identity. If the record is gone already or has moved,
 // it returns false, and completes the write that has done that.
-func (c *Catalog) Remove(ctx context.Context, first, identity string, r record.Record, on Condition) (bool, error) {
+func (c *Catalog) Remove(ctx context.Context, first, identity string, r record.Record) (bool, error) {
+	return c.removeAt(ctx, nil, first, identity, r, nil)
+}
+
+// removeAt is Remove where the identity's head was perhaps read, and slots is as in remove.
+func (c *Catalog) removeAt(ctx context.Context, h *store.Head, first, identity string, r record.Record, slots func() map[string]store.Slot) (done bool, err error) {
 	for range maxRaces {
-		h, err := c.ReadHead(ctx, first, identity)
-		if err != nil {
-			return false, err
+		if h == nil {
+			if h, err = c.ReadHead(ctx, first, identity); err != nil {
+				return false, err
+			}
 		}
-		w, verdict := wal.Removal(h.State())
-		if verdict == wal.Absent {
+		if !h.Live() {
 			if h == nil {
 				return false, c.unknown()
 			}
 			return false, c.complete(ctx, store.ShardOf(first), h.Entry)
 		}
-		if err := on.check(h); err != nil {
-			return false, err
+		if done, err := c.remove(ctx, h, r, slots); done || err != nil {
+			return done, err
 		}
-		e := c.newEntry(wal.Delete, first, r, h.State())
-		e.Writes = []wal.Write{w}
-		raced, err := c.commit(ctx, e, []headUpdate{{h, w, ""}})
-		if err != nil {
-			return false, err
-		}
-		if !raced {
-			return true, c.carryOut(ctx, e)
-		}
+		h = nil
 	}
 	return false, c.busy()
+}
+
+// remove tries to delete the record r of a live head. If done, the deletion is committed, even with an
+// error. If neither done nor failed, another write was first. slots, unless nil, returns what is known of
+// the index rows, by partition.
+func (c *Catalog) remove(ctx context.Context, h *store.Head, r record.Record, slots func() map[string]store.Slot) (done bool, err error) {
+	w, _ := wal.Removal(h.State()) // a live head has a record to remove
+	e := c.newEntry(wal.Delete, h.First, r, h.State())
+	e.Writes = []wal.Write{w}
+	if raced, err := c.commitAfter(ctx, h, e, []headUpdate{{h, w, ""}}); err != nil || raced {
+		return false, err
+	}
+	var known map[string]store.Slot
+	if slots != nil {
+		known = slots()
+	}
+	did, err := c.apply(ctx, e, e.Writes, known) // a removal collides with nothing
+	return true, c.conclude(ctx, e, did, err)
 }

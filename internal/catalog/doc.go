@@ -12,7 +12,9 @@
 //	tsw_version   the identity's write that the row holds (package wal)
 //	tsw_gone      true in a tombstone, which holds no record
 //	tsw_first     in a tombstone, the hash of the first index key's value
+//	tsw_next      in a tombstone of a record that has moved, the identity that it took, and its version there
 //	tsw_line      in a row of a record that has moved, its first identity and that one's last version
+//	tsw_reused    true in a row of an identity that another record has had, and moved on
 //
 // The log is a second table. It has 16 shards, each a partition. The value of the first
 // index key selects a record's shard; that value never changes:
@@ -20,12 +22,13 @@
 //	RowKey               row
 //	h|FIRST|IDENTITY     head of an identity: Entry, Content (hash), its newest Write, and Sure
 //	e|ENTRY              a pending entry, whose index rows may be incomplete: Kind, Writes, and the record
-//	g|ENTRY              a note of the tombstones that an applied entry has left: Writes
+//	g|ENTRY              a note of the tombstones that an applied entry has left: Writes, the ETags of Rows, its t| row (Later)
 //	c|ENTRY              a change: an applied entry
-//	i|HASH               a used Idempotency-Key: Entry, Content
-//	t|TICKS|ENTRY        a note of rows to delete after TICKS
+//	i|HASH               a used Idempotency-Key: Request (hash), Outcome, and the Write and Entry of the answer
+//	t|TICKS|ENTRY        a note of rows to delete after TICKS: a Row, tombstones of Writes and heads, or the Head alone
 //
-// The row "schema", "" has the catalog's Schema and State. ENTRY starts with the entry's
+// In the partition "cleared", each shard has a row that is written whenever tombstones of moved records are
+// about to be cleared away. The row "schema", "" has the catalog's Schema and State. ENTRY starts with the entry's
 // time in inverted ticks, so changes are sorted newest first.
 //
 // # The life of a write
@@ -47,12 +50,15 @@
 //	repair.go     what packages check and migrate do to records
 //	maintain.go   Maintain and Recover: what crashes have left
 //	clear.go      index rows and notes that are no longer needed
+//	choose.go     the one record that a write is about
 //	decide.go     one try of a write: decide, commit, carry out
+//	once.go       Idempotency-Keys: kept by the commit, and answered
 //	carry.go      an entry is carried out, by its writer or by another process
 //	apply.go      the entry's index rows are written
-//	commit.go     the log's transactions: an entry and its heads, the Idempotency-Key, the change
+//	commit.go     the log's transactions: an entry and its heads, the change
 //	lookup.go     Find, Get, List, Each and Count
 //	find.go       index rows are read and merged
+//	follow.go     records that move while pages are read
 //	plan.go       what a lookup asks for, and its cursor
 //	schema.go     the schema's row: who may write and read
 //	changes.go    the list of changes
@@ -87,6 +93,19 @@
 // collide. If two records with the same row key share an index value, the second is refused. A
 // replacement checks that before it commits. An insertion finds out later and is withdrawn.
 //
+// # Reading while records move
+//
+// A page of one partition is one moment: a move within it is one transaction. Between two pages a record may
+// move from behind the reader to ahead of it. It leaves a tombstone behind, whose tsw_next
+// leads to the next identity's head, and so on to where the record lives. So a reader
+// follows the tombstones that are not older than its first page, by the service's times. A cursor carries that
+// time. Several partitions are never one moment: then all tombstones of the last minutes are followed. What
+// has a longer trail than maxHops, was cleared away, or whose tombstone another record's row has replaced
+// (tsw_reused), is said: see [Matches].
+//
+// A write that replaces or removes a record which a move has brought to its place waits until the move's rows are
+// written. So no query finds, by what the record has left, a record older than a write that was acknowledged.
+//
 // # Schemas
 //
 // A process with another schema than the stored one is refused. A running process checks the
@@ -95,6 +114,6 @@
 // # Weaknesses
 //
 // An index value that many records share is one partition, which takes 2,000 rows a second. An
-// Idempotency-Key is kept beside its record: if it is used again for a record with another
-// first index value, nobody notices.
+// Idempotency-Key is kept beside its record: if it is used again for a record in another shard, nobody
+// notices.
 package catalog

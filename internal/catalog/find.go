@@ -17,9 +17,13 @@ import (
 	"tablesweep/internal/task"
 )
 
+// firstRows is the most rows that a query by several keys first reads under each of them.
+const firstRows = 64
+
 // match is a record that a query has found.
 type match struct {
 	record  record.Record
+	row     storage.Entity // as it was read, empty if the record was followed
 	id      index.Identity
 	version int64 // of the row
 	state   wal.Standing
@@ -34,31 +38,61 @@ func (m match) meta() Meta {
 // sheet is a page of an index key's partitions, merged: all their rows in the range up to
 // last.
 type sheet struct {
-	key  wanted
-	rows []storage.Entity // by RowKey
-	last string           // RowKey, unless end
-	end  bool             // there are no more rows
-	err  error
+	key   wanted
+	rows  []storage.Entity // by RowKey
+	last  string           // RowKey, unless end
+	end   bool             // there are no more rows
+	pages int              // answers that it took
+	began time.Time        // the first of them is not older, by the service's clock; zero if unknown
+	date  time.Time        // of the last one, by the service's clock
+	err   error
 }
 
 // find returns a page of the records that match the query. It calls gone, if not nil, for
 // each tombstone that it meets.
+func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity)) (found []match, next string, err error) {
+	a, err := c.search(ctx, q, gone, false)
+	return a.found, a.next, err
+}
+
+// answer is what a search has found.
+type answer struct {
+	found []match
+	next  string // cursor
+	// changed means that records may be missing which have moved since the cursor's first page was read.
+	changed bool
+	// followed is the number of records that were found by where they have moved from.
+	followed int
+}
+
+// search reads a page of the records that match the query. With all, it reads whole pages, until it
+// has the page's records or there are no more, however long that takes.
 //
 // Under each index key of the query, all matching records have the same RowKeys. So find
 // reads a page under every key at once, and takes the first that has enough matches. If
 // none has, it reads on under the key that has come farthest, where the fewest other
 // records are in the way. A cursor is a RowKey, so it is valid under every key.
-func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity)) (found []match, next string, err error) {
+// One page is one moment. A record may move from behind a page to ahead of it, before the next
+// one is read. So search follows the tombstones that may be younger than the first page; see
+// trail.follow. Several partitions are never one moment.
+func (c *Catalog) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := c.plan(q)
 	if err != nil {
-		return nil, "", err
+		return answer{}, err
 	}
 	start := time.Now()
 	checked := c.checking(ctx)
-	x := search{Catalog: c, plan: p, gone: gone}
-	after, keys, top := p.after, p.keys, storage.PageRows
-	if len(keys) == 1 {
-		top = p.top // if these are not enough, matches may be rare: then read whole pages
+	x := search{trail: newTrail(c, p), gone: gone}
+	// If the first rows are not enough, matches may be rare: then read whole pages. Of several keys, one
+	// that few records share most likely ends at once.
+	after, keys, top, next := p.after, p.keys, p.top, ""
+	switch {
+	case len(keys) > 1 && !all:
+		top = min(2*p.top, firstRows)
+	case len(keys) > 1:
+		top = firstRows
+	case all:
+		top = storage.PageRows
 	}
 	for {
 		rows, more := p.window.Behind(after)
@@ -67,56 +101,70 @@ func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity))
 		}
 		s := c.ask(ctx, p, keys, rows, top, p.top-len(x.found))
 		if s.err != nil {
-			return nil, "", cmp.Or(checked(), s.err)
+			return answer{}, cmp.Or(checked(), s.err)
 		}
 		keys, top = []wanted{s.key}, storage.PageRows
-		last, full := x.take(s)
+		x.reads(s.pages, s.began, s.date)
+		last, full, err := x.take(ctx, s)
 		switch {
+		case err != nil:
+			return answer{}, cmp.Or(checked(), err)
 		case full:
-			next = p.writeCursor(last)
+			next = p.writeCursor(last, x.began)
 		case s.end:
-		case len(x.found) < p.top && time.Since(start) < fillTime:
+		case len(x.found) < p.top && (all || time.Since(start) < fillTime):
 			after = s.last
 			continue
 		default:
-			next = p.writeCursor(s.last)
+			next = p.writeCursor(s.last, x.began)
 		}
 		break
 	}
-	return x.found, next, checked()
+	err = x.end(ctx)
+	a := x.answer()
+	a.next = next
+	return a, cmp.Or(checked(), err)
 }
 
-// search is what one call of find has met so far.
+// search is what one call of Catalog.search has met so far.
 type search struct {
-	*Catalog
-	plan  plan
-	gone  func(storage.Entity)
-	found []match
-	met   []wal.Standing // of rows that are no matches, but may show that a match is out of date
+	trail
+	gone func(storage.Entity)
 }
 
 // take takes the matches of a sheet. If there are enough, full is true, and last is the RowKey
 // of the last row that was taken: all rows with a RowKey are taken, or none.
-func (x *search) take(s sheet) (last string, full bool) {
+func (x *search) take(ctx context.Context, s sheet) (last string, full bool, err error) {
 	states := s.standings()
 	var old []bool
 	x.found, old = newestOnly(x.found, states, x.met)
+	several := len(s.key.partitions) > 1
 	for i, row := range s.rows {
 		if len(x.found) >= x.plan.top && row.Key.Row != s.rows[i-1].Key.Row {
-			return s.rows[i-1].Key.Row, true
+			return s.rows[i-1].Key.Row, true, nil
 		}
 		isGone := row.Get(store.GoneColumn) != ""
 		if isGone && x.gone != nil {
 			x.gone(row)
 		}
-		if states[i].Line != nil || isGone && len(s.key.partitions) > 1 {
+		if states[i].Line != nil || isGone && several {
 			x.met = append(x.met, states[i])
 		}
 		if m, ok := x.match(x.plan, s.key, row); ok && !isGone && !old[i] {
-			x.found = append(x.found, m)
+			x.add(m)
+		}
+		if !x.leadsOn(row, several) {
+			continue
+		}
+		m, err := x.moved(ctx, s.rows[i:], several)
+		if err != nil {
+			return "", false, err
+		}
+		if m != nil && (s.end || !key.Less(s.last, m.id.Row)) { // else it is still to come
+			x.add(*m)
 		}
 	}
-	return "", false
+	return "", false, nil
 }
 
 // ask reads a page under each index key, all at once. It returns the first sheet that has
@@ -163,10 +211,11 @@ func (c *Catalog) matches(p plan, s sheet) int {
 // point that all pages have reached.
 func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, top int) sheet {
 	pages := make([]storage.Page, len(k.partitions))
+	began, tries := make([]time.Time, len(pages)), make([]int, len(pages))
 	var g task.Group
 	for i, p := range k.partitions {
 		g.Go(func() (err error) {
-			pages[i], err = c.readPage(ctx, storage.Query{Range: rows.In(p.Key), Top: top})
+			pages[i], began[i], tries[i], err = c.readPage(ctx, storage.Query{Range: rows.In(p.Key), Top: top})
 			return err
 		})
 	}
@@ -174,8 +223,14 @@ func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, 
 	if s.err != nil {
 		return s
 	}
-	for _, page := range pages {
-		s.rows = append(s.rows, page.Entities...)
+	for i, page := range pages {
+		s.rows, s.pages = append(s.rows, page.Entities...), s.pages+tries[i]
+		if i == 0 || began[i].Before(s.began) {
+			s.began = began[i]
+		}
+		if page.Date.After(s.date) {
+			s.date = page.Date
+		}
 		if page.Next == nil {
 			continue
 		}
@@ -192,19 +247,33 @@ func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, 
 	return s
 }
 
-// readPage reads on until a page has a row, or the range ends.
-func (c *Catalog) readPage(ctx context.Context, q storage.Query) (storage.Page, error) {
-	for range maxEmpty {
-		page, err := c.Index.Query(ctx, q)
-		if err != nil {
-			return page, fmt.Errorf("catalog %s: %w", c.Name, err)
+// readPage reads on until a page has a row, or the range ends. tries is the number of pages, and
+// began is as in sheet.
+func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.Page, began time.Time, tries int, err error) {
+	for tries = 1; tries <= maxEmpty; tries++ {
+		var at time.Time
+		if page, at, err = queryAt(ctx, c.Index, q); err != nil {
+			return page, began, tries, fmt.Errorf("catalog %s: %w", c.Name, err)
+		}
+		if tries == 1 {
+			began = at
 		}
 		if len(page.Entities) > 0 || page.Next == nil {
-			return page, nil
+			return page, began, tries, nil
 		}
 		q.Token = page.Next
 	}
-	return storage.Page{}, problem.Busyf("", "the storage keeps sending empty pages; try again")
+	return storage.Page{}, began, tries, problem.Busyf("", "the storage keeps sending empty pages; try again")
+}
+
+// queryAt queries a table. The page is as the table was at a moment that is not before at, by
+// the service's clock: the service dates its answers when it sends them, by the second.
+func queryAt(ctx context.Context, t *storage.Table, q storage.Query) (page storage.Page, at time.Time, err error) {
+	start := time.Now()
+	if page, err = t.Query(ctx, q); err == nil && !page.Date.IsZero() {
+		at = page.Date.Add(-time.Since(start))
+	}
+	return page, at, err
 }
 
 // match returns the row's record if the query wants it. The row was read under the key
@@ -220,7 +289,7 @@ func (c *Catalog) match(p plan, read wanted, row storage.Entity) (match, bool) {
 			return match{}, false
 		}
 	}
-	return match{record: r, id: id, version: row.Int(store.VersionColumn), state: standingOf(row)}, true
+	return match{record: r, row: row, id: id, version: row.Int(store.VersionColumn), state: standingOf(row)}, true
 }
 
 // standingOf returns a row's standing among the writes of its record.
@@ -241,20 +310,4 @@ func (s sheet) standings() []wal.Standing {
 		all[i] = standingOf(row)
 	}
 	return all
-}
-
-// newestOnly drops the matches that are out of date: a newer write of the same record is
-// among the rows or the met ones. old says which of the rows are out of date.
-func newestOnly(found []match, rows, met []wal.Standing) (kept []match, old []bool) {
-	all := make([]wal.Standing, 0, len(found)+len(rows)+len(met))
-	for _, m := range found {
-		all = append(all, m.state)
-	}
-	old = wal.Superseded(append(append(all, rows...), met...))
-	for i, m := range found {
-		if !old[i] {
-			kept = append(kept, m)
-		}
-	}
-	return kept, old[len(found):]
 }

@@ -154,8 +154,8 @@ func (w *world) did(want catalog.Outcome) func(catalog.Written, error) {
 // delete deletes what the query finds, which must be so many records.
 func (w *world) delete(c *catalog.Catalog, q catalog.Lookup, want int) {
 	w.Helper()
-	if n, err := c.Delete(w.Context(), q, always); n != want || err != nil {
-		w.Errorf("%v: %d deleted, %v; want %d", q, n, err, want)
+	if got, err := c.Delete(w.Context(), q, always, nil); got != (catalog.Deleted{Records: want}) || err != nil {
+		w.Errorf("%v: %+v deleted, %v; want %d", q, got, err, want)
 	}
 }
 
@@ -175,7 +175,7 @@ func (w *world) wantFound(c *catalog.Catalog, q catalog.Lookup, want ...record.R
 // check runs the catalog's own check, and fails the test if anything is wrong.
 func (w *world) check(c *catalog.Catalog) check.Result {
 	w.Helper()
-	sum, err := check.Run(w.Context(), c, false, func(f catalog.Finding) { w.Errorf("check: %+v", f) })
+	sum, err := check.Run(w.Context(), c, check.Options{}, func(f catalog.Finding) { w.Errorf("check: %+v", f) })
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -257,4 +258,60 @@ func TestRepeatedDeletion(t *testing.T) {
 	if n := w.emulator.Counts().TableTransactions(); n > 1+shards {
 		t.Errorf("%d requests", n)
 	}
+}
+
+// slowly is a transport whose first answer to a request with the text is dated, and arrives, after meanwhile.
+type slowly struct {
+	next      policy.Transporter
+	text      string
+	meanwhile func()
+}
+
+func (s *slowly) Do(r *http.Request) (*http.Response, error) {
+	slow := s.meanwhile != nil && strings.Contains(describe(r), s.text)
+	resp, err := s.next.Do(r)
+	if slow && err == nil {
+		do := s.meanwhile
+		s.meanwhile = nil
+		do()
+		resp.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	}
+	return resp, err
+}
+
+// TestHeadsOfOneMoment: a selector reads a record's heads in two pages. The record moves from the first page to the
+// second after the first was read, and before it is dated. It is not taken for two.
+func TestHeadsOfOneMoment(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "eid", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		w.insertAll(c, map[string]any{"eid": "1", "lastname": "a"})
+		move := func(c *catalog.Catalog, to string) {
+			w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"lastname":"`+to+`"}`), by("eid", "1"), always))
+			c.Close()
+		}
+		move(c, "b")
+		move(c, "c")
+		var names []string // in the order of their heads
+		for _, h := range w.rows("PeopleWAL", "h|") {
+			names = append(names, regexp.MustCompile(`"row":"(.)`).FindStringSubmatch(h.Get("Write"))[1])
+		}
+		if names[0] != "c" {
+			move(c, names[0])
+		}
+		time.Sleep(2 * time.Second)
+		if err := w.emulator.SetFaults("short-page p=1"); err != nil {
+			t.Fatal(err)
+		}
+		slow := &slowly{next: w.emulator.Transport(), text: "RowKey ge 'h|"}
+		writer := w.on(emulatortest.Open(t, w.emulator, slow), nil)
+		slow.meanwhile = func() {
+			move(c, names[2])
+			time.Sleep(1500 * time.Millisecond)
+		}
+		w.did(catalog.Replaced)(writer.Patch(t.Context(), []byte(`{"n":1}`), by("eid", "1"), always))
+		if slow.meanwhile != nil {
+			t.Error("nothing was slow")
+		}
+		writer.Close()
+	})
 }

@@ -26,6 +26,8 @@ const (
 
 // Lookup asks for records by index values.
 type Lookup struct {
+	// ID, if not "", selects the record with this ID alone, for a write.
+	ID string
 	// Keys holds the value of each index key that is asked for; all must match. A number
 	// matches in every spelling.
 	Keys map[string]string
@@ -43,115 +45,134 @@ type Matches struct {
 	Records []record.Record
 	Meta    []Meta // of each record
 	// Cursor, if not "", gets the next page. A page may have fewer records than asked for,
-	// or none, and still have a cursor: reading takes at most about ten seconds.
+	// or none, and still have a cursor: reading takes at most about ten seconds. A record that does
+	// not move comes once; one that moves while pages are read comes at least once.
 	Cursor string
+	// Changed means that records may be missing which have moved since the first page was read:
+	// what tells where they went was cleared away by now or gave way to another record, or they have moved too often.
+	Changed bool
+}
+
+// matchesOf returns what a reader has found.
+func matchesOf(a answer) Matches {
+	r := Matches{Cursor: a.next, Changed: a.changed, Records: make([]record.Record, len(a.found)), Meta: make([]Meta, len(a.found))}
+	for i, f := range a.found {
+		r.Records[i], r.Meta[i] = f.record, f.meta()
+	}
+	return r
 }
 
 // Find returns the records that the query asks for. It makes one request for each value of
-// an index key, all at once, and more if it has to read more than 1,000 rows.
+// an index key, all at once, and more if it has to read more than 1,000 rows, or if records have
+// moved meanwhile.
 func (c *Catalog) Find(ctx context.Context, q Lookup) (Matches, error) {
-	found, next, err := c.find(ctx, q, nil)
-	r := Matches{Cursor: next, Records: make([]record.Record, len(found)), Meta: make([]Meta, len(found))}
-	for i, f := range found {
-		r.Records[i], r.Meta[i] = f.record, f.meta()
-	}
-	return r, err
-}
-
-// selectOne returns the only record that the query finds, nil for none. Several are a
-// Conflict.
-func (c *Catalog) selectOne(ctx context.Context, q Lookup) (*match, error) {
-	q.Top = 2
-	var found []match
-	for more := true; more && len(found) < 2; {
-		page, next, err := c.find(ctx, q, nil)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, page...)
-		q.Cursor, more = next, next != ""
-	}
-	switch len(found) {
-	case 0:
-		return nil, nil
-	case 1:
-		return &found[0], nil
-	}
-	return nil, problem.Conflictf("", "the query string finds several records; add other index keys, or row_from and row_to")
+	found, err := c.search(ctx, q, nil, false)
+	return matchesOf(found), err
 }
 
 // Get returns the record with an ID, and its current Meta. It costs two requests.
 func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, error) {
-	absent := problem.NotFoundf("", "there is no record with this id; it was deleted, or its index values or its sort value have changed")
-	first, identity, ok := splitID(id)
-	if !ok {
-		return record.Record{}, Meta{}, absent
-	}
-	checked := c.checking(ctx)
 	for range maxRaces {
-		h, err := c.ReadHead(ctx, first, identity)
-		if err := cmp.Or(checked(), err); err != nil {
-			return record.Record{}, Meta{}, err
-		}
-		if !h.Live() {
-			return record.Record{}, Meta{}, absent
-		}
-		row, found, err := c.Index.Get(ctx, key.Key{Partition: h.Partitions[0], Row: h.Row})
-		if err == nil && (!found || row.Get(store.IdentityColumn) != identity || row.Int(store.VersionColumn) != h.Version) {
-			// A write is under way. Its entry has the record.
-			row, found, err = c.Recorded(ctx, store.ShardOf(first), h.Entry)
+		h, err := c.headOf(ctx, id)
+		if err == nil && h == nil {
+			err = noSuchID()
 		}
 		if err != nil {
 			return record.Record{}, Meta{}, err
 		}
-		if r := record.FromProperties(row.Properties); found && r.Hash() == h.Content {
-			return r, metaOf(h.Write), nil
+		r, found, err := c.contents(ctx, h)
+		if found || err != nil {
+			return r, metaOf(h.Write), err
 		}
 	}
 	return record.Record{}, Meta{}, c.busy()
+}
+
+// headOf returns the head of the record with an ID, nil for none.
+func (c *Catalog) headOf(ctx context.Context, id string) (*store.Head, error) {
+	first, identity, ok := splitID(id)
+	if !ok {
+		return nil, nil
+	}
+	checked := c.checking(ctx)
+	h, err := c.ReadHead(ctx, first, identity)
+	if err == nil {
+		err = checked()
+	}
+	if err != nil || !h.Live() {
+		return nil, err
+	}
+	return h, nil
+}
+
+// noSuchID: no record has the ID.
+func noSuchID() error {
+	return problem.NotFoundf("", "there is no record with this id; it was deleted, or its index values or its sort value have changed")
 }
 
 // List returns all records whose sort value is in the query's window, sorted by the text of
 // the first index key. The query has no Keys. It costs one request for each 1,000 rows of
 // the first index key.
 func (c *Catalog) List(ctx context.Context, q Lookup) (Matches, error) {
-	result := Matches{Records: []record.Record{}, Meta: []Meta{}}
+	found, err := c.list(ctx, q)
+	return matchesOf(found), err
+}
+
+func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 	p, err := c.planOf(q, nil, nil)
 	var last key.Key // of the page before, and then the last row that was taken
 	if err == nil && p.after != "" && store.Decode(p.after, &last) != nil {
 		err = problem.Invalidf("cursor", "is not one that this list returned")
 	}
 	if err != nil {
-		return result, err
+		return answer{}, err
 	}
 	start := time.Now()
 	checked := c.checking(ctx)
+	x := newTrail(c, p)
+	end := func(more bool) (answer, error) {
+		err := x.end(ctx)
+		a := x.answer()
+		if more {
+			a.next = p.writeCursor(store.Encode(last), x.began)
+		}
+		return a, cmp.Or(checked(), err)
+	}
 	for _, r := range c.listRanges(last) {
 		for token := (*key.Token)(nil); ; {
-			page, err := c.Index.Query(ctx, storage.Query{Range: r, Top: min(storage.PageRows, p.top-len(result.Records)+1), Token: token})
+			page, began, err := queryAt(ctx, c.Index, storage.Query{Range: r, Top: min(storage.PageRows, p.top-len(x.found)+1), Token: token})
 			if err != nil {
-				return result, cmp.Or(checked(), fmt.Errorf("catalog %s: %w", c.Name, err))
+				return answer{}, cmp.Or(checked(), fmt.Errorf("catalog %s: %w", c.Name, err))
 			}
-			for _, row := range page.Entities {
-				if len(result.Records) == p.top {
-					result.Cursor = p.writeCursor(store.Encode(last))
-					return result, checked()
+			x.reads(1, began, page.Date)
+			for i, row := range page.Entities {
+				if len(x.found) == p.top {
+					return end(true)
 				}
 				last = row.Key
 				if m, ok := c.match(p, wanted{}, row); ok && row.Get(store.GoneColumn) == "" {
-					result.Records, result.Meta = append(result.Records, m.record), append(result.Meta, m.meta())
+					x.add(m)
+				}
+				if !x.leadsOn(row, false) {
+					continue
+				}
+				m, err := x.moved(ctx, page.Entities[i:], false)
+				if err != nil {
+					return answer{}, cmp.Or(checked(), err)
+				}
+				if m != nil { // even if it seems to be still to come: the token may be behind it
+					x.add(*m)
 				}
 			}
 			if token = page.Next; token == nil {
 				break
 			}
-			if last.Partition != "" && (len(result.Records) == p.top || time.Since(start) > fillTime) {
-				result.Cursor = p.writeCursor(store.Encode(last))
-				return result, checked()
+			if last.Partition != "" && (len(x.found) == p.top || time.Since(start) > fillTime) {
+				return end(true)
 			}
 		}
 	}
-	return result, checked()
+	return end(false)
 }
 
 // listRanges returns the key ranges of the first index key's rows behind a row.
@@ -173,49 +194,61 @@ func (c *Catalog) listRanges(at key.Key) []key.Range {
 	return ranges
 }
 
-// pages returns what reads the query's pages: Find, or List if it has no Keys.
-func (c *Catalog) pages(q Lookup) func(context.Context, Lookup) (Matches, error) {
+// pages returns what reads the query's pages: those of Find, or of List if it has no Keys.
+func (c *Catalog) pages(q Lookup) func(context.Context, Lookup) (answer, error) {
 	if len(q.Keys) == 0 {
-		return c.List
+		return c.list
 	}
-	return c.Find
+	return func(ctx context.Context, q Lookup) (answer, error) { return c.search(ctx, q, nil, false) }
 }
 
 // Each calls fn with every record that Find returns for the query, or List if it has no Keys,
-// until fn fails.
-func (c *Catalog) Each(ctx context.Context, q Lookup, fn func(record.Record) error) error {
+// until fn fails. changed is that of [Matches].
+func (c *Catalog) Each(ctx context.Context, q Lookup, fn func(record.Record) error) (changed bool, err error) {
 	read := c.pages(q)
 	q.Top = MaxTop
 	for {
-		found, err := read(ctx, q)
+		a, err := read(ctx, q)
 		if err != nil {
-			return err
+			return changed, err
 		}
-		for _, r := range found.Records {
-			if err := fn(r); err != nil {
-				return err
+		changed = changed || a.changed
+		for _, m := range a.found {
+			if err := fn(m.record); err != nil {
+				return changed, err
 			}
 		}
-		if q.Cursor = found.Cursor; q.Cursor == "" {
-			return nil
+		if q.Cursor = a.next; q.Cursor == "" {
+			return changed, nil
 		}
 	}
 }
 
-// Count counts the records that Find returns for the query, or List if it has no Keys. It
-// stops after about ten seconds; then the cursor is not "", and goes on. It costs as much as
-// reading the records.
-func (c *Catalog) Count(ctx context.Context, q Lookup) (n int, cursor string, err error) {
+// Total is how many records a query finds.
+type Total struct {
+	Count int `json:"count"`
+	// Cursor, if not "", counts on: counting stops after about ten seconds.
+	Cursor string `json:"cursor,omitempty"`
+	// Changed means that records have moved meanwhile which may be missing or counted twice.
+	Changed bool `json:"changed,omitempty"`
+}
+
+// Count counts the records that Find returns for the query, or List if it has no Keys. It costs as
+// much as reading the records.
+func (c *Catalog) Count(ctx context.Context, q Lookup) (Total, error) {
 	read := c.pages(q)
 	q.Top = MaxTop
+	var t Total
 	for start := time.Now(); ; {
-		found, err := read(ctx, q)
+		a, err := read(ctx, q)
 		if err != nil {
-			return n, "", err
+			return Total{}, err
 		}
-		n += len(found.Records)
-		if q.Cursor = found.Cursor; q.Cursor == "" || time.Since(start) > fillTime {
-			return n, q.Cursor, nil
+		t.Count += len(a.found)
+		t.Changed = t.Changed || a.changed || a.followed > 0 && q.Cursor != ""
+		if q.Cursor = a.next; q.Cursor == "" || time.Since(start) > fillTime {
+			t.Cursor = q.Cursor
+			return t, nil
 		}
 	}
 }

@@ -150,10 +150,10 @@ func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (in
 		writes, forgotten, err := c.current(ctx, e)
 		if gone := removalsOf(writes); err == nil && len(gone) > 0 {
 			// The earlier note may be used up before the tombstones are back.
-			err = c.Log.Write(ctx, c.clearLater(e, storage.StringProperty("Writes", store.Encode(gone))))
+			err = c.Log.Write(ctx, c.clearLater(shard, e.ID, storage.StringProperty("Writes", store.Encode(gone))))
 		}
 		if err == nil {
-			_, err = c.apply(ctx, e, writes)
+			_, err = c.apply(ctx, e, writes, nil)
 		}
 		for _, w := range forgotten {
 			err = errors.Join(err, c.clearForgotten(ctx, w))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,6 +23,8 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/testsize"
 )
 
 // gate is a transport that can hold back requests before they are sent, or their answers.
@@ -130,7 +133,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 		}, nil)
 		var g sync.WaitGroup
 		g.Go(func() {
-			_, err := check.Run(t.Context(), checker, true, func(f catalog.Finding) { t.Logf("%+v", f) })
+			_, err := check.Run(t.Context(), checker, check.Options{Repair: true}, func(f catalog.Finding) { t.Logf("%+v", f) })
 			if err != nil {
 				t.Error(err)
 			}
@@ -385,5 +388,159 @@ func TestSelectorBehindTombstones(t *testing.T) {
 	changed, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"A","wage":9}`), q, always)
 	if problem.Of(err).Kind != problem.Conflict || err == nil {
 		t.Errorf("an ambiguous selector: %v, %v, want Conflict", changed, err)
+	}
+}
+
+// TestMovingRecordIsAlwaysFound: a record that many writers move is there for each of them, and in
+// the way of none: it is the only one of its first index value.
+func TestMovingRecordIsAlwaysFound(t *testing.T) {
+	t.Parallel()
+	const writers = 12
+	each := testsize.Of(10, 50)
+	synctest.Test(t, func(t *testing.T) {
+		w, c := newCatalog(t, "eid,npi", "lastname")
+		if err := w.emulator.SetFaults("latency=1ms..9ms; short-page p=0.3"); err != nil {
+			t.Fatal(err)
+		}
+		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "a"}, map[string]any{"eid": "2", "npi": "7", "lastname": "a"})
+		outcomes := map[string]int{}
+		var mu sync.Mutex
+		var g sync.WaitGroup
+		for n := range writers {
+			mine := w.catalog()
+			g.Go(func() {
+				defer mine.Close()
+				random := rand.New(rand.NewPCG(1, uint64(n)))
+				for i := range each {
+					name, q := string(rune('a'+random.IntN(8))), catalog.Lookup{Keys: map[string]string{"eid": "1"}}
+					if i%3 == 2 {
+						q.Keys["npi"] = "7"
+					}
+					var err error
+					if random.IntN(2) == 0 {
+						_, err = mine.Patch(t.Context(), []byte(`{"lastname":"`+name+`"}`), q, always)
+					} else {
+						_, err = mine.Replace(t.Context(), rec(t, fmt.Sprintf(`{"eid":"1","npi":"7","lastname":%q,"n":%d}`, name, n*each+i)), q, always)
+					}
+					mu.Lock()
+					outcomes[fmt.Sprint(err)]++
+					mu.Unlock()
+					if err != nil && problem.Of(err).Kind != problem.Busy {
+						t.Errorf("writer %d, write %d: %v", n, i, err)
+					}
+				}
+			})
+		}
+		g.Wait()
+		t.Log(outcomes)
+		w.delete(c, catalog.Lookup{Keys: map[string]string{"eid": "1"}}, 1)
+	})
+}
+
+// TestMoveIsSeenBeforeLaterWrites delays some of the rows of a move until a later write of the record is
+// acknowledged. No query finds the record where it was before the move, not even one that asks for a single row.
+func TestMoveIsSeenBeforeLaterWrites(t *testing.T) {
+	t.Parallel()
+	for _, delayed := range []string{"3_eid1", "3_npi0"} {
+		for name, write := range map[string]func(w *world, c *catalog.Catalog, id string) (want []record.Record){
+			"patch": func(w *world, c *catalog.Catalog, _ string) []record.Record {
+				done, err := c.Patch(w.Context(), []byte(`{"n":2}`), by("eid", "1"), always)
+				w.did(catalog.Replaced)(done, err)
+				return []record.Record{done.Record}
+			},
+			"move": func(w *world, c *catalog.Catalog, id string) []record.Record {
+				done, err := c.Patch(w.Context(), []byte(`{"lastname":"y"}`), catalog.Lookup{ID: id}, always)
+				w.did(catalog.Replaced)(done, err)
+				return []record.Record{done.Record}
+			},
+			"put": func(w *world, c *catalog.Catalog, _ string) []record.Record {
+				done, err := c.Put(w.Context(), rec(w, `{"eid":"1","npi":1,"lastname":"x","n":3}`), always)
+				w.did(catalog.Replaced)(done, err)
+				return []record.Record{done.Record}
+			},
+			"deletion at its address": func(w *world, c *catalog.Catalog, id string) []record.Record {
+				w.delete(c, catalog.Lookup{ID: id}, 1)
+				return nil
+			},
+			"deletion": func(w *world, c *catalog.Catalog, _ string) []record.Record {
+				w.delete(c, by("npi", "1"), 1)
+				return nil
+			},
+		} {
+			inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+				w.insertAll(c, map[string]any{"eid": "1", "npi": 0, "lastname": "x"})
+				c.Close()
+				delay, at, release := holdOnce("PUT ", "/People(", delayed)
+				mover := w.gated(delay, nil)
+				var g sync.WaitGroup
+				g.Go(func() {
+					_, err := mover.Patch(t.Context(), []byte(`{"npi":1,"n":1}`), by("eid", "1"), always)
+					if err != nil {
+						t.Error(err)
+					}
+					mover.Close()
+				})
+				<-at
+				synctest.Wait() // its other rows are there
+				found, err := c.Find(t.Context(), by("npi", "1"))
+				if err != nil || len(found.Records) != 1 {
+					t.Fatal(found, err)
+				}
+				want := write(w, c, found.Meta[0].ID)
+				look := func() {
+					t.Helper()
+					w.wantFound(c, by("npi", "0"))
+					w.wantFound(c, by("npi", "1"), want...)
+					w.wantFound(c, by("eid", "1"), want...)
+					one, err := c.Find(t.Context(), catalog.Lookup{Keys: map[string]string{"eid": "1"}, Top: 1})
+					if err != nil || len(one.Records) != len(want) || len(want) > 0 && !record.Equal(one.Records[0], want[0]) {
+						t.Errorf("the first record is %v, %v, want %v", one.Records, err, want)
+					}
+				}
+				look()
+				close(release)
+				g.Wait()
+				look()
+				c.Close()
+				w.pass(c, minutes)
+				look()
+				w.check(c)
+				if t.Failed() {
+					t.Fatalf("a %s while %s is delayed", name, delayed)
+				}
+			})
+		}
+	}
+}
+
+// TestWriteLongAfterAMove: the change that tells that the move is applied was removed by age. The write costs
+// one request more than another one (see TestTransactions). If the writer's clock is late, it costs four more.
+func TestWriteLongAfterAMove(t *testing.T) {
+	t.Parallel()
+	for late, more := range map[time.Duration]int64{0: 1, 2 * 24 * time.Hour: 4} {
+		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			w.insertAll(c, map[string]any{"eid": "1", "npi": 7, "ssn": "1", "lastname": "x"})
+			patch := func(c *catalog.Catalog, text string) int64 {
+				c.Close()
+				if err := c.Writable(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				w.emulator.ResetCounts()
+				w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(text), by("eid", "1"), always))
+				c.Close()
+				return w.emulator.Counts().TableTransactions()
+			}
+			patch(c, `{"lastname":"y"}`)
+			time.Sleep(31 * 24 * time.Hour)
+			w.maintain(c)
+			if left := w.rows("PeopleWAL", "c|"); len(left) > 0 {
+				t.Fatal(left)
+			}
+			writer := w.on(w.account, func() time.Time { return time.Now().Add(-late) })
+			first, second := patch(writer, `{"wage":1}`), patch(writer, `{"wage":2}`)
+			if first-second != more {
+				t.Errorf("%d requests, and %d after that, with a clock that is %v late", first, second, late)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
@@ -27,7 +28,7 @@ func unlessRaced(raced bool, err error) error {
 
 // Rewrite gives the record of the head the contents r, in all its index rows.
 func (c *Catalog) Rewrite(ctx context.Context, h *store.Head, r record.Record) error {
-	_, raced, err := c.replace(ctx, h, h.Write, r)
+	_, raced, err := c.replace(ctx, h, h.Write, r, once{})
 	return unlessRaced(raced, err)
 }
 
@@ -35,7 +36,7 @@ func (c *Catalog) Rewrite(ctx context.Context, h *store.Head, r record.Record) e
 func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	if store.ShardOf(h.First) == store.ShardOf(w.First) {
-		_, raced, err := c.replace(ctx, h, w, r)
+		_, raced, err := c.replace(ctx, h, w, r, once{})
 		return unlessRaced(raced, err)
 	}
 	target, err := c.ReadHead(ctx, w.First, w.Identity)
@@ -44,18 +45,19 @@ func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r 
 		return err
 	case target != nil && !target.Gone && target.Content != r.Hash():
 		return c.taken(w.Row)
-	case target == nil || target.Gone:
+	case target == nil || target.Gone || target.Version < h.Version: // a change of schema that is taken back meets the record as it was
 		w = wal.Succeed(h.State(), target.State(), w, c.now())
-		if err := unlessRaced(c.enter(ctx, r, headUpdate{target, w, r.Hash()}, "")); err != nil {
+		if err := unlessRaced(c.enter(ctx, r, headUpdate{target, w, r.Hash()}, once{})); err != nil {
 			return err
 		}
 	}
-	_, err = c.Remove(ctx, h.First, h.Identity, r, Condition{})
+	_, err = c.Remove(ctx, h.First, h.Identity, r)
 	return err
 }
 
 // Adopt enters a record into the log that only index rows know, and writes all its index
-// rows. If one of these keys holds a record with other contents, the error is a Conflict.
+// rows. The newest version among them counts, not r. If that is a tombstone, or if several rows have it
+// with other contents, the error is a Conflict.
 func (c *Catalog) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	all, err := c.Copies(ctx, w)
@@ -63,17 +65,24 @@ func (c *Catalog) Adopt(ctx context.Context, id index.Identity, r record.Record)
 		return err
 	}
 	before := &wal.Head{Write: wal.Write{Gone: true}}
+	all = slices.DeleteFunc(all, func(x store.Copy) bool { return !x.Slot.Exists || x.Slot.Identity != w.Identity }) // apply notices a collision
 	for _, x := range all {
-		if !x.Slot.Exists || x.Slot.Identity != w.Identity {
-			continue // apply notices a collision
+		if x.Slot.Version > before.Version {
+			before.Version, r = x.Slot.Version, x.Record
 		}
-		before.Version = max(before.Version, x.Slot.Version)
-		if !x.Slot.Gone && store.ContentOf(x.Row).Hash() != r.Hash() {
+	}
+	for _, x := range all {
+		of, err := c.Identify(r)
+		switch {
+		case x.Slot.Version < before.Version:
+		case x.Slot.Gone:
+			return problem.Conflictf("", "the row %q of %q says that the record was deleted", x.At.Row, x.At.Partition)
+		case store.ContentOf(x.Row).Hash() != r.Hash(), err != nil, of.Hash() != w.Identity:
 			return problem.Conflictf("", "the row %q of %q has the same index and sort values, and other contents", x.At.Row, x.At.Partition)
 		}
 	}
 	w, _ = wal.Insertion(before, w, "", c.now())
-	return unlessRaced(c.enter(ctx, r, headUpdate{nil, w, r.Hash()}, ""))
+	return unlessRaced(c.enter(ctx, r, headUpdate{nil, w, r.Hash()}, once{}))
 }
 
 // Restore writes a record whose identity has the head of a deletion.
@@ -82,5 +91,5 @@ func (c *Catalog) Restore(ctx context.Context, h *store.Head, id index.Identity,
 	if verdict != wal.Commit {
 		return ErrRaced
 	}
-	return unlessRaced(c.enter(ctx, r, headUpdate{h, w, r.Hash()}, ""))
+	return unlessRaced(c.enter(ctx, r, headUpdate{h, w, r.Hash()}, once{}))
 }

@@ -119,7 +119,7 @@ func (c *Catalog) Writable(ctx context.Context) error {
 	}
 	found, err := c.askSchema(ctx)
 	if err == nil && !found {
-		err = problem.Conflictf("", "catalog %s holds records that another program wrote; it can be read, but before any write take it over with: handler catalog migrate", c.Name)
+		err = problem.Conflictf("", "catalog %s holds records that another program wrote, or has lost its log; it can be read, but before any write run: handler catalog migrate", c.Name)
 	}
 	return err
 }

@@ -86,8 +86,8 @@ func TestDeletionFollowsAMove(t *testing.T) {
 			deaths(t, 2, testsize.Of(3, 1), func(t *testing.T, n int) bool {
 				m := moverThatDies(t, n, 0)
 				w, c := m.world, m.catalog
-				if deleted, err := c.Delete(t.Context(), by("eid", "1"), on); deleted != 1 || err != nil {
-					t.Errorf("%d deleted, %v", deleted, err)
+				if deleted, err := c.Delete(t.Context(), by("eid", "1"), on, nil); deleted.Records != 1 || err != nil {
+					t.Errorf("%+v deleted, %v", deleted, err)
 				}
 				w.recover(c, time.Time{})
 				w.wantEverywhere(c, nil, append(m.old, m.next))

@@ -3,9 +3,11 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/task"
@@ -43,32 +45,21 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 	if err != nil {
 		return Written{}, err
 	}
+	o := onceOf(once, r.Hash())
 	var h *store.Head // most likely there is none
 	for range maxRaces {
-		done, raced, err := c.add(ctx, h, id, r, once)
+		done, raced, err := c.add(ctx, h, id, r, o)
 		if err != nil || !raced {
 			return done, err
 		}
-		if once != "" {
-			if done, used, err := c.insertedBy(ctx, id, r, once); err != nil || used {
-				return done, err
-			}
+		if done, used, err := c.answered(ctx, o, store.ShardOf(id.First())); err != nil || used {
+			return done, err
 		}
 		if h, err = c.ReadHead(ctx, id.First(), id.Hash()); err != nil {
 			return Written{}, err
 		}
 	}
 	return Written{}, c.busy()
-}
-
-// insertedBy completes the first insertion with the Idempotency-Key, and returns its result.
-// used is false if there was none.
-func (c *Catalog) insertedBy(ctx context.Context, id index.Identity, r record.Record, once string) (done Written, used bool, err error) {
-	first, used, err := c.used(ctx, store.ShardOf(id.First()), once, r.Hash())
-	if err != nil || !used {
-		return Written{}, false, err
-	}
-	return Written{Created, metaOf(first.Writes[0]), r}, true, c.complete(ctx, first.Shard, first.ID)
 }
 
 // Put creates the record, or replaces the contents of the record that has its identity.
@@ -80,7 +71,11 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 	if err != nil {
 		return Written{}, err
 	}
+	o := onceOf(on.Once, "put", r.Hash())
 	for range maxRaces {
+		if done, used, err := c.answered(ctx, o, store.ShardOf(id.First())); err != nil || used {
+			return done, err
+		}
 		h, err := c.ReadHead(ctx, id.First(), id.Hash())
 		if err == nil {
 			err = on.check(h)
@@ -91,9 +86,9 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 		var done Written
 		var raced bool
 		if h.Live() {
-			done, raced, err = c.replace(ctx, h, store.WriteFor(id), r)
+			done, raced, err = c.replace(ctx, h, store.WriteFor(id), r, o)
 		} else {
-			done, raced, err = c.add(ctx, h, id, r, "")
+			done, raced, err = c.add(ctx, h, id, r, o)
 		}
 		if err != nil || !raced {
 			return done, err
@@ -109,70 +104,102 @@ func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Lookup,
 	if err != nil {
 		return Written{}, err
 	}
-	done, err := c.changeOne(ctx, selector, on, func(record.Record) (record.Record, error) { return r, nil })
-	if err != nil && problem.Of(err).Kind == problem.NotFound {
-		// Perhaps the first try, whose answer was lost, has changed the values that the
-		// selector asks for.
-		h, headErr := c.ReadHead(ctx, id.First(), id.Hash())
-		if headErr == nil && h.Live() && h.Content == r.Hash() {
-			return Written{Unchanged, metaOf(h.Write), r}, c.complete(ctx, store.ShardOf(h.First), h.Entry)
-		}
+	done, err := c.changeOne(ctx, selector, on, onceOf(on.Once, "put", selector, r.Hash()), func(*store.Head) (record.Record, bool, error) { return r, true, nil })
+	if selector.ID != "" || err == nil || problem.Of(err).Kind != problem.NotFound {
+		return done, err
 	}
-	return done, err
+	// Perhaps the first try, whose answer was lost, has moved the record from where the selector
+	// looks.
+	h, from, moveErr := c.movedTo(ctx, id)
+	if moveErr != nil || h == nil || h.Content != r.Hash() {
+		return done, cmp.Or(moveErr, err)
+	}
+	if p, planErr := c.plan(selector); planErr != nil || !p.names(from) {
+		return done, err
+	}
+	return Written{Unchanged, metaOf(h.Write), r}, c.complete(ctx, store.ShardOf(h.First), h.Entry)
+}
+
+// movedTo returns the live head of an identity whose last write has moved its record there, and the
+// write that has left the place from before. The head is nil if there is none.
+func (c *Catalog) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
+	h, err = c.ReadHead(ctx, id.First(), id.Hash())
+	if err != nil || !h.Live() {
+		return nil, wal.Write{}, err
+	}
+	row, found, err := c.Recorded(ctx, store.ShardOf(h.First), h.Entry)
+	if err != nil || !found {
+		return nil, wal.Write{}, err
+	}
+	e, err := store.EntryOf(row)
+	if err != nil || len(e.Writes) < 2 {
+		return nil, wal.Write{}, err
+	}
+	return h, e.Writes[0], nil
 }
 
 // Patch applies a JSON merge patch (RFC 7396) to the only record that the selector finds.
 // If index values or the sort value change, the record moves.
 func (c *Catalog) Patch(ctx context.Context, patch []byte, selector Lookup, on Condition) (Written, error) {
-	return c.changeOne(ctx, selector, on, func(r record.Record) (record.Record, error) { return r.Merge(patch) })
+	return c.changeOne(ctx, selector, on, onceOf(on.Once, "patch", selector, string(patch)), func(h *store.Head) (record.Record, bool, error) {
+		r, found, err := c.contents(ctx, h)
+		if found && err == nil {
+			r, err = r.Merge(patch)
+		}
+		return r, found, err
+	})
 }
 
-// changeOne replaces the only record that the selector finds by the result of change.
-func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, change func(record.Record) (record.Record, error)) (Written, error) {
+// changeOne replaces the only record that the selector finds by the result of change, which is given its
+// head. found is false if another write has overtaken that.
+func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, o once, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
 	}
 	for range maxRaces {
-		found, err := c.selectOne(ctx, selector)
-		if err == nil && found == nil {
-			err = cmp.Or(on.check(nil), error(problem.NotFoundf("", "there is no record that the query string finds")))
+		h, err := c.choose(ctx, selector)
+		if err == nil || errors.Is(err, errSeveral) { // others may match since the first try
+			if done, used, err := c.answered(ctx, o, shardsOf(h, selector)...); err != nil || used {
+				return done, err
+			}
+		}
+		if err == nil {
+			err = on.check(h)
+		}
+		if err == nil && h == nil {
+			err = noneFound(selector)
 		}
 		if err != nil {
 			return Written{}, err
 		}
-		r, err := change(found.record)
+		r, found, err := change(h)
 		if err != nil {
 			return Written{}, err
+		}
+		if !found {
+			continue
 		}
 		id, err := c.Identify(r)
 		if err != nil {
 			return Written{}, err
 		}
-		if id.First() != found.id.First() {
+		if id.First() != h.First {
 			return Written{}, problem.Invalidf(c.Schema.Keys[0].Field, "is the first index key, which never changes; delete the record and insert the new one")
 		}
-		h, err := c.ReadHead(ctx, id.First(), found.id.Hash())
-		if err != nil {
-			return Written{}, err
-		}
-		if h == nil {
-			return Written{}, c.unknown()
-		}
-		if h.Version != found.version { // the row is out of date: a write is under way
-			if err := c.complete(ctx, store.ShardOf(h.First), h.Entry); err != nil {
-				return Written{}, err
-			}
-			continue
-		}
-		if err := on.check(h); err != nil {
-			return Written{}, err
-		}
-		done, raced, err := c.replace(ctx, h, store.WriteFor(id), r)
+		done, raced, err := c.replace(ctx, h, store.WriteFor(id), r, o)
 		if err != nil || !raced {
 			return done, err
 		}
 	}
 	return Written{}, c.busy()
+}
+
+// noneFound: a write's query finds no record.
+func noneFound(q Lookup) error {
+	if q.ID != "" {
+		return noSuchID()
+	}
+	return problem.NotFoundf("", "there is no record that the query string finds")
 }
 
 // bulkWriters is how many records WriteAll writes at once: enough to keep a laptop's

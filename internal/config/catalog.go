@@ -15,9 +15,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// catalogStorage is the setting with the connection of all catalogs that name no other. If it
+// CatalogConnection is the setting with the connection of all catalogs that name no other. If it
 // is not set, they use the app's own storage.
-const catalogStorage = "AZURE_STORAGE_CONNECTION_STRING"
+const CatalogConnection = "AZURE_STORAGE_CONNECTION_STRING"
 
 // CatalogSettings are the settings of one catalog.
 type CatalogSettings struct {
@@ -73,10 +73,10 @@ var catalogName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 // LoadCatalogs reads the settings of all catalogs, without their connections: those of the
 // default catalog, if it is set, and those of TABLESWEEP_CATALOGS by name. The error lists
 // everything that is wrong. The valid catalogs are returned with it.
-func LoadCatalogs(getenv func(string) string) ([]CatalogSettings, error) {
+func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 	standard := storage.HostConnection
-	if getenv(catalogStorage) != "" {
-		standard = catalogStorage
+	if settings.Get(CatalogConnection) != "" {
+		standard = CatalogConnection
 	}
 	var all []CatalogSettings
 	var errs []error
@@ -88,14 +88,14 @@ func LoadCatalogs(getenv func(string) string) ([]CatalogSettings, error) {
 		}
 		all = append(all, c)
 	}
-	if table := getenv("TABLE_CATALOG_NAME"); table != "" {
+	if table := settings.Get("TABLE_CATALOG_NAME"); table != "" {
 		add("", catalogText{
-			Table: table, WAL: getenv("TABLE_CATALOG_WAL_NAME"),
-			IndexKeys: getenv("TABLE_CATALOG_INDEX_KEYS"), RowKey: getenv("TABLE_CATALOG_ROW_KEY"),
+			Table: table, WAL: settings.Get("TABLE_CATALOG_WAL_NAME"),
+			IndexKeys: settings.Get("TABLE_CATALOG_INDEX_KEYS"), RowKey: settings.Get("TABLE_CATALOG_ROW_KEY"),
 		})
 	}
 	named := map[string]catalogText{}
-	if text := getenv("TABLESWEEP_CATALOGS"); text != "" {
+	if text := settings.Get("TABLESWEEP_CATALOGS"); text != "" {
 		if err := input.JSON([]byte(text), &named); err != nil {
 			errs = append(errs, fmt.Errorf(`setting TABLESWEEP_CATALOGS must be JSON such as {"people":{"table":"People","indexKeys":"eid,npi","rowKey":"lastname"}}: %w`, err))
 			named = nil
@@ -156,9 +156,9 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 
 // loadCatalogs reads the settings and connections of all catalogs. connect returns the
 // connection in a setting; it reports a bad one, and returns the zero value.
-func (c *Config) loadCatalogs(getenv func(string) string, connect func(string) storage.Connection) error {
+func (c *Config) loadCatalogs(settings storage.Settings, connect func(string) storage.Connection) error {
 	var err error
-	c.Catalogs, err = LoadCatalogs(getenv)
+	c.Catalogs, err = LoadCatalogs(settings)
 	for i := range c.Catalogs {
 		c.Catalogs[i].Connection = connect(c.Catalogs[i].Setting)
 	}

@@ -102,7 +102,7 @@ func TestBadCatalogs(t *testing.T) {
 			}
 		})
 	}
-	if c, err := config.LoadCatalogs(func(name string) string { return people(nil)[name] }); err != nil || len(c) != 1 {
+	if c, err := config.LoadCatalogs(people(nil)); err != nil || len(c) != 1 {
 		t.Errorf("%v, %v; want the one catalog", c, err)
 	}
 }

@@ -25,7 +25,7 @@ const DefaultStateTable = "tablesweep"
 
 // Settings lists every setting that the handler reads.
 var Settings = []Setting{
-	{storage.HostConnection, "", "The app's own storage: a connection string, or its identity form (`__accountName`, `__tableServiceUri`, `__queueServiceUri`, `__credential`, `__clientId`)"},
+	{storage.HostConnection, "", "The app's own storage: a connection string, or its identity form. That is `__accountName`, or one of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`; with `__credential` (`managedidentity`) and `__clientId` or `__managedIdentityResourceId`, or, for development, `__tenantId`, `__clientId` and `__clientSecret`"},
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "Names of the settings that hold the connections scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that keeps the ledger of scans"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days scans are kept after their end, at least 8. Failed and canceled ones can be retried until then"},
@@ -37,7 +37,7 @@ var Settings = []Setting{
 	{"TABLE_CATALOG_INDEX_KEYS", "", "The fields by which its records are found, such as `eid,npi,ssn:digits`"},
 	{"TABLE_CATALOG_ROW_KEY", "", "The field that sorts them, such as `lastname`, or `timestamp:newest`"},
 	{"TABLE_CATALOG_WAL_NAME", "", "The table of its log; NAME followed by `WAL` if not set"},
-	{catalogStorage, "", "The catalogs' account; `AzureWebJobsStorage`, in any form, if not set"},
+	{CatalogConnection, "", "The catalogs' account; `AzureWebJobsStorage`, in any form, if not set"},
 	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`, and optionally `wal`, `changes` (how long they are kept, `30d`), `connection` (a setting's name)"},
 	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "", "Queries that one invocation may make, 1 to 24; 4 for a count and 1 for others if not set"},
 	{"TABLESWEEP_CONSOLE", "on", "`off` removes the console, the web page at `/api/console/`"},
@@ -71,16 +71,21 @@ const (
 var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Load reads the settings. The error lists all bad ones by name.
-func Load(getenv func(string) string) (Config, error) {
-	value := func(name string) string { return valueOf(name, getenv) }
+func Load(settings storage.Settings) (Config, error) {
+	value := func(name string) string { return valueOf(name, settings) }
 	c := Config{Connections: map[string]storage.Connection{}}
 	var errs []error
+	for _, s := range Settings {
+		if s.Name != storage.HostConnection && s.Name != CatalogConnection { // SettingConnection looks at these
+			errs = append(errs, settings.Twice(s.Name))
+		}
+	}
 	var err error
 	read := map[string]storage.Connection{} // by setting, so that a bad one is reported once
 	connect := func(name string) storage.Connection {
 		if _, ok := read[name]; !ok {
 			var err error
-			if read[name], err = storage.SettingConnection(name, getenv); err != nil {
+			if read[name], err = storage.SettingConnection(name, settings); err != nil {
 				errs = append(errs, err)
 			}
 		}
@@ -105,9 +110,9 @@ func Load(getenv func(string) string) (Config, error) {
 	} else {
 		c.ScanRetention = time.Duration(days) * 24 * time.Hour
 	}
-	c.Price, err = Price(getenv)
+	c.Price, err = Price(settings)
 	errs = append(errs, err, c.loadLog(value))
-	catalogsErr := c.loadCatalogs(getenv, connect) // which may add to errs
+	catalogsErr := c.loadCatalogs(settings, connect) // which may add to errs
 	errs = append(errs, catalogsErr)
 	if v := value("TABLESWEEP_SEGMENTS_PER_INVOCATION"); v == "" {
 		// the default depends on the action
@@ -127,8 +132,8 @@ func Load(getenv func(string) string) (Config, error) {
 }
 
 // valueOf returns a setting's value, or its default.
-func valueOf(name string, getenv func(string) string) string {
-	if v := getenv(name); v != "" {
+func valueOf(name string, settings storage.Settings) string {
+	if v := settings.Get(name); v != "" {
 		return v
 	}
 	i := slices.IndexFunc(Settings, func(s Setting) bool { return s.Name == name })
@@ -137,9 +142,9 @@ func valueOf(name string, getenv func(string) string) string {
 
 // Price reads what 10,000 storage requests cost, in dollars. The command line takes this
 // setting alone.
-func Price(getenv func(string) string) (float64, error) {
+func Price(settings storage.Settings) (float64, error) {
 	const name = "TABLESWEEP_PRICE"
-	dollars, err := strconv.ParseFloat(valueOf(name, getenv), 64)
+	dollars, err := strconv.ParseFloat(valueOf(name, settings), 64)
 	if err != nil || !(dollars >= 0 && dollars <= maxPrice) {
 		return 0, errors.New("setting " + name + " must be what 10,000 storage requests cost in dollars, such as 0.00036")
 	}

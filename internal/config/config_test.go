@@ -11,7 +11,7 @@ import (
 )
 
 func load(env map[string]string) (config.Config, error) {
-	return config.Load(func(name string) string { return env[name] })
+	return config.Load(env)
 }
 
 func TestLoad(t *testing.T) {
@@ -37,6 +37,7 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 		"AzureWebJobsStorage":                "AccountName=a",
 		"TABLESWEEP_CONNECTIONS":             "MISSING," + secret,
 		"TABLESWEEP_STATE_TABLE":             "my_state",
+		"TableSweep_State_Table":             "mystate",
 		"TABLESWEEP_SEGMENTS_PER_INVOCATION": "25",
 		"TABLESWEEP_SCAN_RETENTION":          "7",
 		"TABLESWEEP_PRICE":                   "-1",
@@ -52,6 +53,9 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("the error does not name %s:\n%v", name, err)
 		}
+	}
+	if want := "settings TABLESWEEP_STATE_TABLE and TableSweep_State_Table differ in case alone"; !strings.Contains(err.Error(), want) {
+		t.Errorf("the error lacks %q:\n%v", want, err)
 	}
 	if strings.Contains(err.Error(), "c2VjcmV0") {
 		t.Errorf("the error repeats a secret:\n%v", err)

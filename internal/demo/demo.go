@@ -137,7 +137,7 @@ func (d *demo) start(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.account, err = storage.Open(c, storage.Options{Patience: 10 * time.Second}); err != nil {
+	if d.account, err = storage.Open(c, storage.Options{Patience: 10 * time.Second, Unproven: true}); err != nil {
 		return nil, err
 	}
 	if err := d.load(ctx); err != nil {
@@ -173,7 +173,7 @@ func (d *demo) embed(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := e.Serve(ctx, "127.0.0.1:0", "127.0.0.1:0")
+	server, err := e.Serve(ctx, "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

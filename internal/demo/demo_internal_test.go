@@ -2,17 +2,24 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function/server"
+	"tablesweep/internal/key"
 	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/testsize"
 )
 
@@ -24,7 +31,7 @@ const portVariable = "FUNCTIONS_CUSTOMHANDLER_PORT"
 // TestMain runs the tests. Their handler processes are this program, too.
 func TestMain(m *testing.M) {
 	if os.Getenv(portVariable) != "" {
-		fmt.Fprintln(os.Stderr, server.Serve(context.Background(), os.Getenv, os.Stdout, os.Stderr))
+		fmt.Fprintln(os.Stderr, server.Serve(context.Background(), storage.SettingsOf(os.Environ()), os.Stdout, os.Stderr))
 		os.Exit(server.RestartCode)
 	}
 	os.Exit(m.Run())
@@ -87,21 +94,21 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// startAndCopy starts the app, which copies the table.
+// startAndCopy starts the app until the test ends, and has it copy the table.
 func (d *demo) startAndCopy(t *testing.T) {
 	t.Helper()
 	stop, err := d.start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
+	t.Cleanup(stop)
 	if err := d.copy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestCopyOnAzurite copies the same rows on the other emulator.
-func TestCopyOnAzurite(t *testing.T) {
+// TestOnAzurite copies the same rows on the other emulator, and exports and imports odd ones there.
+func TestOnAzurite(t *testing.T) {
 	t.Parallel()
 	connection := os.Getenv("TABLESWEEP_AZURITE")
 	if connection == "" {
@@ -110,11 +117,17 @@ func TestCopyOnAzurite(t *testing.T) {
 	d := newDemo(t, 2, testsize.Of(3000, 0))
 	d.Connection = connection
 	d.startAndCopy(t)
+	// Azurite takes "'," for a key's end, and cuts characters of a long request apart.
+	rows := slices.DeleteFunc(emulatortest.NastyRows(testsize.Of(500, 8833)), func(e storage.Entity) bool {
+		return strings.Contains(e.Key.Partition+e.Key.Row, "',") || e.Key.Row == "all"
+	})
+	d.fill(t, "nasty", rows)
+	d.exportAndImport(t, "nasty", len(rows), testsize.Of(1, 4))
 }
 
 // TestCopyWhileProcessesAreKilled kills handler processes with SIGKILL at random
 // moments of a copy, which must still be exact. None is killed three times: that would
-// end its instance.
+// end its instance for 3 s.
 func TestCopyWhileProcessesAreKilled(t *testing.T) {
 	t.Parallel()
 	kills := testsize.Of(2, 6)
@@ -133,5 +146,84 @@ func TestCopyWhileProcessesAreKilled(t *testing.T) {
 	d.startAndCopy(t)
 	if killed < kills/2 {
 		t.Errorf("only %d processes were killed", killed)
+	}
+}
+
+// TestFailedRowsAreDoneAgain has three processes do failed rows again once the cause is mended, and kills one of them meanwhile: each row counts
+// once, and the tables are equal.
+func TestFailedRowsAreDoneAgain(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t, 3, 3000)
+	stop, err := d.start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	target := d.account.Table(destinationTable)
+	if err := target.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var taken []key.Key // every tenth row's key
+	n := 0
+	err = d.account.Table(sourceTable).All(t.Context(), storage.Query{Select: []string{}}, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			if n++; n%10 == 0 {
+				taken = append(taken, e.Key)
+			}
+		}
+		return nil
+	})
+	b := target.Batch()
+	for i, k := range taken {
+		op := storage.Op{Entity: storage.Entity{Key: k}}
+		if err == nil && (i > 0 && taken[i-1].Partition != k.Partition || !b.Add(op)) {
+			err = b.Do(t.Context())
+			b = target.Batch()
+			b.Add(op)
+		}
+	}
+	if err = errors.Join(err, b.Do(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	ended := func(at string) (s engine.Status) {
+		for s.State = "running"; s.State == "running"; time.Sleep(50 * time.Millisecond) {
+			if err := d.call(t.Context(), "GET", at, nil, http.StatusOK, &s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	var started struct{ ID string }
+	err = d.call(t.Context(), "POST", "/api/scans", engine.Request{
+		Source: engine.TableRef{Table: sourceTable}, SegmentSize: 20,
+		Action: engine.Action{Type: engine.Copy, Mode: action.Fail, Destination: &engine.TableRef{Table: destinationTable}},
+	}, http.StatusAccepted, &started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "/api/scans/" + started.ID
+	if s := ended(at); s.State != "failed" || s.Rows.Failed != int64(len(taken)) || s.Rows.Written != int64(n-len(taken)) {
+		t.Fatalf("%+v, want %d of %d rows failed", s, len(taken), n)
+	}
+	for _, k := range taken {
+		if err := target.Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: k}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.call(t.Context(), "POST", at+"/retry", map[string]string{"rows": "failed"}, http.StatusAccepted, &started); err != nil {
+		t.Fatal(err)
+	}
+	killed := false
+	for range 100 {
+		if killed = d.host.Kill(1); killed {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if s := ended(at); !killed || s.State != "succeeded" || s.Rows.Scanned != int64(n) || s.Rows.Written != int64(n) || s.Rows.Failed != 0 || s.Steps.Pending != 0 {
+		t.Errorf("killed %v, then %+v, want %d rows written", killed, s, n)
+	}
+	if err := d.verify(t.Context()); err != nil || !d.report.Verified {
+		t.Errorf("%v, %+v", err, d.report)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -88,7 +89,8 @@ func (s tableService) stringToSign(r *http.Request, scheme string) (string, erro
 	}, "\n"), nil
 }
 
-func (s queueService) stringToSign(r *http.Request, scheme string) (string, error) {
+// stringToSign is what the Queue and Blob services sign.
+func (e *Emulator) stringToSign(r *http.Request, scheme string) (string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return "", err
@@ -98,7 +100,7 @@ func (s queueService) stringToSign(r *http.Request, scheme string) (string, erro
 		date = ""
 	}
 	if scheme == "SharedKeyLite" {
-		resource := s.resource(r)
+		resource := e.resource(r)
 		if comp := query.Get("comp"); comp != "" {
 			resource += "?comp=" + comp
 		}
@@ -129,29 +131,38 @@ func (s queueService) stringToSign(r *http.Request, scheme string) (string, erro
 		r.Header.Get("If-None-Match"),
 		r.Header.Get("If-Unmodified-Since"),
 		r.Header.Get("Range"),
-		canonicalHeaders(r.Header) + s.resource(r) + canonicalQuery(query),
+		canonicalHeaders(r.Header) + e.resource(r) + canonicalQuery(query),
 	}, "\n"), nil
 }
 
-// canonicalHeaders returns the x-ms- headers, one a line, sorted.
+// canonicalHeaders returns the x-ms- headers, one a line, sorted by name.
 func canonicalHeaders(h http.Header) string {
-	var lines []string
+	lines := make(map[string]string)
 	for name, values := range h {
 		if name = strings.ToLower(name); strings.HasPrefix(name, "x-ms-") {
-			lines = append(lines, name+":"+strings.Join(values, ",")+"\n")
+			lines[name] += name + ":" + strings.Join(values, ",") + "\n"
 		}
 	}
-	slices.Sort(lines)
-	return strings.Join(lines, "")
+	return sorted(lines)
 }
 
-// canonicalQuery returns the query's parameters, one a line, sorted.
+// canonicalQuery returns the query's parameters, one a line, sorted by name.
 func canonicalQuery(query url.Values) string {
-	var lines []string
+	lines := make(map[string]string)
 	for name, values := range query {
 		values = slices.Sorted(slices.Values(values))
-		lines = append(lines, "\n"+strings.ToLower(name)+":"+strings.Join(values, ","))
+		name = strings.ToLower(name)
+		lines[name] += "\n" + name + ":" + strings.Join(values, ",")
 	}
-	slices.Sort(lines)
-	return strings.Join(lines, "")
+	return sorted(lines)
+}
+
+// sorted returns the lines in the order of their names. Sorted as a whole, "x-ms-meta-a:"
+// would stand before "x-ms-meta:".
+func sorted(lines map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		b.WriteString(lines[name])
+	}
+	return b.String()
 }

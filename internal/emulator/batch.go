@@ -36,9 +36,6 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 	if isQuery {
 		return s.parseBatchQuery(c, parts[0])
 	}
-	if len(parts) == 0 {
-		return operation{}, invalidInput("the batch has no operations")
-	}
 	if len(parts) > maxOperations {
 		return operation{}, refusal.New(refusal.InvalidInput, "The batch request operation exceeds the maximum 100 changes per change set.")
 	}
@@ -59,15 +56,12 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 // parseBatchQuery parses a batch that is a query. For faults and counts it is a query;
 // only its answer has a batch's form.
 func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
-	path, err := s.batchPath(p)
 	inner := &call{
 		Request: &http.Request{Host: c.Host, URL: &url.URL{Path: p.path, RawQuery: p.query}, Header: http.Header{"Accept": {p.accept}}},
-		Method:  p.method, path: path, id: c.id,
+		Method:  p.method, path: s.batchPath(p), id: c.id,
 	}
-	op := operation{Request: fault.Request{Kind: fault.Batch}}
-	if err == nil {
-		op, err = s.parse(inner)
-	}
+	inner.query = inner.URL.Query()
+	op, err := s.parse(inner)
 	run := op.run
 	if err != nil {
 		run = func(time.Time, fault.Plan) (response, error) { return response{}, err }
@@ -87,13 +81,12 @@ func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
 	return op, nil
 }
 
-// batchPath returns an operation's path, without the account.
-func (s tableService) batchPath(p batchPart) (string, error) {
-	path, ok := strings.CutPrefix(p.path, "/"+s.account)
-	if !ok || !strings.HasPrefix(path, "/") {
-		return "", invalidInput("an operation is on another account")
+// batchPath returns an operation's path, without the account. Python's client leaves that out.
+func (s tableService) batchPath(p batchPart) string {
+	if path, ok := strings.CutPrefix(p.path, "/"+s.account+"/"); ok {
+		return "/" + path
 	}
-	return path, nil
+	return p.path
 }
 
 // understand reads the operations up to the first that is wrong.
@@ -120,11 +113,7 @@ func (s tableService) understand(parts []batchPart) batch {
 }
 
 func (s tableService) understandPart(p batchPart, d *entity.Decoder) (w write, name string, err error) {
-	path, err := s.batchPath(p)
-	if err != nil {
-		return w, "", err
-	}
-	t, err := parseTarget(path)
+	t, err := parseTarget(s.batchPath(p))
 	if err != nil {
 		return w, "", err
 	}
@@ -151,6 +140,9 @@ func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error
 	out := s.newBatchAnswer(c, true)
 	if b.refused != nil {
 		return out.refused(s, c, b.parts, b.refused), nil
+	}
+	if len(b.parts) == 0 {
+		return out.end(), nil
 	}
 	stored, err := s.tables.Get(b.table, now)
 	if err != nil {
@@ -196,21 +188,35 @@ func (a *batchAnswer) part(r response, contentID string) {
 	a.b = strconv.AppendInt(a.b, int64(r.status), 10)
 	a.b = append(a.b, ' ')
 	a.b = append(a.b, http.StatusText(r.status)...)
-	a.b = append(a.b, "\r\nDataServiceVersion: 3.0;\r\n"...)
+	a.b = append(a.b, "\r\n"...)
 	if contentID != "" {
-		r.set("Content-ID", contentID)
+		a.field("Content-ID", contentID)
 	}
+	a.b = append(a.b, "X-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n"...)
+	version := "3.0;"
+	if len(r.header) > 0 && r.header[0][0] == preferenceApplied {
+		a.field(preferenceApplied, r.header[0][1])
+		r.header = r.header[1:]
+	} else if r.status == http.StatusNoContent {
+		version = "1.0;"
+	}
+	a.field("DataServiceVersion", version)
 	if r.contentType != "" {
-		r.set("Content-Type", r.contentType)
+		a.field("Content-Type", r.contentType)
 	}
 	for _, pair := range r.header {
-		a.b = append(a.b, pair[0]...)
-		a.b = append(a.b, ": "...)
-		a.b = append(a.b, pair[1]...)
-		a.b = append(a.b, "\r\n"...)
+		a.field(pair[0], pair[1])
 	}
 	a.b = append(a.b, "\r\n"...)
 	a.b = append(a.b, r.body...)
+	a.b = append(a.b, "\r\n"...)
+}
+
+// field appends a line of a part's header.
+func (a *batchAnswer) field(name, value string) {
+	a.b = append(a.b, name...)
+	a.b = append(a.b, ": "...)
+	a.b = append(a.b, value...)
 	a.b = append(a.b, "\r\n"...)
 }
 
@@ -219,7 +225,11 @@ func (a *batchAnswer) refused(s tableService, c *call, parts []batchPart, e *tab
 	if !errors.As(e.Err, &p) {
 		panic("emulator: internal error: " + e.Error())
 	}
-	a.part(s.failure(c, refusal.New(p.Code, strconv.Itoa(e.Index)+":"+p.Message)), parts[e.Index].contentID)
+	if len(parts) > 1 {
+		p = refusal.New(p.Code, strconv.Itoa(e.Index)+":"+p.Message)
+	}
+	part := parts[e.Index]
+	a.part(s.refused(c, p, parseLevel(part.accept), part.method, part.prefer), part.contentID)
 	return a.end()
 }
 

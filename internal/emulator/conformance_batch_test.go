@@ -182,15 +182,15 @@ func batchQuotes(t *testing.T, b backend) {
 	single := batchOp{"PUT", "/" + table + "(PartitionKey='it%27s',RowKey='2')", nil, `{"A":1}`}
 	got := b.batch(t, []batchOp{single})
 	if !b.azurite {
-		refused(t, got, 400, "InvalidInput", "0")
+		refused(t, got, 400, "InvalidInput", "")
 	}
 	rows := either(t, b, []string{"it's/1"}, []string{"it's/1", "it's/2"}, "Azurite takes single quotes within quotes")
 	same(t, "rows", b.all(t, table, ""), rows)
 }
 
 func batchNoTable(t *testing.T, b backend) {
-	refused(t, b.batch(t, []batchOp{{"POST", "/nothing", nil, entityBody("p", "1", "")}}), 404, "TableNotFound", "0")
+	refused(t, b.batch(t, []batchOp{{"POST", "/nothing", nil, entityBody("p", "1", "")}}), 404, "TableNotFound", either(t, b, "", "0", "Azurite numbers an operation that is alone"))
 	if !b.azurite {
-		check(t, "no operations", b.batch(t, nil), 400, "InvalidInput")
+		check(t, "no operations", b.batch(t, nil), 202, "")
 	}
 }

@@ -331,6 +331,7 @@ func propertyLimits(t *testing.T, b backend) {
 		{"64 KiB of bytes", `"B@odata.type":"Edm.Binary","B":"` + strings.Repeat("AAAA", 64<<10/3) + `AA=="`, 204, "", 204},
 		{"more bytes", `"B@odata.type":"Edm.Binary","B":"` + strings.Repeat("AAAA", 64<<10/3+1) + `"`, 400, "PropertyValueTooLarge", 400},
 		{"dash in a name", `"a-b":1`, 400, "PropertyNameInvalid", 204},
+		{"a name twice", `"A":1,"\u0041":2`, 400, "DuplicatePropertiesSpecified", 204},
 		{"digit first in a name", `"1a":1`, 400, "PropertyNameInvalid", 204},
 		{"letters of any language", `"größe_1":1`, 204, "", 204},
 		{"long name", `"` + strings.Repeat("n", 256) + `":1`, 400, "PropertyNameTooLong", 204},

@@ -29,7 +29,7 @@ const azuriteVariable = "TABLESWEEP_AZURITE"
 // TestConformance holds the emulator, and Azurite where there is one, to what the
 // real services are documented to do.
 func TestConformance(t *testing.T) {
-	suites := [][]property{tableProperties(), entityProperties(), queryProperties(), batchProperties(), queueProperties(), clientProperties()}
+	suites := [][]property{tableProperties(), entityProperties(), queryProperties(), batchProperties(), queueProperties(), blobProperties(), clientProperties()}
 	for _, name := range []string{"emulator", "azurite"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +71,7 @@ func openBackend(t testing.TB, name string) backend {
 // connection string.
 func serve(t testing.TB, e *emulator.Emulator) string {
 	t.Helper()
-	s, err := e.Serve(context.Background(), "127.0.0.1:0", "127.0.0.1:0")
+	s, err := e.Serve(context.Background(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,11 +102,6 @@ func (b backend) newTable(t testing.TB) string {
 		t.Fatalf("create table: %v", got)
 	}
 	return name
-}
-
-func (b backend) createTable(t testing.TB, name string) answer {
-	t.Helper()
-	return b.table(t, request{method: "POST", path: "/Tables", body: `{"TableName":"` + name + `"}`})
 }
 
 // insert adds an entity. members are JSON members; the keys come first.

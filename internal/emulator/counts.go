@@ -27,6 +27,12 @@ type Counts struct {
 	QueueUpdate   int64 `json:"queueUpdate"`
 	QueueDelete   int64 `json:"queueDelete"`
 	QueueOther    int64 `json:"queueOther"` // clearing messages; creating, deleting and listing queues, and their metadata
+
+	BlobPut    int64 `json:"blobPut"`
+	BlobGet    int64 `json:"blobGet"`
+	BlobList   int64 `json:"blobList"`
+	BlobDelete int64 `json:"blobDelete"`
+	Containers int64 `json:"containers"` // creating containers, and looking for them
 }
 
 // TableTransactions returns the number of requests to the Table service.
@@ -96,6 +102,16 @@ func (c *counter) of(kind fault.Kind) *int64 {
 		return &c.QueueUpdate
 	case fault.DeleteMessage:
 		return &c.QueueDelete
+	case fault.PutBlob:
+		return &c.BlobPut
+	case fault.GetBlob:
+		return &c.BlobGet
+	case fault.ListBlobs:
+		return &c.BlobList
+	case fault.DeleteBlob:
+		return &c.BlobDelete
+	case fault.Containers:
+		return &c.Containers
 	}
 	return &c.QueueOther
 }

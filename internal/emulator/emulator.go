@@ -1,21 +1,21 @@
-// Package emulator serves Azure Table and Queue storage from memory, for tests,
+// Package emulator serves Azure Table, Queue and Blob storage from memory, for tests,
 // demonstrations, benchmarks and laptops. Nothing is ever written to disk.
 //
 // An [Emulator] is one storage account. It is reached in process through its
 // [Transport], which needs no sockets and so also works in the virtual time of
 // testing/synctest, or over HTTP through [Emulator.Serve]. It does what the SDKs
 // use of the services' REST interfaces: tables, entities, queries and entity group
-// transactions; queues and their messages; requests signed with the account's key
-// by SharedKey or SharedKeyLite. It is strict where the real service is. It has no
-// shared access signatures, access policies, Entra ID, CORS, service properties or
-// statistics.
+// transactions; queues and their messages; containers, and blobs that are
+// put, read by ranges, listed and deleted; requests signed with the account's key
+// by SharedKey or SharedKeyLite. It is strict where the real service is. It has no Entra ID. It
+// refuses shared access signatures, access policies, CORS, service properties and statistics by name.
 //
 // It ends a page after 250,000 rows visited or 16 MiB, where the service does after 5
 // seconds. It cuts a client off that takes 30 seconds to send a body or to read an answer. It
 // takes keys of up to 512 UTF-16 units, and any date as x-ms-version. Doubles come back in
-// their shortest form, as Azurite returns them: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Answers to
-// mistakes follow documentation and other clients' experience; nobody has compared them
-// with a real account. scripts/jssdk runs Microsoft's JavaScript SDKs against it.
+// their shortest form, as Azurite returns them: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Its answers
+// are compared with recordings of the real service (testdata/README.md). scripts/jssdk and
+// scripts/pysdk run Microsoft's JavaScript and Python clients against it.
 //
 // A fault spec makes requests fail in the ways that break real programs (see package
 // [tablesweep/internal/emulator/fault]). Requests are counted by kind, so that tests and
@@ -62,6 +62,9 @@ type Options struct {
 	Account string        // the account's name; "" for DefaultAccount
 	Key     string        // the account's key in base64; "" for DefaultKey
 
+	// Clock is what rows and answers are dated by; nil for this machine's clock, by which signatures are always checked.
+	Clock func() time.Time
+
 	// Tables are tables with an implementation of their own, by name, such as computed ones.
 	Tables map[string]table.Rows
 
@@ -90,11 +93,13 @@ type Emulator struct {
 	key        []byte
 	latency    time.Duration
 	clientTime time.Duration // how long a client may take to send a body or to read an answer
+	clock      func() time.Time
 	onRequest  func(Event)
 	onFault    func(fault.Request, fault.Name)
 
 	tables   *table.Store
 	queues   *queue.Store
+	blobs    *blobStore
 	counts   counter
 	injector atomic.Pointer[fault.Injector]
 	requests atomic.Uint64 // numbers the requests
@@ -112,10 +117,15 @@ func New(o Options) (*Emulator, error) {
 		keyText:    cmp.Or(o.Key, DefaultKey),
 		latency:    o.Latency,
 		clientTime: defaultClientTime,
+		clock:      o.Clock,
 		onRequest:  o.OnRequest,
 		onFault:    o.OnFault,
 		tables:     table.NewStore(),
 		queues:     queue.NewStore(),
+		blobs:      newBlobStore(),
+	}
+	if e.clock == nil {
+		e.clock = time.Now
 	}
 	var err error
 	if e.key, err = base64.StdEncoding.DecodeString(e.keyText); err != nil {
@@ -183,8 +193,11 @@ func (e *Emulator) tableHandler() http.Handler {
 // queueHandler serves the account's Queue service.
 func (e *Emulator) queueHandler() http.Handler { return pipeline{e, queueService{e}} }
 
+// blobHandler serves the account's Blob service.
+func (e *Emulator) blobHandler() http.Handler { return pipeline{e, blobService{e}} }
+
 // connectionString returns a connection string for the given URLs of the services.
-func (e *Emulator) connectionString(tableURL, queueURL string) string {
-	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=%s/%s;QueueEndpoint=%s/%s;",
-		e.account, e.keyText, tableURL, e.account, queueURL, e.account)
+func (e *Emulator) connectionString(tableURL, queueURL, blobURL string) string {
+	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%[1]s;AccountKey=%[2]s;TableEndpoint=%[3]s/%[1]s;QueueEndpoint=%[4]s/%[1]s;BlobEndpoint=%[5]s/%[1]s;",
+		e.account, e.keyText, tableURL, queueURL, blobURL)
 }

@@ -26,12 +26,12 @@ const (
 // queryOptions are the OData options of a query.
 type queryOptions struct {
 	table.Query
-	columns map[string]bool // nil for all
+	columns columns
 }
 
 func parseQueryOptions(c *call) (queryOptions, error) {
-	q := queryOptions{Query: table.Query{Top: maxTop}}
-	values := c.URL.Query()
+	values := c.query
+	q := queryOptions{Query: table.Query{Top: maxTop}, columns: parseColumns(values)}
 	for name := range values {
 		if strings.HasPrefix(name, "$") && !slices.Contains([]string{"$filter", "$format", "$select", "$top"}, name) {
 			return q, notImplemented()
@@ -53,12 +53,6 @@ func parseQueryOptions(c *call) (queryOptions, error) {
 			return q, invalidInput("$top must be from 0 to 1000")
 		}
 		q.Top = top
-	}
-	if text := values.Get("$select"); text != "" && text != "*" {
-		q.columns = make(map[string]bool)
-		for name := range strings.SplitSeq(text, ",") {
-			q.columns[strings.TrimSpace(name)] = true
-		}
 	}
 	return q, nil
 }
@@ -94,10 +88,12 @@ func parseToken(partition, row string) (token, error) {
 	n, err := strconv.Atoi(hops)
 	r, rowOK := decodeToken(row)
 	if !ok || !isToken || err != nil || !rowOK && row != "" {
-		return token{}, invalidInput("the continuation token is not one of ours")
+		return token{}, badToken()
 	}
 	return token{key.Key{Partition: p, Row: r}, n}, nil
 }
+
+func badToken() error { return invalidInput("the continuation token is not one of ours") }
 
 // encodeToken writes the form that the service's tokens have.
 func encodeToken(s string) string {
@@ -119,7 +115,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	if err != nil {
 		return operation{}, err
 	}
-	values := c.URL.Query()
+	values := c.query
 	at, err := parseToken(values.Get("NextPartitionKey"), values.Get("NextRowKey"))
 	if err != nil {
 		return operation{}, err
@@ -293,7 +289,7 @@ func (s tableService) written(c *call, name string, w write, row table.Row) resp
 		return response{status: http.StatusNoContent}
 	case table.Insert:
 		r = s.preferred(c, w.prefer, s.base(c)+"/"+entityLink(name, row), func(level metadata) []byte {
-			return s.row(c, name, row, nil, http.StatusCreated).body
+			return s.row(c, name, row, columns{}, http.StatusCreated).body
 		})
 	default:
 		r = response{status: http.StatusNoContent}

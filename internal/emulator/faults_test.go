@@ -80,6 +80,36 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// Damaged answers look whole to HTTP. Of half an answer's request, all is carried out.
+func TestDamagedAnswers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault, contentType, body string
+		rows                     []string // after an insert
+	}{
+		{"html", "text/html", "<html><body>Sign in to use the network.</body></html>", []string{}},
+		{"empty", "application/json", "", []string{}},
+		{"braces", "application/json", "{}", []string{}},
+		{"half", "application/json;odata=nometadata;streaming=true;charset=utf-8", `{"value":[{"P`, []string{"p/r"}},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
+			e, b := inProcess(t, c.fault+" p=1 times=1 on=insert,query table=rows")
+			same(t, "insert's status", b.insert(t, "rows", "p", "r", "").status, 200)
+			got := b.table(t, request{method: "GET", path: "/rows()", query: "$select=PartitionKey,RowKey", header: map[string]string{"Accept": "application/json;odata=nometadata"}})
+			same(t, "query's status", got.status, 200)
+			same(t, "type", got.header.Get("Content-Type"), c.contentType)
+			same(t, "body", string(got.body[:min(len(got.body), len(c.body))]), c.body)
+			same(t, "marked", got.header.Get("x-ms-version") != "", c.fault != "html")
+			same(t, "fired", e.FaultCounts(), map[string]int{c.fault: 2})
+			if err := e.SetFaults(""); err != nil {
+				t.Fatal(err)
+			}
+			same(t, "rows", b.all(t, "rows", ""), c.rows)
+		})
+	}
+}
+
 // A reset is seen as one, in process and over TCP.
 func TestResets(t *testing.T) {
 	t.Parallel()

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -35,15 +35,27 @@ type service interface {
 	maxBody() int64
 	// failure is the answer to a request that failed, without the error code's header.
 	failure(c *call, p *refusal.Error) response
+	// head sets what the header of every answer with the status has.
+	head(h http.Header, c *call, status int)
 }
 
 // call is a request that is being served.
 type call struct {
 	*http.Request
 	Method string // the request's, or what it stands for; see method
+	query  url.Values
 	body   []byte
 	path   string // decoded, without the account, with its leading slash
 	id     string // the answer's x-ms-request-id
+}
+
+func (p pipeline) newCall(r *http.Request) *call {
+	return &call{Request: r, Method: r.Method, query: r.URL.Query(), id: fmt.Sprintf("00000000-0000-0000-0000-%012x", p.requests.Add(1))}
+}
+
+// trace is what the services add to an error's message.
+func (c *call) trace(now time.Time) string {
+	return "\nRequestId:" + c.id + "\nTime:" + now.UTC().Format("2006-01-02T15:04:05.0000000Z")
 }
 
 // base is the URL of the account as the client wrote it.
@@ -72,7 +84,7 @@ func (r *response) set(name, value string) {
 }
 
 func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Request: r, Method: r.Method, id: fmt.Sprintf("00000000-0000-0000-0000-%012x", p.requests.Add(1))}
+	c := p.newCall(r)
 	defer func() { p.recycle(c.body) }() // parse and run keep nothing of it
 	op, err := p.prepare(c, w)
 	if err != nil {
@@ -85,18 +97,18 @@ func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !task.Sleep(r.Context(), p.latency+plan.Latency) {
 		return // the client is gone
 	}
-	if plan.Fail == fault.Busy || plan.Fail == fault.TimeoutBefore || plan.Fail == fault.ResetBefore {
-		p.breakDown(w, c, op, plan)
+	if plan.Fail != "" && !plan.Fail.Applied() {
+		p.breakDown(w, c, op, plan, response{})
 		return
 	}
-	answer, err := op.run(time.Now(), plan)
+	answer, err := op.run(p.clock(), plan)
 	p.event(Event{Request: op.Request, Applied: true, Found: answer.found})
-	switch {
-	case plan.Fail != "":
-		p.breakDown(w, c, op, plan)
-	case err != nil:
-		p.fail(w, c, err)
-	default:
+	if err != nil {
+		answer = p.refused(c, err)
+	}
+	if plan.Fail != "" {
+		p.breakDown(w, c, op, plan, answer)
+	} else {
 		p.write(w, c, answer)
 	}
 }
@@ -112,6 +124,9 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	// In process there is no connection that could have a deadline. Refused bodies need
 	// it too: net/http reads what is left of them.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.clientTime))
+	if err := leftOut(c); err != nil {
+		return operation{}, err
+	}
 	if err := p.authenticate(c.Request, p.service); err != nil {
 		return operation{}, err
 	}
@@ -132,6 +147,27 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	return p.service.parse(c)
 }
 
+// leftOut refuses by name what the services have and this has not. Signatures can't be checked
+// first: some of these requests are signed in a way that is left out, too.
+func leftOut(c *call) error {
+	what := ""
+	switch comp := c.query.Get("comp"); {
+	case c.Method == http.MethodOptions:
+		what = "CORS"
+	case c.query.Has("sig"):
+		what = "A shared access signature"
+	case comp == "acl":
+		what = "An access policy"
+	case comp == "properties":
+		what = "A service property"
+	case comp == "stats":
+		what = "A statistic"
+	default:
+		return nil
+	}
+	return refusal.New(refusal.NotImplemented, what+" is not part of embedded storage. Azurite has it.")
+}
+
 func (p pipeline) read(c *call, w http.ResponseWriter) error {
 	body := http.MaxBytesReader(w, c.Body, p.service.maxBody())
 	c.body = p.buffer()
@@ -148,7 +184,7 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 			return nil
 		case errors.As(err, &tooLarge):
-			return bodyTooLarge()
+			return bodyTooLarge(tooLarge.Limit)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return refusal.New(refusal.OperationTimedOut, "The request body did not arrive in time.")
 		default:
@@ -157,15 +193,16 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 	}
 }
 
-func bodyTooLarge() error {
-	return refusal.New(refusal.RequestBodyTooLarge, "The request body is too large and exceeds the maximum permissible limit.")
+func bodyTooLarge(limit int64) error {
+	return refusal.New(refusal.RequestBodyTooLarge, "The request body is too large and exceeds the maximum permissible limit.",
+		[2]string{"MaxLimit", strconv.FormatInt(limit, 10)})
 }
 
 // minRead is the least space that a read gets, in bytes.
 const minRead = 512
 
-// breakDown carries out a plan to fail.
-func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan fault.Plan) {
+// breakDown carries out a plan to fail. answer is what a request that was carried out has.
+func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan fault.Plan, answer response) {
 	if p.onFault != nil {
 		p.onFault(op.Request, plan.Cause)
 	}
@@ -173,11 +210,24 @@ func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan f
 	case fault.ResetBefore, fault.ResetAfter:
 		reset(w)
 	case fault.Busy:
-		answer := p.failure(c, refusal.New(refusal.ServerBusy, "The server is currently unable to receive requests. Please retry your request."))
+		answer = p.failure(c, refusal.New(refusal.ServerBusy, "The server is currently unable to receive requests. Please retry your request."))
 		if plan.RetryAfter > 0 {
 			seconds := (plan.RetryAfter + time.Second - 1) / time.Second
 			answer.set("Retry-After", strconv.Itoa(int(seconds)))
 		}
+		p.write(w, c, answer)
+	case fault.HTML: // no header of the service's
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html><body>Sign in to use the network.</body></html>")
+	case fault.Empty:
+		p.write(w, c, response{status: http.StatusOK, contentType: "application/json"})
+	case fault.Braces:
+		p.write(w, c, response{status: http.StatusOK, contentType: "application/json", body: []byte("{}")})
+	case fault.Half:
+		if len(answer.body) == 0 {
+			answer.status = http.StatusOK
+		}
+		answer.body = answer.body[:len(answer.body)/2]
 		p.write(w, c, answer)
 	default:
 		p.fail(w, c, refusal.New(refusal.OperationTimedOut, "Operation could not be completed within the specified time."))
@@ -194,18 +244,21 @@ func reset(w http.ResponseWriter) {
 	if err != nil {
 		panic(http.ErrAbortHandler) // net/http's own way to break off
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
+	if tcp, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
 		_ = tcp.SetLinger(0) // makes Close send a reset
 	}
 	_ = conn.Close()
 }
 
-func (p pipeline) fail(w http.ResponseWriter, c *call, err error) {
+func (p pipeline) fail(w http.ResponseWriter, c *call, err error) { p.write(w, c, p.refused(c, err)) }
+
+// refused is the answer to a request that failed.
+func (p pipeline) refused(c *call, err error) response {
 	var known *refusal.Error
 	if !errors.As(err, &known) {
 		panic("emulator: internal error: " + err.Error())
 	}
-	p.write(w, c, p.failure(c, known))
+	return p.failure(c, known)
 }
 
 func (p pipeline) failure(c *call, e *refusal.Error) response {
@@ -216,7 +269,7 @@ func (p pipeline) failure(c *call, e *refusal.Error) response {
 
 func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	h := w.Header()
-	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	h.Set("Date", p.clock().UTC().Format(http.TimeFormat))
 	h.Set("Server", "Tablesweep-Emulator")
 	h.Set("x-ms-request-id", c.id)
 	if id := c.Header.Get("x-ms-client-request-id"); id != "" {
@@ -225,8 +278,13 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	if version := c.Header.Get("x-ms-version"); version != "" {
 		h.Set("x-ms-version", version)
 	}
+	p.service.head(h, c, r.status)
 	for _, pair := range r.header {
-		h.Set(pair[0], pair[1])
+		if isMetadata(pair[0]) {
+			h[pair[0]] = []string{pair[1]} // spelled as the client did
+		} else {
+			h.Set(pair[0], pair[1])
+		}
 	}
 	if r.contentType != "" {
 		h.Set("Content-Type", r.contentType)

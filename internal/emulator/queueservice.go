@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"encoding/xml"
 	"math"
 	"net/http"
@@ -25,6 +26,7 @@ const (
 	maxMessageBytes = 64 << 10 // of text, once decoded
 	maxQueueBody    = 131_584  // bytes; the live service's, which no documentation has
 	maxMessages     = 32       // in one get or peek
+	maxQueues       = 5000     // in one list
 	maxVisibility   = 7 * 24 * 60 * 60
 	defaultTTL      = 7 * 24 * 60 * 60
 	defaultHidden   = 30
@@ -36,30 +38,21 @@ const (
 
 func (s queueService) maxBody() int64 { return maxQueueBody }
 
-func (s queueService) failure(_ *call, p *refusal.Error) response {
-	return xmlResponse(p.Code.Status(), struct {
-		XMLName xml.Name `xml:"Error"`
-		Code    string
-		Message string
-	}{Code: string(p.Code), Message: p.Message})
-}
-
-func xmlResponse(status int, v any) response {
-	b, err := xml.Marshal(v)
-	if err != nil {
-		panic("emulator: internal error: " + err.Error())
+func (s queueService) head(h http.Header, c *call, status int) {
+	if c.Method == http.MethodGet && status == http.StatusOK {
+		h.Set("Cache-Control", "no-cache")
 	}
-	return response{status: status, contentType: "application/xml", body: append([]byte(xml.Header), unreferenced.Replace(string(b))...)}
 }
 
-// unreferenced undoes what encoding/xml escapes beyond the service, which escapes &, <, >
-// and carriage returns. Microsoft's JavaScript SDK does not decode numeric references.
-var unreferenced = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&#x9;", "\t", "&#xA;", "\n")
+func (s queueService) failure(c *call, p *refusal.Error) response {
+	details := append([][2]string{{"Code", string(p.Code)}, {"Message", p.Message + c.trace(time.Now())}}, p.Details...)
+	return xmlResponse(p.Code.Status(), errorXML(details))
+}
 
 // parse handles /, /queue, /queue/messages and /queue/messages/id.
 func (s queueService) parse(c *call) (operation, error) {
 	parts := strings.Split(strings.TrimPrefix(c.path, "/"), "/")
-	query := c.URL.Query()
+	query := c.query
 	op := operation{Request: fault.Request{Queue: parts[0], Confined: parts[0] != "", Entities: 1}}
 	switch {
 	case len(parts) == 1 && parts[0] == "":
@@ -78,39 +71,42 @@ func (s queueService) parseList(c *call, query url.Values, op operation) (operat
 	if c.Method != http.MethodGet || query.Get("comp") != "list" {
 		return op, notImplemented()
 	}
-	limit, err := number(query, "maxresults", 5000, 1, 5000)
+	asked, err := number(query, "maxresults", 0, 1, maxQueues)
 	if err != nil {
 		return op, err
 	}
+	limit := cmp.Or(asked, maxQueues)
+	tokens := "/" + s.account + "/" // begins the markers
+	from := strings.TrimPrefix(query.Get("marker"), tokens)
 	withMetadata := slices.Contains(strings.Split(query.Get("include"), ","), "metadata")
 	op.Kind, op.Identity = fault.Queues, "queues?"+c.URL.RawQuery
 	op.run = func(time.Time, fault.Plan) (response, error) {
 		type entry struct {
 			Name     string
-			Metadata metadataXML `xml:",omitempty"`
+			Metadata *elements
 		}
 		list := struct {
 			XMLName         xml.Name `xml:"EnumerationResults"`
 			ServiceEndpoint string   `xml:",attr"`
-			Prefix          string
-			Marker          string
-			MaxResults      int
-			Queues          []entry `xml:"Queues>Queue"`
+			Prefix          string   `xml:",omitempty"`
+			Marker          string   `xml:",omitempty"`
+			MaxResults      int      `xml:",omitempty"`
+			Queues          []entry  `xml:"Queues>Queue"`
 			NextMarker      string
-		}{ServiceEndpoint: s.base(c), Prefix: query.Get("prefix"), Marker: query.Get("marker"), MaxResults: limit}
+		}{ServiceEndpoint: s.base(c) + "/", Prefix: query.Get("prefix"), Marker: query.Get("marker"), MaxResults: asked}
 		for _, name := range s.queues.Names() {
 			switch {
-			case !strings.HasPrefix(name, list.Prefix) || name < list.Marker:
+			case !strings.HasPrefix(name, list.Prefix) || name < from:
 			case len(list.Queues) < limit:
 				next := entry{Name: name}
 				if withMetadata {
 					if q, err := s.queues.Get(name); err == nil { // else it was just deleted
-						next.Metadata = q.Metadata()
+						next.Metadata = sortedElements(q.Metadata())
 					}
 				}
 				list.Queues = append(list.Queues, next)
 			case list.NextMarker == "":
-				list.NextMarker = name
+				list.NextMarker = tokens + name
 			}
 		}
 		return xmlResponse(http.StatusOK, list), nil
@@ -118,10 +114,9 @@ func (s queueService) parseList(c *call, query url.Values, op operation) (operat
 	return op, nil
 }
 
-const metadataPrefix = "X-Ms-Meta-"
-
 func (s queueService) parseQueue(c *call, query url.Values, op operation) (operation, error) {
 	op.Kind, op.Identity = fault.Queues, c.Method+" queue "+op.Queue
+	respell(c.Request)
 	metadata, err := parseMetadata(c.Header)
 	if err != nil {
 		return op, err
@@ -149,7 +144,7 @@ func (s queueService) parseQueue(c *call, query url.Values, op operation) (opera
 			r := response{status: http.StatusOK}
 			r.set("X-Ms-Approximate-Messages-Count", strconv.Itoa(q.Count(now)))
 			for name, value := range q.Metadata() {
-				r.set(http.CanonicalHeaderKey(metadataPrefix+name), value)
+				r.set(metadataPrefix+name, value)
 			}
 			return r, nil
 		})
@@ -162,24 +157,34 @@ func (s queueService) parseQueue(c *call, query url.Values, op operation) (opera
 // parseMetadata reads the name-value pairs that a request carries in its header.
 func parseMetadata(h http.Header) (map[string]string, error) {
 	metadata := make(map[string]string)
+	seen := make(map[string]bool) // by the name in small letters
 	size := 0
-	for name, values := range h {
-		name, ok := strings.CutPrefix(name, metadataPrefix)
-		switch {
-		case !ok:
+	for header, values := range h {
+		if !isMetadata(header) {
 			continue
+		}
+		name := header[len(metadataPrefix):]
+		lower := strings.ToLower(name)
+		switch {
 		case name == "":
 			return nil, refusal.New(refusal.EmptyMetadataKey, "The key for one of the metadata key-value pairs is empty.")
 		case !entity.IsIdentifier(name):
-			return nil, refusal.New(refusal.InvalidMetadata, "The metadata specified is invalid. It has characters that are not permitted: "+name+".")
+			return nil, invalidMetadata("It has characters that are not permitted: " + name)
+		case len(values) > 1 || seen[lower]:
+			return nil, invalidMetadata("It has a name twice: " + name)
 		}
-		metadata[strings.ToLower(name)] = values[0]
+		seen[lower] = true
+		metadata[name] = values[0]
 		size += len(name) + len(values[0])
 	}
 	if size > maxMetadataBytes {
 		return nil, refusal.New(refusal.MetadataTooLarge, "The size of the specified metadata exceeds the maximum size permitted.")
 	}
 	return metadata, nil
+}
+
+func invalidMetadata(why string) error {
+	return refusal.New(refusal.InvalidMetadata, "The metadata specified is invalid. "+why+".")
 }
 
 // onQueue makes an operation's run of one that needs the queue.
@@ -242,7 +247,7 @@ func (s queueService) parsePut(c *call, query url.Values, op operation) (operati
 		return op, err
 	}
 	if ttl >= 0 && hidden >= ttl {
-		return op, invalidParameter("visibilitytimeout must be less than messagettl")
+		return op, invalidParameter("visibilitytimeout", query.Get("visibilitytimeout"), "messagettl must be greater than visibilitytimeout")
 	}
 	text, err := messageText(c.body)
 	if err != nil {
@@ -323,22 +328,22 @@ func number(query url.Values, name string, absent, low, high int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, invalidParameter(name)
+		return 0, invalidParameter(name, text, "not a whole number")
 	}
 	if n < low || n > high {
-		return 0, outOfRange(name, "must be from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
+		return 0, refusal.New(refusal.OutOfRangeQueryParameterValue, "One of the query parameters specified in the request URI is outside the permissible range.",
+			[2]string{"QueryParameterName", name}, [2]string{"QueryParameterValue", text},
+			[2]string{"MinimumAllowed", strconv.Itoa(low)}, [2]string{"MaximumAllowed", strconv.Itoa(high)})
 	}
 	return n, nil
 }
 
-func invalidParameter(what string) error {
-	return refusal.New(refusal.InvalidQueryParameterValue, "Value for one of the query parameters specified in the request URI is invalid: "+what+".")
-}
-
-func outOfRange(name, why string) error {
-	return refusal.New(refusal.OutOfRangeQueryParameterValue, "One of the query parameters specified in the request URI is outside the permissible range: "+name+" "+why+".")
+func invalidParameter(name, value, why string) error {
+	return refusal.New(refusal.InvalidQueryParameterValue, "Value for one of the query parameters specified in the request URI is invalid.",
+		[2]string{"QueryParameterName", name}, [2]string{"QueryParameterValue", value}, [2]string{"Reason", why})
 }
 
 func missingParameter(name string) error {
-	return refusal.New(refusal.MissingRequiredQueryParameter, "A query parameter that's mandatory for this request is not specified: "+name+".")
+	return refusal.New(refusal.MissingRequiredQueryParameter, "A query parameter that's mandatory for this request is not specified.",
+		[2]string{"QueryParameterName", name})
 }

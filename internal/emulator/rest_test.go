@@ -23,6 +23,7 @@ type account struct {
 	key      []byte
 	tableURL string // without the account's name
 	queueURL string
+	blobURL  string
 	http     *http.Client
 	lite     bool // sign by SharedKeyLite
 }
@@ -45,6 +46,7 @@ func newAccount(t testing.TB, connection string) *account {
 		key:      key,
 		tableURL: strings.TrimSuffix(strings.TrimRight(fields["TableEndpoint"], "/"), suffix),
 		queueURL: strings.TrimSuffix(strings.TrimRight(fields["QueueEndpoint"], "/"), suffix),
+		blobURL:  strings.TrimSuffix(strings.TrimRight(fields["BlobEndpoint"], "/"), suffix),
 		http:     &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
 		lite:     true,
 	}
@@ -109,18 +111,43 @@ func (a *account) tableRequest(t testing.TB, r request) *http.Request {
 // queue sends a request to the Queue service.
 func (a *account) queue(t testing.TB, r request) answer {
 	t.Helper()
-	req := a.build(t, a.queueURL, r, map[string]string{"x-ms-version": "2024-08-04"})
+	return a.send(t, a.queueRequest(t, r))
+}
+
+// queueRequest returns a signed request to the Queue service.
+func (a *account) queueRequest(t testing.TB, r request) *http.Request {
+	t.Helper()
+	return a.signed(t, a.queueURL, r)
+}
+
+// blob sends a request to the Blob service, which Azurite takes signed by SharedKey alone.
+func (a *account) blob(t testing.TB, r request) answer {
+	t.Helper()
+	full := *a
+	full.lite = false
+	return a.send(t, full.signed(t, a.blobURL, r))
+}
+
+// signed returns a request, signed as the Queue and Blob services want it.
+func (a *account) signed(t testing.TB, base string, r request) *http.Request {
+	t.Helper()
+	req := a.build(t, base, r, map[string]string{"x-ms-version": "2024-08-04"})
 	var headers, query []string
-	for name := range req.Header {
+	for name, values := range req.Header {
 		if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-ms-") {
-			headers = append(headers, lower+":"+req.Header.Get(name)+"\n")
+			headers = append(headers, lower+":"+values[0]+"\n")
 		}
 	}
 	for name, values := range req.URL.Query() {
 		query = append(query, "\n"+name+":"+strings.Join(values, ","))
 	}
-	slices.Sort(headers)
-	slices.Sort(query)
+	byName := func(a, b string) int { // the name ends at the first colon
+		nameA, _, _ := strings.Cut(a, ":")
+		nameB, _, _ := strings.Cut(b, ":")
+		return strings.Compare(nameA, nameB)
+	}
+	slices.SortFunc(headers, byName)
+	slices.SortFunc(query, byName)
 	resource := "/" + a.name + "/" + a.name + r.path
 	if a.lite {
 		if comp := req.URL.Query().Get("comp"); comp != "" {
@@ -132,9 +159,11 @@ func (a *account) queue(t testing.TB, r request) answer {
 		if r.body != "" || r.method != "GET" && req.Header.Get("x-ms-version") <= "2014-02-14" {
 			length = fmt.Sprint(len(r.body))
 		}
-		a.sign(req, r.method+"\n\n\n"+length+"\n\n\n\n\n\n\n\n\n"+strings.Join(headers, "")+resource+strings.Join(query, ""))
+		h := req.Header
+		a.sign(req, strings.Join([]string{r.method, "", "", length, "", h.Get("Content-Type"), "", "", h.Get("If-Match"), h.Get("If-None-Match"), "", h.Get("Range"),
+			strings.Join(headers, "") + resource + strings.Join(query, "")}, "\n"))
 	}
-	return a.send(t, req)
+	return req
 }
 
 // build makes a request. Its own header counts before the defaults; "" leaves one out.
@@ -151,9 +180,12 @@ func (a *account) build(t testing.TB, base string, r request, defaults map[strin
 	req.Header.Set("x-ms-date", time.Now().UTC().Format(http.TimeFormat))
 	for _, header := range []map[string]string{defaults, r.header} {
 		for name, value := range header {
-			if value == "" {
+			switch {
+			case value == "":
 				req.Header.Del(name)
-			} else {
+			case strings.HasPrefix(name, "x-ms-meta-"):
+				req.Header[name] = []string{value} // spelled like this on the wire
+			default:
 				req.Header.Set(name, value)
 			}
 		}
@@ -241,7 +273,7 @@ func (a answer) statuses() []int {
 }
 
 // innerCode returns the error code in a batch's answer, and the failed operation's
-// index as its message tells it.
+// index as its message tells it, if it does.
 func (a answer) innerCode() (code, index string) {
 	start := bytes.Index(a.body, []byte(`{"odata.error"`))
 	if start < 0 {
@@ -254,7 +286,9 @@ func (a answer) innerCode() (code, index string) {
 		} `json:"odata.error"`
 	}
 	_ = json.NewDecoder(bytes.NewReader(a.body[start:])).Decode(&o)
-	index, _, _ = strings.Cut(o.Error.Message.Value, ":")
+	if number, _, found := strings.Cut(o.Error.Message.Value, ":"); found && strings.Trim(number, "0123456789") == "" {
+		index = number
+	}
 	return o.Error.Code, index
 }
 

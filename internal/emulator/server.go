@@ -6,7 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
+
+	"tablesweep/internal/emulator/refusal"
+	"tablesweep/internal/loopback"
 )
 
 // Server serves an emulator over HTTP.
@@ -15,35 +22,62 @@ type Server struct {
 	servers    []*http.Server
 }
 
-// Serve listens at both addresses, where port 0 stands for any free port, and
+// Serve listens at the addresses of the three services, where port 0 stands for any free port, and
 // returns when they can be used. It serves until ctx ends or Close is called.
-func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr string) (*Server, error) {
+func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr string) (*Server, error) {
 	var config net.ListenConfig
-	tables, err := config.Listen(ctx, "tcp", tableAddr)
-	if err != nil {
-		return nil, fmt.Errorf("table service: %w", err)
+	var listeners []net.Listener
+	for _, at := range [][2]string{{"table", tableAddr}, {"queue", queueAddr}, {"blob", blobAddr}} {
+		l, err := config.Listen(ctx, "tcp", at[1])
+		if err != nil {
+			for _, open := range listeners {
+				_ = open.Close()
+			}
+			return nil, fmt.Errorf("%s service: %w", at[0], err)
+		}
+		listeners = append(listeners, l)
 	}
-	queues, err := config.Listen(ctx, "tcp", queueAddr)
-	if err != nil {
-		_ = tables.Close()
-		return nil, fmt.Errorf("queue service: %w", err)
-	}
-	s := &Server{connection: e.connectionString("http://"+tables.Addr().String(), "http://"+queues.Addr().String())}
-	s.start(tables, e.tableHandler(), e.clientTime)
-	s.start(queues, e.queueHandler(), e.clientTime)
+	tables, queues, blobs := listeners[0], listeners[1], listeners[2]
+	s := &Server{connection: e.connectionString("http://"+tables.Addr().String(), "http://"+queues.Addr().String(), "http://"+blobs.Addr().String())}
+	s.start(tables, pipeline{e, tableService{e}}.onlyHosts(tableAddr, e.tableHandler()), e.clientTime)
+	s.start(spellingListener{queues.(*net.TCPListener)}, pipeline{e, queueService{e}}.onlyHosts(queueAddr, e.queueHandler()), e.clientTime)
+	s.start(blobs, pipeline{e, blobService{e}}.onlyHosts(blobAddr, e.blobHandler()), e.clientTime)
 	context.AfterFunc(ctx, func() { _ = s.Close() })
 	return s, nil
+}
+
+// onlyHosts refuses requests by other names than this machine's own and the given address: a page in
+// a browser can have its own name lead here, and sign with the key that everybody knows.
+func (p pipeline) onlyHosts(addr string, next http.Handler) http.Handler {
+	given, _, _ := net.SplitHostPort(addr)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if !loopback.Is(r.Host) && !strings.EqualFold(host, given) && !arrivedAt(r.Context(), host) {
+			p.fail(w, p.newCall(r), refusal.New(refusal.AuthorizationFailure, "Embedded storage is not served as "+strconv.Quote(host)+": use localhost, or serve it at that address."))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// arrivedAt reports whether a host is the address at which the request arrived: 0.0.0.0 and :: are
+// every address of the machine.
+func arrivedAt(ctx context.Context, host string) bool {
+	ip, err := netip.ParseAddr(host)
+	local, ok := ctx.Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return err == nil && ok && ip.Unmap() == local.AddrPort().Addr().Unmap()
 }
 
 // start serves in a goroutine that ends with Close. A ReadTimeout would cancel requests
 // that take longer than that, so the handler limits the reading of bodies.
 func (s *Server) start(l net.Listener, h http.Handler, clientTime time.Duration) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: clientTime, WriteTimeout: clientTime}
+	remember(server)
 	s.servers = append(s.servers, server)
 	go func() { _ = server.Serve(l) }()
 }
 
-// ConnectionString returns a connection string with both endpoints.
+// ConnectionString returns a connection string with its endpoints.
 func (s *Server) ConnectionString() string { return s.connection }
 
 // Close stops serving at once, and breaks off requests under way.

@@ -23,7 +23,7 @@ func dial(t *testing.T, a *account, r request, length int) net.Conn {
 	}
 	t.Cleanup(func() { conn.Close() })
 	signed := a.tableRequest(t, r)
-	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nExpect: 100-continue\r\n", r.method, signed.URL.RequestURI(), length)
+	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nExpect: 100-continue\r\n", r.method, signed.URL.RequestURI(), length)
 	for name := range signed.Header {
 		head += name + ": " + signed.Header.Get(name) + "\r\n"
 	}

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,26 +24,35 @@ type tableService struct{ *Emulator }
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 func (s tableService) maxBody() int64 { return 4 << 20 }
 
-func (s tableService) failure(c *call, p *refusal.Error) response {
-	return response{
-		status:      p.Code.Status(),
-		contentType: minimalMetadata.contentType(),
-		body:        s.errorBody(c, p),
-	}
+func (s tableService) head(h http.Header, _ *call, _ int) {
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// errorBody is the service's JSON form of an error.
-func (s tableService) errorBody(c *call, p *refusal.Error) []byte {
+func (s tableService) failure(c *call, p *refusal.Error) response {
+	return s.refused(c, p, metadataLevel(c), c.Method, c.Header.Get("Prefer"))
+}
+
+// refused is the answer to a request, alone or in a batch, that failed.
+func (s tableService) refused(c *call, p *refusal.Error, level metadata, method, prefer string) response {
 	b, _ := jsontext.AppendQuote([]byte(`{"odata.error":{"code":`), string(p.Code))
 	b = append(b, `,"message":{"lang":"en-US","value":`...)
-	b, _ = jsontext.AppendQuote(b, p.Message+"\nRequestId:"+c.id+"\nTime:"+string(odata.AppendDateTime(nil, odata.Ticks(time.Now()))))
-	return append(b, `}}}`...)
+	b, _ = jsontext.AppendQuote(b, p.Message+c.trace(time.Now()))
+	r := response{status: p.Code.Status(), contentType: level.contentType(), body: append(b, `}}}`...)}
+	if method == http.MethodPost && prefer != "" {
+		r.set(preferenceApplied, prefer)
+	}
+	return r
 }
 
-// method returns the method that a request stands for: a POST may tunnel a merge, as in
-// the older .NET SDKs.
+// preferenceApplied comes first in a header, before the version in a batch's parts.
+const preferenceApplied = "Preference-Applied"
+
+// method returns the method that a request stands for: a POST may tunnel others, as in the older
+// .NET SDKs.
 func method(sent, tunneled string) string {
-	if sent == http.MethodPost && (tunneled == "MERGE" || tunneled == http.MethodPatch) {
+	tunnels := []string{"MERGE", http.MethodPatch, http.MethodPut, http.MethodDelete}
+	if sent == http.MethodPost && slices.Contains(tunnels, tunneled) {
 		return tunneled
 	}
 	return sent
@@ -50,7 +60,7 @@ func method(sent, tunneled string) string {
 
 func (s tableService) parse(c *call) (operation, error) {
 	c.Method = method(c.Method, c.Header.Get("X-HTTP-Method"))
-	if c.URL.Query().Has("comp") || c.path == "" || c.path == "/" {
+	if c.query.Has("comp") || c.path == "" || c.path == "/" {
 		return operation{}, notImplemented()
 	}
 	if c.path == "/$batch" {
@@ -234,17 +244,17 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 func (s tableService) preferred(c *call, prefer, location string, render func(metadata) []byte) response {
 	if prefer == "return-no-content" {
 		r := response{status: http.StatusNoContent}
-		r.set("Preference-Applied", prefer)
+		r.set(preferenceApplied, prefer)
 		r.set("Location", location)
 		r.set("DataServiceId", location)
 		return r
 	}
 	level := metadataLevel(c)
 	r := response{status: http.StatusCreated, contentType: level.contentType(), body: render(level)}
-	r.set("Location", location)
 	if prefer != "" {
-		r.set("Preference-Applied", prefer)
+		r.set(preferenceApplied, prefer)
 	}
+	r.set("Location", location)
 	return r
 }
 
@@ -262,7 +272,13 @@ func (s tableService) parseTableQuery(c *call, op operation) (operation, error) 
 	if err != nil {
 		return op, err
 	}
-	from := c.URL.Query().Get("NextTableName")
+	from, ok := "", true
+	if token := c.query.Get("NextTableName"); token != "" {
+		from, ok = decodeToken(token)
+	}
+	if !ok {
+		return op, badToken()
+	}
 	op.Identity += c.URL.RawQuery
 	op.run = func(time.Time, fault.Plan) (response, error) {
 		level := metadataLevel(c)
@@ -280,7 +296,7 @@ func (s tableService) parseTableQuery(c *call, op operation) (operation, error) 
 			}
 			if count == q.Top {
 				if q.Top > 0 {
-					r.set(nextTable, name)
+					r.set(nextTable, encodeToken(name))
 				}
 				break
 			}

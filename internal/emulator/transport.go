@@ -20,13 +20,14 @@ func (e *Emulator) Transport() *Transport {
 	return &Transport{map[string]http.Handler{
 		e.host("table"): e.tableHandler(),
 		e.host("queue"): e.queueHandler(),
+		e.host("blob"):  e.blobHandler(),
 	}}
 }
 
 // ConnectionString returns a connection string for clients that use
 // [Emulator.Transport]. Its hosts exist nowhere else.
 func (e *Emulator) ConnectionString() string {
-	return e.connectionString("http://"+e.host("table"), "http://"+e.host("queue"))
+	return e.connectionString("http://"+e.host("table"), "http://"+e.host("queue"), "http://"+e.host("blob"))
 }
 
 func (e *Emulator) host(service string) string {
@@ -42,6 +43,10 @@ func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 	}
 	served := req.WithContext(req.Context()) // a copy
 	served.RequestURI = req.URL.RequestURI()
+	served.Header = make(http.Header, len(req.Header)) // named as a server reads them
+	for name, values := range req.Header {
+		served.Header[http.CanonicalHeaderKey(name)] = values
+	}
 	if served.Host == "" {
 		served.Host = req.URL.Host
 	}
@@ -56,6 +61,12 @@ func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 	}
 	if w.reset {
 		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	}
+	for name, values := range w.header {
+		if canonical := http.CanonicalHeaderKey(name); canonical != name { // a client on a socket sees no other
+			delete(w.header, name)
+			w.header[canonical] = values
+		}
 	}
 	return &http.Response{
 		Status:        fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)),

@@ -2,15 +2,13 @@ package engine_test
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
@@ -19,48 +17,7 @@ import (
 )
 
 // nastyRows has keys and values that copies get wrong.
-func nastyRows() []storage.Entity {
-	keys := []string{
-		"", " ", "'", "''", "%", "%27", "+", "a+b c", "é", "e\u0301", "😀", "😀x", "\ue000", "\ufffd", "a&b=c;d:e,f", "$batch", "()",
-		strings.Repeat("k", 512), strings.Repeat("😀", 256),
-	}
-	many := make([]storage.Property, 200)
-	for i := range many {
-		many[i] = storage.Int64Property(fmt.Sprintf("P%03d", i), int64(i))
-	}
-	large := make([]storage.Property, 15)
-	for i := range large {
-		large[i] = storage.StringProperty(fmt.Sprintf("L%02d", i), strings.Repeat("x", 30<<10)) // 60 KiB each as UTF-16
-	}
-	raw := func(name string, t storage.Type, v string) storage.Property {
-		return storage.Property{Name: name, Type: t, Value: jsontext.Value(v)}
-	}
-	all := []storage.Property{
-		raw("Whole", storage.Double, `3.0`), raw("Tiny", storage.Double, `5E-324`), raw("Huge", storage.Double, fmt.Sprint(math.MaxFloat64)),
-		raw("NaN", storage.Double, `"NaN"`), raw("Inf", storage.Double, `"Infinity"`), raw("NegInf", storage.Double, `"-Infinity"`),
-		raw("Min64", storage.Int64, `"-9223372036854775808"`), raw("Max64", storage.Int64, `"9223372036854775807"`),
-		raw("Min32", storage.Int32, `-2147483648`), raw("Yes", storage.Boolean, `true`), raw("No", storage.Boolean, `false`),
-		raw("When", storage.DateTime, `"2020-02-29T23:59:59.1234567Z"`), raw("Guid", storage.GUID, `"c9da6455-213d-42c9-9a79-3e9149a57833"`),
-		storage.BinaryProperty("Bytes", []byte{0, 1, 254, 255}), storage.BinaryProperty("NoBytes", nil),
-		storage.StringProperty("Empty", ""), storage.StringProperty("Text", "\"\\\r\n\t<&>' é😀\u2028"), storage.StringProperty("Long", strings.Repeat("é", 32<<10)),
-		raw("äöü_1", storage.Int32, `1`),
-	}
-	rows := []storage.Entity{
-		{Key: key.Key{Partition: "types", Row: "all"}, Properties: all},
-		{Key: key.Key{Partition: "types", Row: "many"}, Properties: many},
-		{Key: key.Key{Partition: "types", Row: "none"}},
-		{Key: key.Key{Partition: "types", Row: "large"}, Properties: large},
-	}
-	for i := range 6 { // together more than a transaction takes
-		rows = append(rows, storage.Entity{Key: key.Key{Partition: "types", Row: fmt.Sprintf("larger-%d", i)}, Properties: large})
-	}
-	for _, pk := range keys {
-		for _, rk := range keys {
-			rows = append(rows, storage.Entity{Key: key.Key{Partition: pk, Row: rk}, Properties: all[:4]})
-		}
-	}
-	return rows
-}
+func nastyRows() []storage.Entity { return emulatortest.NastyRows(371) }
 
 func TestNastyTableSurvivesTheCopy(t *testing.T) {
 	t.Parallel()

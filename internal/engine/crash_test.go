@@ -113,7 +113,7 @@ func TestCrashWhileStarting(t *testing.T) {
 					}
 					w.drain()
 				}
-				list, err := w.engine.List(t.Context(), 10)
+				list, err := w.list(10)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -254,7 +254,7 @@ func TestLostBehindBacklog(t *testing.T) {
 }
 
 // TestLeased: a status counts the steps that processes have in hand, and says until when they
-// are sent again if the processes are dead.
+// are sent again if the processes are dead. Ranges show them without a request of their own.
 func TestLeased(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
@@ -265,6 +265,13 @@ func TestLeased(t *testing.T) {
 			if l := w.status(id).Leased; l != nil {
 				t.Errorf("leased %+v, and nothing was begun", l)
 			}
+			ranges := func(want string) {
+				t.Helper()
+				if r, err := w.observer.Ranges(t.Context(), id); err != nil || len(r.Ranges) != 1 || r.Ranges[0].State != want {
+					t.Errorf("ranges %+v, %v; want one that is %s", r, err, want)
+				}
+			}
+			ranges("pending")
 			w.process.DieWhen(func(r *http.Request) bool {
 				if !strings.Contains(r.URL.Path, "Source") {
 					return false
@@ -285,6 +292,9 @@ func TestLeased(t *testing.T) {
 			if l := w.status(id).Leased; l == nil || l.Steps != 1 || time.Until(l.Until) < 80*time.Second || time.Until(l.Until) > 90*time.Second {
 				t.Errorf("leased %+v at %v, want 1 step for up to 90 s", l, time.Now())
 			}
+			if n := w.requests(func() error { ranges("leased"); return nil }); n != 0 {
+				t.Errorf("%d requests for ranges that were read 7 s ago, want none", n)
+			}
 			time.Sleep(6 * time.Second)
 			if !dies {
 				if err := <-ended; err != nil {
@@ -293,6 +303,7 @@ func TestLeased(t *testing.T) {
 				if s := w.status(id); s.State != ledger.Succeeded || s.Leased != nil {
 					t.Errorf("%+v, want success with nothing leased", s)
 				}
+				ranges(engine.RangeDone)
 				return
 			}
 			l := w.status(id).Leased
@@ -346,7 +357,7 @@ func TestPoisonMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		removals := 0
-		w.refuse(func(r *http.Request, _ string) bool {
+		w.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, _ string) bool {
 			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "-poison/messages/") {
 				removals++
 				return removals == 1
@@ -372,7 +383,7 @@ func TestNewerVersion(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		w.fill("Source", plainRows(3, 1))
 		id := w.start(copyRequest("Source", "Target"))
-		newer := []byte(`{"v":2,"scan":"` + id + `","unknown":{"field":1}}`)
+		newer := []byte(`{"v":3,"scan":"` + id + `","unknown":{"field":1}}`)
 		w.replaceProperty(id, storage.BinaryProperty("Message", newer))
 		q, first := w.take(engine.ScanPrefix, 1)
 		if len(first) != 1 || q.Delete(t.Context(), first[0]) != nil {
@@ -410,7 +421,7 @@ func TestEndOutsideTheLists(t *testing.T) {
 	w.fill("Source", plainRows(30, 1))
 	r := copyRequest("Source", "Target")
 	r.SegmentSize = 2
-	w.refuse(func(r *http.Request, _ string) bool {
+	w.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, _ string) bool {
 		return r.Method == http.MethodGet && strings.Contains(r.URL.Query().Get("$filter"), "PartitionKey eq 'scans'")
 	})
 	succeeded := w.run(r)
@@ -425,7 +436,7 @@ func TestEndOutsideTheLists(t *testing.T) {
 	if err := w.engine.Maintain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	list, err := w.engine.List(t.Context(), 2)
+	list, err := w.list(2)
 	if err != nil || list[0].State != ledger.Canceled || list[1].State != succeeded.State || list[1].Rows.Written != 30 {
 		t.Errorf("list %+v, %v", list, err)
 	}

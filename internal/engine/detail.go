@@ -17,6 +17,6 @@ func (e *Engine) detail(ctx context.Context, id string) (ledger.Snapshot, error)
 }
 
 // detailEnded drops a scan's detail from before its end.
-func (e *Engine) detailEnded(id string) {
-	e.details.outdate(id, func(s ledger.Snapshot) bool { return s.Scan.State == ledger.Running })
+func (e *Engine) detailEnded(ended ledger.Scan) {
+	e.details.outdate(ended.ID, func(s ledger.Snapshot) bool { return s.Scan.State == ledger.Running || s.Scan.Attempt < ended.Attempt })
 }

@@ -154,26 +154,30 @@ func TestPace(t *testing.T) {
 		{"went on and stands still", points(even...), time.Hour + 121*time.Second, 0, stalled, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour)}},
 		{"steady", points(even...), 300 * time.Second, 10, Working, 100, ledger.Scan{Started: began}},
 		{"began just now", points(100, 100), 20 * time.Second, 10, Working, 0, ledger.Scan{Started: began}},
-		{"began half a minute ago", points(100, 100, 100, 100), 40 * time.Second, 10, Working, 25, ledger.Scan{Started: began}},
+		{"began half a minute ago", points(100, 100, 100, 100), 40 * time.Second, 10, Working, 0, ledger.Scan{Started: began}},
 		{"in the middle of an interval", points(even...), 305 * time.Second, 550. / 60, Working, 1000 * 60 / 550., ledger.Scan{Started: began}},
 		{"came to rest", points(even...), 400 * time.Second, 0, Working, 0, ledger.Scan{Started: began}},
 		{"stands still", points(even...), 430 * time.Second, 0, stalled, 0, ledger.Scan{Started: began}},
-		{"became fast", points(10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 900, 900, 900, 900, 900, 900), 240 * time.Second, 90, Working, 0, ledger.Scan{Started: began}},
+		{"became fast", points(append(even[:22:22], 900, 900)...), 240 * time.Second, 2200. / 60, Working, 0, ledger.Scan{Started: began}},
+		{"became fast a minute ago", points(append(even[:18:18], 900, 900, 900, 900, 900, 900)...), 240 * time.Second, 90, Working, 1000 / 90., ledger.Scan{Started: began}},
 		{"throttled", points(slices.Repeat([]int64{103}, 30)...), 300 * time.Second, 10.3, throttled, 1000 / 10.3, ledger.Scan{Started: began}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := ratesOf(tt.scan, tt.points, 10*time.Second, began.Add(tt.after))
+			var last time.Time
+			if n := len(tt.points); n > 0 {
+				last = tt.points[n-1].At.Add(10 * time.Second)
+			}
+			p := ratesOf(tt.scan, tt.points, 10*time.Second, last, began.Add(tt.after))
 			if p.rate < tt.rate-0.01 || p.rate > tt.rate+0.01 {
 				t.Errorf("rate %v, want %v", p.rate, tt.rate)
 			}
 			if got := p.phase(1, 1); got != tt.phase {
 				t.Errorf("phase %s, want %s", got, tt.phase)
 			}
-			rows := int64(1000)
-			if tt.name == "began half a minute ago" {
-				rows = 250
+			if left := p.left(1000, 1, adaptive.Pages(4)); left != nil {
+				t.Errorf("left %v with a fifth done, want none", *left)
 			}
-			left := p.left(rows, 0.5)
+			left := p.left(1000, 1, adaptive.Pages(1))
 			if (left != nil) != (tt.left > 0) || left != nil && (*left < tt.left-0.1 || *left > tt.left+0.1) {
 				t.Errorf("left %v, want %v", left, tt.left)
 			}
@@ -191,8 +195,9 @@ func TestRefusedIsBounded(t *testing.T) {
 	for i := range failed {
 		failed[i] = action.Failure{Key: key.Key{Partition: fmt.Sprint(i)}, Reason: "<img onerror>"}
 	}
-	packed, kept := packRefused(failed)
-	if rows := parseRefused(packed); kept != maxFailedRows || len(rows) != kept || rows[7] != (FailedRow{"7", "", "<img onerror>"}) {
+	packed, kept := packRefused(failed, refusedRows{})
+	told, err := parseRefused(packed)
+	if rows := told.Rows; err != nil || kept != maxFailedRows || int64(len(rows)) != kept || rows[7] != (FailedRow{"7", "", "<img onerror>"}) {
 		t.Errorf("%d rows kept, of which %d are read", kept, len(rows))
 	}
 	failed = failed[:300]
@@ -205,7 +210,22 @@ func TestRefusedIsBounded(t *testing.T) {
 		}
 		failed[i].Reason = string(b)
 	}
-	if packed, kept = packRefused(failed); kept == 0 || kept >= len(failed) || len(packed) > ledger.MaxRefused {
+	if packed, kept = packRefused(failed, refusedRows{}); kept == 0 || kept >= int64(len(failed)) || len(packed) > ledger.MaxRefused {
 		t.Errorf("%d rows kept in %d bytes", kept, len(packed))
+	}
+}
+
+// TestCodeOf: a group is named by the service's code, wherever it stands in the reason.
+func TestCodeOf(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]string{
+		"PropertyValueTooLarge: The property value exceeds 64KB.":   "PropertyValueTooLarge",
+		"500, 5 times in a row: InternalError: The server failed.":  "InternalError",
+		"the destination has a row with this key and other content": "the destination has a row with this key and other content",
+		"Message too long": "Message too long",
+	} {
+		if got := codeOf(reason); got != want {
+			t.Errorf("code %q of %q, want %q", got, reason, want)
+		}
 	}
 }

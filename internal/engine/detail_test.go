@@ -37,6 +37,9 @@ func TestFailedRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if page == 0 && (f.Grouped != f.Total || len(f.Groups) != 1 || f.Groups[0].Count != f.Total || len(f.Groups[0].First) != 5 || f.Groups[0].Code != f.Rows[0].Reason) || page > 0 && f.Groups != nil {
+				t.Errorf("page %d groups %d rows: %+v", page, f.Grouped, f.Groups)
+			}
 			if f.Total != int64(len(taken)) || f.Kept != f.Total || len(f.Rows) > top || page > len(taken) {
 				t.Fatalf("page %d has %d rows, total %d, kept %d", page, len(f.Rows), f.Total, f.Kept)
 			}

@@ -4,6 +4,10 @@ import (
 	"context"
 
 	"github.com/rs/zerolog"
+
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
 )
 
 // endIfDone ends the scan if no step is pending.
@@ -20,9 +24,16 @@ func (e *Engine) endIfDone(ctx context.Context, scan string) {
 }
 
 // finish ends the scan if no step is pending, and saves hints for the next scan of the table.
-// It reports whether this call ended it.
+// An export that can't be sealed fails. It reports whether this call ended the scan.
 func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
-	ended, err := e.ledger.Finish(ctx, scan, e.options.Now())
+	var unsealed error
+	ended, err := e.ledger.Finish(ctx, scan, e.options.Now(), func(s ledger.Scan) error {
+		unsealed = e.seal(ctx, s)
+		return unsealed
+	})
+	if unsealed != nil && !storage.Passing(unsealed) && problem.FateOf(unsealed) == problem.Retry {
+		return e.ledger.End(ctx, scan, ledger.Failed, e.options.Now(), shortened("the export can't be completed: "+unsealed.Error()+"; mend that and retry, or export to another prefix"))
+	}
 	if err != nil || !ended {
 		return ended, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"tablesweep/internal/action"
@@ -29,7 +30,7 @@ const (
 	readBytes = 16 << 20         // nor does one that has read so much
 	scanTime  = 5 * time.Second  // how old a scan's state may be when a step begins
 	hintsTime = 10 * time.Minute // how long an idle scan's hints stay cached
-	startTime = 4 * time.Minute  // to record that a scan starts; below unfinishedStart
+	startTime = 30 * time.Second // to check a request, and to record that its scan starts: a caller waits
 	afterwork = 30 * time.Second // to record a failure when a step's time is up
 	endTime   = time.Minute      // to record a scan's end and its hints
 )
@@ -66,6 +67,7 @@ type Engine struct {
 	heart   *heart
 	scans   *cache[*loaded]
 	details *cache[ledger.Snapshot]
+	heard   atomic.Pointer[heard]
 	queues  map[string]*storage.Queue // by function
 	limiter action.Limiter            // of requests to busy partitions
 }
@@ -86,7 +88,7 @@ func New(o Options) (*Engine, error) {
 		scans: newCache[*loaded](scanTime, hintsTime), details: newCache[ledger.Snapshot](detailTime, detailTime),
 	}
 	e.ledger = ledger.New(o.Own.Table(o.StateTable))
-	e.heart = newHeart(e.ledger.With(storage.RequestOptions{Once: true}).Beat)
+	e.heart = newHeart(e.waits, e.ledger.With(storage.RequestOptions{Once: true}).Beat)
 	for function, name := range Queues {
 		q, err := o.Own.Queue(name)
 		if err != nil {
@@ -95,6 +97,19 @@ func New(o Options) (*Engine, error) {
 		e.queues[function] = q
 	}
 	return e, nil
+}
+
+// waits returns the app's connections that give no good answer, in their order.
+func (e *Engine) waits() []ledger.Wait {
+	accounts := map[string]*storage.Account{storage.HostConnection: e.options.Own}
+	maps.Copy(accounts, e.options.Accounts)
+	var waits []ledger.Wait
+	for _, name := range slices.Sorted(maps.Keys(accounts)) {
+		for _, o := range accounts[name].Outages() {
+			waits = append(waits, ledger.Wait{Connection: name, Cause: o.Cause, Since: o.Since.UTC()})
+		}
+	}
+	return waits
 }
 
 // TryPrepare creates the state table and the queues where they are missing, without retries. Its

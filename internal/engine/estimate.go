@@ -20,6 +20,8 @@ const ledgerRequests = 3
 // checks that it may write to the destination, and changes nothing. [estimate.Report] tells
 // whether the time sufficed.
 func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
 	o, err := e.check(ctx, r)
 	if err != nil {
 		return estimate.Report{}, err
@@ -31,6 +33,12 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 		}
 	}
 	rows := sweep.Spec{Table: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
+	if o.from != nil {
+		rows.Read = func(ctx context.Context, options storage.RequestOptions, q storage.Query) (storage.Page, int, error) {
+			p, err := o.from.read(ctx, options, q)
+			return p, 1, err
+		}
+	}
 	work := estimate.Work{PerQuery: ledgerRequests / float64(o.queries), Price: e.options.Price}
 	if o.work.action != nil {
 		work.Writes = func(rows []storage.Entity) int { return len(o.work.action.Split(rows)) }

@@ -23,7 +23,7 @@ func (f *fatalError) Unwrap() error { return f.error }
 
 // fatalIfPermanent makes a service's refusal fatal.
 func fatalIfPermanent(what string, err error) error {
-	if storage.Permanent(err) {
+	if !errors.As(err, new(*fatalError)) && storage.Permanent(err) {
 		return &fatalError{fmt.Errorf("%s: %w", what, err)}
 	}
 	return err

@@ -1,15 +1,18 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/adaptive"
 )
 
 // FailedRow is a row that could not be written.
@@ -25,10 +28,27 @@ type FailedRows struct {
 	Total  int64       `json:"total"` // failed rows of the scan
 	Kept   int64       `json:"kept"`  // failed rows that are listed; each step keeps its first thousand
 	Cursor string      `json:"cursor,omitempty"`
+	// Groups has the listed rows of the last steps by their reasons' codes, the largest group first. The first page has it. Grouped counts
+	// its rows.
+	Groups  []FailedGroup `json:"groups,omitempty"`
+	Grouped int64         `json:"grouped,omitempty"`
 }
 
-// maxFailedRows is how many failed rows a step keeps. It keeps fewer if they are too long.
-const maxFailedRows = 1000
+// FailedGroup is the failed rows with one code.
+type FailedGroup struct {
+	Code  string      `json:"code"` // of the service, or else the reason
+	Count int64       `json:"count"`
+	First []FailedRow `json:"first"` // some of them, in the order of the list
+}
+
+const (
+	// maxFailedRows is how many failed rows a step keeps. It keeps fewer if they are too long.
+	maxFailedRows = 1000
+	// groupSteps is how many steps' failed rows are grouped: those of ten requests.
+	groupSteps = 100
+	// maxGroups and firstRows bound what an answer has of groups.
+	maxGroups, firstRows = 50, 5
+)
 
 // Failed returns up to top failed rows of a scan. The steps that ended last come first. cursor
 // comes from an earlier answer; an empty one starts at the beginning.
@@ -42,24 +62,69 @@ func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) 
 	if err != nil {
 		return f, err
 	}
+	groups, left := map[string]*FailedGroup{}, 0
+	if cursor == "" {
+		left = groupSteps
+	}
+	full := false
 	err = e.ledger.Refused(ctx, id, position, func(at string, refused []byte) bool {
-		rows := parseRefused(refused)
+		listing, _ := parseRefused(refused)
+		rows := listing.Rows
 		from := 0
 		if at == position {
 			from = min(listed, len(rows))
 		}
-		n := min(len(rows)-from, top-len(f.Rows))
-		f.Rows = append(f.Rows, rows[from:from+n]...)
-		f.Cursor = failedCursor(at, from+n)
-		return len(f.Rows) < top
+		if !full {
+			n := min(len(rows)-from, top-len(f.Rows))
+			f.Rows = append(f.Rows, rows[from:from+n]...)
+			f.Cursor = failedCursor(at, from+n)
+			full = len(f.Rows) == top
+		}
+		if left > 0 {
+			left--
+			f.Grouped += int64(len(rows))
+			group(groups, rows)
+		}
+		return !full || left > 0
 	})
 	if err != nil {
 		return f, err
 	}
-	if len(f.Rows) < top {
+	if !full {
 		f.Cursor = ""
 	}
+	for _, g := range groups {
+		f.Groups = append(f.Groups, *g)
+	}
+	slices.SortFunc(f.Groups, func(a, b FailedGroup) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Code, b.Code)) })
+	f.Groups = f.Groups[:min(len(f.Groups), maxGroups)]
 	return f, nil
+}
+
+// group adds failed rows to groups by their codes.
+func group(groups map[string]*FailedGroup, rows []FailedRow) {
+	for _, row := range rows {
+		code := codeOf(row.Reason)
+		g := groups[code]
+		if g == nil {
+			g = &FailedGroup{Code: code}
+			groups[code] = g
+		}
+		if g.Count++; len(g.First) < firstRows {
+			g.First = append(g.First, row)
+		}
+	}
+}
+
+// serviceCode finds a service's code in a reason: it stands ahead of the message.
+var serviceCode = regexp.MustCompile(`(?:^|: )([A-Z][A-Za-z]+): `)
+
+// codeOf returns the code of a reason, or the whole reason if it has none.
+func codeOf(reason string) string {
+	if m := serviceCode.FindStringSubmatch(reason); m != nil {
+		return m[1]
+	}
+	return reason
 }
 
 // failedCursor names the last step that was listed, and how many of its rows were.
@@ -78,28 +143,37 @@ func parseFailedCursor(cursor string) (position string, listed int, err error) {
 			return position, listed, nil
 		}
 	}
-	return "", 0, problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
+	return "", 0, foreignCursor()
 }
 
-// packRefused returns what a step keeps of its failed rows, and how many rows that is.
-func packRefused(failed []action.Failure) (packed []byte, kept int) {
+// refusedRows is what a step keeps of its failed rows, to show them and to do them again.
+type refusedRows struct {
+	Rows   []FailedRow        `json:"rows"`   // the first of them
+	Failed int64              `json:"failed"` // all of them
+	Pages  []readPage         `json:"pages"`  // that have them
+	Ends   []adaptive.PageEnd `json:"ends"`   // of pages, as the step's note blames them
+}
+
+// packRefused returns the stored form of what is kept, with failed rows, and how many of them it lists.
+func packRefused(failed []action.Failure, r refusedRows) (packed []byte, kept int64) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
-		rows := make([]FailedRow, 0, min(len(failed), most))
+		r.Rows, r.Failed = make([]FailedRow, 0, min(len(failed), most)), int64(len(failed))
 		for _, f := range failed[:min(len(failed), most)] {
-			rows = append(rows, FailedRow{f.Key.Partition, f.Key.Row, shortened(f.Reason)})
+			r.Rows = append(r.Rows, FailedRow{f.Key.Partition, f.Key.Row, shortened(f.Reason)})
 		}
-		if packed = pack(jsonOf(rows)); len(packed) <= ledger.MaxRefused {
-			return packed, len(rows)
+		if packed = pack(jsonOf(r)); len(packed) <= ledger.MaxRefused || most == 0 {
+			return packed, int64(len(r.Rows))
 		}
 	}
 	return nil, 0
 }
 
-func parseRefused(packed []byte) []FailedRow {
-	var rows []FailedRow
+// parseRefused reads what packRefused returned. A form that this version does not know has no rows.
+func parseRefused(packed []byte) (refusedRows, error) {
+	var r refusedRows
 	text, err := unpack(packed)
-	if err != nil || json.Unmarshal(text, &rows) != nil {
-		return nil // this version does not know the form
+	if err == nil {
+		err = json.Unmarshal(text, &r)
 	}
-	return rows
+	return r, err
 }

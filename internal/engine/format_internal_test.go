@@ -36,7 +36,15 @@ func TestFormat1(t *testing.T) {
 			ends := parseNote(text) // of a step
 			return unpack(joinNotes([][]byte{jsonOf(ends[:1]), pack(jsonOf(ends[1:]))}))
 		},
-		"refused": func(text []byte) ([]byte, error) { return jsonOf(parseRefused(pack(text))), nil },
+		"file": func(text []byte) ([]byte, error) {
+			var f exportFile
+			err := json.Unmarshal(text, &f)
+			return jsonOf(f), err
+		},
+		"refused": func(text []byte) ([]byte, error) {
+			r, err := parseRefused(pack(text))
+			return jsonOf(r), err
+		},
 	}
 	read := map[string]int{}
 	f, err := os.Open("testdata/format1.jsonl")

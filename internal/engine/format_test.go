@@ -7,7 +7,9 @@ import (
 	"os"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 )
 
@@ -50,6 +52,21 @@ func TestFormatOfSteps(t *testing.T) {
 			r.SegmentSize = size
 			w.run(r)
 		}
+		few := plainRows(60, 1)
+		w.fill("Few", few)
+		for i := range few {
+			few[i].Properties = nil
+		}
+		w.fill("Taken", few)
+		r := copyRequest("Few", "Taken")
+		r.SegmentSize, r.Action.Mode = 1, action.Fail
+		refused := w.run(r)
+		time.Sleep(time.Second)
+		if err := w.engine.RetryFailed(t.Context(), refused.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		w.drain()
 		for name := range stored {
 			if !today[name] {
 				t.Errorf("no message has %s any more", name)

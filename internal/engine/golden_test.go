@@ -101,7 +101,7 @@ func (p *play) play(command string) string {
 	case "retry":
 		err = p.engine.Retry(p.Context(), p.id)
 	case "forbid": // the service refuses writes to Target
-		p.refuse(func(r *http.Request, body string) bool { return strings.Contains(r.URL.Path+body, "/Target(") })
+		p.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, body string) bool { return strings.Contains(r.URL.Path+body, "/Target(") })
 	case "allow":
 		p.process.Next = p.emulator.Transport()
 	case "wait":

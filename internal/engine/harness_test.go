@@ -65,8 +65,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) Do(r *http.Request) (*http.Response, error) { return t(r) }
 
-// refuse has the service forbid the app's requests for which refused reports true. body is a request's body.
-func (w *world) refuse(refused func(r *http.Request, body string) bool) {
+// refuse has the service answer the app's requests for which refused reports true with a status and code. body is a request's body.
+func (w *world) refuse(status int, code string, refused func(r *http.Request, body string) bool) {
 	w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
 		var body []byte
 		if r.Body != nil {
@@ -77,7 +77,7 @@ func (w *world) refuse(refused func(r *http.Request, body string) bool) {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		if refused(r, string(body)) {
-			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+			return emulatortest.Refusal(r, status, code), nil
 		}
 		return w.emulator.Transport().Do(r)
 	})
@@ -214,6 +214,12 @@ func (w *world) status(id string) engine.Status {
 		w.Fatal(err)
 	}
 	return s
+}
+
+// list returns the first page of the list of scans.
+func (w *world) list(top int) ([]engine.Status, error) {
+	l, err := w.observer.List(w.Context(), engine.ListQuery{Top: top})
+	return l.Scans, err
 }
 
 // run starts a scan and delivers messages until its end.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -34,8 +35,9 @@ const (
 // A scan may end with any step that has no children, but not while another step is pending. So only
 // the last step that a process releases checks whether it has ended.
 type heart struct {
-	process string // the process's name, random
-	write   func(ctx context.Context, process string, steps []ledger.Held) error
+	process string               // the process's name, random
+	waits   func() []ledger.Wait // what the process waits for
+	write   func(context.Context, ledger.Beat) error
 
 	mu      sync.Mutex       // guards the fields below
 	hands   map[string]*hand // by step
@@ -49,16 +51,17 @@ type hand struct {
 	deliveries int       // under way
 	until      time.Time // if it failed: the host delivers it again before this time
 	mayEnd     bool      // this step, or one that was released before it, has ended without children
+	throttled  atomic.Int64
 }
 
 // newHeart returns a heart that writes its beats by write, which must try once: the storage's growing
 // pauses would delay the next beat, and after an outage, others must hear of this process soon.
-func newHeart(write func(ctx context.Context, process string, steps []ledger.Held) error) *heart {
-	return &heart{process: strings.ToLower(rand.Text()), write: write, hands: map[string]*hand{}}
+func newHeart(waits func() []ledger.Wait, write func(context.Context, ledger.Beat) error) *heart {
+	return &heart{process: strings.ToLower(rand.Text()), waits: waits, write: write, hands: map[string]*hand{}}
 }
 
-// take records that a delivery of a step has begun.
-func (h *heart) take(log *zerolog.Logger, scan, step string) {
+// take records that a delivery of a step has begun. It returns the counter of the step's throttles.
+func (h *heart) take(log *zerolog.Logger, scan, step string) (throttled *atomic.Int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.hands[step] == nil {
@@ -69,6 +72,7 @@ func (h *heart) take(log *zerolog.Logger, scan, step string) {
 		h.beating = true
 		h.beatAfter(log, beatTime)
 	}
+	return &h.hands[step].throttled
 }
 
 // childless records that a step in hand was committed without children.
@@ -119,7 +123,8 @@ func (h *heart) held() (steps []ledger.Held, longest time.Duration) {
 	}
 	h.beating = len(h.hands) > 0
 	for _, step := range slices.Sorted(maps.Keys(h.hands)) {
-		steps = append(steps, ledger.Held{Scan: h.hands[step].scan, Step: step})
+		held := h.hands[step]
+		steps = append(steps, ledger.Held{Scan: held.scan, Step: step, Throttled: held.throttled.Load()})
 	}
 	return steps, longest
 }
@@ -151,5 +156,5 @@ func (h *heart) beat() (next time.Duration, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
 	defer cancel()
-	return beatTime, h.write(ctx, h.process, steps)
+	return beatTime, h.write(ctx, ledger.Beat{Process: h.process, Steps: steps, Waiting: h.waits()})
 }

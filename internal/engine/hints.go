@@ -25,7 +25,7 @@ import (
 // segment size. It is "" for a scan that leaves no hints.
 func (o *opened) hintsName() string {
 	r := o.request
-	if r.Filter != "" || r.Action.Type == Keys { // their pages don't show where the rows are
+	if r.Filter != "" || r.Action.Type == Keys || o.source == nil { // their pages don't show where the rows are, or an export's files do
 		return ""
 	}
 	sum := sha256.Sum256(jsonOf([]any{strings.ToLower(o.source.Address()), r.Range, r.segmentSize()}))
@@ -43,18 +43,38 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	hints := adaptive.NewHints(o.request.Range, ends, o.request.segmentSize())
-	if len(hints.Keys) == 0 {
-		return nil
+	if b := hintsOf(o.request, ends); b != nil {
+		return e.ledger.SaveHints(ctx, o.hintsName(), b)
 	}
-	for {
+	return nil
+}
+
+// hintsOf returns packed hints for a request, made of the ends of pages; nil if there are none.
+func hintsOf(r Request, ends []adaptive.PageEnd) []byte {
+	hints := adaptive.NewHints(r.Range, ends, r.segmentSize())
+	for len(hints.Keys) > 0 {
 		if b, fits := packHints(hints); fits {
-			return e.ledger.SaveHints(ctx, o.hintsName(), b)
+			return b
 		}
 		// Too big for one row: keep every second hint.
 		odd := false
 		hints.Keys = slices.DeleteFunc(hints.Keys, func(key.Key) bool { odd = !odd; return odd })
+		hints.Weigh(ends, r.segmentSize())
 	}
+	return nil
+}
+
+// useEnds returns packed hints made of the ends of an export's files, and gives them to o.
+func (o *opened) useEnds() []byte {
+	if o.request.Action.Type == Keys {
+		return nil
+	}
+	within := o.request.Range.Range()
+	packed := hintsOf(o.request, slices.DeleteFunc(o.ends, func(e adaptive.PageEnd) bool { return !within.Contains(e.Last) }))
+	if o.use(packed) != nil {
+		return nil
+	}
+	return packed
 }
 
 // packedHints is the stored form of hints.
@@ -93,6 +113,9 @@ func (o *opened) use(packed []byte) error {
 // savedHints returns the packed hints of an earlier scan of the same rows, for the ledger to store with this
 // one, and gives them to o. It drops unusable ones.
 func (e *Engine) savedHints(ctx context.Context, o *opened) (packed []byte, err error) {
+	if o.from != nil {
+		return o.useEnds(), nil
+	}
 	packed, err = e.ledger.SavedHints(ctx, o.hintsName())
 	if err != nil {
 		return nil, err

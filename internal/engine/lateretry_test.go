@@ -9,6 +9,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -28,7 +29,7 @@ func TestRetryWhileRemoved(t *testing.T) {
 		}
 		time.Sleep(91 * 24 * time.Hour)
 		w.maintain(1)
-		if err := l.Restart(t.Context(), read, time.Now()); !errors.Is(err, ledger.ErrNotFound) {
+		if err := l.Restart(t.Context(), read, time.Now(), nil, adaptive.Outlook{}); !errors.Is(err, ledger.ErrNotFound) {
 			t.Errorf("restart of a scan that was removed: %v, want %v", err, ledger.ErrNotFound)
 		}
 		alone := storage.Entity{Key: key.Key{Partition: "scans", Row: "o|" + id + "|1"}}

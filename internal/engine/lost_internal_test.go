@@ -109,7 +109,7 @@ func TestHeart(t *testing.T) {
 		var mu sync.Mutex // guards said and fail
 		var said [][]string
 		fail := 0
-		h := newHeart(func(_ context.Context, _ string, steps []ledger.Held) error {
+		h := newHeart(func() []ledger.Wait { return nil }, func(_ context.Context, b ledger.Beat) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if fail > 0 {
@@ -119,7 +119,7 @@ func TestHeart(t *testing.T) {
 				return errors.New("busy")
 			}
 			var names []string
-			for _, s := range steps {
+			for _, s := range b.Steps {
 				names = append(names, s.Step)
 			}
 			said = append(said, names)
@@ -181,7 +181,7 @@ func TestHeart(t *testing.T) {
 func TestLastStepEndsTheScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := zerolog.Nop()
-		h := newHeart(func(context.Context, string, []ledger.Held) error { return nil })
+		h := newHeart(nil, func(context.Context, ledger.Beat) error { return nil })
 		release := func(step string, again, want bool) {
 			t.Helper()
 			if got := h.release(step, again); got != want {

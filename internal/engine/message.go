@@ -32,8 +32,8 @@ var Queues = map[string]string{
 	CopyRows:      "tablesweep-copy-rows",
 }
 
-// messageVersion is the format of [message].
-const messageVersion = 1
+// messageVersion is the newest format of [message]. Messages without Again have format 1.
+const messageVersion = 2
 
 // maxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the
 // service's limit.
@@ -46,6 +46,7 @@ type message struct {
 	Scan    string    `json:"scan"`
 	Rows    bool      `json:"rows,omitempty"` // a range handed over to CopyRows
 	Step    scan.Step `json:"step"`
+	Again   *again    `json:"again,omitempty"` // to do refused rows again; then Step is empty
 
 	// [parseMessage] and [message.seal] set these.
 	body []byte // the JSON
@@ -54,7 +55,20 @@ type message struct {
 
 // newMessage returns the message for a step of a scan.
 func newMessage(scanID string, step scan.Step) message {
-	return message{Version: messageVersion, Scan: scanID, Step: step}
+	return message{Version: 1, Scan: scanID, Step: step}
+}
+
+// again says which refused rows of earlier attempts a step does again. If At is empty, the step goes through all of them
+// behind a position, and leaves each to a step of its own.
+type again struct {
+	Attempt int64  `json:"attempt"` // that which does it
+	At      string `json:"at,omitempty"`
+	Behind  string `json:"behind,omitempty"`
+}
+
+// newAgain returns the message for a step that does refused rows again.
+func newAgain(scanID string, a again) message {
+	return message{Version: 2, Scan: scanID, Again: &a}
 }
 
 // child returns the message for a step that m's own step leaves to others.
@@ -67,7 +81,7 @@ func (m message) child(step scan.Step) message {
 // function names the function that handles the message.
 func (m message) function() string {
 	switch {
-	case m.Rows:
+	case m.Rows || m.Again != nil:
 		return CopyRows
 	case m.Step.Range.Partition != nil:
 		return ScanPartition
@@ -78,7 +92,7 @@ func (m message) function() string {
 // ahead estimates the work of the step and all its descendants. It depends on the message
 // alone: every process gets the same answer.
 func (m message) ahead() adaptive.Outlook {
-	if m.Rows {
+	if m.Rows || m.Again != nil {
 		return adaptive.Pages(1)
 	}
 	return adaptive.Ahead(m.Step)
@@ -132,10 +146,10 @@ func parseMessage(body []byte) (message, error) {
 		return m, problem.Invalidf("", "the message is not a step of a scan; it was not made by this app").Because(err)
 	}
 	switch {
-	case m.Version != messageVersion:
+	case m.Version < 1 || (m.Version == 2) != (m.Again != nil):
 		return m, problem.Invalidf("v", "the message has format %d and this program knows format %d", m.Version, messageVersion)
-	case m.Scan == "":
-		return m, problem.Invalidf("scan", "is missing")
+	case !ledger.IsID(m.Scan):
+		return m, problem.Invalidf("scan", "is not the id of a scan")
 	}
 	return m, nil
 }

@@ -38,6 +38,24 @@ func (e *Engine) drainPoison(ctx context.Context) error {
 	return errs
 }
 
+// NoteMaintained records that Maintain has run, with what went wrong and how many messages the
+// poison queues have, for [ledger.Ledger.Maintained].
+func (e *Engine) NoteMaintained(ctx context.Context, failure error) error {
+	poison := 0
+	for _, name := range slices.Sorted(maps.Values(Queues)) {
+		q, err := e.options.Own.Queue(name + "-poison")
+		if err != nil {
+			return err
+		}
+		n, err := q.Length(ctx)
+		if err != nil && !storage.NotFound(err) {
+			return err
+		}
+		poison += n
+	}
+	return e.ledger.NoteMaintained(ctx, poison, failure)
+}
+
 func (e *Engine) drain(ctx context.Context, q *storage.Queue) error {
 	var errs error
 	for errs == nil {

@@ -39,10 +39,12 @@ func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
 		ends = append(ends, parseNote(note)...)
 	}
 	var pending []span
+	leased := e.heard.Load().steps(id, found.Date)
 	for _, p := range found.Pending {
-		if m, err := parseMessage(p.Message); err == nil {
+		if m, err := parseMessage(p.Message); err == nil && m.Again == nil {
 			s := pendingSpan(m)
 			s.failed = p.Reason != "" && found.Scan.State == ledger.Failed
+			s.leased = leased[p.ID]
 			pending = append(pending, s)
 		}
 	}
@@ -50,11 +52,34 @@ func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
 	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
 }
 
+// heard has the beats that a status has read. Ranges take the steps in hand from it: that costs no request, and whoever
+// shows ranges also asks for the status.
+type heard struct {
+	beats []ledger.Beat
+	at    time.Time // by the service's clock
+}
+
+// steps returns the steps of a scan that the beats name, none if these were read long before at.
+func (h *heard) steps(scan string, at time.Time) map[string]bool {
+	steps := map[string]bool{}
+	if h == nil || at.Sub(h.at) > detailTime {
+		return steps
+	}
+	for _, b := range h.beats {
+		for _, s := range b.Steps {
+			if s.Scan == scan && b.Age < repairTime {
+				steps[s.Step] = true
+			}
+		}
+	}
+	return steps
+}
+
 // KeyRange is a part of a scan's key range.
 type KeyRange struct {
 	From  *Edge  `json:"from,omitempty"` // absent where the table begins
 	To    *Edge  `json:"to,omitempty"`   // absent where it ends
-	State string `json:"state"`          // RangeDone, RangePending or RangeFailed
+	State string `json:"state"`          // RangeDone, rangePending, rangeLeased or RangeFailed
 	Rows  int64  `json:"rows"`           // rows read there until now
 }
 
@@ -68,20 +93,24 @@ type Edge struct {
 const (
 	RangeDone    = "done"
 	rangePending = "pending"
+	rangeLeased  = "leased" // pending, and an instance has the step in hand
 	RangeFailed  = "failed" // a step failed there, or rows could not be written
 )
 
 // rangesOf divides a scan's range into done, pending and failed ranges, in table order. The ends of pages
 // show how far a continuing step has come: its token is opaque.
 func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []span) []KeyRange {
-	ends = adaptive.Thin(ends, max(1, len(ends))) // sorted
+	ends = redone(adaptive.Thin(ends, max(1, len(ends)))) // sorted
 	bounds := spanOf(whole)
 	d := division{at: bounds.low, ends: ends}
 	for _, p := range disjoint(pending, ends, bounds) {
 		d.done(&p.low)
 		state := rangePending
-		if p.failed {
+		switch {
+		case p.failed:
 			state = RangeFailed
+		case p.leased:
+			state = rangeLeased
 		}
 		d.add(p.high, state)
 		if p.high == nil {
@@ -90,6 +119,26 @@ func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []span) []KeyRan
 	}
 	d.done(bounds.high)
 	return d.ranges
+}
+
+// redone makes one of each page's ends, in table order, and takes failed rows that were done again off the pages that have them. These may have
+// become one with pages behind them.
+func redone(ends []adaptive.PageEnd) []adaptive.PageEnd {
+	var pages []adaptive.PageEnd
+	for _, e := range ends {
+		if n := len(pages); n > 0 && pages[n-1].Last == e.Last {
+			pages[n-1].Rows += e.Rows
+			pages[n-1].Failed += e.Failed
+			continue
+		}
+		pages = append(pages, e)
+	}
+	written := 0 // failed rows that were done again, and are still to be taken off
+	for i, p := range pages {
+		left := p.Failed - written
+		pages[i].Failed, written = max(0, left), max(0, -left)
+	}
+	return pages
 }
 
 // division is a scan's range, divided up to a key.
@@ -186,7 +235,7 @@ func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange
 
 // worse returns the state of two merged neighbours.
 func worse(a, b string) string {
-	for _, state := range []string{RangeFailed, rangePending} {
+	for _, state := range []string{RangeFailed, rangePending, rangeLeased} {
 		if a == state || b == state {
 			return state
 		}

@@ -4,36 +4,39 @@ import (
 	"time"
 
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scan/adaptive"
 )
 
 // The phases of a running scan.
 const (
 	starting  = "starting"  // no step is done yet
 	Working   = "working"   // steps are being done
+	waiting   = "waiting"   // for a connection that gives no good answer
 	throttled = "throttled" // working, but the storage throttled at least a fifth of the last minute's requests
 	stalled   = "stalled"   // steps are pending, and none was done for two minutes
 )
 
 const (
 	rateTime    = time.Minute
-	longTime    = 3 * time.Minute  // its rate is compared with the last minute's
-	leastTime   = 30 * time.Second // a scan must have run for so long before its time left is estimated
-	steady      = 2.0              // the factor by which both rates may differ
+	lateTime    = 20 * time.Second // its rate is compared with the last minute's, which is too low while instances are added
+	steady      = 1.75             // the factor by which these rates may differ
+	tellable    = 0.25             // share done from which on the time left is told: most instances are added before
+	idleTime    = 15 * time.Second // without a step; then the last minute's rate tells nothing of now
 	stalledTime = 2 * time.Minute
 	throttling  = 0.2 // share of throttled requests
 )
 
 // rates are a scan's recent progress.
 type rates struct {
-	rate, long float64       // rows a second over the last minute, and over the last three
+	rate, late float64       // rows a second over the last minute and lateTime
 	throttled  float64       // share of the last minute's requests
 	ran        time.Duration // since the scan's attempt began
-	idle       time.Duration // since the last work or the attempt's beginning, as exact as an interval
+	idle       time.Duration // since the last step was done, or the attempt began
 }
 
 // ratesOf calculates them from the work of intervals. All times come from the service's clock except the attempt's
-// beginning: that comes from an instance's clock, and the first interval bounds it.
-func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, now time.Time) rates {
+// beginning: that comes from an instance's clock, and the first interval bounds it. last is when the last step was done.
+func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last, now time.Time) rates {
 	var p rates
 	if len(points) == 0 {
 		return p
@@ -43,15 +46,15 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, now t
 		began = later(points[0].At, earlier(s.Started, points[0].At.Add(interval)))
 	}
 	p.ran = max(0, now.Sub(began))
-	p.idle = min(p.ran, max(0, now.Sub(points[len(points)-1].At)-interval))
+	p.idle = min(p.ran, max(0, now.Sub(last)))
 	over := func(t time.Duration) (ledger.Point, float64) {
 		t = min(p.ran, t)
 		return worked(points, interval, began, now, t), max(1, t.Seconds())
 	}
 	lately, seconds := over(rateTime)
 	p.rate = float64(lately.Rows) / seconds
-	long, seconds := over(longTime)
-	p.long = float64(long.Rows) / seconds
+	late, seconds := over(lateTime)
+	p.late = float64(late.Rows) / seconds
 	if lately.Requests > 0 {
 		p.throttled = float64(lately.Throttled) / float64(lately.Requests)
 	}
@@ -107,10 +110,15 @@ func (p rates) phase(done, pending int64) string {
 	return Working
 }
 
-// left estimates how many more seconds a scan takes. It has read so many rows, which are the given share of its
-// work. left returns nil if the scan has just begun or its rate is unsteady.
-func (p rates) left(rows int64, share float64) *float64 {
-	if share <= 0 || p.rate <= 0 || p.ran < leastTime || p.rate > steady*p.long || p.long > steady*p.rate {
+// left estimates how many more seconds a scan takes. It has read so many rows, which fill so many pages, and has the work
+// ahead. left returns nil if a part of that work is guessed, which may be wrong many times over, or if little is done, or
+// the rate is unsteady.
+func (p rates) left(rows int64, pages float64, ahead adaptive.Outlook) *float64 {
+	share, ok := ahead.Progress(pages)
+	switch {
+	case !ok || ahead.Guessed > 0 || share < tellable || p.ran < rateTime || p.idle >= idleTime:
+		return nil
+	case p.rate <= 0 || p.rate > steady*p.late || p.late > steady*p.rate:
 		return nil
 	}
 	seconds := float64(rows) * (1 - share) / share / p.rate

@@ -20,12 +20,26 @@ type yield struct {
 	children []message
 	queries  int64
 	ends     []adaptive.PageEnd // of the pages, unless they were read before
+	pages    []readPage         // those that have rows
+}
+
+// readPage is how a page was read, so that it can be read again.
+type readPage struct {
+	Range key.Range  `json:"range"`
+	Token *key.Token `json:"token,omitempty"`
+	Last  key.Key    `json:"last"` // of the rows that the step did
+	// Partitions are those that the step did, if it left rows between them to another.
+	Partitions []string `json:"partitions,omitempty"`
+
+	span int // its rows are in this span
 }
 
 // pageOrStep is a page that was read, or a step that was found and not made yet.
 type pageOrStep struct {
 	step *scan.Step // nil if it is a page
 	rows []storage.Entity
+	of   scan.Step        // that has read the page
+	end  adaptive.PageEnd // of the page
 }
 
 // reading is what an invocation has read until now.
@@ -33,15 +47,17 @@ type reading struct {
 	found   []pageOrStep // in table order
 	queries int
 	bytes   int
+	file    *exporting // takes the rows; nil if the yield does
 }
 
 // read makes the message's step. If the scan allows an invocation more queries, it continues with
 // the steps that the first one leaves. The adaptive strategy makes as many of them at once as it may: its cuts
 // are guesses, and a guess that finds no rows costs a query here, but a message and a step elsewhere. Other
 // strategies make the first of them, which continues where the rows end: a partition that the
-// page's end cuts is then written in one piece.
-func (o *opened) read(ctx context.Context, m message) (yield, error) {
-	r := reading{found: []pageOrStep{{step: &m.Step}}}
+// page's end cuts is then written in one piece. So does an export: the rows of a step are a file's, without a gap. file takes
+// them, if it is not nil.
+func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, error) {
+	r := reading{found: []pageOrStep{{step: &m.Step}}, file: file}
 	strategy := o.strategy
 	if m.Rows {
 		strategy = scan.Serial{}
@@ -56,7 +72,7 @@ func (o *opened) read(ctx context.Context, m message) (yield, error) {
 		if time.Since(start) <= readTime {
 			n = r.affordable(o.queries)
 		}
-		if !wide {
+		if !wide || file != nil {
 			n = min(n, 1)
 		}
 	}
@@ -77,10 +93,14 @@ func (r *reading) affordable(most int) int {
 			steps++
 		}
 	}
-	if r.bytes > readBytes {
+	limit := readBytes
+	if r.file != nil {
+		limit = exportBytes
+	}
+	if r.bytes > limit {
 		return 0
 	}
-	small := max(1, (readBytes-r.bytes)/(r.bytes/r.queries+1))
+	small := max(1, (limit-r.bytes)/(r.bytes/r.queries+1))
 	return min(steps, most-r.queries, small, roundQueries)
 }
 
@@ -114,7 +134,16 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		}
 		r.queries++
 		r.bytes += page.Bytes
-		found = append(found, pageOrStep{rows: slices.Clip(page.Entities[:decided.Yield])})
+		rows := slices.Clip(page.Entities[:decided.Yield])
+		next := pageOrStep{rows: rows, of: *f.step}
+		if len(rows) > 0 {
+			next.end = adaptive.PageEnd{Last: rows[len(rows)-1].Key, Rows: len(rows)}
+		}
+		if r.file != nil { // the first step was made: all pages lie ahead of all steps
+			r.file.add(rows)
+			r.file.at, next.rows = page.Date, nil
+		}
+		found = append(found, next)
 		for _, c := range decided.Children {
 			found = append(found, pageOrStep{step: &c})
 		}
@@ -132,7 +161,7 @@ func (r *reading) yield(m message) yield {
 		case f.step != nil:
 			s.children, gap = append(s.children, m.child(*f.step)), true
 			continue
-		case len(f.rows) == 0:
+		case f.end.Rows == 0:
 			continue
 		case gap:
 			s.spans, gap = append(s.spans, f.rows), false
@@ -140,8 +169,9 @@ func (r *reading) yield(m message) yield {
 			last := len(s.spans) - 1
 			s.spans[last] = append(s.spans[last], f.rows...)
 		}
+		s.pages = append(s.pages, readPage{Range: f.of.Range, Token: f.of.Token, Last: f.end.Last, span: len(s.spans) - 1})
 		if !m.Rows {
-			s.ends = append(s.ends, adaptive.PageEnd{Last: f.rows[len(f.rows)-1].Key, Rows: len(f.rows)})
+			s.ends = append(s.ends, f.end)
 		}
 	}
 	return s
@@ -150,6 +180,9 @@ func (r *reading) yield(m message) yield {
 // page makes a step's query. If it is about one partition, it first waits until that may be asked.
 func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
 	q := o.query(step)
+	if o.from != nil {
+		return o.from.read(ctx, o.options, q)
+	}
 	if q.Range.Partition == nil {
 		return o.source.Query(ctx, q)
 	}
@@ -209,6 +242,11 @@ func (s *yield) handOver(m message) {
 			continue
 		}
 		s.spans[i] = kept
+		for p := range s.pages {
+			if s.pages[p].span == i {
+				s.pages[p].Partitions = []string{first, last}
+			}
+		}
 		c := newMessage(m.Scan, scan.Step{Range: key.Range{
 			Low:  &key.Bound{Key: first, Open: true},
 			High: &key.Bound{Key: last, Open: true},

@@ -2,13 +2,16 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
+	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
@@ -17,6 +20,8 @@ import (
 // Request describes a scan. It is the body of POST /api/scans and is stored with
 // the scan.
 type Request struct {
+	// Name says what the scan is for, or who started it: at most maxName characters, only shown.
+	Name        string     `json:"name,omitempty"`
 	Source      TableRef   `json:"source"`
 	Action      Action     `json:"action"`
 	Range       key.Bounds `json:"range,omitzero"`
@@ -25,7 +30,7 @@ type Request struct {
 	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
 	SegmentSize int        `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
 	// SegmentsPerInvocation is the number of queries that one invocation may
-	// make. 0 means the app's setting; without a setting, 4 for a count and 1 for others.
+	// make. 0 means the app's setting; without a setting, 16 for a copy into a container, 4 for a count and 1 for others.
 	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the
 	// prefix strategy; see [scan.Prefix].
@@ -33,16 +38,21 @@ type Request struct {
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
 }
 
-// TableRef names a table of one of the app's accounts.
+// TableRef names a table of one of the app's accounts, or an export in a container: where the
+// names of its blobs start with Prefix and a slash.
 type TableRef struct {
-	Table      string `json:"table"`
+	Table      string `json:"table,omitempty"`
+	Container  string `json:"container,omitempty"`
+	Prefix     string `json:"prefix,omitempty"`
 	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
+	// Export is the hash of the export in a source's container, which Start fills in; with another one there, nothing is read.
+	Export string `json:"export,omitempty"`
 }
 
 // Action is what a scan does with the rows.
 type Action struct {
 	Type string `json:"type"` // one of the action types
-	// Destination is the table that copy and keys write to. Start creates it if it is missing. keys
+	// Destination is the table that copy and keys write to, or the place of copy's export. Start creates the table or the container if it is missing. keys
 	// writes a row for each partition: the RowKey is the partition's key.
 	Destination *TableRef   `json:"destination,omitempty"`
 	Mode        action.Mode `json:"mode,omitempty"`    // for copy; replace if absent
@@ -72,14 +82,45 @@ var actionTypes = []string{Copy, Count, Keys, Enqueue, Delete}
 // adds at most three children, and one more if its rows are handed over.
 const MaxSegments = 24
 
-// ParseRequest reads a request, as strictly as [input.JSON] does. Its errors are
-// [problem.Invalid]. Those about a field name it.
+// maxName is the most characters of a scan's name.
+const maxName = 100
+
+// ParseRequest reads a request, as strictly as [input.JSON] does, and cuts off blanks around names. Its errors are
+// [problem.Invalid], joined. Those about a field name it.
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
 	if err := input.JSON(body, &r); err != nil {
 		return r, err
 	}
+	r.trim()
+	var given struct {
+		SegmentSize *int `json:"segmentSize"`
+	}
+	if err := input.Part(body, &given); err != nil {
+		return r, err
+	}
+	if given.SegmentSize != nil && r.SegmentSize == 0 {
+		return r, errors.Join(badSegmentSize(), r.check())
+	}
 	return r, r.check()
+}
+
+// trim cuts off the blanks that a form or a clipboard leaves around names.
+func (r *Request) trim() {
+	names := []*string{&r.Name, &r.Source.Table, &r.Source.Connection}
+	if d := r.Action.Destination; d != nil {
+		names = append(names, &d.Table, &d.Connection)
+	}
+	if q := r.Action.Queue; q != nil {
+		names = append(names, &q.Name, &q.Connection)
+	}
+	for _, name := range names {
+		*name = strings.TrimSpace(*name)
+	}
+}
+
+func badSegmentSize() error {
+	return problem.Invalidf("segmentSize", "must be 1 to %d", storage.PageRows)
 }
 
 // parseStored reads the request of a scan that is under way. If only a newer version of this
@@ -98,48 +139,51 @@ func parseStored(body []byte) (Request, error) {
 	return r, nil
 }
 
-// check finds what is wrong with a request. It calls no service and fills in
+// check finds all that is wrong with a request. It calls no service and fills in
 // nothing.
 func (r Request) check() error {
-	if err := storage.CheckTableName(r.Source.Table); err != nil {
-		return problem.Invalidf("source.table", "%v", err)
+	var errs []error
+	invalid := func(field, format string, args ...any) {
+		errs = append(errs, problem.Invalidf(field, format, args...))
 	}
-	if err := r.Action.check(); err != nil {
-		return err
+	if n := utf8.RuneCountInString(r.Name); n > maxName {
+		invalid("name", "has %d characters; %d are the most", n, maxName)
 	}
+	errs = append(errs, r.Source.check("source"))
+	errs = append(errs, r.Action.check())
 	if r.SegmentSize < 0 || r.SegmentSize > storage.PageRows {
-		return problem.Invalidf("segmentSize", "must be 1 to %d", storage.PageRows)
+		errs = append(errs, badSegmentSize())
 	}
 	if r.SegmentsPerInvocation < 0 || r.SegmentsPerInvocation > MaxSegments {
-		return problem.Invalidf("segmentsPerInvocation", "must be 1 to %d", MaxSegments)
+		invalid("segmentsPerInvocation", "must be 1 to %d", MaxSegments)
 	}
-	if err := r.checkStrategy(); err != nil {
-		return err
-	}
-	if len(r.Select) > 0 && !slices.Contains([]string{Copy, Enqueue}, r.Action.Type) {
-		return problem.Invalidf("select", "has no effect on %s, which reads only keys; leave it out", r.Action.Type)
+	errs = append(errs, r.checkStrategy())
+	if len(r.Select) > 0 && slices.Contains([]string{Count, Keys, Delete}, r.Action.Type) {
+		invalid("select", "has no effect on %s, which reads only keys; leave it out", r.Action.Type)
 	}
 	for _, name := range r.Select {
 		if !propertyName.MatchString(name) {
-			return problem.Invalidf("select", "%q is not a property's name; list names of letters, digits and underscores", name)
+			invalid("select", "%q is not a property's name; list names of letters, digits and underscores", name)
 		}
 	}
-	if err := storage.CheckFilter(r.Filter); err != nil {
-		return err
-	}
+	errs = append(errs, storage.CheckFilter(r.Filter))
 	if r.Range.Range().Empty() {
-		return problem.Invalidf("range", "prefix, after and before leave no partition key between them")
+		invalid("range", "prefix, after and before leave no partition key between them")
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // checkStrategy refuses options that the strategy would ignore.
 func (r Request) checkStrategy() error {
-	if r.Strategy != "" && !slices.Contains(strategy.Names, r.Strategy) {
-		return problem.Invalidf("strategy", "%q is unknown; use one of %s", r.Strategy, strings.Join(strategy.Names, ", "))
+	var errs []error
+	invalid := func(field, format string, args ...any) {
+		errs = append(errs, problem.Invalidf(field, format, args...))
 	}
-	if r.Action.Type == Keys && r.Strategy != "" && r.Strategy != strategy.Prefix {
-		return problem.Invalidf("strategy", "keys always uses %s, which can step over rows; leave it out", strategy.Prefix)
+	switch {
+	case r.Strategy != "" && !slices.Contains(strategy.Names, r.Strategy):
+		invalid("strategy", "%q is unknown; use one of %s", r.Strategy, strings.Join(strategy.Names, ", "))
+	case r.Action.Type == Keys && r.Strategy != "" && r.Strategy != strategy.Prefix:
+		invalid("strategy", "keys always uses %s, which can step over rows; leave it out", strategy.Prefix)
 	}
 	for _, f := range []struct {
 		name string
@@ -147,19 +191,23 @@ func (r Request) checkStrategy() error {
 	}{{"segmentsPerFirstPrefix", r.SegmentsPerFirstPrefix}, {"segmentsPerSubsequentPrefix", r.SegmentsPerSubsequentPrefix}} {
 		switch {
 		case f.n < 0:
-			return problem.Invalidf(f.name, "must be at least 1")
+			invalid(f.name, "must be at least 1")
 		case f.n > 0 && r.Strategy != strategy.Prefix:
-			return problem.Invalidf(f.name, "is an option of the strategy %s; leave it out or choose that one", strategy.Prefix)
+			invalid(f.name, "is an option of the strategy %s; leave it out or choose that one", strategy.Prefix)
 		case f.n > 0 && r.Action.Type == Keys:
-			return problem.Invalidf(f.name, "is not an option of keys, which steps over rows instead; leave it out")
+			invalid(f.name, "is not an option of keys, which steps over rows instead; leave it out")
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (a Action) check() error {
 	if !slices.Contains(actionTypes, a.Type) {
 		return problem.Invalidf("action.type", "%q is unknown; use one of %s", a.Type, strings.Join(actionTypes, ", "))
+	}
+	var errs []error
+	invalid := func(field, format string, args ...any) {
+		errs = append(errs, problem.Invalidf(field, format, args...))
 	}
 	for _, f := range []struct {
 		name  string
@@ -174,23 +222,52 @@ func (a Action) check() error {
 	} {
 		switch takes := slices.Contains(f.by, a.Type); {
 		case f.given && !takes:
-			return problem.Invalidf("action."+f.name, "is not a field of %s; leave it out", a.Type)
+			invalid("action."+f.name, "is not a field of %s; leave it out", a.Type)
 		case takes && f.needs && !f.given:
-			return problem.Invalidf("action."+f.name, "is missing; %s needs it", a.Type)
+			invalid("action."+f.name, "is missing; %s needs it", a.Type)
 		}
 	}
 	if a.Destination != nil {
-		if err := storage.CheckTableName(a.Destination.Table); err != nil {
-			return problem.Invalidf("action.destination.table", "%v", err)
+		errs = append(errs, a.Destination.check("action.destination"))
+		switch {
+		case a.Destination.Container == "":
+		case a.Type != Copy:
+			invalid("action.destination.container", "is a destination of copy alone; name a table")
+		case a.Mode != "":
+			invalid("action.mode", "says what becomes of rows that the destination has; a new export has none: leave it out")
 		}
 	}
 	if a.Queue != nil {
 		if err := storage.CheckQueueName(a.Queue.Name); err != nil {
-			return problem.Invalidf("action.queue.name", "%v", err)
+			invalid("action.queue.name", "%v", err)
 		}
 	}
 	if a.Mode != "" && !slices.Contains(action.Modes, a.Mode) {
-		return problem.Invalidf("action.mode", "%q is unknown; use replace, merge, skip or fail", a.Mode)
+		invalid("action.mode", "%q is unknown; use replace, merge, skip or fail", a.Mode)
+	}
+	return errors.Join(errs...)
+}
+
+// check finds what is wrong with the place that a request's field names.
+func (t TableRef) check(field string) error {
+	switch {
+	case t.Export != "" && (t.Container == "" || field != "source"):
+		return problem.Invalidf(field+".export", "belongs to a source in a container")
+	case t.Container == "" && t.Prefix != "":
+		return problem.Invalidf(field+".prefix", "belongs to a container, and there is none")
+	case t.Container == "":
+		if err := storage.CheckTableName(t.Table); err != nil {
+			return problem.Invalidf(field+".table", "%v", err)
+		}
+	case t.Table != "":
+		return problem.Invalidf(field, "names a table and a container; leave one out")
+	default:
+		if err := storage.CheckContainerName(t.Container); err != nil {
+			return problem.Invalidf(field+".container", "%v", err)
+		}
+		if err := place.CheckPrefix(t.Prefix); err != nil {
+			return problem.Invalidf(field+".prefix", "%v", err)
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/task"
 )
 
@@ -26,7 +27,12 @@ const retrySends = 32
 //
 // A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no
 // error: a proxying Functions host may send one request several times.
-func (e *Engine) Retry(ctx context.Context, id string) error {
+func (e *Engine) Retry(ctx context.Context, id string) error { return e.retry(ctx, id, false) }
+
+// RetryFailed is Retry that also does the refused rows again. It refuses a scan without any.
+func (e *Engine) RetryFailed(ctx context.Context, id string) error { return e.retry(ctx, id, true) }
+
+func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 	s, err := e.ledger.Scan(ctx, id)
 	if err != nil {
 		return notFound(id, err)
@@ -34,12 +40,22 @@ func (e *Engine) Retry(ctx context.Context, id string) error {
 	if s.State == ledger.Running || s.State == ledger.Succeeded && s.Attempt > 1 {
 		return nil
 	}
-	if err := e.retriable(ctx, s); err != nil {
+	if err := e.retriable(ctx, s, rows); err != nil {
 		return err
+	}
+	var root *ledger.Pending
+	var ahead adaptive.Outlook
+	if rows {
+		m := newAgain(id, again{Attempt: s.Attempt + 1})
+		if err := m.seal(); err != nil {
+			return err
+		}
+		p := m.pending()
+		root, ahead = &p, m.ahead()
 	}
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	if err := e.ledger.Restart(starting, s, e.options.Now()); err != nil {
+	if err := e.ledger.Restart(starting, s, e.options.Now(), root, ahead); err != nil {
 		return notFound(id, err)
 	}
 	// The scan runs now. Maintain sends what this call does not.
@@ -50,19 +66,25 @@ func (e *Engine) Retry(ctx context.Context, id string) error {
 }
 
 // retriable returns nil if the scan can be retried.
-func (e *Engine) retriable(ctx context.Context, s ledger.Scan) error {
+func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	if s.State == ledger.Succeeded {
 		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
 	}
-	if s.State == ledger.Canceled {
+	if s.State == ledger.Canceled && !rows {
 		return nil
 	}
 	found, err := e.ledger.Snapshot(ctx, s.ID)
 	if err != nil {
 		return err
 	}
+	if rows {
+		if found.Sums.Failed == 0 {
+			return problem.Conflictf("rows", "the scan has no failed rows")
+		}
+		return nil
+	}
 	if pending, _ := found.Sums.Pending(); pending == 0 && found.Sums.Failed > 0 {
-		return problem.Conflictf("id", "every step is done, and %d rows were refused; a retry would not write them: fix the cause that the scan's error names, and start a new scan", found.Sums.Failed)
+		return problem.Conflictf("id", "every step is done, and %d rows were refused; a retry would not write them: fix the cause that the scan's error names, and retry with {\"rows\":\"failed\"}", found.Sums.Failed)
 	}
 	return nil
 }

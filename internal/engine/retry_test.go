@@ -52,7 +52,7 @@ func TestRetryAfterCancel(t *testing.T) {
 		if s := w.status(id); running < before+6 || running > before+8 || s.Seconds < running || s.Seconds > running+600 {
 			t.Errorf("the scan ran for %v s, then %v s and at last %v s: the hour in between does not count", before, running, s.Seconds)
 		}
-		list, err := w.observer.List(t.Context(), 1)
+		list, err := w.list(1)
 		if err != nil || list[0].Seconds != w.status(id).Seconds {
 			t.Errorf("list %+v, %v: it tells another time", list, err)
 		}

@@ -30,7 +30,7 @@ func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report str
 	}
 	log := zerolog.Ctx(ctx)
 	log.UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", m.id) })
-	e.heart.take(log, m.Scan, m.id)
+	throttled := e.heart.take(log, m.Scan, m.id)
 	again := true // also if it panics
 	defer func() {
 		if e.heart.release(m.id, again && delivery < MaxDeliveries) {
@@ -40,7 +40,7 @@ func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report str
 	stepCtx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
 	err = task.Do(func() (err error) {
-		report, err = e.process(stepCtx, m, delivery)
+		report, err = e.process(stepCtx, m, delivery, throttled)
 		return err
 	})
 	if fatal := fatalOf(err, delivery); fatal != nil {
@@ -51,8 +51,9 @@ func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report str
 	return report, err
 }
 
-// process makes the message's step, commits it, and sends its children's messages.
-func (e *Engine) process(ctx context.Context, m message, delivery int) (report string, err error) {
+// process makes the message's step, commits it, and sends its children's messages. It counts the step's throttles
+// as they come.
+func (e *Engine) process(ctx context.Context, m message, delivery int, throttles *atomic.Int64) (report string, err error) {
 	start := time.Now()
 	o, err := e.load(ctx, m.Scan)
 	if err != nil {
@@ -62,27 +63,37 @@ func (e *Engine) process(ctx context.Context, m message, delivery int) (report s
 		return "", problem.Stalef("", "the scan has ended: its state is %s", o.state)
 	}
 	var throttled atomic.Int64
-	counter := storage.Counter{OnThrottle: func() { throttled.Add(1) }}
+	counter := storage.Counter{OnThrottle: func(bool) { throttled.Add(1); throttles.Add(1) }}
 	counted := storage.RequestOptions{Counter: &counter}
 	p, err := e.begin(ctx, counted, m, delivery)
 	if err != nil {
 		return "", err
 	}
 	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
-	done, children, err := o.with(counted).do(ctx, m)
+	do := o.with(counted).do
+	if m.Again != nil {
+		do = o.with(counted).redo(e.ledger.With(counted))
+	}
+	done, children, err := do(ctx, m, delivery)
 	if err != nil {
 		return "", err
 	}
+	done.Attempt = o.attempt
 	done.Transactions = counter.Requests() + 1 + int64(len(children))
 	done.Throttled = throttled.Load()
-	committed, err := e.commit(ctx, m, done, children)
+	committed, maybe, err := e.commit(ctx, m, done, children)
+	if err == nil && !committed && done.Redone != "" {
+		err = e.othersRedid(ctx, m)
+	}
 	if err != nil {
 		return "", err
 	}
-	// If this call did not commit the step, another delivery did, or a first try of ours whose
-	// answer was lost. Only in the second case do these children exist. A message for a child
-	// that does not exist does no harm: no pending row is found for it.
-	e.follow(ctx, m, children)
+	// Of two deliveries at once, only the one that committed the step sends messages: else each step
+	// below it would be done twice, too. A message for a child that does not exist does no harm: no
+	// pending row is found for it.
+	if committed || maybe {
+		e.follow(ctx, m, children)
+	}
 	if committed {
 		e.foldAfter(ctx, m.Scan, m.id)
 	}
@@ -129,8 +140,12 @@ func (e *Engine) repeated(ctx context.Context, scan string, delivery int) error 
 
 // do reads the step's rows and does the scan's work with them. It returns what the ledger keeps of
 // the step, and the messages of its children. Doing it twice has the same effect as once.
-func (o *opened) do(ctx context.Context, m message) (done ledger.Done, children []message, err error) {
-	found, err := o.read(ctx, m)
+func (o *opened) do(ctx context.Context, m message, delivery int) (done ledger.Done, children []message, err error) {
+	var file *exporting
+	if o.work.export != nil {
+		file = &exporting{codec: o.work.codec}
+	}
+	found, err := o.read(ctx, m, file)
 	if err != nil {
 		return done, nil, err
 	}
@@ -139,15 +154,22 @@ func (o *opened) do(ctx context.Context, m message) (done ledger.Done, children 
 	}
 	rows := slices.Concat(found.spans...)
 	done.Rows, done.Queries = int64(len(rows)), found.queries
+	if file != nil {
+		if done.File, err = file.put(ctx, o.work.export, m.id); err != nil {
+			return done, nil, err
+		}
+		done.Rows, done.Written = file.rows, file.rows
+	}
 	if o.work.action != nil {
-		failed, err := o.write(ctx, rows, &done.Totals)
+		failed, err := o.write(ctx, rows, delivery, &done.Totals)
 		if err != nil {
 			return done, nil, err
 		}
-		var kept int
-		done.Refused, kept = packRefused(failed)
-		done.Kept = int64(kept)
 		found.blame(failed, m.Rows)
+		done.Refused, done.Kept = packRefused(failed, found.refused(failed, o.request.Action.Type == Keys))
+		if len(failed) > 0 {
+			done.FirstFailed = failed[0].String()
+		}
 	}
 	done.Note = found.note()
 	done.Ahead = adaptive.Outlook{}.Minus(m.ahead())
@@ -157,17 +179,20 @@ func (o *opened) do(ctx context.Context, m message) (done ledger.Done, children 
 	return done, found.children, nil
 }
 
-// commit records in one transaction that the step is done and that its children are pending. It
-// reports false if the step was not pending any more.
-func (e *Engine) commit(ctx context.Context, m message, done ledger.Done, children []message) (bool, error) {
+// commit records in one transaction that the step is done and that its children are pending. committed
+// is false if the step was not pending any more. maybe then tells that the transaction was sent more than
+// once: its first try may have committed the step, and lost its answer.
+func (e *Engine) commit(ctx context.Context, m message, done ledger.Done, children []message) (committed, maybe bool, err error) {
 	pending := make([]ledger.Pending, len(children))
 	for i := range children {
 		if err := children[i].seal(); err != nil {
-			return false, err
+			return false, false, err
 		}
 		pending[i] = children[i].pending()
 	}
-	return e.ledger.Commit(ctx, m.Scan, m.id, e.options.Now(), done, pending)
+	var sent storage.Counter
+	committed, err = e.ledger.With(storage.RequestOptions{Counter: &sent}).Commit(ctx, m.Scan, m.id, e.options.Now(), done, pending)
+	return committed, sent.Requests() > 1, err
 }
 
 // follow sends the children's messages. If there are none, the scan may have ended. Maintain sends what

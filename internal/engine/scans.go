@@ -6,18 +6,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
 // opened is a scan with what its steps need.
 type opened struct {
 	request  Request
-	source   *storage.Table
+	source   *storage.Table     // nil if the rows come from an export
+	from     *export            // nil if they come from a table
+	account  string             // of the source
+	began    time.Time          // before it was read, by the service's clock; only check sets it
+	ends     []adaptive.PageEnd // of an export's files; only check sets them
 	limiter  *action.Limiter
 	work     work
 	strategy scan.Strategy
@@ -27,7 +33,13 @@ type opened struct {
 
 // with returns the scan for one step, whose requests are made with the options.
 func (o opened) with(options storage.RequestOptions) *opened {
-	o.options, o.source = options, o.source.With(options)
+	o.options = options
+	if o.source != nil {
+		o.source = o.source.With(options)
+	}
+	if o.work.export != nil {
+		o.work.export = o.work.export.With(options)
+	}
 	return &o
 }
 
@@ -35,9 +47,23 @@ func (o opened) with(options storage.RequestOptions) *opened {
 // [problem.Invalid].
 func (e *Engine) open(r Request) (*opened, error) {
 	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter}
-	var err error
-	if o.source, err = e.table("source", r.Source); err != nil {
+	a, err := e.account("source", r.Source.Connection)
+	if err != nil {
+		if d := r.Action.Destination; d != nil {
+			_, other := e.account("action.destination", d.Connection)
+			err = errors.Join(err, other)
+		}
 		return nil, err
+	}
+	o.account = a.String()
+	if r.Source.Container == "" {
+		o.source = a.Table(r.Source.Table)
+	} else {
+		objects, err := e.blobs("source", r.Source)
+		if err != nil {
+			return nil, err
+		}
+		o.from = &export{objects: objects, hash: r.Source.Export, turn: make(chan struct{}, 1)}
 	}
 	if o.work, err = e.work(r, o.source); err != nil {
 		return nil, err
@@ -58,7 +84,8 @@ func requestOf(s ledger.Scan) (Request, error) {
 // loaded is a scan with its state when it was read.
 type loaded struct {
 	*opened
-	state ledger.State
+	state   ledger.State
+	attempt int64
 }
 
 // load returns the scan as it was at most scanTime ago. One that has ended may be restarted at any
@@ -88,7 +115,7 @@ func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded,
 		return nil, err
 	}
 	if was != nil {
-		return &loaded{was.opened, s.State}, nil
+		return &loaded{was.opened, s.State, s.Attempt}, nil
 	}
 	r, err := parseStored(s.Request)
 	if err != nil {
@@ -101,5 +128,5 @@ func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded,
 	if err := e.ownHints(ctx, id, o); err != nil {
 		return nil, err
 	}
-	return &loaded{o, s.State}, nil
+	return &loaded{o, s.State, s.Attempt}, nil
 }

@@ -14,6 +14,7 @@ type span struct {
 	goesOn   bool     // pages of it have been read
 	launches bool     // the step also starts steps behind its span, along hints
 	failed   bool
+	leased   bool // an instance has the step in hand
 }
 
 // pendingSpan returns a pending step's span.

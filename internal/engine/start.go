@@ -2,8 +2,7 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"net/http"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -14,8 +13,11 @@ import (
 
 // Start records a scan and sends its first message. It returns the scan's id.
 // It first reads one row of the source, which finds a missing table or a bad filter at
-// once, and creates the destination table or queue.
+// once, and creates the destination table or queue. An account that gives no good answer ends
+// it after startTime.
 func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
 	o, err := e.check(ctx, r)
 	if err != nil {
 		return "", err
@@ -29,15 +31,22 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if o.from != nil { // in the end, each row comes from this one
+		o.from.hash = o.from.opened.Hash()
+		r.Source.Export = o.from.hash
+	}
 	now := e.options.Now()
 	id := ledger.NewID(now)
+	if o.work.export != nil {
+		if err := e.claim(ctx, o, id); err != nil {
+			return "", err
+		}
+	}
 	first := newMessage(id, o.strategy.Start(r.Range))
 	if err := first.seal(); err != nil {
 		return "", err
 	}
-	starting, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	if err := e.ledger.Create(starting, id, now, jsonOf(r), hints, first.pending(), first.ahead()); err != nil {
+	if err := e.ledger.Create(ctx, id, now, jsonOf(r), hints, first.pending(), first.ahead()); err != nil {
 		return "", err
 	}
 	// The scan is recorded now: if its message is lost, Maintain sends it.
@@ -54,20 +63,27 @@ func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
 		err = e.checkDestination(o)
 	}
 	if err == nil {
-		err = probe(ctx, o.source, r)
+		err = o.probe(ctx, e.options.Now())
 	}
 	return o, err
 }
 
-// probe reads one row of the source with the request's filter and properties.
-func probe(ctx context.Context, source *storage.Table, r Request) error {
-	_, err := source.Query(ctx, storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1})
+// probe reads one row of the source with the request's filter and properties. An export has no clock of its own: it is read now.
+func (o *opened) probe(ctx context.Context, now time.Time) (err error) {
+	r := o.request
+	if o.from != nil {
+		o.began = now.UTC()
+		o.ends, err = o.from.probe(ctx, r)
+		return err
+	}
+	p, err := o.source.Query(ctx, storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1})
 	switch {
 	case err == nil:
+		o.began = p.Date
 		return nil
 	case storage.NotFound(err):
 		return problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)
-	case storage.Permanent(err) && r.Filter != "" && !denied(err):
+	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
 		return problem.Invalidf("filter", "the Table service refuses it").Because(err)
 	}
 	return refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
@@ -79,7 +95,7 @@ func (e *Engine) checkDestination(o *opened) error {
 	switch {
 	case destination == nil:
 		return nil
-	case destination.Same(o.source):
+	case o.source != nil && destination.Same(o.source):
 		return problem.Invalidf("action.destination", "is the source itself; name another table or connection")
 	case destination.Same(e.options.Own.Table(e.options.StateTable)):
 		return problem.Invalidf("action.destination.table", "is the table that keeps this app's scans; name another")
@@ -97,15 +113,10 @@ func createDestination(ctx context.Context, t *storage.Table) error {
 	if storage.HasCode(err, "TableBeingDeleted") {
 		return problem.Conflictf("action.destination.table", "is being deleted; try again in a minute").Because(err)
 	}
-	if denied(err) {
+	if storage.Denied(err) {
 		if _, readErr := t.Query(ctx, storage.Query{Top: 1}); readErr == nil {
 			return nil
 		}
 	}
 	return refusal("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions", err)
-}
-
-func denied(err error) bool {
-	var e *storage.Error
-	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }

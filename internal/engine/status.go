@@ -3,12 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/task"
+	"tablesweep/internal/storage"
 )
 
 // Status is the answer to GET /api/scans/{id}.
@@ -29,7 +30,10 @@ type Status struct {
 		Pending int64 `json:"pending"`
 		Done    int64 `json:"done"`
 	} `json:"steps"`
-	// Leased counts the steps that beats name: those that processes have had in hand for
+	At time.Time `json:"at,omitzero"` // of these figures, by the service's clock; absent in a list of ended scans
+	// LastStepAt is when the last step was done, by the service's clock.
+	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
+	// Leased tells of the steps that beats name: those that processes have had in hand for
 	// a while. It is nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
 	// Progress estimates the share of the work that is done, from 0 to 1. Only a running scan by
@@ -38,9 +42,10 @@ type Status struct {
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
-	// Rate is how many rows a second were read over the last minute. A running scan has it.
+	// Rate is how many rows a second were read over the last minute. A running scan has it, unless no step was done
+	// for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
-	// SecondsLeft is absent unless progress is known and the rate is steady.
+	// SecondsLeft is absent unless progress and rate are known, and can be believed to be right within 2 times.
 	SecondsLeft  *float64 `json:"secondsLeft,omitempty"`
 	Throttled    int64    `json:"throttled"` // requests that the storage throttled
 	Cost         Cost     `json:"cost"`
@@ -55,12 +60,28 @@ type Cost struct {
 	Dollars  float64 `json:"dollars"`
 }
 
-// Leased counts steps that were begun, and neither committed nor lost.
+// Leased tells of steps that were begun, and neither committed nor lost.
 type Leased struct {
 	Steps int64 `json:"steps"`
 	// Until is when their messages are sent again at the latest if their processes are dead now.
 	Until time.Time `json:"until"`
+	// Throttled counts their requests that the storage throttled, so far. [Status] has only those of done steps.
+	Throttled int64 `json:"throttled"`
+	// Instances are the living processes that have them in hand.
+	Instances []Instance `json:"instances"`
+	// Waiting are the scan's connections that give a living process no good answer.
+	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }
+
+// Instance is a living process with steps in hand.
+type Instance struct {
+	Name  string `json:"name"` // random; a new process has another
+	Steps int64  `json:"steps"`
+	waits bool
+}
+
+// aliveTime is how old the last beat of a living process may be. It is enough for two that failed.
+const aliveTime = 3 * beatTime
 
 // repairTime is how long after a dead process's last beat its steps are sent again at the latest:
 // Maintain runs every minute, and takes lookTime. It takes a minute longer if the
@@ -74,23 +95,53 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 	if err != nil {
 		return Status{}, notFound(id, err)
 	}
-	st, err := e.statusOf(found)
+	st, p, err := e.statusOf(found)
 	if err != nil {
 		return st, err
 	}
-	if found.Scan.State != ledger.Running {
-		e.detailEnded(id)
-		return st, nil
+	running := found.Scan.State == ledger.Running
+	if !running {
+		e.detailEnded(found.Scan)
+	}
+	if !running && (st.Steps.Pending == 0 || found.Date.Sub(found.Scan.Finished) >= settleTime) {
+		return st, nil // else steps of a canceled or failed scan may still be under way
 	}
 	beats, err := e.ledger.Beats(ctx)
 	if err != nil {
 		return Status{}, err
 	}
-	st.Leased = leased(found, beats)
-	if st.Phase == stalled && st.Leased != nil {
+	e.heard.Store(&heard{beats, found.Date})
+	if st.Leased = leased(found, st.connections(), beats); st.Leased == nil || !running {
+		return st, nil
+	}
+	switch {
+	case st.Leased.waits(p.idle):
+		st.Phase, st.SecondsLeft = waiting, nil
+	case st.Phase == stalled:
 		st.Phase = Working
 	}
 	return st, nil
+}
+
+// connections returns the names of the settings whose storage the scan uses.
+func (r Request) connections() []string {
+	all := []string{storage.HostConnection, r.Source.Connection} // the app's own is always one
+	if d := r.Action.Destination; d != nil {
+		all = append(all, d.Connection)
+	}
+	if q := r.Action.Queue; q != nil {
+		all = append(all, q.Connection)
+	}
+	return all
+}
+
+// waits reports whether the scan waits for a connection: all its living processes do, or one does and no step was
+// done for a while.
+func (l Leased) waits(idle time.Duration) bool {
+	if len(l.Waiting) == 0 {
+		return false
+	}
+	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
 // notFound turns the ledger's error for a missing scan into [problem.NotFound].
@@ -101,49 +152,79 @@ func notFound(id string, err error) error {
 	return err
 }
 
-// leased counts the scan's pending steps that beats name. A process without a beat for
+// leased tells of the scan's pending steps that beats name. A process without a beat for
 // repairTime holds none. If not all pending steps were read, a step counts as pending
-// unless it is among the newest done ones.
-func leased(s ledger.Snapshot, beats []ledger.Beat) *Leased {
+// unless it is among the newest done ones. The scan uses the connections.
+func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) *Leased {
 	held := map[string]bool{}
-	var until time.Time
+	l := &Leased{Instances: []Instance{}}
+	waits := map[string]ledger.Wait{} // the longest, by connection
 	for _, b := range beats {
 		if b.Age >= repairTime {
 			continue
 		}
+		i := Instance{Name: b.Process}
 		for _, h := range b.Steps {
 			if h.Scan != s.Scan.ID || !s.Steps[h.Step] && (s.Whole || s.Done[h.Step]) {
 				continue
 			}
 			held[h.Step] = true
-			if u := b.At.Add(repairTime); u.After(until) {
-				until = u
+			i.Steps++
+			l.Throttled += h.Throttled
+			l.Until = later(l.Until, b.At.Add(repairTime))
+		}
+		if i.Steps == 0 || b.Age >= aliveTime {
+			continue
+		}
+		for _, w := range b.Waiting {
+			if !slices.Contains(connections, w.Connection) {
+				continue
+			}
+			i.waits = true
+			if was, ok := waits[w.Connection]; !ok || w.Since.Before(was.Since) {
+				waits[w.Connection] = w
 			}
 		}
+		l.Instances = append(l.Instances, i)
 	}
 	if len(held) == 0 {
 		return nil
 	}
-	return &Leased{Steps: int64(len(held)), Until: until}
+	l.Steps = int64(len(held))
+	for _, name := range slices.Sorted(maps.Keys(waits)) {
+		l.Waiting = append(l.Waiting, waits[name])
+	}
+	return l
 }
 
-// statusOf returns a status without leased steps.
-func (e *Engine) statusOf(found ledger.Snapshot) (Status, error) {
+// statusOf returns a status without leased steps, and the recent progress of a running scan.
+func (e *Engine) statusOf(found ledger.Snapshot) (Status, rates, error) {
 	pending, ahead := found.Sums.Pending()
 	st, err := e.summaryOf(found.Scan, found.Sums.Totals, pending, found.Date)
-	if err != nil || found.Scan.State != ledger.Running {
-		return st, err
+	if err != nil {
+		return st, rates{}, err
 	}
-	if share, ok := ahead.Progress(float64(st.Rows.Scanned) / float64(st.Request.segmentSize())); ok && pending > 0 {
+	st.At = found.Date
+	if last := found.Sums.Last; !last.IsZero() {
+		st.LastStepAt = &last
+	}
+	if found.Scan.State != ledger.Running {
+		return st, rates{}, nil
+	}
+	pages := float64(st.Rows.Scanned) / float64(st.Request.segmentSize())
+	if share, ok := ahead.Progress(pages); ok && pending > 0 {
 		st.Progress = &share
 	}
-	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Date)
-	st.Rate = &p.rate
+	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Sums.Last, found.Date)
 	st.Phase = p.phase(st.Steps.Done, pending)
-	if st.Progress != nil {
-		st.SecondsLeft = p.left(st.Rows.Scanned, *st.Progress)
+	if p.idle >= idleTime {
+		return st, p, nil
 	}
-	return st, nil
+	st.Rate = &p.rate
+	if st.Progress != nil {
+		st.SecondsLeft = p.left(st.Rows.Scanned, pages, ahead)
+	}
+	return st, p, nil
 }
 
 // summaryOf returns the part of a status that an ended scan has, too.
@@ -163,44 +244,6 @@ func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, pending int64, now ti
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed = t.Rows, t.Written, t.Failed
 	st.Steps.Pending, st.Steps.Done = pending, t.Steps
 	return st, nil
-}
-
-// List returns the status of the newest scans, n at most, without leased steps. It makes one
-// request, and one more for each running scan. For some minutes, the figures of a scan that was
-// canceled or has failed are those of that moment.
-func (e *Engine) List(ctx context.Context, n int) ([]Status, error) {
-	scans, err := e.ledger.Recent(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Status, len(scans))
-	g, ctx := task.WithContext(ctx)
-	g.SetLimit(8)
-	for i := range scans {
-		g.Go(func() error {
-			var err error
-			if list[i], err = e.listed(ctx, scans[i]); errors.Is(err, ledger.ErrNotFound) {
-				return nil // being created, or never completed
-			}
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(list, func(s Status) bool { return s.ID == "" }), nil
-}
-
-// listed returns the status of a scan in the list. It reads the scan if its row there has no summary.
-func (e *Engine) listed(ctx context.Context, s ledger.Listed) (Status, error) {
-	if s.Summarized {
-		return e.summaryOf(s.Scan, s.Totals, s.Pending, s.Finished)
-	}
-	found, err := e.ledger.Snapshot(ctx, s.ID)
-	if err != nil {
-		return Status{}, err
-	}
-	return e.statusOf(found)
 }
 
 // Cancel ends a running scan. Its pending steps are kept, and their messages dropped.

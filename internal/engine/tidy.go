@@ -76,6 +76,9 @@ func (e *Engine) tidyEnded(ctx context.Context) error {
 			err = e.ledger.Settle(ctx, s)
 		case s.Age >= wholeTime:
 			var whole bool
+			if err = e.tidyExport(ctx, s.ID); err != nil {
+				break
+			}
 			if whole, err = e.ledger.FoldAll(ctx, s.ID, joinNotes); err == nil && whole {
 				err = e.ledger.Tidied(ctx, s)
 			}

@@ -3,12 +3,15 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
@@ -16,7 +19,7 @@ import (
 // work is what a scan's action does with the rows of a step. It is idempotent, since a step may
 // be repeated. The zero value, that of count, does nothing.
 type work struct {
-	action action.Work // nil for count
+	action action.Work // nil for count, and for a copy into a container
 	// what names the work in errors, such as "delete rows".
 	what string
 	// prepare creates the destination of the writes; nil if there is nothing to create.
@@ -33,6 +36,9 @@ type work struct {
 	properties bool
 	// raw is set if it writes rows as they were read.
 	raw bool
+	// export is the place in a container that it writes files to, by the codec; nil if it does not.
+	export *place.Blobs
+	codec  *place.Codec
 }
 
 // countQueries is how many queries an invocation of a count makes. With one, a large
@@ -41,25 +47,34 @@ const countQueries = 4
 
 // queries returns the default number of queries an invocation.
 func (w work) queries() int {
-	if w.action == nil {
+	switch {
+	case w.export != nil:
+		return exportQueries
+	case w.action == nil:
 		return countQueries
 	}
 	return 1
 }
 
-// work returns the work of a request's action. Its errors are [problem.Invalid].
+// work returns the work of a request's action; source is nil if the rows come from an export. Its errors are [problem.Invalid].
 func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	switch r.Action.Type {
 	case Copy:
+		if r.Action.Destination.Container != "" {
+			return e.exportTo(*r.Action.Destination)
+		}
 		w, err := e.writing(r.Action)
 		w.action = action.Copy{Destination: w.destination, Mode: r.Action.Mode, Limiter: &e.limiter}
 		w.packs, w.properties, w.raw = true, true, true
 		return w, err
 	case Keys:
 		w, err := e.writing(r.Action)
-		w.action = copyKeys{action.Copy{Destination: w.destination, Limiter: &e.limiter}, r.Source.Table}
+		w.action = copyKeys{action.Copy{Destination: w.destination, Limiter: &e.limiter}, cmp.Or(r.Source.Table, r.Source.Container)}
 		return w, err
 	case Delete:
+		if source == nil {
+			return work{}, problem.Invalidf("source.container", "has an export, which never changes; delete deletes rows of a table")
+		}
 		if source.Same(e.options.Own.Table(e.options.StateTable)) {
 			return work{}, problem.Invalidf("source.table", "is the table that keeps this app's scans; name another")
 		}
@@ -127,7 +142,7 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 // copyKeys copies the keys of partitions.
 type copyKeys struct {
 	action.Copy
-	source string // the table's name
+	source string // the table's name, or the container's
 }
 
 // Split cuts the rows that are written: one for each partition. Its partition key is the source's name: so a hundred
@@ -151,16 +166,18 @@ func refusal(field, detail string, err error) error {
 }
 
 // write does the scan's work with the rows and adds the result to done. It returns the rows that
-// could not be written.
-func (o *opened) write(ctx context.Context, rows []storage.Entity, done *ledger.Totals) ([]action.Failure, error) {
+// could not be written. Over a broken one, all deliveries but the last fail.
+func (o *opened) write(ctx context.Context, rows []storage.Entity, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	r, err := action.All(ctx, o.options, o.work.action, rows)
 	if err != nil {
 		return nil, fatalIfPermanent(o.work.what, err)
 	}
+	if i := slices.IndexFunc(r.Failed, func(f action.Failure) bool { return f.Broken }); i >= 0 && delivery < MaxDeliveries {
+		return nil, fmt.Errorf("%s: %v", o.work.what, r.Failed[i])
+	}
 	done.Written, done.Failed = r.Written, int64(len(r.Failed))
 	if len(r.Failed) > 0 {
 		f := r.Failed[0]
-		done.FirstFailed = f.String()
 		zerolog.Ctx(ctx).Warn().Int("rows", len(r.Failed)).Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("rows refused; this is the first")
 	}
 	return r.Failed, nil

@@ -36,6 +36,9 @@ type served struct {
 	serve            func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
+// oneRecord is the resource of one record, by its id: a Location.
+const oneRecord = "records/{id:[0-9a-f]{64}}"
+
 // routes serves resources of every catalog, each once its gate is open.
 //
 // caller: whoever stores records and looks them up.
@@ -143,6 +146,9 @@ func replaceRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
+	if on.Once, err = idempotencyKey(r); err != nil {
+		return err
+	}
 	body, err := readBody(r)
 	if err != nil {
 		return err
@@ -151,7 +157,7 @@ func replaceRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	if len(q.Keys) == 0 && q.RowFrom == "" && q.RowTo == "" {
+	if q.ID == "" && len(q.Keys) == 0 && q.RowFrom == "" && q.RowTo == "" {
 		done, err := c.Put(r.Context(), sent, on)
 		return writeRecord(w, r, done, err)
 	}
@@ -164,7 +170,11 @@ func patchRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	patch, err := readBody(r)
+	if on.Once, err = idempotencyKey(r); err != nil {
+		return err
+	}
+	w.Header().Set("Accept-Patch", mergePatch)
+	patch, err := readBody(r, mergePatch)
 	if err != nil {
 		return err
 	}
@@ -187,6 +197,13 @@ func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, e
 	}
 	w.Header().Set("Location", path+"records/"+done.ID)
 	w.Header().Set("ETag", done.ETag)
+	if wantsMinimal(w, r) {
+		if status == http.StatusOK {
+			status = http.StatusNoContent
+		}
+		w.WriteHeader(status)
+		return nil
+	}
 	writeJSON(w, r, status, done.Record)
 	return nil
 }
@@ -213,7 +230,7 @@ func getRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error
 }
 
 func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(c.Schema, r, "row_from", "row_to", "row_prefix", "top", "cursor")
+	q, err := readQuery(c.Schema, r, "row_from", "row_to", "row_prefix", "top", "cursor", "select")
 	if err != nil {
 		return err
 	}
@@ -222,11 +239,18 @@ func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 		read = c.List
 	}
 	found, err := read(r.Context(), q)
+	if fields := r.URL.Query().Get("select"); fields != "" {
+		for i, one := range found.Records {
+			found.Records[i] = one.Only(strings.Split(fields, ","))
+		}
+	}
+	linkNext(w, r, found.Cursor)
 	return answer(w, r, struct {
 		Records []record.Record `json:"records"`
 		Meta    []catalog.Meta  `json:"meta"`
 		Cursor  string          `json:"cursor,omitempty"`
-	}{found.Records, found.Meta, found.Cursor}, err)
+		Changed bool            `json:"changed,omitempty"`
+	}{found.Records, found.Meta, found.Cursor, found.Changed}, err)
 }
 
 func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
@@ -234,11 +258,9 @@ func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	n, next, err := c.Count(r.Context(), q)
-	return answer(w, r, struct {
-		Count  int    `json:"count"`
-		Cursor string `json:"cursor,omitempty"`
-	}{n, next}, err)
+	total, err := c.Count(r.Context(), q)
+	linkNext(w, r, total.Cursor)
+	return answer(w, r, total, err)
 }
 
 // recoverWrites completes unfinished writes at once, as the timer does every minute.
@@ -275,13 +297,13 @@ func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	deleted, err := c.Delete(r.Context(), q, on)
-	if err != nil && deleted > 0 {
-		p := *problem.Of(err)
-		p.Detail = fmt.Sprintf("%d records were deleted; of the others: %s", deleted, p.Detail)
+	deleted, err := c.Delete(r.Context(), q, on, nil)
+	if told := deleted.Told(); err != nil && told != "" {
+		p := *problemOf(err)
+		p.Detail = told + ": " + p.Detail
 		return &p
 	}
-	return answer(w, r, map[string]int{"deleted": deleted}, err)
+	return answer(w, r, deleted, err)
 }
 
 func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
@@ -294,6 +316,7 @@ func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 		return err
 	}
 	changes, next, err := c.Changes(r.Context(), top, given.Get("cursor"), since)
+	linkNext(w, r, next)
 	return answer(w, r, struct {
 		Changes []catalog.Change `json:"changes"`
 		Cursor  string           `json:"cursor,omitempty"`
@@ -349,8 +372,13 @@ func readTags(r *http.Request, name string) ([]string, error) {
 	return nil, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
 }
 
-// readSelector reads the records that a call changes, and the conditions.
+// readSelector reads the records that a call changes, by the id in its path or by its query, and the conditions.
 func readSelector(s index.Schema, r *http.Request) (q catalog.Lookup, on catalog.Condition, err error) {
+	if id := parameter(r, "id"); id != "" {
+		_, queryErr := parameters(r)
+		on, conditionErr := readCondition(r)
+		return catalog.Lookup{ID: id}, on, errors.Join(queryErr, conditionErr)
+	}
 	q, queryErr := readQuery(s, r, "row_from", "row_to", "row_prefix")
 	for field := range q.Or {
 		queryErr = errors.Join(queryErr, problem.Invalidf(field, "is given several times, which only GET allows; give it once"))
@@ -370,7 +398,7 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Look
 	for _, k := range s.Keys {
 		takes = append(takes, input.Parameter{Name: k.Field, AnyCase: true, Many: true})
 	}
-	given, err := input.Query(r.URL.RawQuery, append(takes, input.Once(allowed...)...))
+	given, err := readParameters(r, append(takes, input.Once(allowed...)...))
 	if err != nil {
 		return catalog.Lookup{}, err
 	}

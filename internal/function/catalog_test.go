@@ -130,10 +130,22 @@ func TestIdempotencyKey(t *testing.T) {
 	a.call(t, "DELETE", people+"?eid=1", "", 200, `{"deleted":1}`)
 	a.call(t, "POST", people, r, 201, r, key, "k-1") // the first answer again
 	a.call(t, "GET", people+"?eid=1", "", 200, `{"records":[],"meta":[]}`)
+	a.call(t, "POST", people, `{"eid":"1","lastname":"B"}`, 422, `{"title":"Unprocessable Entity","status":422,"field":"Idempotency-Key","detail":"was used for a request with other contents`, key, "k-1")
 	for _, bad := range [][]string{{key, ""}, {key, "a b"}, {key, "é"}, {key, strings.Repeat("x", 256)}, {key, "a", key, "b"}} {
 		a.call(t, "POST", people, r, 400, `{"title":"Bad Request","status":400,"field":"Idempotency-Key"`, bad...)
 	}
 	a.call(t, "POST", people, r, 201, r, key, strings.Repeat("~", 255))
+
+	const raised = `{"eid":"1","lastname":"A","n":1}`
+	location := a.send("PUT", people, raised, key, "k-2").Header().Get("Location")
+	a.call(t, "PATCH", location, `{"n":2,"npi":7}`, 200, `{"eid":"1","lastname":"A","n":2,"npi":7}`, key, "k-3", "If-Match", "*")
+	a.call(t, "PATCH", location, `{"n":2,"npi":7}`, 200, `{"eid":"1","lastname":"A","n":2,"npi":7}`, key, "k-3", "If-Match", "*") // it has moved since
+	a.call(t, "PUT", people, raised, 200, raised, key, "k-2")
+	a.call(t, "PUT", people, r, 422, "", key, "k-2")
+	a.call(t, "PATCH", people+"?npi=7", `{"n":2}`, 422, "", key, "k-3")
+	a.call(t, "PUT", people, r, 400, "", key, "")
+	a.call(t, "PATCH", people+"?npi=7", `{}`, 400, "", key, "a b")
+	a.call(t, "GET", people+"?npi=7", "", 200, `{"records":[{"eid":"1","lastname":"A","n":2,"npi":7}],`)
 }
 
 func TestBadRecordRequests(t *testing.T) {

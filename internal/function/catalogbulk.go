@@ -21,7 +21,7 @@ type item struct {
 // readItems reads the records of a body: one, several in an array or, with the type
 // application/x-ndjson, one a line. An error of one of several is in its item.
 func readItems(r *http.Request) (items []item, several bool, err error) {
-	body, err := readBody(r)
+	body, err := readBody(r, jsonLines)
 	if err != nil {
 		return nil, false, err
 	}
@@ -66,11 +66,11 @@ func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *h
 		if one.Err = i.err; i.err == nil {
 			one, done = done[0], done[1:]
 		}
-		results[n] = inserted{Status: problem.Status(one.Err), ID: one.ID}
+		results[n] = inserted{Status: http.StatusOK, ID: one.ID}
 		switch {
 		case one.Err != nil:
-			results[n].ID = ""
-			results[n].Error = &fieldError{problem.Of(one.Err).Field, detailOf(one.Err)}
+			p := problemOf(one.Err)
+			results[n] = inserted{Status: problem.Status(p), Error: &fieldError{p.Field, detailOf(one.Err)}}
 			if results[n].Status >= http.StatusInternalServerError {
 				zerolog.Ctx(r.Context()).Error().Err(one.Err).Int("record", n).Msg("record not inserted")
 			}
@@ -92,7 +92,7 @@ func detailOf(err error) string {
 		all = append(all, text)
 	}
 	if len(all) == 0 {
-		return problem.Of(err).Detail
+		return problemOf(err).Detail
 	}
 	return strings.Join(all, "; ")
 }

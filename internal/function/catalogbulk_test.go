@@ -6,6 +6,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 )
 
 // results sends several records, and returns what became of each: the status, and the field
@@ -83,4 +88,32 @@ func TestSeveralRecordsAtOnce(t *testing.T) {
 		t.Error(got)
 	}
 	a.call(t, "POST", strings.Replace(people, "records", "recover", 1)+"?since=1h", "", 200, `{"applied":3,"parked":0}`)
+}
+
+// TestDeletionOfManyGoesOn: on slow storage a deletion of many records answers in time, and the same call does the rest.
+func TestDeletionOfManyGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		em := emulatortest.New(t, emulator.Options{})
+		a := newAppVia(t, em, em.Transport())
+		var all []string
+		for i := range 260 {
+			all = append(all, fmt.Sprintf(`{"eid":"%d","npi":7,"lastname":"A"}`, i))
+		}
+		a.results(t, "["+strings.Join(all, ",")+"]")
+		if err := em.SetFaults("latency=9s"); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":256,"more":true}`) // 64 at once
+		if took := time.Since(start); took > 130*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":4}`)
+		a.call(t, "POST", people, all[0], 201, "")
+		if err := em.SetFaults("latency=9s; busy p=1 on=batch"); err != nil { // commits are refused
+			t.Fatal(err)
+		}
+		a.call(t, "DELETE", people+"?npi=7", "", 503, `{"title":"Service Unavailable","status":503,"detail":"of 1 records found, 0 were deleted, the deletion of 1 may be committed; the same call goes on: try again later: `)
+	})
 }

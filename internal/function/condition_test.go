@@ -103,9 +103,9 @@ func TestConditionalRequests(t *testing.T) {
 func TestPatch(t *testing.T) {
 	a := newApp(t)
 	a.call(t, "POST", people, faux, 201, faux)
-	a.call(t, "PATCH", people+"?ssn=123456789", `{"active":null,"joined":"yesterday","score":4,"tags":{"a":1}}`, 400, `{"title":"Bad Request","status":400,"field":"joined"`)
+	a.call(t, "PATCH", people+"?ssn=123456789", `{"active":null,"joined@odata.type":"Edm.DateTime","joined":"yesterday","score":4,"tags":{"a":1}}`, 400, `{"title":"Bad Request","status":400,"field":"joined"`)
 	const patched = `{"eid":"F314","joined@odata.type":"Edm.DateTime","joined":"2021-01-01T00:00:00Z","lastname":"Faux","npi":7,"score":4,"tags":{"a":1}}`
-	a.call(t, "PATCH", people+"?ssn=123456789", `{"active":null,"joined":"2021-01-01T00:00:00Z","score":4,"tags":{"a":1,"b":null},"npi":7.0,"ssn":null}`, 200, strings.Replace(patched, `:7,`, `:7.0,`, 1),
+	a.call(t, "PATCH", people+"?ssn=123456789", `{"active":null,"joined@odata.type":"Edm.DateTime","joined":"2021-01-01T00:00:00Z","score":4,"tags":{"a":1,"b":null},"npi":7.0,"ssn":null}`, 200, strings.Replace(patched, `:7,`, `:7.0,`, 1),
 		"Content-Type", "application/merge-patch+json")
 	a.call(t, "PATCH", people+"?npi=7", `{"npi":7}`, 200, patched) // the same identity
 	a.call(t, "GET", people+"?npi=7", "", 200, `{"records":[`+patched+`],`)
@@ -120,4 +120,28 @@ func TestPatch(t *testing.T) {
 	a.call(t, "POST", people, `{"eid":"G","lastname":"Faux","npi":7}`, 201, "")
 	a.call(t, "PATCH", people+"?npi=7", `{}`, 409, `{"title":"Conflict"`)
 	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+patched+`],`)
+}
+
+// A Location is the address of one record: it takes GET, PUT, PATCH and DELETE until the record moves.
+func TestLocationIsAnAddress(t *testing.T) {
+	a := newApp(t)
+	location, first := a.headers(t, "POST", people, `{"eid":"1","lastname":"A","npi":7}`, 201)
+	a.headers(t, "POST", people, `{"eid":"1","lastname":"B","npi":7}`, 201) // a second record under the same keys
+	_, second := a.headers(t, "PATCH", location, `{"wage":1}`, 200, "If-Match", first)
+	a.headers(t, "PATCH", location, `{"wage":2}`, 412, "If-Match", first)
+	a.headers(t, "PUT", location, `{"eid":"1","lastname":"A","npi":7,"wage":3}`, 412, "If-Match", first)
+	if there, third := a.headers(t, "PUT", location, `{"eid":"1","lastname":"A","npi":7,"wage":3}`, 200, "If-Match", second); there != location || third == second {
+		t.Errorf("%s %s, then %s %s", location, second, there, third)
+	}
+	a.refuse(t, "PUT", location, `{"eid":"2","lastname":"A","npi":7}`, 400, "eid", "is the first index key")
+	a.refuse(t, "PATCH", location+"?eid=1", `{"wage":2}`, 400, "eid", "is not a parameter")
+	moved, _ := a.headers(t, "PATCH", location, `{"lastname":"C"}`, 200)
+	for _, method := range []string{"GET", "PUT", "PATCH", "DELETE"} {
+		a.refuse(t, method, location, `{"eid":"1","lastname":"A","npi":7}`, 404, "", "no record with this id")
+	}
+	a.headers(t, "DELETE", location, "", 412, "If-Match", "*")
+	a.call(t, "GET", moved, "", 200, `{"eid":"1","lastname":"C","npi":7,"wage":3}`)
+	a.headers(t, "DELETE", moved, "", 412, "If-Match", first)
+	a.call(t, "DELETE", moved, "", 200, `{"deleted":1}`)
+	a.call(t, "GET", people+"?eid=1", "", 200, `{"records":[{"eid":"1","lastname":"B","npi":7}],`)
 }

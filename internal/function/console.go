@@ -1,9 +1,12 @@
 package function
 
 import (
+	"bytes"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -42,8 +45,8 @@ func consoleRoutes(on bool) func(chi.Router) {
 }
 
 func getConsole(w http.ResponseWriter, r *http.Request) {
-	file := parameter(r, "file")
-	content, kind, found := console.File(file)
+	name := parameter(r, "file")
+	file, found := console.Named(name)
 	for name, value := range consoleHeaders {
 		w.Header().Set(name, value)
 	}
@@ -51,10 +54,32 @@ func getConsole(w http.ResponseWriter, r *http.Request) {
 	case !found:
 		notFound(w, r)
 		return
-	case file == "" && !strings.HasSuffix(r.URL.Path, "/"): // the page's files are relative to it
+	case name == "" && !strings.HasSuffix(r.URL.Path, "/"): // the page's files are relative to it
 		w.Header().Set("Location", path.Base(r.URL.Path)+"/")
 		w.WriteHeader(http.StatusFound)
 		return
 	}
-	writeBytes(w, r, http.StatusOK, kind, content)
+	w.Header().Set("Content-Type", file.Kind)
+	w.Header().Set("ETag", file.ETag)
+	w.Header().Set("Vary", "Accept-Encoding")
+	content := file.Content
+	if takesGzip(r) && !isForwarded(r) { // a host that forwards requests may lose Content-Encoding
+		w.Header().Set("Content-Encoding", "gzip")
+		content = file.Packed
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+}
+
+// takesGzip reports whether the caller asks for a compressed answer. (RFC 9110, 12.5.3)
+func takesGzip(r *http.Request) bool {
+	takes := false
+	for _, part := range strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+		name, weight, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(part, " ", "")), ";q=")
+		if q, err := strconv.ParseFloat(weight, 64); name == "gzip" {
+			return err != nil || q > 0
+		} else if name == "*" {
+			takes = err != nil || q > 0
+		}
+	}
+	return takes
 }

@@ -1,6 +1,8 @@
 package function_test
 
 import (
+	"compress/gzip"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,5 +46,57 @@ func TestConsole(t *testing.T) {
 		if w := off.send(tt.method, tt.path, ""); w.Code != http.StatusNotFound {
 			t.Errorf("%s %s, with the console off: %d, want 404", tt.method, tt.path, w.Code)
 		}
+	}
+}
+
+// TestConsoleFiles: files are compressed where the caller asks for that and the host keeps the header, and not sent again
+// to who has them.
+func TestConsoleFiles(t *testing.T) {
+	a := appOf(function.App{Console: true})
+	plain := a.send("GET", "/api/console/style.css", "")
+	tag := plain.Header().Get("ETag")
+	for _, tt := range []struct {
+		name   string
+		header []string
+		status int
+		packed bool
+	}{
+		{"not asked for", nil, 200, false},
+		{"asked for", []string{"Accept-Encoding", "gzip, deflate, br"}, 200, true},
+		{"in another case, with a weight", []string{"Accept-Encoding", "br, GZIP; q=0.5"}, 200, true},
+		{"anything", []string{"Accept-Encoding", "*"}, 200, true},
+		{"anything else", []string{"Accept-Encoding", "*, gzip;q=0"}, 200, false},
+		{"refused", []string{"Accept-Encoding", "gzip;q=0, identity"}, 200, false},
+		{"nothing", []string{"Accept-Encoding", "*;q=0"}, 200, false},
+		{"by a host that forwards", []string{"Accept-Encoding", "gzip", "User-Agent", "x Azure-Functions-Host/4.1037.0.0"}, 200, false},
+		{"there already", []string{"If-None-Match", tag}, 304, false},
+		{"there already, compressed", []string{"If-None-Match", `"x", ` + tag, "Accept-Encoding", "gzip"}, 304, false},
+		{"another one there", []string{"If-None-Match", `W/"x"`}, 200, false},
+	} {
+		w := a.send("GET", "/api/console/style.css", "", tt.header...)
+		h := w.Header()
+		body := io.Reader(w.Body)
+		packed := h.Get("Content-Encoding") == "gzip"
+		if packed && w.Code == http.StatusOK {
+			unpacked, err := gzip.NewReader(w.Body)
+			if err != nil {
+				t.Fatalf("%s: %v", tt.name, err)
+			}
+			body = unpacked
+		}
+		got, err := io.ReadAll(body)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		want := plain.Body.String()
+		if tt.status == http.StatusNotModified {
+			want = ""
+		}
+		if w.Code != tt.status || packed != tt.packed || string(got) != want || h.Get("ETag") != tag || tag == "" || h.Get("Cache-Control") != "no-cache" || h.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: %d %v, %d bytes; want %d, compressed %v", tt.name, w.Code, h, len(got), tt.status, tt.packed)
+		}
+	}
+	if other := a.send("GET", "/api/console/app.js", "").Header().Get("ETag"); other == tag {
+		t.Error("two files have one ETag")
 	}
 }

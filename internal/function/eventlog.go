@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/logtail"
@@ -48,10 +49,11 @@ func streamOf(r *http.Request, others ...string) (stream string, query url.Value
 		return query.Get("stream"), query, nil
 	case query.Has("stream"):
 		return "", nil, problem.Invalidf("stream", "is in the path and in the query; give it once")
+	// What arrives may be another name than the caller's: a hint must not repeat it.
+	case isForwarded(r) && (r.Method == http.MethodPost || r.Method == http.MethodDelete):
+		return "", nil, problem.Invalidf("stream", `may be cut off in a path, as this host forwards requests; send the name as /api/log?stream=NAME`)
 	case strings.ContainsAny(stream, `%/\`):
-		// The Functions host may change the escapes of these characters: the event would go
-		// to another stream.
-		return "", nil, problem.Invalidf("stream", `must not have %%, / or \ in a path; send it as /api/log?stream=%s`, url.QueryEscape(stream))
+		return "", nil, problem.Invalidf("stream", `must not have %%, / or \ in a path, whose escapes a host may change; send the name as /api/log?stream=NAME, escaped`)
 	}
 	return stream, query, nil
 }
@@ -67,7 +69,11 @@ func appendEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	body, err := readBody(r)
+	once, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	body, err := readBody(r, jsonLines)
 	var p *problem.Error
 	if errors.As(err, &p) && p.Kind == problem.TooLarge {
 		p.Detail += "; send the events in several requests"
@@ -75,14 +81,19 @@ func appendEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	records, err := parseEvents(body)
+	records, err := parseEvents(body, inLines(r))
 	if err != nil {
 		return err
 	}
-	events, err := s.Append(r.Context(), stream, records)
+	var events []logtail.Event
+	if once == "" {
+		events, err = s.Append(r.Context(), stream, records)
+	} else {
+		events, err = s.AppendOnce(r.Context(), stream, records, once)
+	}
 	var partial *logtail.PartialError
 	if errors.As(err, &partial) && len(records) > 1 {
-		writePartial(w, r, partial, err)
+		writePartial(w, r, partial, err, once)
 		return nil
 	}
 	if err != nil {
@@ -97,7 +108,7 @@ func appendEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) er
 }
 
 // writePartial answers if some of several events may be missing.
-func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error) {
+func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error, once string) {
 	zerolog.Ctx(r.Context()).Error().Err(err).Msg("events not appended")
 	ids := make([]*string, len(partial.IDs))
 	known := 0
@@ -107,23 +118,33 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 			known++
 		}
 	}
-	status := problem.Status(partial.Err)
+	retry := "a retry may append them twice"
+	if once != "" {
+		retry = "a retry with the same Idempotency-Key appends those that are missing"
+	}
+	status := problem.Status(problemOf(partial.Err))
 	writeProblemJSON(w, r, status, struct {
 		Title  string    `json:"title"`
 		Status int       `json:"status"`
 		Detail string    `json:"detail"`
 		IDs    []*string `json:"ids"`
 	}{http.StatusText(status), status, fmt.Sprintf(
-		"%d of %d events were appended: those with an id in ids; the others may have been, and a retry may append them twice", known, len(ids)), ids})
+		"%d of %d events were appended: those with an id in ids; the others may have been, and %s", known, len(ids), retry), ids})
 }
 
-// parseEvents reads an event, or an array of them. Errors have the index in the array.
-func parseEvents(body []byte) ([]record.Record, error) {
-	texts, several, err := splitRecords(body, "event")
+// parseEvents reads an event, an array of them, or one a line. Errors have the index of one of several.
+func parseEvents(body []byte, lines bool) (records []record.Record, err error) {
+	var texts []jsontext.Value
+	several := true
+	if lines {
+		texts, err = splitLines(body, "event")
+	} else {
+		texts, several, err = splitRecords(body, "event")
+	}
 	if err != nil {
 		return nil, err
 	}
-	records := make([]record.Record, len(texts))
+	records = make([]record.Record, len(texts))
 	var wrong []error
 	for i, text := range texts {
 		r, err := record.Parse(text)
@@ -154,6 +175,7 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 	}
 	q := logtail.EventQuery{Top: top, Since: given.Get("since"), Cursor: given.Get("cursor")}
 	page, err := s.Read(r.Context(), stream, q)
+	linkNext(w, r, page.Cursor)
 	return answer(w, r, struct {
 		Events []logtail.Event `json:"events"`
 		Cursor string          `json:"cursor,omitempty"`
@@ -181,6 +203,7 @@ func listStreams(s *logtail.Streams, w http.ResponseWriter, r *http.Request) err
 		return err
 	}
 	streams, next, err := s.List(r.Context(), top, given.Get("cursor"))
+	linkNext(w, r, next)
 	return answer(w, r, struct {
 		Streams []logtail.StreamInfo `json:"streams"`
 		Cursor  string               `json:"cursor,omitempty"`

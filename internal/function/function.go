@@ -24,6 +24,7 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function/gate"
+	"tablesweep/internal/health"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/task"
@@ -65,7 +66,8 @@ type App struct {
 	Log      *logtail.Streams
 	Catalogs Catalogs
 	Gates    Gates
-	Console  bool // whether the console is served
+	Health   health.App // what GET /api/health looks at
+	Console  bool       // whether the console is served
 }
 
 // Gates hold calls back until the storage that they need is ready. A nil gate is open.
@@ -102,8 +104,11 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	// A part with nothing to do, such as a catalog under migration, must not hide one that
 	// failed.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
-	if len(failed) > 0 {
-		return "", errors.Join(failed...)
+	if a.Gates.Own.Err() == nil {
+		failed = append(failed, a.Engine.NoteMaintained(ctx, errors.Join(failed...)))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return "", err
 	}
 	return "", errors.Join(errs...)
 }
@@ -121,22 +126,23 @@ func Functions(a App) []Function {
 		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", gates: own, routes: scanRoutes(a.Engine)},
 		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, routes: logRoutes(a.Log)},
 		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Anonymous: true, routes: consoleRoutes(a.Console)},
+		{Name: "Service", Trigger: HTTP, Route: serviceRoute, routes: serviceRoutes(a)},
 		// These share a route, and each has a function key of its own.
 		{Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"}, maxBody: maxRecord,
-			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"POST", "records", insertRecord}, served{"POST", "recover", recoverWrites}, served{"PUT", "records", replaceRecord}, served{"PATCH", "records", patchRecord})},
+			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"POST", "records", insertRecord}, served{"POST", "recover", recoverWrites}, served{"PUT", "records", replaceRecord}, served{"PUT", oneRecord, replaceRecord}, served{"PATCH", "records", patchRecord}, served{"PATCH", oneRecord, patchRecord})},
 		{Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
-			gates: settings, routes: a.Catalogs.queryRoutes(a.Gates.Catalogs, served{"GET", "records", findRecords}, served{"GET", "count", countRecords}, served{"GET", "records/{id:[0-9a-f]{64}}", getRecord}, served{"GET", "changes", listChanges})},
+			gates: settings, routes: a.Catalogs.queryRoutes(a.Gates.Catalogs, served{"GET", "records", findRecords}, served{"GET", "count", countRecords}, served{"GET", oneRecord, getRecord}, served{"GET", "changes", listChanges})},
 		{Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
-			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"DELETE", "records", deleteRecords})},
+			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"DELETE", "records", deleteRecords}, served{"DELETE", oneRecord, deleteRecords})},
 	}
 }
 
-// Handler returns the HTTP handler of all functions. Functions find log in their context, with
-// the invocation's id.
-func Handler(functions []Function, log zerolog.Logger) http.Handler {
+// Handler returns the HTTP handler of all functions, for requests of the host. Functions find log in their
+// context, with the invocation's id.
+func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	r := chi.NewRouter()
 	var all routes
-	r.Use(withLogger(log), timed, recovered, behindHost, inAnyCase(&all, otherMethod(r, &all)), middleware.GetHead)
+	r.Use(withLogger(log), timed, recovered, host.only, inAnyCase(&all, otherMethod(r, &all)), middleware.GetHead)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(otherMethod(r, &all))
 	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { // the host's health check
@@ -144,10 +150,10 @@ func Handler(functions []Function, log zerolog.Logger) http.Handler {
 	})
 	for _, f := range functions {
 		if f.Trigger == HTTP {
-			f.routes(r.With(limited(cmp.Or(f.maxBody, maxRequest), requestTime), gated(f.gates)))
+			f.routes(r.With(refuseHeaders, limited(cmp.Or(f.maxBody, maxRequest), requestTime), gated(f.gates)))
 			continue
 		}
-		r.With(fromHost, limited(maxEnvelope, invocationTime)).Method(http.MethodPost, "/"+f.Name, invocationHandler(f))
+		r.With(limited(maxEnvelope, invocationTime)).Method(http.MethodPost, "/"+f.Name, invocationHandler(f))
 	}
 	all = routesOf(r)
 	return r

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
+	"tablesweep/internal/health"
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
@@ -34,6 +36,8 @@ const (
 	countBody = `{"source":{"table":"Source"},"action":{"type":"count"}}`
 	copyBody  = `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"}}}`
 	timerBody = `{"Data":{"timer":"{}"},"Metadata":{}}`
+
+	invocation = "69d26e0c-3c8c-4c2c-9e53-30a9e8d4c5a1" // the id of every request
 )
 
 // app is the custom handler on embedded storage that holds the table Source, of three rows.
@@ -59,7 +63,7 @@ func (w watched) Do(r *http.Request) (*http.Response, error) {
 
 // appOf returns the custom handler of an app that has nothing but these parts.
 func appOf(parts function.App) *app {
-	return &app{Handler: function.Handler(function.Functions(parts), zerolog.Nop()), parts: parts}
+	return &app{Handler: function.Handler(function.Functions(parts), function.Host{}, zerolog.Nop()), parts: parts}
 }
 
 func newApp(t *testing.T) *app {
@@ -85,7 +89,7 @@ func newAppVia(t *testing.T, em *emulator.Emulator, via policy.Transporter) *app
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Handler = function.Handler(function.Functions(a.parts), zerolog.New(zerolog.SyncWriter(&a.log)))
+	a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.New(zerolog.SyncWriter(&a.log)))
 	return a
 }
 
@@ -97,7 +101,8 @@ func partsOn(t *testing.T, a *storage.Account) function.App {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return function.App{Engine: e, Log: logtail.New(logtail.Options{Table: a.Table("log")}), Catalogs: function.Catalogs{
+	checked := health.App{Own: a, StateTable: "tablesweep", Root: os.DirFS(root)}
+	return function.App{Engine: e, Health: checked, Log: logtail.New(logtail.Options{Table: a.Table("log")}), Catalogs: function.Catalogs{
 		"":       newCatalog(t, a, "People", "eid,npi,ssn:digits", "lastname"),
 		"visits": newCatalog(t, a, "Visits", "eid", "at:newest"),
 	}}
@@ -117,7 +122,7 @@ func newCatalog(t *testing.T, a *storage.Account, table, keys, row string) *cata
 func (a *app) send(method, path, body string, header ...string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r.Header.Set("X-Azure-Functions-InvocationId", "invocation-1")
+	r.Header.Set("X-Azure-Functions-InvocationId", invocation)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}

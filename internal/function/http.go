@@ -6,21 +6,21 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/function/gate"
 	"tablesweep/internal/input"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
@@ -59,40 +59,6 @@ func gated(gates []*gate.Gate) func(http.Handler) http.Handler {
 			return nil
 		})
 	}
-}
-
-// fromHost admits only the Functions host's own requests. A forwarding host resolves a caller's
-// /api/log/..%5C..%5CMaintain to /Maintain: without this check, callers could invoke queue
-// and timer functions. A forwarded request keeps the caller's Host; the host's own requests
-// have this server's address. (DefaultHttpWorkerService and HttpRequestExtensions of
-// azure-functions-host)
-func fromHost(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		address, served := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-		passedOn := r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("X-Forwarded-Host") != ""
-		if served && (passedOn || r.Host != address.String()) {
-			notFound(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// behindHost refuses requests of browsers that bypass the host and its checks. On a
-// developer's machine, any web page can send simple requests to any port. A host adds one of
-// these headers when it forwards or proxies; a page can't.
-// (DefaultHttpWorkerService and DefaultHttpProxyService of azure-functions-host; YARP)
-func behindHost(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		has := func(names ...string) bool {
-			return slices.ContainsFunc(names, func(name string) bool { return r.Header.Get(name) != "" })
-		}
-		if has("Origin", "Sec-Fetch-Site") && !has("X-Azure-Functions-InvocationId", "X-Ms-Invocation-Id", "X-Forwarded-Host") {
-			notFound(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // limited bounds the size of a request's body and the time of its handling. A request that may
@@ -181,10 +147,10 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// parameters reads the query's parameters, of which only the allowed ones may be given. See
-// [input.Query].
+// parameters reads the query's parameters, of which only the allowed ones may be given, once. See
+// [readParameters].
 func parameters(r *http.Request, allowed ...string) (url.Values, error) {
-	return input.Query(r.URL.RawQuery, input.Once(allowed...))
+	return readParameters(r, input.Once(allowed...))
 }
 
 // readTop reads the parameter top, standard if it is not given.
@@ -207,8 +173,12 @@ func readList(r *http.Request, standard, limit int, allowed ...string) (given ur
 	return given, top, err
 }
 
-// readBody reads a request's body within the limits of limited and timed.
-func readBody(r *http.Request) ([]byte, error) {
+// readBody reads a request's body within the limits of limited and timed. It is JSON, or of one of
+// the other media types.
+func readBody(r *http.Request, others ...string) ([]byte, error) {
+	if err := checkType(r, others...); err != nil {
+		return nil, err
+	}
 	b, err := io.ReadAll(r.Body)
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -227,7 +197,7 @@ func withLogger(log zerolog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			l := log
-			if id := r.Header.Get("X-Azure-Functions-InvocationId"); id != "" {
+			if id := invocationID(r); id != "" {
 				l = log.With().Str("invocation", id).Logger()
 			}
 			next.ServeHTTP(w, r.WithContext(l.WithContext(r.Context())))
@@ -261,12 +231,19 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 
 // writeProblem answers with the error in the form of RFC 9457.
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
-	p, status := problem.Of(err), problem.Status(err)
+	p := problemOf(err)
+	status := problem.Status(p)
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
-	if status >= http.StatusInternalServerError && p.Kind != problem.NotReady { // which the log has once a minute
-		zerolog.Ctx(r.Context()).Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
+	log := zerolog.Ctx(r.Context())
+	switch {
+	case errors.Is(r.Context().Err(), context.Canceled):
+		log.Debug().Err(err).Msg("the caller has left")
+	case status < http.StatusInternalServerError: // which neither the host's log tells
+		log.Info().Str("method", r.Method).Str("route", chi.RouteContext(r.Context()).RoutePattern()).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
+	case p.Kind != problem.NotReady: // which the log has once a minute
+		log.Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
 	}
 	writeProblemJSON(w, r, status, struct {
 		Title  string       `json:"title"`
@@ -275,6 +252,15 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 		Detail string       `json:"detail"`
 		Errors []fieldError `json:"errors,omitempty"`
 	}{http.StatusText(status), status, p.Field, told(p), fieldErrors(err)})
+}
+
+// problemOf is [problem.Of], but storage that gave no good answer is [problem.Busy]: callers learn which, and why.
+func problemOf(err error) *problem.Error {
+	var p *problem.Error
+	if storage.Passing(err) && !errors.As(err, &p) {
+		return problem.Busyf("", "try again later: %v", err)
+	}
+	return problem.Of(err)
 }
 
 // told returns what callers see of an error: the cause, too, unless it is the log's alone.

@@ -111,8 +111,8 @@ func TestKeysAreNeverLogged(t *testing.T) {
 	const secret = "c2VjcmV0"
 	var log bytes.Buffer
 	whole := newApp(t)
-	whole.Handler = function.Handler(function.Functions(whole.parts), zerolog.New(&log).Level(zerolog.TraceLevel))
-	broken := &app{Handler: function.Handler(function.Functions(function.App{}), zerolog.New(&log))} // panics
+	whole.Handler = function.Handler(function.Functions(whole.parts), function.Host{}, zerolog.New(&log).Level(zerolog.TraceLevel))
+	broken := &app{Handler: function.Handler(function.Functions(function.App{}), function.Host{}, zerolog.New(&log))} // panics
 	for _, path := range []string{"/api/scans", "/api/scans/x", "/api/nothing", "/api/log/s", people, "/api/log?stream=a%2Fb", "/api/log/a%2Fb"} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"} {
 			for _, query := range []string{"code=" + secret, "code=" + secret + "&code=" + secret, "code=" + secret + "%zz", "code=" + secret + "&top=0&eid=%"} {
@@ -276,81 +276,6 @@ func leaveAt(t *testing.T, h http.Handler, via *leaving, n int64, method, path, 
 	}
 	<-handled
 	return via.left.Swap(0) <= 0
-}
-
-// post sends a request that names a host, "" for the server itself.
-func post(t *testing.T, server *httptest.Server, path, body, host string, header http.Header) (status int, answer string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Host, r.Header = host, header
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
-}
-
-// TestInvocationsComeFromTheHost: if a forwarding host resolves a caller's path to a queue or timer
-// function, the request does not reach it.
-func TestInvocationsComeFromTheHost(t *testing.T) {
-	server := httptest.NewServer(newApp(t))
-	defer server.Close()
-	for _, tt := range []struct {
-		name, host, header string
-		want               int
-	}{
-		{"the host", "", "", 200},
-		{"a caller", "app.azurewebsites.net", "", 404},
-		{"a caller who names this address", "", "X-Forwarded-For", 404},
-		{"a caller by way of a proxy", "", "X-Forwarded-Host", 404},
-	} {
-		var header http.Header
-		if tt.header != "" {
-			header = http.Header{tt.header: {"7.7.7.7"}}
-		}
-		if status, _ := post(t, server, "/Maintain", timerBody, tt.host, header); status != tt.want {
-			t.Errorf("%s: status %d, want %d", tt.name, status, tt.want)
-		}
-	}
-}
-
-// TestBrowsersPastTheHost: requests of a web page to the handler's own port reach no function; those
-// that a host forwards do.
-func TestBrowsersPastTheHost(t *testing.T) {
-	a := newApp(t)
-	for _, tt := range []struct {
-		name    string
-		headers []string
-		refused bool
-	}{
-		{"the host, or a program", nil, false},
-		{"a page", []string{"Origin"}, true},
-		{"a page, no Origin", []string{"Sec-Fetch-Site"}, true},
-		{"a page by a forwarding host", []string{"Origin", "Sec-Fetch-Site", "X-Azure-Functions-InvocationId"}, false},
-		{"a page by a proxying host", []string{"Origin", "X-Forwarded-Host"}, false},
-		{"a page by another proxying host", []string{"Origin", "X-Ms-Invocation-Id"}, false},
-	} {
-		for _, target := range []string{"POST /api/log/orders", "GET /api/scans", "POST /Maintain", "GET /"} {
-			method, path, _ := strings.Cut(target, " ")
-			r := httptest.NewRequest(method, path, strings.NewReader(timerBody))
-			for _, name := range tt.headers {
-				r.Header.Set(name, "https://evil.example")
-			}
-			w := httptest.NewRecorder()
-			a.ServeHTTP(w, r)
-			if (w.Code == http.StatusNotFound) != tt.refused {
-				t.Errorf("%s, %s: status %d, refused: want %v", target, tt.name, w.Code, tt.refused)
-			}
-		}
-	}
 }
 
 // pipes is a listener whose connections are in memory, so that time is the test's own.

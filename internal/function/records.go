@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"mime"
-	"net/http"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,12 +34,6 @@ func splitLines(body []byte, noun string) (texts []jsontext.Value, err error) {
 		}
 	}
 	return texts, checkNumber(len(texts), noun)
-}
-
-// inLines reports whether the request's body has one record a line.
-func inLines(r *http.Request) bool {
-	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	return err == nil && t == "application/x-ndjson"
 }
 
 // checkNumber checks the number of records.

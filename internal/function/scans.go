@@ -4,10 +4,15 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/input"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/problem"
 )
 
 const (
@@ -24,17 +29,20 @@ func scanRoutes(e *engine.Engine) func(chi.Router) {
 	return func(r chi.Router) {
 		r.Post("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return startScan(e, w, r) }))
 		r.Post("/api/scans/estimate", failing(func(w http.ResponseWriter, r *http.Request) error { return estimateScan(e, w, r) }))
+		r.Get("/api/scans/connections", failing(tellScan(func(context.Context, string) (engine.Connections, error) { return e.Connections(), nil })))
+		r.Get("/api/scans/connections/{id}/tables", failing(tellScan(e.TableNames)))
+		r.Get("/api/scans/connections/{id}/queues", failing(tellScan(e.QueueNames)))
 		r.Get("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return listScans(e, w, r) }))
 		r.Get("/api/scans/{id}", failing(tellScan(e.Status)))
 		r.Get("/api/scans/{id}/timeline", failing(tellScan(e.Timeline)))
 		r.Get("/api/scans/{id}/ranges", failing(tellScan(e.Ranges)))
 		r.Get("/api/scans/{id}/failed", failing(func(w http.ResponseWriter, r *http.Request) error { return listFailed(e, w, r) }))
 		r.Delete("/api/scans/{id}", failing(changeScan(e.Cancel)))
-		r.Post("/api/scans/{id}/retry", failing(changeScan(e.Retry)))
+		r.Post("/api/scans/{id}/retry", failing(func(w http.ResponseWriter, r *http.Request) error { return retryScan(e, w, r) }))
 	}
 }
 
-// tellScan returns a handler that answers with what ask returns for the scan in the path.
+// tellScan returns a handler that answers with what ask returns for the scan or the connection in the path.
 func tellScan[T any](ask func(ctx context.Context, id string) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if _, err := parameters(r); err != nil {
@@ -51,6 +59,7 @@ func listFailed(e *engine.Engine, w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	failed, err := e.Failed(r.Context(), parameter(r, "id"), top, given.Get("cursor"))
+	linkNext(w, r, failed.Cursor)
 	return answer(w, r, failed, err)
 }
 
@@ -67,6 +76,28 @@ func changeScan(change func(ctx context.Context, id string) error) func(http.Res
 		writeStarted(w, r, id)
 		return nil
 	}
+}
+
+// retryScan retries a scan: the steps that are left, or with the body {"rows":"failed"} its failed rows as well.
+func retryScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	retry := e.Retry
+	if len(body) > 0 {
+		var asked struct {
+			Rows string `json:"rows"`
+		}
+		if err := input.JSON(body, &asked); err != nil {
+			return err
+		}
+		if asked.Rows != "failed" {
+			return problem.Invalidf("rows", "%q is unknown; use failed, or send no body", asked.Rows)
+		}
+		retry = e.RetryFailed
+	}
+	return changeScan(retry)(w, r)
 }
 
 // writeStarted answers a scan's start, cancellation or retry.
@@ -114,12 +145,22 @@ func estimateScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) erro
 }
 
 func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
-	_, top, err := readList(r, defaultTop, maxTop, "top")
+	given, top, err := readList(r, defaultTop, maxTop, "top", "cursor", "state", "action", "table", "name", "since")
 	if err != nil {
 		return err
 	}
-	list, err := e.List(r.Context(), top)
-	return answer(w, r, map[string]any{"scans": list}, err)
+	q := engine.ListQuery{
+		Top: top, Cursor: given.Get("cursor"), State: ledger.State(given.Get("state")), Action: given.Get("action"),
+		Table: given.Get("table"), Name: given.Get("name"),
+	}
+	if since := given.Get("since"); since != "" {
+		if q.Since, err = logtail.ParseTime(since, time.Now()); err != nil {
+			return problem.Invalidf("since", "%v; escape the + of a time zone as %%2B", err)
+		}
+	}
+	list, err := e.List(r.Context(), q)
+	linkNext(w, r, list.Cursor)
+	return answer(w, r, list, err)
 }
 
 // statusURL returns the URL of the scan's status, on the host that the caller has used. The
@@ -128,7 +169,7 @@ func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 // comes from the caller and does not count.
 func statusURL(r *http.Request, id string) string {
 	scheme, host := "http", r.Host
-	if v := r.Header.Get("X-Forwarded-Proto"); v != "" {
+	if v := r.Header.Get("X-Forwarded-Proto"); v == "https" {
 		scheme = v
 	}
 	own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)

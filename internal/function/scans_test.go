@@ -6,9 +6,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/key"
@@ -65,7 +71,7 @@ func TestScanLifecycleOverHTTP(t *testing.T) {
 	if len(list.Scans) != 2 || list.Scans[0].ID != second.ID || list.Scans[0].State != "canceled" {
 		t.Errorf("list %+v, want the newest first", list)
 	}
-	if !strings.Contains(a.log.String(), `"invocation":"invocation-1"`) {
+	if !strings.Contains(a.log.String(), `"invocation":"`+invocation+`"`) {
 		t.Errorf("the log names no invocation: %s", a.log.String())
 	}
 }
@@ -169,7 +175,7 @@ func TestBadPaths(t *testing.T) {
 		{"GET", "/api/nothing", 404},
 		{"GET", "/api/scans/a/b", 404},
 		{"PUT", "/api/scans", 405},
-		{"GET", "/ScanPrefix", 405},
+		{"GET", "/ScanPrefix", 404},
 	} {
 		a.call(t, tt.method, tt.path, countBody, tt.status, "{")
 	}
@@ -186,12 +192,12 @@ func TestBadMessages(t *testing.T) {
 	}{
 		{"no envelope", "hello", 400, "envelope"},
 		{"not a step", `{"Data":{"item":"hello"}}`, 400, "not a step"},
-		{"other version", `{"Data":{"item":"{\"v\":9,\"scan\":\"x\",\"step\":{\"range\":{}}}"}}`, 200, "the message has format 9, and this version of the program knows format 1"},
-		{"no scan", `{"Data":{"item":"{\"v\":1,\"step\":{\"range\":{}}}"}}`, 400, "scan: is missing"},
+		{"other version", `{"Data":{"item":"{\"v\":9,\"scan\":\"x\",\"step\":{\"range\":{}}}"}}`, 200, "the message has format 9, and this version of the program knows format 2"},
+		{"no scan", `{"Data":{"item":"{\"v\":1,\"step\":{\"range\":{}}}"}}`, 400, "scan: is not the id of a scan"},
 		{"unknown field", `{"Data":{"item":"{\"v\":1,\"scan\":\"x\",\"more\":1}"}}`, 400, "not a step"},
 		{"too large", `{"Data":{"item":"` + strings.Repeat("x", 50<<10) + `"}}`, 413, "bytes"},
 		{"envelope too large", `{"Data":{"item":"` + strings.Repeat("x", 2<<20) + `"}}`, 413, "larger than"},
-		{"unknown scan", `{"Data":{"item":"{\"v\":1,\"scan\":\"x\",\"step\":{\"range\":{}}}"}}`, 200, "not in the ledger"},
+		{"unknown scan", `{"Data":{"item":"{\"v\":1,\"scan\":\"2524556144539999999-xhqyex\",\"step\":{\"range\":{}}}"}}`, 200, "not in the ledger"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var answer struct{ Logs []string }
@@ -223,6 +229,7 @@ func TestStatusURL(t *testing.T) {
 		{"directly", "", "", "", "http://" + own},
 		{"by the host's forwarding", "app.example", "", "https", "https://app.example"},
 		{"by the host's proxy", own, "app.example", "https", "https://app.example"},
+		{"by a caller who names a scheme", "app.example", "", "javascript", "http://app.example"},
 		{"by a caller who names another host", "app.example", "evil.example", "https", "https://app.example"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -232,7 +239,7 @@ func TestStatusURL(t *testing.T) {
 					header.Set(name, value)
 				}
 			}
-			_, answer := post(t, server, "/api/scans", countBody, tt.host, header)
+			_, answer := send(t, server, "POST", "/api/scans", countBody, tt.host, header)
 			var started struct{ StatusURL string }
 			if err := json.Unmarshal([]byte(answer), &started); err != nil || !strings.HasPrefix(started.StatusURL, tt.want+"/api/scans/") {
 				t.Errorf("statusUrl %q, %v; want one at %s", started.StatusURL, err, tt.want)
@@ -368,4 +375,76 @@ func TestRetryOverHTTP(t *testing.T) {
 			t.Errorf("%s: answered with %s", step.name, kind)
 		}
 	}
+}
+
+// TestAllErrorsAtOnce: a request with several mistakes learns of each. Blanks around names don't count.
+func TestAllErrorsAtOnce(t *testing.T) {
+	a := newApp(t)
+	var told struct {
+		Field  string
+		Errors []struct{ Field, Detail string }
+	}
+	for body, want := range map[string][]string{
+		`{"name":"` + strings.Repeat("ä", 101) + `","source":{"table":"a_b"},"action":{"type":"count","mode":"merge","queue":{"name":"x"}},"strategy":"magic","segmentSize":0,"filter":"(A eq 1","range":{"after":"b","before":"a"}}`: {
+			"segmentSize", "name", "source.table", "action.mode", "action.queue", "action.queue.name", "strategy", "filter", "range"},
+		`{"source":{"table":"Source","connection":"A"},"action":{"type":"copy","destination":{"table":"Target","connection":"B"}}}`: {"source.connection", "action.destination.connection"},
+	} {
+		told.Errors = nil
+		if w := a.ask(t, "POST", "/api/scans", body, &told); w.Code != http.StatusBadRequest {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		var fields []string
+		for _, e := range told.Errors {
+			fields = append(fields, e.Field)
+		}
+		if !slices.Equal(fields, want) || told.Field != want[0] {
+			t.Errorf("%s: errors about %q, first %q, want %q", body, fields, told.Field, want)
+		}
+	}
+	var started struct{ ID string }
+	if w := a.ask(t, "POST", "/api/scans", `{"name":" by hand\n","source":{"table":" Source "},"action":{"type":"copy","destination":{"table":"Target\t","connection":" OTHER"}}}`, &started); w.Code != http.StatusAccepted {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	var s engine.Status
+	a.ask(t, "GET", "/api/scans/"+started.ID, "", &s)
+	if d := s.Action.Destination; s.Name != "by hand" || s.Source.Table != "Source" || d.Table != "Target" || d.Connection != "OTHER" {
+		t.Errorf("%+v to %+v", s.Request, d)
+	}
+}
+
+// TestConnections: the names of connections, tables and queues are told, and nothing of those that the app does not have.
+func TestConnections(t *testing.T) {
+	em := emulatortest.New(t, emulator.Options{})
+	var refused atomic.Bool
+	a := newAppVia(t, em, lists{em.Transport(), &refused})
+	for path, want := range map[string]string{
+		"":               `{"connections":["AzureWebJobsStorage","OTHER"]}`,
+		"/OTHER/tables":  `{"tables":["log","People","PeopleWAL","Source","tablesweep","Visits","VisitsWAL"]}`,
+		"/OTHER/queues":  `{"queues":["tablesweep-copy-rows","tablesweep-scan-partition","tablesweep-scan-prefix"]}`,
+		"/Other/queues":  "404",
+		"/OTHER/blobs":   "404",
+		"/OTHER/tables/": `{"tables":["log","People","PeopleWAL","Source","tablesweep","Visits","VisitsWAL"]}`,
+	} {
+		w := a.ask(t, "GET", "/api/scans/connections"+path, "", nil)
+		if got := strings.TrimSpace(w.Body.String()); got != want && fmt.Sprint(w.Code) != want {
+			t.Errorf("%s: %d %s, want %s", path, w.Code, got, want)
+		}
+	}
+	refused.Store(true)
+	for _, what := range []string{"tables", "queues"} {
+		a.call(t, "GET", "/api/scans/connections/OTHER/"+what, "", http.StatusOK, `{"`+what+`":[]}`)
+	}
+}
+
+// lists is a transport to an account that may refuse to list tables and queues.
+type lists struct {
+	policy.Transporter
+	refused *atomic.Bool
+}
+
+func (l lists) Do(r *http.Request) (*http.Response, error) {
+	if l.refused.Load() && (strings.HasSuffix(r.URL.Path, "/Tables") || r.URL.Query().Get("comp") == "list") {
+		return emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationPermissionMismatch"), nil
+	}
+	return l.Transporter.Do(r)
 }

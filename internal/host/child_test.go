@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"tablesweep/internal/host"
+	"tablesweep/internal/host/envelope"
 )
 
 // The handler processes of these tests are the test binary itself, which then asks
@@ -67,6 +69,10 @@ func child() {
 		os.Exit(3)
 	}
 	err := http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if secret := os.Getenv(envelope.SecretVariable); len(secret) < 20 || !slices.Equal(r.Header.Values(envelope.HeaderSecret), []string{secret}) {
+			fmt.Fprintf(os.Stderr, "%s %s does not show that the host has sent it\n", r.Method, r.URL)
+			os.Exit(5)
+		}
 		if r.URL.Path == "/" {
 			w.WriteHeader(http.StatusNotFound) // an answer, whatever it is
 			return

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,14 +33,20 @@ func forwardable(r *http.Request) error {
 	return nil
 }
 
+// contentHeaders are the headers that a forwarded request loses: .NET's headers of a content, but for Content-Type and Content-Length.
+// (HttpContentHeaders)
+var contentHeaders = []string{
+	"Allow", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location", "Content-Md5", "Content-Range", "Expires", "Last-Modified",
+}
+
 // forward makes a new request to the handler and returns the whole answer. It loses and changes
 // the same things as the real host.
 func (v invocation) forward(ctx context.Context, r *http.Request, path string, body []byte) (resp envelope.Response, err error) {
-	err = v.within(ctx, func(ctx context.Context, base string) error {
+	err = v.within(ctx, func(ctx context.Context, p *process) error {
 		if err := forwardable(r); err != nil {
 			return err
 		}
-		target := base + forwardedPath(path, r.URL.RawQuery != "")
+		target := p.url + forwardedPath(path, r.URL.RawQuery != "")
 		if query := forwardedQuery(r.URL.RawQuery); query != "" {
 			target += "?" + query
 		}
@@ -49,11 +56,13 @@ func (v invocation) forward(ctx context.Context, r *http.Request, path string, b
 		}
 		out.Header, out.Host = r.Header.Clone(), r.Host
 		dropHop(out.Header)
-		for _, name := range []string{"Content-Encoding", "Content-Language"} {
+		for _, name := range contentHeaders {
 			out.Header.Del(name)
 		}
 		out.Header.Set("User-Agent", strings.TrimSpace(r.UserAgent()+" "+envelope.UserAgent))
-		v.mark(out)
+		forged := out.Header.Values(envelope.HeaderInvocation)
+		v.mark(out, p)
+		out.Header.Set(envelope.HeaderInvocation, strings.Join(append(forged, v.id), ", "))
 		answer, err := v.in.host.client.Do(out)
 		if err != nil {
 			return err
@@ -62,9 +71,6 @@ func (v invocation) forward(ctx context.Context, r *http.Request, path string, b
 		resp = envelope.Response{Status: answer.StatusCode, Header: answer.Header}
 		if resp.Body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer)); err != nil {
 			return fmt.Errorf("read the handler's answer: %w", err)
-		}
-		if resp.Status == http.StatusNoContent || resp.Status == http.StatusNotModified {
-			v.in.log.Error().Str("invocation", v.id).Int("status", resp.Status).Msg("writing to the response body is invalid for responses with this status code")
 		}
 		dropHop(resp.Header)
 		resp.Header.Del("Content-Length") // known again when it is written, also to HEAD
@@ -78,13 +84,13 @@ func (v invocation) forward(ctx context.Context, r *http.Request, path string, b
 func (v invocation) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request, path string) {
 	client, stop := context.WithTimeout(r.Context(), responseLimit)
 	defer stop()
-	var aborted any                                                            // what the proxy panics with when the answer breaks off
-	_ = v.within(ctx, func(ctx context.Context, base string) (failure error) { // within logs it
+	var aborted any                                                                 // what the proxy panics with when the answer breaks off
+	_ = v.within(ctx, func(ctx context.Context, process *process) (failure error) { // within logs it
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(client, cancel)()
 		ctx = context.WithValue(ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
-		target, err := url.Parse(base)
+		target, err := url.Parse(process.url)
 		if err != nil {
 			return err
 		}
@@ -94,7 +100,7 @@ func (v invocation) proxy(ctx context.Context, w http.ResponseWriter, r *http.Re
 				setPath(pr.Out.URL, proxiedPath(path))
 				pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 				pr.SetXForwarded()
-				v.mark(pr.Out)
+				v.mark(pr.Out, process)
 			},
 			Transport:     repeating{v.in},
 			FlushInterval: -1,
@@ -109,7 +115,7 @@ func (v invocation) proxy(ctx context.Context, w http.ResponseWriter, r *http.Re
 		}
 		defer func() {
 			if aborted = recover(); aborted != nil {
-				failure = errors.New("the answer broke off")
+				failure = cmp.Or(r.Context().Err(), errors.New("the answer broke off"))
 			}
 		}()
 		p.ServeHTTP(w, r.WithContext(ctx))
@@ -146,6 +152,7 @@ func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		if p := t.in.current(); p != nil { // it may be another than the one before
 			out.URL.Host = strings.TrimPrefix(p.url, "http://")
+			p.sign(out)
 		}
 		resp, err := t.in.host.client.Transport.RoundTrip(out)
 		if err == nil || attempt == proxyAttempts || body != nil && body.begun.Load() || r.Context().Err() != nil {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -55,8 +56,8 @@ func (k Keys) allow(level app.AuthLevel, r *http.Request) bool {
 // serve starts the HTTP server. It takes no requests after ctx has ended, and answers none
 // after work has.
 func (h *Host) serve(ctx, work context.Context) {
-	s := &http.Server{Handler: h.front(work), ReadHeaderTimeout: 30 * time.Second}
-	h.running.Go(func() { _ = s.Serve(h.listener) }) // always ends with ErrServerClosed
+	s := &http.Server{Handler: h.front(work), ReadHeaderTimeout: 30 * time.Second, ConnState: between}
+	h.running.Go(func() { _ = s.Serve(kestrel{h.listener}) }) // always ends with ErrServerClosed
 	h.busy.Go(func() {
 		<-ctx.Done()
 		_ = s.Shutdown(work)
@@ -68,6 +69,12 @@ func (h *Host) serve(ctx, work context.Context) {
 func (h *Host) front(ctx context.Context) http.HandlerFunc {
 	rt := newRouter(h.app)
 	return func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.RequestURI, "/") {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		r.Method = canonicalMethod(r.Method)
+		r.Header.Del(envelope.HeaderSecret)
 		if h.options.Keys == (Keys{}) {
 			if why := h.foreign(r); why != "" {
 				http.Error(w, why+"; an app without keys takes requests from this machine and its own pages alone: start it with --keys", http.StatusForbidden)
@@ -140,19 +147,20 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 // proxied, the function continues when the client leaves or its time is over.
 func (h *Host) request(ctx context.Context, f app.Function, params map[string]string, path string, w http.ResponseWriter, r *http.Request) {
 	v := h.pick().newInvocation(f)
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if r.ContentLength > maxBody {
+	r.Body = http.MaxBytesReader(w, newPacedBody(w, r), maxBody)
+	passedOn := f.Plain() && (h.app.Handler.Proxy || h.app.Handler.Forward)
+	if r.ContentLength > maxBody || passedOn && beyondASCII(r.Header) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	if f.Plain() && h.app.Handler.Proxy {
+	if passedOn && h.app.Handler.Proxy {
 		v.proxy(ctx, w, r, path)
 		return
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		status := http.StatusBadRequest
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || errors.Is(err, os.ErrDeadlineExceeded) {
 			status = http.StatusInternalServerError
 		}
 		w.WriteHeader(status)
@@ -166,7 +174,7 @@ func (h *Host) request(ctx context.Context, f app.Function, params map[string]st
 	r = r.Clone(context.WithoutCancel(r.Context()))
 	go func() { // ends with the invocation
 		var res result
-		if f.Plain() && h.app.Handler.Forward {
+		if passedOn {
 			res.resp, res.err = v.forward(ctx, r, path, body)
 		} else {
 			res.resp, res.err = v.answer(ctx, r, params, body)

@@ -1,13 +1,20 @@
 package host
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/task"
@@ -20,6 +27,13 @@ func webFunction(t *testing.T) app.Function {
 		t.Fatal(err)
 	}
 	return app.Function{Name: "Web", Binding: "req", HTTP: &app.HTTPTrigger{Route: route, AuthLevel: app.Anonymous, Output: "res"}}
+}
+
+// localRequest is a request of a program on this machine.
+func localRequest(method string) *http.Request {
+	r := httptest.NewRequest(method, "/web", nil)
+	r.Host = "localhost"
+	return r
 }
 
 // TestResponseLimit: after 230 s the client is told to wait no longer, and the
@@ -36,7 +50,7 @@ func TestResponseLimit(t *testing.T) {
 				return "{}", nil
 			})
 			start, w := time.Now(), httptest.NewRecorder()
-			h.front(t.Context())(w, httptest.NewRequest("GET", "http://localhost/web", nil))
+			h.front(t.Context())(w, localRequest("GET"))
 			if took := time.Since(start); w.Code != http.StatusGatewayTimeout || took != 230*time.Second {
 				t.Errorf("status %d after %v, want 504 after 230 s", w.Code, took)
 			}
@@ -68,7 +82,7 @@ func TestPick(t *testing.T) {
 }
 
 // TestClientLeaves: a proxied invocation ends when its client leaves, a forwarded one
-// goes on.
+// goes on. Neither is an error.
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	for _, proxy := range []bool{true, false} {
@@ -81,13 +95,130 @@ func TestClientLeaves(t *testing.T) {
 				took.Store(int64(time.Since(start)))
 				return "{}", r.Context().Err()
 			})
-			ctx, leave := context.WithTimeout(t.Context(), time.Second)
-			defer leave()
-			go h.front(t.Context())(httptest.NewRecorder(), httptest.NewRequest("POST", "http://localhost/web", nil).WithContext(ctx))
+			var log bytes.Buffer
+			h.instances[0].log = zerolog.New(&log).Level(zerolog.ErrorLevel)
+			ctx, leave := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, leave)
+			go h.front(t.Context())(httptest.NewRecorder(), localRequest("POST").WithContext(ctx))
 			time.Sleep(2 * time.Minute)
 			if want := map[bool]time.Duration{true: time.Second, false: time.Minute}[proxy]; time.Duration(took.Load()) != want {
 				t.Errorf("proxied %v: the handler's request ended after %v, want %v", proxy, time.Duration(took.Load()), want)
 			}
+			if log.Len() > 0 {
+				t.Errorf("proxied %v: logged %s", proxy, &log)
+			}
 		})
+	}
+}
+
+// streaming is a handler whose answer has no end.
+type streaming struct{}
+
+func (streaming) RoundTrip(r *http.Request) (*http.Response, error) {
+	from, to := io.Pipe()
+	context.AfterFunc(r.Context(), func() { to.CloseWithError(r.Context().Err()) })
+	return &http.Response{StatusCode: http.StatusOK, Body: from, Request: r}, nil
+}
+
+// TestClientLeavesWithinAnAnswer: that is no error either.
+func TestClientLeavesWithinAnAnswer(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(app.App{Handler: app.Handler{Proxy: true}, Functions: []app.Function{webFunction(t)}}, 1, nil)
+	h.client.Transport = streaming{}
+	var log bytes.Buffer
+	h.instances[0].log = zerolog.New(&log).Level(zerolog.ErrorLevel)
+	served := make(chan struct{})
+	front := h.front(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(served)
+		front(w, r)
+	}))
+	defer server.Close()
+	resp, err := server.Client().Get(server.URL + "/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	<-served
+	if log.Len() > 0 {
+		t.Errorf("logged %s", &log)
+	}
+}
+
+// pipes is a listener whose connections are in memory, so that time is the test's own.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestSlowBodies: a body that stands still is an empty 500 after 6 s, in both ways of passing it on, one that
+// comes at the least rate passes, and the connection is used again.
+func TestSlowBodies(t *testing.T) {
+	t.Parallel()
+	const head = "POST /web HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+	for _, proxy := range []bool{true, false} {
+		for _, tt := range []struct {
+			name   string
+			sends  []string // one every 5 s
+			status int
+			took   time.Duration
+		}{
+			{"stands still", []string{head + "100\r\n\r\n{"}, 500, 6 * time.Second},
+			{"stands still in chunks", []string{"POST /web HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"}, 500, 6 * time.Second},
+			{"slowly", []string{head + "4000\r\n\r\n" + strings.Repeat("x", 1300), strings.Repeat("x", 1300), strings.Repeat("x", 1400)}, 200, 10 * time.Second},
+			{"too slowly", []string{head + "4000\r\n\r\n" + strings.Repeat("x", 1300), strings.Repeat("x", 100)}, 500, 6833333333},
+			{"at once, and its client waits", []string{head + "1\r\n\r\nx", "", ""}, 200, 0},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				a := app.App{Handler: app.Handler{Forward: true, Proxy: proxy}, Functions: []app.Function{webFunction(t)}}
+				h := newTestHost(a, 1, func(r *http.Request) (string, error) {
+					if r.Body == nil {
+						return "{}", nil
+					}
+					_, err := io.Copy(io.Discard, r.Body)
+					return "{}", err
+				})
+				listener := make(pipes, 1)
+				server := &http.Server{Handler: h.front(t.Context()), ConnState: between}
+				served := make(chan error, 1)
+				go func() { served <- server.Serve(kestrel{listener}) }()
+				client, conn := net.Pipe()
+				listener <- conn
+				start := time.Now()
+				answers := bufio.NewReader(client)
+				go func() {
+					for _, text := range tt.sends {
+						_, _ = io.WriteString(client, text)
+						time.Sleep(5 * time.Second)
+					}
+				}()
+				resp, err := http.ReadResponse(answers, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, _ := io.ReadAll(resp.Body)
+				if took := time.Since(start); resp.StatusCode != tt.status || took != tt.took || tt.status == 500 && len(body) > 0 {
+					t.Errorf("proxied %v, %s: status %d %q after %v, want %d after %v", proxy, tt.name, resp.StatusCode, body, took, tt.status, tt.took)
+				}
+				time.Sleep(time.Minute)
+				if tt.status == 200 {
+					_, _ = io.WriteString(client, "GET /web?% HTTP/1.1\r\nHost: localhost\r\n\r\n")
+					if resp, err := http.ReadResponse(answers, nil); err != nil || resp.StatusCode != 200 {
+						t.Errorf("proxied %v, %s: the next request of the connection: %v", proxy, tt.name, err)
+					}
+				}
+				_ = client.Close()
+				close(listener)
+				<-served
+				_ = server.Close()
+			})
+		}
 	}
 }

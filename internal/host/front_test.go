@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/host"
+	"tablesweep/internal/host/envelope"
 )
 
 // webFunction is the function.json of an HTTP function.
@@ -106,7 +107,7 @@ func TestForward(t *testing.T) {
 	req = withHeader(request(t, "POST", r.URL()+"/api/things/a%23b?e=1&E=2", strings.NewReader("body")), "Content-Encoding", "gzip")
 	do(t, withHeader(req, "Content-Language", "de"))
 	c = o.all()[before]
-	if c.URI != "/api/things/a?e=1%2C2" || c.Header.Get("Content-Encoding") != "" || c.Header.Get("Content-Language") != "" {
+	if c.URI != "/api/things/a?E=1%2C2" || c.Header.Get("Content-Encoding") != "" || c.Header.Get("Content-Language") != "" {
 		t.Errorf("the handler got %+v", c)
 	}
 }
@@ -220,6 +221,49 @@ func TestHTTPByDocument(t *testing.T) {
 	req := doc.Data.Req
 	if req.URL != r.URL()+"/api/things/7?x=1" || req.Method != "POST" || req.Body != "body" || req.Params["id"] != "7" || req.Query["x"] != "1" {
 		t.Errorf("the handler was told %+v", req)
+	}
+}
+
+// TestSecret: each process has a secret of its own, which every request of the host has, whatever a caller sends. The handlers of
+// all tests end without it.
+func TestSecret(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []host.HTTPMode{host.Forwarding, host.Proxying, ""} { // by document
+		o := newOrders(t, func(n int, _ call) order {
+			if n == 0 {
+				return exit(200)
+			}
+			return answer(`{"Outputs":{"res":{}}}`)
+		})
+		files := map[string]string{
+			"host.json":          strings.Replace(hostJSON(fastQueues), `"enableForwardingHttpRequest":true`, `"enableForwardingHttpRequest":false`, 1),
+			"Web/function.json":  webFunction("web", "anonymous", ""),
+			"Work/function.json": queueFunction,
+		}
+		r := newRig(t, o)
+		r.settings[envelope.SecretVariable] = "not the host's"
+		r.start(t, files, host.Options{HTTP: mode})
+		put(t, r.work, encode("a"))
+		eventually(t, "a second process", func() bool { return len(r.log.lines("process is ready")) == 2 && r.PIDs()[0] != 0 })
+		for _, name := range []string{envelope.HeaderSecret, "Connection", "x_tablesweep_host_secret"} {
+			req := request(t, "POST", r.URL()+"/api/web", strings.NewReader("body"))
+			req.Header[name] = []string{envelope.HeaderSecret, "x"}
+			if resp := do(t, req); resp.StatusCode != 200 {
+				t.Errorf("mode %q, %s: status %d", mode, name, resp.StatusCode)
+			}
+		}
+		o.wait(t, 4)
+		secrets := map[string]bool{}
+		for _, c := range o.all() {
+			secret := c.Header.Get(envelope.HeaderSecret)
+			secrets[secret] = true
+			if strings.Contains(c.Body, secret) || len(r.log.lines(secret)) > 0 {
+				t.Errorf("mode %q: the secret is in a document or in the log", mode)
+			}
+		}
+		if len(secrets) != 2 {
+			t.Errorf("mode %q: %d secrets of two processes", mode, len(secrets))
+		}
 	}
 }
 

@@ -52,13 +52,20 @@ type Times struct {
 	Drain time.Duration // invocations under way may go on when the host ends
 	Grace time.Duration // from an invocation's time-out to the end of its process
 	Pause time.Duration // between two tries for a timer's lease while storage is away
+
+	Away        time.Duration // without a good answer of a queue's storage, an instance ends
+	AwayAtStart time.Duration // the same, before the first answer
+	Restart     time.Duration // from an instance's end to the start of the next
 }
 
-// defaultTimes are those of the real host, which has no Pause: it ends without its storage.
-// (QueueListener of the queue extension; WebJobsScriptHostService and
+// defaultTimes are those of the real host, which has no Pause; its platform restarts it. Without its storage it was
+// seen to end after 45 to 60 s, and 35 s after a start. (QueueListener of the queue extension; WebJobsScriptHostService and
 // WebScriptHostExceptionHandler of azure-functions-host)
 func defaultTimes() Times {
-	return Times{Lease: MessageLease, Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second}
+	return Times{
+		Lease: MessageLease, Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second,
+		Away: 45 * time.Second, AwayAtStart: 35 * time.Second, Restart: 3 * time.Second,
+	}
 }
 
 // HTTPMode is a way of passing HTTP requests to the handler.
@@ -86,15 +93,13 @@ type Host struct {
 	stop    context.CancelFunc // begins the host's end
 	busy    sync.WaitGroup     // goroutines that may finish their work then
 	running sync.WaitGroup     // all goroutines
-	alive   atomic.Int64       // instances that have not ended
-	ended   chan struct{}      // closed when all instances have ended
 }
 
 // boundQueue is a function's queue, and its poison queue or nil.
 type boundQueue struct{ queue, poison *storage.Queue }
 
 // Start runs the app in options.Root and returns when every instance is ready. It
-// ends with ctx, by [Host.Close], or when no instance is left.
+// ends with ctx, or by [Host.Close].
 func Start(ctx context.Context, options Options) (*Host, error) {
 	h, err := load(options)
 	if err != nil {
@@ -114,17 +119,10 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 		kill()
 		h.busy.Wait()
 	})
-	h.alive.Store(int64(h.options.Instances))
 	for i := range h.options.Instances {
 		in := newInstance(h, i)
 		h.instances = append(h.instances, in)
-		h.running.Go(func() {
-			in.run(ctx, work)
-			if h.alive.Add(-1) == 0 {
-				close(h.ended)
-				h.stop()
-			}
-		})
+		h.running.Go(func() { in.run(ctx, work) })
 	}
 	for _, in := range h.instances {
 		select {
@@ -175,7 +173,7 @@ func load(o Options) (*Host, error) {
 	root := os.DirFS(o.Root)
 	local, errLocal := app.LocalSettings(root)
 	settings := mergeSettings(local, os.Environ(), o.Settings)
-	a, err := app.Load(root, settings.get)
+	a, err := app.Load(root, settings.Get)
 	if err := errors.Join(errLocal, err); err != nil {
 		return nil, fmt.Errorf("function app in %s: %w", o.Root, err)
 	}
@@ -189,11 +187,11 @@ func load(o Options) (*Host, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy, transport.DisableCompression = nil, true
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 1024
-	if settings.get("AZURE_FUNCTIONS_ENVIRONMENT") == "Development" && a.Queues.MaxPolling == defaultPolling {
+	if strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development") && a.Queues.MaxPolling == defaultPolling {
 		a.Queues.MaxPolling = developmentPolling
 	}
 	return &Host{
-		id: uuid.NewString(), ended: make(chan struct{}),
+		id:      uuid.NewString(),
 		options: o, app: a, command: newCommand(o, a.Handler, settings), queues: map[string]boundQueue{},
 		client: &http.Client{
 			Transport:     transport,
@@ -206,10 +204,10 @@ func load(o Options) (*Host, error) {
 // openStorage opens the queues of the functions, and the host's own account. It makes no
 // request: storage that is away now may come back.
 func (h *Host) openStorage() error {
-	settings := settingsOf(h.command.env)
+	settings := storage.SettingsOf(h.command.env)
 	accounts := map[string]*storage.Account{}
-	if c, err := storage.SettingConnection(storage.HostConnection, settings.get); err == nil {
-		if h.own, err = storage.Open(c, storage.Options{Patience: 10 * time.Second}); err != nil {
+	if c, err := storage.SettingConnection(storage.HostConnection, settings); err == nil {
+		if h.own, err = storage.Open(c, storage.Options{Name: storage.HostConnection, Patience: 10 * time.Second, Unproven: true}); err != nil {
 			return fmt.Errorf("setting %s: %w", storage.HostConnection, err)
 		}
 		accounts[storage.HostConnection] = h.own
@@ -218,13 +216,13 @@ func (h *Host) openStorage() error {
 		if f.Queue == nil {
 			continue
 		}
-		name := settings.connection(f.Queue.Connection)
+		name := connectionOf(settings, f.Queue.Connection)
 		if accounts[name] == nil {
-			c, err := storage.SettingConnection(name, settings.get)
+			c, err := storage.SettingConnection(name, settings)
 			if err != nil {
 				return fmt.Errorf("%s/function.json: connection: %w", f.Name, err)
 			}
-			if accounts[name], err = storage.Open(c, storage.Options{Patience: 10 * time.Second}); err != nil {
+			if accounts[name], err = storage.Open(c, storage.Options{Name: name, Patience: 10 * time.Second, Unproven: true}); err != nil {
 				return fmt.Errorf("%s/function.json: connection: %w", f.Name, err)
 			}
 		}
@@ -261,6 +259,7 @@ func (h *Host) listeners(in *instance) []*listener {
 			queue: h.queues[f.Name].queue, poison: h.queues[f.Name].poison,
 			options: h.app.Queues, lease: h.options.Times.Lease, random: rand.Float64,
 			log: in.log.With().Str("function", f.Name).Logger(),
+			end: in.withoutStorage, away: h.options.Times.Away, atStart: h.options.Times.AwayAtStart,
 			invoke: func(ctx context.Context, m envelope.Message) error {
 				v := in.newInvocation(f)
 				_, err := v.invoke(ctx, envelope.Queue(v.envelope(), m))
@@ -300,7 +299,7 @@ func (h *Host) PIDs() []int {
 
 // Kill ends an instance's handler process with SIGKILL, as a crash would: its
 // invocations fail and are retried, and the process is restarted. The third crash within 30
-// minutes of the one before ends the instance. Kill reports whether there was a process.
+// minutes of the one before ends the instance, and another takes its place. Kill reports whether there was a process.
 func (h *Host) Kill(instance int) bool {
 	p := h.instances[instance].current()
 	if p != nil {
@@ -313,16 +312,8 @@ func (h *Host) Kill(instance int) bool {
 // messages, and they stay hidden until their lease ends. Another
 // instance takes its place.
 func (h *Host) Lose(instance int) {
-	in := h.instances[instance]
-	in.mu.Lock()
-	lose := in.lose
-	in.mu.Unlock()
-	lose(errLost)
+	h.instances[instance].end(errLost)
 }
-
-// Ended returns a channel that is closed when every instance has ended because its handler process failed too
-// often. The log has the reasons.
-func (h *Host) Ended() <-chan struct{} { return h.ended }
 
 // Close ends the host in good order: it takes nothing new, waits up to
 // [Times.Drain] for invocations, and kills the handler processes. Unfinished messages stay

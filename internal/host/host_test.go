@@ -62,7 +62,8 @@ func writeApp(t *testing.T, files map[string]string) string {
 
 // quick are times in which the tests need not wait, and how long messages of a lost instance stay hidden.
 func quick(lease time.Duration) host.Times {
-	return host.Times{Lease: lease, Drain: 100 * time.Millisecond, Grace: 100 * time.Millisecond, Pause: 100 * time.Millisecond}
+	const short = 100 * time.Millisecond
+	return host.Times{Lease: lease, Drain: short, Grace: short, Pause: short, Away: time.Minute, AwayAtStart: time.Minute, Restart: short}
 }
 
 // newRig makes the storage of an app whose handlers will follow orders.
@@ -70,7 +71,7 @@ func newRig(t *testing.T, o *orders) *rig {
 	t.Helper()
 	em, account := emulatortest.NewAccount(t, emulator.Options{})
 	// Not with the test's context, which ends before the host does: it would wait for its storage.
-	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0")
+	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func TestQueueRetryAndPoison(t *testing.T) {
 }
 
 // TestCrash: a crash fails the invocations of its process, whose messages come
-// again, and the process is restarted; after the third, the instance ends.
+// again, and the process is restarted; after the third, the instance ends, and its message comes again to the next.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(n int, _ call) order {
@@ -226,22 +227,18 @@ func TestCrash(t *testing.T) {
 		return answer("{}")
 	})
 	queues := `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":9}},`
-	r := startRig(t, o, workFiles(queues), host.Options{})
+	r := startRig(t, o, workFiles(queues), host.Options{Times: quick(time.Second)})
 	put(t, r.work, encode("a"))
-	calls := o.wait(t, 3)
-	select {
-	case <-r.Ended():
-	case <-time.After(20 * time.Second):
-		t.Fatal("the host goes on after 3 failures")
-	}
+	calls := o.wait(t, 4)
+	settle(t, r.work, 0)
 	seen := map[int]bool{}
 	for _, c := range calls {
 		seen[c.PID] = true
 	}
-	if len(seen) != 3 {
-		t.Errorf("deliveries in %d processes, want 3", len(seen))
+	if len(seen) != 4 {
+		t.Errorf("deliveries in %d processes, want 4", len(seen))
 	}
-	if got := len(r.log.lines("exited with code 9")); got != 3 || len(r.log.lines("the instance ends")) != 1 {
+	if got := len(r.log.lines("exited with code 9")); got != 3 || len(r.log.lines("the host ends itself")) != 1 {
 		t.Errorf("%d crashes logged, want 3 and the end", got)
 	}
 }
@@ -265,6 +262,47 @@ func TestStorageComesLate(t *testing.T) {
 	way.Set(outagetest.Forward)
 	o.wait(t, 2) // the message and the timer
 	settle(t, r.work, 0)
+}
+
+// TestStorageGoesAway: without its storage, each instance ends itself, and again after each start. Soon after the storage has come
+// back, all works, and what was in hand comes again.
+func TestStorageGoesAway(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]outagetest.Mode{"refuses": outagetest.Refuse, "hangs": outagetest.Hang} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOrders(t, func(n int, _ call) order {
+				if n == 0 {
+					<-t.Context().Done()
+				}
+				return answer("{}")
+			})
+			r := newRig(t, o)
+			way := outagetest.New(t, r.settings[storage.HostConnection])
+			r.settings[storage.HostConnection] = way.Connection
+			times := quick(time.Second)
+			times.Away, times.AwayAtStart = 600*time.Millisecond, 300*time.Millisecond
+			r.start(t, workFiles(fastQueues), host.Options{Instances: 2, Times: times})
+			pids := r.PIDs()
+			put(t, r.work, encode("in hand"))
+			o.wait(t, 1)
+			way.Set(mode)
+			eventually(t, "each instance has ended twice", func() bool {
+				return len(r.log.lines("the host ends itself", `"instance":0`)) >= 2 && len(r.log.lines("the host ends itself", `"instance":1`)) >= 2
+			})
+			if len(o.all()) > 1 || len(r.log.lines("the host ends itself", "storage is away")) == 0 {
+				t.Error("a function was called without storage, or the log does not say why the host ended")
+			}
+			way.Set(outagetest.Forward)
+			put(t, r.work, encode("after"))
+			o.wait(t, 3)
+			settle(t, r.work, 0)
+			eventually(t, "two other processes", func() bool {
+				now := r.PIDs()
+				return now[0] != 0 && now[1] != 0 && now[0] != pids[0] && now[1] != pids[1]
+			})
+		})
+	}
 }
 
 // TestFunctionTimeout: a function that runs too long takes its process with it, and
@@ -311,7 +349,7 @@ func TestExit(t *testing.T) {
 			t.Errorf("request %d: status %d", n, resp.StatusCode)
 		}
 	}
-	if len(o.all()) != 4 || len(r.log.lines("process is restarted")) != 3 || len(r.log.lines("the instance ends")) != 0 {
+	if len(o.all()) != 4 || len(r.log.lines("process is restarted")) != 3 || len(r.log.lines("the host ends itself")) != 0 {
 		t.Error("exit code 200 must restart the handler, and never count as a failure")
 	}
 	eventually(t, "told of exit code 0", func() bool { return len(r.log.lines("exited with code 0")) == 1 })

@@ -9,17 +9,20 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"tablesweep/internal/task"
 )
 
 // Why an instance ends.
 var (
 	errGaveUp = errors.New("the handler process failed 3 times, each within 30 minutes of the one before")
 	errLost   = errors.New("the instance was lost")
+	errAway   = errors.New("the queues' storage is away")
 )
 
 // instance is one machine of the app: a handler process that it keeps alive, and
 // the listeners that feed it. When it is lost, another takes its place. When its handler
-// fails too often, it ends, as the real host does.
+// fails too often, or its storage is away too long, it ends, as the real host does; the platform starts another.
 type instance struct {
 	id   int
 	host *Host
@@ -40,7 +43,18 @@ func newInstance(h *Host, id int) *instance {
 	}
 }
 
-// run keeps the place of the instance filled until it gives up. It takes no message after
+// end ends the present instance for a reason.
+func (in *instance) end(why error) {
+	in.mu.Lock()
+	lose := in.lose
+	in.mu.Unlock()
+	lose(why)
+}
+
+// withoutStorage ends the present instance.
+func (in *instance) withoutStorage() { in.end(errAway) }
+
+// run keeps the place of the instance filled. It takes no message after
 // ctx has ended, and kills the process when work has.
 func (in *instance) run(ctx, work context.Context) {
 	for ctx.Err() == nil {
@@ -68,9 +82,9 @@ func (in *instance) run(ctx, work context.Context) {
 		if in.reportStart(err) {
 			return // it was never ready: Start fails
 		}
-		if errors.Is(err, errGaveUp) {
-			in.log.Error().Msgf("%v: the instance ends", err)
-			return
+		if pause := in.host.options.Times.Restart; errors.Is(err, errGaveUp) || errors.Is(err, errAway) {
+			in.log.Error().Err(err).Msgf("the host ends itself, as the real one does; it starts again in %v", pause)
+			task.Sleep(ctx, pause)
 		}
 	}
 }

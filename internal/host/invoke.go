@@ -36,10 +36,10 @@ func (v invocation) envelope() envelope.Invocation {
 	}
 }
 
-// within calls do with the handler's URL. The function's time runs from here, and includes the
+// within calls do with the handler's process. The function's time runs from here, and includes the
 // wait for a process that is being restarted. Soon after that time the process
 // of the instance is killed, and all its other invocations fail with it.
-func (v invocation) within(ctx context.Context, do func(ctx context.Context, url string) error) (err error) {
+func (v invocation) within(ctx context.Context, do func(ctx context.Context, p *process) error) (err error) {
 	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
 	start := time.Now()
 	log.Debug().Msg("executing")
@@ -55,7 +55,7 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, url
 	}
 	p, err := v.in.ready(ctx)
 	if err == nil {
-		err = do(ctx, p.url)
+		err = do(ctx, p)
 	}
 	if errors.Is(err, envelope.ErrNoAnswer) {
 		log.Error().Err(err).Msg("the invocation hangs")
@@ -67,7 +67,8 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, url
 		}
 		err = cause
 	}
-	if err != nil && ctx.Err() == nil || errTimeout != nil && err == errTimeout {
+	left := errors.Is(err, context.Canceled) // the client, if ctx has not ended
+	if err != nil && ctx.Err() == nil && !left || errTimeout != nil && err == errTimeout {
 		log.Error().Err(err).Msg("the invocation failed")
 	}
 	return err
@@ -75,8 +76,8 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, url
 
 // invoke sends the document to the handler and returns its answer.
 func (v invocation) invoke(ctx context.Context, document []byte) (a envelope.Answer, err error) {
-	err = v.within(ctx, func(ctx context.Context, url string) error {
-		a, err = v.post(ctx, url, document)
+	err = v.within(ctx, func(ctx context.Context, p *process) error {
+		a, err = v.post(ctx, p, document)
 		return err
 	})
 	for _, line := range a.Logs {
@@ -85,8 +86,8 @@ func (v invocation) invoke(ctx context.Context, document []byte) (a envelope.Ans
 	return a, err
 }
 
-func (v invocation) post(ctx context.Context, url string, document []byte) (envelope.Answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/"+v.function.Name, bytes.NewReader(document))
+func (v invocation) post(ctx context.Context, p *process, document []byte) (envelope.Answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/"+v.function.Name, bytes.NewReader(document))
 	if err != nil {
 		return envelope.Answer{}, err
 	}
@@ -95,7 +96,7 @@ func (v invocation) post(ctx context.Context, url string, document []byte) (enve
 	req.ContentLength = -1
 	req.Header.Set("Content-Type", envelope.ContentType)
 	req.Header.Set("User-Agent", envelope.UserAgent)
-	v.mark(req)
+	v.mark(req, p)
 	resp, err := v.in.host.client.Do(req)
 	if err != nil {
 		return envelope.Answer{}, err
@@ -108,8 +109,9 @@ func (v invocation) post(ctx context.Context, url string, document []byte) (enve
 	return envelope.ParseAnswer(resp.StatusCode, resp.Header.Get("Content-Type"), body)
 }
 
-// mark sets the headers that every request of the host has.
-func (v invocation) mark(req *http.Request) {
+// mark sets the headers that every request of an invocation has.
+func (v invocation) mark(req *http.Request, p *process) {
+	p.sign(req)
 	req.Header.Set(envelope.HeaderInvocation, v.id)
 	req.Header.Set(envelope.HeaderHostVersion, envelope.HostVersion)
 }

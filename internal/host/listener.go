@@ -41,6 +41,9 @@ type listener struct {
 	random  func() float64 // in [0, 1); only poll calls it
 	invoke  func(ctx context.Context, m envelope.Message) error
 	log     zerolog.Logger
+
+	end           func() // called if the queue's storage is away too long; nil if that does not matter
+	away, atStart time.Duration
 }
 
 // Poll polls a queue for a function of an instance until ctx ends, as a [Host] does for its
@@ -65,6 +68,15 @@ func (l *listener) poll(ctx, work context.Context) {
 			<-finished
 		}
 	}()
+	var alarm *time.Timer // runs while the queue is asked, and gives no good answer
+	silence := func() {
+		if alarm != nil {
+			alarm.Stop()
+			alarm = nil
+		}
+	}
+	defer silence()
+	limit := l.atStart
 	pause := backoff{most: l.options.MaxPolling}
 	found := false // a message since the last pause
 	for ctx.Err() == nil {
@@ -72,9 +84,16 @@ func (l *listener) poll(ctx, work context.Context) {
 			<-finished
 			inHand--
 		}
+		if alarm == nil && l.end != nil {
+			alarm = time.AfterFunc(limit, l.end)
+		}
 		// Not with ctx: an abandoned request could still take messages, and they would stay hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, l.lease)
-		if err != nil && ctx.Err() == nil && !storage.NotFound(err) { // the app creates the queue
+		switch {
+		case err == nil || storage.NotFound(err): // the app creates the queue
+			silence()
+			limit = l.away
+		case ctx.Err() == nil:
 			l.log.Warn().Err(err).Msg("can't read the queue")
 		}
 		for _, m := range messages {

@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
@@ -25,6 +29,7 @@ import (
 // bench is a listener on queues of the emulator.
 type bench struct {
 	*listener
+	emulator   *emulator.Emulator
 	start      time.Time
 	mu         sync.Mutex // guards the fields below
 	deliveries []string   // "SECONDS: TEXT #DELIVERY"
@@ -33,7 +38,7 @@ type bench struct {
 // newBench makes a listener whose function is f, with a message for each of the texts.
 func newBench(t *testing.T, options app.Queues, f func(ctx context.Context) error, texts ...string) *bench {
 	t.Helper()
-	_, account := emulatortest.NewAccount(t, emulator.Options{})
+	em, account := emulatortest.NewAccount(t, emulator.Options{})
 	queue := func(name string) *storage.Queue {
 		q, err := account.Queue(name)
 		if err == nil {
@@ -44,7 +49,7 @@ func newBench(t *testing.T, options app.Queues, f func(ctx context.Context) erro
 		}
 		return q
 	}
-	b := &bench{start: time.Now()}
+	b := &bench{emulator: em, start: time.Now()}
 	b.listener = &listener{
 		queue: queue("work"), poison: queue("work-poison"), options: options, lease: MessageLease, random: rand.Float64,
 		invoke: func(ctx context.Context, m envelope.Message) error {
@@ -273,5 +278,76 @@ func TestBackoff(t *testing.T) {
 		if got := b.next(s.found, s.random); got.Round(time.Microsecond) != s.want {
 			t.Errorf("step %d: next(%v, %v) = %v, want %v", i, s.found, s.random, got, s.want)
 		}
+	}
+}
+
+// silent is a transport whose service answers while it is not away.
+type silent struct {
+	next policy.Transporter
+	away atomic.Bool
+}
+
+func (s *silent) Do(r *http.Request) (*http.Response, error) {
+	if s.away.Load() {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return s.next.Do(r)
+}
+
+// TestWithoutStorage: a listener ends its instance 45 s after the queue was asked in vain, and 35 s after a start without
+// storage, as the real host was seen to end. A function that takes long does not count.
+func TestWithoutStorage(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name         string
+		from         time.Duration // the storage is away
+		first, until time.Duration // when the instance ends, at the earliest and at the latest
+	}{
+		{"from the start", 0, 35 * time.Second, 35 * time.Second},
+		{"later", 20 * time.Minute, 20*time.Minute + 45*time.Second, 20*time.Minute + 50*time.Second},
+		{"never", 0, 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, app.Queues{BatchSize: 1, MaxDequeue: 5, MaxPolling: 5 * time.Second, Base64: true}, func(context.Context) error {
+				time.Sleep(15 * time.Minute)
+				return nil
+			}, base64.StdEncoding.EncodeToString([]byte("long")))
+			via := &silent{next: b.emulator.Transport()}
+			var err error
+			if b.queue, err = emulatortest.Open(t, b.emulator, via).Queue("work"); err != nil {
+				t.Fatal(err)
+			}
+			times := defaultTimes()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			var ended time.Duration
+			b.end, b.away, b.atStart = func() { ended = time.Since(b.start); cancel() }, times.Away, times.AwayAtStart
+			if tt.until > 0 {
+				time.AfterFunc(tt.from, func() { via.away.Store(true) })
+				synctest.Wait()
+			}
+			b.poll(ctx, ctx)
+			if ended < tt.first || ended > tt.until {
+				t.Errorf("%s: ended after %v, want %v to %v", tt.name, ended, tt.first, tt.until)
+			}
+		})
+	}
+}
+
+// TestStorageErrorsNameTheSetting: what the host can't read is called by the setting that somebody must look at.
+func TestStorageErrorsNameTheSetting(t *testing.T) {
+	t.Parallel()
+	h, err := load(Options{Root: "../..", Settings: map[string]string{
+		storage.HostConnection: "AccountName=a;AccountKey=c2VjcmV0;TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a",
+	}})
+	if err == nil {
+		err = h.openStorage()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.queues["CopyRows"].queue.Get(t.Context(), 1, time.Second); err == nil || !strings.Contains(err.Error(), " of AzureWebJobsStorage: ") {
+		t.Errorf("error %v, want the setting's name", err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"tablesweep/internal/loopback"
 )
 
 // foreign returns why a request to an app without keys is refused, "" if it is not. Any web
@@ -40,19 +42,15 @@ func ownOrigin(r *http.Request) bool {
 // may change it. A web page can't choose an address as its name. So a server
 // that can be reached from outside accepts every address.
 func (h *Host) named(host string) bool {
-	name := host
-	if n, _, err := net.SplitHostPort(host); err == nil {
-		name = n
-	}
-	name = strings.Trim(name, "[]")
-	given, _, _ := net.SplitHostPort(h.options.Addr)
-	if strings.EqualFold(name, "localhost") || name != "" && strings.EqualFold(name, given) {
+	if loopback.Is(host) {
 		return true
 	}
-	address, err := netip.ParseAddr(name)
-	if err != nil {
-		return false
+	name := (&url.URL{Host: host}).Hostname()
+	given, _, _ := net.SplitHostPort(h.options.Addr)
+	if name != "" && strings.EqualFold(name, given) {
+		return true
 	}
+	_, err := netip.ParseAddr(name)
 	listening, _ := h.listener.Addr().(*net.TCPAddr)
-	return address.Unmap().IsLoopback() || listening != nil && !listening.IP.IsLoopback()
+	return err == nil && listening != nil && !listening.IP.IsLoopback()
 }

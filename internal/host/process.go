@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/host/app"
+	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/storage"
 )
 
 // The real host asks a starting handler for / this often. Any HTTP
@@ -35,7 +38,7 @@ type command struct {
 
 // newCommand resolves the handler's executable and its environment. A relative
 // path names a file of the app if there is one, else a program on the PATH.
-func newCommand(o Options, h app.Handler, settings settings) command {
+func newCommand(o Options, h app.Handler, settings storage.Settings) command {
 	root := o.Root
 	if abs, err := filepath.Abs(root); err == nil {
 		root = abs
@@ -47,7 +50,7 @@ func newCommand(o Options, h app.Handler, settings settings) command {
 			c.path = inRoot
 		}
 	}
-	c.env = append(settings.environ(), "FUNCTIONS_WORKER_RUNTIME=custom")
+	c.env = append(environ(settings), "FUNCTIONS_WORKER_RUNTIME=custom")
 	return c
 }
 
@@ -60,6 +63,7 @@ func isFile(path string) bool {
 type process struct {
 	cmd    *exec.Cmd
 	url    string        // without a slash at its end
+	secret string        // shows the process that a request is this host's
 	done   chan struct{} // closed when it has ended
 	code   int           // exit code, valid after done; -1 if a signal ended it
 	wanted atomic.Bool   // the host itself ended it
@@ -72,13 +76,13 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := uuid.NewString()
+	id, secret := uuid.NewString(), rand.Text()
 	cmd := exec.Command(c.path, c.args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(c.env[:len(c.env):len(c.env)],
 		fmt.Sprintf("FUNCTIONS_CUSTOMHANDLER_PORT=%d", port), "FUNCTIONS_CUSTOMHANDLER_WORKER_ID="+id,
 		fmt.Sprintf("FUNCTIONS_HTTPWORKER_PORT=%d", port), "FUNCTIONS_HTTPWORKER_ID="+id,
-		"FUNCTIONS_APP_ROOT_PATH="+c.root)
+		"FUNCTIONS_APP_ROOT_PATH="+c.root, envelope.SecretVariable+"="+secret)
 	stdout := &lineWriter{line: func(s string) { log.Info().Msg(s) }}
 	stderr := &lineWriter{line: func(s string) { log.WithLevel(stderrLevel(s)).Msg(s) }}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
@@ -87,7 +91,7 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start handler: %w", err)
 	}
-	p := &process{cmd: cmd, url: fmt.Sprintf("http://127.0.0.1:%d", port), done: make(chan struct{})}
+	p := &process{cmd: cmd, url: fmt.Sprintf("http://127.0.0.1:%d", port), secret: secret, done: make(chan struct{})}
 	go func() { // ends with the process
 		_ = cmd.Wait() // the exit code has the result
 		stdout.flush()
@@ -129,6 +133,7 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 		if err != nil {
 			return err
 		}
+		p.sign(req)
 		if resp, err := client.Do(req); err == nil {
 			_ = resp.Body.Close()
 			return nil
@@ -142,6 +147,9 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 		}
 	}
 }
+
+// sign adds the secret to a request for this process. The host sends none without it.
+func (p *process) sign(r *http.Request) { r.Header.Set(envelope.HeaderSecret, p.secret) }
 
 // recycle kills the process on the host's behalf. The real host
 // does the same: it sends no other signal first.

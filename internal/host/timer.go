@@ -25,12 +25,12 @@ type timer struct {
 	mu     sync.Mutex // guards status
 	status envelope.Status
 
-	recording sync.Mutex // held while the lease is written: each of two writes at once would look like another host's
+	recording chan struct{} // full while the lease is written: each of two writes at once would look like another host's
 }
 
 // keepTimer fires one function's timer until ctx ends. work bounds what it runs.
 func (h *Host) keepTimer(ctx, work context.Context, f app.Function) {
-	t := &timer{host: h, function: f}
+	t := &timer{host: h, function: f, recording: make(chan struct{}, 1)}
 	if h.own == nil {
 		t.fireAll(ctx, work)
 		return
@@ -65,11 +65,13 @@ func (h *Host) keepTimer(ctx, work context.Context, f app.Function) {
 	}
 }
 
-// renew keeps the lease until ctx ends. It calls lost when another host may have it.
+// renew keeps the lease until ctx ends. It calls lost when another host may have it, and when the storage has been away so
+// long that the real host ends itself: the next one begins with what the lease says.
 func (t *timer) renew(ctx context.Context, lost func()) {
 	defer lost()
-	for last := time.Now(); time.Since(last) < timerLease; {
-		task.Sleep(ctx, timerLease/2)
+	away := t.host.options.Times.Away
+	for last := time.Now(); time.Since(last) < away; {
+		task.Sleep(ctx, away/3)
 		if ctx.Err() != nil {
 			return
 		}
@@ -99,8 +101,10 @@ func (t *timer) keep(ctx context.Context, status envelope.Status) {
 
 // record renews the lease and stores the schedule's state in it.
 func (t *timer) record(ctx context.Context) error {
-	t.recording.Lock()
-	defer t.recording.Unlock()
+	t.recording <- struct{}{}
+	defer func() { <-t.recording }()
+	ctx, cancel := context.WithTimeout(ctx, t.host.options.Times.Away/3)
+	defer cancel()
 	status := t.state()
 	_, err := t.lease.take(ctx, &status)
 	return err

@@ -296,17 +296,46 @@ func TestTimerOfLostHost(t *testing.T) {
 	})
 }
 
+// TestTimerAfterOutage: the storage is away so long that the real host ends itself. What was missed is made up for as soon as the
+// lease can be had again.
+func TestTimerAfterOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		em := emulatortest.New(t, emulator.Options{})
+		via := &silent{next: em.Transport()}
+		start := time.Now()
+		var runs []string
+		h := leased(emulatortest.Open(t, em, via), "a", func(r *http.Request) (string, error) {
+			body, _ := io.ReadAll(r.Body)
+			runs = append(runs, fmt.Sprintf("%d %v", time.Since(start)/time.Second, strings.Contains(string(body), `"IsPastDue":true`)))
+			return "{}", nil
+		})
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer stop()
+		time.AfterFunc(40*time.Second, func() { via.away.Store(true) })
+		time.AfterFunc(190*time.Second, func() { via.away.Store(false) })
+		h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *"), UseMonitor: true}})
+		if len(runs) < 3 || runs[0] != "60 false" || runs[1] < "190 true" || runs[1] > "230 true" || runs[2] != "240 false" {
+			t.Errorf("runs, second and whether past due: %v; want one that makes up for those missed, before 230", runs)
+		}
+	})
+}
+
+// refusing is a transport whose service refuses every request for good, and counts it.
+type refusing func()
+
+func (f refusing) Do(r *http.Request) (*http.Response, error) {
+	f()
+	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"X-Ms-Error-Code": {"InvalidInput"}}, Body: http.NoBody, Request: r}, nil
+}
+
 // TestTimerWithoutStorage: while storage is away, the host asks for the lease, and warns, every
 // five seconds.
 func TestTimerWithoutStorage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		away := handlerFunc(func(*http.Request) (string, error) {
-			asked++
-			return "not the service", nil
-		})
-		account := emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), &http.Client{Transport: away})
+		account := emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), refusing(func() { asked++ }))
 		ctx, stop := context.WithTimeout(t.Context(), 58*time.Second)
 		defer stop()
 		leased(account, "a", nil).keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *")}})

@@ -20,6 +20,15 @@ const (
 
 // decodedPath decodes a path once. It keeps %2F, and escapes that are not UTF-8.
 func decodedPath(raw string) (string, error) {
+	decoded := unescaped(raw, "/")
+	if strings.Contains(decoded, "\x00") {
+		return "", errors.New("the path has a %00")
+	}
+	return withoutDots(decoded), nil
+}
+
+// unescaped decodes a text once. It keeps escapes of the characters to keep, and those that are not UTF-8.
+func unescaped(raw, keep string) string {
 	var b strings.Builder
 	for i := 0; i < len(raw); {
 		var found [utf8.UTFMax]byte
@@ -37,9 +46,7 @@ func decodedPath(raw string) (string, error) {
 		case n == 0:
 			b.WriteByte(raw[i])
 			i++
-		case r == 0:
-			return "", errors.New("the path has a %00")
-		case r == '/' || r == utf8.RuneError && size == 1:
+		case strings.ContainsRune(keep, r) || r == utf8.RuneError && size == 1:
 			b.WriteString(raw[i : i+3])
 			i += 3
 		default:
@@ -47,7 +54,7 @@ func decodedPath(raw string) (string, error) {
 			i += 3 * size
 		}
 	}
-	return withoutDots(b.String()), nil
+	return b.String()
 }
 
 // escapedByte decodes the escape that s begins with.
@@ -129,11 +136,11 @@ func escape(s, allowed string) string {
 	return b.String()
 }
 
-// forwardedQuery returns the query of a forwarded request. Names that differ only in case become one,
-// with all values joined by commas.
+// forwardedQuery returns the query of a forwarded request. Names that differ only in case become one, in the last of
+// these forms, with all values joined by commas but the empty ones.
 func forwardedQuery(raw string) string {
-	var names []string
-	values := map[string]string{}
+	var order []string // of folded names
+	names, values := map[string]string{}, map[string]string{}
 	for pair := range strings.SplitSeq(raw, "&") {
 		if pair == "" {
 			continue
@@ -141,34 +148,26 @@ func forwardedQuery(raw string) string {
 		name, value, _ := strings.Cut(pair, "=")
 		name, value = queryText(name), queryText(value)
 		folded := strings.ToLower(name)
-		if before, ok := values[folded]; ok {
-			values[folded] = before + "," + value
-			continue
+		before, again := values[folded]
+		switch {
+		case !again:
+			order = append(order, folded)
+		case before != "" && value != "":
+			value = before + "," + value
+		default:
+			value = before + value
 		}
-		names = append(names, name)
-		values[folded] = value
+		names[folded], values[folded] = name, value
 	}
-	for i, name := range names {
-		names[i] = escape(name, unreserved) + "=" + escape(values[strings.ToLower(name)], unreserved)
+	pairs := make([]string, len(order))
+	for i, folded := range order {
+		pairs[i] = escape(names[folded], unreserved) + "=" + escape(values[folded], unreserved)
 	}
-	return strings.Join(names, "&")
+	return strings.Join(pairs, "&")
 }
 
 // queryText decodes a name or value of a query. Invalid escapes stay.
-func queryText(s string) string {
-	s = strings.ReplaceAll(s, "+", " ")
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		if c, ok := escapedByte(s[i:]); ok {
-			b.WriteByte(c)
-			i += 3
-			continue
-		}
-		b.WriteByte(s[i])
-		i++
-	}
-	return strings.ToValidUTF8(b.String(), "\uFFFD")
-}
+func queryText(s string) string { return unescaped(strings.ReplaceAll(s, "+", " "), "") }
 
 // setPath sets a URL's path to an escaped one.
 func setPath(u *url.URL, escaped string) {

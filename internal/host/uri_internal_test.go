@@ -26,6 +26,7 @@ func TestPaths(t *testing.T) {
 		{"/api/log/../scans", "/api/scans", "/api/scans"},
 		{"/api/log/%2E%2e/scans/.", "/api/scans/", "/api/scans/"},
 		{"/../../api", "/api", "/api"},
+		{"/api/log/%zz%", "/api/log/%25zz%25", "/api/log/%25zz%25"},
 		{"/api/%F0%9F%98%80%41", "/api/%F0%9F%98%80A", "/api/%F0%9F%98%80A"},
 	} {
 		decoded, err := decodedPath(tt.sent)
@@ -54,7 +55,11 @@ func TestForwardedQueries(t *testing.T) {
 	for sent, want := range map[string]string{
 		"":                   "",
 		"e=1&e=2":            "e=1%2C2",
-		"e=1&E=2&f=3":        "e=1%2C2&f=3",
+		"e=1&E=2&f=3":        "E=1%2C2&f=3",
+		"e=&e=1&e=&e=2":      "e=1%2C2",
+		"e=&e=":              "e=",
+		"a=%FF":              "a=%25FF",
+		"a=%e2%82&b=%C3%A9":  "a=%25e2%2582&b=%C3%A9",
 		"a":                  "a=",
 		"a=":                 "a=",
 		"a=b+c":              "a=b%20c",

@@ -88,14 +88,15 @@ type Parameter struct {
 	AnyCase bool // all spellings of Name that differ in case only count
 	Many    bool // it may be given several times
 	Empty   bool // it may be empty, which is the same as left out
+	List    bool // its value is a list with commas
 }
 
 // Once returns parameters that are spelt exactly and given once. Only cursor may be empty, which
-// asks for the first page.
+// asks for the first page, and only select is a list.
 func Once(names ...string) []Parameter {
 	all := make([]Parameter, len(names))
 	for i, name := range names {
-		all[i] = Parameter{Name: name, Empty: name == "cursor"}
+		all[i] = Parameter{Name: name, Empty: name == "cursor", List: name == "select"}
 	}
 	return all
 }

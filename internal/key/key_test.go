@@ -150,3 +150,28 @@ func TestSidesOfRanges(t *testing.T) {
 		}
 	}
 }
+
+// TestBoundsAnd: what lies within both bounds lies within both, and nothing else does.
+func TestBoundsAnd(t *testing.T) {
+	t.Parallel()
+	texts := []string{"", "a", "ab", "abc", "b", "\uffff", "\U0001F600"}
+	var all []key.Bounds
+	for _, prefix := range texts {
+		for _, after := range texts {
+			for _, before := range texts {
+				all = append(all, key.Bounds{Prefix: prefix, After: after, Before: before})
+			}
+		}
+	}
+	for _, a := range all {
+		for _, b := range all {
+			both := a.And(b).Range()
+			for _, p := range append(texts, "a\x00", "abcd", "bb") {
+				k := key.Key{Partition: p}
+				if got, want := both.Contains(k), a.Range().Contains(k) && b.Range().Contains(k); got != want {
+					t.Fatalf("%+v and %+v: %q is in: %v, want %v", a, b, p, got, want)
+				}
+			}
+		}
+	}
+}

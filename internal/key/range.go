@@ -1,5 +1,7 @@
 package key
 
+import "strings"
+
 // Bound is one end of a [Range].
 type Bound struct {
 	Key  string `json:"k"`
@@ -102,6 +104,25 @@ func (b Bounds) Range() Range {
 		high = &Bound{Key: b.Before, Open: true}
 	}
 	return r.Narrow(low, high)
+}
+
+// And returns bounds of the partition keys that lie within both.
+func (b Bounds) And(other Bounds) Bounds {
+	both := Bounds{Prefix: b.Prefix, After: b.After, Before: b.Before}
+	if Less(both.After, other.After) {
+		both.After = other.After
+	}
+	if both.Before == "" || other.Before != "" && Less(other.Before, both.Before) {
+		both.Before = other.Before
+	}
+	switch {
+	case strings.HasPrefix(b.Prefix, other.Prefix):
+	case strings.HasPrefix(other.Prefix, b.Prefix):
+		both.Prefix = other.Prefix
+	default: // none
+		both.Before = b.Prefix
+	}
+	return both
 }
 
 // PrefixEnd returns the bound below which a key may start with prefix, nil if every

@@ -76,7 +76,7 @@ func TestSplit(t *testing.T) {
 	if text, err = run("--sets", "commit-log,urls"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| commit-log | 35 |", "- time ÷ bound: ", "(urls)\n"} {
+	for _, want := range []string{"| commit-log | 35 |", "- time ÷ bound: ", "(commit-log)\n"} {
 		if !strings.Contains(text, want) || strings.Contains(text, "serial") {
 			t.Errorf("no %q, or more than real sets, in\n%s", want, text)
 		}

@@ -29,15 +29,15 @@ var pure = []string{"key", "sweep/jobrecord", "input", "pace", "odata", "scan", 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
-	{"key", "problem", "task", "pace", "function/console", "bugtest", "memory", "sweep/jobrecord", "testsize", "lint", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
+	{"key", "problem", "task", "pace", "loopback", "function/console", "bugtest", "memory", "sweep/jobrecord", "sweep/journal", "testsize", "lint", "deploy", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
 	{"input", "lines", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
 	{"scan/adaptive", "scan/steal", "storage", "catalog/index", "emulator/entity", "scan/scantest", "scan/keysets"},
-	{"action", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},
+	{"action", "place", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},
 	{"sweep", "emulator", "host"},
 	{"sweep/estimate"},
 	{"engine", "logtail", "sweep/verify", "sweep/progress", "sweep/rowlist", "emulator/emulatortest"},
 	{"catalog/store", "config", "demo"},
-	{"catalog"},
+	{"catalog", "health"},
 	{"catalog/check", "catalog/migrate", "catalog/load"},
 	{"function"},
 	{"function/server", "sim", "lab/scale"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"tablesweep/internal/input"
@@ -17,84 +18,122 @@ const Now = "now"
 const (
 	// maxBehind is the most events that may follow a position. A follower holds them in memory.
 	maxBehind = 100_000
-	// maxRecent is the most events that one call reads, with those that the follower has got. It
-	// bounds the call's time and memory, and the length of a position.
-	maxRecent = 300_000
+	// startRead is how far before now a follower reads that starts now.
+	startRead = 2 * time.Second
 )
 
-var (
-	errBehind = fmt.Errorf("more than %d events follow", maxBehind)
-	errBusy   = fmt.Errorf("the stream has more than %d events of the last minute or later", maxRecent)
-)
+var errBehind = fmt.Errorf("more than %d events follow", maxBehind)
 
 // NextEvents are the events behind a position in a stream.
 type NextEvents struct {
-	Events []Event // oldest first
+	Events []Event // in the order of their ids, oldest first
 	After  string  // the position behind them
 	More   bool    // there are more; ask at once
 }
 
 // After returns the events behind a position in a stream: [Now], a time or id as in
 // [EventQuery.Since], or the position that an earlier call returned. A follower needs to keep
-// nothing but the position. It gets every event that becomes readable within a minute of the
-// time in its key. A late event may bring some again that are nearly as old. Each call reads
-// the stream's last minute, with one query for each 1,000 events of a shard. If more than 100,000
-// events follow the position, or 300,000 are so young, the error is a [problem.Conflict].
+// nothing but the position. It gets every event that is written within a minute of the time in its
+// id. Events come in the order in which they were written, and those of one answer in the order
+// of their ids. If more than 100,000 events follow the position, the error is a [problem.Conflict].
+//
+// A call makes one query for each 1,000 events of a shard that the caller has not got yet, however small top
+// is, with up to 200 from before that, or those of 0.2 s if these are more. The service finds them
+// among all events with ids from a minute before the last call on, since it has no index of Timestamps.
 func (s *Streams) After(ctx context.Context, stream, after string, top int) (NextEvents, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return NextEvents{}, err
 	}
 	next, _, err := s.after(ctx, stream, after, top)
-	switch {
-	case errors.Is(err, errBehind):
+	if errors.Is(err, errBehind) {
 		err = problem.Conflictf("after", "%v; read them with since, and start again with after=%s", errBehind, Now)
-	case errors.Is(err, errBusy):
-		err = problem.Conflictf("after", "%v; read them with since", errBusy)
 	}
 	return next, err
 }
 
 // after does what After does, for any top. It also returns all events that it has read.
-func (s *Streams) after(ctx context.Context, stream, after string, top int) (NextEvents, []delivery, error) {
+func (s *Streams) after(ctx context.Context, stream, after string, top int) (NextEvents, []arrival, error) {
+	if after == Now {
+		return s.start(ctx, stream)
+	}
 	from, err := s.position(after)
 	if err != nil {
 		return NextEvents{}, nil, err
 	}
-	m, err := s.read(ctx, stream, Span{Newer: from.floor}, storage.PageRows)
+	rows, known, err := s.arrivals(ctx, stream, from)
 	if err != nil {
 		return NextEvents{}, nil, err
 	}
-	sort := sorter{position: from, top: top, none: after == Now, at: -1}
-	settled := Since(m.date.Add(-window)) // no more events older than this bound can appear
-	for row, err := range m.rows(ctx) {
-		if err == nil && after == Now && row.Key.Row >= settled {
-			break
-		}
-		if err == nil {
-			err = sort.take(row)
-		}
-		if err != nil {
-			return NextEvents{}, nil, fmt.Errorf("read stream %q: %w", stream, err)
-		}
-	}
-	events, at, more, err := sort.next(settled)
-	if err != nil {
-		return NextEvents{}, nil, fmt.Errorf("read stream %q: %w", stream, err)
-	}
-	return NextEvents{Events: events, After: at.String(), More: more}, sort.events, nil
+	from.settle(rows)
+	events, more := wanted(rows, top)
+	return NextEvents{events, from.after(rows, known).String(), more}, rows, nil
 }
 
-// position reads what callers send as after.
+// start returns the position behind all events that a stream has now, and those that it has read.
+func (s *Streams) start(ctx context.Context, stream string) (NextEvents, []arrival, error) {
+	escaped, err := escapeName(stream)
+	if err == nil {
+		_, err = s.toRead(ctx, escaped) // or else the service's time may not be known
+	}
+	if err != nil {
+		return NextEvents{}, nil, err
+	}
+	for now := s.now(); ; {
+		at := now.Add(-startRead)
+		from := position{newer: Since(at.Add(-window)), floor: ticksOf(at)}
+		rows, known, err := s.arrivals(ctx, stream, from)
+		if err != nil {
+			return NextEvents{}, nil, err
+		}
+		if now = known; at.After(known.Add(-settling)) { // the service's clock was set, or ours
+			continue
+		}
+		for i := range rows {
+			rows[i].given = true
+		}
+		return NextEvents{After: from.after(rows, known).String()}, rows, nil
+	}
+}
+
+// arrivals reads the rows that a position leaves open, newest first. All that were written until known
+// are among them.
+func (s *Streams) arrivals(ctx context.Context, stream string, p position) (rows []arrival, known time.Time, err error) {
+	span := Span{Newer: p.newer}
+	if p.floor > 0 {
+		span.Since = p.floor.time()
+	}
+	m, err := s.read(ctx, stream, span, storage.PageRows)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	n := 0
+	for row, err := range m.rows(ctx) {
+		a := arrival{place: place{ticksOf(row.Timestamp), row.Key.Row}}
+		if err == nil {
+			a.event, err = eventOf(row)
+		}
+		if n++; err == nil && n > maxBehind {
+			err = errBehind
+		}
+		if err != nil {
+			return nil, time.Time{}, fmt.Errorf("read stream %q: %w", stream, err)
+		}
+		if a.written >= p.floor {
+			rows = append(rows, a)
+		}
+	}
+	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
+	return rows, m.known, nil
+}
+
+// position reads what callers send as after, but not [Now].
 func (s *Streams) position(after string) (position, error) {
-	switch {
-	case after == Now:
-		return position{floor: Since(time.Time{})}, nil // after ends at the settled events
-	case isPosition(after):
+	if isPosition(after) {
 		return parsePosition(after)
 	}
-	floor, err := s.bound("after", after)
+	newer, err := s.bound("after", after)
 	if after == "" || err != nil {
 		return position{}, errNoPosition
 	}
-	return position{floor: floor}, nil
+	return position{newer: newer}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,26 +17,25 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
 )
 
-// A follower that keeps nothing but the position misses no event, not even late ones, and gets few
-// twice.
+// A follower that keeps nothing but the position gets each event once, late ones too.
 func TestFollowByPosition(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name    string
-		shards  int
-		pause   time.Duration // at most, between two appends
-		burst   int           // events at most in one append
-		late    int           // every so many events come late; 0 is never
-		by      time.Duration // at most
-		top     int
-		repeats float64 // sent ÷ events, at most
+		name   string
+		shards int
+		pause  time.Duration // at most, between two appends
+		burst  int           // events at most in one append
+		late   int           // every so many events come late; 0 is never
+		by     time.Duration // at most
+		top    int
 	}{
-		{"a quiet stream", 1, 30 * time.Second, 1, 0, 0, 50, 1},
-		{"a busy stream", 1, 40 * time.Millisecond, 3, 0, 0, 50, 1},
-		{"a third come late", 1, 30 * time.Second, 1, 3, 59 * time.Second, 2, 1},
-		{"a busy stream of which some come late", 3, 100 * time.Millisecond, 10, 10, 2 * time.Second, 100, 2},
+		{"a quiet stream", 1, 30 * time.Second, 1, 0, 0, 50},
+		{"a busy stream", 1, 40 * time.Millisecond, 3, 0, 0, 50},
+		{"a third come late", 1, 30 * time.Second, 1, 3, 59 * time.Second, 2},
+		{"a busy stream of which some come late", 3, 100 * time.Millisecond, 10, 10, 2 * time.Second, 100},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -84,9 +84,8 @@ func TestFollowByPosition(t *testing.T) {
 				if len(sent) != want || sent["before"] > 0 {
 					t.Errorf("%d events were sent of %d", len(sent), want)
 				}
-				t.Logf("%d events, %d sent", want, total)
-				if got := float64(total) / float64(want); got > tt.repeats {
-					t.Errorf("%.2f times the events were sent", got)
+				if total != want {
+					t.Errorf("%d events were sent for %d", total, want)
 				}
 				if longest > 3000 {
 					t.Errorf("a position of %d characters", longest)
@@ -172,7 +171,7 @@ func TestTooBusyToFollow(t *testing.T) {
 		for i := range 1000 {
 			rows = append(rows, fmt.Sprintf(`{"PartitionKey":"s","RowKey":"%019d-ffff-aaaaaaaaaaaa"}`, 1000*pages+i))
 		}
-		header := http.Header{"X-Ms-Continuation-Nextpartitionkey": {"1"}, "X-Ms-Continuation-Nextrowkey": {"1"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}, "Content-Type": {"application/json;odata=minimalmetadata"}}
+		header := http.Header{"X-Ms-Continuation-Nextpartitionkey": {"1"}, "X-Ms-Continuation-Nextrowkey": {"1"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}, "Content-Type": {"application/json;odata=minimalmetadata"}, "X-Ms-Version": {"2019-02-02"}}
 		return &http.Response{StatusCode: http.StatusOK, Request: r, Header: header, Body: io.NopCloser(strings.NewReader(`{"value":[` + strings.Join(rows, ",") + `]}`))}, nil
 	}))})
 	var refused *problem.Error
@@ -185,7 +184,7 @@ func TestBadPositions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	s := w.streams(logtail.Options{})
-	for _, position := range []string{"", "x", "f1", "f1.", "f1.25.a", "f1.25.a.!", "f1.25.b.AAAAAAAA.a.AAAAAAAA", "f2.25"} {
+	for _, position := range []string{"", "x", "f1", "f1.", "f1.25", "f1..a", "f1.25.!", "f1.25.-1", "f1.25.zzzzzzzzzzzzz", "f1.25.a.id", "f1.25.a.id.5", "f1.25.a.id.5.5.0.AAA", "f1.25.a.id.5.!.0.AAAAAAAA", "f1.25.a.id.9.5.0.AAAAAAAA.6.0.AAAAAAAA", "f2.25.a"} {
 		if _, err := s.After(t.Context(), "s", position, 1); err == nil || !strings.Contains(err.Error(), "after: must be now") {
 			t.Errorf("%q: %v", position, err)
 		}
@@ -230,4 +229,47 @@ func TestDeletedStreamIsWrittenToAgain(t *testing.T) {
 			t.Errorf("read: %q, %d streams listed", texts(again), list())
 		}
 	})
+}
+
+// Azurite's Timestamps have milliseconds, and its filters compare texts. No event is missed.
+func TestFollowOnAzurite(t *testing.T) {
+	const variable = "TABLESWEEP_AZURITE"
+	if os.Getenv(variable) == "" {
+		t.Skipf("SKIPPED: %s has no connection string; scripts/test.sh starts Azurite and sets it", variable)
+	}
+	c, err := storage.ParseConnection(os.Getenv(variable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := storage.Open(c, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := account.Table(fmt.Sprintf("log%x", rand.Uint64()))
+	s := logtail.New(logtail.Options{Table: table})
+	if err := s.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = table.Delete(context.Background()) })
+	next, err := s.After(t.Context(), "s", logtail.Now, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for i := range 20 {
+		if _, err := s.Append(t.Context(), "s", numbered(t, fmt.Sprint(i), 1+i)); err != nil {
+			t.Fatal(err)
+		}
+		for more := true; more; more = next.More {
+			if next, err = s.After(t.Context(), "s", next.After, 7); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range next.Events {
+				got[e.ID] = true
+			}
+		}
+	}
+	if len(got) != 210 {
+		t.Errorf("%d events, want 210", len(got))
+	}
 }

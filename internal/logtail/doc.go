@@ -9,6 +9,7 @@
 //	PartitionKey   RowKey            row
 //	STREAM         TICKS-SEQ-WRITER  an event: a property for each field, see package record
 //	STREAM|NN      TICKS-SEQ-WRITER  an event in shard NN, 01 to 63, of a stream that has several
+//	|once|STREAM   HASH              a used idempotency key: Version, First id, Partition, and Content, a hash of the events
 //	|streams       STREAM            a stream that has been written to: Version, Name, Shards, and Empty if it was deleted
 //
 // STREAM is the stream's name, escaped (see name.go). TICKS are 19 digits of inverted time,
@@ -28,16 +29,28 @@
 // # Appending is idempotent
 //
 // The keys of events are made before the first try to insert them. If the answer is lost, a
-// retry finds its own rows, and changes nothing.
+// retry finds its own rows, and changes nothing. If the writer dies, a caller's retry has an
+// idempotency key: the note of that key has the first id, from which the others follow (once.go). Tries
+// that run at once read the note and insert what is missing. Notes go after a day, or
+// with their stream.
 //
 // # Following
 //
-// A follower reads the last minute again at each poll, and remembers the ids that it has shown.
-// So an event is shown once, and is not missed if it becomes readable within a minute of the
-// time in its key. An append that takes longer than 50 s therefore fails. Followers miss the
-// events of a writer whose clock is a minute late, although the stream has them. Over HTTP the
-// follower's position has sums over groups of ids, which grow with the age of their events: so
-// it stays below 3,000 characters (position.go).
+// A follower asks by Timestamp, which the service itself keeps: for the rows that were written since
+// its last call. Each call reads a few rows again, so that one which becomes visible late is not
+// missed: the newest 200 of the last 30 s, or all of the last 0.2 s. The follower's position says
+// which of them it has got, by sums over groups of ids, in less than 3,000 characters (position.go).
+// At 1,000 events a second, a call each second with top=1000 takes 1.3 rows returned for an event.
+//
+// Timestamps have no index: the service reads all rows of a key range to answer. So a call asks for ids
+// from a minute before the last call on. An append that takes longer than 50 s fails, and a
+// writer whose clock is wrong corrects its ids by the Date of the service's answers. A follower misses
+// an event only if it is written more than a minute after the time in its id, which a request
+// can be that hangs in the network, or a row that another program writes.
+//
+// One follower gets 4,000 events a second if a query takes 30 ms, twice what the service
+// writes to a partition. Beyond its ceiling it reads what follows at each call, and fails when more than
+// 100,000 events follow.
 //
 // # The end of events
 //

@@ -25,9 +25,8 @@ type FollowOptions struct {
 }
 
 // Follow calls show for events of a stream, and then for each one that is appended, until ctx
-// ends or show fails. It shows every event that becomes readable within a minute of the time in
-// its key, once. Events of one poll are shown oldest first. It holds in memory the ids of one
-// minute's events, and the events to show next. It fails where After does.
+// ends or show fails. It shows every event that is written within a minute of the time in its id,
+// once. Events of one poll are shown oldest first. It fails where After does.
 //
 // It polls as callers of After do. It also remembers what it has read, and leaves out what a
 // late event brings again.

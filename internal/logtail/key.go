@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -33,9 +34,34 @@ func NewClock() *Clock { return &Clock{writer: strings.ToLower(rand.Text()[:12])
 
 // NextKey returns a key for the time now, or for that of the latest key if now is earlier.
 func (c *Clock) NextKey(now time.Time) string {
+	return c.nextKeys(now, 1)[0]
+}
+
+// nextKeys returns n keys with nothing between them.
+func (c *Clock) nextKeys(now time.Time, n int) []string {
 	now = now.Truncate(key.Tick)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = c.next(now)
+	}
+	return keys
+}
+
+// keysFrom returns the n keys that nextKeys has returned, by the first of them.
+func keysFrom(first string, n int) ([]string, error) {
+	t, err := KeyTime(first)
+	if err != nil {
+		return nil, err
+	}
+	left, err := strconv.ParseInt(first[20:24], 16, 32)
+	c := Clock{writer: first[25:], last: t, sequence: maxSequence - 1 - int(left)}
+	return append([]string{first}, c.nextKeys(t, n-1)...), err
+}
+
+// next makes a key. The caller holds mu.
+func (c *Clock) next(now time.Time) string {
 	switch {
 	case now.After(c.last):
 		c.last, c.sequence = now, 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"tablesweep/internal/action"
@@ -24,13 +25,24 @@ type Log struct {
 type Span struct {
 	Newer string // only rows newer than this key, or than what [Since] returns
 	Older string // only rows older than this key
+	// Since, if not zero, leaves out rows that were written before it, by the service's time;
+	// some that were written up to 10 ms earlier may come. The service reads them all the same.
+	Since time.Time
+}
+
+// filter returns the OData filter for Since. The service compares Timestamps more coarsely than it
+// shows them. (Azure/azure-sdk-for-python issue 45046)
+func (s Span) filter() string {
+	if s.Since.IsZero() {
+		return ""
+	}
+	return "Timestamp ge datetime'" + s.Since.Add(-10*time.Millisecond).UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }
 
 // Tail has the newest rows of a span.
 type Tail struct {
 	Rows []storage.Entity // newest first
 	More bool             // the span may have older ones
-	Date time.Time        // the service's time before the rows were read, to the second
 }
 
 // Newest reads the n newest rows of a span. Up to n = 1,000, it makes one query for each
@@ -40,7 +52,7 @@ func (l Log) Newest(ctx context.Context, s Span, n int) (Tail, error) {
 	if err != nil {
 		return Tail{}, err
 	}
-	t := Tail{Date: m.date}
+	var t Tail
 	for row, err := range m.rows(ctx) {
 		if err != nil {
 			return Tail{}, err
@@ -73,19 +85,26 @@ func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	for _, p := range l.Partitions {
 		r := l.rows(p, Span{})
 		r.Low = &bound
-		err := l.Table.All(ctx, storage.Query{Range: r, Select: []string{}}, func(p storage.Page) error {
-			done, err := action.All(ctx, storage.RequestOptions{}, action.Delete{Table: l.Table}, p.Entities)
-			removed += done.Written
-			if err == nil && len(done.Failed) > 0 {
-				err = fmt.Errorf("%d rows could not be removed; the first: %s", len(done.Failed), done.Failed[0])
-			}
-			return err
-		})
-		if err != nil {
+		n, err := remove(ctx, l.Table, storage.Query{Range: r})
+		if removed += n; err != nil {
 			return removed, fmt.Errorf("trim log in partition %q: %w", p, err)
 		}
 	}
 	return removed, nil
+}
+
+// remove deletes the rows that a query finds. It returns how many it has deleted, also with an error.
+func remove(ctx context.Context, table *storage.Table, q storage.Query) (removed int64, err error) {
+	q.Select = []string{}
+	err = table.All(ctx, q, func(p storage.Page) error {
+		done, err := action.All(ctx, storage.RequestOptions{}, action.Delete{Table: table}, p.Entities)
+		removed += done.Written
+		if err == nil && len(done.Failed) > 0 {
+			err = fmt.Errorf("%d rows could not be removed; the first: %s", len(done.Failed), done.Failed[0])
+		}
+		return err
+	})
+	return removed, err
 }
 
 // rows returns the key range of a span in a partition.
@@ -109,7 +128,9 @@ func (l Log) rows(partition string, s Span) key.Range {
 type merge struct {
 	table   *storage.Table
 	sources []source
-	date    time.Time // of the earliest of the first pages
+	// known is a time, by the service's clock: the first pages and those behind them have every row
+	// that was written until then.
+	known time.Time
 }
 
 // source is one partition: the rows that were read but not taken yet, and the next query.
@@ -122,39 +143,42 @@ type source struct {
 // merge reads the first pages, of up to top rows each.
 func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	m := &merge{table: l.Table, sources: make([]source, len(l.Partitions))}
-	dates := make([]time.Time, len(l.Partitions))
+	known := make([]time.Time, len(l.Partitions))
 	g, reading := task.WithContext(ctx)
 	for i, p := range l.Partitions {
-		m.sources[i].query = storage.Query{Range: l.rows(p, s), Top: min(top, storage.PageRows)}
+		m.sources[i].query = storage.Query{Range: l.rows(p, s), Filter: s.filter(), Top: min(top, storage.PageRows)}
 		g.Go(func() (err error) {
-			dates[i], err = m.sources[i].read(reading, m.table)
+			known[i], err = m.sources[i].read(reading, m.table)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, fmt.Errorf("read log: %w", err)
 	}
-	for _, d := range dates {
-		if m.date.IsZero() || d.Before(m.date) {
-			m.date = d
-		}
-	}
+	m.known = slices.MinFunc(known, time.Time.Compare)
 	return m, nil
 }
 
-// read reads on until there is a row, or the partition ends.
-func (p *source) read(ctx context.Context, t *storage.Table) (date time.Time, err error) {
+// read reads on until there is a row, or the partition ends. known is as in [merge], of the first page
+// that it reads.
+func (p *source) read(ctx context.Context, t *storage.Table) (known time.Time, err error) {
 	for len(p.rows) == 0 && !p.ended {
+		asked := time.Now()
 		page, err := t.Query(ctx, p.query)
 		if err != nil {
-			return date, err
+			return known, err
 		}
-		if date.IsZero() {
-			date = page.Date
+		if known.IsZero() {
+			known = page.Date.Add(-time.Since(asked)) // the answer may have been dated behind the reading
+			for _, e := range page.Entities {
+				if e.Timestamp.After(known) {
+					known = e.Timestamp
+				}
+			}
 		}
 		p.rows, p.query.Token, p.ended = page.Entities, page.Next, page.Next == nil
 	}
-	return date, nil
+	return known, nil
 }
 
 // rows takes the remaining rows, newest first. It ends after an error.

@@ -25,20 +25,21 @@ const (
 	maxTrimInterval = time.Hour
 )
 
-// Maintain deletes the events that are older than their stream's retention. It may run at any
-// time, and several times at once. After an error it goes on with the other streams. It ends
-// after at most a minute; the next call does the rest.
+// Maintain deletes the events that are older than their stream's retention, and the notes of idempotency
+// keys that were used more than a day ago. It may run at any time, and several times at once. After an
+// error it goes on with the other streams. It ends after at most a minute; the next call does the rest.
 func (s *Streams) Maintain(ctx context.Context) error {
-	if !s.options.trims() {
-		return nil
-	}
 	limited, cancel := context.WithTimeout(ctx, maintainTime)
 	defer cancel()
 	removed, errs := s.trimAll(limited)
+	notes, err := s.tidy(limited)
+	if removed += notes; err != nil {
+		errs = append(errs, err)
+	}
 	// Report every error except a timeout after some progress.
 	others := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
 	if ctx.Err() == nil && removed > 0 && len(others) < len(errs) {
-		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("log: not all old events could be deleted in time; the next run goes on")
+		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("log: not all old rows could be deleted in time; the next run goes on")
 		errs = others
 	}
 	return errors.Join(errs...)
@@ -46,6 +47,9 @@ func (s *Streams) Maintain(ctx context.Context) error {
 
 // trimAll trims every stream.
 func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
+	if !s.options.trims() {
+		return 0, nil
+	}
 	streams, date, err := s.listed(ctx)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("list streams: %w", err))

@@ -119,13 +119,17 @@ func (s *Streams) Delete(ctx context.Context, stream string) (removed int64, err
 		if err != nil {
 			return 0, fmt.Errorf("delete stream %q: %w", stream, err)
 		}
-		until := s.options.Now()
+		until := s.now()
 		if newest.Time.After(until) {
 			until = newest.Time
 		}
 		if removed, err = log.Trim(ctx, until.Add(2*key.Tick)); err != nil {
 			return removed, fmt.Errorf("delete stream %q, after %d events were removed: %w", stream, removed, err)
 		}
+	}
+	notes := oncePartition + escaped // or else a retry would bring its events back
+	if _, err := remove(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &notes}}); err != nil {
+		return removed, fmt.Errorf("delete stream %q: its notes of idempotency keys: %w", stream, err)
 	}
 	err = s.options.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: l.etag, Entity: storage.Entity{
 		Key:        key.Key{Partition: streamsPartition, Row: escaped},

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 )
@@ -26,7 +27,7 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	for name, away := range map[string]func(*http.Request) (*http.Response, error){
 		"reset": func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("connection reset") },
 		"busy": func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusServiceUnavailable, Request: r, Header: http.Header{}, Body: http.NoBody}, nil
+			return emulatortest.Refusal(r, http.StatusServiceUnavailable, "ServerBusy"), nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

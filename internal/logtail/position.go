@@ -1,29 +1,68 @@
 package logtail
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"tablesweep/internal/problem"
-	"tablesweep/internal/storage"
 )
 
-// position says how far a follower has come in a stream: which events the follower has got, in a
-// text that is short for any number of events. Everything older than floor is settled. The
-// younger events are in groups, which are disjoint ranges of keys. A late event changes the
-// sum of its group, and only that group is sent again.
-type position struct {
-	floor  string  // bound as in Span.Newer
-	groups []group // newest first; each ends where the next one starts, the last one at floor
+// What a call reads again, so that it finds a row which becomes visible later than one with a later
+// Timestamp. It is cheap, since it is little at any rate of events.
+const (
+	againRows = 200                    // the newest rows
+	againMost = 30 * time.Second       // but none that were written before this
+	settling  = 200 * time.Millisecond // and all that were written since this
+)
+
+// maxSingle is how many rows can be in groups of their own.
+const maxSingle = 100
+
+// ticks is a row's Timestamp, in 100 ns.
+type ticks int64
+
+const (
+	second   ticks = 1e7
+	lastTick       = 253402300800*second - 1 // of the year 9999
+)
+
+func ticksOf(t time.Time) ticks { return ticks(t.Unix())*second + ticks(t.Nanosecond()/100) }
+
+func (t ticks) time() time.Time { return time.Unix(int64(t/second), int64(t%second)*100) }
+
+// place orders rows by when they were written, rows of one tick by their ids.
+type place struct {
+	written ticks
+	id      string
 }
 
-// group is a range of keys, and the sum over the ids of its events that the follower has got.
+// compare sorts newer places first.
+func (p place) compare(other place) int {
+	return cmp.Or(cmp.Compare(other.written, p.written), strings.Compare(p.id, other.id))
+}
+
+// position says how far a follower has come in a stream, in a text that is short for any number of
+// events. The follower wants the events with newer ids than a bound. Of these it has got all that
+// were written before floor, and none that were written behind newest. Rows between the two are in
+// groups. A row that became visible late changes the sum of its group, and only that group is sent
+// again.
+type position struct {
+	newer  string // bound as in Span.Newer
+	floor  ticks
+	newest place   // if there are groups
+	groups []group // newest first
+}
+
+// group is some neighbouring rows, and the sum over the ids of those that the follower has got.
 type group struct {
-	start string // the group has no smaller key
-	sum   uint64
+	from, to ticks // when its oldest and its newest row were written
+	sum      uint64
 }
 
 const (
@@ -33,31 +72,45 @@ const (
 
 // String returns the text that parsePosition reads. It needs no escaping in a URL.
 func (p position) String() string {
-	var b strings.Builder
-	b.WriteString(positionForm + "." + p.floor)
+	parts := []string{positionForm, p.newer, base36(p.floor)}
+	if len(p.groups) > 0 {
+		parts = append(parts, p.newest.id, base36(p.newest.written-p.floor))
+	}
 	for _, g := range p.groups {
 		sum := binary.BigEndian.AppendUint64(nil, g.sum)
-		b.WriteString("." + g.start + "." + base64.RawURLEncoding.EncodeToString(sum[2:]))
+		parts = append(parts, base36(g.from-p.floor), base36(g.to-g.from), base64.RawURLEncoding.EncodeToString(sum[2:]))
 	}
-	return b.String()
+	return strings.Join(parts, ".")
 }
+
+func base36(t ticks) string { return strconv.FormatInt(int64(t), 36) }
 
 func isPosition(text string) bool { return strings.HasPrefix(text, positionForm+".") }
 
 func parsePosition(text string) (position, error) {
 	parts := strings.Split(text, ".")
-	if len(parts)%2 != 0 || parts[0] != positionForm || parts[1] == "" {
+	if n := len(parts); n != 3 && (n < 8 || n%3 != 2) || parts[0] != positionForm || parts[1] == "" {
 		return position{}, errNoPosition
 	}
-	p := position{floor: parts[1]}
-	for pair := range slices.Chunk(parts[2:], 2) {
-		sum, err := base64.RawURLEncoding.DecodeString(pair[1])
-		if err != nil || len(sum) != sumBits/8 {
-			return position{}, errNoPosition
-		}
-		p.groups = append(p.groups, group{pair[0], binary.BigEndian.Uint64(append([]byte{0, 0}, sum...))})
+	var failed bool
+	number := func(text string) ticks {
+		n, err := strconv.ParseInt(text, 36, 64)
+		failed = failed || err != nil || n < 0 || ticks(n) > lastTick
+		return ticks(n)
 	}
-	if !slices.IsSortedFunc(p.groups, func(a, b group) int { return strings.Compare(a.start, b.start) }) {
+	p := position{newer: parts[1], floor: number(parts[2])}
+	if len(parts) > 3 {
+		p.newest = place{p.floor + number(parts[4]), parts[3]}
+		for g := range slices.Chunk(parts[5:], 3) {
+			from := p.floor + number(g[0])
+			sum, err := base64.RawURLEncoding.DecodeString(g[2])
+			if err != nil || len(sum) != sumBits/8 {
+				return position{}, errNoPosition
+			}
+			p.groups = append(p.groups, group{from, from + number(g[1]), binary.BigEndian.Uint64(append([]byte{0, 0}, sum...))})
+		}
+	}
+	if failed || !slices.IsSortedFunc(p.groups, func(a, b group) int { return cmp.Compare(b.to, a.from) }) {
 		return position{}, errNoPosition
 	}
 	return p, nil
@@ -65,132 +118,105 @@ func parsePosition(text string) (position, error) {
 
 var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, how long ago, such as 15m, an event's id, or what an answer has as next")
 
-// delivery is the id of an event, and whether the follower has got it.
-type delivery struct {
-	id    string
+// arrival is an event with the time at which it was written, and whether the follower has got it.
+type arrival struct {
+	place
+	event Event
 	given bool
 }
 
-// positionAfter returns the position of a follower that has got some of these events, which
-// are newest first, and all that are older than floor. Groups grow with the age of their
-// events, because most late events are nearly new. A group's events are all given, or all
-// not.
-func positionAfter(events []delivery, floor string) position {
-	p := position{floor: floor}
-	for n := 0; n < len(events); {
-		g := group{start: events[n].id}
-		given, size := events[n].given, max(1, n/6)
-		if n > 0 && (size > 1 || !given) {
-			g.start = separator(events[n-1].id, g.start)
+// wanted returns the oldest of the rows, newest first, that the follower has not got, at most top,
+// and marks them as given. They are sorted by their ids, oldest first. more reports whether others
+// are left.
+func wanted(rows []arrival, top int) (events []Event, more bool) {
+	for i := len(rows) - 1; i >= 0; i-- {
+		if rows[i].given {
+			continue
 		}
-		end := n + size
-		for ; n < len(events) && events[n].given == given && (n < end || !given); n++ {
-			if given {
-				g.sum = add(g.sum, events[n].id)
-			}
+		if len(events) == top {
+			more = true
+			break
 		}
-		if given || len(p.groups) > 0 { // events newer than all groups count as not given
-			p.groups = append(p.groups, g)
-		}
-		if given && size == 1 {
-			p.groups = append(p.groups, group{start: events[n-1].id + "~"}) // keeps later arrivals out of the event's group
-		}
+		rows[i].given = true
+		events = append(events, rows[i].event)
 	}
-	return p
+	slices.SortFunc(events, func(a, b Event) int { return strings.Compare(b.ID, a.ID) })
+	return events, more
 }
 
-// separator returns the shortest prefix of b that sorts behind a. a sorts before b.
-func separator(a, b string) string {
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
+// settle says which of the rows, newest first, the follower has got.
+func (p position) settle(rows []arrival) {
+	// until splits the rows at the first one that is as old as that.
+	until := func(old func(arrival) bool) (newer []arrival) {
+		n := slices.IndexFunc(rows, old)
+		if n < 0 {
+			n = len(rows)
+		}
+		newer, rows = rows[:n], rows[n:]
+		return newer
 	}
-	return b[:i+1]
+	until(func(a arrival) bool { return a.compare(p.newest) >= 0 })
+	for _, g := range p.groups {
+		until(func(a arrival) bool { return a.written <= g.to })
+		some := until(func(a arrival) bool { return a.written < g.from })
+		var sum uint64
+		for _, a := range some {
+			sum = add(sum, a.id)
+		}
+		for i := range some {
+			some[i].given = sum == g.sum
+		}
+	}
+}
+
+// after returns the position of a follower that has got some of these rows, newest first, and all
+// others that were written before known. Groups grow with the age of their rows: what becomes
+// visible late is nearly new. What was written since known is in groups of its own: the shards were read
+// at different moments.
+func (p position) after(rows []arrival, known time.Time) position {
+	next := position{floor: ticksOf(known.Add(-againMost))}
+	if len(rows) > againRows {
+		next.floor = max(next.floor, rows[againRows].written)
+	}
+	next.floor = min(next.floor, ticksOf(known.Add(-settling)))
+	for _, a := range rows {
+		if !a.given {
+			next.floor = min(next.floor, a.written)
+		}
+	}
+	next.floor = max(next.floor, p.floor)
+	next.newer = min(p.newer, Since(next.floor.time().Add(-window))) // the smaller bound is the newer
+	first := slices.IndexFunc(rows, func(a arrival) bool { return a.given })
+	if first < 0 {
+		return next
+	}
+	size := 0 // of the last group
+	for n, a := range rows[first:] {
+		if a.written < next.floor {
+			break
+		}
+		most := n / 2
+		if n < maxSingle && a.written > ticksOf(known) {
+			most = 1
+		}
+		last := len(next.groups) - 1
+		tick := last >= 0 && next.groups[last].from == a.written // which groups never split
+		if last < 0 || !tick && (size >= most || a.given != (next.groups[last].sum > 0)) {
+			next.groups, size, last = append(next.groups, group{to: a.written}), 0, last+1
+		}
+		next.groups[last].from = a.written
+		if a.given {
+			next.groups[last].sum = add(next.groups[last].sum, a.id)
+		}
+		size++
+	}
+	if len(next.groups) > 0 {
+		next.newest = rows[first].place
+	}
+	return next
 }
 
 func add(sum uint64, id string) uint64 {
 	h := sha256.Sum256([]byte(id))
 	return (sum + binary.BigEndian.Uint64(h[:8])) % (1 << sumBits)
-}
-
-// sorter separates events that a follower has got from those it has not.
-type sorter struct {
-	position position
-	top      int  // the most events wanted
-	none     bool // no event is wanted: all count as given
-
-	at      int // index of the group of pending; -1 for events newer than all groups
-	sum     uint64
-	pending []Event
-	events  []delivery // newest first
-	unseen  []Event    // newest first; only the oldest ones, at most top
-	behind  int        // how many events are unseen
-}
-
-// take takes the stream's rows, newest first. It fails if they are too many.
-func (s *sorter) take(row storage.Entity) error {
-	e, err := eventOf(row)
-	if err != nil {
-		return err
-	}
-	group := s.at
-	for group+1 < len(s.position.groups) && s.position.groups[group+1].start <= e.ID {
-		group++
-	}
-	if group != s.at || s.at < 0 {
-		s.settle()
-		s.at = group
-	}
-	s.pending = append(s.pending, e)
-	s.sum = add(s.sum, e.ID)
-	return s.tooMany()
-}
-
-// settle decides whether the pending events of a group are new to the follower.
-func (s *sorter) settle() {
-	given := s.none || s.at >= 0 && s.position.groups[s.at].sum == s.sum
-	for _, e := range s.pending {
-		s.events = append(s.events, delivery{e.ID, given})
-	}
-	if !given {
-		s.behind += len(s.pending)
-		if s.unseen = append(s.unseen, s.pending...); len(s.unseen) > s.top {
-			s.unseen = slices.Delete(s.unseen, 0, len(s.unseen)-s.top)
-		}
-	}
-	clear(s.pending)
-	s.pending, s.sum = s.pending[:0], 0
-}
-
-func (s *sorter) tooMany() error {
-	switch {
-	case s.behind > maxBehind:
-		return errBehind
-	case len(s.events)+len(s.pending) > maxRecent:
-		return errBusy
-	}
-	return nil
-}
-
-// next returns the unseen events, oldest first, the follower's position behind them, and whether
-// there are more. No more events older than the bound settled can appear.
-func (s *sorter) next(settled string) (events []Event, at position, more bool, err error) {
-	s.settle()
-	if err := s.tooMany(); err != nil {
-		return nil, position{}, false, err
-	}
-	more = s.behind > len(s.unseen)
-	floor := min(s.position.floor, settled) // the smaller bound is the newer
-	if len(s.unseen) > 0 {
-		newest := s.unseen[0].ID
-		for i, e := range s.events {
-			s.events[i].given = e.given || e.id >= newest
-		}
-		if more && newest > floor {
-			floor = newest // the events that are not given are newer
-		}
-	}
-	end, _ := slices.BinarySearchFunc(s.events, floor, func(e delivery, floor string) int { return strings.Compare(e.id, floor) })
-	slices.Reverse(s.unseen)
-	return s.unseen, positionAfter(s.events[:end], floor), more, nil
 }

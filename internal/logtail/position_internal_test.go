@@ -1,53 +1,90 @@
 package logtail
 
 import (
-	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
-	"tablesweep/internal/key"
-	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
-// A follower that is too far behind is told so. Events that it has got don't count.
-func TestTooFarBehind(t *testing.T) {
-	t.Parallel()
-	for _, got := range []int{0, 10} {
-		var events []Event
-		for i := range maxBehind + got + 1 {
-			events = append(events, Event{ID: fmt.Sprintf("%019d-ffff-aaaaaaaaaaaa", i)})
-		}
-		var have []delivery
-		for _, e := range events[maxBehind+1:] {
-			have = append(have, delivery{e.ID, true})
-		}
-		floor := fmt.Sprintf("%019d", len(events))
-		for newest := range 2 { // without the newest event, the rest is read
-			s := sorter{position: positionAfter(have, floor), top: 10, at: -1}
-			var err error
-			for _, e := range events[newest:] {
-				if err = s.take(storage.Entity{Key: key.Key{Row: e.ID}}); err != nil {
-					break
+// A follower's positions, through their text, tell apart what it has got and what it has not: rows
+// become visible in the order of their Timestamps, several at one tick, and their ids in any order.
+func TestPositionsTellWhatWasGiven(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 8))
+	start := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+	for round := range testsize.Of(3, 20) {
+		var rows []arrival // newest first
+		from, longest := position{newer: Since(start.Add(-time.Hour))}, 0
+		now := start
+		sent := map[string]bool{}
+		top := 1 + r.IntN(50)
+		for range 40 {
+			for range r.IntN(60) {
+				if r.IntN(4) > 0 {
+					now = now.Add(time.Duration(r.Int64N(int64(40 * time.Millisecond))))
 				}
+				id := NewClock().NextKey(now.Add(-time.Duration(r.Int64N(int64(time.Minute)))))
+				rows = append(rows, arrival{place: place{ticksOf(now), id}, event: Event{ID: id}})
 			}
-			if err == nil {
-				_, _, _, err = s.next(floor)
+			now = now.Add(time.Millisecond) // or else some may come at a tick that was read
+			slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
+			read := slices.DeleteFunc(slices.Clone(rows), func(a arrival) bool { return a.written < from.floor })
+			from.settle(read)
+			events, _ := wanted(read, top)
+			for _, e := range events {
+				if sent[e.ID] {
+					t.Fatalf("round %d: an event is sent twice", round)
+				}
+				sent[e.ID] = true
 			}
-			if far := newest == 0; far != errors.Is(err, errBehind) {
-				t.Errorf("%d events were got, and %d follow: %v", got, maxBehind+1-newest, err)
+			left := slices.IndexFunc(read, func(a arrival) bool { return !a.given })
+			if want := len(rows) - len(sent); (left < 0) != (want == 0) {
+				t.Fatalf("round %d: %d events of %d were not sent, and nobody knows", round, want, len(rows))
 			}
+			text := from.after(read, now).String()
+			longest = max(longest, len(text))
+			var err error
+			if from, err = parsePosition(text); err != nil {
+				t.Fatalf("round %d: %s: %v", round, text, err)
+			}
+		}
+		if longest > 800 {
+			t.Errorf("round %d: a position of %d characters", round, longest)
 		}
 	}
 }
 
-// The most events that a call reads fit into a position of 3,000 characters.
-func TestLongestPosition(t *testing.T) {
-	t.Parallel()
-	have := make([]delivery, maxRecent)
-	for i := range have {
-		have[i] = delivery{fmt.Sprintf("%019d-ffff-aaaaaaaaaaaa", i*int(window/key.Tick)/maxRecent), true}
+// A row that becomes visible late is sent, with few others, and a position stays short for any number of
+// rows.
+func TestPositionWithALateRow(t *testing.T) {
+	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+	var rows []arrival
+	for i := range 10_000 {
+		id := fmt.Sprintf("%s-ffff-abcdefghijkl", Since(at.Add(-time.Duration(i)*time.Microsecond)))
+		rows = append(rows, arrival{place{ticksOf(at.Add(-time.Duration(i) * time.Microsecond)), id}, Event{ID: id}, true})
 	}
-	if n := len(positionAfter(have, fmt.Sprintf("%019d", window/key.Tick)).String()); n > 3000 {
-		t.Errorf("a position of %d characters", n)
+	for late, most := range map[int]int{3: 3, 50: 40, 1000: 700, 5000: 4500} {
+		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), at)
+		if text := p.String(); len(text) > 800 || strings.ContainsAny(text, "+/=&% ") {
+			t.Errorf("position %s of %d characters", text, len(text))
+		}
+		again := slices.Clone(rows)
+		for i := range again {
+			again[i].given = false
+		}
+		p.settle(again)
+		n := 0
+		for _, a := range again {
+			if !a.given {
+				n++
+			}
+		}
+		if again[late].given || n > most {
+			t.Errorf("row %d is late: sent %v, with %d others, want at most %d", late, !again[late].given, n-1, most)
+		}
 	}
 }

@@ -36,7 +36,7 @@ func TestStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"order 5"}, texts(next.Events)); diff != "" {
+		if diff := cmp.Diff([]string{"order 0"}, texts(next.Events)); diff != "" {
 			t.Errorf("behind the follower's place (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{"odd name"}, texts(w.read(s, "a b/c#?%", logtail.EventQuery{}).Events)); diff != "" {
@@ -56,6 +56,11 @@ func TestStored(t *testing.T) {
 		}
 		if diff := cmp.Diff(listed[1:], names(given["list"])); diff != "" {
 			t.Errorf("list behind the cursor (-want +got):\n%s", diff)
+		}
+
+		noted, err := s.AppendOnce(t.Context(), "short", numbered(t, "noted", 2), "key")
+		if diff := cmp.Diff([]string{given["noted"], given["behind"]}, ids(noted)); diff != "" || err != nil {
+			t.Errorf("a retry with an idempotency key: %v (-want +got):\n%s", err, diff)
 		}
 
 		w.append(s, "orders", event(t, "order 6"))

@@ -35,7 +35,8 @@ type Options struct {
 	Retention time.Duration
 	// Streams holds the settings of single streams, by name.
 	Streams map[string]StreamSettings
-	// Now is the app's own clock, which dates events; nil means time.Now.
+	// Now is the app's own clock; nil means time.Now. Events are dated by it, within what the Date of
+	// the service's answers allows.
 	Now func() time.Time
 }
 
@@ -55,6 +56,7 @@ type Streams struct {
 	spread  map[string]int     // number of shards that a stream's events may be written to
 	turn    int                // counts transactions: shards take turns
 	trimmed map[string]time.Time
+	tidied  time.Time // when old notes were last looked for
 }
 
 // New returns access to the streams of a table.
@@ -108,31 +110,56 @@ func (e *PartialError) Unwrap() error { return e.Err }
 // entity group transaction are added all or none. More events take several transactions at
 // once. The error is then a [PartialError].
 func (s *Streams) Append(ctx context.Context, stream string, records []record.Record) ([]Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, appendTime)
+	defer cancel()
+	partitions, err := s.toWrite(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	events, err := eventsOf(s.clock.nextKeys(s.now(), len(records)), records)
+	if err != nil {
+		return nil, err
+	}
+	// The keys are ours alone. So a conflict is with an earlier try whose answer was lost.
+	written, err := s.write(ctx, partitions, events, storage.Conflict)
+	if err != nil {
+		return nil, s.notAppended(stream, partitions[0], &PartialError{IDs: written, Err: err})
+	}
+	return events, nil
+}
+
+// toWrite returns the partitions that a stream's events may be written to. Then the service's time is known.
+func (s *Streams) toWrite(ctx context.Context, stream string) ([]string, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
 		return nil, err
 	}
-	// Followers miss events that appear later than the window.
-	ctx, cancel := context.WithTimeout(ctx, appendTime)
-	defer cancel()
+	if _, known := s.options.Table.Now(s.options.Now()); !known {
+		s.forget(escaped) // an answer tells the service's time
+	}
 	shards, err := s.shardsToWrite(ctx, stream, escaped)
 	if err != nil {
 		return nil, fmt.Errorf("append to stream %q: %w", stream, err)
 	}
-	now := s.options.Now()
-	events := make([]Event, len(records))
-	for i, r := range records {
-		events[i] = Event{ID: s.clock.NextKey(now), Record: r}
-		if events[i].Time, err = KeyTime(events[i].ID); err != nil {
-			return nil, fmt.Errorf("logtail: internal error: %w", err)
-		}
-	}
-	written, err := s.write(ctx, partitions(escaped, shards), events)
+	return partitions(escaped, shards), nil
+}
+
+// notAppended returns the error of an append.
+func (s *Streams) notAppended(stream, escaped string, err error) error {
 	if storage.HasCode(err, "TableNotFound") { // and the list of streams with it
 		s.forget(escaped)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("append to stream %q: %w", stream, &PartialError{IDs: written, Err: err})
+	return fmt.Errorf("append to stream %q: %w", stream, err)
+}
+
+func eventsOf(ids []string, records []record.Record) ([]Event, error) {
+	events := make([]Event, len(records))
+	for i, r := range records {
+		t, err := KeyTime(ids[i])
+		if err != nil {
+			return nil, fmt.Errorf("logtail: internal error: %w", err)
+		}
+		events[i] = Event{ids[i], t, r}
 	}
 	return events, nil
 }
@@ -161,6 +188,12 @@ func (s *Streams) AppendEach(ctx context.Context, stream string, records []recor
 	return err
 }
 
+// now returns the time as the service has it, as far as it is known.
+func (s *Streams) now() time.Time {
+	now, _ := s.options.Table.Now(s.options.Now())
+	return now
+}
+
 // forget drops what is remembered of a stream.
 func (s *Streams) forget(escaped string) {
 	s.mu.Lock()
@@ -169,8 +202,9 @@ func (s *Streams) forget(escaped string) {
 	delete(s.spread, escaped)
 }
 
-// write inserts events. It returns their ids, "" for those that it may not have inserted.
-func (s *Streams) write(ctx context.Context, partitions []string, events []Event) ([]string, error) {
+// write inserts events. It returns their ids, "" for those that it may not have inserted. An error for
+// which passes is true is none.
+func (s *Streams) write(ctx context.Context, partitions []string, events []Event, passes func(error) bool) ([]string, error) {
 	ids := make([]string, len(events))
 	errs := make([]error, len(events)) // at the first event of a transaction
 	var g task.Group                   // without a context: the others go on after a failure
@@ -183,8 +217,7 @@ func (s *Streams) write(ctx context.Context, partitions []string, events []Event
 		from, to := first, first+b.Rows()
 		first = to
 		g.Go(func() error {
-			// The keys are ours alone. So a conflict is with an earlier try whose answer was lost.
-			if err := b.Do(ctx); err != nil && !storage.Conflict(err) {
+			if err := b.Do(ctx); err != nil && !passes(err) {
 				errs[from] = err
 				return nil
 			}
@@ -295,7 +328,7 @@ func (s *Streams) bound(parameter, since string) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
 	}
-	t, err := ParseTime(since, s.options.Now())
+	t, err := ParseTime(since, s.now())
 	if err != nil {
 		return "", problem.Invalidf(parameter, "%v, or an event's id; escape the + of a time zone as %%2B", err)
 	}

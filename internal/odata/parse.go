@@ -116,6 +116,17 @@ func (p *parser) comparison() (node, error) {
 	return nil, errors.New("a comparison needs a property on one side and a literal on the other")
 }
 
+// ParseBoolean reads true or false, in any case of letters. ok is false for any other text.
+func ParseBoolean(s string) (v Value, ok bool) {
+	switch {
+	case strings.EqualFold(s, "true"):
+		return Value{Type: Boolean, Int: 1}, true
+	case strings.EqualFold(s, "false"):
+		return Value{Type: Boolean}, true
+	}
+	return Value{}, false
+}
+
 // operand is a property, or a literal if property is empty.
 type operand struct {
 	property string
@@ -143,11 +154,10 @@ func (p *parser) operand() (operand, error) {
 		v, err := p.typed(word)
 		return operand{literal: v}, err
 	}
+	if b, ok := ParseBoolean(word); ok {
+		return operand{literal: b}, nil
+	}
 	switch word {
-	case "true":
-		return operand{literal: Value{Type: Boolean, Int: 1}}, nil
-	case "false":
-		return operand{literal: Value{Type: Boolean}}, nil
 	case "NaN":
 		return operand{literal: Value{Type: Double, Float: math.NaN()}}, nil
 	case "INF", "Infinity":

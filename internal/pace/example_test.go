@@ -11,9 +11,9 @@ import (
 // came of them.
 func ExamplePace() {
 	p := pace.New(8, 256)
-	for _, throttled := range []bool{false, false, true} {
+	for _, refused := range []int{0, 0, 100} {
 		requests := 10 * p.Limit() // in a second: each takes 100 ms
-		p.Observe(time.Second, requests, true, throttled)
+		p.Observe(pace.Seen{Elapsed: time.Second, Done: requests - refused, Refused: refused, Saturated: true})
 		fmt.Println(p.Limit())
 	}
 	// Output:

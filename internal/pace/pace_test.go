@@ -16,19 +16,20 @@ type service struct {
 }
 
 // run lets a pace work against the service for a number of seconds and returns
-// the limit that it ended with and the share of time throttled.
-func (s service) run(p *pace.Pace, seconds int) (limit int, throttled float64) {
-	const interval = 100 * time.Millisecond
-	times := 0
+// the limit that it ended with and the share of requests refused.
+func (s service) run(p *pace.Pace, seconds int) (limit int, share float64) {
+	done, refused := 0, 0
 	for range seconds * 10 {
 		rate := float64(p.Limit()) * 100
-		busy := s.refuses && rate > s.capacity
-		if busy {
-			times++
+		seen := pace.Seen{Elapsed: 100 * time.Millisecond, Done: int(min(rate, s.capacity) / 10), Saturated: true}
+		if s.refuses {
+			seen.Refused = int(rate/10) - seen.Done
 		}
-		p.Observe(interval, int(min(rate, s.capacity)/10), true, busy)
+		done += seen.Done
+		refused += seen.Refused
+		p.Observe(seen)
 	}
-	return p.Limit(), float64(times) / float64(seconds*10)
+	return p.Limit(), float64(refused) / float64(done+refused)
 }
 
 func TestPaceFollowsTheService(t *testing.T) {
@@ -37,22 +38,23 @@ func TestPaceFollowsTheService(t *testing.T) {
 		name      string
 		service   service
 		most      int
-		low, high int // the limit after ten seconds
+		low, high int     // the limit after ten seconds
+		refused   float64 // share of requests, at most
 	}{
-		{"endless capacity", service{capacity: 1e9}, 128, 128, 128},
-		{"few workers asked for", service{capacity: 1e9}, 3, 3, 3},
-		{"a queue at 40 slots", service{capacity: 4000}, 128, 30, 64},
-		{"throttled at 40 slots", service{capacity: 4000, refuses: true}, 128, 20, 44},
-		{"hardly any capacity", service{capacity: 100, refuses: true}, 128, 1, 2},
+		{"endless capacity", service{capacity: 1e9}, 128, 128, 128, 0},
+		{"few workers asked for", service{capacity: 1e9}, 3, 3, 3, 0},
+		{"a queue at 40 slots", service{capacity: 4000}, 128, 30, 64, 0},
+		{"throttled at 40 slots", service{capacity: 4000, refuses: true}, 128, 20, 44, 0.1},
+		{"hardly any capacity", service{capacity: 100, refuses: true}, 128, 1, 2, 0.35},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			limit, throttled := tt.service.run(pace.New(8, tt.most), 10)
+			limit, share := tt.service.run(pace.New(8, tt.most), 10)
 			if limit < tt.low || limit > tt.high {
 				t.Errorf("limit %d, want %d to %d", limit, tt.low, tt.high)
 			}
-			if throttled > 0.25 {
-				t.Errorf("throttled %.0f %% of the time", 100*throttled)
+			if share > tt.refused {
+				t.Errorf("%.0f %% of the requests were refused, want at most %.0f %%", 100*share, 100*tt.refused)
 			}
 		})
 	}
@@ -73,7 +75,7 @@ func TestPaceIgnoresTimesWithoutWork(t *testing.T) {
 	p := pace.New(8, 64)
 	before := p.Limit()
 	for range 100 {
-		p.Observe(time.Second, 100, false, false)
+		p.Observe(pace.Seen{Elapsed: time.Second, Done: 100})
 	}
 	if p.Limit() != before {
 		t.Errorf("limit %d, want %d: nothing shows that more would pay", p.Limit(), before)

@@ -14,10 +14,8 @@ type Partitions struct {
 }
 
 type partition struct {
-	rate   float64   // rows a second
-	budget float64   // rows that may be sent now; below 0, so many were sent in advance
-	filled time.Time // when budget was last brought up to date
-	takes  bool      // it has answered a request
+	Limit      // of rows
+	takes bool // it has answered a request
 
 	began    time.Time // of the measurement
 	answered int       // requests since then
@@ -31,15 +29,14 @@ const (
 	// target is the published rate of a partition, in rows a second. The search begins there.
 	// (Microsoft Learn, "Scalability and performance targets for Table storage")
 	target     = 2000
-	lowest     = 10                     // rows a second
-	ahead      = 100 * time.Millisecond // the budget holds at most the rows of so long a time
-	refusal    = 0.05                   // share of requests that may be refused
-	below      = 0.9                    // of the rate that a throttling partition takes
-	growth     = 0.03                   // of the rate, a second, while nothing is refused
-	mostGrowth = 0.007                  // of the rate, for each request measured
-	used       = 0.5                    // the rate grows only if at least this share of it was used
-	settled    = 10                     // the growth doubles after each ten calm measurements
-	mostSpeed  = 16                     // the growth is at most so many times as fast
+	lowest     = 10    // rows a second
+	refusal    = 0.05  // share of requests that may be refused
+	below      = 0.9   // of the rate that a throttling partition takes
+	growth     = 0.03  // of the rate, a second, while nothing is refused
+	mostGrowth = 0.007 // of the rate, for each request measured
+	used       = 0.5   // the rate grows only if at least this share of it was used
+	settled    = 10    // the growth doubles after each ten calm measurements
+	mostSpeed  = 16    // the growth is at most so many times as fast
 
 	measured     = time.Second // a measurement takes at least this long
 	measuredMost = 10          // and has as many requests, or takes
@@ -53,23 +50,13 @@ func (p *Partitions) Wait(key string, now time.Time) time.Duration {
 	if !ok {
 		return 0
 	}
-	l.fill(now)
-	if l.budget > 0 {
-		return 0
-	}
-	return l.untilFree()
-}
-
-// untilFree returns how long until the budget is above 0.
-func (l *partition) untilFree() time.Duration {
-	return max(time.Millisecond, time.Duration((1-l.budget)/l.rate*float64(time.Second)))
+	return l.Wait(now)
 }
 
 // Started reports that a request of so many rows is sent.
 func (p *Partitions) Started(key string, rows int, now time.Time) {
 	if l, ok := p.limits[key]; ok {
-		l.fill(now)
-		l.budget -= float64(rows)
+		l.Use(float64(rows), now)
 	}
 }
 
@@ -83,7 +70,7 @@ func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duratio
 			p.limits = map[string]*partition{}
 		}
 		p.forget(now)
-		l = &partition{rate: target, filled: now, began: now}
+		l = &partition{Limit: Limit{rate: target, ahead: ahead, filled: now}, began: now}
 		p.limits[key] = l
 	}
 	l.refused++
@@ -122,13 +109,6 @@ func (p *Partitions) forget(now time.Time) {
 	p.many = max(1000, 2*len(p.limits))
 }
 
-func (l *partition) fill(now time.Time) {
-	if d := now.Sub(l.filled).Seconds(); d > 0 {
-		l.budget = min(max(1, l.rate*ahead.Seconds()), l.budget+d*l.rate)
-		l.filled = now
-	}
-}
-
 // measure sets the rate by the requests since the last measurement. If a partition throttles, the rows
 // that it answers show the rate that it takes. Requests that are still to be sent again at the old rate
 // may be throttled after that: the next measurement begins behind them.
@@ -154,7 +134,8 @@ func (l *partition) measure(now time.Time) {
 		}
 		l.calm = 0
 		l.fill(now)
-		l.rate = max(lowest, l.rate/2, min(below*l.rows/took.Seconds(), l.rate))
+		rows := l.rows * (1 + 1/float64(l.answered)) // of few large requests, one more may nearly have been answered
+		l.rate = max(lowest, l.rate/2, min(below*rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
 	case l.rows > used*l.rate*took.Seconds():
 		speed := min(mostSpeed, math.Pow(2, float64(l.calm/settled)))

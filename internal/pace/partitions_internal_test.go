@@ -31,9 +31,9 @@ func TestMeasure(t *testing.T) {
 		{"a twentieth refused", second, 19, 1, 900, 1030},
 		{"more than a twentieth refused, it may be by chance", second, 18, 2, 800, 0},
 		{"the same in nearly ten seconds", 10*second - 1, 18, 2, 8000, 0},
-		{"the same in ten seconds", 10 * second, 18, 2, 8000, 720},
-		{"many more than a twentieth refused", second, 17, 3, 800, 720},
-		{"refused, in two seconds", 2 * second, 10, 10, 1600, 720},
+		{"the same in ten seconds", 10 * second, 18, 2, 8000, 760},
+		{"many more than a twentieth refused", second, 16, 4, 800, 765},
+		{"refused, in two seconds", 2 * second, 10, 10, 1600, 792},
 		{"refused by far", second, 10, 10, 400, 500},
 		{"refused, and more answered than allowed", second, 10, 10, 2000, 1000},
 		{"all refused", time.Hour, 0, 50, 0, 0},
@@ -42,7 +42,7 @@ func TestMeasure(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			now := time.Unix(1000, 0)
-			l := partition{rate: 1000, filled: now, began: now.Add(-tt.took), answered: tt.answered, refused: tt.refused, rows: tt.rows}
+			l := partition{Limit: Limit{rate: 1000, ahead: ahead, filled: now}, began: now.Add(-tt.took), answered: tt.answered, refused: tt.refused, rows: tt.rows}
 			l.measure(now)
 			again := l.answered == 0 && l.refused == 0 && l.rows == 0
 			if again != (tt.want > 0) || math.Abs(l.rate-max(tt.want, 500)) > 1e-6 && tt.want > 0 || tt.want == 0 && l.rate != 1000 {
@@ -57,7 +57,7 @@ func TestMeasureBeginsLater(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	for budget, want := range map[float64]time.Duration{-2999: 6 * time.Second, -100_000: patient} {
-		l := partition{rate: 1000, budget: budget, filled: now, began: now.Add(-time.Second), answered: 10, refused: 10, rows: 500}
+		l := partition{Limit: Limit{rate: 1000, budget: budget, ahead: ahead, filled: now}, began: now.Add(-time.Second), answered: 10, refused: 10, rows: 500}
 		l.measure(now)
 		if later := l.began.Sub(now); l.rate != 500 || later != want {
 			t.Errorf("with a budget of %v the measurement of %v rows a second begins after %v, want %v", budget, l.rate, later, want)
@@ -72,7 +72,7 @@ func TestMeasureBeginsLater(t *testing.T) {
 			}
 		}
 	}
-	slow := partition{rate: 15, filled: now, began: now.Add(-time.Second), answered: 5, refused: 5, rows: 5}
+	slow := partition{Limit: Limit{rate: 15, ahead: ahead, filled: now}, began: now.Add(-time.Second), answered: 5, refused: 5, rows: 5}
 	if slow.measure(now); slow.rate != lowest {
 		t.Errorf("the rate is %v, want at least %v", slow.rate, lowest)
 	}
@@ -123,41 +123,5 @@ func TestBudget(t *testing.T) {
 	p.Answered("p", 2000, 400, now)
 	if w := p.Wait("p", now); w != 200*time.Millisecond {
 		t.Errorf("with 399 rows too many it waits %v, want 200 ms", w)
-	}
-}
-
-// TestPaceMeasures states when a measurement counts, and that it is a rate.
-func TestPaceMeasures(t *testing.T) {
-	t.Parallel()
-	type observed struct {
-		elapsed time.Duration
-		done    int
-		want    int // the limit after it
-	}
-	for name, all := range map[string][]observed{
-		"too short":        {{minMeasure - 1, 100, 8}},
-		"too few requests": {{time.Second, 15, 8}},
-		"enough":           {{minMeasure, 16, 12}},
-		"nothing gained":   {{minMeasure, 16, 12}, {2 * minMeasure, 32, 8}},
-		"gained":           {{minMeasure, 16, 12}, {2 * minMeasure, 48, 18}},
-		"a quarter gained": {{minMeasure, 16, 12}, {time.Second, 360, 18}}, // 320 a second were, and half as many again were to come
-		"less gained":      {{minMeasure, 16, 12}, {time.Second, 359, 8}},
-	} {
-		p := New(8, 64)
-		for i, o := range all {
-			if p.Observe(o.elapsed, o.done, true, false); p.Limit() != o.want {
-				t.Errorf("%s: the limit is %d after measurement %d, want %d", name, p.Limit(), i+1, o.want)
-			}
-		}
-	}
-	p := New(8, 64)
-	p.Observe(minMeasure, 16, true, false)
-	p.Observe(minMeasure, 24, true, true) // throttled: six measurements of calm
-	p.throttled = false
-	for i := range calm + 1 {
-		before := p.Limit()
-		if p.Observe(time.Second, 100, true, false); (p.Limit() > before) != (i == calm) {
-			t.Errorf("the limit went from %d to %d in measurement %d after a throttling", before, p.Limit(), i+1)
-		}
 	}
 }

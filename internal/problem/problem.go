@@ -4,7 +4,6 @@
 package problem
 
 import (
-	"context"
 	"errors"
 	"fmt"
 )
@@ -15,7 +14,7 @@ type Kind int
 // The kinds of errors.
 const (
 	Failed        Kind = iota // something failed, here or in a service; a retry may work
-	Busy                      // the storage did not answer in time
+	Busy                      // the storage gave no good answer in time
 	Invalid                   // the request or message is wrong, and stays wrong
 	NotFound                  // the request names something that does not exist
 	Conflict                  // the request conflicts with the current state
@@ -25,6 +24,7 @@ const (
 	NotReady                  // the app can't work yet; the log has the reason once, not for each call
 	WrongEncoding             // the body has an unsupported Content-Encoding
 	Unmet                     // a condition of the request, such as If-Match, does not hold
+	KeyReused                 // the request has the Idempotency-Key of another one
 )
 
 // Fate says what happens to a queue message after an error.
@@ -40,21 +40,26 @@ const (
 // outcomes is the table of each kind's consequences. The statuses are numbers, so that pure
 // packages can use errors without net/http.
 var outcomes = [...]struct {
-	status int // of HTTP
+	code   string // in logs
+	status int    // of HTTP
 	fate   Fate
 }{
-	Failed:        {500, Retry},
-	Busy:          {503, Retry},
-	Invalid:       {400, Poison},
-	NotFound:      {404, Done},
-	Conflict:      {409, Done},
-	TooLarge:      {413, Poison},
-	Stale:         {200, Done},
-	WrongMethod:   {405, Poison},
-	WrongEncoding: {415, Poison},
-	NotReady:      {503, Retry},
-	Unmet:         {412, Done},
+	Failed:        {"failed", 500, Retry},
+	Busy:          {"busy", 503, Retry},
+	Invalid:       {"invalid", 400, Poison},
+	NotFound:      {"notFound", 404, Done},
+	Conflict:      {"conflict", 409, Done},
+	TooLarge:      {"tooLarge", 413, Poison},
+	Stale:         {"stale", 200, Done},
+	WrongMethod:   {"wrongMethod", 405, Poison},
+	WrongEncoding: {"wrongEncoding", 415, Poison},
+	NotReady:      {"notReady", 503, Retry},
+	Unmet:         {"unmet", 412, Done},
+	KeyReused:     {"keyReused", 422, Done},
 }
+
+// String returns the kind's code, for logs.
+func (k Kind) String() string { return outcomes[k].code }
 
 // Error is an error with a kind. It names the field of the request to change, if there is one.
 type Error struct {
@@ -122,6 +127,11 @@ func NotReadyf(field, format string, args ...any) *Error {
 // Stalef: see [Stale].
 func Stalef(field, format string, args ...any) *Error { return newf(Stale, field, format, args...) }
 
+// ReusedKey: see [KeyReused].
+func ReusedKey() *Error {
+	return newf(KeyReused, "Idempotency-Key", "was used for a request with other contents; use a new key for each request")
+}
+
 func newf(kind Kind, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Detail: fmt.Sprintf(format, args...)}
 }
@@ -133,15 +143,12 @@ func (e *Error) Because(cause error) *Error {
 	return e
 }
 
-// Of returns the error as an [Error]. An error without a kind becomes Busy if time ran out,
-// and Failed otherwise; only the log shows its text.
+// Of returns the error as an [Error]. An error without a kind becomes Failed; only the log shows
+// its text.
 func Of(err error) *Error {
 	var e *Error
-	switch {
-	case errors.As(err, &e):
+	if errors.As(err, &e) {
 		return e
-	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{Kind: Busy, Detail: "the storage did not answer in time; try again later", Err: err}
 	}
 	return &Error{Kind: Failed, Detail: "something went wrong; the app's log tells what", Err: err}
 }

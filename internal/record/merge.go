@@ -7,9 +7,9 @@ import (
 )
 
 // Merge returns the record after a JSON merge patch (RFC 7396): fields of the patch replace
-// those of the record, null removes a field, and objects are merged. A field keeps its
-// annotated type until the patch gives it another one, or makes it an object or array. Errors
-// are those of [Parse].
+// those of the record, null removes a field, and objects are merged. A field that the patch
+// gives a value has the type of that value, or the one that the patch names: the record's
+// annotation goes with the old value. Errors are those of [Parse].
 func (r Record) Merge(patch []byte) (Record, error) {
 	changes, err := split(patch)
 	if err != nil {
@@ -19,20 +19,14 @@ func (r Record) Merge(patch []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	untyped := map[string]bool{}
+	changed := map[string]bool{}
 	for _, m := range changes {
-		switch m.value.Kind() {
-		case '{', '[':
-			// A deeper patch would make a deeper field, at much cost.
-			if depth(m.value) > maxDepth {
-				return Record{}, tooDeep(m)
-			}
-			untyped[m.name+typeSuffix] = true
-		case 'n':
-			untyped[m.name+typeSuffix] = true
+		if depth(m.value) > maxDepth { // a deeper patch would make a deeper field, at much cost
+			return Record{}, tooDeep(m)
 		}
+		changed[m.name+typeSuffix] = true
 	}
-	members = slices.DeleteFunc(members, func(old member) bool { return untyped[old.name] })
+	members = slices.DeleteFunc(members, func(old member) bool { return changed[old.name] })
 	if members, err = merge(members, changes); err != nil {
 		return Record{}, err
 	}

@@ -18,12 +18,18 @@ func TestMerge(t *testing.T) {
 		{"an object in place of a value", `{"o":7}`, `{"o":{"a":null,"b":{"c":null}}}`, `{"o":{"b":{}}}`},
 		{"a value in place of an object", `{"o":{"a":1}}`, `{"o":7}`, `{"o":7}`},
 		{"arrays are replaced", `{"o":[1,2]}`, `{"o":[3]}`, `{"o":[3]}`},
-		{"a type stays", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":"2026-02-01T00:00:00Z"}`, `{"t@odata.type":"Edm.DateTime","t":"2026-02-01T00:00:00Z"}`},
+		{"a type stays if it is named", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t@odata.type":"Edm.DateTime","t":"2026-02-01T00:00:00Z"}`, `{"t@odata.type":"Edm.DateTime","t":"2026-02-01T00:00:00Z"}`},
+		{"a type goes with its value", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":"today"}`, `{"t":"today"}`},
+		{"a type of what stays", `{"t":"2026-01-01T00:00:00Z"}`, `{"t@odata.type":"Edm.DateTime"}`, `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`},
 		{"a type changes", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":"x","t@odata.type":"Edm.String"}`, `{"t":"x"}`},
 		{"a type goes", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t@odata.type":null}`, `{"t":"2026-01-01T00:00:00Z"}`},
 		{"a typed field goes", `{"a":1,"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":null}`, `{"a":1}`},
 		{"a typed field becomes an object", `{"n@odata.type":"Edm.Int64","n":"5"}`, `{"n":{"a":1}}`, `{"n":{"a":1}}`},
-		{"a large number", `{"n@odata.type":"Edm.Int64","n":"9007199254740993"}`, `{"n":"9007199254740995"}`, `{"n@odata.type":"Edm.Int64","n":"9007199254740995"}`},
+		{"a number in place of a large one", `{"n":9007199254740993}`, `{"n":5}`, `{"n":5}`},
+		{"text in place of a large number", `{"n":9007199254740993}`, `{"n":"hello"}`, `{"n":"hello"}`},
+		{"a large number", `{"n":5}`, `{"n":9007199254740993}`, `{"n@odata.type":"Edm.Int64","n":"9007199254740993"}`},
+		{"a large number, named", `{"n":9007199254740993}`, `{"n@odata.type":"Edm.Int64","n":"9007199254740995"}`, `{"n@odata.type":"Edm.Int64","n":"9007199254740995"}`},
+		{"a large number beside", `{"n":9007199254740993}`, `{"a":1}`, `{"a":1,"n@odata.type":"Edm.Int64","n":"9007199254740993"}`},
 		{"any name", `{"a\"b":1,"first name":"x"}`, `{"a\"b":{"\u0000":1},"first name":null}`, `{"a\"b":{"\u0000":1}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,7 +53,7 @@ func TestMerge(t *testing.T) {
 	}
 	for patch, want := range map[string]string{
 		``: "JSON object", `[]`: "JSON object", `{"a":`: "not valid JSON", `{"a":1,"a":2}`: "twice", "{\"a\":\"\xff\"}": "UTF-8",
-		`{"t":"yesterday"}`: "must be a time", `{"x@odata.type":"Edm.Guid"}`: "missing", `{"":1}`: "empty name",
+		`{"t":"yesterday","t@odata.type":"Edm.DateTime"}`: "must be a time", `{"x@odata.type":"Edm.Guid"}`: "missing", `{"":1}`: "empty name",
 		`{"a":"` + strings.Repeat("x", 40<<10) + `"}`: "split it",
 	} {
 		r, err := record.Parse([]byte(`{"a":1,"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`))

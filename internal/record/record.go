@@ -65,6 +65,12 @@ func (r Record) Get(name string) (text string, ok bool) {
 	return r.Fields[i].text(), true
 }
 
+// Only returns the record's fields of these names.
+func (r Record) Only(names []string) Record {
+	kept := slices.DeleteFunc(slices.Clone(r.Fields), func(f Field) bool { return !slices.Contains(names, f.Name) })
+	return Record{Fields: kept}
+}
+
 func (f Field) text() string {
 	if f.Value.Kind() != '"' {
 		return string(f.Value)

@@ -79,6 +79,9 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 		if !ok || at < minDateTime || at > key.MaxTicks {
 			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, in UTC not before the year 1601 nor after 9999")
 		}
+		if finerThanTick(text) {
+			return nil, errors.New("has more than 7 digits of a second, which is all that a DateTime keeps; round it, or send it as a string")
+		}
 		text = odata.AppendDateTime(nil, at)
 	case storage.GUID:
 		guid, ok := odata.ParseGuid(string(text))
@@ -94,6 +97,16 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 		return storage.BinaryProperty("", []byte(data)).Value, nil
 	}
 	return jsontext.AppendQuote(nil, text)
+}
+
+// finerThanTick reports whether a time has parts of a second that a DateTime does not keep.
+func finerThanTick(text []byte) bool {
+	fraction := text[bytes.IndexAny(text, ".,")+1:]
+	if len(fraction) == len(text) {
+		return false
+	}
+	digits := fraction[:len(fraction)-len(bytes.TrimLeft(fraction, "0123456789"))]
+	return len(bytes.TrimRight(digits, "0")) > 7
 }
 
 // normalizeDouble keeps the number's text, and adds a point if it has none and no exponent.

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/host"
+	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 )
 
@@ -81,17 +83,22 @@ func (w *world) clearQueues() {
 
 // check checks the invariants at the end.
 func (w *world) check() {
+	w.stats.Duplicates = w.storage.FaultCounts()[string(fault.Duplicate)]
 	if err := w.storage.SetFaults(""); err != nil {
 		w.violated("faults: %v", err)
 	}
 	for _, id := range w.listed() {
 		if s, ok := w.planned(id); ok {
-			w.checkScan(id, expect(s.Request.Action, w.plan.Source, s.Destination))
+			w.checkScan(id, expect(s, w.plan.Source))
 		}
 	}
 	for _, s := range w.plan.Scans {
-		if s.Request.Action.Destination != nil {
-			w.checkTable(s.Request.Action.Destination.Table, expect(s.Request.Action, w.plan.Source, s.Destination).rows)
+		switch to := s.Request.Action.Destination; {
+		case to == nil:
+		case to.Container != "":
+			w.checkExport(to.Prefix, target(s.Request))
+		default:
+			w.checkTable(to.Table, expect(s, w.plan.Source).rows)
 		}
 	}
 	w.checkLedger()
@@ -111,9 +118,9 @@ func (w *world) checkLedger() {
 	for _, row := range w.table(stateTable) {
 		kind, id, _ := strings.Cut(row.Key.Row, "|")
 		switch pk := row.Key.Partition; {
-		case pk == "hints" || pk == "beats":
+		case pk == "hints" || pk == "beats" || pk == "maintain":
 		case pk == "scans" && (kind == "a" || kind == "t") && slices.Contains(scans, id):
-		case slices.Contains(scans, pk) && slices.Contains([]string{"s", "h", "d", "x"}, kind):
+		case slices.Contains(scans, pk) && slices.Contains([]string{"s", "h", "d", "x", "w"}, kind):
 		default:
 			w.violated("the ledger keeps a row %q %q", pk, row.Key.Row)
 		}
@@ -132,7 +139,8 @@ func (w *world) checkScan(id string, want expected) {
 		w.violated("status of scan %s: %v", id, err)
 		return
 	}
-	list, err := e.List(ctx, maxListed)
+	page, err := e.List(ctx, engine.ListQuery{Top: maxListed})
+	list := page.Scans
 	if i := slices.IndexFunc(list, func(l engine.Status) bool { return l.ID == id }); i < 0 || list[i].Rows != s.Rows || list[i].Steps != s.Steps || list[i].State != s.State {
 		w.violated("scan %s is not listed as its status has it: %v, %+v", id, err, list)
 	}
@@ -154,6 +162,18 @@ func (w *world) checkScan(id string, want expected) {
 	if s.State != state || got.scanned != want.scanned || got.written != want.written || got.failed != want.failed || s.Steps.Done != totals.Steps || totals.Rows != want.scanned {
 		w.violated("scan %s: %+v, done steps %+v, want %s with %d rows scanned, %d written, %d failed", id, s, totals, state, want.scanned, want.written, want.failed)
 	}
+	kept, err := e.Failed(ctx, id, 1000, "")
+	if err != nil || int64(len(kept.Rows)) != want.failed || kept.Kept != want.failed {
+		w.violated("scan %s lists %d failed rows, and counts %d, %v; want %d", id, len(kept.Rows), kept.Kept, err, want.failed)
+	}
+	told, err := e.Ranges(ctx, id)
+	for _, row := range w.table(stateTable) {
+		if row.Key.Partition == id {
+		}
+	}
+	if failed := slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }); err != nil || failed != (want.failed > 0) {
+		w.violated("scan %s shows failed ranges: %v, %v", id, failed, err)
+	}
 	if s.FinishedAt == nil || (s.Error != "") != (state == ledger.Failed) {
 		w.violated("scan %s: %+v lacks its end or the reason", id, s)
 	}
@@ -169,6 +189,48 @@ func (w *world) table(name string) []storage.Entity {
 		w.violated("read table %s: %v", name, err)
 	}
 	return rows
+}
+
+// checkExport checks an export: it has the source's rows, its manifest was put behind all else, and before its scan
+// had succeeded.
+func (w *world) checkExport(prefix, name string) {
+	ctx := context.Background()
+	objects, err := place.InContainer(w.account, exports, prefix)
+	if err != nil {
+		panic("sim: internal error: " + err.Error())
+	}
+	e, err := place.Open(ctx, objects)
+	if err != nil {
+		w.violated("export %s: %v", prefix, err)
+		return
+	}
+	var got []storage.Entity
+	for q := (storage.Query{}); ; {
+		p, _, err := e.Read(ctx, storage.RequestOptions{}, q)
+		if err != nil {
+			w.violated("export %s: %v", prefix, err)
+			return
+		}
+		got = append(got, p.Entities...)
+		if q.Token = p.Next; p.Next == nil {
+			break
+		}
+	}
+	if !slices.EqualFunc(got, w.plan.Source, storage.Equal) {
+		w.violated("export %s has %d rows that are not the %d wanted", prefix, len(got), len(w.plan.Source))
+	}
+	w.stats.Exports++
+	sealed := w.witness.puts[blobPut(prefix, place.ManifestName)]
+	for put, at := range w.witness.puts {
+		if at > sealed && put == blobPut(prefix, place.FilesName) {
+			w.violated("export %s: the manifest was put before the list of files", prefix)
+		}
+	}
+	for _, id := range w.listed() {
+		if s, ok := w.planned(id); ok && target(s.Request) == name && w.witness.succeeded[id] < sealed {
+			w.violated("scan %s had succeeded before its export was complete", id)
+		}
+	}
 }
 
 func (w *world) checkTable(name string, want []storage.Entity) {

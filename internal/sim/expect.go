@@ -16,10 +16,12 @@ const maxProperties = 252
 type expected struct {
 	rows                     []storage.Entity // at the destination
 	scanned, written, failed int64
+	mended                   []key.Key // rows that were in the way, in the order in which the operator removes them
 }
 
 // expect works out a scan's result in the simplest way: row by row.
-func expect(a engine.Action, source, destination []storage.Entity) expected {
+func expect(p PlannedScan, source []storage.Entity) expected {
+	a, destination := p.Request.Action, p.Destination
 	x := expected{scanned: int64(len(source))}
 	if a.Type != engine.Copy {
 		return x
@@ -30,6 +32,11 @@ func expect(a engine.Action, source, destination []storage.Entity) expected {
 	}
 	for _, row := range source {
 		old, exists := there[row.Key]
+		refused := exists && (a.Mode == action.Fail && !storage.Equal(old, row) || a.Mode == action.Merge && len(merge(old, row).Properties) > maxProperties)
+		if refused {
+			x.mended = append(x.mended, row.Key)
+			exists = len(x.mended)%3 >= p.Rounds
+		}
 		switch {
 		case a.Mode == action.Merge && exists:
 			row = merge(old, row)

@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,6 +97,8 @@ func (p *slot) take(host bool) []Accident {
 
 // keep keeps a machine in the slot until the run ends.
 func (p *slot) keep() {
+	// Machines don't start together: which of them got which random name would depend on the scheduler.
+	task.Sleep(p.over, time.Duration(draw(p.plan.Seed, "slot", strconv.Itoa(p.number))%uint64(time.Millisecond)))
 	for life := 1; p.over.Err() == nil; life++ {
 		m := &machine{slot: p, name: fmt.Sprintf("m%d.%d", p.number, life)}
 		m.gone, m.lose = context.WithCancel(p.over)
@@ -181,7 +185,7 @@ func (m *machine) start() *process {
 	}
 	app := function.App{Engine: e, Log: logtail.New(logtail.Options{Table: account.Table("log")}), Gates: function.Gates{Own: gate.New()}}
 	m.group.Go(func() { app.Gates.Own.Prepare(gone, e.TryPrepare, func(error) {}) })
-	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(app), m.appLog)}
+	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(app), function.Host{}, m.appLog)}
 }
 
 func (m *machine) publish(p *process) {
@@ -270,7 +274,11 @@ func (m *machine) invoke(name string, document []byte, caller string) <-chan err
 	m.group.Go(func() {
 		a := <-m.call(http.MethodPost, "/"+name, document, caller)
 		if a.err == nil {
-			_, a.err = envelope.ParseAnswer(a.status, a.contentType, a.body)
+			var said envelope.Answer
+			said, a.err = envelope.ParseAnswer(a.status, a.contentType, a.body)
+			if slices.ContainsFunc(said.Logs, func(line string) bool { return strings.HasSuffix(line, "; another delivery had committed it") }) {
+				m.count(&m.stats.Repeated)
+			}
 		}
 		failed <- a.err
 	})

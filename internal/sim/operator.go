@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/storage"
 )
 
 const (
@@ -28,6 +29,7 @@ const (
 // operate starts the plan's scans and follows each to its end, as an operator would. It
 // retries a scan that failed for a passing reason.
 func (w *world) operate() {
+	time.Sleep(time.Second) // all machines stand then
 	var scans sync.WaitGroup
 	for _, s := range w.plan.Scans {
 		if s.Follows {
@@ -42,7 +44,7 @@ func (w *world) operate() {
 	// If an answer was lost, there may be a scan that the operator does not know.
 	for _, id := range w.listed() {
 		if s, ok := w.planned(id); ok {
-			w.follow(id, PlannedScan{Request: s.Request, Destination: s.Destination})
+			w.follow(id, PlannedScan{Request: s.Request, Destination: s.Destination, Rounds: s.Rounds})
 		}
 	}
 }
@@ -98,7 +100,7 @@ func (w *world) startScan(s PlannedScan) string {
 // target identifies one of the plan's scans.
 func target(r engine.Request) string {
 	if r.Action.Destination != nil {
-		return r.Action.Destination.Table
+		return r.Action.Destination.Table + r.Action.Destination.Prefix
 	}
 	return r.Action.Type
 }
@@ -135,7 +137,7 @@ func (w *world) planned(id string) (PlannedScan, bool) {
 func (w *world) follow(id string, s PlannedScan) {
 	if s.Cancel > 0 {
 		time.Sleep(s.Cancel)
-		w.change(http.MethodDelete, "/api/scans/"+id)
+		w.change(http.MethodDelete, "/api/scans/"+id, nil)
 	}
 	for retries := 0; ; retries++ {
 		row, ok := w.waitForEnd(id)
@@ -154,9 +156,12 @@ func (w *world) follow(id string, s PlannedScan) {
 			w.violated("scan %s did not succeed in %d retries: %+v", id, retries, row)
 			return
 		}
-		a := w.change(http.MethodPost, "/api/scans/"+id+"/retry")
+		a := w.change(http.MethodPost, "/api/scans/"+id+"/retry", nil)
 		if a.status == http.StatusConflict && strings.Contains(string(a.body), "every step is done") {
-			return
+			if !w.mend(s) {
+				return
+			}
+			w.retryRows(id, s.Twice)
 		}
 		w.count(&w.stats.Retries)
 	}
@@ -189,10 +194,44 @@ func (w *world) waitForEnd(id string) (scanRow, bool) {
 	}
 }
 
+// mend removes a third of the rows that are in the way of the scan. It reports false after the plan's rounds.
+func (w *world) mend(s PlannedScan) bool {
+	w.mu.Lock()
+	round := w.rounds[target(s.Request)]
+	w.rounds[target(s.Request)]++
+	w.mu.Unlock()
+	if round >= s.Rounds {
+		return false
+	}
+	t := w.account.Table(s.Request.Action.Destination.Table)
+	for i, k := range expect(s, w.plan.Source).mended {
+		for (i+1)%3 == round {
+			err := t.Write(context.Background(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: k}})
+			if err == nil || storage.NotFound(err) {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+	}
+	return true
+}
+
+// retryRows has the scan's failed rows done again.
+func (w *world) retryRows(id string, twice bool) {
+	body := []byte(`{"rows":"failed"}`)
+	var calls sync.WaitGroup
+	if twice {
+		calls.Go(func() { w.change(http.MethodPost, "/api/scans/"+id+"/retry", body) })
+	}
+	w.change(http.MethodPost, "/api/scans/"+id+"/retry", body)
+	calls.Wait()
+	w.count(&w.stats.Redone)
+}
+
 // change repeats a request until the answer is success or conflict.
-func (w *world) change(method, path string) answer {
+func (w *world) change(method, path string, body []byte) answer {
 	for {
-		a := w.request(method, path, nil)
+		a := w.request(method, path, body)
 		switch {
 		case a.status == http.StatusAccepted || a.status == http.StatusConflict:
 			return a

@@ -52,6 +52,10 @@ type PlannedScan struct {
 	// Cancel, unless zero, is when the operator cancels the scan. It retries the scan after
 	// Rest.
 	Cancel, Rest time.Duration
+	// Rounds is how often the operator mends a third of the rows that the scan could not write, and has them done again. With
+	// Twice it asks for that twice at once.
+	Rounds int
+	Twice  bool
 }
 
 // Machine is an instance of the app: when it is lost, another replaces it.
@@ -104,6 +108,29 @@ func (d dice) number(low, high int) int { return low + d.IntN(high-low+1) }
 
 // Draw makes the plan of a seed.
 func Draw(seed uint64) Plan {
+	p := drawTables(seed)
+	d := dice{rand.New(rand.NewPCG(seed, 0xb10b))}
+	for i, s := range p.Scans {
+		if s.Request.Action.Type != engine.Copy || d.chance(0.6) {
+			continue
+		}
+		back := s
+		back.Follows, back.Cancel = true, 0
+		back.Request.Action.Destination = &engine.TableRef{Table: fmt.Sprintf("Back%d", i)}
+		place := engine.TableRef{Container: exports, Prefix: fmt.Sprintf("Target%d", i)}
+		back.Request.Source = place
+		s.Request.Action, s.Destination = engine.Action{Type: engine.Copy, Destination: &place}, nil
+		s.Request.SegmentsPerInvocation = d.number(1, 4)
+		p.Scans[i] = s
+		p.Scans = append(p.Scans, back)
+	}
+	return p
+}
+
+// exports is the container of all exports.
+const exports = "exports"
+
+func drawTables(seed uint64) Plan {
 	d := dice{rand.New(rand.NewPCG(seed, 0x7ab1e))}
 	p := Plan{Seed: seed, Source: d.rows(), Calm: d.chance(0.2), MaxPolling: time.Duration(d.number(2, 30)) * time.Second}
 	for i := range d.number(1, 4)/3 + 1 {
@@ -116,6 +143,16 @@ func Draw(seed uint64) Plan {
 			Skew:    d.between(-10*time.Minute, 10*time.Minute),
 			Restart: d.between(time.Second, 5*time.Second), Replace: d.between(2*time.Second, 2*time.Minute),
 		})
+	}
+	again := dice{rand.New(rand.NewPCG(seed, 0xa6a1))}
+	for i := range p.Scans {
+		p.Scans[i].Rounds, p.Scans[i].Twice = again.number(0, 2), again.chance(0.5)
+		if s := &p.Scans[i]; s.Request.Action.Type == engine.Copy && again.chance(0.4) {
+			if s.Destination == nil {
+				s.Destination = again.taken(p.Source)
+			}
+			s.Request.Action.Mode = action.Fail
+		}
 	}
 	p.FoldEvery = dice{rand.New(rand.NewPCG(seed, 0xf01d))}.number(2, 6)
 	if p.Calm {
@@ -208,7 +245,7 @@ func (d dice) faults(calm bool) string {
 	if !calm {
 		add(0.4, "busy p=%.3f", 0.1*d.Float64())
 		add(0.2, "busy p=%.3f retry-after=%ds", 0.1*d.Float64(), d.number(1, 5))
-		for _, name := range []fault.Name{fault.TimeoutBefore, fault.TimeoutAfter, fault.ResetBefore, fault.ResetAfter} {
+		for _, name := range []fault.Name{fault.TimeoutBefore, fault.TimeoutAfter, fault.ResetBefore, fault.ResetAfter, fault.HTML, fault.Empty, fault.Braces, fault.Half} {
 			add(0.4, "%s p=%.3f", name, 0.06*d.Float64())
 		}
 		add(0.4, "delay p=%.2f by=%ds", 0.2*d.Float64(), d.number(1, 60))

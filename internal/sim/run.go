@@ -31,9 +31,13 @@ type Stats struct {
 	Accidents  int // accidents of the plan that happened
 	Orphaned   int // losses of the machine that held the timer's lease
 	Resent     int // messages that Maintain took for lost
+	Duplicates int // messages that were stored twice
+	Repeated   int // steps that were done in full although another delivery had committed them
 	Poisoned   int // messages that the host gave up
+	Exports    int // exports that were completed
 	Failures   int // scans that failed
 	Retries    int // by the operator
+	Redone     int // of them, those of failed rows
 }
 
 // world is what surrounds the app in a run: storage, hosts, machines and the operator.
@@ -59,13 +63,14 @@ type world struct {
 	failed     bool            // a scan has failed
 	raging     []int           // outages
 	holder     *machine        // of the timer's lease
+	rounds     map[string]int  // of mended rows, by target
 	looks      map[string]bool // of Maintain at pending steps, by the timer's run and scan
 }
 
 // Run carries out the plan. It returns the violations that it finds, none if all is well. It must be
 // called in a bubble of testing/synctest, since it takes hours. log gets every event.
 func Run(p Plan, log zerolog.Logger) (Stats, []string) {
-	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), looks: map[string]bool{}}
+	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), rounds: map[string]int{}, looks: map[string]bool{}}
 	w.stats.Rows = len(p.Source)
 	w.appLog = log
 	if log.GetLevel() == zerolog.Disabled {
@@ -182,7 +187,7 @@ func (w *world) prepare() error {
 		return err
 	}
 	for _, s := range w.plan.Scans {
-		if d := s.Request.Action.Destination; d != nil {
+		if d := s.Request.Action.Destination; d != nil && d.Table != "" {
 			if err := w.fill(d.Table, s.Destination); err != nil {
 				return err
 			}

@@ -24,7 +24,14 @@ type witness struct {
 	scans map[string]scanRow // by id, as they were seen last
 	first time.Time          // when the first scan was recorded
 	last  time.Time          // when a scan's row was last written
+
+	events    int            // puts of blobs, and ends of scans
+	puts      map[string]int // when a blob was put first, by the request: the number of the event
+	succeeded map[string]int // when a scan ended so
 }
+
+// blobPut identifies a request that puts an object of an export.
+func blobPut(prefix, name string) string { return "PUT " + exports + "/" + prefix + "/" + name }
 
 // scanRow has the properties of a scan's row that matter here.
 type scanRow struct {
@@ -44,7 +51,7 @@ func newWitness(e *emulator.Emulator) (*witness, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &witness{table: service.NewClient(stateTable), scans: map[string]scanRow{}}, nil
+	return &witness{table: service.NewClient(stateTable), scans: map[string]scanRow{}, puts: map[string]int{}, succeeded: map[string]int{}}, nil
 }
 
 // read returns a scan's row; its State is "" if there is none.
@@ -64,6 +71,13 @@ func (w *witness) read(id string) (scanRow, error) {
 // observe sees a scan's row after each request that the emulator has carried out. The row
 // may only change from running to an end, and from there to the next attempt.
 func (w *world) observe(ev emulator.Event) {
+	if ev.Applied && ev.Kind == fault.PutBlob {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.witness.events++; w.witness.puts[ev.Identity] == 0 {
+			w.witness.puts[ev.Identity] = w.witness.events
+		}
+	}
 	if !ev.Applied || ev.Kind == fault.Query || ev.Kind == fault.Point || ev.Table != stateTable || ev.Partition == "" || ev.Partition == "scans" {
 		return
 	}
@@ -84,6 +98,9 @@ func (w *world) observe(ev emulator.Event) {
 		w.violations = append(w.violations, fmt.Sprintf("the scan's row went from %+v to %+v", old, row))
 	}
 	w.witness.scans[ev.Partition] = row
+	if w.witness.events++; row.State == ledger.Succeeded {
+		w.witness.succeeded[ev.Partition] = w.witness.events
+	}
 	w.witness.last = time.Now()
 	if w.witness.first.IsZero() {
 		w.witness.first = w.witness.last

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -21,11 +22,15 @@ type Options struct {
 	// two accounts, which stay below the 600 that a Functions instance may have open. (Microsoft
 	// Learn, "Manage connections in Azure Functions")
 	Connections int
-	// Patience is how long requests wait for a host that gives no good answer. Commands
-	// set it, because their user waits. Until a host has answered for the first time, a
-	// request that can't reach it fails at once. With 0, a request is retried until its
-	// own deadline.
+	// Name is what errors and outages call the account: the setting that its connection is from.
+	// Default: the host of each endpoint.
+	Name string
+	// Patience is how long a request waits for a host that gives no good answer. Default
+	// [DefaultPatience]. The request's own deadline may end it before.
 	Patience time.Duration
+	// Unproven means that the connection may be a typing error: a request that can't reach a host
+	// which has never answered fails at once, and one that gets no answer after 15 s.
+	Unproven bool
 	// TryTimeout limits one try of a request. Default 40 s. Negative means no limit, for
 	// virtual time: a bubble keeps a stopped timer, and with it all memory of its request,
 	// until the timer would have fired.
@@ -41,7 +46,10 @@ type Account struct {
 	tables     *aztables.ServiceClient
 	rows       runtime.Pipeline       // of requests for rows
 	queues     *azqueue.ServiceClient // nil if the connection names no queue endpoint
+	blobs      runtime.Pipeline       // of requests for blobs; empty if the connection names no blob endpoint
 	retries    []*retries             // of each endpoint
+	tryTimeout time.Duration          // as clientOptions has it
+	clock      clock
 }
 
 // Open makes an account's clients. It sends nothing.
@@ -49,12 +57,13 @@ func Open(c Connection, o Options) (*Account, error) {
 	if o.Transport == nil {
 		o.Transport = newTransport(o.Connections)
 	}
-	a := &Account{connection: c}
+	a := &Account{connection: c, tryTimeout: tryLimit(o)}
 	cred, err := credential(c.identity, o.Transport)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", c, err)
 	}
 	r := a.newRetries(c.tableURL, o)
+	r.ask = a.askTables
 	if a.tables, err = openTables(c, cred, clientOptions(r, o)); err != nil {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
@@ -62,19 +71,32 @@ func Open(c Connection, o Options) (*Account, error) {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
 	if c.queueURL != "" {
-		if a.queues, err = openQueues(c, cred, clientOptions(a.newRetries(c.queueURL, o), o)); err != nil {
+		r := a.newRetries(c.queueURL, o)
+		r.ask = a.askQueues
+		if a.queues, err = openQueues(c, cred, clientOptions(r, o)); err != nil {
 			return nil, fmt.Errorf("open queues of %s: %w", c, withoutURL(err))
+		}
+	}
+	if c.blobURL != "" {
+		r := a.newRetries(c.blobURL, o)
+		r.ask = a.askBlobs
+		if a.blobs, err = openBlobs(c, cred, clientOptions(r, o)); err != nil {
+			return nil, fmt.Errorf("open blobs of %s: %w", c, withoutURL(err))
 		}
 	}
 	return a, nil
 }
 
-// Outages returns the account's hosts that give no good answer, while requests wait
-// for one.
+// String returns the account's name, without secrets.
+func (a *Account) String() string { return a.connection.String() }
+
+// Outages returns the account's connections that have given no good answer since they were last
+// asked for one, each by its name once.
 func (a *Account) Outages() []Outage {
 	var all []Outage
 	for _, r := range a.retries {
-		if o, ok := r.outage(); ok {
+		o, ok := r.outage()
+		if ok && !slices.ContainsFunc(all, func(other Outage) bool { return other.Connection == o.Connection }) {
 			all = append(all, o)
 		}
 	}
@@ -98,7 +120,11 @@ func newTransport(connections int) transport {
 
 // newRetries returns the retries of an endpoint, which all clients for it share.
 func (a *Account) newRetries(endpoint string, o Options) *retries {
-	r := newRetries(hostOf(endpoint), o.Patience)
+	r := newRetries(cmp.Or(o.Name, hostOf(endpoint)), o)
+	r.clock = &a.clock
+	if t, ok := o.Transport.(interface{ CloseIdleConnections() }); ok {
+		r.closeIdle = t.CloseIdleConnections
+	}
 	a.retries = append(a.retries, r)
 	return r
 }
@@ -108,12 +134,15 @@ func (a *Account) newRetries(endpoint string, o Options) *retries {
 func clientOptions(r *retries, o Options) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
-		Retry:            policy.RetryOptions{MaxRetries: -1, TryTimeout: max(0, cmp.Or(o.TryTimeout, tryTimeout))},
+		Retry:            policy.RetryOptions{MaxRetries: -1, TryTimeout: tryLimit(o)},
 		Telemetry:        policy.TelemetryOptions{ApplicationID: "tablesweep"},
 		PerCallPolicies:  []policy.Policy{r},
 		PerRetryPolicies: []policy.Policy{captureAnswer{}},
 	}
 }
+
+// tryLimit is how long one try may take; 0 for no limit.
+func tryLimit(o Options) time.Duration { return max(0, cmp.Or(o.TryTimeout, tryTimeout)) }
 
 func openTables(c Connection, cred azcore.TokenCredential, options azcore.ClientOptions) (*aztables.ServiceClient, error) {
 	o := &aztables.ClientOptions{ClientOptions: options}
@@ -146,12 +175,15 @@ func openQueues(c Connection, cred azcore.TokenCredential, options azcore.Client
 }
 
 // credential signs in with Entra ID: in Azure by the managed identity, on a
-// laptop by the developer's own sign-in. It is nil without an identity.
+// laptop by the developer's own sign-in or an application's secret. It is nil without an identity.
 func credential(id *identity, transport policy.Transporter) (azcore.TokenCredential, error) {
 	if id == nil {
 		return nil, nil
 	}
 	o := azcore.ClientOptions{Transport: transport}
+	if id.TenantID != "" {
+		return azidentity.NewClientSecretCredential(id.TenantID, id.ClientID, id.ClientSecret, &azidentity.ClientSecretCredentialOptions{ClientOptions: o})
+	}
 	if id.Managed || id.ClientID != "" || id.ResourceID != "" {
 		mo := &azidentity.ManagedIdentityCredentialOptions{ClientOptions: o}
 		switch {

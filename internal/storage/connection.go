@@ -3,10 +3,13 @@ package storage
 import (
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -29,6 +32,7 @@ const (
 // secrets: it prints without them.
 type Connection struct {
 	tableURL, queueURL string
+	blobURL            string // "" if it is not known
 	account            string // "" for a URL of a host that does not tell
 	key                string // shared key, base64
 	sas                string // shared access signature, without '?'
@@ -42,6 +46,33 @@ type identity struct {
 	Managed    bool   // only the managed identity will do
 	ClientID   string // a user-assigned managed identity, by its client id
 	ResourceID string // or by its resource id
+
+	// With both, ClientID is an application's, which signs in by its secret.
+	TenantID, ClientSecret string
+}
+
+// SignsIn says in a few words who signs in, without secrets.
+func (c Connection) SignsIn() string {
+	id := c.identity
+	switch {
+	case c.key != "":
+		return "its key"
+	case id == nil:
+		return "a shared access signature"
+	case id.TenantID != "":
+		return "the application " + id.ClientID
+	case id.ClientID != "" || id.ResourceID != "":
+		return "the managed identity " + cmp.Or(id.ClientID, id.ResourceID)
+	case id.Managed:
+		return "the managed identity of the app"
+	}
+	return "this environment's identity: the app's in Azure, the developer's elsewhere"
+}
+
+// Managed reports whether only a managed identity will do, which signs in only in Azure.
+func (c Connection) Managed() bool {
+	id := c.identity
+	return id != nil && id.TenantID == "" && (id.Managed || id.ClientID != "" || id.ResourceID != "")
 }
 
 // String names the account without its secrets.
@@ -84,6 +115,42 @@ func hostOf(endpoint string) string {
 	return u.Host
 }
 
+// BlobURL reads the URL of a path in an account's blobs, CONTAINER/PREFIX:
+// https://ACCOUNT.blob.core.windows.net/PATH, or http://127.0.0.1:PORT/ACCOUNT/PATH of an emulator. The
+// connection signs in by the SAS behind the URL; without one as known does, if that is for the account; and else
+// with Entra ID. Errors never repeat the URL.
+func BlobURL(s string, known Connection) (c Connection, path string, err error) {
+	const want = "a URL of blobs is https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with a SAS behind it or without; an account with another host takes a connection with its BlobEndpoint, and blob:CONTAINER/PREFIX"
+	u, err := url.Parse(s)
+	if err != nil || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return c, "", errors.New(want)
+	}
+	c.sas, path = u.RawQuery, strings.TrimPrefix(u.Path, "/")
+	account, service, suffix, ok := splitHost(u.Host)
+	switch {
+	case ok && service == "blob":
+		c.account = account
+		c.addEndpoints(u.Scheme, suffix)
+	case u.Hostname() == "localhost" || net.ParseIP(u.Hostname()) != nil:
+		c.account, path, _ = strings.Cut(path, "/")
+		c.blobURL = u.Scheme + "://" + u.Host + "/" + c.account
+		c.tableURL = c.blobURL // which nobody asks
+	}
+	if !accountName.MatchString(c.account) {
+		return c, "", errors.New(want)
+	}
+	switch {
+	case c.sas != "":
+	case locationOf(c.blobURL) == locationOf(known.blobURL):
+		return known, path, nil
+	case u.Scheme != "https":
+		return c, "", errors.New("a URL of another account than the connection's, without a SAS, means Entra ID, whose tokens travel over https only")
+	default:
+		c.identity = &identity{}
+	}
+	return c, path, nil
+}
+
 // ParseConnection reads a connection string, UseDevelopmentStorage=true, or the
 // https URL of an account's table or queue endpoint, which means Entra ID.
 // Errors never repeat the input, which may hold a secret.
@@ -100,6 +167,7 @@ func ParseConnection(s string) (Connection, error) {
 		return Connection{
 			tableURL: "http://127.0.0.1:10002/" + devAccount,
 			queueURL: "http://127.0.0.1:10001/" + devAccount,
+			blobURL:  "http://127.0.0.1:10000/" + devAccount,
 			account:  devAccount,
 			key:      devKey,
 		}, nil
@@ -131,6 +199,7 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 		sas:      strings.TrimPrefix(fields["sharedaccesssignature"], "?"),
 		tableURL: strings.TrimSuffix(fields["tableendpoint"], "/"),
 		queueURL: strings.TrimSuffix(fields["queueendpoint"], "/"),
+		blobURL:  strings.TrimSuffix(fields["blobendpoint"], "/"),
 	}
 	if c.account == "" && c.tableURL == "" {
 		return Connection{}, fmt.Errorf("the connection string has neither AccountName nor TableEndpoint; %s", connectionForms)
@@ -153,7 +222,7 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 		}
 	}
 	c.addEndpoints(cmp.Or(fields["defaultendpointsprotocol"], "https"), cmp.Or(fields["endpointsuffix"], defaultSuffix))
-	for _, endpoint := range []string{c.tableURL, c.queueURL} {
+	for _, endpoint := range []string{c.tableURL, c.queueURL, c.blobURL} {
 		if endpoint != "" && !isEndpoint(endpoint) {
 			return Connection{}, fmt.Errorf("the connection string's endpoints must be URLs such as https://ACCOUNT.table.core.windows.net; a SAS belongs in SharedAccessSignature")
 		}
@@ -169,7 +238,18 @@ func (c *Connection) addEndpoints(scheme, suffix string) {
 	if c.account != "" {
 		c.tableURL = cmp.Or(c.tableURL, fmt.Sprintf("%s://%s.table.%s", scheme, c.account, suffix))
 		c.queueURL = cmp.Or(c.queueURL, fmt.Sprintf("%s://%s.queue.%s", scheme, c.account, suffix))
+		if _, _, _, ok := splitHost(hostOf(c.tableURL)); ok { // else it may be an emulator, which has no such host
+			c.blobURL = cmp.Or(c.blobURL, fmt.Sprintf("%s://%s.blob.%s", scheme, c.account, suffix))
+		}
 	}
+}
+
+// splitHost splits the host of a service's endpoint, ACCOUNT.SERVICE.SUFFIX. ok is false for
+// every other host.
+func splitHost(host string) (account, service, suffix string, ok bool) {
+	account, rest, _ := strings.Cut(host, ".")
+	service, suffix, _ = strings.Cut(rest, ".")
+	return account, service, suffix, slices.Contains([]string{"blob", "queue", "table"}, service) && account != "" && suffix != ""
 }
 
 // accountName matches names of accounts. A name is printed, so it must not be a URL
@@ -203,57 +283,11 @@ func parseEndpoint(s string) (Connection, error) {
 	if sas == "" {
 		c.identity = &identity{}
 	}
-	account, rest, _ := strings.Cut(u.Host, ".")
-	service, suffix, _ := strings.Cut(rest, ".")
-	if (service == "table" || service == "queue") && suffix != "" {
+	if account, _, suffix, ok := splitHost(u.Host); ok {
 		c.account = account
 		c.addEndpoints(u.Scheme, suffix)
 	} else {
 		c.tableURL = strings.TrimSuffix(u.String(), "/")
-	}
-	return c, nil
-}
-
-// SettingConnection reads the connection that the setting called name holds, in
-// any of the forms that the Functions host takes: the setting itself, or its
-// identity form NAME__accountName, NAME__tableServiceUri, NAME__queueServiceUri,
-// NAME__credential, NAME__clientId, NAME__managedIdentityResourceId. getenv is os.Getenv or a stand-in.
-func SettingConnection(name string, getenv func(string) string) (Connection, error) {
-	if v := getenv(name); v != "" {
-		c, err := ParseConnection(v)
-		if err != nil {
-			return Connection{}, fmt.Errorf("setting %s: %w", name, err)
-		}
-		return c, nil
-	}
-	get := func(suffix string) string { return getenv(name + "__" + suffix) }
-	c := Connection{
-		account:  get("accountName"),
-		tableURL: strings.TrimSuffix(get("tableServiceUri"), "/"),
-		queueURL: strings.TrimSuffix(get("queueServiceUri"), "/"),
-		identity: &identity{ClientID: get("clientId"), ResourceID: get("managedIdentityResourceId")},
-	}
-	switch v := get("credential"); v {
-	case "":
-	case "managedidentity":
-		c.identity.Managed = true
-	default:
-		return Connection{}, fmt.Errorf("setting %s__credential must be managedidentity or absent", name)
-	}
-	if c.account == "" && c.tableURL == "" && c.queueURL == "" {
-		return Connection{}, fmt.Errorf("setting %s is missing: set it to a connection string, or set %s__accountName to sign in with Entra ID", name, name)
-	}
-	if c.account != "" && !accountName.MatchString(c.account) {
-		return Connection{}, fmt.Errorf("setting %s__accountName must be %s", name, accountNameForm)
-	}
-	if c.account == "" && c.tableURL == "" {
-		return Connection{}, fmt.Errorf("setting %s__tableServiceUri is missing: set it to https://ACCOUNT.table.core.windows.net", name)
-	}
-	c.addEndpoints("https", defaultSuffix)
-	for suffix, v := range map[string]string{"tableServiceUri": c.tableURL, "queueServiceUri": c.queueURL} {
-		if v != "" && (!strings.HasPrefix(v, "https://") || !isEndpoint(v)) {
-			return Connection{}, fmt.Errorf("setting %s__%s must be an https URL without a query", name, suffix)
-		}
 	}
 	return c, nil
 }

@@ -90,7 +90,22 @@ func TestSettingConnection(t *testing.T) {
 		{"managed identity", map[string]string{"S__accountName": "acct", "S__credential": "managedidentity", "S__clientId": "c"}, "acct"},
 		{"endpoints", map[string]string{"S__tableServiceUri": "https://t", "S__queueServiceUri": "https://q"}, "https://t"},
 		{"missing", nil, "setting S is missing"},
-		{"queues alone", map[string]string{"S__queueServiceUri": "https://q"}, "setting S__tableServiceUri is missing"},
+		{"queues alone, own domain", map[string]string{"S__queueServiceUri": "https://q"}, "setting S__tableServiceUri is missing"},
+		{"blobs alone, own domain", map[string]string{"S__blobServiceUri": "https://b"}, "setting S__tableServiceUri is missing"},
+		{"queues alone", map[string]string{"S__queueServiceUri": "https://acct.queue.core.windows.net"}, "acct"},
+		{"blobs alone", map[string]string{"S__blobServiceUri": "https://acct.blob.core.chinacloudapi.cn/"}, "acct"},
+		{"one service", map[string]string{"S__serviceUri": "https://acct.queue.core.windows.net"}, "acct"},
+		{"one service, own domain", map[string]string{"S__serviceUri": "https://t"}, "https://t"},
+		{"two accounts", map[string]string{"S__tableServiceUri": "https://a.table.core.windows.net", "S__queueServiceUri": "https://b.queue.core.windows.net"}, "S__queueServiceUri is of another account"},
+		{"another account's name", map[string]string{"S__tableServiceUri": "https://a.table.core.windows.net", "S__accountName": "b"}, "S__tableServiceUri is of another account"},
+		{"another service's address", map[string]string{"S__tableServiceUri": "https://a.queue.core.windows.net"}, "S__tableServiceUri must be the address of the account's tables, not of its queues"},
+		{"names in other cases", map[string]string{"s__ACCOUNTNAME": "acct", "S__Credential": "managedIdentity"}, "acct"},
+		{"a name in two cases", map[string]string{"S__accountName": "acct", "S__AccountName": "other"}, "settings S__AccountName and S__accountName differ in case alone"},
+		{"the setting in two cases", map[string]string{"S": "UseDevelopmentStorage=true", "s": "AccountName=a"}, "settings S and s differ in case alone"},
+		{"identity in two ways", map[string]string{"S__accountName": "acct", "S__clientId": "c", "S__managedIdentityResourceId": "r"}, "setting S__clientId and managedIdentityResourceId"},
+		{"application", map[string]string{"S__accountName": "acct", "S__tenantId": "t", "S__clientId": "c", "S__clientSecret": "secret"}, "acct"},
+		{"application without its id", map[string]string{"S__accountName": "acct", "S__tenantId": "t", "S__clientSecret": "secret"}, "setting S__tenantId, clientId and clientSecret belong together"},
+		{"application and managed identity", map[string]string{"S__accountName": "acct", "S__credential": "managedidentity", "S__clientId": "c", "S__tenantId": "t"}, "setting S__credential is managedidentity"},
 		{"identity by resource", map[string]string{"S__accountName": "acct", "S__managedIdentityResourceId": "/subscriptions/x"}, "acct"},
 		{"bad credential", map[string]string{"S__accountName": "acct", "S__credential": "password"}, "S__credential must be"},
 		{"bad endpoint", map[string]string{"S__tableServiceUri": "ftp://t"}, "S__tableServiceUri must be an https URL"},
@@ -99,7 +114,7 @@ func TestSettingConnection(t *testing.T) {
 		{"bad string", map[string]string{"S": "AccountName=acct"}, "setting S: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, err := storage.SettingConnection("S", func(name string) string { return tt.env[name] })
+			c, err := storage.SettingConnection("S", tt.env)
 			if strings.Contains(fmt.Sprint(c, err), "secret") {
 				t.Errorf("got %v, %v, with the secret", c, err)
 			}
@@ -113,6 +128,71 @@ func TestSettingConnection(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// The address of one service leads to those of the others.
+func TestBlobURL(t *testing.T) {
+	known, err := storage.ParseConnection("AccountName=acct;AccountKey=" + key64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, err := storage.ParseConnection("UseDevelopmentStorage=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		url, path, name, signs string // signs is "" for an error
+		known                  storage.Connection
+	}{
+		{"https://acct.blob.core.windows.net/c/p/q", "c/p/q", "acct", "its key", known},
+		{"https://ACCT.blob.core.windows.net:443/c/p%20q", "c/p q", "acct", "its key", known},
+		{"https://acct.blob.core.windows.net/c?sv=1&sig=x%2F", "c", "acct", "a shared access signature", known},
+		{"https://other.blob.core.windows.net/c/", "c/", "other", "this environment's identity: the app's in Azure, the developer's elsewhere", known},
+		{"https://acct.blob.core.windows.net/c", "c", "acct", "this environment's identity: the app's in Azure, the developer's elsewhere", storage.Connection{}},
+		{"http://127.0.0.1:10000/devstoreaccount1/c/p", "c/p", "devstoreaccount1", "its key", local},
+		{"http://localhost:10000/devstoreaccount1/c/p?sig=x", "c/p", "devstoreaccount1", "a shared access signature", local},
+		{"http://127.0.0.1:10000/another/c/p", "", "", "", local},
+		{"http://127.0.0.1:10000/", "", "", "", local},
+		{"https://acct.table.core.windows.net/c/p", "", "", "", known},
+		{"https://secret@acct.blob.core.windows.net/c/p", "", "", "", known},
+		{"https://example.org/secret/p", "", "", "", known},
+		{"http://%zz/secret", "", "", "", known},
+	} {
+		c, path, err := storage.BlobURL(tt.url, tt.known)
+		if tt.signs == "" {
+			if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "another/") {
+				t.Errorf("%s: %v", tt.url, err)
+			}
+			continue
+		}
+		if err != nil || path != tt.path || c.String() != tt.name || c.SignsIn() != tt.signs {
+			t.Errorf("%s: %s of %v by %s, %v", tt.url, path, c, c.SignsIn(), err)
+		}
+		if _, err := storage.Open(c, storage.Options{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestServicesFollowFromOne(t *testing.T) {
+	for _, part := range []string{"blobServiceUri", "queueServiceUri", "tableServiceUri", "serviceUri"} {
+		service := strings.TrimSuffix(strings.Replace(part, "serviceUri", "table", 1), "ServiceUri")
+		c, err := storage.SettingConnection("S", storage.Settings{"S__" + part: "https://acct." + service + ".core.chinacloudapi.cn/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := storage.Open(c, storage.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := a.Queue("work")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if table, want := a.Table("rows").Address(), "https://acct.table.core.chinacloudapi.cn/rows"; table != want || q.Address() != "https://acct.queue.core.chinacloudapi.cn/work" {
+			t.Errorf("%s leads to %s and %s", part, table, q.Address())
+		}
 	}
 }
 

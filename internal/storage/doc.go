@@ -1,11 +1,11 @@
-// Package storage is the project's one way to Azure Table and Queue Storage. It
+// Package storage is the project's one way to Azure Table, Queue and Blob Storage. It
 // owns connections, clients, retries, the exact form of entities and keys on the
 // wire, and what a service's error means.
 //
 // An [Account] holds one set of clients and one connection pool. All rows are read
 // by [Table.Query], a page, and written by [Table.Batch], an entity group transaction:
 // a single row is a query for one row or a batch of one. A [Queue] has the messages of
-// one queue. [RequestOptions] say how the requests of either are made.
+// one queue, a [Container] the blobs of one container. [RequestOptions] say how their requests are made.
 //
 // Queues, and the making, listing and removing of tables, are left to the clients of
 // azure-sdk-for-go. Requests for rows are this package's own (rows.go), and take the
@@ -15,6 +15,9 @@
 // batch failed, and parses a hundred answers where one status is wanted. Here an [Entity]
 // keeps every value as the JSON text the service sent, or is that text as a whole (raw.go).
 //
+// Requests for blobs are our own, too (blob.go): azblob links Apache Arrow, and has none of the patience below.
+// A blob is made once and never replaced.
+//
 // # Rows as text
 //
 // A copy does not decode rows: raw.go keeps each row of a page as text. It knows JSON in the
@@ -22,17 +25,26 @@
 // as a plain request: a transaction of one row takes three times the processor time. Rows with
 // an empty key, or a URL beyond 2 KB, stay in transactions.
 //
+// # Answers
+//
+// One place (answer.go) decides, below the retries, whether an answer is the service's: a good one
+// of its operation, whole, or a refusal with an error code. A proxy's page or half an answer
+// is neither. It is repeated like a broken connection, and a write may have been carried out. If
+// only 3xx and 4xx come for 30 s, the request ends. A single row that a proxy refuses is sent
+// as a transaction at once, because its key is in the URL otherwise. Each try has an id, so that
+// an answer that came twice is not taken for the next request's.
+//
 // # Retries
 //
 // One policy (retry.go) retries 503, 500, time-outs and broken connections until the caller's
-// deadline, so throttling slows callers down and does not fail them. Pauses grow up to a minute,
-// or up to 4 seconds while the host answers other requests, and honour a Retry-After. A request
-// ends after 40 failed tries, or after 400 while the host is busy and answers others. A
-// Retry-After of more than a minute ends it at once.
+// deadline or until the account's patience ends, so throttling slows callers down and does not
+// fail them. Pauses grow up to 5 seconds, and honour a Retry-After. All requests to one host
+// share what they know of it: after an outage, the first good answer wakes all that could not
+// reach it. While the host answers others, a request ends after 40 failed tries, or after 400 if
+// the host is busy.
 //
-// A command has a user who waits, so its account has patience. If a host refuses connections
-// before its first good answer, the connection is wrong, and the error is reported at once.
-// After that answer, requests wait until patience ends, with pauses of at most 5 seconds between
-// dials. Tries count only while the host answers others, and no Retry-After ends a request. All
-// requests to one host share what they know of it, and the first good answer wakes them all.
+// A user may have mistyped a command's connection. If its host refuses connections before its first
+// good answer, the error is reported at once.
+//
+// Every error names the account's setting, or else its host, and how the last try failed.
 package storage

@@ -3,7 +3,9 @@ package storage
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/url"
 	"slices"
@@ -168,7 +170,7 @@ func (d *pageDecoder) page() ([]Entity, error) {
 	if err := d.expect('{'); err != nil {
 		return nil, err
 	}
-	entities := []Entity{}
+	var entities []Entity // nil until they were read
 	for d.dec.PeekKind() == '"' {
 		name, err := d.name()
 		if err != nil {
@@ -183,6 +185,10 @@ func (d *pageDecoder) page() ([]Entity, error) {
 		if err := d.expect('['); err != nil {
 			return nil, err
 		}
+		if entities != nil {
+			return nil, errors.New("it has its rows twice")
+		}
+		entities = []Entity{}
 		for d.dec.PeekKind() == '{' {
 			e, err := d.entity()
 			if err != nil {
@@ -194,8 +200,22 @@ func (d *pageDecoder) page() ([]Entity, error) {
 			return nil, err
 		}
 	}
-	return entities, d.expect('}')
+	if err := d.expect('}'); err != nil {
+		return nil, err
+	}
+	if entities == nil {
+		return nil, errNoRows
+	}
+	if _, err := d.dec.ReadToken(); err != io.EOF {
+		return nil, errors.New("it goes on behind its end")
+	}
+	return entities, nil
 }
+
+var errNoRows = errors.New("it has no array \"value\"")
+
+// unreadableRow is the error of a well-formed row that can't be read exactly.
+type unreadableRow struct{ error }
 
 func (d *pageDecoder) entity() (Entity, error) {
 	if err := d.expect('{'); err != nil {
@@ -204,6 +224,7 @@ func (d *pageDecoder) entity() (Entity, error) {
 	var e Entity
 	e.Properties = make([]Property, 0, d.width)
 	var annotated map[string]Type // annotations ahead of their property
+	var partition, row bool       // have been read
 	for d.dec.PeekKind() == '"' {
 		name, err := d.name()
 		if err != nil {
@@ -216,7 +237,7 @@ func (d *pageDecoder) entity() (Entity, error) {
 		if of, ok := strings.CutSuffix(name, "@odata.type"); ok {
 			t, err := ParseType(text(value))
 			if err != nil {
-				return Entity{}, fmt.Errorf("property %s: %w", of, err)
+				return Entity{}, &unreadableRow{fmt.Errorf("property %s: %w", of, err)}
 			}
 			if annotated == nil {
 				annotated = map[string]Type{}
@@ -224,8 +245,9 @@ func (d *pageDecoder) entity() (Entity, error) {
 			annotated[of] = t
 			continue
 		}
+		partition, row = partition || name == "PartitionKey", row || name == "RowKey"
 		if err := e.set(name, value); err != nil {
-			return Entity{}, err
+			return Entity{}, &unreadableRow{err}
 		}
 	}
 	for i, p := range e.Properties {
@@ -234,7 +256,13 @@ func (d *pageDecoder) entity() (Entity, error) {
 		}
 	}
 	d.width = len(e.Properties)
-	return e, d.expect('}')
+	if err := d.expect('}'); err != nil {
+		return Entity{}, err
+	}
+	if !partition || !row {
+		return Entity{}, errors.New("a row lacks a key")
+	}
+	return e, nil
 }
 
 // set handles one member of an entity's object.

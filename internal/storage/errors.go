@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -17,7 +18,7 @@ import (
 
 // Error is a refusal by the service.
 type Error struct {
-	Op      string // the request, with its table or queue
+	Op      string // the request, with its table, queue or blob and the connection
 	Status  int    // HTTP status; of the failed operation, for a batch
 	Code    string // the service's error code, such as EntityAlreadyExists
 	Message string // the service's message, its first line
@@ -36,7 +37,18 @@ func (e *Error) Error() string {
 // busy or timed out. The outcome of a write may then be unknown.
 func (e *Error) Temporary() bool {
 	return e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests ||
-		e.Code == "TableBeingDeleted" || e.Code == "QueueBeingDeleted"
+		e.Code == "TableBeingDeleted" || e.Code == "QueueBeingDeleted" || e.Code == "ContainerBeingDeleted"
+}
+
+// Broken reports whether err is the service's failure to carry out a request: an answer 500 that does not mean too
+// much load.
+func Broken(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && brokenBy(e.Status, e.Code)
+}
+
+func brokenBy(status int, code string) bool {
+	return status == http.StatusInternalServerError && code != "OperationTimedOut"
 }
 
 // Permanent reports whether err is a refusal by the service that repeating the
@@ -56,7 +68,7 @@ func Passing(err error) bool {
 	if errors.As(err, &e) {
 		return e.Temporary()
 	}
-	return errors.Is(err, errNoAnswer) || errors.Is(err, ErrAway) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return errors.As(err, new(*strangeAnswer)) || errors.Is(err, errNoAnswer) || errors.Is(err, ErrAway) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // HasCode reports whether err is the service's error with one of the codes.
@@ -65,15 +77,20 @@ func HasCode(err error, codes ...string) bool {
 	return errors.As(err, &e) && slices.Contains(codes, e.Code)
 }
 
-// NotFound reports whether err says that a row, table, queue or message does not exist.
+// NotFound reports whether err says that a row, table, queue, message, container or blob does not exist.
 func NotFound(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Status == http.StatusNotFound
+	return HasCode(err, "ResourceNotFound", "EntityNotFound", "TableNotFound", "QueueNotFound", "MessageNotFound", "ContainerNotFound", "BlobNotFound")
 }
 
-// Conflict reports whether err says that a row, table or queue already exists.
+// Denied reports whether err says that the caller may not do what the request asks for.
+func Denied(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
+}
+
+// Conflict reports whether err says that a row, table, queue, container or blob already exists.
 func Conflict(err error) bool {
-	return HasCode(err, "EntityAlreadyExists", "TableAlreadyExists", "QueueAlreadyExists")
+	return HasCode(err, "EntityAlreadyExists", "TableAlreadyExists", "QueueAlreadyExists", "ContainerAlreadyExists", "BlobAlreadyExists")
 }
 
 // wrap turns an SDK error into an [Error]; others pass with op as context.
@@ -81,19 +98,16 @@ func wrap(op string, x *exchange, err error) error {
 	if err == nil {
 		return nil
 	}
+	op += " of " + x.connection
 	var re *azcore.ResponseError
 	if !errors.As(err, &re) {
-		err = withoutURL(err)
-		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrAway) {
+		if err = withoutURL(err); Passing(err) {
 			return fmt.Errorf("%s: %w", op, err)
 		}
 		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)
 	}
-	e := &Error{Op: op, Status: re.StatusCode, Code: re.ErrorCode, Index: x.failed}
 	code, message := serviceError(x.answer)
-	if e.Code == "" {
-		e.Code = code
-	}
+	e := &Error{Op: op, Status: re.StatusCode, Code: cmp.Or(re.ErrorCode, code), Index: x.failed}
 	e.Message = cleanMessage(message, e.Index)
 	if e.Message == "" {
 		e.Message = "the service gave no reason"
@@ -122,7 +136,7 @@ func cleanMessage(message string, index int) string {
 }
 
 // serviceError reads the code and message of an error's body: JSON of the Table
-// service, XML of the Queue service.
+// service, XML of the Queue and Blob services.
 func serviceError(body []byte) (code, message string) {
 	var table struct {
 		Error struct {

@@ -1,10 +1,12 @@
 package storage_test
 
 import (
+	"cmp"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -17,15 +19,22 @@ import (
 // stub answers requests, or fails to, as told.
 type stub struct {
 	answer func(*http.Request) (*http.Response, error)
-	tries  int
+	tries  atomic.Int64
 }
 
 func (s *stub) Do(r *http.Request) (*http.Response, error) {
-	s.tries++
+	s.tries.Add(1)
 	return s.answer(r)
 }
 
+// answered is an answer with the marks of the service's.
 func answered(r *http.Request, status int, header http.Header, body string) *http.Response {
+	set := func(name, value string) { header.Set(name, cmp.Or(header.Get(name), value)) }
+	set("X-Ms-Version", "2019-02-02")
+	set("Content-Type", "application/json")
+	if status >= 400 {
+		set("X-Ms-Error-Code", "Stub")
+	}
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 }
 
@@ -36,7 +45,7 @@ func TestErrorsKeepSignaturesSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cause := range []error{syscall.ECONNREFUSED, &net.DNSError{Err: "no such host", IsNotFound: true}} {
 			transport := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { return nil, cause })}
-			a := open(t, signed, storage.Options{Transport: transport, Patience: time.Minute})
+			a := open(t, signed, storage.Options{Transport: transport, Patience: time.Minute, Unproven: true})
 			q, err := a.Queue("work")
 			if err != nil {
 				t.Fatal(err)
@@ -69,26 +78,27 @@ func TestWhatIsRetried(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		answer   func(*http.Request) (*http.Response, error)
-		patience time.Duration
+		unproven bool
 		retried  bool
 	}{
-		{"busy", busy("1"), 0, true},
-		{"busy for long", busy("45"), 0, true},
-		{"name service does not answer", fails(&net.DNSError{IsTimeout: true}), 0, true},
-		{"no such host", fails(&net.DNSError{IsNotFound: true}), 0, false},
-		{"nobody listens", fails(syscall.ECONNREFUSED), 0, true},
-		{"nobody listens, and somebody waits", fails(syscall.ECONNREFUSED), time.Minute, false},
-		{"bad request", func(r *http.Request) (*http.Response, error) { return answered(r, 400, http.Header{}, "{}"), nil }, 0, false},
+		{"busy", busy("1"), false, true},
+		{"busy for long", busy("45"), false, true},
+		{"name service does not answer", fails(&net.DNSError{IsTimeout: true}), false, true},
+		{"no such host", fails(&net.DNSError{IsNotFound: true}), false, true},
+		{"nobody listens", fails(syscall.ECONNREFUSED), false, true},
+		{"no such host, in a command", fails(&net.DNSError{IsNotFound: true}), true, false},
+		{"nobody listens, in a command", fails(syscall.ECONNREFUSED), true, false},
+		{"bad request", func(r *http.Request) (*http.Response, error) { return answered(r, 400, http.Header{}, "{}"), nil }, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &stub{answer: tt.answer}
-				a := open(t, signed, storage.Options{Transport: s, Patience: tt.patience})
+				a := open(t, signed, storage.Options{Transport: s, Unproven: tt.unproven})
 				if _, err := a.Table("Orders").Query(t.Context(), storage.Query{}); err == nil {
 					t.Error("no error")
 				}
-				if got := s.tries > 5; got != tt.retried {
-					t.Errorf("%d tries, want more: %v", s.tries, tt.retried)
+				if got := s.tries.Load() > 5; got != tt.retried {
+					t.Errorf("%d tries, want more: %v", s.tries.Load(), tt.retried)
 				}
 			})
 		})

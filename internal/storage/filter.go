@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"slices"
 	"strings"
+	"time"
+	"unicode"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
@@ -12,8 +15,8 @@ import (
 const maxComparisons = 15 - 3
 
 // CheckFilter refuses filters that would break the one that a query makes of its range
-// and this one: too many comparisons, or parentheses and quotes that don't match. The
-// service finds other mistakes. The error is [problem.Invalid].
+// and this one: too many comparisons, or parentheses and quotes that don't match. It names what
+// other query languages have in place of OData; the service finds other mistakes. The error is [problem.Invalid].
 func CheckFilter(filter string) error {
 	n, depth := 0, 0
 	for i, piece := range strings.Split(filter, "'") {
@@ -32,9 +35,13 @@ func CheckFilter(filter string) error {
 			}
 		}
 		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r == ' ' || r == '(' || r == ')' || r == '\t' }) {
-			switch word {
-			case "eq", "ne", "gt", "ge", "lt", "le":
+			switch {
+			case slices.Contains([]string{"eq", "ne", "gt", "ge", "lt", "le"}, word):
 				n++
+			case strings.Contains(word, "="):
+				return problem.Invalidf("filter", "has %q; OData compares by eq, ne, gt, ge, lt and le", "=")
+			case slices.Contains([]string{"startswith", "endswith", "contains", "substringof"}, strings.ToLower(word)):
+				return problem.Invalidf("filter", "has %s, which the Table service does not know; prefix, on the command line --prefix, selects partition keys by how they start", word)
 			}
 		}
 	}
@@ -51,14 +58,36 @@ func CheckFilter(filter string) error {
 
 // filter returns the filter of the query: its range and its own.
 func (q Query) filter() string {
-	f := RangeFilter(q.Range)
-	switch {
-	case q.Filter == "":
-		return f
-	case f == "":
-		return q.Filter
+	return And(RangeFilter(q.Range), q.Filter)
+}
+
+// ComparesTime reports whether a filter has the property Timestamp, which is another in each table.
+func ComparesTime(filter string) bool {
+	for i, piece := range strings.Split(filter, "'") {
+		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			if i%2 == 0 && strings.EqualFold(word, "Timestamp") {
+				return true
+			}
+		}
 	}
-	return f + " and (" + q.Filter + ")"
+	return false
+}
+
+// And returns a filter of what both filters match, of which either may be "": any row. The first one has no "or".
+func And(first, second string) string {
+	switch {
+	case second == "":
+		return first
+	case first == "":
+		return second
+	}
+	return first + " and (" + second + ")"
+}
+
+// SinceFilter matches rows that were written at a time of the service's clock, or later. The service compares more
+// coarsely than a row's Timestamp shows: a bound that leaves the time itself out may leave out rows behind it.
+func SinceFilter(t time.Time) string {
+	return "Timestamp ge datetime'" + t.UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }
 
 // RangeFilter returns the OData filter for the range, "" for the whole table.

@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// entra stands for Azure's token endpoint for managed identities and for the
+// entra stands for Azure's token endpoints for managed identities and applications, and for the
 // services, which it lets in by their tokens.
 type entra struct {
 	*testing.T
@@ -30,28 +30,51 @@ func (e *entra) Do(r *http.Request) (*http.Response, error) {
 		}
 		return answer(200, `{"access_token":"token-1","expires_in":"3600","resource":"https://storage.azure.com","token_type":"Bearer"}`)
 	}
+	if r.URL.Host == "login.microsoftonline.com" { // Entra ID
+		if strings.HasSuffix(r.URL.Path, "/token") {
+			_ = r.ParseForm()
+			if got := r.PostForm.Get("client_id") + " " + r.PostForm.Get("client_secret"); got != e.clientID+" s3cret" {
+				e.Errorf("a token was asked for %q", got)
+			}
+			return answer(200, `{"access_token":"token-1","expires_in":3600,"token_type":"Bearer"}`)
+		}
+		return answer(200, `{"authorization_endpoint":"https://login.microsoftonline.com/tenant-1/authorize","token_endpoint":"https://login.microsoftonline.com/tenant-1/token","issuer":"https://login.microsoftonline.com/tenant-1/v2.0"}`)
+	}
 	if got := r.Header.Get("Authorization"); got != "Bearer token-1" {
 		e.Errorf("%s was asked with Authorization %q", r.URL.Host, got)
 	}
 	e.seen = append(e.seen, r.URL.Host)
-	if strings.Contains(r.URL.Host, ".queue.") {
-		return answer(201, "")
+	if strings.Contains(r.URL.Host, ".queue.") || strings.Contains(r.URL.Host, ".blob.") {
+		return answered(r, 201, http.Header{}, ""), nil
 	}
-	return answer(200, `{"value":[{"PartitionKey":"p","RowKey":"r"}]}`)
+	return answered(r, 200, http.Header{}, `{"value":[{"PartitionKey":"p","RowKey":"r"}]}`), nil
 }
 
 func TestManagedIdentitySignsIn(t *testing.T) {
-	settings := map[string]string{
+	signsIn(t, storage.Settings{
 		"AzureWebJobsStorage__accountName": "acct",
-		"AzureWebJobsStorage__credential":  "managedidentity",
+		"AzureWebJobsStorage__credential":  "managedIdentity",
 		"AzureWebJobsStorage__clientId":    "client-1",
-	}
-	c, err := storage.SettingConnection("AzureWebJobsStorage", func(name string) string { return settings[name] })
+	})
+}
+
+func TestApplicationSignsIn(t *testing.T) {
+	signsIn(t, storage.Settings{
+		"AzureWebJobsStorage__accountName":  "acct",
+		"AzureWebJobsStorage__tenantId":     "tenant-1",
+		"AzureWebJobsStorage__clientId":     "client-1",
+		"AzureWebJobsStorage__clientSecret": "s3cret",
+	})
+}
+
+func signsIn(t *testing.T, settings storage.Settings) {
+	t.Helper()
+	connection, err := storage.SettingConnection("AzureWebJobsStorage", settings)
 	if err != nil {
 		t.Fatal(err)
 	}
 	service := &entra{T: t, clientID: "client-1"}
-	a, err := storage.Open(c, storage.Options{Transport: service})
+	a, err := storage.Open(connection, storage.Options{Transport: service})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +89,14 @@ func TestManagedIdentitySignsIn(t *testing.T) {
 	if err := q.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(service.seen, " "); got != "acct.table.core.windows.net acct.queue.core.windows.net" {
+	c, err := a.Container("files")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(service.seen, " "); got != "acct.table.core.windows.net acct.queue.core.windows.net acct.blob.core.windows.net" {
 		t.Errorf("asked %s", got)
 	}
 }

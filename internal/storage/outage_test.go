@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -48,11 +49,11 @@ func hangs(r *http.Request) (*http.Response, error) {
 }
 
 func isBusy(r *http.Request) (*http.Response, error) {
-	return answered(r, 503, http.Header{}, "{}"), nil
+	return answered(r, 503, http.Header{"X-Ms-Error-Code": {"ServerBusy"}}, `{"odata.error":{"code":"ServerBusy","message":{"value":"The server is busy."}}}`), nil
 }
 
-// A host that has answered is waited for, with pauses of seconds at most and no longer
-// than the patience; one that never has is given up soon.
+// A host is waited for, with pauses of seconds at most and no longer than the patience. One that
+// has never answered is given up soon if its connection may be wrong.
 func TestOutages(t *testing.T) {
 	const never = time.Hour
 	for _, tt := range []struct {
@@ -66,20 +67,21 @@ func TestOutages(t *testing.T) {
 		{"refused for half a second", refuses, time.Second, 1500 * time.Millisecond, false, 500 * time.Millisecond, 1500 * time.Millisecond, ""},
 		{"refused for 40 s", refuses, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "connection refused"},
 		{"dropped for 40 s", drops, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "connection broken"},
-		{"silent for 10 s", hangs, time.Second, 11 * time.Second, false, 40 * time.Second, 46 * time.Second, "no answer yet"},
-		{"busy for 40 s", isBusy, time.Second, 41 * time.Second, false, 40 * time.Second, 100 * time.Second, "it answers 503 Service Unavailable"},
+		{"silent for 8 s", hangs, time.Second, 9 * time.Second, false, 10 * time.Second, 12 * time.Second, "no answer yet"},
+		{"silent for 40 s", hangs, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "no answer yet"},
+		{"busy for 40 s", isBusy, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "it answers 503 ServerBusy"},
 		{"refused for long", refuses, time.Second, never, true, 3 * time.Minute, 3*time.Minute + 10*time.Second, "connection refused"},
-		{"busy for long", isBusy, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 Service Unavailable"},
+		{"busy for long", isBusy, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 ServerBusy"},
 		{"silent for long", hangs, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "no answer within 40s"},
 		{"never reached", refuses, 0, never, true, 0, 0, ""},
-		{"always dropped", drops, 0, never, true, 5 * time.Second, 10 * time.Second, "connection broken"},
-		{"always silent", hangs, 0, never, true, 40 * time.Second, 40 * time.Second, "no answer yet"},
-		{"always busy", isBusy, 0, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 Service Unavailable"},
+		{"always dropped", drops, 0, never, true, 15 * time.Second, 16 * time.Second, "connection broken"},
+		{"always silent", hangs, 0, never, true, 15 * time.Second, 16 * time.Second, "no answer yet"},
+		{"always busy", isBusy, 0, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 ServerBusy"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &service{begin: time.Now(), from: tt.from, to: tt.to, away: tt.away}
-				a := open(t, signed, storage.Options{Transport: s, Patience: 3 * time.Minute})
+				a := open(t, signed, storage.Options{Transport: s, Patience: 3 * time.Minute, Unproven: true})
 				if tt.from > 0 {
 					if _, err := a.Table("Orders").Query(t.Context(), storage.Query{}); err != nil {
 						t.Fatal(err)
@@ -91,12 +93,15 @@ func TestOutages(t *testing.T) {
 				go func() {
 					for {
 						select {
-						case <-time.After(time.Second):
+						case <-time.After(999 * time.Millisecond): // never when the request ends
 						case <-stop:
 							return
 						}
 						for _, o := range a.Outages() {
-							seen[o.Cause] = o.Host == "h" && o.Since.Equal(s.begin.Add(time.Second))
+							if o.Waiting == 0 {
+								continue // the request has just ended
+							}
+							seen[o.Cause] = o.Connection == "h" && o.Waiting > 0 && o.Since.Equal(s.begin.Add(time.Second))
 						}
 					}
 				}()
@@ -114,8 +119,44 @@ func TestOutages(t *testing.T) {
 				if tt.cause != "" && !seen[tt.cause] || tt.cause == "" && len(seen) > 0 {
 					t.Errorf("told %v, want %q", seen, tt.cause)
 				}
-				if len(a.Outages()) > 0 {
-					t.Error("an outage without a request that waits")
+				if o := a.Outages(); tt.fails && tt.cause != "" && (len(o) != 1 || o[0].Waiting > 0) || !tt.fails && len(o) > 0 {
+					t.Errorf("told %v at the end; want an outage that nobody waits for: %v", o, tt.fails)
+				}
+			})
+		})
+	}
+}
+
+// Without patience of its own, as in the app, a request waits until its deadline. Its error says for
+// which setting, and why.
+func TestWaitsUntilTheDeadline(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		away  func(*http.Request) (*http.Response, error)
+		lasts time.Duration
+		most  time.Duration
+		error string
+	}{
+		{"refused for 20 s", refuses, 20 * time.Second, 25 * time.Second, ""},
+		{"refused for 60 s", refuses, time.Minute, 65 * time.Second, ""},
+		{"busy for 60 s", isBusy, time.Minute, 65 * time.Second, ""},
+		{"refused for ever", refuses, time.Hour, 8 * time.Minute, "no good answer for 8m0s: connection refused: context deadline exceeded"},
+		{"busy for ever", isBusy, time.Hour, 8 * time.Minute, "no good answer for 8m0s: it answers 503 ServerBusy: context deadline exceeded"},
+		{"silent for ever", hangs, time.Hour, 8 * time.Minute, "no good answer for 8m0s: no answer within 40s: context deadline exceeded"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &service{begin: time.Now(), to: tt.lasts, away: tt.away}
+				a := open(t, signed, storage.Options{Name: "SRC", Transport: s})
+				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+				defer cancel()
+				_, err := a.Table("Orders").Query(ctx, storage.Query{})
+				took := time.Since(s.begin)
+				switch {
+				case tt.error == "" && err != nil, took < min(tt.lasts, tt.most), took > tt.most:
+					t.Errorf("%v after %v, want it within %v", err, took, tt.most)
+				case tt.error != "" && (err == nil || err.Error() != "query table Orders of SRC: "+tt.error || !storage.Passing(err)):
+					t.Errorf("got %v, want %s", err, tt.error)
 				}
 			})
 		})
@@ -226,10 +267,9 @@ func TestDoubts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				first := true
+				var asked atomic.Bool // also by the watch
 				s := &stub{answer: func(r *http.Request) (*http.Response, error) {
-					if first {
-						first = false
+					if asked.CompareAndSwap(false, true) {
 						return tt.answer(r)
 					}
 					return answered(r, 201, http.Header{}, `<?xml version="1.0"?><QueueMessagesList></QueueMessagesList>`), nil

@@ -3,8 +3,11 @@ package storage
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"net/http"
+
+	"github.com/google/uuid"
 
 	"tablesweep/internal/key"
 )
@@ -25,15 +28,27 @@ func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 // service did not answer.
 func (t *Table) MayDelete(ctx context.Context) error { return t.may(ctx, Delete) }
 
+// MayWrite checks the permission to change messages of the queue, and changes nothing. exists is
+// false if there is no such queue. An error means that writing is not allowed, or that the service did not
+// answer.
+func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
+	receipt := base64.StdEncoding.EncodeToString([]byte(rand.Text()))
+	_, err = q.Update(ctx, Message{ID: uuid.NewString(), PopReceipt: receipt}, 0)
+	var refusal *Error
+	switch {
+	case HasCode(err, "QueueNotFound"):
+		return false, nil
+	case errors.As(err, &refusal) && (refusal.Status == http.StatusNotFound || refusal.Status == http.StatusBadRequest):
+		return true, nil // there is no such message
+	}
+	return err == nil, err
+}
+
 // may tries to do something to a row that can't exist, on a condition that can't hold.
 func (t *Table) may(ctx context.Context, kind OpKind) error {
 	nowhere := key.Key{Partition: "tablesweep-" + rand.Text(), Row: rand.Text()}
 	err := t.Write(ctx, Op{Kind: kind, Entity: Entity{Key: nowhere}, IfMatch: `W/"datetime'1601-01-01T00%3A00%3A00Z'"`})
-	var refusal *Error
-	switch {
-	case HasCode(err, "TableNotFound"):
-		return err
-	case errors.As(err, &refusal) && (refusal.Status == http.StatusNotFound || refusal.Status == http.StatusPreconditionFailed):
+	if HasCode(err, "ResourceNotFound", "EntityNotFound", "UpdateConditionNotSatisfied") {
 		return nil
 	}
 	return err

@@ -29,8 +29,8 @@ func CheckQueueName(name string) error {
 	return nil
 }
 
-// errNoQueues means that the connection names no queue endpoint.
-var errNoQueues = errors.New("the connection names no queue endpoint: give a connection string or set NAME__queueServiceUri")
+// ErrNoQueues means that the connection names no queue endpoint.
+var ErrNoQueues = errors.New("the connection names no queue endpoint: give a connection string or set NAME__queueServiceUri")
 
 // Queue gives access to one queue.
 type Queue struct {
@@ -55,7 +55,7 @@ type Message struct {
 // Queue returns access to a queue, which need not exist.
 func (a *Account) Queue(name string) (*Queue, error) {
 	if a.queues == nil {
-		return nil, errNoQueues
+		return nil, ErrNoQueues
 	}
 	return &Queue{client: a.queues.NewQueueClient(name), name: name, address: a.connection.queueURL + "/" + name}, nil
 }
@@ -73,9 +73,29 @@ func (q *Queue) Name() string { return q.name }
 // Address returns the queue's URL, which identifies it.
 func (q *Queue) Address() string { return q.address }
 
+// QueueNames calls fn with the names of all queues of the account, in order.
+func (a *Account) QueueNames(ctx context.Context, fn func(name string) error) error {
+	if a.queues == nil {
+		return ErrNoQueues
+	}
+	x := newExchange(RequestOptions{}, listQueues)
+	for pager := a.queues.NewListQueuesPager(nil); pager.More(); {
+		page, err := pager.NextPage(x.in(ctx))
+		if err != nil {
+			return wrap("list queues", x, err)
+		}
+		for _, q := range page.Queues {
+			if err := fn(deref(q.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Create makes the queue unless it exists.
 func (q *Queue) Create(ctx context.Context) error {
-	x := newExchange(q.options)
+	x := newExchange(q.options, createQueue)
 	_, err := q.client.Create(x.in(ctx), nil)
 	if err = wrap("create queue "+q.name, x, err); Conflict(err) {
 		return nil
@@ -85,14 +105,15 @@ func (q *Queue) Create(ctx context.Context) error {
 
 // Put adds a message, visible at once, that never expires.
 func (q *Queue) Put(ctx context.Context, text string) error {
-	x := newExchange(q.options)
+	x := newExchange(q.options, putMessage)
+	x.rows = 1
 	_, err := q.client.EnqueueMessage(x.in(ctx), text, &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1))})
 	return wrap("put into queue "+q.name, x, err)
 }
 
 // Get takes up to n messages and hides them from others for the given time.
 func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message, error) {
-	x := newExchange(q.options)
+	x := newExchange(q.options, getMessages)
 	resp, err := q.client.DequeueMessages(x.in(ctx), &azqueue.DequeueMessagesOptions{
 		NumberOfMessages:  to.Ptr(int32(n)),
 		VisibilityTimeout: to.Ptr(int32(hidden / time.Second)),
@@ -114,7 +135,7 @@ func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message
 // once. It returns the message's new pop receipt. An error that is [NotFound] or has
 // the code PopReceiptMismatch means that another consumer has the message.
 func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (popReceipt string, err error) {
-	x := newExchange(q.options)
+	x := newExchange(q.options, updateMessage)
 	resp, err := q.client.UpdateMessage(x.in(ctx), m.ID, m.PopReceipt, m.Text, &azqueue.UpdateMessageOptions{
 		VisibilityTimeout: to.Ptr(int32(hidden / time.Second)),
 	})
@@ -126,7 +147,7 @@ func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (po
 
 // Delete removes a message.
 func (q *Queue) Delete(ctx context.Context, m Message) error {
-	x := newExchange(q.options)
+	x := newExchange(q.options, deleteMessage)
 	_, err := q.client.DeleteMessage(x.in(ctx), m.ID, m.PopReceipt, nil)
 	return wrap("delete from queue "+q.name, x, err)
 }
@@ -134,7 +155,7 @@ func (q *Queue) Delete(ctx context.Context, m Message) error {
 // Peek returns the first [MaxGetMessages] visible messages, with their texts and times of
 // insertion, and does not change them.
 func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
-	x := newExchange(q.options)
+	x := newExchange(q.options, peekMessages)
 	resp, err := q.client.PeekMessages(x.in(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(MaxGetMessages))})
 	if err != nil {
 		return nil, wrap("peek into queue "+q.name, x, err)
@@ -149,13 +170,10 @@ func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 // Length returns the approximate number of messages in the queue. 0 means empty. Any
 // other number may be wrong.
 func (q *Queue) Length(ctx context.Context) (int, error) {
-	x := newExchange(q.options)
+	x := newExchange(q.options, queueLength)
 	resp, err := q.client.GetProperties(x.in(ctx), nil)
 	if err != nil {
 		return 0, wrap("read properties of queue "+q.name, x, err)
-	}
-	if resp.ApproximateMessagesCount == nil {
-		return 0, nil
 	}
 	return int(*resp.ApproximateMessagesCount), nil
 }

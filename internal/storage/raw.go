@@ -21,13 +21,18 @@ func rawPage(body []byte) ([]Entity, bool) {
 	if !r.page() {
 		return nil, false
 	}
-	text, begin := bytes.Clone(r.out), 0
+	r.share(bytes.Clone(r.out))
+	return r.rows, true
+}
+
+// share makes the rows' JSON parts of text, which has what was written to out.
+func (r *rawReader) share(text []byte) {
+	begin := 0
 	for i := range r.rows {
 		json := &r.rows[i].JSON
 		end := begin + len(*json)
 		*json, begin = text[begin:end:end], end
 	}
-	return r.rows, true
 }
 
 // rawReader passes over a page once. Its methods report false for forms that they don't know.
@@ -58,7 +63,9 @@ func (r *rawReader) page() bool {
 			seen = true
 		}
 		if !r.next(',') {
-			return r.next('}')
+			end := r.next('}')
+			r.skipSpace()
+			return end && seen && r.at == len(r.in)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"net/http"
 	"sync/atomic"
 	"time"
 )
@@ -15,19 +16,27 @@ type RequestOptions struct {
 	// Once means that requests are not retried. It is for callers that retry by
 	// themselves, and must notice soon that the service is back.
 	Once bool
+	// MaxErrors, if set, ends a request after so many answers 500 in a row that don't ask for less
+	// load: it may be the request's fault. Such an [Error] is [Broken].
+	MaxErrors int
 	// Stop, if set and closed, ends retries. Requests under way go on.
 	Stop <-chan struct{}
+	// Requests and Rows, if set, are the most requests, and rows read or written, a second. Each
+	// try waits for them.
+	Requests, Rows *Limit
 	// OnBusy, if set, is called when the service is too busy. The request is retried after
 	// the pause that OnBusy returns, or after the usual pause if that is 0. OnBusy must not
 	// block, and may be called concurrently.
 	OnBusy func() time.Duration
+	// Waiting, if set, is the number of requests that now wait for their retry.
+	Waiting *atomic.Int64
 }
 
 // Counter counts requests, retries included, which the service bills as transactions.
 type Counter struct {
-	// OnThrottle, if set, is called for every throttled request, before its retry. It
-	// must not block, and may be called concurrently.
-	OnThrottle func()
+	// OnThrottle, if set, is called for every throttled request, before its retry. waits means
+	// that the answer says how long to wait. It must not block, and may be called concurrently.
+	OnThrottle func(waits bool)
 
 	n, doubts atomic.Int64
 }
@@ -54,14 +63,16 @@ func (c *Counter) doubtful() {
 }
 
 // throttled reports a throttled request.
-func (c *Counter) throttled() {
+func (c *Counter) throttled(resp *http.Response) {
 	if c != nil && c.OnThrottle != nil {
-		c.OnThrottle()
+		c.OnThrottle(retryAfter(resp) > 0)
 	}
 }
 
 // newExchange returns the exchange of a request to be made with the options.
-func newExchange(o RequestOptions) *exchange { return &exchange{options: o, failed: -1} }
+func newExchange(o RequestOptions, op operation) *exchange {
+	return &exchange{options: o, operation: op, failed: -1}
+}
 
 type exchangeKey struct{}
 

@@ -17,6 +17,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"tablesweep/internal/task"
 )
 
 // The service asks callers to back off when it is busy, so an account that throttles
@@ -24,88 +26,131 @@ import (
 // service's 30 s limit. (Microsoft Learn, "Setting timeouts for Table service
 // operations")
 const (
-	maxRetries    = 40
-	retryDelay    = 250 * time.Millisecond
-	maxRetryDelay = time.Minute
-	// maxBusyDelay is the longest pause while the host answers others: it is over its
-	// target then, and has room again in the next second. A single write that waits a
-	// minute holds its whole step back, and the scan's end. Such short pauses are many.
-	maxBusyDelay   = 4 * time.Second
+	maxRetries = 40
+	retryDelay = 250 * time.Millisecond
+	// maxRetryDelay is short, so that work goes on soon after an outage, and no single write holds
+	// its step back for long while the host is over its target. Such pauses are many.
+	maxRetryDelay  = 5 * time.Second
 	maxBusyRetries = 10 * maxRetries
 	tryTimeout     = 40 * time.Second
 
-	maxDialDelay  = 5 * time.Second // between two tries to reach a host that was there before
-	firstPatience = 5 * time.Second // for a host that has never answered
-	noticed       = 2 * time.Second // of failed tries are an outage
-	silence       = 10 * time.Second
+	// refusedFor is how long a request is repeated whose answers are 3xx and 4xx of somebody
+	// else's: a proxy may be misconfigured for a moment, but rarely passes what it forbids.
+	refusedFor = 30 * time.Second
+
+	firstPatience = 15 * time.Second // for a host that has never answered, if the connection is unproven
+	noticed       = 2 * time.Second  // of failed tries are an outage
+	silence       = 4 * time.Second  // of a host that is asked is one, too
 )
 
-// DefaultPatience is how long commands wait for an account that stops answering.
+// DefaultPatience is how long requests wait for an account that stops answering.
 const DefaultPatience = 10 * time.Minute
 
-// Outage is a time without a good answer from a host, while requests wait for one.
+// Outage is a time without a good answer from a connection, although requests ask for one.
 type Outage struct {
-	Host  string
-	Since time.Time
-	Cause string // how the last try failed; "no answer yet" before any has failed
+	Connection string // its setting's name, or else its host
+	Since      time.Time
+	Cause      string // how the last try failed, without its URL; "no answer yet" before any has failed
+	Waiting    int    // requests that wait for an answer now
 }
 
-// ErrAway is the error of a request that ended because its host gave no good answer for
-// the account's patience.
+// ErrAway is the error of a request that ended because there was no good answer for the
+// account's patience, or before the request's own deadline.
 var ErrAway = errors.New("no good answer")
 
 // retries is a per-call policy. It retries a request while that may help, and records
 // since when the host has given no good answer. All requests to a host share one.
 type retries struct {
-	host     string
-	patience time.Duration // 0: until the request's own time is up
+	connection string // as in [Outage]
+	patience   time.Duration
+	unproven   bool
+	clock      *clock // the account's
 
 	mu      sync.Mutex
 	pending int           // requests without an answer, pauses included
-	since   time.Time     // of the last good answer, or when the first pending request began
+	since   time.Time     // of the last good answer, or when the first request after it began
 	cause   string        // of the last failure since then
 	good    int64         // good answers so far
 	again   chan struct{} // closed by the next good answer
+
+	tries     []*try // under way, in order
+	watching  bool
+	ask       func(context.Context) error // asks the host for something, by way of these retries; nil if there is nothing to ask
+	probes    task.Group                  // whose errors say nothing
+	endAsk    context.CancelFunc          // ends what it asks now; nil if it asks nothing
+	closeIdle func()                      // closes the connections that no request uses; nil if there are none
 }
 
-func newRetries(host string, patience time.Duration) *retries {
-	return &retries{host: host, patience: patience, again: make(chan struct{})}
+func newRetries(connection string, o Options) *retries {
+	return &retries{connection: connection, patience: cmp.Or(o.Patience, DefaultPatience), unproven: o.Unproven, again: make(chan struct{})}
 }
 
 // Do implements [policy.Policy]. The SDK's own retry policy, behind it, makes one try
 // with a time limit.
 func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
-	o := exchangeOf(ctx).options
+	x := exchangeOf(ctx)
+	x.connection = r.connection
+	o := x.options
+	began := time.Now()
 	heard := r.begin()
 	defer r.end()
-	counted := 0 // tries that failed while the host answered others; without patience, all
-	outage := 0  // tries in a row that failed while it answered nobody
+	cause := noAnswerYet  // of the last failure
+	counted := 0          // tries that failed while the host answered others
+	broken := 0           // answers in a row, of those that count for MaxErrors
+	var refused time.Time // since when it has only had strange refusals
 	for try := 1; ; try++ {
-		resp, err := req.Next()
+		if !o.Rows.use(ctx, x.rows, o.Stop) || !o.Requests.use(ctx, 1, o.Stop) {
+			return nil, ended(ctx, began, cause)
+		}
+		sent := time.Now()
+		resp, err := r.once(req, try, began)
 		if doubtful(resp, err) {
 			o.Counter.doubtful()
 		}
 		switch {
+		case err == nil && ctx.Err() != nil:
+			return resp, nil
 		case ctx.Err() != nil:
-			return resp, err
+			return nil, ended(ctx, began, cause)
 		case !mayPass(resp, err):
 			r.answered(err)
 			return resp, err
-		case o.Once:
+		}
+		cause = causeOf(resp, err, x.answer)
+		good, pending, again := r.failed(cause)
+		if broken++; resp == nil || !brokenBy(resp.StatusCode, codeOf(resp.Header, x.answer)) {
+			broken = 0
+		}
+		if o.Once || broken > 0 && broken == o.MaxErrors {
 			return resp, err
 		}
-		good, again := r.failed(causeOf(resp, err))
-		others := good != heard
-		if outage++; others {
-			outage = 0
+		switch {
+		case !strangeRefusal(err):
+			refused = time.Time{}
+		case x.plain, !refused.IsZero() && time.Since(refused) >= refusedFor:
+			return resp, err
+		case refused.IsZero():
+			refused = time.Now()
 		}
-		if others || r.patience == 0 {
+		others := good != heard
+		if others {
 			counted++
 		}
+		usual := backoff(try)
+		if others && 2*(good-heard) >= int64(pending) { // it answers most: this try failed by chance
+			usual = min(usual, max(backoff(try-1), 2*time.Since(sent)))
+		}
 		heard = good
-		pause, err := r.pause(resp, err, try, outage)
-		if pause < 0 || counted > maxBusyRetries || counted > maxRetries && (resp == nil || !others) {
+		pause, err := r.pause(resp, err, usual, began)
+		switch {
+		case pause < 0:
+			return resp, err
+		case !refused.IsZero(): // others' answers say little about this request
+			if pause = min(pause, time.Until(refused.Add(refusedFor))); try > 3 {
+				again = nil
+			}
+		case counted > maxBusyRetries || counted > maxRetries && (resp == nil || !others):
 			return resp, err
 		}
 		if resp != nil && busy(resp.StatusCode) {
@@ -118,32 +163,50 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			again = nil
 			runtime.Drain(resp)
 		}
-		if err := wait(ctx, pause, again, o.Stop); err != nil {
-			return nil, err
+		if !o.wait(ctx, pause, again) {
+			return nil, ended(ctx, began, cause)
 		}
 	}
 }
 
-// wait returns early if again is closed. It fails if stop is closed or ctx ends.
-func wait(ctx context.Context, pause time.Duration, again, stop <-chan struct{}) error {
+// wait returns early if again is closed. It reports false if nobody wants another try.
+func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-chan struct{}) bool {
+	if o.Waiting != nil {
+		o.Waiting.Add(1)
+		defer o.Waiting.Add(-1)
+	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-again:
-	case <-stop:
-		return context.Canceled
+	case <-o.Stop:
+		return false
 	case <-ctx.Done():
-		return ctx.Err()
+		return false
 	}
-	return nil
+	return true
+}
+
+// ended is the error of a request that its caller ends, which began at a time and last failed for
+// a cause.
+func ended(ctx context.Context, began time.Time, cause string) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", away(began, cause), ctx.Err())
+	}
+	return context.Canceled
+}
+
+// away is the error of a request that has waited long enough.
+func away(began time.Time, cause string) error {
+	return fmt.Errorf("%w for %v: %s", ErrAway, time.Since(began).Round(time.Second), cause)
 }
 
 func (r *retries) begin() (good int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.pending++; r.pending == 1 {
-		r.since, r.cause = time.Now(), ""
+	if r.pending++; r.pending == 1 && r.cause == "" {
+		r.since = time.Now()
 	}
 	return r.good
 }
@@ -170,76 +233,65 @@ func (r *retries) answered(err error) {
 	}
 }
 
-// failed notes a try that failed. It returns the number of good answers so far, and a
-// channel that the next one closes.
-func (r *retries) failed(cause string) (good int64, again <-chan struct{}) {
+// failed notes a try that failed. It returns the number of good answers so far, the number of
+// requests that wait for one, and a channel that the next one closes.
+func (r *retries) failed(cause string) (good int64, pending int, again <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cause = cause
-	if r.patience == 0 {
-		return r.good, nil
-	}
-	return r.good, r.again
+	return r.good, r.pending, r.again
 }
 
 // outage returns since when and why the host gives no good answer. ok is false if it
-// answers, or if no request waits for it.
+// answers, or was not asked since it did.
 func (r *retries) outage() (o Outage, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o = Outage{Host: r.host, Since: r.since, Cause: r.cause}
-	if o.Cause == "" {
-		o.Cause = "no answer yet"
-	}
+	o = Outage{Connection: r.connection, Since: r.since, Cause: cmp.Or(r.cause, noAnswerYet), Waiting: r.pending}
 	age := time.Since(r.since)
-	return o, r.pending > 0 && (r.cause != "" && age >= noticed || age >= silence)
+	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= silence
 }
 
-// pause returns how long to wait after a try that failed with resp or err. Below 0, there
-// is no further try, and the error is the request's. outage is the number of tries in a
-// row after which the host had answered nobody: 0 while it is only over its target.
-func (r *retries) pause(resp *http.Response, err error, try, outage int) (time.Duration, error) {
-	pause := retryAfter(resp)
-	if pause <= 0 {
-		longest := maxRetryDelay
-		if err == nil {
-			longest = max(maxBusyDelay, grown(outage))
-		}
-		pause = backoff(try, longest)
-	}
-	if r.patience == 0 {
-		if pause > maxRetryDelay || noSuchHost(err) {
-			return -1, err
-		}
-		return pause, err
+// noAnswerYet is the cause while no try has failed.
+const noAnswerYet = "no answer yet"
+
+// pause returns how long to wait after a try that failed with resp or err: usual, unless the host asks
+// for another time. Below 0, there is no further try, and the error is that of the request, which began
+// at a time.
+func (r *retries) pause(resp *http.Response, err error, usual time.Duration, began time.Time) (time.Duration, error) {
+	pause := usual
+	if asked := retryAfter(resp); asked > 0 {
+		pause = asked
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	limit := r.patience
 	if err != nil {
-		pause = min(pause, maxDialDelay)
-		if r.good == 0 {
-			limit = min(limit, firstPatience)
-		}
-		if r.good == 0 && unreachable(err) {
+		if r.unproven && r.good == 0 && unreachable(err) {
 			return -1, err
 		}
+		limit = r.silencePatience()
 	}
-	age := time.Since(r.since)
+	began = later(r.since, began)
+	age := time.Since(began)
 	if age >= limit {
-		return -1, fmt.Errorf("%w from %s for %v: %s", ErrAway, r.host, age.Round(time.Second), r.cause)
+		return -1, away(began, r.cause)
 	}
 	return min(pause, limit-age), err
 }
 
-// backoff grows with the number of tries made up to the longest, and varies.
-func backoff(try int, longest time.Duration) time.Duration {
-	return min(time.Duration(float64(min(grown(try), longest))*(rand.Float64()/2+0.8)), maxRetryDelay)
+// silencePatience is how long a request waits for a host that gives no answer at all. The caller holds r.mu.
+func (r *retries) silencePatience() time.Duration {
+	if r.unproven && r.good == 0 {
+		return min(r.patience, firstPatience)
+	}
+	return r.patience
 }
 
-// grown is the pause after so many tries, before it varies.
-func grown(tries int) time.Duration {
-	return min(time.Duration(int(1)<<min(tries, 20)-1)*retryDelay, maxRetryDelay)
+// backoff grows with the number of tries made up to maxRetryDelay, and varies.
+func backoff(try int) time.Duration {
+	longest := min(time.Duration(int(1)<<min(try, 20)-1)*retryDelay, maxRetryDelay)
+	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))
 }
 
 // retryAfter returns an answer's Retry-After, 0 if it has none.
@@ -306,12 +358,12 @@ func unreachable(err error) bool {
 }
 
 // causeOf describes a failed try in a few words, without the URL, which may hold a
-// secret.
-func causeOf(resp *http.Response, err error) string {
+// secret. answer is the body of resp.
+func causeOf(resp *http.Response, err error, answer []byte) string {
 	var op *net.OpError
 	switch {
 	case err == nil:
-		return fmt.Sprintf("it answers %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		return fmt.Sprintf("it answers %d %s", resp.StatusCode, cmp.Or(codeOf(resp.Header, answer), http.StatusText(resp.StatusCode)))
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	case noSuchHost(err):

@@ -78,18 +78,27 @@ func (t *Table) send(ctx context.Context, x *exchange, what string, r rowRequest
 // openRows returns the way of requests about rows. It is the SDK's, but for
 // signing by key, which aztables keeps to itself.
 func openRows(c Connection, cred azcore.TokenCredential, o azcore.ClientOptions) (runtime.Pipeline, error) {
-	var sign []policy.Policy
+	sign, err := signer(c, cred, func(account string, key []byte) policy.Policy { return keySigner{account, key} })
+	if err != nil {
+		return runtime.Pipeline{}, err
+	}
+	return runtime.NewPipeline("tables", versionHeader[0], runtime.PipelineOptions{PerRetry: sign}, &o), nil
+}
+
+// signer returns the policy that signs requests: by a token of Entra ID, or by the key as byKey does. With a shared
+// access signature there is none.
+func signer(c Connection, cred azcore.TokenCredential, byKey func(account string, key []byte) policy.Policy) ([]policy.Policy, error) {
 	switch {
 	case cred != nil:
-		sign = []policy.Policy{runtime.NewBearerTokenPolicy(cred, []string{"https://storage.azure.com/.default"}, nil)}
+		return []policy.Policy{runtime.NewBearerTokenPolicy(cred, []string{"https://storage.azure.com/.default"}, nil)}, nil
 	case c.key != "":
 		key, err := base64.StdEncoding.DecodeString(c.key)
 		if err != nil {
-			return runtime.Pipeline{}, fmt.Errorf("decode the account's key: %w", err)
+			return nil, fmt.Errorf("decode the account's key: %w", err)
 		}
-		sign = []policy.Policy{keySigner{c.account, key}}
+		return []policy.Policy{byKey(c.account, key)}, nil
 	}
-	return runtime.NewPipeline("tables", versionHeader[0], runtime.PipelineOptions{PerRetry: sign}, &o), nil
+	return nil, nil
 }
 
 // keySigner signs by Shared Key Lite. (Microsoft Learn, "Authorize with Shared Key")

@@ -118,7 +118,7 @@ func TestRawRowsAreWrittenAsTheyWere(t *testing.T) {
 func TestBodiesAreNotMixed(t *testing.T) {
 	t.Parallel()
 	_, em := openEmulator(t)
-	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,4 +159,23 @@ func TestBodiesAreNotMixed(t *testing.T) {
 	if err != nil || n != 150+150 {
 		t.Errorf("%d rows, %v", n, err)
 	}
+}
+
+// TestETagOfAWrite: a row that was written alone has the ETag that the answer told.
+func TestETagOfAWrite(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, a *storage.Account) {
+		table := newTable(t, a)
+		e := row("p", "it's 1")
+		for _, kind := range []storage.OpKind{storage.Insert, storage.Replace, storage.Merge} {
+			b := table.Batch()
+			b.Add(storage.Op{Kind: kind, Entity: e})
+			if err := b.Do(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got, _, err := table.Get(t.Context(), e.Key); err != nil || got.ETag == "" || b.ETag() != got.ETag {
+				t.Errorf("kind %d: told %q, the row has %q, %v", kind, b.ETag(), got.ETag, err)
+			}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -89,6 +90,40 @@ func TestOddKeys(t *testing.T) {
 		err := table.All(t.Context(), storage.Query{Top: 3}, func(p storage.Page) error { n += len(p.Entities); return nil })
 		if err != nil || n != len(oddKeys) {
 			t.Errorf("%d rows, %v; want %d", n, err, len(oddKeys))
+		}
+	})
+}
+
+// Azurite's parser of transactions ends lines at U+2028 and U+2029, and takes a row key that begins with a comma for a part
+// of the partition key.
+func TestTransactionsAsAzuriteReadsThem(t *testing.T) {
+	onEach(t, func(t *testing.T, a *storage.Account) {
+		table := newTable(t, a)
+		const text = "a\u2028b\u2029c"
+		want := []key.Key{{Partition: "c", Row: ","}, {Partition: "c", Row: ",,"}, {Partition: "c", Row: "a,"}, {Partition: "c", Row: "b"}}
+		b, batches := table.Batch(), 1
+		for _, k := range want {
+			op := storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: k, Properties: []storage.Property{storage.StringProperty("Text", text)}}}
+			if b.Add(op) {
+				continue
+			}
+			if err := b.Do(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b, batches = table.Batch(), batches+1
+			b.Add(op)
+		}
+		if err := b.Do(t.Context()); err != nil || batches != 3 {
+			t.Errorf("%v after %d transactions, want 3: the rows of a comma alone", err, batches)
+		}
+		p, err := table.Query(t.Context(), storage.Query{})
+		if err != nil || !slices.Equal(p.Keys(), want) {
+			t.Errorf("%q, %v; want %q", p.Keys(), err, want)
+		}
+		for _, e := range p.Entities {
+			if e.Get("Text") != text {
+				t.Errorf("%v has %q, want %q", e.Key, e.Get("Text"), text)
+			}
 		}
 	})
 }

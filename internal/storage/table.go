@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -63,9 +64,14 @@ func (t *Table) Same(other *Table) bool {
 	return strings.EqualFold(t.name, other.name) && t.account.connection.Same(other.account.connection)
 }
 
+// Cosmos reports whether the table is one of Cosmos DB, which speaks the Table service's protocol and compares no Timestamp.
+func (t *Table) Cosmos() bool {
+	return strings.Contains(strings.ToLower(hostOf(t.account.connection.tableURL)), ".table.cosmos")
+}
+
 // Create makes the table unless it exists.
 func (t *Table) Create(ctx context.Context) error {
-	x := newExchange(t.options)
+	x := newExchange(t.options, createTable)
 	_, err := t.client.CreateTable(x.in(ctx), nil)
 	if err = wrap("create table "+t.name, x, err); Conflict(err) {
 		return nil
@@ -75,11 +81,11 @@ func (t *Table) Create(ctx context.Context) error {
 
 // TableNames calls fn with the names of all tables of the account, in order.
 func (a *Account) TableNames(ctx context.Context, fn func(name string) error) error {
-	x := newExchange(RequestOptions{})
+	x := newExchange(RequestOptions{}, listTables)
 	for pager := a.tables.NewListTablesPager(nil); pager.More(); {
 		page, err := pager.NextPage(x.in(ctx))
 		if err != nil {
-			return wrap("list tables of "+a.connection.String(), x, err)
+			return wrap("list tables", x, err)
 		}
 		for _, t := range page.Tables {
 			if err := fn(deref(t.Name)); err != nil {
@@ -93,7 +99,7 @@ func (a *Account) TableNames(ctx context.Context, fn func(name string) error) er
 // Delete removes the table if it exists. The service may take a minute before a
 // table of that name can be created again.
 func (t *Table) Delete(ctx context.Context) error {
-	x := newExchange(t.options)
+	x := newExchange(t.options, deleteTable)
 	_, err := t.client.Delete(x.in(ctx), nil)
 	if err = wrap("delete table "+t.name, x, err); NotFound(err) {
 		return nil
@@ -130,16 +136,29 @@ func (p Page) Keys() []key.Key {
 
 // Query reads one page. A page may be short or empty and still have a Next.
 func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
-	x := newRowExchange(t.options, &pageBuffers)
+	var p Page
+	var unreadable error
+	x := newRowExchange(t.options, operation{tableService, []int{http.StatusOK}, func(h http.Header, body []byte) (err error) {
+		unreadable = nil
+		if err = needJSON(h); err == nil {
+			p.Entities, err = q.entities(body)
+		}
+		if errors.As(err, new(*unreadableRow)) {
+			unreadable, err = err, nil // however often it is read
+		}
+		return err
+	}}, &pageBuffers)
 	defer x.release()
+	x.rows = x.options.Rows.Expects(cmp.Or(q.Top, PageRows))
 	header, err := t.send(ctx, x, "query table ", rowRequest{method: http.MethodGet, target: "/" + t.name + "()?" + q.parameters()})
 	if err != nil {
 		return Page{}, err
 	}
-	p := Page{Bytes: len(x.answer)}
-	if p.Entities, err = q.entities(x.answer); err != nil {
-		return Page{}, fmt.Errorf("query table %s: %w", t.name, err)
+	if unreadable != nil {
+		return Page{}, fmt.Errorf("query table %s: %w", t.name, unreadable)
 	}
+	x.options.Rows.had(len(p.Entities), x.rows*float64(x.tries))
+	p.Bytes = len(x.answer)
 	if np, nr := header.Get(nextPartition), header.Get(nextRow); np != "" || nr != "" {
 		p.Next = &key.Token{Partition: np, Row: nr}
 	}

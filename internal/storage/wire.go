@@ -1,14 +1,12 @@
 package storage
 
 import (
-	"bufio"
 	"bytes"
+	"errors"
 	"io"
-	"mime"
-	"mime/multipart"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -17,11 +15,17 @@ import (
 
 // exchange is one request, with how it is made and with the service's answer.
 type exchange struct {
-	options RequestOptions
-	answer  []byte // body of the last answer; of the failed operation, if one failed
-	failed  int    // index of the batch's operation that failed, -1 if none
-	tries   int    // requests sent
-	plain   bool   // the request is the only operation of a batch
+	options    RequestOptions
+	operation  operation
+	connection string  // that it went to, as in [Outage]
+	answer     []byte  // body of the last answer; of the failed operation, if one failed
+	failed     int     // index of the batch's operation that failed, -1 if none
+	part       *part   // its answer, if the request is a transaction
+	tries      int     // requests sent
+	try        *try    // under way
+	rows       float64 // that each try writes, or is thought to read
+	plain      bool    // the request is the only operation of a batch
+	probe      bool    // the request only shows whether its host answers
 	// buffer, if set, holds the bodies of good answers, until release.
 	buffer  *bytes.Buffer
 	answers *bufferPool // that the buffer is from
@@ -29,8 +33,8 @@ type exchange struct {
 }
 
 // newRowExchange returns the exchange of a [rowRequest], for answers of a kind.
-func newRowExchange(o RequestOptions, answers *bufferPool) *exchange {
-	x := newExchange(o)
+func newRowExchange(o RequestOptions, op operation, answers *bufferPool) *exchange {
+	x := newExchange(o, op)
 	x.buffer, x.answers = answers.get(), answers
 	return x
 }
@@ -94,10 +98,9 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 }
 
 // captureAnswer is a per-retry policy: it counts the request, keeps the answer,
-// and gives the SDK what it needs of it. An entity group transaction that fails
-// answers 202 with the failure inside; it is unwrapped here, so that the SDK's
-// retry policy and its errors see the status and code that the failed operation
-// has.
+// decides whether it is one, and gives the SDK what it needs of it. An entity group
+// transaction that fails answers 202 with the failure inside; it is unwrapped here, so that
+// the retries and the SDK's errors see the status and code that the failed operation has.
 type captureAnswer struct{}
 
 func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
@@ -105,31 +108,49 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	x.options.Counter.sent()
 	x.tries++
 	x.giveBody(req.Raw())
+	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand: a simulation seeds that, and tries that begin at once take turns by chance
+	req.Raw().Header[clientRequestID] = []string{id}
 	resp, err := req.Next()
 	if err != nil {
-		return resp, err
+		return nil, repeatable(resp, err)
 	}
+	x.try.hears()
+	resp.Body = hearing{resp.Body, x.try}
 	if err := x.read(resp); err != nil {
 		return nil, err
 	}
-	x.failed = -1
+	x.failed, x.part = -1, nil
+	if err := x.operation.believe(id, resp.StatusCode, resp.Header, x.answer); err != nil {
+		return nil, err
+	}
 	switch {
-	case resp.StatusCode == http.StatusAccepted:
-		if part := failedPart(resp.Header.Get("Content-Type"), x.answer); part != nil {
-			x.answer, x.failed = part.body, part.index
-			resp.StatusCode, resp.Status = part.status, strconv.Itoa(part.status)+" "+http.StatusText(part.status)
-			resp.Header = part.header
-			if err := giveSDK(resp, part.body); err != nil {
-				return nil, err
-			}
+	case x.part != nil:
+		x.answer, x.failed = x.part.body, x.part.index
+		resp.StatusCode, resp.Status = x.part.status, strconv.Itoa(x.part.status)+" "+http.StatusText(x.part.status)
+		resp.Header = x.part.header
+		if err := giveSDK(resp, x.part.body); err != nil {
+			return nil, err
 		}
 	case x.plain && aboutRow(resp.StatusCode):
 		x.failed = 0
 	}
 	if busy(resp.StatusCode) {
-		x.options.Counter.throttled()
+		x.options.Counter.throttled(resp)
 	}
 	return resp, nil
+}
+
+// repeatable returns the error of an answer that broke off without azcore's mark that a POST
+// or PATCH must not be repeated then: it is in doubt like any other without an answer.
+func repeatable(resp *http.Response, err error) error {
+	var marked interface {
+		error
+		NonRetriable()
+	}
+	if resp != nil && errors.As(err, &marked) {
+		return errors.Unwrap(marked)
+	}
+	return err
 }
 
 // aboutRow reports whether a status refuses a row, rather than the caller or the request.
@@ -151,68 +172,4 @@ func giveSDK(resp *http.Response, body []byte) error {
 // "Scalability and performance targets for Table storage")
 func busy(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || status == http.StatusInternalServerError
-}
-
-// part is the failed operation's answer within a transaction's answer.
-type part struct {
-	index  int // of the operation, -1 if the service does not tell
-	status int
-	header http.Header
-	body   []byte
-}
-
-// failedPart returns the answer of the failed operation, nil if none failed.
-func failedPart(contentType string, answer []byte) *part {
-	if !bytes.Contains(answer, []byte("HTTP/1.1 4")) && !bytes.Contains(answer, []byte("HTTP/1.1 5")) {
-		return nil
-	}
-	outer, err := firstPart(contentType, answer)
-	if err != nil {
-		return nil
-	}
-	body, err := io.ReadAll(outer)
-	if err != nil {
-		return nil
-	}
-	_, params, err := mime.ParseMediaType(outer.Header.Get("Content-Type"))
-	if err != nil {
-		return nil
-	}
-	changes := multipart.NewReader(bytes.NewReader(body), params["boundary"])
-	for {
-		p, err := changes.NextRawPart()
-		if err != nil {
-			return nil
-		}
-		resp, err := http.ReadResponse(bufio.NewReader(p), nil)
-		if err != nil || resp.StatusCode < 400 {
-			continue
-		}
-		// The part need not state its length; it ends where the part does.
-		b, _ := io.ReadAll(resp.Body)
-		return &part{index: failedIndex(b), status: resp.StatusCode, header: resp.Header, body: b}
-	}
-}
-
-func firstPart(contentType string, body []byte) (*multipart.Part, error) {
-	_, params, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return nil, err
-	}
-	return multipart.NewReader(bytes.NewReader(body), params["boundary"]).NextRawPart()
-}
-
-// failedIndex reads the operation's index, which the service puts before a colon
-// at the start of the error's message.
-func failedIndex(body []byte) int {
-	_, message := serviceError(body)
-	number, _, ok := strings.Cut(message, ":")
-	if !ok {
-		return -1
-	}
-	index, err := strconv.Atoi(strings.TrimSpace(number))
-	if err != nil {
-		return -1
-	}
-	return index
 }

@@ -44,13 +44,13 @@ func (b *books) open(listed bool) (after *key.Key, resumed bool, err error) {
 
 // begin writes the first snapshot.
 func (b *books) begin(listed bool) error {
-	b.checkpoint.listed, b.checkpoint.differences = listed, &b.differences
+	b.checkpoint.listed, b.checkpoint.differences, b.checkpoint.consumes = listed, &b.differences, b.consumes
 	return b.checkpoint.rewrite(b.frontier, b.totals)
 }
 
 func (b *books) count(did Totals) {
-	b.totals.add(did)
-	b.ours.add(did)
+	b.totals.Add(did)
+	b.ours.Add(did)
 }
 
 // list adds a step that looks for rows of a partition.

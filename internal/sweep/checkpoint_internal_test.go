@@ -1,6 +1,8 @@
 package sweep
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,11 +10,16 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/sweep/journal"
 )
 
 func newCheckpoint(t testing.TB, path string) *Checkpoint {
 	t.Helper()
-	c, err := NewCheckpoint(path, []byte(`{}`))
+	f, err := journal.New(path, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCheckpoint(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,11 +28,65 @@ func newCheckpoint(t testing.TB, path string) *Checkpoint {
 
 func readCheckpoint(t testing.TB, path string) *Checkpoint {
 	t.Helper()
-	c, err := ReadCheckpoint(path)
+	f, err := journal.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCheckpoint(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// written makes a journal of events, of which the first ones are its snapshot.
+func written(t testing.TB, snapshot int, events ...string) (*journal.File, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	f, err := journal.New(path, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first []any
+	for _, e := range events[:snapshot] {
+		first = append(first, json.RawMessage(e))
+	}
+	err = f.Renew(first)
+	for _, e := range events[snapshot:] {
+		f.Append(json.RawMessage(e))
+	}
+	if err := errors.Join(err, f.Flush(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if f, err = journal.Read(path); err != nil {
+		t.Fatal(err)
+	}
+	return f, path
+}
+
+// fromEvents returns the checkpoint with a snapshot of two events, and others.
+func fromEvents(t testing.TB, events ...string) (*Checkpoint, error) {
+	t.Helper()
+	f, _ := written(t, 2, events...)
+	return NewCheckpoint(f)
+}
+
+// restored returns the checkpoint in a text.
+func restored(t testing.TB, text string) (*Checkpoint, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := journal.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := NewCheckpoint(f)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.close()
 }
 
 // record writes a checkpoint in which step 1 was read, one unit of it is done, and
@@ -33,10 +94,7 @@ func readCheckpoint(t testing.TB, path string) *Checkpoint {
 func record(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "checkpoint")
-	c, err := NewCheckpoint(path, []byte(`{"a":1}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newCheckpoint(t, path)
 	f := &frontier{}
 	s := f.add(scan.Step{}, 1)
 	if err := c.rewrite(f, Totals{}); err != nil {
@@ -65,8 +123,8 @@ func record(t testing.TB) string {
 
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	var r Checkpoint
-	if err := r.restore([]byte(record(t))); err != nil {
+	r, err := restored(t, record(t))
+	if err != nil {
 		t.Fatal(err)
 	}
 	s := r.frontier.first()
@@ -76,8 +134,8 @@ func TestRestore(t *testing.T) {
 	if c := r.frontier.after(s); c == nil || c.Page != 2 || c.depth != 2 || r.frontier.after(c) != nil {
 		t.Errorf("the child is %+v", c)
 	}
-	if r.totals != (Totals{Queries: 1, Rows: 3}) || string(r.job) != `{"a":1}` || r.frontier.next != 4 {
-		t.Errorf("totals %+v, job %s, next %d", r.totals, r.job, r.frontier.next)
+	if r.totals != (Totals{Queries: 1, Rows: 3}) || r.frontier.next != 4 {
+		t.Errorf("totals %+v, next %d", r.totals, r.frontier.next)
 	}
 }
 
@@ -86,11 +144,10 @@ func TestRestore(t *testing.T) {
 func TestRestoreCutOff(t *testing.T) {
 	t.Parallel()
 	text := record(t)
-	lines := strings.SplitAfterN(text, "\n", 3)
-	snapshot := len(lines[0] + lines[1])
+	lines := strings.SplitAfterN(text, "\n", 4)
+	snapshot := len(lines[0] + lines[1] + lines[2])
 	for i := range text {
-		var r Checkpoint
-		err := r.restore([]byte(text[:i]))
+		r, err := restored(t, text[:i])
 		if (err != nil) != (i < snapshot) {
 			t.Fatalf("%d bytes: %v", i, err)
 		}
@@ -104,32 +161,27 @@ func TestRestoreCutOff(t *testing.T) {
 // had no row: its step must not be read again, for its children are there already.
 func TestRestoreReadWithoutRows(t *testing.T) {
 	t.Parallel()
-	text := `{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"id":2,"step":{"page":1}}],"totals":{"queries":1}}` + "\n"
-	for _, text := range []string{text, text + `{"end":1}` + "\n"} {
-		var r Checkpoint
-		if err := r.restore([]byte(text)); err != nil {
+	events := []string{`{}`, `{"node":{"id":1,"step":{}}}`, `{"read":1,"children":[{"id":2,"step":{"page":1}}],"totals":{"queries":1}}`, `{"end":1}`}
+	for n := 3; n <= 4; n++ {
+		r, err := fromEvents(t, events[:n]...)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if s := r.frontier.first(); s == nil || s.id != 2 || r.frontier.after(s) != nil || s.state != waiting || r.totals.Queries != 1 {
-			t.Errorf("from %q: the first step is %+v, totals %+v; want the child alone", text, s, r.totals)
+			t.Errorf("from %q: the first step is %+v, totals %+v; want the child alone", events[:n], s, r.totals)
 		}
 	}
 }
 
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "\n", "{}\n", `{"version":2}` + "\n", "PK\x03\x04\n"} {
-		if err := new(Checkpoint).restore([]byte(text)); err == nil {
-			t.Errorf("took %q", text)
+	const node = `{"node":{"id":1,"step":{}}}`
+	for _, last := range []string{node, `{"read":2}`, `{"end":3}`, `{"steal":1}`, `{"read":1,"children":[{"id":1,"step":{}}]}`, `{"read":1,"more":1}`, `{"node":{"id":2,"step":{},"wanted":["a"]}}`} {
+		if _, err := fromEvents(t, `{}`, node, last); !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), "line 4: ") {
+			t.Errorf("%s: %v", last, err)
 		}
 	}
-}
-
-// A sweep that has come to its end does not fail for a file that somebody removed meanwhile.
-func TestRemoveWhatIsGone(t *testing.T) {
-	t.Parallel()
-	c := newCheckpoint(t, filepath.Join(t.TempDir(), "checkpoint"))
-	if err := c.Remove(); err != nil {
+	if _, err := fromEvents(t, `{}`, node, `{"read":1}`); err != nil {
 		t.Error(err)
 	}
 }
@@ -141,12 +193,13 @@ func TestSnapshotsStayRare(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	c := newCheckpoint(t, path)
 	f := &frontier{}
-	f.add(scan.Step{State: []byte(`"` + strings.Repeat("x", 7*compactBytes/2) + `"`)}, 1)
+	const many = 4 << 20 // bytes that are appended before there is another snapshot
+	f.add(scan.Step{State: []byte(`"` + strings.Repeat("x", 7*many/2) + `"`)}, 1)
 	if err := c.rewrite(f, Totals{}); err != nil {
 		t.Fatal(err)
 	}
 	defer c.close()
-	rows := span{Last: key.Key{Row: strings.Repeat("y", compactBytes)}}
+	rows := span{Last: key.Key{Row: strings.Repeat("y", many)}}
 	appended, snapshots := 0, 0
 	for size := int64(0); appended < 5; appended++ {
 		c.append(line{Did: 1, Span: &rows})
@@ -167,25 +220,30 @@ func TestSnapshotsStayRare(t *testing.T) {
 	}
 }
 
-// FuzzRestore feeds it anything. It must not panic, and what it takes must survive a
+// FuzzRestore feeds it any events. It must not panic, and what it takes must survive a
 // snapshot.
 func FuzzRestore(f *testing.F) {
-	f.Add([]byte(record(f)))
-	f.Add([]byte(`{"version":1,"listed":true,"after":{"p":"a"}}` + "\n" + `{"node":{"id":1,"step":{"range":{}},"wanted":["a"]},"after":{}}` + "\n"))
-	f.Add([]byte(`{"version":1,"differences":[{"kind":"extra","key":{}}]}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"left":2,"differences":[{"kind":"missing","key":{}}]}` + "\n"))
-	f.Add([]byte(`{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"id":1}]}` + "\n" + `{"end":1}` + "\n" + `{"end":1}` + "\n"))
-	f.Add([]byte(`{"version":1}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"ud":2},{"id":3}]}` + "\n" + `{"end":3}` + "\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var r Checkpoint
-		if r.restore(text) != nil {
+	f.Add(`{"listed":true,"after":{"Partition":"a","Row":""}}` + "\n" + `{"node":{"id":1,"step":{"range":{}},"wanted":["a"]},"after":{"Partition":"","Row":""}}`)
+	f.Add(`{"differences":[{"kind":"extra","key":{"Partition":"","Row":""}}]}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"left":2,"differences":[{"kind":"missing","key":{"Partition":"","Row":""}}]}`)
+	f.Add(`{}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"id":1}]}`)
+	f.Add(`{}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"children":[{"id":2},{"id":3}]}` + "\n" + `{"end":3}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		events := strings.Split(text, "\n")
+		for _, e := range events {
+			if !json.Valid([]byte(e)) {
+				return
+			}
+		}
+		file, path := written(t, 1, events...)
+		r, err := NewCheckpoint(file)
+		if err != nil {
 			return
 		}
-		path := filepath.Join(t.TempDir(), "checkpoint")
-		c := &Checkpoint{path: path, job: r.job, differences: &differences{most: len(r.found), all: r.found}}
-		if err := c.rewrite(r.frontier, r.totals); err != nil {
+		r.differences = &differences{most: len(r.found), all: r.found}
+		if err := r.rewrite(r.frontier, r.totals); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.close(); err != nil {
+		if err := r.close(); err != nil {
 			t.Fatal(err)
 		}
 		again := readCheckpoint(t, path)

@@ -45,7 +45,7 @@
 //
 // # Busy tables
 //
-// Nobody steals while enough is read for the target, beyond the pace, without room for a page, or
+// Nobody steals while requests wait for a limit that the caller has set, or while enough is read for the target, beyond the pace, without room for a page, or
 // from a range within a partition that throttles: more queries gain nothing there. A busy
 // partition that stands first delays what is behind it in a list of rows, and in a copy with
 // few workers.

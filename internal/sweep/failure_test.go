@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/journal"
 )
 
 var errPlanted = errors.New("planted")
@@ -34,7 +35,11 @@ func (f failing) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 
 func checkpointed(t *testing.T, path string) *sweep.Checkpoint {
 	t.Helper()
-	c, err := sweep.NewCheckpoint(path, []byte(`{}`))
+	f, err := journal.New(path, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := sweep.NewCheckpoint(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +48,11 @@ func checkpointed(t *testing.T, path string) *sweep.Checkpoint {
 
 func reread(t *testing.T, path string) *sweep.Checkpoint {
 	t.Helper()
-	c, err := sweep.ReadCheckpoint(path)
+	f, err := journal.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := sweep.NewCheckpoint(f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (k *Keys) sort() {
 // store moves what is in memory to the file.
 func (k *Keys) store() (err error) {
 	if k.file == nil {
-		if k.file, err = createTemp(); err != nil {
+		if k.file, err = CreateTemp(); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (k *Keys) Close() error {
 	if k == nil || k.file == nil {
 		return nil
 	}
-	return removeTemp(k.file)
+	return RemoveTemp(k.file)
 }
 
 // reader merges what was sorted in parts.

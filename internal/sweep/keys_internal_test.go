@@ -165,8 +165,8 @@ func TestListedKeys(t *testing.T) {
 					t.Fatal(err)
 				}
 				lines := bytes.SplitAfter(text, []byte("\n"))
-				was := readJournal(t, text, rowsOf(l.there), map[key.Key]bool{})
-				for at := r.IntN(5); at < len(was.lines); at += 1 + r.IntN(20) {
+				was := readHistory(t, text, rowsOf(l.there), map[key.Key]bool{})
+				for at := 1 + r.IntN(5); at < len(was.lines); at += 1 + r.IntN(20) {
 					if err := os.WriteFile(path, bytes.Join(lines[:at+1], nil), 0o600); err != nil {
 						t.Fatal(err)
 					}
@@ -193,12 +193,12 @@ func TestListIsNeeded(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	source := emulatortest.Table(t, a, "source", nil)
-	path := filepath.Join(t.TempDir(), "checkpoint")
-	for header, keys := range map[string]*Keys{`{"version":1,"job":{},"listed":true}`: nil, `{"version":1,"job":{}}`: {}} {
-		if err := os.WriteFile(path, []byte(header+"\n"), 0o600); err != nil {
+	for header, keys := range map[string]*Keys{`{"listed":true}`: nil, `{}`: {}} {
+		file, _ := written(t, 1, header)
+		c, err := NewCheckpoint(file)
+		if err != nil {
 			t.Fatal(err)
 		}
-		c := readCheckpoint(t, path)
 		if _, err := Do(t.Context(), Spec{Table: source, Keys: keys}, Options{Checkpoint: c}, &recorder{}); err == nil {
 			t.Errorf("a sweep went on from %s, with the list %v", header, keys)
 		}

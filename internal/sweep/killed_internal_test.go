@@ -42,9 +42,9 @@ func (a *recorder) Do(_ context.Context, _ storage.RequestOptions, rows []storag
 	return action.Result{Written: int64(len(rows))}, nil
 }
 
-// journal is what a file tells: its lines, and after each the rows done and the
+// history is what a file tells: its lines, and after each the rows done and the
 // queries made.
-type journal struct {
+type history struct {
 	lines   [][]byte
 	done    []map[key.Key]bool
 	queries []int64
@@ -52,19 +52,27 @@ type journal struct {
 	first   int   // the snapshot's last line; it is written as a whole
 }
 
-// readJournal reads a checkpoint's text. done are the rows that were done before.
-func readJournal(t *testing.T, text []byte, rows []storage.Entity, done map[key.Key]bool) journal {
+// eventOf returns the event of a journal's line.
+func eventOf(t *testing.T, one []byte) line {
 	t.Helper()
-	var j journal
+	var wrapped struct{ Event line }
+	_, text, _ := bytes.Cut(one, []byte(" "))
+	if err := json.Unmarshal(text, &wrapped); err != nil {
+		t.Fatal(err)
+	}
+	return wrapped.Event
+}
+
+// readHistory reads a checkpoint's text. done are the rows that were done before.
+func readHistory(t *testing.T, text []byte, rows []storage.Entity, done map[key.Key]bool) history {
+	t.Helper()
+	var j history
 	queries := int64(0)
 	for i, one := range bytes.SplitAfter(text, []byte("\n")) {
 		if len(one) == 0 {
 			break
 		}
-		var l line
-		if err := json.Unmarshal(one, &l); err != nil {
-			t.Fatal(err)
-		}
+		l := eventOf(t, one)
 		queries += l.Totals.Queries
 		if l.Span != nil {
 			done = maps.Clone(done)
@@ -110,11 +118,11 @@ func TestKilledAtAnyLine(t *testing.T) {
 		}
 		c := newCheckpoint(t, path)
 		text, _, _, _ := run(c)
-		first := readJournal(t, text, rows, map[key.Key]bool{})
+		first := readHistory(t, text, rows, map[key.Key]bool{})
 		if len(first.steals) < 5 {
 			t.Fatalf("only %d thefts in %d lines", len(first.steals), len(first.lines))
 		}
-		resume := func(j journal, at int) journal {
+		resume := func(j history, at int) history {
 			if err := os.WriteFile(path, bytes.Join(j.lines[:at+1], nil), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +141,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 			if totals.Queries != j.queries[at]+queries {
 				t.Errorf("killed at line %d: counted %d queries, made %d before and %d after", at, totals.Queries, j.queries[at], queries)
 			}
-			return readJournal(t, text, rows, j.done[at])
+			return readHistory(t, text, rows, j.done[at])
 		}
 		t.Logf("%d thefts in %d lines", len(first.steals), len(first.lines))
 		for at := first.first; at < len(first.lines); at++ {
@@ -194,6 +202,45 @@ func TestKilledDeletion(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPagesAreOnDiskBeforeTheirRowsAreDeleted: a machine that loses a page's line would not know that its rows
+// were there. When the first rows of a page are deleted, its line is on the disk.
+func TestPagesAreOnDiskBeforeTheirRowsAreDeleted(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	synctest.Test(t, func(t *testing.T) {
+		var rows []storage.Entity
+		for i := range 400 {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%02d", i/7), Row: fmt.Sprint(i % 7)}})
+		}
+		_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=1; latency=1ms..20ms"})
+		s := Spec{Table: emulatortest.Table(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 25}
+		if _, err := Do(t.Context(), s, Options{Checkpoint: newCheckpoint(t, path), Workers: 8}, action.Delete{Table: s.Table}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, ends, checked := 0, map[int64]int{}, 0 // ends of the lines of pages
+		for one := range bytes.Lines(text) {
+			at += len(one)
+			l := eventOf(t, one)
+			if l.Read != 0 {
+				ends[l.Read] = at
+			}
+			if l.Did != 0 {
+				checked++
+				if known := knownOnDisk(t, [][]byte{one}); known < ends[l.Did] {
+					t.Fatalf("rows of a page whose line ends at byte %d were deleted when %d were on the disk", ends[l.Did], known)
+				}
+			}
+		}
+		if checked < 50 {
+			t.Errorf("only %d units", checked)
+		}
+	})
 }
 
 // pageReader is an action whose units are pages. It looks for each in the checkpoint.

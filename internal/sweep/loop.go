@@ -38,6 +38,8 @@ type run struct {
 	wanted    context.Context        // canceled by an interrupt
 	tasks     context.Context        // of queries and units
 	requests  storage.RequestOptions // of queries and units; each task has a counter of its own
+	reads     *storage.Limit         // of rows
+	writes    *storage.Limit         // of rows
 	workers   task.Group
 	idle      chan func() // goroutines that ended a task take the next one from it
 	cancel    context.CancelFunc
@@ -49,6 +51,9 @@ type run struct {
 
 func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	s.PageRows = cmp.Or(s.PageRows, storage.PageRows)
+	if o.MaxRows > 0 {
+		s.PageRows = min(s.PageRows, max(1, o.MaxRows/10))
+	}
 	if s.Strategy == nil {
 		s.Strategy = scan.Serial{}
 	}
@@ -57,7 +62,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	o.Spill = cmp.Or(o.Spill, spillMost)
 	o.Checkpoint = cmp.Or(o.Checkpoint, &Checkpoint{})
 	w, ok := a.(interface{ Changes() *storage.Table })
-	consumes := ok && w.Changes().Same(s.Table)
+	consumes := ok && s.Table != nil && w.Changes().Same(s.Table)
 	return &run{
 		scan: s, options: o, action: a, inOrder: inOrder,
 		plan:  newPlan(s),
@@ -72,7 +77,9 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 func (r *run) do(ctx context.Context) (Totals, error) {
 	r.wanted = ctx
 	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	r.requests = storage.RequestOptions{Stop: ctx.Done()}
+	r.requests = storage.RequestOptions{Stop: ctx.Done(), Requests: r.options.Requests}
+	r.options.Share.join(r)
+	defer r.options.Share.leave()
 	defer r.cancel()
 	defer close(r.idle)
 	if err := r.fill(); err != nil {
@@ -103,8 +110,10 @@ func (r *run) fill() error {
 		if r.plan.keys, err = r.scan.Keys.read(after); err != nil {
 			return err
 		}
-	} else if step, strand, ok := r.plan.first(); ok && !resumed {
-		r.books.frontier.add(step, 1).strand = strand
+	} else if !resumed {
+		for _, first := range r.plan.first() {
+			r.books.frontier.add(first.Step, 1).strand = first.strand
+		}
 	}
 	return r.books.begin(listed)
 }
@@ -205,15 +214,16 @@ func (r *run) dispatch() {
 		r.feed()
 	}
 	f, p := r.books.frontier, r.pacer
-	for !r.stopping && p.target.free(f.works) {
+	for !r.stopping && p.target.free(f.works) > 0 {
 		s, i := f.unit(r.inOrder, p.free())
-		if s == nil {
+		if s == nil || !p.target.pool.take() {
 			break
 		}
 		u := f.take(s, i)
 		if s.spilled != nil {
 			rows, err := r.spill.load(s.spilled)
 			if err != nil {
+				p.target.pool.give()
 				f.giveBack(s, u)
 				r.fail(err)
 				break
@@ -222,7 +232,7 @@ func (r *run) dispatch() {
 		}
 		r.startUnit(s, u)
 	}
-	for !r.stopping && !p.ahead(f) && p.source.free(f.reads) {
+	for !r.stopping && !p.ahead(f) && p.source.free(f.reads) > 0 {
 		s, ahead := f.waits(p.readable())
 		room := p.room(f)
 		if s == nil && room && r.plan.steals {
@@ -230,7 +240,7 @@ func (r *run) dispatch() {
 			s, ahead = f.waits(p.readable())
 		}
 		// One page may always be in memory, and the one that all others wait for.
-		if s == nil || !room && !ahead && f.bytes+f.reads > 0 {
+		if s == nil || !room && !ahead && f.bytes+f.reads > 0 || !p.source.pool.take() {
 			break
 		}
 		r.startRead(s)
@@ -240,13 +250,21 @@ func (r *run) dispatch() {
 // steal sends the workers that the pace leaves idle to the strands under way, and
 // makes what they take steps of its own.
 func (r *run) steal() {
+	if r.reads.Binds() || r.options.Requests.Binds() { // more readers would read more rows twice
+		return
+	}
 	least := 0.0
 	if r.inOrder || r.books.comparison != nil {
 		// In order, pages wait long for their turn, and a comparison makes two queries a page: a
 		// strand of a page has nothing to gain.
 		least = float64(r.scan.PageRows)
 	}
-	idle := r.pacer.source.pace.Limit() - r.books.frontier.reads
+	idle := r.pacer.source.free(r.books.frontier.reads)
+	if r.options.MaxRows > 0 { // empty pages of more thieves than use it up would hold the limit until they are there
+		took := r.pacer.source.took.Seconds()
+		use := float64(r.options.MaxRows/r.options.Share.among()) * took / max(1, r.reads.Expects(r.scan.PageRows))
+		idle = min(idle, 1+int(2*use)-r.books.frontier.reads)
+	}
 	for _, t := range r.plan.steal(r.books.frontier, idle, least, r.pacer.readable()) {
 		r.books.stolen(t.victim, t.thieves)
 	}
@@ -276,9 +294,16 @@ func (r *run) start(do func() error, ended func(took time.Duration, err error)) 
 
 // counted returns the options of a task's requests, with a counter that reports throttling to the
 // loop. If the loop can't keep up, some of it goes unreported; the rest will do.
-func (r *run) counted(t throttle) storage.RequestOptions {
+func (r *run) counted(s *side, t throttle) storage.RequestOptions {
 	o := r.requests
-	o.Counter = &storage.Counter{OnThrottle: func() {
+	o.Rows = r.reads
+	if t.unit {
+		o.Rows = r.writes
+	}
+	o.Waiting = s.waiting
+	o.Counter = &storage.Counter{OnThrottle: func(waits bool) {
+		t := t
+		t.waits = waits
 		select {
 		case r.throttles <- t:
 		default:
@@ -290,7 +315,7 @@ func (r *run) counted(t throttle) storage.RequestOptions {
 func (r *run) startUnit(s *step, u []storage.Entity) {
 	partition := u[0].Key.Partition
 	r.pacer.limiter.Started(partition, len(u))
-	counted := r.counted(throttle{unit: true, partition: partition})
+	counted := r.counted(&r.pacer.target, throttle{unit: true, partition: partition})
 	var result action.Result
 	r.start(func() error {
 		return r.pacer.limiter.Send(counted, partition, len(u), func(o storage.RequestOptions) (_ int, err error) {

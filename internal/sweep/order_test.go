@@ -1,12 +1,14 @@
 package sweep_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -59,4 +61,28 @@ func TestOrderedReadsAhead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOrderedCounters reads partitions in order whose first page ends in a 9: as far as it tells, nothing
+// follows.
+func TestOrderedCounters(t *testing.T) {
+	t.Parallel()
+	const wait = 100 * time.Millisecond
+	var rows []storage.Entity
+	for i := range 500 {
+		for j := range 20 {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("dev-%05d", i), Row: fmt.Sprintf("%03d", j)}})
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
+		s := sweep.Spec{Table: emulatortest.Table(t, a, "table", rows), PageRows: 200, Strategy: adaptive.Strategy{}}
+		began := time.Now()
+		totals, err := sweep.Each(t.Context(), s, sweep.Options{}, func([]storage.Entity) error { return nil })
+		mean := float64(totals.Queries) * wait.Seconds() / time.Since(began).Seconds()
+		t.Logf("%.1f queries under way, %d for %d pages", mean, totals.Queries, len(rows)/200)
+		if err != nil || totals.Rows != int64(len(rows)) || mean < 8 {
+			t.Errorf("%d rows, %v, %.1f queries under way on the mean; want %d and 8 at least", totals.Rows, err, mean, len(rows))
+		}
+	})
 }

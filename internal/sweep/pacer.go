@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"sync/atomic"
 	"time"
 
 	"tablesweep/internal/action"
@@ -11,9 +12,9 @@ import (
 const (
 	firstPage = 1 << 20 // bytes that a page is thought to have until one is seen
 
-	// Requests under way at first. A query too many is a theft that costs a request, whereas
-	// units have to be done in any case.
-	firstReads = 8
+	// Requests under way at first. A query too many is a theft that costs a request, and a pace that starts
+	// low takes half of a small table to rise; units have to be done in any case.
+	firstReads = 32
 	firstUnits = 64
 )
 
@@ -21,9 +22,10 @@ const (
 // pages may be in memory.
 type pacer struct {
 	source, target side
+	share          *Share          // nil if no other sweep runs
 	limiter        action.Limiter  // of partitions, by their keys: the target's as they are
 	reads          string          // put before those of the source
-	hot            map[string]bool // partitions throttled since the last tick
+	hot            map[string]bool // partitions throttled in the pace's measurement
 
 	inOrder       bool // pages wait in memory for their turn
 	buffer        int  // bytes of pages in memory, about
@@ -35,7 +37,7 @@ type pacer struct {
 // the source's partitions busy.
 func newPacer(workers, buffer int, inOrder, own bool) *pacer {
 	p := &pacer{
-		source: side{pace: pace.New(firstReads, workers)}, target: side{pace: pace.New(firstUnits, workers)},
+		source: newSide(firstReads, workers), target: newSide(firstUnits, workers),
 		hot: map[string]bool{}, inOrder: inOrder, buffer: buffer, page: firstPage,
 	}
 	if own {
@@ -46,35 +48,46 @@ func newPacer(workers, buffer int, inOrder, own bool) *pacer {
 
 // side is one end of the sweep: where rows come from, or where the action leads.
 type side struct {
-	pace      *pace.Pace
-	done      int           // requests that ended since the last tick
-	saturated bool          // as many as allowed were under way since then
-	throttled bool          // since then
-	took      time.Duration // by a request, on average over the last ones
+	pace    *pace.Pace
+	pool    *pool         // shared with other sweeps; nil for none
+	seen    pace.Seen     // since the last tick
+	waiting *atomic.Int64 // requests to be sent again later, because the service was busy
+	took    time.Duration // by a request, on average over the last ones
+}
+
+func newSide(start, most int) side {
+	return side{pace: pace.New(start, most), waiting: new(atomic.Int64)}
 }
 
 // ended counts a request.
 func (s *side) ended(took time.Duration) {
-	s.done++
+	s.pool.give()
+	s.seen.Done++
 	if s.took == 0 {
 		s.took = took
 	}
 	s.took += (took - s.took) / 8
 }
 
-// free reports whether one more request may be started.
-func (s *side) free(underway int) bool {
-	if underway < s.pace.Limit() {
-		return true
-	}
-	s.saturated = true
-	return false
+// free returns how many more requests may be started. Those that wait to be sent again take no place, up to a
+// quarter of the limit: if more wait, the service is not to be asked more often.
+func (s *side) free(begun int) int {
+	limit := s.pace.Limit()
+	free := limit - begun + min(int(s.waiting.Load()), limit/4)
+	s.seen.Saturated = s.seen.Saturated || free <= 0
+	return min(free, s.pool.part()-begun)
 }
 
-// tick adjusts the pace to what happened since the last tick.
-func (s *side) tick(elapsed time.Duration) {
-	s.pace.Observe(elapsed, s.done, s.saturated, s.throttled)
-	s.done, s.saturated, s.throttled = 0, false, false
+// limit is how many requests may be under way.
+func (s *side) limit() int { return min(s.pace.Limit(), s.pool.part()) }
+
+// tick adjusts the pace to what happened since the last tick. It reports whether a measurement of
+// refusals has ended.
+func (s *side) tick(elapsed time.Duration) (measured bool) {
+	s.seen.Elapsed = elapsed
+	measured = s.pace.Observe(s.seen)
+	s.seen = pace.Seen{}
+	return measured
 }
 
 // throttle is an answer that asks for less load.
@@ -82,32 +95,38 @@ type throttle struct {
 	unit      bool // it answered a unit, on the partition
 	partition string
 	confined  bool // it answered a query of one partition
+	waits     bool // it says how long to wait
 }
 
 // throttled handles a throttled request. One of a unit tells that the partition is busy; if
-// several partitions are, the account is.
+// several partitions are, the account is: so a partition counts once.
 func (p *pacer) throttled(t throttle) {
-	if !t.unit {
-		p.source.throttled = p.source.throttled || !t.confined
+	s := &p.source
+	switch {
+	case t.unit && p.hot[t.partition], !t.unit && t.confined:
 		return
+	case t.unit:
+		s = &p.target
+		p.hot[t.partition] = true
 	}
-	p.hot[t.partition] = true
-	p.target.throttled = len(p.hot) > 1
+	s.seen.Refused++
+	s.seen.Waits = s.seen.Waits || t.waits
 }
 
 // adjust sets the pace of both sides.
 func (p *pacer) adjust(elapsed time.Duration) {
 	p.source.tick(elapsed)
-	p.target.tick(elapsed)
-	clear(p.hot)
+	if p.target.tick(elapsed) {
+		clear(p.hot)
+	}
 }
 
 // limit is how many requests may be under way.
 func (p *pacer) limit() int {
 	if p.target.took == 0 {
-		return p.source.pace.Limit()
+		return p.source.limit()
 	}
-	return p.source.pace.Limit() + p.target.pace.Limit()
+	return p.source.limit() + p.target.limit()
 }
 
 // ahead reports whether enough has been read to keep the target busy for as long as
@@ -118,15 +137,18 @@ func (p *pacer) ahead(f *frontier) bool {
 		return false
 	}
 	coming := f.ready + f.reads*p.units
-	slots := float64(p.target.pace.Limit())
+	slots := float64(p.target.limit())
 	return float64(coming) >= 2*slots*max(1, p.source.took.Seconds()/p.target.took.Seconds())
 }
 
 // room reports whether there is memory for one more page.
-func (p *pacer) room(f *frontier) bool { return f.bytes+(f.reads+1)*p.page <= p.buffer }
+func (p *pacer) room(f *frontier) bool { return f.bytes+(f.reads+1)*p.page <= p.memory() }
+
+// memory is how many bytes pages may take, about.
+func (p *pacer) memory() int { return p.buffer / p.share.among() }
 
 // spills reports whether a page of so many bytes must wait for its turn outside of memory.
-func (p *pacer) spills(f *frontier, bytes int) bool { return p.inOrder && f.bytes+bytes > p.buffer/2 }
+func (p *pacer) spills(f *frontier, bytes int) bool { return p.inOrder && f.bytes+bytes > p.memory()/2 }
 
 // expect updates the size to expect of the pages under way: the average, since thieves' pages
 // are often empty, but at least half of the largest. In table order pages are held for long,

@@ -11,19 +11,23 @@ func TestThrottledPartitions(t *testing.T) {
 	p := newPacer(64, DefaultBuffer, false, true)
 	for range 3 {
 		p.throttled(throttle{unit: true, partition: "a"})
+		p.throttled(throttle{confined: true})
 	}
-	p.throttled(throttle{confined: true})
-	if p.target.throttled || p.source.throttled {
-		t.Errorf("one busy partition throttles the target: %v, the source: %v", p.target.throttled, p.source.throttled)
+	if p.target.seen.Refused != 1 || p.source.seen.Refused != 0 {
+		t.Errorf("one busy partition counts %d times for the target, %d times for the source", p.target.seen.Refused, p.source.seen.Refused)
 	}
 	p.throttled(throttle{unit: true, partition: "b"})
-	p.throttled(throttle{})
-	if !p.target.throttled || !p.source.throttled {
-		t.Errorf("two busy partitions throttle the target: %v, and a query of many the source: %v", p.target.throttled, p.source.throttled)
+	p.throttled(throttle{waits: true})
+	if p.target.seen.Refused != 2 || p.source.seen.Refused != 1 || p.target.seen.Waits || !p.source.seen.Waits {
+		t.Errorf("two busy partitions, and a query of many: %+v, %+v", p.target.seen, p.source.seen)
 	}
-	p.adjust(time.Second)
-	if p.throttled(throttle{unit: true, partition: "c"}); p.target.throttled {
-		t.Error("a partition that was busy before the last tick counts")
+	p.adjust(time.Second / 2)
+	if p.throttled(throttle{unit: true, partition: "a"}); p.target.seen.Refused != 0 {
+		t.Error("a partition counts twice in a measurement")
+	}
+	p.adjust(time.Second / 2)
+	if p.throttled(throttle{unit: true, partition: "a"}); p.target.seen.Refused != 1 {
+		t.Error("a partition does not count again")
 	}
 }
 

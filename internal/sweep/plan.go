@@ -26,16 +26,37 @@ func newPlan(s Spec) plan {
 	return p
 }
 
-// first returns the scan's first step, and its strand if idle workers steal. ok is false if there is
-// nothing to read.
-func (p *plan) first() (step scan.Step, strand *steal.Strand, ok bool) {
-	step = scan.Step{Range: p.scan.Bounds.Range()}
-	if p.steals {
-		strand = steal.NewStrand(step.Range)
-	} else {
-		step = p.scan.Strategy.Start(p.scan.Bounds)
+// start is where a sweep begins to read: a step, and its strand if idle workers steal.
+type start struct {
+	scan.Step
+	strand *steal.Strand
+}
+
+// first returns where the sweep begins, nothing if there is nothing to read.
+func (p *plan) first() (all []start) {
+	for _, r := range p.ranges() {
+		if r.Empty() {
+			continue
+		}
+		one := start{Step: scan.Step{Range: r}}
+		if p.steals {
+			one.strand = steal.NewStrand(r)
+		} else if p.scan.From == nil {
+			one.Step = p.scan.Strategy.Start(p.scan.Bounds)
+		}
+		all = append(all, one)
 	}
-	return step, strand, !step.Range.Empty()
+	return all
+}
+
+// ranges returns the range of the sweep: behind a row, what is left of its partition, and the rest.
+func (p *plan) ranges() []key.Range {
+	all, from := p.scan.Bounds.Range(), p.scan.From
+	if from == nil {
+		return []key.Range{all}
+	}
+	all.Low = &key.Bound{Key: from.Partition, Open: true}
+	return []key.Range{{Partition: &from.Partition, Low: &key.Bound{Key: from.Row, Open: true}}, all}
 }
 
 // more reports whether there are keys that no step looks for yet.

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -22,11 +21,13 @@ func (r *run) startRead(s *step) {
 	if partition != nil {
 		r.pacer.limiter.Started(r.pacer.reads+*partition, q.Top)
 	}
-	counted := r.counted(throttle{confined: partition != nil})
+	counted := r.counted(&r.pacer.source, throttle{confined: partition != nil})
 	var page storage.Page
 	var queries int
 	read := func(o storage.RequestOptions) (_ int, err error) {
-		page, queries, err = r.scan.read(r.tasks, o, q)
+		if page, queries, err = r.scan.Query(r.tasks, o, q); err != nil && r.scan.Read == nil {
+			err = fmt.Errorf("read the table: %w", err)
+		}
 		return len(page.Entities), err
 	}
 	r.start(func() error {
@@ -39,17 +40,6 @@ func (r *run) startRead(s *step) {
 		r.pacer.source.ended(took)
 		r.readEnded(s, page, took, Totals{Queries: int64(queries), Requests: counted.Counter.Requests()}, err)
 	})
-}
-
-// read makes a query of the scan, by requests with the options.
-func (s Spec) read(ctx context.Context, o storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
-	if s.Read != nil {
-		return s.Read(ctx, o, q)
-	}
-	if p, err = s.Table.With(o).Query(ctx, q); err != nil {
-		err = fmt.Errorf("read the source: %w", err)
-	}
-	return p, 1, err
 }
 
 // readEnded handles the answer to a step's query. After a resume, only the step's own rows of
@@ -96,7 +86,7 @@ func (r *run) readEnded(s *step, p storage.Page, took time.Duration, did Totals,
 		})
 	}
 	r.books.bytes += int64(p.Bytes)
-	bytes := weight(p)
+	bytes := Weight(p)
 	r.pacer.expect(bytes)
 	r.books.read(s, r.split(s, rows, bytes, children), did)
 }
@@ -124,9 +114,9 @@ func (r *run) split(s *step, rows []storage.Entity, bytes int, children []scan.S
 	return p
 }
 
-// weight is about how many bytes of memory a page takes: its text, which the rows
+// Weight is about how many bytes of memory a page takes: its text, which the rows
 // refer to, and the rows.
-func weight(p storage.Page) int {
+func Weight(p storage.Page) int {
 	const entity, property = int(unsafe.Sizeof(storage.Entity{})), int(unsafe.Sizeof(storage.Property{}))
 	bytes := p.Bytes + len(p.Entities)*entity
 	for _, e := range p.Entities {

@@ -74,7 +74,7 @@ func (s *spill) load(p *spilled) ([]storage.Entity, error) {
 }
 
 func (s *spill) open() (err error) {
-	s.file, err = createTemp()
+	s.file, err = CreateTemp()
 	return err
 }
 
@@ -83,21 +83,22 @@ func (s *spill) close() error {
 	if s.file == nil {
 		return nil
 	}
-	return removeTemp(s.file)
+	return RemoveTemp(s.file)
 }
 
-// createTemp makes a temporary file that nobody else can read. It has no name where the
+// CreateTemp makes a temporary file that nobody else can read. It has no name where the
 // system allows that, so that it is gone however the process ends.
-func createTemp() (*os.File, error) {
+func CreateTemp() (*os.File, error) {
 	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Remove(f.Name()) // Windows keeps the names of open files; removeTemp tries again
+	_ = os.Remove(f.Name()) // Windows keeps the names of open files; RemoveTemp tries again
 	return f, nil
 }
 
-func removeTemp(f *os.File) error {
+// RemoveTemp closes and removes a file that [CreateTemp] made.
+func RemoveTemp(f *os.File) error {
 	err := f.Close()
 	if gone := os.Remove(f.Name()); err == nil && !errors.Is(gone, os.ErrNotExist) {
 		err = gone

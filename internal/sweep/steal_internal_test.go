@@ -61,12 +61,11 @@ func boundFor(pages, workers int) int {
 	return ticks
 }
 
-// count counts the rows with a fixed number of workers and returns the time it took
+// count counts the rows with so many workers and returns the time it took
 // and what it did.
 func count(t testing.TB, s Spec, workers int) (time.Duration, Totals) {
 	t.Helper()
 	r := newRun(s, Options{Workers: workers}, counting(nil), false)
-	r.pacer.source.pace = pace.New(workers, workers)
 	began := time.Now()
 	totals, err := r.do(t.Context())
 	if err != nil {
@@ -99,7 +98,7 @@ func TestPagesOfKeysLeaveRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := weight(p); len(p.Entities) != len(rows) || 64*got > DefaultBuffer {
+	if got := Weight(p); len(p.Entities) != len(rows) || 64*got > DefaultBuffer {
 		t.Errorf("%d rows of a page weigh %d bytes, want %d and %d bytes at most", len(p.Entities), got, len(rows), DefaultBuffer/64)
 	}
 }

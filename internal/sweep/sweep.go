@@ -23,11 +23,32 @@ type Spec struct {
 	// Read, if set, makes a step's query instead of Table, by requests with the options. It
 	// returns how many queries that took, and tokens that only it understands. It is called
 	// concurrently.
-	Read func(context.Context, storage.RequestOptions, storage.Query) (p storage.Page, queries int, err error)
+	Read  func(context.Context, storage.RequestOptions, storage.Query) (p storage.Page, queries int, err error)
+	Place string // the address of what Read reads, if that is no table
+	// From, if set, is a row of the bounds: only those behind it are read. The strategy must be Serial, or one by which idle
+	// workers steal.
+	From *key.Key
 	// Keys, if set, are the rows to sweep; bounds and strategy are ignored then. A query looks for
 	// several keys of a partition. Without a filter, a key that the table does not have
 	// counts as failed. A resumed sweep needs the same keys again.
 	Keys *Keys
+}
+
+// Address returns what identifies the place that the rows are read from.
+func (s Spec) Address() string {
+	if s.Table == nil {
+		return s.Place
+	}
+	return s.Table.Address()
+}
+
+// Query makes a query of the scan, by requests with the options.
+func (s Spec) Query(ctx context.Context, o storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
+	if s.Read != nil {
+		return s.Read(ctx, o, q)
+	}
+	p, err = s.Table.With(o).Query(ctx, q)
+	return p, 1, err
 }
 
 // Options configure a sweep. The zero value is the default.
@@ -41,6 +62,13 @@ type Options struct {
 	// Spill is how many bytes of pages [Each] may put into a temporary file when it reads
 	// ahead; 0 means 2 GiB, less than 0 means none.
 	Spill int64
+	// Requests, if set, is the most requests a second of all kinds.
+	Requests *storage.Limit
+	// MaxRows is the most rows a second that are read from a table, and that are written to one; 0 means any
+	// number. Pages are at most a tenth of it.
+	MaxRows int
+	// Share, if set, is what other sweeps that run now keep to, too.
+	Share *Share
 	// Checkpoint, if set, records what is done, and may hold what was done before.
 	Checkpoint *Checkpoint
 	// List is how many differences a [Comparison] keeps for its list.

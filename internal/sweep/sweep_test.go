@@ -2,7 +2,6 @@ package sweep_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -159,10 +158,7 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 	source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
 	s := sweep.Spec{Table: source, Strategy: strategy, PageRows: 100}
 	e.ResetCounts()
-	c, err := sweep.NewCheckpoint(path, json.RawMessage(`{"some":"job"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := checkpointed(t, path)
 	runs := 0
 	for {
 		runs++
@@ -188,9 +184,7 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 				t.Fatal(err)
 			}
 		}
-		if c, err = sweep.ReadCheckpoint(path); err != nil || string(c.Job()) != `{"some":"job"}` {
-			t.Fatalf("job %s, %v", c.Job(), err)
-		}
+		c = reread(t, path)
 	}
 	if runs < 5 {
 		t.Errorf("only %d runs: nothing was interrupted", runs)

@@ -24,8 +24,8 @@ type Totals struct {
 	Doubts           int64 `json:"doubts,omitempty"`       // requests of the action that may have been carried out without an answer
 }
 
-// add adds what one more unit or query did.
-func (t *Totals) add(o Totals) {
+// Add adds what one more unit, query or sweep did.
+func (t *Totals) Add(o Totals) {
 	t.Rows += o.Rows
 	t.Written += o.Written
 	t.Failed += o.Failed

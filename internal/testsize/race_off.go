@@ -2,5 +2,5 @@
 
 package testsize
 
-// race reports whether the race detector is on.
-const race = false
+// Race reports whether the race detector is on.
+const Race = false

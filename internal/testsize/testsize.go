@@ -8,7 +8,7 @@ import "os"
 
 // Full reports whether tests do all of their work: the environment variable TABLESWEEP_TESTS is
 // "full", and the race detector, which takes ten times as long, is off.
-func Full() bool { return !race && os.Getenv("TABLESWEEP_TESTS") == "full" }
+func Full() bool { return !Race && os.Getenv("TABLESWEEP_TESTS") == "full" }
 
 // Of returns the size that a test has in this run.
 func Of[T any](small, full T) T {

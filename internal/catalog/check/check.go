@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,17 +23,26 @@ import (
 	"tablesweep/internal/storage"
 )
 
+// Options say what a check changes. None: it only reports.
+type Options struct {
+	// Repair brings all rows of the log's records up to their newest writes. The log is
+	// believed: a row that was changed by hand is put back.
+	Repair bool
+	// Adopt enters into the log what only index rows know. RemoveUnknown removes that from the
+	// index. Without one of them it is reported: if the log is lost, only people can tell
+	// what the index is worth.
+	Adopt, RemoveUnknown bool
+}
+
 // Run calls found for each thing that is wrong, never concurrently. A catalog that another program
-// wrote, or that has another schema, is a Conflict: see package migrate.
-//
-// With repair, it brings all rows of a record up to its newest write. It may be
-// interrupted, and run again.
-func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalog.Finding)) (Result, error) {
-	k := &checker{Catalog: c, repair: repair, found: found}
+// wrote, or that has another schema, is a Conflict: see package migrate. Run may be interrupted, and
+// called again.
+func Run(ctx context.Context, c *catalog.Catalog, o Options, found func(catalog.Finding)) (Result, error) {
+	k := &checker{Catalog: c, do: o, found: found, claimed: map[uint64]bool{}}
 	if err := k.Writable(ctx); err != nil {
 		return k.sum, err
 	}
-	if repair {
+	if o != (Options{}) {
 		if _, err := k.Recover(ctx, time.Time{}); err != nil {
 			return k.sum, err
 		}
@@ -58,9 +68,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		k.count(&k.sum.Rows, len(p.Entities))
 		for _, row := range p.Entities {
-			if err := t.row(k.Catalog, row); err != nil {
-				k.report(row.Key, false, "the row does not hold a record: %v", err)
-			}
+			t.row(k.Catalog, row)
 		}
 		return nil
 	})
@@ -72,6 +80,8 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 			for _, row := range p.Entities {
 				h, err := store.HeadOf(row)
 				if err != nil {
+					_, identity, _ := strings.Cut(strings.TrimPrefix(row.Key.Row, store.HeadPrefix), "|")
+					k.claim(identity) // its rows are not ours to judge
 					k.report(row.Key, false, "%v", err)
 					continue
 				}
@@ -127,24 +137,43 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 			return err
 		}
 	}
-	best := slices.IndexFunc(all, func(x store.Copy) bool { return x.Slot.Exists && !x.Slot.Gone && x.Record.Hash() == h.Content })
-	if best >= 0 {
-		id, err := k.Identify(all[best].Record)
-		if err != nil {
-			k.report(all[best].At, false, "the record does not fit the schema: %v", err)
-			return nil
-		}
-		if id.Hash() != h.Identity {
-			k.report(all[best].At, false, "the record is placed by another schema; move it with: handler catalog migrate")
-			return nil
+	for _, x := range all {
+		if x.Slot.Identity == h.Identity && !x.Good(h) {
+			k.claim(x.At.Partition, x.At.Row)
 		}
 	}
-	if best < 0 {
-		return k.rewrite(ctx, h, all)
+	at := key.Key{Partition: h.Partitions[0], Row: h.Row}
+	r, found, err := k.Logged(ctx, h, all)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return k.lost(ctx, h, all)
+	}
+	if id, err := k.Identify(r); err != nil || id.Hash() != h.Identity {
+		k.claim(h.Identity)
+		k.report(at, false, "the record is placed by another schema; move it with: handler catalog migrate")
+		return nil
+	}
+	allowed := k.do.Repair
+	if x := newestOf(h, all); x.Slot.Version > h.Version && (x.Slot.Gone || x.Record.Hash() != h.Content) {
+		if changing, err := k.changing(ctx, h); changing || err != nil {
+			return err
+		}
+		switch {
+		case k.do.Adopt && !x.Slot.Gone:
+			later := *h
+			later.Version = x.Slot.Version
+			return k.repairing(true, x.At, newer, func() error { return k.Rewrite(ctx, &later, x.Record) })
+		case !k.do.RemoveUnknown:
+			k.report(x.At, false, newer)
+			return nil
+		}
+		allowed = true
 	}
 	for _, x := range all {
 		if !x.Good(h) {
-			if err := k.mend(ctx, h, x, all[best].Record); err != nil {
+			if err := k.mend(ctx, h, x, r, allowed); err != nil {
 				return err
 			}
 		}
@@ -152,8 +181,21 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 	return nil
 }
 
-// mend repairs one index row.
-func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r record.Record) error {
+// newer: the log does not know the row's write.
+const newer = "the index row is newer than the log; was the log restored from a backup?"
+
+// newestOf returns the copy of the head's identity with the greatest version.
+func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
+	for _, x := range all {
+		if x.Slot.Identity == h.Identity && x.Slot.Version > newest.Slot.Version {
+			newest = x
+		}
+	}
+	return newest
+}
+
+// mend repairs one index row of the record r, if allowed.
+func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r record.Record, allowed bool) error {
 	what := "the index row is missing"
 	op := storage.Op{Kind: storage.Insert, Entity: store.IndexRow(h.Write, x.At.Partition, r)}
 	if x.Slot.Exists {
@@ -161,17 +203,10 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 			k.report(x.At, false, "another record has this row's key; change the sort value of one of the two")
 			return nil
 		}
-		if x.Slot.Version > h.Version {
-			if changing, err := k.changing(ctx, h); changing || err != nil {
-				return err
-			}
-			k.report(x.At, false, "the index row is newer than its head; was the log restored from a backup?")
-			return nil
-		}
-		what = "the index row differs from the record's others"
+		what = "the index row differs from the record"
 		op.Kind, op.IfMatch = storage.Replace, x.Slot.ETag
 	}
-	return k.repairing(x.At, what, func() error {
+	return k.repairing(allowed, x.At, what, func() error {
 		if op.Kind == storage.Insert && h.Sure { // an insertion has no condition, and may be carried out late
 			if err := k.Log.Write(ctx, store.Doubt(store.ShardOf(h.First), h.Write, h.ETag)); err != nil {
 				return err
@@ -182,17 +217,17 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 	})
 }
 
-// rewrite handles a record whose index rows are all wrong: the newest row's content
-// becomes the record.
-func (k *checker) rewrite(ctx context.Context, h *store.Head, all []store.Copy) error {
+// lost handles a record of which nothing is left as the log has it, and whose change is too old to be
+// in the log. Its newest row may become the record.
+func (k *checker) lost(ctx context.Context, h *store.Head, all []store.Copy) error {
 	at := key.Key{Partition: h.Partitions[0], Row: h.Row}
 	all = slices.DeleteFunc(slices.Clone(all), func(x store.Copy) bool { return !x.Ours(h) })
 	if len(all) == 0 {
-		k.report(at, false, "the record has lost all its index rows; if it was written lately, restore it with: handler catalog recover --since TIME")
+		k.report(at, false, "the record has lost all its index rows, and the log keeps it no longer; restore the index table from a backup")
 		return nil
 	}
 	newest := slices.MaxFunc(all, func(a, b store.Copy) int { return a.Row.Timestamp.Compare(b.Row.Timestamp) })
-	return k.repairing(at, "none of the record's index rows is as it was last written", func() error {
+	return k.repairing(k.do.Adopt, at, "none of the record's index rows is as it was last written", func() error {
 		return k.Rewrite(ctx, h, newest.Record)
 	})
 }
@@ -201,7 +236,7 @@ func (k *checker) rewrite(ctx context.Context, h *store.Head, all []store.Copy) 
 type Result struct {
 	Records   int `json:"records"`   // records that the log knows
 	Rows      int `json:"rows"`      // rows of the index table
-	Untracked int `json:"untracked"` // rows of records that the log does not know, such as another program's
+	Untracked int `json:"untracked"` // rows that the log does not know, such as another program's
 	Pending   int `json:"pending"`   // pending entries of the log
 	Problems  int `json:"problems"`  // findings
 	Repaired  int `json:"repaired"`  // findings that were repaired
@@ -210,11 +245,27 @@ type Result struct {
 // checker is a check under way.
 type checker struct {
 	*catalog.Catalog
-	repair bool
-	found  func(catalog.Finding)
+	do    Options
+	found func(catalog.Finding)
 
-	mu  sync.Mutex
+	mu  sync.Mutex // guards the fields below
 	sum Result
+	// claimed has hashes of what heads answers for: keys of index rows, and identities.
+	claimed map[uint64]bool
+}
+
+// claim notes that a row, or all rows of an identity, are judged by a head.
+func (k *checker) claim(what ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.claimed[sumOf(what...)] = true
+}
+
+// judged reports whether a head judges a row that has one of the identities.
+func (k *checker) judged(at key.Key, identities ...string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.claimed[sumOf(at.Partition, at.Row)] || slices.ContainsFunc(identities, func(identity string) bool { return k.claimed[sumOf(identity)] })
 }
 
 // count adds to a number of the summary.
@@ -235,9 +286,9 @@ func (k *checker) report(at key.Key, repaired bool, format string, args ...any) 
 	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
 }
 
-// repairing reports a finding. If the check repairs, it repairs first.
-func (k *checker) repairing(at key.Key, what string, repair func() error) error {
-	if !k.repair {
+// repairing reports a finding. If the options allow it, it repairs first.
+func (k *checker) repairing(allowed bool, at key.Key, what string, repair func() error) error {
+	if !allowed {
 		k.report(at, false, "%s", what)
 		return nil
 	}

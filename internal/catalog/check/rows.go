@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"tablesweep/internal/catalog/index"
@@ -10,11 +11,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// rows checks the index rows of suspect identities, for rows that no head accounts for.
+// rows checks the index rows of suspect identities that no head has judged.
 func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) error {
 	return store.Each(ctx, k.Index, storage.Query{}, func(ctx context.Context, row storage.Entity) error {
 		s := k.SlotOf(row)
-		if !suspect(s.Identity) {
+		if !suspect(s.Identity) || k.judged(row.Key, s.Identity) {
 			return nil
 		}
 		if s.Gone {
@@ -23,33 +24,45 @@ func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) 
 		r := store.ContentOf(row)
 		id, err := k.Identify(r)
 		if err != nil {
-			return nil // compare has reported it
+			return k.unknown(ctx, row, fmt.Sprintf("the row does not hold a record: %v", err), nil)
+		}
+		switch {
+		case k.judged(row.Key, id.Hash()):
+			return nil
+		case id.Hash() != s.Identity:
+			return k.unknown(ctx, row, "the row was changed by hand, or written with another schema", nil)
 		}
 		h, err := k.ReadHead(ctx, id.First(), id.Hash())
 		if err != nil {
 			return err
 		}
 		if h == nil {
-			k.count(&k.sum.Untracked, 1)
-		}
-		if h == nil && store.Foreign(row) {
-			k.report(row.Key, false, "another program wrote the row; take it over with: handler catalog migrate")
-			return nil
-		}
-		if h == nil {
-			err := k.repairing(row.Key, "the log does not know the row's record", func() error { return k.Adopt(ctx, id, r) })
-			if err != nil {
+			err := k.unknown(ctx, row, "the log does not know the row's record", func() error { return k.Adopt(ctx, id, r) })
+			if err != nil || !k.do.Adopt || store.Foreign(row) {
 				return err
 			}
 		}
 		if row.Key.Row != id.Row || !slices.Contains(id.Partitions, row.Key.Partition) {
 			return k.misplacedRow(ctx, row, id, r)
 		}
-		if h != nil && h.Gone && s.Version < h.Version {
-			return k.deletedRow(ctx, row, h)
+		if h != nil && h.Gone {
+			return k.deletedRow(ctx, row, s, h, func(later *store.Head) error { return k.Restore(ctx, later, id, r) })
 		}
 		return nil
 	})
+}
+
+// unknown handles a row that the log does not know. adopt enters it; nil if that is impossible.
+func (k *checker) unknown(ctx context.Context, row storage.Entity, what string, adopt func() error) error {
+	k.count(&k.sum.Untracked, 1)
+	switch {
+	case store.Foreign(row) && adopt != nil:
+		k.report(row.Key, false, "another program wrote the row; take it over with: handler catalog migrate")
+		return nil
+	case k.do.Adopt && adopt != nil:
+		return k.repairing(true, row.Key, what, adopt)
+	}
+	return k.repairing(k.do.RemoveUnknown, row.Key, what, func() error { return k.DeleteRow(ctx, row) })
 }
 
 // tombstone checks a tombstone. If its identity has no head any more, it was left behind,
@@ -62,11 +75,12 @@ func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slo
 	if _, found, err := k.Index.Get(ctx, row.Key); err != nil || !found { // it has just been deleted
 		return err
 	}
-	return k.repairing(row.Key, "the tombstone was left behind", func() error { return k.DeleteRow(ctx, row) })
+	return k.unknown(ctx, row, "the tombstone was left behind", nil)
 }
 
-// deletedRow handles a row that still holds a deleted record.
-func (k *checker) deletedRow(ctx context.Context, row storage.Entity, h *store.Head) error {
+// deletedRow handles a row that still holds a deleted record, or holds it again by a later write that
+// the log does not know. restore enters that write behind a head.
+func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head, restore func(*store.Head) error) error {
 	if changing, err := k.changing(ctx, h); changing || err != nil {
 		return err
 	}
@@ -74,21 +88,28 @@ func (k *checker) deletedRow(ctx context.Context, row storage.Entity, h *store.H
 	if err != nil || !found || now.ETag != row.ETag { // it has been written meanwhile
 		return err
 	}
-	return k.repairing(row.Key, "the row holds a deleted record", func() error {
+	what, allowed := "the row holds a deleted record", k.do.Repair
+	if s.Version > h.Version {
+		if what, allowed = newer, k.do.RemoveUnknown; k.do.Adopt {
+			later := *h
+			later.Version = s.Version
+			return k.repairing(true, row.Key, what, func() error { return restore(&later) })
+		}
+	}
+	return k.repairing(allowed, row.Key, what, func() error {
 		return k.Index.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: row.ETag, Entity: store.IndexRow(h.Write, row.Key.Partition, record.Record{})})
 	})
 }
 
-// misplacedRow handles a row in a place where its record has none. The row is deleted if
-// all places of the record hold its content.
+// misplacedRow handles a row in a place where its record has none.
 func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) error {
 	there, err := k.StandsEverywhere(ctx, id, r)
 	if err != nil {
 		return err
 	}
+	what, allowed := "the row is in a place where its record has none", k.do.Repair
 	if !there {
-		k.report(row.Key, false, "the row is in a place where its record has none, and its contents differ from the record; copy what is missing, and delete the row")
-		return nil
+		what, allowed = what+", and its contents differ from the record", k.do.RemoveUnknown
 	}
-	return k.repairing(row.Key, "the row is in a place where its record has none", func() error { return k.DeleteRow(ctx, row) })
+	return k.repairing(allowed, row.Key, what, func() error { return k.DeleteRow(ctx, row) })
 }

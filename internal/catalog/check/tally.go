@@ -55,20 +55,21 @@ func rowHash(w wal.Write, partition, content string) uint64 {
 	return sumOf(partition, w.Row, w.Identity, strconv.FormatInt(w.Version, 10), content)
 }
 
-// row counts an index row. The error says that the row does not hold a record.
-func (t *tally) row(c *catalog.Catalog, row storage.Entity) error {
+// row counts an index row. One that holds no record is suspect.
+func (t *tally) row(c *catalog.Catalog, row storage.Entity) {
 	s := c.SlotOf(row)
 	if s.Gone {
 		if t.gone[s.Identity] = true; len(t.gone) > maxTombstones {
 			delete(t.gone, s.Identity)
 			t.suspect[groupOf(s.Identity)] = true
 		}
-		return nil
+		return
 	}
 	r := store.ContentOf(row)
 	id, err := c.Identify(r)
 	if err != nil {
-		return err
+		t.suspect[groupOf(s.Identity)] = true
+		return
 	}
 	w := store.WriteFor(id)
 	w.Version = s.Version
@@ -77,7 +78,6 @@ func (t *tally) row(c *catalog.Catalog, row storage.Entity) error {
 		t.suspect[groupOf(w.Identity)] = true
 	}
 	t.sums[groupOf(w.Identity)] -= rowHash(w, row.Key.Partition, r.Hash())
-	return nil
 }
 
 // close ends the tally. The result reports which identities are suspect, nil if none is.

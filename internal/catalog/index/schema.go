@@ -165,7 +165,7 @@ func (s Schema) checkKeys() error {
 		switch strings.ToLower(k.Field) {
 		case "":
 			continue // reported already
-		case "top", "cursor", "row_from", "row_to", "row_prefix":
+		case "top", "cursor", "row_from", "row_to", "row_prefix", "select":
 			errs = append(errs, fmt.Errorf("index key %q: queries have a parameter of that name; rename the field", k.Field))
 		}
 		if s.Rank(k.Field) < i {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"time"
@@ -12,47 +11,55 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
-	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/journal"
 )
 
-// noteExt ends the name of the file that has an import's progress.
-const noteExt = ".import"
-
-// noteVersion is the version of that file's form.
-const noteVersion = 1
-
-// Note is an import's progress, as its file has it.
+// Note is an import's progress: an event of its checkpoint.
 type Note struct {
-	Version     int       `json:"version"`
+	File        string    `json:"file"`
 	Size        int64     `json:"size"`
 	Modified    time.Time `json:"modified"`
-	Catalog     string    `json:"catalog"` // its table and schema
-	Rows        int       `json:"rows"`    // of the file, that are done with
+	Rows        int       `json:"rows"` // of the file, that are done with
 	Inserted    int       `json:"inserted"`
 	Unchanged   int       `json:"unchanged"`
 	Refused     int       `json:"refused"`
 	FailedBytes int64     `json:"failedBytes"` // of the file of refused rows
 }
 
+// Progress returns how far the import of a checkpoint came.
+func Progress(of *journal.File) (last Note, err error) {
+	err = journal.Events(of, func(n Note) error {
+		last = n
+		return nil
+	})
+	return last, err
+}
+
 // ImportOptions configure [Import]. It calls what is not nil.
 type ImportOptions struct {
-	Restart bool           // begin anew, not where an earlier import ended
-	Resumed func(rows int) // after this many rows that are done with
-	Refused func(Row, error)
-	Noted   func(Note) // whenever the progress was noted
+	Checkpoint *journal.File  // records the progress, and may hold that of an earlier run; nil for none
+	Resumed    func(rows int) // after this many rows that are done with
+	Refused    func(Row, error)
+	Noted      func(Note) // whenever the progress was noted
+
+	// Patience is how long a record waits for storage that is away. 0 means as long as the catalog's own
+	// deadlines let a single write wait.
+	Patience time.Duration
 
 	most int // rows between two notes; 0 means maxRows
 }
 
-// Import inserts the records of a file into a catalog. Meanwhile, its progress stands in
-// FILE.import, and refused rows in FILE.failed. If it is interrupted or dies, the next Import
-// goes on from there. After an interrupt it ends the rows that it has begun, and returns
-// [sweep.ErrInterrupted].
+// Import inserts the records of a file into a catalog, and puts refused rows into FILE.failed. If
+// it is interrupted or dies, the next one goes on from the checkpoint. After an interrupt it ends
+// the rows that it has begun, and returns [sweep.ErrInterrupted].
 func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOptions) (Note, error) {
 	im := importer{ImportOptions: o, catalog: c, path: file.Name()}
 	rows, err := im.open(file)
 	if err == nil {
 		err = im.run(ctx, rows)
+	}
+	if o.Checkpoint != nil {
+		err = cmp.Or(err, o.Checkpoint.Close())
 	}
 	return im.done, err
 }
@@ -73,39 +80,45 @@ func (im *importer) open(file *os.File) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	im.done = Note{Version: noteVersion, Size: info.Size(), Modified: info.ModTime().UTC(), Catalog: im.catalog.Index.String() + " " + im.catalog.Schema.String()}
+	im.done = Note{File: im.path, Size: info.Size(), Modified: info.ModTime().UTC()}
 	rows, err := NewFile(im.path, file)
 	if err != nil {
 		return nil, err
 	}
 	im.header = rows.header
-	text, err := os.ReadFile(im.path + noteExt)
-	if errors.Is(err, os.ErrNotExist) || im.Restart {
+	if im.Checkpoint == nil {
 		return rows, nil
 	}
-	if err != nil {
-		return nil, err
+	if im.Checkpoint.Resumed() {
+		earlier, err := Progress(im.Checkpoint)
+		if err != nil {
+			return nil, err
+		}
+		if earlier.Size != im.done.Size || !earlier.Modified.Equal(im.done.Modified) {
+			return nil, problem.Invalidf("", "%s has changed since its import began; import it anew", im.path)
+		}
+		im.done = earlier
+		if im.Resumed != nil {
+			im.Resumed(earlier.Rows)
+		}
+		if err := rows.skip(earlier.Rows); err != nil {
+			return nil, err
+		}
 	}
-	var earlier Note
-	if err := json.Unmarshal(text, &earlier); err != nil || earlier.Version != noteVersion {
-		return nil, problem.Invalidf("", "%s%s is damaged or of a later version: remove it, or give --restart", im.path, noteExt)
-	}
-	if earlier.Size != im.done.Size || !earlier.Modified.Equal(im.done.Modified) || earlier.Catalog != im.done.Catalog {
-		return nil, problem.Invalidf("", "%s has changed since its import began, or the import was into another catalog: --restart starts over", im.path)
-	}
-	im.done = earlier
-	if im.Resumed != nil {
-		im.Resumed(earlier.Rows)
-	}
-	return rows, rows.skip(earlier.Rows)
+	return rows, im.Checkpoint.Renew([]any{im.done})
 }
 
-// run imports the rows, and removes the files that are no longer needed.
+// run imports the rows.
 func (im *importer) run(ctx context.Context, rows *File) (err error) {
 	if im.failed, err = os.OpenFile(im.path+RefusedExt, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
 	defer im.failed.Close()
+	if info, err := im.failed.Stat(); err != nil {
+		return err
+	} else if info.Size() < im.done.FailedBytes {
+		return problem.Invalidf("", "%s is missing, or shorter than it was: move it along with the file", im.failed.Name())
+	}
 	if err := im.failed.Truncate(im.done.FailedBytes); err != nil { // what was not noted is done again
 		return err
 	}
@@ -116,9 +129,6 @@ func (im *importer) run(ctx context.Context, rows *File) (err error) {
 	if im.done.Refused == 0 {
 		_ = os.Remove(im.failed.Name()) // it is empty
 	}
-	if err := os.Remove(im.path + noteExt); !errors.Is(err, os.ErrNotExist) { // a file without records has none
-		return err
-	}
 	return nil
 }
 
@@ -127,7 +137,12 @@ func (im *importer) insert(ctx context.Context, rows []Row) error {
 	var refused bytes.Buffer
 	done := im.done
 	write := func(ctx context.Context, r record.Record) (catalog.Written, error) {
-		return im.catalog.Insert(ctx, r, "")
+		for began := time.Now(); ; {
+			written, err := im.catalog.Insert(ctx, r, "")
+			if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) >= im.Patience {
+				return written, err
+			}
+		}
 	}
 	err := Write(ctx, im.catalog, rows, write, func(row Row, r catalog.Result) error {
 		switch {
@@ -159,12 +174,17 @@ func (im *importer) insert(ctx context.Context, rows []Row) error {
 	done.FailedBytes += int64(refused.Len())
 	done.Rows += len(rows)
 	im.done = done
-	text, err := json.Marshal(done)
-	if err == nil {
-		err = sweep.ReplaceFile(im.path+noteExt, text)
+	if im.Checkpoint != nil {
+		im.Checkpoint.Append(done)
+		if err := im.Checkpoint.Flush(); err != nil {
+			return err
+		}
+		if err := im.Checkpoint.Sync(); err != nil {
+			return err
+		}
 	}
-	if err == nil && im.Noted != nil {
+	if im.Noted != nil {
 		im.Noted(done)
 	}
-	return err
+	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep/journal"
 )
 
 // people returns the catalog in a process.
@@ -40,6 +41,19 @@ func importFile(t *testing.T, c *catalog.Catalog, path string, o ImportOptions) 
 	}
 	defer file.Close()
 	return Import(t.Context(), c, file, o)
+}
+
+// checkpoint returns the one in a file, or a new one.
+func checkpoint(t *testing.T, path string) *journal.File {
+	t.Helper()
+	f, err := journal.Read(path)
+	if errors.Is(err, os.ErrNotExist) {
+		f, err = journal.New(path, []byte(`{}`))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 func write(t *testing.T, path, text string) {
@@ -86,7 +100,7 @@ func TestImportIsResumed(t *testing.T) {
 				if err := c.Prepare(t.Context()); err != nil {
 					return Note{}, err
 				}
-				return importFile(t, c, path, ImportOptions{most: 10, Resumed: func(int) { resumed++ }})
+				return importFile(t, c, path, ImportOptions{Checkpoint: checkpoint(t, path+".ckpt"), most: 10, Resumed: func(int) { resumed++ }})
 			}
 			victim := &emulatortest.Process{Next: em.Transport()}
 			victim.DieWith(n, n%2 == 0)
@@ -100,14 +114,11 @@ func TestImportIsResumed(t *testing.T) {
 			if left := content(t, path+".failed"); left != refused.String() {
 				t.Errorf("died at request %d: refused %q", n, left)
 			}
-			if left := content(t, path+".import"); left != "" {
-				t.Errorf("died at request %d: the note of the import is left: %s", n, left)
-			}
 			c := people(t, emulatortest.Open(t, em, nil), "eid,npi", "lastname")
 			if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
 				t.Error(err)
 			}
-			sum, err := check.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("died at request %d: %+v", n, f) })
+			sum, err := check.Run(t.Context(), c, check.Options{}, func(f catalog.Finding) { t.Errorf("died at request %d: %+v", n, f) })
 			if err != nil || sum.Records != 31 {
 				t.Errorf("died at request %d: %+v, %v", n, sum, err)
 			}
@@ -117,6 +128,44 @@ func TestImportIsResumed(t *testing.T) {
 	if resumed < testsize.Of(2, 5) {
 		t.Errorf("only %d imports were resumed", resumed)
 	}
+}
+
+// TestImportWaitsForStorage has storage away for longer than the catalog lets a write wait.
+func TestImportWaitsForStorage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		em, a := emulatortest.NewAccount(t, emulator.Options{})
+		c := people(t, a, "eid", "at")
+		defer c.Close()
+		if err := c.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "people.jsonl")
+		write(t, path, `{"eid":"1","at":"x"}`+"\n"+`{"eid":"2","at":"x"}`+"\n")
+		if err := em.SetFaults("timeout-before p=1 on=batch"); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(2 * time.Minute)
+			if err := em.SetFaults(""); err != nil {
+				t.Error(err)
+			}
+		}()
+		began := time.Now()
+		done, err := importFile(t, c, path, ImportOptions{Patience: 5 * time.Minute})
+		if took := time.Since(began); err != nil || done.Inserted != 2 || took > 135*time.Second {
+			t.Errorf("%+v after %v, %v", done, took, err)
+		}
+		if err := em.SetFaults("timeout-before p=1 on=batch"); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, `{"eid":"3","at":"x"}`+"\n")
+		began = time.Now()
+		_, err = importFile(t, c, path, ImportOptions{Patience: 5 * time.Minute})
+		if took := time.Since(began); err == nil || took < 5*time.Minute || took > 6*time.Minute {
+			t.Errorf("gave up after %v: %v", took, err)
+		}
+	})
 }
 
 // TestImportCSVAsOthersWriteIt imports what Windows programs write, with rows that are not

@@ -138,20 +138,20 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
 	return err
 }
 
-// RowError is an error of the storage when a row was written.
-type RowError struct {
+// rowError is an error of the storage when a row was written.
+type rowError struct {
 	Line int
 	Err  error
 }
 
-func (e *RowError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+func (e *rowError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
 
-func (e *RowError) Unwrap() error { return e.Err }
+func (e *rowError) Unwrap() error { return e.Err }
 
 // Write writes rows by the function write, such as the catalog's Insert, many at once, and those
 // of the same record in their order. It calls show with each row's result, in their order; its
 // Err says why this row was refused. A refused row does not stop the others. Any other error is
-// returned, as a [RowError], after the results of the other rows were shown.
+// returned, as a [rowError], after the results of the other rows were shown.
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
 	var records []record.Record
 	for _, row := range rows {
@@ -166,7 +166,7 @@ func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(conte
 		if row.Err == nil {
 			result, results = results[0], results[1:]
 			if result.Err != nil && !refusal(result.Err) {
-				failed = cmp.Or(failed, error(&RowError{row.Line, result.Err}))
+				failed = cmp.Or(failed, error(&rowError{row.Line, result.Err}))
 				continue
 			}
 		}

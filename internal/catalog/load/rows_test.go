@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,44 +103,57 @@ func TestFileIsAPipe(t *testing.T) {
 	})
 }
 
-// TestStoredNote: the progress of an import, as version 1 writes it, is read. What a later
-// version wrote is left alone.
+// stored is an import's checkpoint, as version 1 writes it.
+const stored = `7c564770 {"disk":0,"event":{"version":1,"job":{},"lines":1}}
+5f3e53e7 {"disk":0,"event":{"file":"people.jsonl","size":65,"modified":"2026-02-03T04:05:06Z","rows":0,"inserted":0,"unchanged":0,"refused":0,"failedBytes":0}}
+101a6f72 {"disk":221,"event":{"file":"people.jsonl","size":65,"modified":"2026-02-03T04:05:06Z","rows":2,"inserted":1,"unchanged":0,"refused":1,"failedBytes":3}}
+fc65fa57 {"disk":383,"event":{"file":"people.jsonl","size":65,"modified":"2026-02-03T04:05:06Z","rows":4,"inserted":3,"unchanged":0,"refused":1,"failedBytes":3}}
+`
+
+// TestStoredNote: the progress of an import is written in this form, and read. A file that has changed
+// is refused, and the list of refused rows must be there.
 func TestStoredNote(t *testing.T) {
-	t.Parallel()
-	const stored = `{"version":1,"size":65,"modified":"2026-02-03T04:05:06Z","catalog":"CATALOG","rows":2,"inserted":1,"unchanged":0,"refused":1,"failedBytes":3}`
 	in := newInserter(t, io.Discard)
-	path := filepath.Join(t.TempDir(), "people.jsonl")
+	t.Chdir(t.TempDir())
+	const path = "people.jsonl"
 	write(t, path, "{\"eid\":\"1\",\"at\":\"x\"}\nno\n{\"eid\":\"3\",\"at\":\"x\"}\n{\"eid\":\"4\",\"at\":\"x\"}")
 	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
-	if err := os.Chtimes(path, at, at); err != nil {
+	touch := func(at time.Time) {
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	touch(at)
+	if _, err := importFile(t, in.Catalog, path, ImportOptions{Checkpoint: checkpoint(t, "ckpt"), most: 2}); err != nil {
 		t.Fatal(err)
 	}
-	write(t, path+RefusedExt, "no\nof a run that died")
-	note := strings.Replace(stored, "CATALOG", in.Index.String()+" "+in.Schema.String(), 1)
-	run := func() (Note, int, error) {
+	text := content(t, "ckpt")
+	if diff := cmp.Diff(strings.Split(stored, "\n"), strings.Split(text, "\n")); diff != "" {
+		t.Errorf("(-stored +written)\n%s", diff)
+	}
+
+	all := strings.SplitAfter(text, "\n")
+	run := func() (done Note, behind int, err error) {
 		t.Helper()
-		behind := 0
-		done, err := importFile(t, in.Catalog, path, ImportOptions{Resumed: func(rows int) { behind = rows }})
+		write(t, "ckpt", all[0]+all[1]+all[2]+all[3][:20])
+		done, err = importFile(t, in.Catalog, path, ImportOptions{Checkpoint: checkpoint(t, "ckpt"), Resumed: func(rows int) { behind = rows }})
 		return done, behind, err
 	}
-	for _, wrong := range []string{strings.Replace(note, `"version":1`, `"version":2`, 1), strings.Replace(note, `"size":65`, `"size":66`, 1), "{}"} {
-		write(t, path+noteExt, wrong)
-		if _, _, err := run(); problem.Of(err).Kind != problem.Invalid {
-			t.Errorf("%s: %v", wrong, err)
-		}
-		if text := content(t, path+noteExt); text != wrong {
-			t.Errorf("%q became %q", wrong, text)
-		}
+	touch(at.Add(time.Second))
+	if _, _, err := run(); problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "has changed") {
+		t.Errorf("a file that has changed: %v", err)
 	}
-	write(t, path+noteExt, note)
+	touch(at)
+	write(t, path+RefusedExt, "")
+	if _, _, err := run(); problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "shorter than it was") {
+		t.Errorf("without the list of refused rows: %v", err)
+	}
+	write(t, path+RefusedExt, "no\nof a run that died")
 	done, behind, err := run()
-	if err != nil || behind != 2 || done.Rows != 4 || done.Inserted != 3 || done.Refused != 1 || done.FailedBytes != 3 {
+	if err != nil || behind != 2 || done.Rows != 4 || done.Inserted != 1 || done.Unchanged != 2 || done.Refused != 1 || done.FailedBytes != 3 {
 		t.Errorf("went on behind row %d: %+v, %v", behind, done, err)
 	}
 	if text := content(t, path+RefusedExt); text != "no\n" {
 		t.Errorf("refused: %q", text)
-	}
-	if text := content(t, path+noteExt); text != "" {
-		t.Errorf("the note is left: %s", text)
 	}
 }

@@ -13,8 +13,16 @@
 // content is in all places of its record. Rows of one identity with different contents are
 // reported and left alone: the published program does not lower-case RowKeys, so "Twin:…" and
 // "TWIN:…" can be two records. If a new schema makes one record of two, they are reported and
-// left, too. The entries behind the checkpoint of the published log are carried out, and the
-// checkpoint moves on.
+// left, too.
+//
+// The entries behind the checkpoint of the published log are carried out, and the checkpoint
+// moves on. An entry that is left gets a note in the log's partition "left". Each run tries it
+// again, and reports it until it is carried out or deleted. So every run reports all that is left.
+//
+// The published program should be stopped. If it writes meanwhile, nothing that is in its log is
+// lost: the partition has a mark of its own, and entries behind it count even if the program has
+// moved the checkpoint. But its rows may replace ours. Another run takes them over, or says that
+// package check is to put ours back.
 package migrate
 
 import (
@@ -48,7 +56,7 @@ type Result struct {
 // everything that it leaves as it was, never concurrently. It needs about 150 bytes of memory
 // for each record that another program wrote. With dryRun it changes nothing.
 func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalog.Finding)) (Result, error) {
-	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[string]content{}}
+	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[string]content{}, noted: map[string]string{}}
 	var stopped *storage.Entity
 	if !dryRun {
 		var err error
@@ -59,7 +67,10 @@ func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalo
 			return m.sum, err
 		}
 	}
-	err := store.EachShard(func(shard string) error { return m.heads(ctx, shard) })
+	err := m.begin(ctx)
+	if err == nil {
+		err = store.EachShard(func(shard string) error { return m.heads(ctx, shard) })
+	}
 	for _, step := range []func(context.Context) error{m.survey, m.rows, m.entries} {
 		if err == nil {
 			err = step(ctx)
@@ -86,19 +97,24 @@ func (m *migrator) heads(ctx context.Context, shard string) error {
 		if err != nil {
 			return err
 		}
-		best := slices.IndexFunc(all, func(x store.Copy) bool { return x.Slot.Exists && !x.Slot.Gone && x.Record.Hash() == h.Content })
-		if best < 0 {
-			return nil // package check reports it
-		}
-		id, err := m.Identify(all[best].Record)
+		at := key.Key{Partition: h.Partitions[0], Row: h.Row}
+		r, found, err := m.Logged(ctx, h, all)
 		if err != nil {
-			m.leave(all[best].At, "the record does not fit the schema: %v", err)
+			return err
+		}
+		if !found {
+			m.leave(at, "none of the record's index rows is as it was last written, and the log keeps it no longer; run: handler catalog check")
+			return nil
+		}
+		id, err := m.Identify(r)
+		if err != nil {
+			m.leave(at, "the record does not fit the schema: %v", err)
 			return nil
 		}
 		if id.Hash() == h.Identity {
 			return nil
 		}
-		done, err := m.attempt(all[best].At, func() error { return m.Move(ctx, h, id, all[best].Record) })
+		done, err := m.attempt(at, func() error { return m.Move(ctx, h, id, r) })
 		if done {
 			m.count(&m.sum.Moved)
 		}
@@ -201,6 +217,8 @@ type migrator struct {
 	*catalog.Catalog
 	dryRun bool
 	found  func(catalog.Finding)
+	from   string            // the RowKey behind which the published log is read
+	noted  map[string]string // the notes of entries that are left, by RowKey, with the hash of an insertion's record
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
@@ -252,7 +270,7 @@ func (m *migrator) attempt(at key.Key, do func() error) (done bool, err error) {
 	switch err := do(); {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, catalog.ErrRaced): // another migration is doing it
+	case errors.Is(err, catalog.ErrRaced): // perhaps another migration is doing it
 		return false, nil
 	case problem.Status(err) < 500:
 		m.leave(at, "it can't be moved: %v", err)

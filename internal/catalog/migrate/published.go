@@ -3,8 +3,11 @@ package migrate
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
 	"tablesweep/internal/record"
@@ -21,76 +24,252 @@ const (
 
 var publishedCheckpoint = key.Key{Partition: "metadata", Row: "checkpoint"}
 
-// entries carries out the published program's entries behind its checkpoint, and moves the
-// checkpoint. It leaves entries that it can't carry out.
-func (m *migrator) entries(ctx context.Context) error {
-	checkpoint, _, err := m.Log.Get(ctx, publishedCheckpoint)
-	if storage.HasCode(err, "TableNotFound") { // in a dry run
-		return nil
+// leftPartition of the log has our notes of entries that were left: each has the entry's RowKey and, of
+// an insertion, the hash of its record. The row takenMark has the RowKey up to which all entries are carried out or
+// noted. The program's own checkpoint does not do: it may write and move that while we take over its rows.
+const (
+	leftPartition = "left"
+	leftContent   = "Content"
+)
+
+var takenMark = key.Key{Partition: leftPartition}
+
+// begin notes where the log is to be read from, before any row is taken over.
+func (m *migrator) begin(ctx context.Context) error {
+	mark, found, err := m.Log.Get(ctx, takenMark)
+	if m.from = mark.Get(publishedDateTime); err != nil || found {
+		return err
 	}
+	checkpoint, _, err := m.Log.Get(ctx, publishedCheckpoint)
 	if err != nil {
 		return err
 	}
-	partition := publishedPartition
-	q := storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: checkpoint.Get(publishedDateTime), Open: true}}}
-	return m.Log.All(ctx, q, func(p storage.Page) error {
-		for _, row := range p.Entities {
-			if err := m.entry(ctx, row); err != nil {
-				return err
-			}
-			if m.dryRun {
-				continue
-			}
-			err := m.Log.Write(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
-				Key: publishedCheckpoint, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row.Key.Row)},
-			}})
-			if err != nil {
-				return err
-			}
+	if m.from = checkpoint.Get(publishedDateTime); m.from == "" {
+		return nil // most likely there is no such log
+	}
+	return m.mark(ctx, m.from)
+}
+
+// mark notes that the entries up to this one are carried out or noted.
+func (m *migrator) mark(ctx context.Context, row string) error {
+	return m.change(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}})
+}
+
+// entries first tries again what earlier runs have left. Then it carries out the published program's
+// entries since the mark, and moves mark and checkpoint. What can't be carried out is noted
+// before the mark passes it, so that each run lists it until it is settled.
+func (m *migrator) entries(ctx context.Context) error {
+	var left []string
+	partition := leftPartition
+	err := m.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: takenMark.Row, Open: true}}}, func(p storage.Page) error {
+		for _, note := range p.Entities {
+			left = append(left, note.Key.Row)
+			m.noted[note.Key.Row] = note.Get(leftContent)
 		}
 		return nil
 	})
-}
-
-// entry carries out one entry of the published program.
-func (m *migrator) entry(ctx context.Context, row storage.Entity) error {
-	r := store.Without(record.FromProperties(row.Properties), store.PublishedOperation)
-	id, err := m.Identify(r)
-	if err != nil {
-		m.leave(row.Key, "the log's entry does not hold a record: %v", err)
-		return nil
+	for _, row := range left {
+		if err == nil {
+			err = m.again(ctx, row)
+		}
 	}
-	h, err := m.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil {
 		return err
 	}
-	live := h.Live()
-	var do func() error
-	switch operation := row.Get(store.PublishedOperation); {
-	case operation != store.PublishedInsert && operation != publishedDelete:
-		m.leave(row.Key, "the log's entry has the operation %q", operation)
-		return nil
-	case m.contentOf(id).ambiguous || live && h.Content != r.Hash():
-		m.leave(row.Key, "there is a record whose index and sort values differ from the log's entry in case only, with other contents")
-		return nil
-	case operation == store.PublishedInsert && live, operation == publishedDelete && !live:
-		return nil
-	case operation == publishedDelete:
-		do = func() error {
-			_, err := m.Remove(ctx, h.First, h.Identity, r, catalog.Condition{})
-			return err
+	checkpoint, _, err := m.Log.Get(ctx, publishedCheckpoint)
+	if err != nil {
+		return err
+	}
+	partition = publishedPartition
+	q := storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: m.from, Open: true}}}
+	err = m.Log.All(ctx, q, func(p storage.Page) error {
+		for _, row := range p.Entities {
+			if _, noted := m.noted[row.Key.Row]; !noted { // else a run died before it moved the mark
+				carried := !key.Less(checkpoint.Get(publishedDateTime), row.Key.Row)
+				if err := m.first(ctx, row, carried); err != nil {
+					return err
+				}
+			}
+			if err := m.mark(ctx, row.Key.Row); err != nil {
+				return err
+			}
+			m.from = row.Key.Row
 		}
-	case h == nil:
-		do = func() error { return m.Adopt(ctx, id, r) }
-	default:
-		do = func() error { return m.Restore(ctx, h, id, r) }
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	done, err := m.attempt(row.Key, do)
-	if done {
-		m.count(&m.sum.Entries)
+	return m.pass(ctx, m.from)
+}
+
+// again tries an entry that an earlier run has left.
+func (m *migrator) again(ctx context.Context, row string) error {
+	if _, noted := m.noted[row]; !noted { // a later deletion has settled it
+		return nil
 	}
-	if errors.Is(err, catalog.ErrRaced) {
+	entry, found, err := m.Log.Get(ctx, key.Key{Partition: publishedPartition, Row: row})
+	settled := !found
+	if err == nil && found {
+		settled, err = m.entry(ctx, entry, false)
+	}
+	if err != nil || !settled {
+		return err
+	}
+	return m.forget(ctx, row)
+}
+
+// first carries out an entry, or notes that it is left. carried: its own program has carried it out.
+func (m *migrator) first(ctx context.Context, row storage.Entity, carried bool) error {
+	settled, err := m.entry(ctx, row, carried)
+	if err != nil || settled {
+		return err
+	}
+	content := ""
+	if row.Get(store.PublishedOperation) == store.PublishedInsert {
+		content = publishedRecord(row).Hash()
+	}
+	m.noted[row.Key.Row] = content
+	return m.change(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+		Key: key.Key{Partition: leftPartition, Row: row.Key.Row}, Properties: []storage.Property{storage.StringProperty(leftContent, content)},
+	}})
+}
+
+// forget deletes the note of an entry.
+func (m *migrator) forget(ctx context.Context, row string) error {
+	delete(m.noted, row)
+	err := m.change(ctx, storage.Op{Kind: storage.Delete, IfMatch: "*", Entity: storage.Entity{Key: key.Key{Partition: leftPartition, Row: row}}})
+	if storage.NotFound(err) { // by another migration
 		return nil
 	}
 	return err
+}
+
+// pass moves the checkpoint to an entry, unless its own program has moved it farther.
+func (m *migrator) pass(ctx context.Context, row string) error {
+	for {
+		now, found, err := m.Log.Get(ctx, publishedCheckpoint)
+		if err != nil || !key.Less(now.Get(publishedDateTime), row) {
+			return err
+		}
+		op := storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: publishedCheckpoint, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}}
+		if found {
+			op.Kind, op.IfMatch = storage.Replace, now.ETag
+		}
+		if err := m.change(ctx, op); !store.Overtaken(err) {
+			return err
+		}
+	}
+}
+
+// change writes to the log, except in a dry run.
+func (m *migrator) change(ctx context.Context, op storage.Op) error {
+	if m.dryRun {
+		return nil
+	}
+	return m.Log.Write(ctx, op)
+}
+
+func publishedRecord(row storage.Entity) record.Record {
+	return store.Without(record.FromProperties(row.Properties), store.PublishedOperation)
+}
+
+// entry carries out one entry of the published program. It is settled unless it is left, and reported. If its
+// own program has carried it out, what can't be done again has been done, and replaced since.
+func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
+	r := publishedRecord(row)
+	id, err := m.Identify(r)
+	if err != nil && carried {
+		return true, nil
+	}
+	if err != nil {
+		m.leave(row.Key, "the log's entry does not hold a record; correct or delete it: %v", err)
+		return false, nil
+	}
+	for {
+		do, left, err := m.decide(ctx, row, id, r)
+		switch {
+		case err != nil:
+			return false, err
+		case do == nil && (carried || left == ""):
+			return true, nil
+		case do == nil:
+			m.leave(row.Key, "%s", left)
+			return false, nil
+		}
+		raced := false
+		done, err := m.attempt(row.Key, func() error {
+			err := do()
+			raced = errors.Is(err, catalog.ErrRaced)
+			return err
+		})
+		if done {
+			m.count(&m.sum.Entries)
+		}
+		if !raced {
+			return done, err
+		}
+	}
+}
+
+// decide returns what carries out an entry with the record r, or says why it is left. Neither: there is
+// nothing to do.
+func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
+	operation := row.Get(store.PublishedOperation)
+	if operation != store.PublishedInsert && operation != publishedDelete {
+		return nil, fmt.Sprintf("the log's entry has the operation %q; correct or delete it", operation), nil
+	}
+	h, err := m.ReadHead(ctx, id.First(), id.Hash())
+	if err == nil && h == nil && operation == publishedDelete {
+		h, err = m.late(ctx, id, r)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	live := h.Live()
+	if operation == publishedDelete && (!live || h.Content != r.Hash()) {
+		for noted, content := range m.noted {
+			if content == r.Hash() && key.Less(noted, row.Key.Row) { // what it deletes was left, so both are settled
+				return nil, "", m.forget(ctx, noted)
+			}
+		}
+	}
+	switch {
+	case m.contentOf(id).ambiguous || live && h.Content != r.Hash():
+		return nil, "there is a record whose index and sort values differ from the log's entry in case only, with other contents; change the sort value of one of them, or delete the entry", nil
+	case operation == store.PublishedInsert && live, operation == publishedDelete && !live:
+		return nil, "", nil
+	case operation == publishedDelete:
+		return func() error {
+			_, err := m.Remove(ctx, h.First, h.Identity, r)
+			return err
+		}, "", nil
+	case h == nil:
+		return func() error { return m.Adopt(ctx, id, r) }, "", nil
+	}
+	return func() error { return m.Restore(ctx, h, id, r) }, "", nil
+}
+
+// late takes over the rows of a record that the published program has written since its rows were taken
+// over: else a later run would bring the record back. It returns the record's head.
+func (m *migrator) late(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
+	if m.dryRun {
+		return nil, nil
+	}
+	sort, _ := r.Get(m.Schema.Sort.Field)
+	for _, p := range id.Partitions {
+		for _, name := range []string{id.Row, sort + id.Row[strings.LastIndexByte(id.Row, ':'):]} {
+			row, found, err := m.Index.Get(ctx, key.Key{Partition: p, Row: name})
+			if err == nil && found && store.Foreign(row) {
+				r := store.ContentOf(row)
+				if of, badErr := m.Identify(r); badErr == nil && of.Hash() == id.Hash() {
+					err = m.row(ctx, foreignRow{row, id, r})
+				}
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m.ReadHead(ctx, id.First(), id.Hash())
 }

@@ -29,13 +29,19 @@ const (
 	TombstonePrefix = "g|" // directly behind the entries
 )
 
+// ClearedPartition has a row for each shard whose tombstones of moved records were cleared
+// away. Its Timestamp says when that was last begun.
+const ClearedPartition = "cleared"
+
 // Columns of our own, beside the record's fields.
 const (
 	IdentityColumn = record.OwnPrefix + "identity"
 	VersionColumn  = record.OwnPrefix + "version"
 	GoneColumn     = record.OwnPrefix + "gone"
 	FirstColumn    = record.OwnPrefix + "first"
+	NextColumn     = record.OwnPrefix + "next"
 	LineColumn     = record.OwnPrefix + "line"
+	ReusedColumn   = record.OwnPrefix + "reused"
 	formatColumn   = record.OwnPrefix + "format"
 	kindColumn     = record.OwnPrefix + "kind"
 	WritesColumn   = record.OwnPrefix + "writes"
@@ -82,11 +88,17 @@ func IndexRow(w wal.Write, partition string, r record.Record) storage.Entity {
 			{Name: GoneColumn, Type: storage.Boolean, Value: jsontext.Value("true")},
 			storage.StringProperty(FirstColumn, w.First),
 		}
+		if w.Next != nil {
+			e.Properties = append(e.Properties, storage.StringProperty(NextColumn, Encode(w.Next)))
+		}
 	} else {
 		e.Properties = r.Properties()
-		if w.Line != nil {
-			e.Properties = append(e.Properties, storage.StringProperty(LineColumn, Encode(w.Line)))
-		}
+	}
+	if w.Line != nil {
+		e.Properties = append(e.Properties, storage.StringProperty(LineColumn, Encode(w.Line)))
+	}
+	if w.Reused {
+		e.Properties = append(e.Properties, storage.Property{Name: ReusedColumn, Type: storage.Boolean, Value: jsontext.Value("true")})
 	}
 	e.Properties = append(e.Properties,
 		storage.StringProperty(IdentityColumn, w.Identity),

@@ -21,7 +21,7 @@ var (
 		First: "f1", Identity: "i2", Row: "faux:00000001", Partitions: []string{"3_eid1", "3_npi7"}, Version: 18, Fresh: true,
 		Instead: &wal.Past{Identity: "i1", Version: 17}, Line: &wal.Past{Identity: "i0", Version: 12},
 	}
-	gone = wal.Write{First: "f1", Identity: "i1", Row: "faux:00000000", Partitions: []string{"3_eid1", "3_npi5"}, Version: 18, Gone: true}
+	gone = wal.Write{First: "f1", Identity: "i1", Row: "faux:00000000", Partitions: []string{"3_eid1", "3_npi5"}, Version: 18, Gone: true, Next: &wal.Past{Identity: "i2", Version: 18}, Line: &wal.Past{Identity: "i0", Version: 12}}
 )
 
 func parse(t *testing.T, text string) record.Record {
@@ -49,7 +49,7 @@ func TestFormat1(t *testing.T) {
 	r := parse(t, `{"eid":"1","npi":7,"tags":["a"]}`)
 	s := store.Store{Schema: schema(t, "eid,npi", "lastname")}
 	e := store.Entry{Entry: wal.Entry{Kind: wal.Replace, Writes: []wal.Write{gone, moved}}, ID: id, Shard: "04", Record: r}
-	const writes = `"[{\"first\":\"f1\",\"identity\":\"i1\",\"row\":\"faux:00000000\",\"partitions\":[\"3_eid1\",\"3_npi5\"],\"version\":18,\"gone\":true},` +
+	const writes = `"[{\"first\":\"f1\",\"identity\":\"i1\",\"row\":\"faux:00000000\",\"partitions\":[\"3_eid1\",\"3_npi5\"],\"version\":18,\"gone\":true,\"next\":{\"identity\":\"i2\",\"version\":18},\"line\":{\"identity\":\"i0\",\"version\":12}},` +
 		`{\"first\":\"f1\",\"identity\":\"i2\",\"row\":\"faux:00000001\",\"partitions\":[\"3_eid1\",\"3_npi7\"],\"version\":18,\"fresh\":true,` +
 		`\"instead\":{\"identity\":\"i1\",\"version\":17},\"line\":{\"identity\":\"i0\",\"version\":12}}]"`
 	const fields = `"eid":"1","npi":7,"tsw_j_tags":"[\"a\"]"`
@@ -63,9 +63,9 @@ func TestFormat1(t *testing.T) {
 		"index row": {store.IndexRow(moved, "3_npi7", r), `{"PartitionKey":"3_npi7","RowKey":"faux:00000001",` + fields +
 			`,"tsw_line":"{\"identity\":\"i0\",\"version\":12}","tsw_identity":"i2","tsw_version@odata.type":"Edm.Int64","tsw_version":"18"}`},
 		"tombstone": {store.IndexRow(gone, "3_npi5", r),
-			`{"PartitionKey":"3_npi5","RowKey":"faux:00000000","tsw_gone":true,"tsw_first":"f1","tsw_identity":"i1","tsw_version@odata.type":"Edm.Int64","tsw_version":"18"}`},
+			`{"PartitionKey":"3_npi5","RowKey":"faux:00000000","tsw_gone":true,"tsw_first":"f1","tsw_next":"{\"identity\":\"i2\",\"version\":18}","tsw_line":"{\"identity\":\"i0\",\"version\":12}","tsw_identity":"i1","tsw_version@odata.type":"Edm.Int64","tsw_version":"18"}`},
 		"head": {store.HeadRow("04", gone, id, "c1", true), `{"PartitionKey":"04","RowKey":"h|f1|i1","Sure":true,"Format@odata.type":"Edm.Int64","Format":"1",` +
-			`"Write":"{\"first\":\"f1\",\"identity\":\"i1\",\"row\":\"faux:00000000\",\"partitions\":[\"3_eid1\",\"3_npi5\"],\"version\":18,\"gone\":true}","Entry":"` + id + `","Content":"c1"}`},
+			`"Write":"{\"first\":\"f1\",\"identity\":\"i1\",\"row\":\"faux:00000000\",\"partitions\":[\"3_eid1\",\"3_npi5\"],\"version\":18,\"gone\":true,\"next\":{\"identity\":\"i2\",\"version\":18},\"line\":{\"identity\":\"i0\",\"version\":12}}","Entry":"` + id + `","Content":"c1"}`},
 		"entry": {store.EntryRow(store.EntryPrefix, e), `{"PartitionKey":"04","RowKey":"e|` + id + `",` + fields +
 			`,"tsw_format@odata.type":"Edm.Int64","tsw_format":"1","tsw_kind":"replace","tsw_writes":` + writes + `}`},
 		"change": {store.EntryRow(store.ChangePrefix, e), `{"PartitionKey":"04","RowKey":"c|` + id + `",` + fields +

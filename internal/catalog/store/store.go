@@ -50,13 +50,16 @@ func ShardNames() []string {
 }
 
 // EachShard calls fn for every shard, even if it fails for some.
-func EachShard(fn func(shard string) error) error {
-	errs := make([]error, shards)
+func EachShard(fn func(shard string) error) error { return EachOf(ShardNames(), fn) }
+
+// EachOf calls fn for each of the shards, even if it fails for some.
+func EachOf(shards []string, fn func(shard string) error) error {
+	errs := make([]error, len(shards))
 	var g task.Group
 	g.SetLimit(Parallel)
-	for i := range shards {
+	for i, shard := range shards {
 		g.Go(func() error {
-			errs[i] = task.Do(func() error { return fn(shardName(i)) })
+			errs[i] = task.Do(func() error { return fn(shard) })
 			return nil
 		})
 	}
@@ -142,6 +145,19 @@ func (x Copy) Good(h *Head) bool {
 // Ours reports whether the copy holds a record of the head's identity.
 func (x Copy) Ours(h *Head) bool {
 	return x.Slot.Exists && !x.Slot.Gone && x.Slot.Identity == h.Identity
+}
+
+// Logged returns the record as the log has it: from one of the copies with the contents that the head names,
+// or from the head's entry.
+func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
+	for _, x := range all {
+		if x.Slot.Exists && !x.Slot.Gone && x.Record.Hash() == h.Content {
+			return x.Record, true, nil
+		}
+	}
+	row, found, err := s.Recorded(ctx, ShardOf(h.First), h.Entry)
+	r = record.FromProperties(row.Properties)
+	return r, found && r.Hash() == h.Content, err
 }
 
 // StandsEverywhere reports whether the head and all index rows of the identity have this

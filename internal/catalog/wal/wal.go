@@ -40,9 +40,14 @@ type Write struct {
 	// Instead is the identity that the record has had until now, if that was another one.
 	// If both have the same row, the row passes from it to this one.
 	Instead *Past `json:"instead,omitzero"`
+	// Next, in a removal, is the identity that the record takes, and its version there; nil
+	// if it was deleted.
+	Next *Past `json:"next,omitzero"`
 	// Line is the first identity of a record that has had several, and its last version. It
 	// shows that rows of different identities belong to one record.
 	Line *Past `json:"line,omitzero"`
+	// Reused means that another record has had this identity and moved on: the rows no longer lead to it.
+	Reused bool `json:"reused,omitzero"`
 }
 
 // Past is an identity that a record has had, and its last version.
@@ -103,7 +108,7 @@ func Removal(head *Head) (Write, Verdict) {
 		return Write{}, Absent
 	}
 	w := next(head, head.Write, time.Time{})
-	w.Gone = true
+	w.Gone, w.Line = true, head.Line
 	return w, Commit
 }
 
@@ -126,7 +131,9 @@ func Replacement(old, target *Head, w Write, content string, now time.Time) ([]W
 		return nil, Taken
 	}
 	left, _ := Removal(old)
-	return []Write{left, Succeed(old, target, w, now)}, Commit
+	w = Succeed(old, target, w, now)
+	left.Next, left.Line = &Past{w.Identity, w.Version}, w.Line
+	return []Write{left, w}, Commit
 }
 
 // Succeed returns the write by which the record of head old takes w's identity, whose head
@@ -139,14 +146,17 @@ func Succeed(old, target *Head, w Write, now time.Time) Write {
 	if w.Line = old.Line; w.Line == nil {
 		w.Line = w.Instead
 	}
+	if target != nil && target.Line != nil && *target.Line == *w.Line { // it was this record's before
+		w.Reused = target.Reused
+	}
 	return w
 }
 
 // next returns w as the write that follows the head.
 func next(head *Head, w Write, now time.Time) Write {
-	w.Gone, w.Instead, w.Line, w.Fresh = false, nil, nil, head == nil
+	w.Gone, w.Instead, w.Next, w.Line, w.Fresh, w.Reused = false, nil, nil, nil, head == nil, false
 	if head != nil {
-		w.Version = head.Version + 1
+		w.Version, w.Reused = head.Version+1, head.Reused || head.Next != nil
 	} else {
 		w.Version = now.UnixNano() / int64(key.Tick)
 	}

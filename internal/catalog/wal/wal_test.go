@@ -80,8 +80,8 @@ func TestVerdicts(t *testing.T) {
 		{"replace what was deleted", replacement(gone("a", 2), nil, a, "x"), nil, wal.Absent},
 		{"replace by the same", replacement(here("a", 2, "x"), nil, a, "x"), nil, wal.Same},
 		{"replace contents", replacement(here("a", 2, "x"), nil, a, "y"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
-		{"move", replacement(here("a", 2, "x"), nil, b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true}, {Identity: "b", Version: 7, Fresh: true, Instead: &wal.Past{Identity: "a", Version: 2}, Line: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
-		{"move where one was deleted", replacement(here("a", 2, "x"), gone("b", 4), b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true}, {Identity: "b", Version: 5, Instead: &wal.Past{Identity: "a", Version: 2}, Line: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
+		{"move", replacement(here("a", 2, "x"), nil, b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true, Next: &wal.Past{Identity: "b", Version: 7}, Line: &wal.Past{Identity: "a", Version: 2}}, {Identity: "b", Version: 7, Fresh: true, Instead: &wal.Past{Identity: "a", Version: 2}, Line: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
+		{"move where one was deleted", replacement(here("a", 2, "x"), gone("b", 4), b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true, Next: &wal.Past{Identity: "b", Version: 5}, Line: &wal.Past{Identity: "a", Version: 2}}, {Identity: "b", Version: 5, Instead: &wal.Past{Identity: "a", Version: 2}, Line: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
 		{"move where one is", replacement(here("a", 2, "x"), here("b", 4, "z"), b, "y"), nil, wal.Taken},
 	}
 	for _, tt := range tests {
@@ -181,7 +181,9 @@ func TestSuperseded(t *testing.T) {
 				heads[w.Identity] = &wal.Head{Write: w, Content: fmt.Sprint(i + 1)}
 			}
 			at = to
-			rows = append(rows, standing(writes[len(writes)-1]))
+			for _, w := range writes { // what a removal leaves tells, too
+				rows = append(rows, standing(w))
+			}
 		}
 		other := wal.Standing{Identity: "another", Version: int64(rnd.IntN(20))}
 		newest := len(rows) - 1

@@ -127,3 +127,8 @@ func (p *Process) Do(r *http.Request) (*http.Response, error) {
 	}
 	return p.Next.Do(r)
 }
+
+// Refusal is the service's answer to a request that it refuses with an error code.
+func Refusal(r *http.Request, status int, code string) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{"X-Ms-Error-Code": {code}}, Body: http.NoBody, Request: r}
+}

@@ -91,7 +91,7 @@ type rawProperty struct {
 }
 
 func invalidInput(format string, args ...any) error {
-	return refusal.New(refusal.InvalidInput, "One of the request inputs is not valid: "+fmt.Sprintf(format, args...)+".")
+	return refusal.New(refusal.InvalidInput, "An error occurred while processing this request. ("+fmt.Sprintf(format, args...)+")")
 }
 
 // split fills d.raw with pieces of one copy of the body.
@@ -121,7 +121,7 @@ func (d *Decoder) split(body []byte) error {
 		}
 	}
 	if _, err := d.json.ReadToken(); err != nil { // the closing brace
-		return invalidInput("%v", err)
+		return badJSON(err)
 	}
 	if _, err := d.json.ReadToken(); !errors.Is(err, io.EOF) {
 		return invalidInput("something follows the JSON object")
@@ -129,12 +129,19 @@ func (d *Decoder) split(body []byte) error {
 	return nil
 }
 
+func badJSON(err error) error {
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		return refusal.New(refusal.DuplicatePropertiesSpecified, "A property is specified more than one time.")
+	}
+	return invalidInput("the body is not a JSON object")
+}
+
 // readValue reads the next name or value. The JSON text that it returns is a part of
 // the whole.
 func (d *Decoder) readValue(whole string) (string, error) {
 	v, err := d.json.ReadValue()
 	if err != nil {
-		return "", invalidInput("%v", err)
+		return "", badJSON(err)
 	}
 	end := int(d.json.InputOffset())
 	return whole[end-len(v) : end], nil
@@ -173,7 +180,7 @@ func unquote(value string) (string, error) {
 	}
 	text, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
-		return "", invalidInput("%v", err)
+		return "", badJSON(err)
 	}
 	return string(text), nil
 }
@@ -260,8 +267,8 @@ func normalize(p rawProperty, t odata.Type) (string, error) {
 		}
 		return text, err
 	case odata.Boolean:
-		if bare := unquoted(text); bare == "true" || bare == "false" {
-			return bare, nil
+		if b, ok := odata.ParseBoolean(unquoted(text)); ok {
+			return strconv.FormatBool(b.Int != 0), nil
 		}
 	case odata.Int32:
 		if i, err := strconv.ParseInt(unquoted(text), 10, 32); err == nil {

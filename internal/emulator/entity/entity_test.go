@@ -41,6 +41,7 @@ func TestStoredForm(t *testing.T) {
 		{`{"A":"3.50","A@odata.type":"Edm.Double"}`, `"A":3.5`},
 		{`{"A":"3","A@odata.type":"Edm.Double"}`, `"A":3.0`},
 		{`{"A":"-01","A@odata.type":"Edm.Int32","B":"true","B@odata.type":"Edm.Boolean"}`, `"A":-1,"B":true`},
+		{`{"A":"True","A@odata.type":"Edm.Boolean","B":"FALSE","B@odata.type":"Edm.Boolean"}`, `"A":true,"B":false`},
 		{`{"A":"007","A@odata.type":"Edm.Int64"}`, `"A@odata.type":"Edm.Int64","A":"7"`},
 		{`{"A":3,"A@odata.type":"Edm.Double"}`, `"A":3.0`},
 		{`{"A":2147483648}`, `"A":2147483648.0`},
@@ -60,7 +61,7 @@ func TestDecodeRefuses(t *testing.T) {
 	for _, body := range []string{
 		``, `[]`, `{`, `{"A"}`, `{"A":1,}`, `{1:2}`, `{"A":1,"A":2}`, `{"A":1,"\u0041":2}`, `{"A":1} x`, `{"A":[1]}`, `{"A":"\x"}`, "{\"A\":\"\xff\"}",
 		`{"A":1.5,"A@odata.type":"Edm.Int32"}`, `{"A":"1.0","A@odata.type":"Edm.Int64"}`, `{"A":"1","A@odata.type":7}`, `{"A":1e400}`,
-		`{"A":"1.0","A@odata.type":"Edm.Int32"}`, `{"A":"","A@odata.type":"Edm.Int32"}`, `{"A":"True","A@odata.type":"Edm.Boolean"}`, `{"A":1,"A@odata.type":"Edm.Boolean"}`,
+		`{"A":"1.0","A@odata.type":"Edm.Int32"}`, `{"A":"","A@odata.type":"Edm.Int32"}`, `{"A":"yes","A@odata.type":"Edm.Boolean"}`, `{"A":True}`, `{"A":1,"A@odata.type":"Edm.Boolean"}`,
 		`{"A":"","A@odata.type":"Edm.Double"}`, `{"A":"0x1p4","A@odata.type":"Edm.Double"}`, `{"A":"inf","A@odata.type":"Edm.Double"}`, `{"A":true,"A@odata.type":"Edm.Double"}`,
 		`{"A":1,"A@odata.type":"Edm.String"}`, `{"A":true,"A@odata.type":"Edm.Int32"}`,
 	} {
@@ -101,8 +102,8 @@ func TestMerge(t *testing.T) {
 		{``, ``, ``},
 		{`"A":1`, ``, `"A":1`},
 		{``, `"A":1`, `"A":1`},
-		{`"A":1,"B":2`, `"A":3`, `"B":2,"A":3`},
-		{`"A@odata.type":"Edm.Int64","A":"1","B":2`, `"A":"text","C":true`, `"B":2,"A":"text","C":true`},
+		{`"A":1,"B":2`, `"A":3`, `"A":3,"B":2`},
+		{`"A@odata.type":"Edm.Int64","A":"1","B":2`, `"A":"text","C":true`, `"A":"text","B":2,"C":true`},
 	} {
 		if got := entity.Properties(c.old).Merge(entity.Properties(c.changes)); string(got) != c.want {
 			t.Errorf("%s with %s: got %s, want %s", c.old, c.changes, got, c.want)

@@ -9,6 +9,7 @@ package entity
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -159,17 +160,40 @@ func (p Property) text() string {
 	return string(text)
 }
 
-// Merge returns p with the properties of changes added or replaced.
+// Merge returns p with the properties of changes added or replaced, in the order of their names.
 func (p Properties) Merge(changes Properties) Properties {
-	var b strings.Builder
+	var all []Property
 	for q := range p.All() {
 		if _, replaced := changes.Lookup(q.Name); !replaced {
-			b.WriteString(q.Full)
-			b.WriteByte(',')
+			all = append(all, q)
 		}
 	}
-	b.WriteString(string(changes))
-	return Properties(strings.TrimSuffix(b.String(), ","))
+	return joined(slices.AppendSeq(all, changes.All()))
+}
+
+// Sorted returns the properties in the order of their names.
+func (p Properties) Sorted() Properties {
+	last := ""
+	for q := range p.All() {
+		if q.Name < last {
+			return joined(slices.Collect(p.All()))
+		}
+		last = q.Name
+	}
+	return p
+}
+
+// joined returns the properties in the order of their names.
+func joined(all []Property) Properties {
+	slices.SortFunc(all, func(a, b Property) int { return strings.Compare(a.Name, b.Name) })
+	var b strings.Builder
+	for i, q := range all {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(q.Full)
+	}
+	return Properties(b.String())
 }
 
 // Check holds a whole row to the service's limits. The error is a *refusal.Error.

@@ -34,6 +34,7 @@ func TestSpecText(t *testing.T) {
 		{"timeout-after p=1 times=1 on=batch,insert table=Rows", "timeout-after p=1 on=batch,insert table=Rows times=1"},
 		{"account-rate=20000; partition-rate=2000.5 retry-after=1s", "account-rate=20000; partition-rate=2000.5 retry-after=1s"},
 		{"table-deletion=40s; seed=18446744073709551615", "seed=18446744073709551615; table-deletion=40s"},
+		{"html p=0.1; empty p=0.2;braces p=0.3; half p=0.4", "html p=0.1; empty p=0.2; braces p=0.3; half p=0.4"},
 		{"short-page p=0 rows=10; empty-page p=1; reset-before p=1e-3; reset-after p=0.1; timeout-before p=0.2; duplicate p=0.3",
 			"short-page p=0 rows=10; empty-page p=1; reset-before p=0.001; reset-after p=0.1; timeout-before p=0.2; duplicate p=0.3"},
 	} {

@@ -25,7 +25,7 @@ type Request struct {
 // it with [Injector.Fired].
 type Plan struct {
 	Latency    time.Duration
-	Fail       Name          // "", Busy, TimeoutBefore, TimeoutAfter, ResetBefore or ResetAfter
+	Fail       Name          // "", Busy, or a rule of a timeout, a reset or a damaged answer
 	Cause      Name          // the rule that made it fail: where Fail is Busy, perhaps a rate limit
 	RetryAfter time.Duration // with Busy; 0 for none
 

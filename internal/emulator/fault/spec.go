@@ -21,7 +21,11 @@
 //	timeout-after p=P            500 OperationTimedOut, but carried out
 //	reset-before p=P             connection reset, not carried out
 //	reset-after p=P              connection reset, but carried out
-//	short-page p=P [rows=N]      a query's page ends early, with a token; with N rows, if it
+//	html p=P                     200 with a page of a proxy's, not carried out
+//	empty p=P                    200 with an empty body, not carried out
+//	braces p=P                   200 with {}, not carried out
+//	half p=P                     carried out; half of the answer, as if it were whole
+//	short-page p=P [rows=N]      a query's or a list of blobs' page ends early, with a token; with N rows, if it
 //	                             would have more
 //	empty-page p=P               a query's page has no rows, but a token; with P=1 and
 //	                             no times= a query gets nowhere
@@ -57,6 +61,10 @@ const (
 	TimeoutAfter  Name = "timeout-after"
 	ResetBefore   Name = "reset-before"
 	ResetAfter    Name = "reset-after"
+	HTML          Name = "html"
+	Empty         Name = "empty"
+	Braces        Name = "braces"
+	Half          Name = "half"
 	ShortPage     Name = "short-page"
 	EmptyPage     Name = "empty-page"
 	Duplicate     Name = "duplicate"
@@ -69,7 +77,7 @@ const (
 // Kind is a kind of request.
 type Kind string
 
-// The kinds of requests: the Table service's, then the Queue service's.
+// The kinds of requests: the Table service's, the Queue service's, then the Blob service's.
 const (
 	Query  Kind = "query"  // of entities
 	Point  Kind = "point"  // one entity, by key
@@ -87,13 +95,23 @@ const (
 	DeleteMessage Kind = "delete-message"
 	Clear         Kind = "clear"
 	Queues        Kind = "queues" // create, delete, list queues, and their metadata
+
+	PutBlob    Kind = "put-blob"
+	GetBlob    Kind = "get-blob"
+	ListBlobs  Kind = "list-blobs"
+	DeleteBlob Kind = "delete-blob"
+	Containers Kind = "containers" // create containers, and look for them
 )
 
 // Kinds returns all kinds of requests.
 func Kinds() []Kind {
 	return []Kind{Query, Point, Insert, Update, Merge, Delete, Batch, Tables,
-		Put, Get, Peek, UpdateMessage, DeleteMessage, Clear, Queues}
+		Put, Get, Peek, UpdateMessage, DeleteMessage, Clear, Queues,
+		PutBlob, GetBlob, ListBlobs, DeleteBlob, Containers}
 }
+
+// Applied reports whether a request that fails so is carried out all the same.
+func (n Name) Applied() bool { return n == TimeoutAfter || n == ResetAfter || n == Half }
 
 // Spec is a parsed list of rules. The zero Spec has none.
 type Spec struct {
@@ -130,7 +148,7 @@ const (
 
 func (n Name) shape() shape {
 	switch n {
-	case Busy, TimeoutBefore, TimeoutAfter, ResetBefore, ResetAfter, ShortPage, EmptyPage, Duplicate, Delay:
+	case Busy, TimeoutBefore, TimeoutAfter, ResetBefore, ResetAfter, HTML, Empty, Braces, Half, ShortPage, EmptyPage, Duplicate, Delay:
 		return chance
 	case Latency:
 		return interval

@@ -3,6 +3,8 @@
 package outagetest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"regexp"
 	"strings"
@@ -41,7 +43,7 @@ type door struct {
 	listener        net.Listener // nil if nobody listens
 }
 
-var endpoint = regexp.MustCompile(`(?:Table|Queue)Endpoint=http://([^/;]+)`)
+var endpoint = regexp.MustCompile(`(?:Table|Queue|Blob)Endpoint=http://([^/;]+)`)
 
 // New returns a proxy that forwards to the endpoints of a connection string until the
 // test ends.
@@ -49,7 +51,7 @@ func New(t testing.TB, connection string) *Proxy {
 	t.Helper()
 	p := &Proxy{Connection: connection, t: t, conns: map[net.Conn]bool{}}
 	for _, found := range endpoint.FindAllStringSubmatch(connection, -1) {
-		d := &door{address: "127.0.0.1:0", target: found[1]}
+		d := &door{target: found[1]}
 		p.open(d)
 		p.doors = append(p.doors, d)
 		p.Connection = strings.ReplaceAll(p.Connection, "http://"+d.target, "http://"+d.address)
@@ -92,18 +94,23 @@ func (p *Proxy) For(d time.Duration, m Mode) {
 	p.Set(Forward)
 }
 
-// open listens at the door's address, which another process may have taken for a moment.
+// open listens at the door's address, which another process may have taken for a moment. The
+// first time, it finds one below the ports of outgoing connections: one of these would keep it.
 func (p *Proxy) open(d *door) {
 	var err error
 	for range 100 {
-		if d.listener, err = net.Listen("tcp", d.address); err == nil {
+		address := d.address
+		if address == "" {
+			address = fmt.Sprintf("127.0.0.1:%d", 16384+rand.IntN(16384))
+		}
+		if d.listener, err = net.Listen("tcp", address); err == nil {
 			d.address = d.listener.Addr().String()
 			go p.accept(d.listener, d.target) // ends when the listener is closed
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	p.t.Errorf("the proxy can't listen at %s again: %v", d.address, err)
+	p.t.Errorf("the proxy can't listen: %v", err)
 }
 
 func (p *Proxy) accept(l net.Listener, target string) {

@@ -6,6 +6,8 @@
 package queue
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"slices"
 	"sync"
 	"time"
@@ -64,7 +66,7 @@ func newQueue(metadata map[string]string) *Queue {
 func (q *Queue) Put(now time.Time, text string, visible, expires time.Time, copies int) Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	m := Message{ID: newID(), Text: text, PopReceipt: newID(), Inserted: now, Expires: expires, Visible: visible}
+	m := Message{ID: newID(), Text: text, PopReceipt: newReceipt(), Inserted: now, Expires: expires, Visible: visible}
 	for range copies {
 		q.sequence++
 		m.sequence = q.sequence
@@ -150,7 +152,7 @@ func (q *Queue) due(now time.Time, n int) []*Message {
 func (q *Queue) hide(m *Message, until time.Time) {
 	q.visible.Delete(m)
 	m.Visible = until
-	m.PopReceipt = newID()
+	m.PopReceipt = newReceipt()
 	q.visible.Set(m)
 }
 
@@ -230,3 +232,10 @@ func (q *Queue) SetMetadata(metadata map[string]string) {
 // newID returns a random Guid. It comes from crypto/rand, which a test can make
 // repeat itself: the faults that befall a message depend on its id.
 func newID() string { return uuid.NewString() }
+
+// newReceipt returns a random receipt in the form that the service's have.
+func newReceipt() string {
+	receipt := []byte{2, 0, 0, 0, 3, 19: 0}
+	_, _ = rand.Read(receipt[12:]) // never fails
+	return base64.StdEncoding.EncodeToString(receipt)
+}

@@ -7,15 +7,22 @@ package refusal
 
 import "net/http"
 
-// Code is a service's error code, as in the documentation of the Table and Queue
-// services' error codes.
+// Code is a service's error code, as in the documentation of the Table, Queue and
+// Blob services' error codes.
 type Code string
 
 // The codes in use.
 const (
 	AtomFormatNotSupported                  Code = "AtomFormatNotSupported"
 	AuthenticationFailed                    Code = "AuthenticationFailed"
+	AuthorizationFailure                    Code = "AuthorizationFailure"
+	BlobAlreadyExists                       Code = "BlobAlreadyExists"
+	BlobNotFound                            Code = "BlobNotFound"
 	CommandsInBatchActOnDifferentPartitions Code = "CommandsInBatchActOnDifferentPartitions"
+	ConditionNotMet                         Code = "ConditionNotMet"
+	ContainerAlreadyExists                  Code = "ContainerAlreadyExists"
+	ContainerNotFound                       Code = "ContainerNotFound"
+	DuplicatePropertiesSpecified            Code = "DuplicatePropertiesSpecified"
 	EmptyMetadataKey                        Code = "EmptyMetadataKey"
 	EntityAlreadyExists                     Code = "EntityAlreadyExists"
 	EntityTooLarge                          Code = "EntityTooLarge"
@@ -24,6 +31,7 @@ const (
 	InvalidInput                            Code = "InvalidInput"
 	InvalidMetadata                         Code = "InvalidMetadata"
 	InvalidQueryParameterValue              Code = "InvalidQueryParameterValue"
+	InvalidRange                            Code = "InvalidRange"
 	InvalidResourceName                     Code = "InvalidResourceName"
 	InvalidXMLDocument                      Code = "InvalidXmlDocument"
 	KeyValueTooLarge                        Code = "KeyValueTooLarge"
@@ -57,16 +65,18 @@ const (
 // Status returns the HTTP status that the services send with the code.
 func (c Code) Status() int {
 	switch c {
-	case AuthenticationFailed:
+	case AuthenticationFailed, AuthorizationFailure:
 		return http.StatusForbidden
-	case ResourceNotFound, TableNotFound, QueueNotFound, MessageNotFound:
+	case ResourceNotFound, TableNotFound, QueueNotFound, MessageNotFound, ContainerNotFound, BlobNotFound:
 		return http.StatusNotFound
 	case UnsupportedHTTPVerb:
 		return http.StatusMethodNotAllowed
-	case EntityAlreadyExists, TableAlreadyExists, TableBeingDeleted, QueueAlreadyExists:
+	case EntityAlreadyExists, TableAlreadyExists, TableBeingDeleted, QueueAlreadyExists, ContainerAlreadyExists, BlobAlreadyExists:
 		return http.StatusConflict
-	case UpdateConditionNotSatisfied:
+	case UpdateConditionNotSatisfied, ConditionNotMet:
 		return http.StatusPreconditionFailed
+	case InvalidRange:
+		return http.StatusRequestedRangeNotSatisfiable
 	case RequestBodyTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case MediaTypeNotSupported, AtomFormatNotSupported:
@@ -84,11 +94,14 @@ func (c Code) Status() int {
 // Error is a request's refusal.
 type Error struct {
 	Code    Code
-	Message string // one sentence for a person, which says what is wrong
+	Message string      // one sentence for a person, which says what is wrong
+	Details [][2]string // names and values that the Queue service adds
 }
 
-// New returns the error with the given code and message.
-func New(code Code, message string) *Error { return &Error{code, message} }
+// New returns the error with the given code, message and details.
+func New(code Code, message string, details ...[2]string) *Error {
+	return &Error{code, message, details}
+}
 
 // Error returns the code and the message.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }

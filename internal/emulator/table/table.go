@@ -207,8 +207,10 @@ func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 		return row, nil
 	case op.Action == Merge && exists:
 		row.Properties = old.Properties.Merge(op.Properties)
-	default:
+	case op.Action == Insert:
 		row.Properties = op.Properties
+	default: // only an insert keeps the order in which the client sent the properties
+		row.Properties = op.Properties.Sorted()
 	}
 	return row, entity.Check(op.Key, row.Properties)
 }

@@ -2,7 +2,10 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,39 +14,62 @@ import (
 )
 
 // A process with steps in hand writes a beat every few seconds: a row of its own in the
-// partition "beats". It has Version, and in Steps "SCAN/STEP" for each of the steps, with spaces between them.
+// partition "beats". It has Version, in Steps "SCAN/STEP/THROTTLES" for each of the steps, with spaces between them, and in
+// Waiting the connections that give the process no good answer, as JSON.
 const (
 	beatsPartition = "beats"
 	beatVersion    = 1
-	maxBeatSteps   = 600 // a string takes 32 K characters, both ids together have 51
+	maxBeatSteps   = 500  // a string takes 32 K characters, both ids together have 51, and the throttles at most 12
+	maxBeatWaits   = 10   // with maxBeatCause, they fit into a string
+	maxBeatCause   = 1000 // characters
 )
 
-// Beat names the steps that a process had in hand when it wrote the beat.
+// Beat tells what a process had in hand when it wrote the beat, and what it waited for.
 type Beat struct {
 	Process string
 	Steps   []Held
+	Waiting []Wait        // in order of the connections
 	At      time.Time     // by the service's clock
 	Age     time.Duration // by the service's clock
 
 	etag string
 }
 
-// Held names a step in hand by its id and its scan's.
-type Held struct{ Scan, Step string }
+// Held is a step in hand.
+type Held struct {
+	Scan, Step string // their ids
+	Throttled  int64  // its requests that the storage throttled, so far
+}
 
-// Beat writes a process's beat.
-func (l *Ledger) Beat(ctx context.Context, process string, steps []Held) error {
+// Wait is a connection that gives a process no good answer.
+type Wait struct {
+	Connection string    `json:"connection"` // its setting's name
+	Cause      string    `json:"cause"`      // how the last request failed, without its URL
+	Since      time.Time `json:"since"`      // by the process's clock
+}
+
+// Beat writes the beat of a process.
+func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 	var names []string
-	for _, s := range steps[:min(len(steps), maxBeatSteps)] {
-		names = append(names, s.Scan+"/"+s.Step)
+	for _, s := range b.Steps[:min(len(b.Steps), maxBeatSteps)] {
+		names = append(names, s.Scan+"/"+s.Step+"/"+strconv.FormatInt(s.Throttled, 10))
 	}
-	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
-		Key: key.Key{Partition: beatsPartition, Row: process},
-		Properties: []storage.Property{
-			storage.Int64Property("Version", beatVersion),
-			storage.StringProperty("Steps", strings.Join(names, " ")),
-		},
-	}})
+	row := storage.Entity{Key: key.Key{Partition: beatsPartition, Row: b.Process}, Properties: []storage.Property{
+		storage.Int64Property("Version", beatVersion),
+		storage.StringProperty("Steps", strings.Join(names, " ")),
+	}}
+	if waits := slices.Clone(b.Waiting[:min(len(b.Waiting), maxBeatWaits)]); len(waits) > 0 {
+		for i, w := range waits {
+			cause := []rune(w.Cause)
+			waits[i].Cause = string(cause[:min(len(cause), maxBeatCause)])
+		}
+		text, err := json.Marshal(waits)
+		if err != nil {
+			return fmt.Errorf("record what is waited for: %w", err)
+		}
+		row.Properties = append(row.Properties, storage.StringProperty("Waiting", string(text)))
+	}
+	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: row})
 	if err != nil {
 		return fmt.Errorf("record what is in hand: %w", err)
 	}
@@ -58,9 +84,12 @@ func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 			b := Beat{Process: e.Key.Row, At: e.Timestamp, Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
 			if e.Int("Version") == beatVersion {
 				for name := range strings.FieldsSeq(e.Get("Steps")) {
-					scan, step, _ := strings.Cut(name, "/")
-					b.Steps = append(b.Steps, Held{scan, step})
+					scan, rest, _ := strings.Cut(name, "/")
+					step, throttled, _ := strings.Cut(rest, "/")
+					n, _ := strconv.ParseInt(throttled, 10, 64) // which is only shown
+					b.Steps = append(b.Steps, Held{scan, step, n})
 				}
+				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // the same
 			}
 			beats = append(beats, b)
 		}

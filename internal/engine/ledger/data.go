@@ -58,5 +58,74 @@ func (l *Ledger) Refused(ctx context.Context, id, from string, fn func(position 
 	return nil
 }
 
+func refusedKey(id, position string) key.Key {
+	return key.Key{Partition: id, Row: refusedPrefix + position}
+}
+
+// RefusedAt returns the refused rows at a position. It reports false if there are none: they have been redone.
+func (l *Ledger) RefusedAt(ctx context.Context, id, position string) ([]byte, bool, error) {
+	e, found, err := l.table.Get(ctx, refusedKey(id, position))
+	if err != nil {
+		return nil, false, fmt.Errorf("read refused rows of scan %s: %w", id, err)
+	}
+	return dataOf(e), found, nil
+}
+
+// RefusedBefore returns positions of rows that were refused before an attempt, behind a position: at least n, if there are so many.
+// last is the last position that was looked at, empty at the end.
+func (l *Ledger) RefusedBefore(ctx context.Context, id, behind string, attempt int64, n int) (positions []string, last string, err error) {
+	r := key.WithPrefix(id, refusedPrefix)
+	r.Low = &key.Bound{Key: refusedPrefix + behind, Open: behind != ""}
+	err = l.table.All(ctx, storage.Query{Range: r, Select: []string{"Attempt"}, Top: n}, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			last = strings.TrimPrefix(e.Key.Row, refusedPrefix)
+			if e.Int("Attempt") < attempt {
+				positions = append(positions, last)
+			}
+		}
+		if p.Next != nil && len(positions) > 0 {
+			return errEnough
+		}
+		return nil
+	})
+	if err == nil {
+		return positions, "", nil
+	}
+	if !errors.Is(err, errEnough) {
+		return nil, "", fmt.Errorf("read refused rows of scan %s: %w", id, err)
+	}
+	return positions, last, nil
+}
+
+// firstRefused returns one of the scan's refused rows, with its reason.
+func (l *Ledger) firstRefused(ctx context.Context, id string) (first string, err error) {
+	err = l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, refusedPrefix), Select: []string{"First"}, Top: 1}, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			first = e.Get("First")
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return "", fmt.Errorf("read refused rows of scan %s: %w", id, err)
+	}
+	return first, nil
+}
+
+// MaxFile is the most bytes of [Done.File]. A row's limit is 1 MiB.
+const MaxFile = 14 * dataPiece
+
+// Files calls fn with [Done.File] of each done step that has one. No more can come once no step is pending.
+func (l *Ledger) Files(ctx context.Context, id string, fn func(file []byte) error) error {
+	return l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, filePrefix)}, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			if err := fn(dataOf(e)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // errEnough ends a listing early.
 var errEnough = errors.New("enough")

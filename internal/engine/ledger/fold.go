@@ -95,6 +95,9 @@ func fold(id string, rows []storage.Entity, into int, join Join) []storage.Op {
 		}
 	}
 	properties := append(sums.properties(), storage.BinaryProperty("Times", sums.Times.pack()))
+	if !sums.Last.IsZero() {
+		properties = append(properties, storage.TimeProperty("LastAt", sums.Last))
+	}
 	if note := join(notes); len(note) > 0 {
 		properties = append(properties, storage.BinaryProperty("Note", note))
 	}

@@ -52,9 +52,6 @@ func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledge
 	done.Ahead = adaptive.Outlook{}.Minus(b.pending[id])
 	delete(b.pending, id)
 	done.Totals = ledger.Totals{Rows: r.Int64N(1000), Written: r.Int64N(1000), Failed: r.Int64N(2), Queries: 1, Transactions: r.Int64N(9), Throttled: r.Int64N(3)}
-	if done.Failed > 0 {
-		done.FirstFailed = id
-	}
 	n := r.IntN(4)
 	if len(ids) < 5 {
 		n = 3
@@ -70,9 +67,6 @@ func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledge
 	b.totals.Steps++
 	for sum, n := range map[*int64]int64{&b.totals.Rows: done.Rows, &b.totals.Written: done.Written, &b.totals.Failed: done.Failed, &b.totals.Queries: done.Queries, &b.totals.Transactions: done.Transactions, &b.totals.Throttled: done.Throttled} {
 		*sum += n
-	}
-	if b.totals.FirstFailed == "" || done.FirstFailed != "" && done.FirstFailed < b.totals.FirstFailed {
-		b.totals.FirstFailed = done.FirstFailed
 	}
 	return id, done, children
 }

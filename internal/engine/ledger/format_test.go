@@ -32,9 +32,14 @@ const (
 	openScan      = "2524556141000000000-open"
 )
 
+var everyBeat = ledger.Beat{
+	Process: "process", Steps: []ledger.Held{{Scan: failedScan, Step: "c", Throttled: 3}},
+	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}},
+}
+
 var (
 	began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // synctest's clock
-	first = ledger.Totals{Steps: 1, Rows: 10, Written: 8, Failed: 2, Queries: 3, Transactions: 9, Throttled: 4, FirstFailed: "row 7"}
+	first = ledger.Totals{Steps: 1, Rows: 10, Written: 8, Failed: 2, Queries: 3, Transactions: 9, Throttled: 4}
 	other = ledger.Totals{Steps: 1, Rows: 5, Written: 5, Queries: 1, Transactions: 4}
 )
 
@@ -136,7 +141,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	}
 	must(l.SaveHints(ctx, "rows", []byte("saved hints")))
 	must(l.Create(ctx, failedScan, time.Now(), []byte("request"), []byte("hints"), step("a"), adaptive.Outlook{Millipages: 1500, Guessed: 2, Unknown: 1}))
-	commit(failedScan, "a", ledger.Done{Totals: first, Ahead: adaptive.Outlook{Millipages: 500, Guessed: 1, Unknown: 1}, Note: []byte("note a"), Refused: []byte("refused a"), Kept: 2}, step("b"), step("c"))
+	commit(failedScan, "a", ledger.Done{Totals: first, Ahead: adaptive.Outlook{Millipages: 500, Guessed: 1, Unknown: 1}, Note: []byte("note a"), Refused: []byte("refused a"), Kept: 2, FirstFailed: "row 7", Attempt: 1}, step("b"), step("c"))
 	if n, err := l.Fold(ctx, failedScan, 0, 2, func(notes [][]byte) []byte { return bytes.Join(notes, nil) }); err != nil || n != 2 {
 		t.Fatal(n, err)
 	}
@@ -156,19 +161,19 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 			t.Fatal(changed, err)
 		}
 	}
-	must(l.Beat(ctx, "process", []ledger.Held{{Scan: failedScan, Step: "c"}}))
+	must(l.Beat(ctx, everyBeat))
 	_, err = l.End(ctx, failedScan, ledger.Canceled, time.Now(), "")
 	must(err)
 	canceled, err := l.Scan(ctx, failedScan)
 	must(err)
 	time.Sleep(time.Minute)
-	must(l.Restart(ctx, canceled, time.Now()))
+	must(l.Restart(ctx, canceled, time.Now(), nil, adaptive.Outlook{}))
 	_, err = l.End(ctx, failedScan, ledger.Failed, time.Now().Add(time.Second), "why it failed")
 	must(err)
 
 	must(l.Create(ctx, succeededScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
 	commit(succeededScan, "a", ledger.Done{Totals: other})
-	_, err = l.Finish(ctx, succeededScan, time.Now())
+	_, err = l.Finish(ctx, succeededScan, time.Now(), func(ledger.Scan) error { return nil })
 	must(err)
 	must(l.Create(ctx, openScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
 }
@@ -189,7 +194,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 		Finished: began.Add(64 * time.Second), Error: "why it failed",
 	}
 	pending := ledger.Pending{ID: "c", Message: []byte("message c"), Sends: 1, Begun: 1, FirstEnded: true, Reason: "reason"}
-	sum := ledger.Totals{Steps: 2, Rows: 15, Written: 13, Failed: 2, Queries: 4, Transactions: 13, Throttled: 4, FirstFailed: "row 7"}
+	sum := ledger.Totals{Steps: 2, Rows: 15, Written: 13, Failed: 2, Queries: 4, Transactions: 13, Throttled: 4}
 
 	found, err := l.Detail(ctx, failedScan)
 	check("scan", found.Scan, scan, err)
@@ -217,8 +222,9 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	err = l.Refused(ctx, failedScan, "", func(_ string, rows []byte) bool { refused = append(refused, string(rows)); return true })
 	check("refused rows", refused, []string{"refused a"}, err)
 	beats, err := l.Beats(ctx)
-	check("beats", beats, []ledger.Beat{{Process: "process", Steps: []ledger.Held{{Scan: failedScan, Step: "c"}}}}, err)
-	recent, err := l.Recent(ctx, 10)
+	check("beats", beats, []ledger.Beat{everyBeat}, err)
+	var recent []ledger.Listed
+	_, err = l.Recent(ctx, ledger.Span{Page: 2, Pages: 2}, func(s ledger.Listed) bool { recent = append(recent, s); return true })
 	succeeded := ledger.Scan{ID: succeededScan, State: ledger.Succeeded, Attempt: 1, Request: []byte("request"), Started: began.Add(63 * time.Second), Finished: began.Add(64 * time.Second)}
 	check("list", recent, []ledger.Listed{
 		{Scan: ledger.Scan{ID: openScan}},

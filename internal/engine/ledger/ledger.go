@@ -10,13 +10,15 @@
 //	p|STEP           a pending step: Message (binary), Sends, Lost, Begun, FirstEnded, Reason (see pending.go)
 //	d|TICKS|STEP     a done step, newest first: its counts and changes (see sums.go), Note (binary)
 //	d|-LEVEL|RANDOM  the sums of several such rows, instead of them (see fold.go)
-//	x|TICKS|STEP     rows that a done step could not write (see data.go)
+//	x|TICKS|STEP     rows that a done step could not write: Attempt, First, and the others (see data.go)
+//	w|STEP           the data file that a done step of an export wrote (see data.go)
 //	h                the hints that the scan was started with (see hints.go)
 //
 // STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition
 // "scans" has three lists: "a|ID" of all scans, with the figures of those that have ended; "o|ID|ATTEMPT" of
 // those that may be open; "t|ID" of ended ones that are yet to be tidied up (see retire.go). The partition
-// "beats" names the steps that living processes have in hand (see beat.go). An id starts with inverted ticks: lists are newest first.
+// "beats" names the steps that living processes have in hand (see beat.go), the partition "maintain" when Maintain
+// last ran (see maintained.go). An id starts with inverted ticks: lists are newest first.
 // Version in a scan's row is 1; a reader refuses any other.
 //
 // A restarted scan begins a new attempt. Each attempt is listed as open under
@@ -24,7 +26,7 @@
 // however late, can't take a running scan off the list.
 //
 // One entity group transaction commits a step, see [Ledger.Commit]. Counters are sums over d rows, so
-// nothing is counted twice. A scan whose last p row is gone can never get another. The scan itself has a d
+// nothing is counted twice. An attempt whose last p row is gone gets no other. The scan itself has a d
 // row without a step, whose child is the first step: so sums over d rows also count the pending steps.
 //
 // # What is kept of done steps
@@ -38,7 +40,7 @@
 // ends of pages, thinned to 512, for ranges and hints.
 //
 // A status reads one page, which shows one moment: folded rows sort first, then done rows,
-// pending ones, and the scan's own row. With many pending steps the scan's row takes a second
+// pending ones, and the scan's own row. So rows that a status does not want stand behind that: x, and w. With many pending steps the scan's row takes a second
 // request; beats take a third.
 //
 // When a scan ends, one transaction takes it off the list of open scans and puts its summary
@@ -65,6 +67,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -82,6 +85,7 @@ const (
 	donePrefix    = "d|"
 	foldedPrefix  = "d|-"
 	refusedPrefix = "x|"
+	filePrefix    = "w|"
 )
 
 // State is where a scan stands.
@@ -133,6 +137,14 @@ type Done struct {
 	// [Ledger.Refused] returns it.
 	Refused []byte
 	Kept    int64
+	// FirstFailed is one of them, with its reason, for the scan's error.
+	FirstFailed string
+	// Attempt is that in which they were refused.
+	Attempt int64
+	// Redone is the position of refused rows, of an earlier attempt, that the step has done again. They are the ledger's no more, which
+	// must still have them. Totals and Kept count what that changes.
+	Redone string
+	File   []byte // opaque; [Ledger.Files] returns it
 }
 
 // ErrNotFound means that there is no such scan.
@@ -146,6 +158,12 @@ func New(table *storage.Table) *Ledger { return &Ledger{table: table} }
 
 // With returns the same ledger by requests that are made with the options.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
+
+// idForm matches what [NewID] returns.
+var idForm = regexp.MustCompile(`^[0-9]{19}-[a-z2-7]{6}$`)
+
+// IsID reports whether a text has the form of a scan's id.
+func IsID(text string) bool { return idForm.MatchString(text) }
 
 // NewID returns a new scan's id; ids of later scans sort first.
 func NewID(now time.Time) string {
@@ -167,9 +185,7 @@ func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, 
 	}
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
-	begun := storage.Entity{Key: key.Key{Partition: id, Row: donePrefix + key.Inverted(now) + "|"}}
-	begun.Properties = Sums{children: 1, ahead: ahead}.properties()
-	ops := []storage.Op{{Kind: storage.Insert, Entity: runningScan(Scan{ID: id, Attempt: 1, Started: now, Request: request})}, {Kind: storage.Insert, Entity: begun}, pending}
+	ops := []storage.Op{{Kind: storage.Insert, Entity: runningScan(Scan{ID: id, Attempt: 1, Started: now, Request: request})}, begun(id, now, ahead), pending}
 	if len(hints) > 0 {
 		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: dataRow(key.Key{Partition: id, Row: scanHintsRow}, hints)})
 	}
@@ -178,6 +194,13 @@ func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, 
 		return fmt.Errorf("record scan %s: %w", id, err)
 	}
 	return nil
+}
+
+// begun adds the scan's own done row, whose child is a step that begins an attempt.
+func begun(id string, now time.Time, ahead adaptive.Outlook) storage.Op {
+	return storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+		Key: key.Key{Partition: id, Row: donePrefix + key.Inverted(now) + "|"}, Properties: Sums{children: 1, ahead: ahead}.properties(),
+	}}
 }
 
 // runningScan is the row of a scan whose attempt begins.
@@ -234,7 +257,8 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 // Commit records that a step is done and that its children are pending, all or
 // nothing. It reports false if the step was not pending: it was committed
 // before, perhaps by a first try of this very call whose answer was lost.
-// The children must fit in one transaction with three more rows.
+// It reports false, too, if the refused rows that the step has redone are gone.
+// The children must fit in one transaction with four more rows.
 func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead}
@@ -247,9 +271,16 @@ func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, d
 		{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: id, Row: pendingPrefix + stepID}}},
 		{Kind: storage.Replace, Entity: storage.Entity{Key: row, Properties: properties}},
 	}
+	if done.Redone != "" {
+		ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: refusedKey(id, done.Redone)}})
+	}
 	if len(done.Refused) > 0 {
-		row.Row = refusedPrefix + strings.TrimPrefix(row.Row, donePrefix)
-		ops = append(ops, storage.Op{Kind: storage.Replace, Entity: dataRow(row, done.Refused)})
+		refused := dataRow(refusedKey(id, strings.TrimPrefix(row.Row, donePrefix)), done.Refused)
+		refused.Properties = append(refused.Properties, storage.StringProperty("First", done.FirstFailed), storage.Int64Property("Attempt", done.Attempt))
+		ops = append(ops, storage.Op{Kind: storage.Replace, Entity: refused})
+	}
+	if len(done.File) > 0 {
+		ops = append(ops, storage.Op{Kind: storage.Replace, Entity: dataRow(key.Key{Partition: id, Row: filePrefix + stepID}, done.File)})
 	}
 	for _, c := range children {
 		ops = append(ops, addPending(id, c))

@@ -164,23 +164,44 @@ type Listed struct {
 	Pending    int64 // steps that were left at its end
 }
 
-// Recent returns the newest scans, n at most.
-func (l *Ledger) Recent(ctx context.Context, n int) ([]Listed, error) {
-	var scans []Listed
-	q := storage.Query{Range: key.WithPrefix(scansPartition, allPrefix), Top: min(n, storage.PageRows)}
-	err := l.table.All(ctx, q, func(p storage.Page) error {
-		for _, e := range p.Entities[:min(len(p.Entities), n-len(scans))] {
-			scans = append(scans, listedOf(e))
+// Span is a part of the list of all scans.
+type Span struct {
+	Behind string    // an id: scans behind it; all if it is empty
+	Since  time.Time // those that were started then or later; all if it is zero
+	Page   int       // how many are read at once
+	Pages  int       // the most pages that are read
+}
+
+// Recent calls fn with the scans of a span, the newest first, until fn returns false. It reports whether it has reached the end of the span.
+func (l *Ledger) Recent(ctx context.Context, of Span, fn func(Listed) bool) (end bool, err error) {
+	r := key.WithPrefix(scansPartition, allPrefix)
+	if of.Behind != "" {
+		r.Low = &key.Bound{Key: allPrefix + of.Behind, Open: true}
+	}
+	if !of.Since.IsZero() {
+		r.High = &key.Bound{Key: allPrefix + key.Inverted(of.Since) + "~", Open: true} // behind all ids of that moment
+	}
+	if r.Empty() {
+		return true, nil
+	}
+	pages := 0
+	err = l.table.All(ctx, storage.Query{Range: r, Top: min(of.Page, storage.PageRows)}, func(p storage.Page) error {
+		for i, e := range p.Entities {
+			if !fn(listedOf(e)) {
+				end = p.Next == nil && i == len(p.Entities)-1
+				return errEnough
+			}
 		}
-		if len(scans) == n {
+		end = p.Next == nil
+		if pages++; pages == of.Pages {
 			return errEnough
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, fmt.Errorf("list scans: %w", err)
+		return false, fmt.Errorf("list scans: %w", err)
 	}
-	return scans, nil
+	return end, nil
 }
 
 func listedOf(e storage.Entity) Listed {

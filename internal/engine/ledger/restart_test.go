@@ -1,10 +1,13 @@
 package ledger_test
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scan/adaptive"
 )
 
 // Whoever closes an attempt has read the list some time ago. Meanwhile the scan may
@@ -21,7 +24,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Restart(ctx, canceled, now); err != nil {
+	if err := l.Restart(ctx, canceled, now, nil, adaptive.Outlook{}); err != nil {
 		t.Fatal(err)
 	}
 	seen, err := l.Open(ctx)
@@ -30,7 +33,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	}
 	// As if the first restart had been abandoned after it listed the attempt: it is
 	// listed again.
-	if err := l.Restart(ctx, canceled, now); err != nil {
+	if err := l.Restart(ctx, canceled, now, nil, adaptive.Outlook{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, late := range []ledger.OpenScan{seen[0], {ID: id, Attempt: 1}} {
@@ -50,5 +53,54 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	}
 	if open, err = l.Open(ctx); err != nil || len(open) != 0 {
 		t.Errorf("open: %+v, %v, want none", open, err)
+	}
+}
+
+// pause calls a function ahead of the n-th request.
+type pause struct {
+	next interface {
+		Do(*http.Request) (*http.Response, error)
+	}
+	n    int
+	call func()
+}
+
+func (p *pause) Do(r *http.Request) (*http.Response, error) {
+	if p.n--; p.n == 0 {
+		p.call()
+	}
+	return p.next.Do(r)
+}
+
+// Whoever finds no step pending may be slow to end the scan. Meanwhile another has ended it, and a retry has begun an attempt with a step.
+func TestLateFinishSparesAStepOfTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 4; n++ {
+		em, table, id := begunScan(t)
+		l, ctx, now := ledger.New(table), t.Context(), time.Now()
+		done := ledger.Done{Totals: ledger.Totals{Rows: 2, Failed: 2}, Refused: []byte("rows"), Kept: 2, FirstFailed: "row", Attempt: 1}
+		if ok, err := l.Commit(ctx, id, "000000", now, done, nil); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		slow := &pause{next: em.Transport(), n: n, call: func() {
+			ended, err := l.Finish(ctx, id, now, func(ledger.Scan) error { return nil })
+			if err != nil || !ended {
+				t.Fatal(ended, err)
+			}
+			s, err := l.Scan(ctx, id)
+			if err == nil {
+				err = l.Restart(ctx, s, now, &ledger.Pending{ID: "000001", Message: []byte("{}")}, adaptive.Pages(1))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}}
+		late := ledger.New(emulatortest.Open(t, em, slow).Table(table.Name()))
+		if ended, err := late.Finish(ctx, id, now, func(ledger.Scan) error { return nil }); err != nil || ended {
+			t.Errorf("request %d: ended %v, %v", n, ended, err)
+		}
+		if s, err := l.Scan(ctx, id); err != nil || s.State != ledger.Running || s.Attempt != 2 {
+			t.Errorf("request %d: %+v, %v, want the second attempt running", n, s, err)
+		}
 	}
 }

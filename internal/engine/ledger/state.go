@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -14,41 +15,52 @@ import (
 const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending. It reports
-// whether this call ended it. A scan with failed rows ends as failed.
-func (l *Ledger) Finish(ctx context.Context, id string, now time.Time) (bool, error) {
-	empty, err := l.nothingPending(ctx, id)
-	if err != nil || !empty {
+// whether this call ended it. A scan with failed rows ends as failed. Before any other ends, seal is called, perhaps by
+// several processes: after an error the scan runs on.
+func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func(Scan) error) (bool, error) {
+	idle, err := l.nothingPending(ctx, id)
+	if err != nil || idle.State != Running {
 		return false, err
 	}
 	s, err := l.cameTo(ctx, id)
-	if err != nil || s.State != Running {
+	if err != nil {
 		return false, err
 	}
 	state, reason := Succeeded, ""
 	if s.Totals.Failed > 0 {
+		first, err := l.firstRefused(ctx, id)
+		if err != nil {
+			return false, err
+		}
 		state = Failed
-		reason = fmt.Sprintf("%d rows could not be written; the first: %s", s.Totals.Failed, s.Totals.FirstFailed)
+		reason = fmt.Sprintf("%d rows could not be written; the first: %s", s.Totals.Failed, first)
 	}
-	return l.end(ctx, s.Scan, state, now, reason)
+	if state == Succeeded {
+		if err := seal(idle); err != nil {
+			return false, err
+		}
+	}
+	return l.end(ctx, idle, state, now, reason)
 }
 
-// nothingPending reads one pending step. Only an answer of a
-// single page counts: between two pages, a step behind the first page may commit a child
-// ahead of it, and both pages would be empty.
-func (l *Ledger) nothingPending(ctx context.Context, id string) (bool, error) {
+// nothingPending returns the scan as it was when no step was pending, or none. It reads the first row from pending steps to the scan's own:
+// a restart changes that, so it can't bring a step that nobody sees. Only an answer of a single page counts: between two pages, a step behind
+// the first page may commit a child ahead of it, and both pages would be empty.
+func (l *Ledger) nothingPending(ctx context.Context, id string) (Scan, error) {
+	r := key.Range{Partition: &id, Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {
-		p, err := l.table.Query(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix), Select: []string{}, Top: 1})
+		p, err := l.table.Query(ctx, storage.Query{Range: r, Select: scanColumns, Top: 1})
 		if err != nil {
-			return false, fmt.Errorf("look for pending steps of scan %s: %w", id, err)
+			return Scan{}, fmt.Errorf("look for pending steps of scan %s: %w", id, err)
 		}
-		if len(p.Entities) > 0 {
-			return false, nil
+		if len(p.Entities) > 0 && p.Entities[0].Key.Row == scanRow {
+			return scanOf(id, p.Entities[0])
 		}
-		if p.Next == nil {
-			return true, nil
+		if len(p.Entities) > 0 || p.Next == nil {
+			break
 		}
 	}
-	return false, nil
+	return Scan{}, nil
 }
 
 // End ends a running scan as failed, with the reason, or as canceled. Its pending steps stay, for a later
@@ -86,12 +98,20 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 // another process has begun it since s was read. Done steps stay done and pending
 // ones pending. The caller sends their messages. After an error the attempt
 // may have begun, except after [ErrNotFound]: then the scan was removed meanwhile.
-func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time) error {
+//
+// root, if not nil, is a step that the attempt begins with. It counts as a child, as the first step of the scan does.
+func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead adaptive.Outlook) error {
 	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now)}
 	if err := l.table.Write(ctx, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
 		return fmt.Errorf("list scan %s: %w", s.ID, err)
 	}
-	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: s.etag, Entity: runningScan(next)})
+	ops := []storage.Op{{Kind: storage.Replace, IfMatch: s.etag, Entity: runningScan(next)}}
+	if root != nil {
+		first := addPending(s.ID, *root)
+		first.Kind = storage.Insert
+		ops = append(ops, begun(s.ID, now, ahead), first)
+	}
+	err := l.table.Write(ctx, ops...)
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
 		return nil // another process or our own first try has begun it
 	}

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"time"
+
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
@@ -12,9 +14,8 @@ type Totals struct {
 	Written      int64 // rows that the action has written, or found as it wants them
 	Failed       int64 // rows that could not be written
 	Queries      int64
-	Transactions int64  // requests sent by steps, commit and messages included
-	Throttled    int64  // of them, those that the storage throttled
-	FirstFailed  string // one failed row and its reason: the first in the order of texts, whatever is added first
+	Transactions int64 // requests sent by steps, commit and messages included
+	Throttled    int64 // of them, those that the storage throttled
 }
 
 func (t *Totals) add(d Totals) {
@@ -25,20 +26,17 @@ func (t *Totals) add(d Totals) {
 	t.Queries += d.Queries
 	t.Transactions += d.Transactions
 	t.Throttled += d.Throttled
-	if t.FirstFailed == "" || d.FirstFailed != "" && d.FirstFailed < t.FirstFailed {
-		t.FirstFailed = d.FirstFailed
-	}
 }
 
 func totalsOf(e storage.Entity) Totals {
 	return Totals{
 		Steps: e.Int("Steps"), Rows: e.Int("Rows"), Written: e.Int("Written"), Failed: e.Int("Failed"),
-		Queries: e.Int("Queries"), Transactions: e.Int("Transactions"), Throttled: e.Int("Throttled"), FirstFailed: e.Get("FirstFailed"),
+		Queries: e.Int("Queries"), Transactions: e.Int("Transactions"), Throttled: e.Int("Throttled"),
 	}
 }
 
 func (t Totals) properties() []storage.Property {
-	p := []storage.Property{
+	return []storage.Property{
 		storage.Int64Property("Steps", t.Steps),
 		storage.Int64Property("Rows", t.Rows),
 		storage.Int64Property("Written", t.Written),
@@ -47,17 +45,14 @@ func (t Totals) properties() []storage.Property {
 		storage.Int64Property("Transactions", t.Transactions),
 		storage.Int64Property("Throttled", t.Throttled),
 	}
-	if t.FirstFailed != "" {
-		p = append(p, storage.StringProperty("FirstFailed", t.FirstFailed))
-	}
-	return p
 }
 
 // Sums are what the done rows of a scan add up to.
 type Sums struct {
 	Totals
 	Times Times
-	Kept  int64 // failed rows that [Ledger.Refused] lists
+	Kept  int64     // failed rows that [Ledger.Refused] lists
+	Last  time.Time // when the last step was done, by the service's clock; zero before
 
 	children int64            // steps that became pending
 	ahead    adaptive.Outlook // estimated work of these, less that of the done steps
@@ -74,6 +69,9 @@ func sumsOf(e storage.Entity) Sums {
 		Totals: totalsOf(e), Times: unpackTimes(e.Bytes("Times")), Kept: e.Int("Kept"), children: e.Int("Children"),
 		ahead: adaptive.Outlook{Millipages: e.Int("Millipages"), Guessed: e.Int("Guessed"), Unknown: e.Int("Unknown")},
 	}
+	if s.Last = e.Time("LastAt"); !isFolded(e) && s.Steps > 0 {
+		s.Last = e.Timestamp
+	}
 	if !isFolded(e) {
 		s.Times.add(e.Timestamp, s.Totals)
 	}
@@ -84,6 +82,9 @@ func (s *Sums) add(other Sums) {
 	s.Totals.add(other.Totals)
 	s.Times.plus(other.Times)
 	s.Kept += other.Kept
+	if other.Last.After(s.Last) {
+		s.Last = other.Last
+	}
 	s.children += other.children
 	s.ahead = s.ahead.Plus(other.ahead)
 }
@@ -103,6 +104,6 @@ func (s Sums) properties() []storage.Property {
 
 // sumColumns are the properties that sums are made of.
 var sumColumns = []string{
-	"Timestamp", "Steps", "Rows", "Written", "Failed", "Queries", "Transactions", "Throttled", "FirstFailed",
-	"Kept", "Children", "Millipages", "Guessed", "Unknown", "Times",
+	"Timestamp", "Steps", "Rows", "Written", "Failed", "Queries", "Transactions", "Throttled",
+	"Kept", "Children", "Millipages", "Guessed", "Unknown", "Times", "LastAt",
 }

@@ -2,8 +2,9 @@
 // records and follow logs. The files are served as they are: there is no build step, and
 // nothing is loaded from elsewhere.
 //
-// The page is plain modules without a library, 100 KB at most. Its data comes from the API, with
-// a key that the user enters; the tab's session storage keeps the key, which travels as a header only.
+// The page is plain modules without a library, 110 KB at most. A view is loaded when it is opened.
+// Its data comes from the API, with a key that the user enters; the tab's session storage keeps the
+// key, which travels as a header only.
 // What tables hold is shown as text: the page makes elements and never markup, and its
 // Content-Security-Policy, with Trusted Types, refuses markup and inline script.
 //
@@ -13,8 +14,13 @@
 package console
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
 	"embed"
+	"fmt"
 	"path"
+	"sync"
 )
 
 //go:embed page
@@ -28,12 +34,40 @@ var kinds = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// File returns the content and the media type of a file. The name "" is the page itself. found
-// is false if there is no such file.
-func File(name string) (content []byte, kind string, found bool) {
+// File is one file of the page.
+type File struct {
+	Content []byte
+	Packed  []byte // the content, compressed with gzip
+	Kind    string // the media type
+	ETag    string // a weak one: both forms of the content have it
+}
+
+// Named returns a file by its name. The name "" is the page itself. found is false if there is no such file.
+func Named(name string) (f File, found bool) {
 	if name == "" {
 		name = "index.html"
 	}
-	content, err := files.ReadFile("page/" + name)
-	return content, kinds[path.Ext(name)], err == nil
+	f, found = packed()[name]
+	return f, found
 }
+
+// packed compresses the files once in a process, at the first call.
+var packed = sync.OnceValue(func() map[string]File {
+	entries, err := files.ReadDir("page")
+	if err != nil {
+		panic("console: internal error: " + err.Error()) // the files are embedded
+	}
+	all := make(map[string]File, len(entries))
+	for _, e := range entries {
+		content, err := files.ReadFile("page/" + e.Name())
+		if err != nil {
+			panic("console: internal error: " + err.Error())
+		}
+		var b bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid
+		_, _ = w.Write(content)                               // a buffer takes everything
+		_ = w.Close()
+		all[e.Name()] = File{Content: content, Packed: b.Bytes(), Kind: kinds[path.Ext(e.Name())], ETag: fmt.Sprintf(`W/"%.8x"`, sha256.Sum256(content))}
+	}
+	return all
+})

@@ -97,6 +97,20 @@ func (g *Gate) Wait(ctx context.Context) error {
 	}
 }
 
+// Err returns nil if the gate is open, and else the reason why it is closed.
+func (g *Gate) Err() error {
+	if g == nil {
+		return nil
+	}
+	select {
+	case <-g.open:
+		return nil
+	default:
+	}
+	_, err := g.last()
+	return reason(err)
+}
+
 // Pass waits until the gate opens, at most for so long. If somebody has to act, it returns
 // the reason at once.
 func (g *Gate) Pass(ctx context.Context, most time.Duration) error {

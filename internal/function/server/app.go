@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -12,6 +15,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/gate"
+	"tablesweep/internal/health"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -39,7 +43,7 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	app.Gates.Catalogs = map[string]*gate.Gate{}
 	for _, cat := range catalogs {
 		c := app.Catalogs[cat.Name]
-		app.Gates.Catalogs[cat.Name] = behind(c.Name, func(ctx context.Context) error {
+		app.Gates.Catalogs[cat.Name] = behind("catalog "+c.Name, func(ctx context.Context) error {
 			err := c.TryPrepare(ctx)
 			var p *problem.Error
 			if errors.As(err, &p) && p.Kind == problem.Conflict {
@@ -63,35 +67,37 @@ func storageError(setting string, err error) error {
 	return err
 }
 
-// newApp opens every account of the settings, each once.
-func newApp(c config.Config) (function.App, error) {
+// newApp opens every account of the settings, each once, and returns them with the app.
+func newApp(c config.Config, settings storage.Settings) (function.App, []*storage.Account, error) {
+	var all []*storage.Account
 	opened := map[storage.Connection]*storage.Account{}
 	open := func(setting string, connection storage.Connection) (*storage.Account, error) {
 		if a := opened[connection]; a != nil {
 			return a, nil
 		}
-		a, err := storage.Open(connection, storage.Options{})
+		a, err := storage.Open(connection, storage.Options{Name: setting})
 		if err != nil {
 			return nil, fmt.Errorf("setting %s: %w", setting, err)
 		}
 		opened[connection] = a
+		all = append(all, a)
 		return a, nil
 	}
 	own, err := open(storage.HostConnection, c.Own)
 	if err != nil {
-		return function.App{}, err
+		return function.App{}, nil, err
 	}
 	accounts := map[string]*storage.Account{}
-	for name, connection := range c.Connections {
-		if accounts[name], err = open(name, connection); err != nil {
-			return function.App{}, err
+	for _, name := range slices.Sorted(maps.Keys(c.Connections)) {
+		if accounts[name], err = open(name, c.Connections[name]); err != nil {
+			return function.App{}, nil, err
 		}
 	}
 	catalogs := function.Catalogs{}
 	for _, cat := range c.Catalogs {
 		a, err := open(cat.Setting, cat.Connection)
 		if err != nil {
-			return function.App{}, err
+			return function.App{}, nil, err
 		}
 		catalogs[cat.Name] = NewCatalog(a, cat)
 	}
@@ -104,10 +110,11 @@ func newApp(c config.Config) (function.App, error) {
 		Price:                 c.Price,
 	})
 	if err != nil {
-		return function.App{}, err
+		return function.App{}, nil, err
 	}
 	log := logtail.New(logtail.Options{Table: own.Table(c.LogTable), Retention: c.LogRetention, Streams: c.LogStreams})
-	return function.App{Engine: e, Log: log, Catalogs: catalogs}, nil
+	checked := health.App{Own: own, StateTable: c.StateTable, Root: os.DirFS("."), Settings: settings}
+	return function.App{Engine: e, Log: log, Catalogs: catalogs, Health: checked}, all, nil
 }
 
 // NewCatalog opens the catalog that settings describe, in the account of its connection.

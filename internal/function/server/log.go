@@ -1,10 +1,18 @@
 package server
 
 import (
+	"bytes"
+	"errors"
 	"io"
+	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 )
+
+// maxValue is the longest text in a line of the log, in bytes. Keys, messages and what callers send may be longer, and
+// a line of 64 KB is cut on its way to where logs are read.
+const maxValue = 1000
 
 // newLog returns the handler's log. Warnings and errors go to stderr, which the host
 // logs as such; everything else goes to stdout.
@@ -16,12 +24,52 @@ func newLog(stdout, stderr io.Writer, level zerolog.Level) zerolog.Logger {
 type byLevel struct{ low, high io.Writer }
 
 // Write implements [io.Writer], for lines without a level.
-func (b byLevel) Write(p []byte) (int, error) { return b.low.Write(p) }
+func (b byLevel) Write(p []byte) (int, error) { return b.WriteLevel(zerolog.NoLevel, p) }
 
 // WriteLevel implements [zerolog.LevelWriter].
 func (b byLevel) WriteLevel(l zerolog.Level, p []byte) (int, error) {
+	w := b.low
 	if l >= zerolog.WarnLevel && l < zerolog.NoLevel {
-		return b.high.Write(p)
+		w = b.high
 	}
-	return b.low.Write(p)
+	if _, err := w.Write(shortened(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// shortened returns a line of the log in which no text is longer than maxValue.
+func shortened(line []byte) []byte {
+	if len(line) <= maxValue {
+		return line
+	}
+	tolerant := jsontext.AllowDuplicateNames(true)
+	var short bytes.Buffer
+	from, to := jsontext.NewDecoder(bytes.NewReader(line), tolerant), jsontext.NewEncoder(&short, tolerant)
+	for {
+		t, err := from.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return short.Bytes()
+		}
+		if err == nil && t.Kind() == '"' {
+			t = jsontext.String(cut(t.String()))
+		}
+		if err == nil {
+			err = to.WriteToken(t)
+		}
+		if err != nil { // never: zerolog writes JSON
+			return append(line[:maxValue:maxValue], '\n')
+		}
+	}
+}
+
+// cut returns the text, or a beginning of it that takes at most maxValue bytes as JSON.
+func cut(text string) string {
+	whole := text
+	for most := min(maxValue, len(whole)); ; most /= 2 {
+		if quoted, _ := jsontext.AppendQuote(nil, text); len(quoted) <= maxValue {
+			return text
+		}
+		text = strings.ToValidUTF8(whole[:most-len(`"…"`)], "") + "…"
+	}
 }

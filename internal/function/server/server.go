@@ -10,12 +10,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"tablesweep/internal/config"
 	"tablesweep/internal/function"
+	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/storage"
 )
 
 // portVariables hold the port on which the Functions host wants the handler to listen.
@@ -27,9 +31,8 @@ var errNoHost = errors.New("FUNCTIONS_CUSTOMHANDLER_PORT is not set: without an 
 
 const (
 	shutdownTime = 5 * time.Second
-	// orphanTime is what an orphan gives its invocations to end, which they do earlier
-	// by themselves.
-	orphanTime = 10 * time.Minute
+	// orphanTime is what an orphan gives its invocations to end. Others do again what storage held up.
+	orphanTime = 50 * time.Second
 	// startPause follows a failure at the start, before the exit: the host restarts
 	// the handler at once.
 	startPause = 2 * time.Second
@@ -57,34 +60,41 @@ func (r Restart) Unwrap() error { return r.Cause }
 // at once; what needs storage is prepared in the background. Its errors are of type
 // [Restart], unless no host has started it. Warnings and errors are logged to stderr, everything
 // else to stdout.
-func Serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
-	host := parent()
+func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Writer) error {
+	started := parent()
 	var port string
 	for _, name := range portVariables {
 		if port == "" {
-			port = getenv(name)
+			port = settings.Get(name)
 		}
 	}
 	if port == "" {
 		return errNoHost
 	}
-	signal.Ignore(syscall.SIGPIPE) // an orphan's log has no reader, and must not end it
+	host := function.Host{Secret: settings.Get(envelope.SecretVariable), Development: strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development")}
+	_ = os.Unsetenv(envelope.SecretVariable) // whatever this process starts must not have it
+	signal.Ignore(syscall.SIGPIPE)           // an orphan's log has no reader, and must not end it
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		time.Sleep(startPause)
 		return Restart{fmt.Errorf("listen for the Functions host: %w", err)}
 	}
-	c, settingsErr := config.Load(getenv)
+	c, settingsErr := config.Load(settings)
 	log := newLog(stdout, stderr, c.LogLevel)
 	ctx, stop := context.WithCancel(log.WithContext(ctx))
 	defer stop()
 	app := function.App{}
 	if settingsErr == nil {
-		app, settingsErr = newApp(c)
+		var accounts []*storage.Account
+		app, accounts, settingsErr = newApp(c, settings)
+		go watch(ctx, accounts) // ends with ctx
 	}
 	app.Console = c.Console // whose page tells what is wrong with the settings
 	prepare(ctx, &app, c.Catalogs, settingsErr)
-	server := &http.Server{Handler: function.Handler(function.Functions(app), log), ReadHeaderTimeout: 30 * time.Second}
+	server := &http.Server{
+		Handler: function.Handler(function.Functions(app), host, log), ReadHeaderTimeout: 30 * time.Second,
+		DisableGeneralOptionsHandler: true, // which answers whoever asks for *
+	}
 	log.Info().Str("port", port).Msg("listening")
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }() // ends with Shutdown below
@@ -93,7 +103,7 @@ func Serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	case err := <-ended:
 		return Restart{fmt.Errorf("serve: %w", err)}
 	case <-ctx.Done():
-	case <-host.gone(ctx):
+	case <-started.gone(ctx):
 		log.Warn().Msg("the Functions host is gone; finishing what is under way")
 		grace = orphanTime
 	}

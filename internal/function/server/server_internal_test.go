@@ -18,22 +18,21 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/storage"
 )
 
 // environment gives serve its settings.
-func environment(t *testing.T, settings map[string]string) func(string) string {
+func environment(t *testing.T, more storage.Settings) storage.Settings {
 	t.Helper()
-	server, err := emulatortest.New(t, emulator.Options{}).Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+	server, err := emulatortest.New(t, emulator.Options{}).Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	return func(name string) string {
-		if v, ok := settings[name]; ok {
-			return v
-		}
-		return map[string]string{"AzureWebJobsStorage": server.ConnectionString(), "TABLESWEEP_LOG_LEVEL": "error"}[name]
-	}
+	settings := storage.Settings{"AzureWebJobsStorage": server.ConnectionString(), "TABLESWEEP_LOG_LEVEL": "error"}
+	maps.Copy(settings, more)
+	return settings
 }
 
 // freePort returns a port of this machine that nobody listens on.
@@ -136,7 +135,7 @@ func TestServeWithoutStorage(t *testing.T) {
 		t.Fatalf("status %d before there was any storage", status)
 	case <-time.After(200 * time.Millisecond):
 	}
-	server, err := em.Serve(t.Context(), table, queue)
+	server, err := em.Serve(t.Context(), table, queue, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +144,42 @@ func TestServeWithoutStorage(t *testing.T) {
 		t.Errorf("status %d when the storage was there", status)
 	}
 	s.end(t)
+}
+
+// TestServeKnowsItsHost: a handler that its host has given a secret answers that host alone, and leaves the secret to nobody. Without
+// one, a developer's machine serves no foreign names.
+func TestServeKnowsItsHost(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		settings map[string]string
+		host     string
+		secret   string
+		want     int
+	}{
+		{"secret", map[string]string{envelope.SecretVariable: "SECRET"}, "", "", 404},
+		{"right secret", map[string]string{envelope.SecretVariable: "SECRET"}, "app.example", "SECRET", 204},
+		{"development", map[string]string{"AZURE_FUNCTIONS_ENVIRONMENT": "Development"}, "", "", 204},
+		{"development, another name", map[string]string{"AZURE_FUNCTIONS_ENVIRONMENT": "development"}, "evil.example", "", 404},
+		{"in the cloud", map[string]string{"AZURE_FUNCTIONS_ENVIRONMENT": "Production"}, "app.example", "", 204},
+	} {
+		t.Setenv(envelope.SecretVariable, "SECRET")
+		s := startServe(t, tt.settings)
+		r, err := http.NewRequest("GET", s.url+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = tt.host
+		r.Header.Set(envelope.HeaderSecret, tt.secret)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if _, left := os.LookupEnv(envelope.SecretVariable); resp.StatusCode != tt.want || left {
+			t.Errorf("%s: status %d, want %d; secret in the environment: %v", tt.name, resp.StatusCode, tt.want, left)
+		}
+		s.end(t)
+	}
 }
 
 // TestServeSaysWhatIsWrong: every caller learns at once what somebody must mend, and
@@ -162,7 +197,7 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 		{"a catalog's wrong key", map[string]string{"AZURE_STORAGE_CONNECTION_STRING": "AccountName=devstoreaccount1;AccountKey=c2VjcmV0;TableEndpoint=ENDPOINT"}, "AZURE_STORAGE_CONNECTION_STRING", 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			good := environment(t, nil)("AzureWebJobsStorage")
+			good := environment(t, nil)["AzureWebJobsStorage"]
 			_, endpoint, _ := strings.Cut(good, "TableEndpoint=")
 			for name, v := range tt.settings {
 				tt.settings[name] = strings.Replace(v, "ENDPOINT", endpoint, 1)
@@ -197,10 +232,10 @@ func TestServeEnds(t *testing.T) {
 	}
 	defer taken.Close()
 	_, port, _ := strings.Cut(taken.Addr().String(), ":")
-	getenv := environment(t, map[string]string{portVariables[0]: port})
+	settings := environment(t, map[string]string{portVariables[0]: port})
 	synctest.Test(t, func(t *testing.T) { // whose time does not wait for the pause
 		start := time.Now()
-		err := Serve(t.Context(), getenv, os.Stdout, os.Stderr)
+		err := Serve(t.Context(), settings, os.Stdout, os.Stderr)
 		var again Restart
 		if !errors.As(err, &again) || again.Cause == nil || time.Since(start) < startPause {
 			t.Errorf("a port that is taken: %v after %v, want a restart with its cause after a pause", err, time.Since(start))

@@ -64,7 +64,14 @@ func LocalSettings(fsys fs.FS) (map[string]string, error) {
 	o.take("Values", "an object whose values are strings", &values)
 	o.ignore("Host", "ConnectionStrings", "$schema")
 	o.done()
-	return maps.Clone(values), errors.Join(p.errs...)
+	spelled := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if other, twice := spelled[strings.ToLower(name)]; twice {
+			p.addf("%s: %s and %s differ in case alone; remove one", file, other, name)
+		}
+		spelled[strings.ToLower(name)] = name
+	}
+	return values, errors.Join(p.errs...)
 }
 
 // expander replaces %NAME% by the setting NAME.

@@ -234,6 +234,7 @@ func TestLocalSettings(t *testing.T) {
 		{"values", `{"IsEncrypted":false,"Values":{"A":"1","B":""},"Host":{"CORS":"*"}}`, map[string]string{"A": "1", "B": ""}, ""},
 		{"encrypted", `{"IsEncrypted":true,"Values":{}}`, nil, "is encrypted"},
 		{"no strings", `{"Values":{"A":1}}`, nil, "Values must be an object whose values are strings"},
+		{"twice", `{"Values":{"a__clientId":"1","B":"2","A__clientID":"3"}}`, nil, "A__clientID and a__clientId differ in case alone; remove one"},
 		{"mistyped", `{"Value":{"A":"1"}}`, nil, "local.settings.json: Value: unknown"},
 	}
 	for _, test := range tests {

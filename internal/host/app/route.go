@@ -100,8 +100,9 @@ func parseConstraint(s string) (*regexp.Regexp, error) {
 }
 
 // takes reports whether a parameter may have the value. In .NET, $ also matches before a
-// line feed at the end.
+// line feed at the end, and ſ is no S in another case.
 func (s segment) takes(value string) bool {
+	value = strings.ReplaceAll(value, "ſ", "\uFFFD")
 	return s.pattern == nil || s.pattern.MatchString(value) || s.pattern.MatchString(strings.TrimSuffix(value, "\n"))
 }
 
@@ -109,12 +110,13 @@ func (s segment) takes(value string) bool {
 func (r Route) String() string { return r.text }
 
 // Match returns the parameters of an escaped URL path below the route prefix, as
-// /scans/7 for scans/{id?}, and whether the path matches. Literals match without
-// regard to case.
+// scans/7 for scans/{id?}, and whether the path matches. Literals match without
+// regard to case. Only behind the first segment of a rest may segments be empty; one slash at the end does not
+// count. (TemplateMatcher of ASP.NET Core)
 func (r Route) Match(path string) (map[string]string, bool) {
 	var parts []string
-	if p := strings.Trim(path, "/"); p != "" {
-		parts = strings.Split(p, "/")
+	if path != "" {
+		parts = strings.Split(strings.TrimSuffix(path, "/"), "/")
 	}
 	params := map[string]string{}
 	for i, seg := range r.segments {
@@ -122,7 +124,7 @@ func (r Route) Match(path string) (map[string]string, bool) {
 			return params, seg.kind == optional || seg.kind == rest && seg.pattern == nil
 		}
 		text, err := url.PathUnescape(parts[i])
-		if err != nil {
+		if err != nil || text == "" {
 			return nil, false
 		}
 		switch seg.kind {

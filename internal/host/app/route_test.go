@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,13 @@ func TestRouteMatch(t *testing.T) {
 		{"pattern of the rest, another value", "files/{*path:regex(^a$)}", "/files/a/b", nil},
 		{"pattern of the rest of nothing", "files/{*path:regex(^$)}", "/files", nil},
 		{"braces", "{n:regex(^a{{2}}$)}", "/aa", params{"n": "aa"}},
+		{"pattern, a letter that folds to another", "files/{file:regex(^[a-z]+[.]js$)}", "/files/a%C5%BF.js", nil},
+		{"empty segment first", "files/{*path}", "//files", nil},
+		{"empty segment", "files/{id}/x", "/files//x", nil},
+		{"empty segment last", "files/{*path}", "/files//", nil},
+		{"empty segment of an optional one", "files/{id?}", "/files//", nil},
+		{"empty segment in the rest", "files/{*path}", "/files/a//b", params{"path": "a//b"}},
+		{"empty segment at the rest", "files/{*path}", "/files//a", nil},
 		{"root", "", "/", params{}},
 		{"root and more", "", "/x", nil},
 	}
@@ -53,7 +61,7 @@ func TestRouteMatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok := r.Match(test.path)
+			got, ok := r.Match(strings.TrimPrefix(test.path, "/"))
 			if ok != (test.want != nil) || ok && !cmp.Equal(test.want, got) {
 				t.Errorf("%s.Match(%s) = %v, %v, want %v", test.route, test.path, got, ok, test.want)
 			}

@@ -13,6 +13,13 @@ import (
 // HostVersion is the version in the host's headers.
 const HostVersion = "4.0.0.0"
 
+// SecretVariable is the variable by which a host that gives its handler a secret does so, and HeaderSecret has the secret
+// in every request of that host. The real host gives none.
+const (
+	SecretVariable = "TABLESWEEP_HOST_SECRET"
+	HeaderSecret   = "X-Tablesweep-Host-Secret"
+)
+
 // Headers of every invocation. (HttpWorkerConstants of azure-functions-host)
 const (
 	HeaderInvocation  = "X-Azure-Functions-InvocationId"

@@ -29,7 +29,7 @@ func TestServeForCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := e.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
+	s, err := e.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func (g *group) launch() *instance {
 	}
 	app := function.App{Engine: e, Log: logtail.New(logtail.Options{Table: own.Table("log")})}
 	functions := function.Functions(app)
-	in.handler = function.Handler(functions, g.log)
+	in.handler = function.Handler(functions, function.Host{}, g.log)
 	for _, f := range functions {
 		if f.Trigger == function.Queue && f.Queue == g.queue {
 			g.work.Go(func() { in.listen(f) })

@@ -18,22 +18,28 @@ import (
 // Contender is a way to scan.
 type Contender string
 
-// The contenders, and the bound that no scan can beat which makes one query an
-// invocation: that of one that knows beforehand where all rows are.
+// The contenders, and the bounds that no scan can beat whose steps have so many children: those of scans
+// that know beforehand where all rows are.
 const (
-	Serial      Contender = "serial"
-	PrefixLevel Contender = "prefix, a level an invocation"
-	Prefix      Contender = "prefix, a query an invocation"
-	Adaptive    Contender = "adaptive, a query an invocation"
-	Adaptive4   Contender = "adaptive, up to 4 an invocation"
-	Hinted      Contender = "adaptive, hints of the same rows"
-	Hinted80    Contender = "adaptive, hints of 80 % of the rows"
-	Bound       Contender = "bound"
+	Serial Contender = "serial"
+	// Published reads a whole level of a prefix, or a whole partition, in one invocation.
+	Published Contender = "published prefix scan"
+	Prefix    Contender = "prefix, a query an invocation"
+	Adaptive  Contender = "adaptive, a query an invocation"
+	Adaptive4 Contender = "adaptive, up to 4 an invocation"
+	Hinted    Contender = "adaptive, hints of the same rows"
+	Hinted80  Contender = "adaptive, hints of 80 % of the rows"
+	Bound     Contender = "bound"
+	Bound8    Contender = "bound, eight children"
+	Bound4    Contender = "bound, up to 4 an invocation"
 )
+
+// boundChildren is the number of children that a step of the bound has.
+const boundChildren = 4
 
 // Contenders returns all of them, in the order of the tables.
 func Contenders() []Contender {
-	return []Contender{Serial, PrefixLevel, Prefix, Adaptive, Adaptive4, Hinted, Hinted80, Bound}
+	return []Contender{Serial, Published, Prefix, Adaptive, Adaptive4, Hinted, Hinted80, Bound, Bound8, Bound4}
 }
 
 // Result is what one scan of one key set cost.
@@ -89,7 +95,7 @@ func Compare(set keysets.Set, n int) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	add(PrefixLevel, prefix, schedule{segments: unlimited})
+	add(Published, prefix, schedule{segments: unlimited})
 	add(Prefix, prefix, single)
 	split, ends, err := record(rows, adaptive.Strategy{})
 	if err != nil {
@@ -98,7 +104,8 @@ func Compare(set keysets.Set, n int) ([]Result, error) {
 	add(Adaptive, split, single)
 	last := &results[len(results)-1]
 	last.ProgressShown, last.ProgressError = progress(split, rows)
-	add(Adaptive4, split, schedule{segments: 4, wide: true})
+	four := schedule{segments: 4, wide: true}
+	add(Adaptive4, split, four)
 	hints := adaptive.NewHints(key.Bounds{}, ends, rows.Page)
 	hinted, _, err := record(rows, adaptive.Strategy{Hints: &hints})
 	if err != nil {
@@ -109,7 +116,10 @@ func Compare(set keysets.Set, n int) ([]Result, error) {
 		return nil, err
 	}
 	add(Hinted80, hinted, single)
-	add(Bound, clairvoyant(optimum), single)
+	bound := clairvoyant(optimum, boundChildren)
+	add(Bound, bound, single)
+	add(Bound8, clairvoyant(optimum, 8), single)
+	add(Bound4, bound, four)
 	return results, nil
 }
 

@@ -50,7 +50,7 @@ func CompareInProcess(set keysets.Set, n, workers int) ([]ProcessResult, error) 
 	if err != nil {
 		return nil, err
 	}
-	bound, _ := x.play(clairvoyant(optimum))
+	bound, _ := x.play(clairvoyant(optimum, boundChildren))
 	return []ProcessResult{
 		{set.Name, InProcess, optimum, stepsQueries, stepsTime, bound},
 		{set.Name, Stealing, optimum, stealQueries, stealTime, bound},

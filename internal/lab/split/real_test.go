@@ -30,15 +30,16 @@ func TestSplitOfRealTables(t *testing.T) {
 		mean, worst float64 // of the samples
 		files       float64
 	}{
-		{"queries ÷ optimum", func(f split.Figure) float64 { return f.Queries }, 1.37, 1.6, 1.4},
-		{"time ÷ prefix", func(f split.Figure) float64 { return f.PerPrefix }, 0.49, 0.69, 1},
-		{"time ÷ bound", func(f split.Figure) float64 { return f.PerBound }, 4.65, 7.2, 9},
-		{"time of 4 an invocation ÷ prefix", func(f split.Figure) float64 { return f.PerPrefix4 }, 0.27, 0.37, 0.5},
-		{"time of 4 an invocation ÷ bound", func(f split.Figure) float64 { return f.PerBound4 }, 2.65, 4.15, 5},
-		{"queries with hints", func(f split.Figure) float64 { return f.Hinted }, 1.12, 1.2, 1.15},
-		{"time with hints ÷ bound", func(f split.Figure) float64 { return f.HintedTime }, 2.05, 2.6, 2.5},
-		{"queries with hints of 80 %", func(f split.Figure) float64 { return f.Hinted80 }, 1.12, 1.2, 1.15},
-		{"time with hints of 80 % ÷ bound", func(f split.Figure) float64 { return f.Hinted80Time }, 2.4, 3.5, 3},
+		{"queries ÷ optimum", func(f split.Figure) float64 { return f.Queries }, 1.58, 2, 1.5},
+		{"time ÷ published", func(f split.Figure) float64 { return f.One.PerPublished }, 1.12, 2.5, 1.65},
+		{"time ÷ bound", func(f split.Figure) float64 { return f.One.PerBound }, 3.9, 5.3, 8},
+		{"time of 4 an invocation ÷ published", func(f split.Figure) float64 { return f.Four.PerPublished }, 0.69, 1.6, 0.95},
+		{"time of 4 an invocation ÷ published, hop 10", func(f split.Figure) float64 { return f.Four.PerPublished10 }, 0.88, 2.1, 0.8},
+		{"time of 4 an invocation ÷ bound", func(f split.Figure) float64 { return f.Four.PerBound }, 2.65, 3.4, 4.5},
+		{"queries with hints", func(f split.Figure) float64 { return f.Hinted }, 1.1, 1.2, 1.15},
+		{"time with hints ÷ bound", func(f split.Figure) float64 { return f.HintedTime }, 1.9, 2.3, 2},
+		{"queries with hints of 80 %", func(f split.Figure) float64 { return f.Hinted80 }, 1.1, 1.2, 1.15},
+		{"time with hints of 80 % ÷ bound", func(f split.Figure) float64 { return f.Hinted80Time }, 2.25, 2.9, 2.2},
 	} {
 		mean, worst := split.Mean(figures[:last], c.column)
 		if mean > c.mean || c.column(worst) > c.worst {
@@ -55,8 +56,8 @@ func TestSplitOfRealTables(t *testing.T) {
 			off += f.ProgressError
 		}
 	}
-	if off /= float64(told); told < len(figures)-1 || off > 0.1 {
-		t.Errorf("progress is told on %d of %d tables, off by %.3f; want all but one, at most 0.1", told, len(figures), off)
+	if off /= float64(told); told < len(figures)-2 || off > 0.1 {
+		t.Errorf("progress is told on %d of %d tables, off by %.3f; want all but two, at most 0.1", told, len(figures), off)
 	}
 	published, err := os.ReadFile("../../../docs/measurements.md")
 	if err != nil {

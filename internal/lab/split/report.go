@@ -88,7 +88,7 @@ func SetsTable(results []Result) string {
 	var b strings.Builder
 	b.WriteString("| key set | rows |")
 	rule := "|---|--:|"
-	shown := []Contender{PrefixLevel, Prefix, Adaptive, Adaptive4, Hinted, Hinted80}
+	shown := []Contender{Published, Prefix, Adaptive, Adaptive4, Hinted, Hinted80}
 	for _, c := range shown {
 		fmt.Fprintf(&b, " %s |", c)
 		rule += "--:|"
@@ -98,7 +98,7 @@ func SetsTable(results []Result) string {
 		fmt.Fprintf(&b, "| %s | %d |", of[Serial].Set, of[Serial].Rows)
 		for _, c := range shown {
 			r := of[c]
-			fmt.Fprintf(&b, " %.2f; %.1f |", queries(r), makespan(r)/makespan(of[Bound]))
+			fmt.Fprintf(&b, " %.2f; %.1f |", queries(r), makespan(r, 3)/makespan(of[boundOf(c)], 3))
 		}
 		fmt.Fprintf(&b, " %s |\n", told(of[Adaptive].ProgressShown, of[Adaptive].ProgressError))
 	})
@@ -106,37 +106,50 @@ func SetsTable(results []Result) string {
 }
 
 // Figure is what the adaptive strategy cost on a real set: queries as a multiple of
-// the optimum's, and makespans of 64 workers with hop 3, one and up to four queries
-// an invocation, as multiples of the published scan's with one and of the bound.
+// the optimum's, and makespans of 64 workers as multiples of others', with hop 3 if nothing else is said.
 type Figure struct {
-	Set                   string
-	Pages                 int
-	Queries, Empty        float64
-	PerPrefix, PerBound   float64
-	PerPrefix4, PerBound4 float64
+	Set            string
+	Pages          int
+	Queries, Empty float64
+	One, Four      Times // one and up to four queries an invocation
+	PerBound8      float64
 	// With hints of the same rows, and of 80 % of them: queries, and time with one query an invocation.
 	Hinted, HintedTime           float64
 	Hinted80, Hinted80Time       float64
 	ProgressShown, ProgressError float64
 }
 
+// Times are a makespan as multiples of those of the published scan, with hop 3 and 10, of the same with a query
+// an invocation, and of the bound of as many queries an invocation.
+type Times struct{ PerPublished, PerPublished10, PerPrefix, PerBound float64 }
+
 // Figures returns a figure for each set that the results are of, in their order.
 func Figures(results []Result) []Figure {
 	var figures []Figure
 	each(results, func(of map[Contender]Result) {
-		makespan := func(c Contender) float64 { return makespan(of[c]) }
+		per := func(c, other Contender, hop int) float64 { return makespan(of[c], hop) / makespan(of[other], hop) }
+		times := func(c Contender) Times {
+			return Times{per(c, Published, 3), per(c, Published, 10), per(c, Prefix, 3), per(c, boundOf(c), 3)}
+		}
 		a := of[Adaptive]
 		figures = append(figures, Figure{
 			Set: a.Set, Pages: a.Optimum,
 			Queries: queries(a), Empty: float64(a.Empty) / float64(a.Queries),
-			PerPrefix: makespan(Adaptive) / makespan(Prefix), PerBound: makespan(Adaptive) / makespan(Bound),
-			PerPrefix4: makespan(Adaptive4) / makespan(Prefix), PerBound4: makespan(Adaptive4) / makespan(Bound),
-			Hinted: queries(of[Hinted]), HintedTime: makespan(Hinted) / makespan(Bound),
-			Hinted80: queries(of[Hinted80]), Hinted80Time: makespan(Hinted80) / makespan(Bound),
+			One: times(Adaptive), Four: times(Adaptive4), PerBound8: per(Adaptive, Bound8, 3),
+			Hinted: queries(of[Hinted]), HintedTime: per(Hinted, Bound, 3),
+			Hinted80: queries(of[Hinted80]), Hinted80Time: per(Hinted80, Bound, 3),
 			ProgressShown: a.ProgressShown, ProgressError: a.ProgressError,
 		})
 	})
 	return figures
+}
+
+// boundOf returns the bound of as many queries an invocation as the contender makes.
+func boundOf(c Contender) Contender {
+	if c == Adaptive4 {
+		return Bound4
+	}
+	return Bound
 }
 
 // Mean returns the mean of a column of the figures, and the figure that is the
@@ -155,21 +168,29 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 // below it the means and the worst sets.
 func RealTable(figures []Figure) string {
 	var b strings.Builder
-	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ prefix | ÷ bound | up to 4 an invocation: ÷ prefix | ÷ bound | hints: queries; ÷ bound | hints of 80 % | progress: shown | off by |\n")
-	b.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ published | hop 10 | ÷ a query an invocation | ÷ bound (of eight children) | " +
+		"up to 4: ÷ published | hop 10 | ÷ a query an invocation | ÷ bound | hints: queries; ÷ bound | hints of 80 % | progress: shown | off by |\n")
+	b.WriteString("|---|" + strings.Repeat("--:|", 15) + "\n")
 	for _, f := range figures {
-		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f | %.2f; %.2f | %.2f; %.2f | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
-			f.PerPrefix, f.PerBound, f.PerPrefix4, f.PerBound4, f.Hinted, f.HintedTime, f.Hinted80, f.Hinted80Time, told(f.ProgressShown, f.ProgressError))
+		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f (%.2f) | %.2f | %.2f | %.2f | %.2f | %.2f; %.2f | %.2f; %.2f | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
+			f.One.PerPublished, f.One.PerPublished10, f.One.PerPrefix, f.One.PerBound, f.PerBound8,
+			f.Four.PerPublished, f.Four.PerPublished10, f.Four.PerPrefix, f.Four.PerBound,
+			f.Hinted, f.HintedTime, f.Hinted80, f.Hinted80Time, told(f.ProgressShown, f.ProgressError))
 	}
 	for _, c := range []struct {
 		name   string
 		column func(Figure) float64
 	}{
 		{"queries ÷ optimum", func(f Figure) float64 { return f.Queries }},
-		{"time ÷ prefix", func(f Figure) float64 { return f.PerPrefix }},
-		{"time ÷ bound", func(f Figure) float64 { return f.PerBound }},
-		{"up to 4 an invocation: time ÷ prefix", func(f Figure) float64 { return f.PerPrefix4 }},
-		{"up to 4 an invocation: time ÷ bound", func(f Figure) float64 { return f.PerBound4 }},
+		{"time ÷ published", func(f Figure) float64 { return f.One.PerPublished }},
+		{"time ÷ published, hop 10", func(f Figure) float64 { return f.One.PerPublished10 }},
+		{"time ÷ prefix, a query an invocation", func(f Figure) float64 { return f.One.PerPrefix }},
+		{"time ÷ bound", func(f Figure) float64 { return f.One.PerBound }},
+		{"time ÷ bound of eight children", func(f Figure) float64 { return f.PerBound8 }},
+		{"up to 4 an invocation: time ÷ published", func(f Figure) float64 { return f.Four.PerPublished }},
+		{"up to 4 an invocation: time ÷ published, hop 10", func(f Figure) float64 { return f.Four.PerPublished10 }},
+		{"up to 4 an invocation: time ÷ prefix, a query an invocation", func(f Figure) float64 { return f.Four.PerPrefix }},
+		{"up to 4 an invocation: time ÷ bound", func(f Figure) float64 { return f.Four.PerBound }},
 		{"hints of the same rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted }},
 		{"hints of the same rows: time ÷ bound", func(f Figure) float64 { return f.HintedTime }},
 		{"hints of 80 % of the rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted80 }},
@@ -206,7 +227,7 @@ func told(shown, off float64) string {
 // queries returns a result's queries as a multiple of the optimum's.
 func queries(r Result) float64 { return float64(r.Queries) / float64(r.Optimum) }
 
-// makespan returns a result's time with 64 workers and hop 3.
-func makespan(r Result) float64 {
-	return Summarize([]Result{r}, r.Contender, r.Rows).Makespan(64, 3)
+// makespan returns a result's time with 64 workers and a hop.
+func makespan(r Result, hop int) float64 {
+	return Summarize([]Result{r}, r.Contender, r.Rows).Makespan(64, hop)
 }

@@ -125,12 +125,12 @@ func progress(root *recorded, t keysets.Table) (shown, off float64) {
 }
 
 // clairvoyant returns the first step of a scan that knows where all rows are: each of its
-// queries reads a full page and has as many children as allowed.
-func clairvoyant(queries int) *recorded {
+// queries reads a full page and has the given number of children.
+func clairvoyant(queries, children int) *recorded {
 	steps := make([]recorded, max(1, queries))
 	for i := range steps {
 		steps[i].rows = 1 // none is empty
-		for c := scan.MaxChildren*i + 1; c <= scan.MaxChildren*(i+1) && c < len(steps); c++ {
+		for c := children*i + 1; c <= children*(i+1) && c < len(steps); c++ {
 			steps[i].children = append(steps[i].children, &steps[c])
 		}
 	}

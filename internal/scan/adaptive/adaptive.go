@@ -10,13 +10,10 @@ import (
 )
 
 const (
-	plenty       = 7.0 // pages measured ahead from which on a strand is cut in three, in four at twice as many
-	some         = 3.0 // pages measured ahead from which on it is cut in two, if it has gone on for long
-	long         = 5.0 // pages that make it long
-	rich         = 5.0 // credit with which it need not go on for long
-	hintCaution  = 2.5 // how much more of all that it takes where hints said where to cut
-	longStreak   = 1   // pages within one partition that make it a long one
-	firstCredit  = 6.0 // cuts that a scan may make before its pages have earned any
+	firstCredit  = 20.0 // cuts that a scan may make before its pages have earned any
+	perPiece     = 2.25 // pages believed ahead for each piece but the first
+	hintCaution  = 6.0  // how much more pages it takes, ahead and to earn a cut, where hints said where to cut
+	longStreak   = 2    // pages within one partition that make it a long one
 	maxPages     = 20_000
 	leastBelief  = 0.1 // pages that are believed left of any strand that has more to read
 	unknownPages = 300 // believed left before the first page
@@ -32,7 +29,7 @@ type Strategy struct {
 // Start implements [scan.Strategy].
 func (x Strategy) Start(b key.Bounds) scan.Step {
 	if pieces := x.Hints.pieces(b); len(pieces) > 1 {
-		return x.Hints.step(pieces, group{1, len(pieces), x.Hints.sum()}, 0)
+		return x.Hints.step(pieces, group{First: 1, End: len(pieces), Sum: x.Hints.sum()}, 0)
 	}
 	return strand{First: true, Left: unknownPages, Credit: firstCredit}.step(b.Range())
 }
@@ -48,6 +45,9 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 		o.Yield = sort.Search(len(p.Keys), func(i int) bool { return p.Keys[i].Compare(*st.Stop) >= 0 })
 	}
 	more := p.Next != nil && o.Yield == len(p.Keys)
+	if st.Hinted && more && len(p.Keys) > 0 {
+		st.Due--
+	}
 	switch {
 	case st.Group != nil:
 		return x.launch(s, st, p, more, o)
@@ -62,19 +62,18 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 // advance decides what becomes of the rest of a strand after a page that is not
 // its last.
 func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
-	st.Since++
 	st.Credit += 1 / st.caution()
 	v := st.view(s, p)
 	g := st.survey(s, v)
 	if v.partition != nil || !st.goesOn(p) {
-		return st.cut(s, p, v, g, min(st.worth(g), scan.MaxChildren))
+		return st.cut(s, p, v, g, st.worth(g))
 	}
 	// A partition that goes on becomes a strand of its own, before the rest.
 	rest, outer := st.leave(s, p)
 	v = st.view(s, p)
 	inner := st.survey(s, v)
 	if outer.Empty() {
-		return st.cut(s, p, v, inner, min(st.worth(inner), scan.MaxChildren))
+		return st.cut(s, p, v, inner, st.worth(inner))
 	}
 	in, out := st.worth(inner), rest.worth(g)
 	for in+out > scan.MaxChildren {
@@ -87,22 +86,15 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	return append(st.cut(s, p, v, inner, in), rest.open(outer, g, out)...)
 }
 
-// worth returns the number of pieces that the rest is worth, 1 or more, as far
-// as the strand has credit for cuts.
+// worth returns the number of pieces that the rest is worth, as far as the strand has credit for cuts.
 func (st strand) worth(g *gauge) int {
-	pieces, c := 1, st.caution()
-	switch {
-	case st.First || g.total >= 2*plenty*c: // where a table starts tells little of the rest
-		pieces = 4
-	case g.total >= plenty*c:
-		pieces = 3
-	case g.total >= some*c && (float64(st.Since) >= long*c || st.Credit >= rich && !st.Hinted):
-		pieces = 2
+	if st.First { // where a table starts tells little of the rest
+		return scan.MaxChildren
 	}
-	return min(pieces, 1+int(st.Credit))
+	return int(min(scan.MaxChildren, 1+st.Credit, 1+g.total/(perPiece*st.caution())))
 }
 
-// caution is what the thresholds for a cut are multiplied by.
+// caution is what a cut costs more where hints told to cut.
 func (st strand) caution() float64 {
 	if st.Hinted {
 		return hintCaution

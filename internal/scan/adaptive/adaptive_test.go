@@ -56,7 +56,7 @@ func TestFirstCut(t *testing.T) {
 			t.Errorf("piece %d starts at %q, the one before ends at %q", i+1, c.Range.Low.Key, children[i].Range.High.Key)
 		}
 	}
-	if diff := cmp.Diff(start.Range.High, children[3].Range.High); diff != "" {
+	if diff := cmp.Diff(start.Range.High, children[len(children)-1].Range.High); diff != "" {
 		t.Errorf("the last piece ends elsewhere (-start +child):\n%s", diff)
 	}
 }
@@ -126,7 +126,7 @@ func TestNewHints(t *testing.T) {
 	slices.Reverse(ends)
 	b := key.Bounds{Prefix: "0"}
 	got := adaptive.NewHints(b, ends, 10)
-	want := adaptive.Hints{Bounds: b, Keys: []key.Key{{Partition: "05"}, {Partition: "12"}, {Partition: "19"}, {Partition: "25"}, {Partition: "32"}}}
+	want := adaptive.Hints{Bounds: b, Keys: []key.Key{{Partition: "05"}, {Partition: "12"}, {Partition: "19"}, {Partition: "25"}, {Partition: "32"}}, Pages: []float64{4.5, 30.5}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hints differ (-want +got):\n%s", diff)
 	}
@@ -136,7 +136,7 @@ func TestNewHints(t *testing.T) {
 		ends = append(ends, adaptive.PageEnd{Last: key.Key{Partition: "b", Row: fmt.Sprintf("%02d", i)}, Rows: 10})
 	}
 	ends = append(ends, adaptive.PageEnd{Last: key.Key{Partition: "c"}, Rows: 10})
-	divided := adaptive.Hints{Keys: []key.Key{{Partition: "b", Row: "00"}, {Partition: "b", Row: "06"}, {Partition: "b", Row: "13"}}}
+	divided := adaptive.Hints{Keys: []key.Key{{Partition: "b", Row: "00"}, {Partition: "b", Row: "06"}, {Partition: "b", Row: "13"}}, Pages: []float64{1, 7, 7, 6, 1}}
 	if diff := cmp.Diff(divided, adaptive.NewHints(key.Bounds{}, ends, 10)); diff != "" {
 		t.Errorf("hints of a long partition differ (-want +got):\n%s", diff)
 	}
@@ -162,7 +162,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("nothing is known of %+v", c)
 		}
 		left += pages
-		steps++
+		steps += 1.5 // that each counts for besides
 		ahead = ahead.Plus(adaptive.Ahead(c))
 	}
 	if left <= 0 || left > 2000 { // 800 in truth, which one page can't tell
@@ -200,7 +200,28 @@ func TestProgress(t *testing.T) {
 	if pages, ok := adaptive.Left(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})); !ok || pages != 18 {
 		t.Errorf("three hinted pieces have %v pages left, %v, want 18", pages, ok)
 	}
+	hints.Pages = []float64{1, 7, 10}
+	if pages, ok := adaptive.Left(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})); !ok || pages != 18 {
+		t.Errorf("hinted pieces of 1, 7 and 10 pages have %v pages left, %v, want 18", pages, ok)
+	}
 	if share, ok := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})).Progress(6); !ok || share != 0.25 {
 		t.Errorf("six pages with hinted pieces ahead are a progress of %v, %v, want 0.25", share, ok)
+	}
+}
+
+// TestOutgrownHint: what a strand with a hint has left is what that told of, less what it has read. Once it has read more,
+// it is a guess.
+func TestOutgrownHint(t *testing.T) {
+	t.Parallel()
+	s := adaptive.Strategy{Hints: &adaptive.Hints{Keys: []key.Key{{Partition: "3"}}, Pages: []float64{2.5, 4}}}
+	step := s.Start(key.Bounds{})
+	for i, want := range []adaptive.Outlook{adaptive.Pages(6.5), adaptive.Pages(1.5), adaptive.Pages(0.75), adaptive.Pages(0.75)} {
+		if got := adaptive.Ahead(step); got != want {
+			t.Errorf("after %d pages %+v is ahead, want %+v", i, got, want)
+		}
+		step = advance(t, s, step, page(1000*i, 1000*i+1000, "1%06d"))[0]
+	}
+	if got := adaptive.Ahead(step); got.Guessed != 1 {
+		t.Errorf("after four pages %+v is ahead, want a guess", got)
 	}
 }

@@ -35,7 +35,7 @@ func (st strand) open(r key.Range, g *gauge, pieces int) []scan.Step {
 }
 
 // divide makes the strand the first of the pieces between the cuts. The strand pays for
-// the cuts and shares its credit evenly. It shares what it believes, too: the geometric
+// the cuts and shares its credit evenly; each piece may make one cut, unless hints told where it starts. It shares what it believes, too: the geometric
 // mean of what it believed and what it measures. Nobody tells the strand if the
 // next piece is empty. So it notes a cut in a level where it knows of no siblings,
 // and is slower to make another.
@@ -46,8 +46,12 @@ func (st *strand) divide(g *gauge, cuts []string) {
 	if n == 0 {
 		return
 	}
-	st.Since, st.Streak = 0, 0
+	st.Streak = 0
+	st.Due /= n + 1
 	st.Credit = (st.Credit - n) / (n + 1)
+	if !st.Hinted {
+		st.Credit = max(1, st.Credit)
+	}
 	if depth := common([]rune(cuts[0]), g.here); !st.Trail.knows(depth) {
 		st.Trail.Tries++
 	}
@@ -59,7 +63,7 @@ func (st strand) pieces(partition *string, cuts []string, end *string) []scan.St
 	for i := range cuts {
 		piece := strand{
 			Left: st.Left, Credit: st.Credit, Inside: st.Inside, Trail: st.Trail.inherit(cuts[i]), Forks: st.Forks, Letters: st.Letters,
-			Hinted: st.Hinted,
+			Hinted: st.Hinted, Due: st.Due,
 		}
 		r := key.Range{Partition: partition, Low: &key.Bound{Key: cuts[i]}}
 		switch {

@@ -22,19 +22,22 @@
 //   - it climbs from the last key up and measures what lies ahead ([gauge]).
 //     Where it has met siblings, their density goes on. Where it has met none, it is
 //     blind, and goes by the forks;
-//   - it cuts what is left into up to four pieces of equal measure, if there is
-//     plenty, or into two if it has gone on for long or has credit to spare; else
-//     it reads on.
+//   - it cuts what is left into up to eight pieces, one more for each two pages or so that it believes
+//     ahead, as far as it has credit. Near pieces are smaller: what is near is known best.
 //
 // Measures are poor: the truth is often a hundred times more. So pieces are small, and credit limits
-// the cuts: every page earns one, a cut costs one, and pieces share the rest. Where there are rows,
-// there is credit.
+// the cuts: a scan starts with credit for twenty, every page earns one, a cut costs one, and pieces share
+// the rest. Each piece may make one at least. Where there are rows, there is credit. The first page is cut
+// into eight whatever it tells: where a table starts says little of the rest.
+//
+// Where keys have left ASCII, half of the letters where the last key and the end part are supposed to be ones that
+// nobody has met, at even distances: a script may have thousands.
 //
 // A blind cut may leave its right piece empty, and nobody tells the left one. So a strand that has
 // cut blindly, and its pieces, believe less in what they have never met, until they meet something.
 //
-// A partition that fills a page becomes a strand of its own, cut by row keys, at the same time as the
-// rest behind it.
+// A partition that fills two pages becomes a strand of its own, cut by row keys, at the same time as the
+// rest behind it. Shorter ones are read on end: their rests would be queries for little.
 //
 // The transcripts in testdata show small tables being cut, query by query: keys with a long
 // common prefix, a heavy subtree, a giant partition, and a scan with hints.
@@ -71,5 +74,5 @@
 // It does not adapt to the number of workers, nor to how fast a service answers.
 // It cannot foresee a subtree with more rows than any before it, or letters that
 // sort behind all that it has seen. It finds them after a few pages.
-// Partitions of one to three pages cost twice the queries of a serial scan.
+// Small tables and partitions of two to three pages cost up to twice the queries of a serial scan.
 package adaptive

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// The first page shows a thousand keys from 100000 on. The strategy reads on, and three other
-// steps begin where it believes a quarter, a half and three quarters of the rest to lie.
+// The first page shows a thousand keys from 100000 on. The strategy reads on, and seven other
+// steps begin behind it, at ever larger distances.
 func ExampleStrategy() {
 	var strategy adaptive.Strategy
 	start := strategy.Start(key.Bounds{Before: "9"})
@@ -26,8 +26,12 @@ func ExampleStrategy() {
 		}
 	}
 	// Output:
-	// reads on up to 2587
-	// reads from 2587 up to 4755
-	// reads from 4755 up to 6923
-	// reads from 6923 up to 9
+	// reads on up to 11925
+	// reads from 11925 up to 16204
+	// reads from 16204 up to 2192
+	// reads from 2192 up to 3241
+	// reads from 3241 up to 4488
+	// reads from 4488 up to 58T
+	// reads from 58T up to 7377
+	// reads from 7377 up to 9
 }

@@ -11,18 +11,15 @@ import (
 type gauge struct {
 	here  []rune // the last key read; what is measured lies behind it
 	end   *string
+	top   int // the depth where the two part
 	ruler ruler
 	ahead []stretch // from here up, the nearest first
-	// Pages between here and the end: in levels with siblings, in others, and as
-	// far as both count.
-	known, blind float64
-	total        float64
+	total float64   // pages between here and the end
 }
 
 // stretch is the share of a level between here and the end.
 type stretch struct {
 	depth    int
-	blind    bool // no siblings were met there
 	pages    float64
 	from, to float64 // its interval of the level
 }
@@ -33,35 +30,35 @@ const (
 	rare     = 0.1   // share of a position that is left to the siblings of a separator
 )
 
-func newGauge(r ruler, here string, end *string) *gauge {
-	return &gauge{here: []rune(here), end: end, ruler: r}
+func newGauge(a alphabet, here string, end *string) *gauge {
+	g := &gauge{here: []rune(here), end: end}
+	var to []rune
+	if end != nil {
+		to = []rune(*end)
+		g.top = common(g.here, to)
+	}
+	g.ruler = newRuler(a, g.here, to)
+	return g
 }
 
 // survey measures what lies ahead by what the trail has met. It climbs from the
 // last key up. In a level with siblings, their density goes on. In a level without, the
 // measure depends on how likely keys fork there. That is less likely the more of the level was
-// passed without siblings, and the more often the strand has cut blindly. All
-// levels without siblings together count at most twice what is known of the others: a fixed
-// name of ten letters could hide any number of pages, yet it seldom does.
+// passed without siblings, and the more often the strand has cut blindly.
 func (g *gauge) survey(t trail, f forks) {
 	const (
-		smoothing = 0.5 // weight of the last sibling, the one that is being read
-		certainty = 30  // number of siblings that a level is supposed to have if it forks
-		once      = 0.3 // what a cut without any knowledge leaves of the likelihood
+		smoothing = 0.5  // weight of the last sibling, the one that is being read
+		certainty = 30   // number of siblings that a level is supposed to have if it forks
+		once      = 0.15 // what a cut without any knowledge leaves of the likelihood
 	)
-	top := 0
-	if g.end != nil {
-		top = common(g.here, []rune(*g.end))
-	}
 	// Pages of the subtree that has been climbed: those that are known of, and
 	// with what the levels without siblings may hold.
 	sure := 2 * t.at(len(g.here)).pages
 	below := sure
-	known, blind := 0.0, 0.0
-	for depth := len(g.here) - 1; depth >= top; depth-- {
+	for depth := len(g.here) - 1; depth >= g.top; depth-- {
 		low, high := g.interval(depth, g.here[depth], true)
 		to := 1.0
-		if depth == top && g.end != nil {
+		if depth == g.top && g.end != nil {
 			to = g.position([]rune(*g.end), depth)
 		}
 		s := stretch{depth: depth, from: high, to: to}
@@ -69,7 +66,6 @@ func (g *gauge) survey(t trail, f forks) {
 		met := t.at(depth)
 		if met.pages > 0 {
 			s.pages = (met.pages + smoothing*sure) / (met.width + smoothing*width) * ahead
-			known += s.pages
 			sure += met.pages + s.pages
 		} else {
 			behind := rune(0)
@@ -84,22 +80,19 @@ func (g *gauge) survey(t trail, f forks) {
 			lone := math.Pow(1-min(passed, 1), certainty)
 			p = p * lone / (p*lone + 1 - p + 1e-9)
 			s.pages = below * (math.Pow(1+ahead/width, p) - 1)
-			s.blind = true
-			blind += s.pages
 		}
 		if s.pages > 0 {
 			g.ahead = append(g.ahead, s)
+			g.total += s.pages
 		}
 		below = min(below+met.pages+s.pages, maxPages)
 	}
-	g.known, g.blind = known, blind
-	g.total = known + min(blind, 2*max(known, plenty))
 }
 
-// scale returns the scale of a position. Only where no end is known, unseen
-// characters beyond all others have to be reckoned with.
+// scale returns the scale of a position. Only where here and the end part, unseen
+// characters have to be reckoned with.
 func (g *gauge) scale(depth int) scale {
-	if depth == 0 && g.end == nil {
+	if depth == g.top {
 		return g.ruler.open
 	}
 	return g.ruler.inner
@@ -148,28 +141,14 @@ func (g *gauge) position(k []rune, depth int) float64 {
 	return sum
 }
 
-// cuts returns up to pieces-1 keys, in order, that divide what lies ahead
-// evenly. If plenty of it is known, a single cut falls in there, and
-// of several cuts at least one does.
+// slant pulls cuts towards here: what is near is known best.
+const slant = 1.6
+
+// cuts returns up to pieces-1 keys, in order, that divide what lies ahead.
 func (g *gauge) cuts(pieces int) []string {
-	most := g.blind
-	if g.known >= plenty {
-		most = float64(pieces-2) * g.known
-	}
-	even := *g
-	even.ahead, even.total = nil, 0
-	for _, s := range g.ahead {
-		if s.blind && g.blind > most {
-			s.pages *= most / g.blind
-		}
-		if s.pages > 0 {
-			even.ahead = append(even.ahead, s)
-			even.total += s.pages
-		}
-	}
 	var cuts []string
 	for i := 1; i < pieces; i++ {
-		if k, ok := even.at(even.total * (float64(i) / float64(pieces))); ok {
+		if k, ok := g.at(g.total * math.Pow(float64(i)/float64(pieces), slant)); ok {
 			cuts = append(cuts, k)
 		}
 	}

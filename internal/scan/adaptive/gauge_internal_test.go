@@ -40,7 +40,7 @@ func measure(start string, end *string, pages ...[]string) *gauge {
 	var g *gauge
 	for _, keys := range pages {
 		a, f = a.learn(keys), f.learn(keys)
-		g = newGauge(newRuler(a, keys[len(keys)-1]), keys[len(keys)-1], end)
+		g = newGauge(a, keys[len(keys)-1], end)
 		t = t.read(g, keys, 1, start)
 	}
 	g.survey(t, f)
@@ -95,13 +95,14 @@ func TestGauge(t *testing.T) {
 func TestTries(t *testing.T) {
 	t.Parallel()
 	keys := numbers("deep/%04d", 0, 500)
-	g := newGauge(newRuler(alphabet(nil).learn(keys), keys[500]), keys[500], nil)
+	a := alphabet(nil).learn(keys)
+	g := newGauge(a, keys[500], nil)
 	f := forks(forks{}).learn(keys)
 	tr := trail{}.read(g, keys, 1, "")
 	g.survey(tr, f)
 	before := g.total
 	tr.Tries = 3
-	again := newGauge(g.ruler, keys[500], nil)
+	again := newGauge(a, keys[500], nil)
 	again.survey(tr, f)
 	if again.total >= before {
 		t.Errorf("after three tries %v pages are left, before them %v", again.total, before)
@@ -117,8 +118,8 @@ func TestTrail(t *testing.T) {
 		keys = append(keys, numbers(name+"%03d", 0, 249)...)
 	}
 	last := keys[len(keys)-1]
-	r := newRuler(alphabet(nil).learn(keys), last)
-	whole := trail{}.read(newGauge(r, last, nil), keys, 1, "")
+	a := alphabet(nil).learn(keys)
+	whole := trail{}.read(newGauge(a, last, nil), keys, 1, "")
 	total := 0.0
 	for _, l := range whole.Levels {
 		total += l.pages
@@ -127,8 +128,8 @@ func TestTrail(t *testing.T) {
 		t.Errorf("a page counts as %v", total)
 	}
 	for _, n := range []int{1, 100, 250, 333, 500, 999} {
-		pieces := trail{}.read(newGauge(r, keys[n-1], nil), keys[:n], float64(n)/1000, "")
-		pieces = pieces.read(newGauge(r, last, nil), keys[n:], float64(1000-n)/1000, "")
+		pieces := trail{}.read(newGauge(a, keys[n-1], nil), keys[:n], float64(n)/1000, "")
+		pieces = pieces.read(newGauge(a, last, nil), keys[n:], float64(1000-n)/1000, "")
 		if diff := cmp.Diff(whole, pieces, cmp.AllowUnexported(level{}), cmpopts.EquateApprox(0, 0.01)); diff != "" {
 			t.Errorf("cut after %d keys the trail differs (-whole +pieces):\n%s", n, diff)
 		}

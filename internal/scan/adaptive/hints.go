@@ -20,6 +20,8 @@ const hintPages = 6
 type Hints struct {
 	Bounds key.Bounds `json:"bounds"`
 	Keys   []key.Key  `json:"keys"` // in table order
+	// Pages tells of each piece that they divide the table into how many full pages its rows fill.
+	Pages []float64 `json:"pages"`
 }
 
 // PageEnd is what remains of a page for hints: the key of the last row that
@@ -47,23 +49,28 @@ func Thin(ends []PageEnd, most int) []PageEnd {
 	return thin
 }
 
+// sorted returns the ends of pages with rows in table order.
+func sorted(ends []PageEnd) []PageEnd {
+	ends = slices.DeleteFunc(slices.Clone(ends), func(e PageEnd) bool { return e.Rows == 0 })
+	slices.SortFunc(ends, func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
+	return ends
+}
+
 // NewHints makes hints of the ends of all pages of a scan, in any order. Pages
 // without rows don't count. A full page has segment rows.
 func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
-	ends = slices.DeleteFunc(slices.Clone(ends), func(e PageEnd) bool { return e.Rows == 0 })
-	slices.SortFunc(ends, func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
 	most := hintPages * segment
 	h := Hints{Bounds: b}
 	ahead := 0        // rows since the last cut
 	var edge *PageEnd // of them, the last if a partition begins on its page
-	for len(ends) > 0 {
+	for rest := sorted(ends); len(rest) > 0; {
 		n, rows := 0, 0
-		for n < len(ends) && ends[n].Last.Partition == ends[0].Last.Partition {
-			rows += ends[n].Rows
+		for n < len(rest) && rest[n].Last.Partition == rest[0].Last.Partition {
+			rows += rest[n].Rows
 			n++
 		}
-		inside := ends[:n] // the pages that end in one partition
-		ends = ends[n:]
+		inside := rest[:n] // the pages that end in one partition
+		rest = rest[n:]
 		if pieces := (2*rows/most + 1) / 2; pieces > 1 {
 			h.divide(inside, rows, pieces)
 			ahead, edge = 0, nil
@@ -82,6 +89,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 			edge = &inside[0]
 		}
 	}
+	h.Weigh(ends, segment)
 	return h
 }
 
@@ -93,6 +101,25 @@ func (h *Hints) divide(pages []PageEnd, rows, pieces int) {
 		if met += e.Rows; i > 0 && i < len(pages)-1 && met*pieces/rows > (met-e.Rows)*pieces/rows {
 			h.Keys = append(h.Keys, e.Last)
 		}
+	}
+}
+
+// Weigh sets Pages by the ends of all pages of a scan, in any order. A page counts where it ends. One that
+// ends at a cut counts ahead of it.
+func (h *Hints) Weigh(ends []PageEnd, segment int) {
+	pieces := h.pieces(h.Bounds)
+	h.Pages = make([]float64, len(pieces))
+	i := 0
+	for _, e := range sorted(ends) {
+		for ; i < len(pieces)-1 && pieces[i].Side(e.Last) > 0; i++ {
+			if p := pieces[i]; p.Partition != nil && p.High != nil && e.Last == (key.Key{Partition: *p.Partition, Row: p.High.Key}) {
+				break
+			}
+		}
+		h.Pages[i] += float64(e.Rows) / float64(segment)
+	}
+	for i, pages := range h.Pages {
+		h.Pages[i] = short(pages)
 	}
 }
 
@@ -118,9 +145,10 @@ func (h *Hints) Check(b key.Bounds) error {
 // numbers. Hints are too many to travel in a message. The sum makes sure that
 // the numbers mean the same to every step.
 type group struct {
-	First int    `json:"first"`
-	End   int    `json:"end"`
-	Sum   uint64 `json:"sum"`
+	First int     `json:"first"`
+	End   int     `json:"end"`
+	Sum   uint64  `json:"sum"`
+	Due   float64 `json:"due"` // pages that the hints say they have
 }
 
 // pieces returns the ranges that the hints divide a scan into, nil if they were
@@ -185,11 +213,22 @@ func (h *Hints) sum() uint64 {
 
 // step returns the step that reads a piece and launches a group of others.
 func (h *Hints) step(pieces []key.Range, g group, piece int) scan.Step {
-	st := strand{Left: hintPages, Hinted: true}
+	st := strand{Left: hintPages, Hinted: true, Due: h.due(piece)}
 	if g.First < g.End {
+		for i := g.First; i < g.End; i++ {
+			g.Due = short(g.Due + h.due(i))
+		}
 		st.Group = &g
 	}
 	return st.step(pieces[piece])
+}
+
+// due returns how many pages a piece has.
+func (h *Hints) due(piece int) float64 {
+	if piece < len(h.Pages) {
+		return h.Pages[piece]
+	}
+	return hintPages
 }
 
 // launch makes the children of a step with a group: what is left of its own
@@ -208,7 +247,7 @@ func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.
 	pieces := x.Hints.pieces(x.Hints.Bounds)
 	for ; groups > 0 && g.First < g.End; groups-- {
 		end := g.First + (g.End-g.First+groups-1)/groups
-		o.Children = append(o.Children, x.Hints.step(pieces, group{g.First + 1, end, g.Sum}, g.First))
+		o.Children = append(o.Children, x.Hints.step(pieces, group{First: g.First + 1, End: end, Sum: g.Sum}, g.First))
 		g.First = end
 	}
 	return o, nil

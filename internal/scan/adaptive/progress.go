@@ -9,18 +9,27 @@ import (
 )
 
 // believer returns the step's state; its Left is how many pages the step is believed to stand for,
-// itself and all its descendants. ok is false if nothing is known yet, as before the first page of
-// a scan, or if another strategy made it.
+// itself and all its descendants, by its hint as long as that holds. ok is false if nothing is known
+// yet, as before the first page of a scan, or if another strategy made it.
 func believer(s scan.Step) (st strand, ok bool) {
 	// Its letters, which no other strategy's state has, are there even if there are none.
 	if err := json.Unmarshal(s.State, &st); err != nil || st.First || st.Left <= 0 || st.Letters == nil {
 		return strand{}, false
 	}
+	if st.Hinted && !st.outgrown() {
+		st.Left = max(slack, st.Due)
+	}
 	if g := st.Group; g != nil {
-		st.Left += float64(hintPages * (g.End - g.First))
+		st.Left += g.Due
 	}
 	return st, true
 }
+
+// slack is how many pages a strand may have more than its hint told of: this much is left once that is read.
+const slack = 0.75
+
+// outgrown reports whether the strand has more. Then what is left is a guess.
+func (st strand) outgrown() bool { return st.Due < -slack }
 
 // End returns the key where a pending step of this strategy stops before its range's end, nil if it
 // reads to the end. launches tells that it also starts the steps of pieces behind its range.
@@ -41,7 +50,7 @@ type Outlook struct {
 	Unknown    int64 // steps of which nothing is known
 }
 
-// Ahead returns the outlook of one step. A step without hints counts for a page
+// Ahead returns the outlook of one step. A step without a hint that holds counts for a page and a half
 // more than it is believed to stand for: beliefs are too small far more often than too
 // large.
 func Ahead(s scan.Step) Outlook {
@@ -49,10 +58,10 @@ func Ahead(s scan.Step) Outlook {
 	switch {
 	case !ok:
 		return Outlook{Unknown: 1}
-	case st.Hinted:
+	case st.Hinted && !st.outgrown():
 		return Pages(st.Left)
 	}
-	o := Pages(st.Left + 1)
+	o := Pages(st.Left + 1.5)
 	o.Guessed = 1
 	return o
 }
@@ -79,7 +88,7 @@ func (o Outlook) Progress(read float64) (share float64, ok bool) {
 		// From these on, guesses are off by 10 points at most on the mean of real tables' second halves.
 		enough, believable = 40, 0.25
 		// Steps that believe to be at their end, each after few pages, have not met yet what is large.
-		much, many = 1.8, 10
+		much, many = 1.7, 5
 	)
 	left := float64(o.Millipages) / 1000
 	if o.Unknown > 0 || read+left <= 0 {

@@ -3,7 +3,6 @@ package adaptive
 import (
 	"math"
 	"slices"
-	"unicode/utf8"
 
 	"tablesweep/internal/key"
 )
@@ -58,16 +57,20 @@ func (s scale) at(u float64) rune {
 // ruler is what a gauge measures with.
 type ruler struct {
 	inner scale // of any position
-	open  scale // of the first position of a range without end
+	open  scale // of the position where the last key read and the end part
 }
 
-// newRuler returns the ruler of an alphabet, given the last key read. What was
+// newRuler returns the ruler of an alphabet between the last key read and the end, if there is one. What was
 // learned is mixed with what may be supposed of any keys: digits and letters.
-// Where the range has no end, a share is kept for characters above any that was
-// seen: a fifth of what is supposed, half of everything once the keys have
-// left ASCII.
-func newRuler(a alphabet, last string) ruler {
-	const supposed = 16 // weight; a page's letters weigh up to pageWeight
+// Where the last key and the end part, a share is kept for characters that nobody has seen: a fifth of what is
+// supposed, if there is no end; and half of everything where keys have left ASCII, since a
+// script may have thousands of letters.
+func newRuler(a alphabet, here, end []rune) ruler {
+	const (
+		supposed = 16  // weight; a page's letters weigh up to pageWeight
+		top      = '~' // of ASCII
+		steps    = 12  // that the characters that nobody has seen are taken in
+	)
 	weights := map[rune]float64{}
 	total := float64(supposed)
 	for _, l := range a {
@@ -83,16 +86,28 @@ func newRuler(a alphabet, last string) ruler {
 		}
 	}
 	r := ruler{inner: newScale(weights)}
-	above, top := 0.2*supposed, rune('~')
-	if first, _ := utf8.DecodeRuneInString(last); last != "" && key.Rank(first) > top {
-		above, top = total/2, key.Rank(first)
+	from, to := top, key.Rank(0xFFFF)
+	depth := 0
+	if end != nil {
+		depth, to = common(here, end), 0
+		if depth < len(end) {
+			to = key.Rank(end[depth])
+		}
 	}
-	const steps = 12
-	ratio := math.Pow(float64(key.Rank(0xFFFF))/float64(top), 1.0/steps)
-	for i, at := 1, float64(top); i < steps; i++ {
-		at *= ratio
-		if char := key.AtRank(rune(at)); key.Ordinary(char) {
-			weights[char] += above / steps
+	if depth < len(here) {
+		from = max(top, key.Rank(here[depth]))
+	}
+	unseen := 0.0
+	switch {
+	case from > top || end != nil && to > top:
+		unseen = total / 2
+	case end == nil:
+		unseen = 0.2 * supposed
+	}
+	for i := 1; i < steps; i++ {
+		at := float64(from) * math.Pow(float64(to)/float64(from), float64(i)/steps)
+		if char := key.AtRank(rune(at)); unseen > 0 && key.Ordinary(char) {
+			weights[char] += unseen / steps
 		}
 	}
 	r.open = newScale(weights)

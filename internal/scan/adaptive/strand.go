@@ -20,20 +20,20 @@ type strand struct {
 	Credit float64 `json:"credit,omitempty"` // cuts that it may make
 
 	First   bool     `json:"first,omitempty"` // nothing has been read yet
-	Since   int      `json:"since,omitempty"` // pages read since the last cut
 	Streak  int      `json:"run,omitempty"`   // the last pages that lay in one partition
 	Inside  bool     `json:"in,omitempty"`    // what is left lies in one partition
 	Trail   trail    `json:"trail"`
 	Forks   forks    `json:"forks"`
 	Letters alphabet `json:"abc"`
 
-	Hinted bool   `json:"hinted,omitempty"` // it comes from a hint
-	Group  *group `json:"group,omitempty"`
+	Hinted bool    `json:"hinted,omitempty"` // it comes from a hint
+	Due    float64 `json:"due,omitempty"`    // pages left that its hint told of; negative if it has outgrown that
+	Group  *group  `json:"group,omitempty"`
 }
 
 // step returns the step that starts to read a range with this state.
 func (st strand) step(r key.Range) scan.Step {
-	st.Left, st.Credit = short(st.Left), short(st.Credit)
+	st.Left, st.Credit, st.Due = short(st.Left), short(st.Credit), short(st.Due)
 	state, err := json.Marshal(st)
 	if err != nil {
 		panic("adaptive: internal error: " + err.Error())
@@ -108,7 +108,7 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	}
 	st.Letters = st.Letters.learn(v.keys)
 	st.Forks = st.Forks.learn(v.keys)
-	g := newGauge(newRuler(st.Letters, v.last()), v.last(), v.end)
+	g := newGauge(st.Letters, v.last(), v.end)
 	st.Trail = st.Trail.read(g, v.keys, v.share, start(s, v))
 	g.survey(st.Trail, st.Forks)
 	return g
@@ -150,9 +150,10 @@ func (st *strand) leave(s scan.Step, p scan.Page) (strand, key.Range) {
 		r.High = &key.Bound{Key: st.Stop.Partition, Open: true}
 	}
 	st.Streak = 0
+	st.Due /= 2
 	rest := *st
 	st.Credit = min(st.Credit, 1) // for the partition; the rest may be long
-	rest.Stop, rest.Since = nil, 0
+	rest.Stop = nil
 	stop := key.BehindPartition(last)
 	st.Stop = &stop
 	return rest, r

@@ -10,9 +10,9 @@ import (
 // this one still.
 func TestFormOfState(t *testing.T) {
 	t.Parallel()
-	const form1 = `{"stop":{"Partition":"p","Row":"r"},"left":16.233,"credit":1.5,"first":true,"since":2,"run":3,"in":true,` +
+	const form1 = `{"stop":{"Partition":"p","Row":"r"},"left":16.233,"credit":1.5,"first":true,"run":3,"in":true,` +
 		`"trail":{"here":"k9","fresh":1,"levels":[[0,0,0.942],[1,0.9,0.823]],"tries":1},"forks":[0,0,11,11,0,0],` +
-		`"abc":{"l":"\"0😀","w":[5,103,33]},"hinted":true,"group":{"first":1,"end":7,"sum":12}}`
+		`"abc":{"l":"\"0😀","w":[5,103,33]},"hinted":true,"due":2.5,"group":{"first":1,"end":7,"sum":12,"due":31.4}}`
 	var st strand
 	d := json.NewDecoder(strings.NewReader(form1))
 	d.DisallowUnknownFields()

@@ -72,8 +72,8 @@ func TestReal(t *testing.T) {
 			t.Errorf("%s: 100 rows are not spread over the set: %q", s.Name, few)
 		}
 	}
-	if len(samples) != 7 {
-		t.Errorf("%d samples, want 7", len(samples))
+	if len(samples) != 13 {
+		t.Errorf("%d samples, want 13", len(samples))
 	}
 	if _, err := keysets.Real(t.TempDir())[len(samples)].Rows(1); err == nil {
 		t.Error("a directory without Go's sources gives a set")

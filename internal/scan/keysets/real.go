@@ -25,7 +25,7 @@ import (
 //go:embed keys/*.gz
 var samples embed.FS
 
-// Real returns key sets that exist somewhere, those of Go's source tree only if
+// Real returns key sets that exist somewhere or are made of what does, those of Go's source tree only if
 // its directory is given. If only every n-th row of a set is there, a page has
 // 1,000/n rows: it ends where a full page ends, and shows a scan less keys.
 func Real(goroot string) []Set {
@@ -35,15 +35,17 @@ func Real(goroot string) []Set {
 			return some(rows, n), err
 		}}
 	}
-	sets := []Set{
+	sets := append(facts(),
 		sampled("author-path", "changed files by author, then path", 40),
+		sampled("chinese", "words of two characters that ICU's dictionary of Chinese has", 5),
 		sampled("commit-log", "commits by repository and inverted ticks", 10),
 		sampled("debian-files", "files of all Debian packages by directory", 100),
 		sampled("history", "changed files by path, then commit", 20),
+		sampled("japanese", "words of two characters that its dictionary of Japanese has", 5),
 		sampled("linux-files", "files of a Linux installation by path", 20),
 		sampled("locale-key", "names of messages by language", 40),
 		sampled("urls", "URLs by host, then path", 20),
-	}
+	)
 	if goroot == "" {
 		return sets
 	}

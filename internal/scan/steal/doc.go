@@ -12,9 +12,10 @@
 //     position where the page's first and last key differ, tells how many rows
 //     share that prefix. Each shorter prefix has more, by a factor that all pages
 //     have taught the shared [Model]: a separator multiplies rows, the middle of a
-//     directory's name hardly does.
+//     directory's name hardly does. Positions behind which thieves found nothing count less.
 //   - Where they are. The model knows which characters follow which kind of
-//     character, and maps keys to numbers by that.
+//     character, and maps keys to numbers by that. It knows only those that it has met, so a tenth of
+//     many thieves go by even steps of all characters: a script may have thousands of letters.
 //   - Who is robbed. Each strand gets one thief before any gets two. The longest
 //     strands get the rest. Strands whose thieves found nothing get fewer thieves, and these
 //     try the prefixes one by one, whatever is believed to be there.

@@ -23,11 +23,6 @@ type measure struct {
 	total  float64 // rows
 }
 
-func (x *measure) add(l level) {
-	x.levels = append(x.levels, l)
-	x.total += l.rest()
-}
-
 // measureOf returns the strand's measure. The strand must have read a page.
 func (m *Model) measureOf(s *Strand) *measure {
 	if s.measure == nil {
@@ -42,6 +37,11 @@ func (m *Model) newMeasure(s *Strand) *measure {
 		most   = 1e100 // rows; the climb ends there lest the numbers overflow
 	)
 	x := &measure{}
+	add := func(l level) {
+		l.rows *= m.luck[placeOf(s.last, l.depth)].share()
+		x.levels = append(x.levels, l)
+		x.total += l.rest()
+	}
 	end, top := s.limit()
 	to := func(depth int) float64 {
 		if end == nil || depth > top {
@@ -56,14 +56,14 @@ func (m *Model) newMeasure(s *Strand) *measure {
 	} else {
 		rows /= max(m.position(s.last, depth)-m.position(s.first, depth), narrow)
 	}
-	x.add(level{depth, rows, m.position(s.last, depth), to(depth)})
+	add(level{depth, rows, m.position(s.last, depth), to(depth)})
 	for depth > top && rows < most {
 		depth--
 		k := s.last.before(depth)
 		low, high := m.scale(k).interval(s.last[depth])
 		whole := rows * m.growth(k)
 		siblings := (whole - rows) / max(1-(high-low), 0.01)
-		x.add(level{depth, siblings, high, to(depth)})
+		add(level{depth, siblings, high, to(depth)})
 		rows = whole
 	}
 	return x
@@ -81,8 +81,13 @@ func (m *Model) cuts(s *Strand, n int) []key.Key {
 			cuts = append(cuts, k)
 		}
 	}
-	for i := 1; i <= n-byLevel; i++ {
-		if l, u, ok := x.at(quantile(i, n-byLevel)); ok {
+	evenly := s.evenly((n + 6) / 10)
+	for _, k := range evenly {
+		add(k)
+	}
+	byMeasure := n - byLevel - len(evenly)
+	for i := 1; i <= byMeasure; i++ {
+		if l, u, ok := x.at(quantile(i, byMeasure)); ok {
 			add(m.spell(s.last, l, u))
 		}
 	}
@@ -160,6 +165,26 @@ func (m *Model) spell(t text, l level, u float64) key.Key {
 		rows *= high - low
 	}
 	return t.key()
+}
+
+// evenly returns n keys at even steps of all characters that there are, at the first position where the last
+// key read and the strand's end part. It finds what no page has shown: a script of thousands of letters.
+func (s *Strand) evenly(n int) []key.Key {
+	end, depth := s.limit()
+	from, to := rune(0), key.Rank(0xFFFF)+1
+	if depth < len(s.last) {
+		from = s.last[depth]
+	}
+	if depth < len(end) {
+		to = end[depth]
+	}
+	var keys []key.Key
+	for i := 1; i <= n; i++ {
+		if rank := from + (to-from)*rune(i)/rune(n+1); rank > from && ordinary(rank) {
+			keys = append(keys, append(slices.Clone(s.last[:depth]), rank).key())
+		}
+	}
+	return keys
 }
 
 // next returns the first key behind all that share a prefix with the last

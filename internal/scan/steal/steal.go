@@ -66,7 +66,8 @@ func (m *Model) share(strands []*Strand, idle int) []int {
 // for those that were robbed in vain.
 func (m *Model) worth(s *Strand) float64 {
 	const most, least = 300, 0.01
-	pages := min(most, max(m.measureOf(s).total/m.page, float64(s.since), least))
+	rows, _ := m.Left(s)
+	pages := min(most, max(rows/m.page, least))
 	return math.Sqrt(pages) / float64(1+s.misses)
 }
 
@@ -78,7 +79,8 @@ func (s *Strand) cut(cuts []key.Key) Theft {
 		if n := len(t.Thieves); n > 0 {
 			t.Thieves[n-1].End = &from
 		}
-		t.Thieves = append(t.Thieves, &Strand{from: from, victim: s})
+		place := placeOf(s.last, common(s.last, textOf(from)))
+		t.Thieves = append(t.Thieves, &Strand{from: from, victim: s, place: place})
 	}
 	for i, c := range cuts {
 		add(c)
@@ -95,12 +97,12 @@ func (s *Strand) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// Left returns how many rows the strand is believed to have left; ok is false if
-// nothing is known of it.
+// Left returns how many rows the strand is believed to have left, as many at least as it has read since
+// its last cut: a page may end where it seems that nothing follows. ok is false if nothing is known of it.
 func (m *Model) Left(s *Strand) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:
-		return m.measureOf(s).total, true
+		return max(m.measureOf(s).total, float64(s.since)*m.page), true
 	case s.victim != nil:
 		return s.believed, true
 	}

@@ -19,6 +19,7 @@ type Strand struct {
 	from key.Key // a thief's first key
 
 	victim   *Strand // the strand that it was stolen from; nil after its first page
+	place    int     // where it parted from that one's last key
 	believed float64 // rows that it was thought to have when it was stolen
 	misses   int     // thieves in a row that found nothing in it
 	since    int     // pages read since the last cut
@@ -75,8 +76,10 @@ func (m *Model) Page(s *Strand, p scan.Page) (yield int, more bool) {
 	more = p.Next != nil && yield == len(p.Keys)
 	if v := s.victim; v != nil && (yield > 0 || !more) {
 		v.misses++
+		m.luck[s.place].tried++
 		if yield > 0 {
 			v.misses = 0
+			m.luck[s.place].found++
 		}
 		s.victim = nil
 	}

@@ -44,6 +44,7 @@ type Report struct {
 	// if no row was counted.
 	DollarsPerMillion *float64 `json:"dollarsPerMillion,omitempty"`
 	Queries           int64    `json:"queries"`           // of the count
+	Missing           int64    `json:"missing,omitempty"` // listed rows that the table does not have
 	Creates           bool     `json:"creates,omitempty"` // what the work writes to is missing, and will be created
 
 	// PerMillion has the requests for DollarsPerMillion.
@@ -74,6 +75,7 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 			writes += w.Writes(rows)
 		}
 	})
+	totals.Rows -= totals.Failed // listed rows that are missing
 	all := err == nil
 	if errors.Is(err, sweep.ErrInterrupted) && ctx.Err() == nil {
 		err = nil // the time was over
@@ -93,7 +95,7 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 	queries, each := queriesOf(s, found)
 	requests := math.Ceil(queries*(1+w.PerQuery)) + float64(writes)
 	dollars := func(requests float64) float64 { return rounded(requests / 10_000 * w.Price) }
-	r := Report{Rows: [2]*int64{&rows, most}, Counted: all, Requests: int64(requests), Dollars: dollars(requests), Queries: found.Queries}
+	r := Report{Rows: [2]*int64{&rows, most}, Counted: all, Requests: int64(requests), Dollars: dollars(requests), Queries: found.Queries, Missing: found.Failed}
 	if rows > 0 {
 		more := math.Ceil(million * (each*(1+w.PerQuery) + float64(writes)/float64(rows)))
 		price := dollars(more)
@@ -104,10 +106,10 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 
 // queriesOf returns about how many queries the work makes for the rows counted, and for each further
 // one. A count makes more than work does, since its workers wait for nothing else and steal
-// from each other sooner: full pages tell better. With a filter pages are not full, and
-// a strategy without thefts makes the same queries for count and work.
+// from each other sooner: full pages tell better. With a filter pages are not full; listed
+// rows, and a strategy without thefts, take the same queries for count and work.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
-	if _, steals := s.Strategy.(adaptive.Strategy); !steals || s.Filter != "" {
+	if _, steals := s.Strategy.(adaptive.Strategy); !steals || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))
 	}
 	page := float64(cmp.Or(s.PageRows, storage.PageRows))

@@ -19,7 +19,7 @@ type Record struct {
 	Version int               `json:"version"`
 	Command string            `json:"command"`
 	Flags   map[string]string `json:"flags"`
-	Again   []string          `json:"again,omitempty"` // flags with a connection that may be secret
+	Again   []string          `json:"again,omitempty"` // flags with what may be secret
 	Places  []string          `json:"places"`          // addresses of its tables and queue
 	Rows    string            `json:"rows,omitempty"`  // a digest of the list of rows
 }
@@ -76,7 +76,7 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 // that can't change, or a secret is not given again.
 //
 // Files may stand elsewhere: the disk of --failed may be full, and the digest tells whether --rows
-// is the list that it was. What a copy does afterwards may be added.
+// is the list that it was. What a copy does afterwards may be added, and limits may change.
 func (r Record) Restore(flags []Flag) (set map[string]string, err error) {
 	given, known := map[string]Flag{}, map[string]bool{}
 	for _, f := range flags {
@@ -87,7 +87,7 @@ func (r Record) Restore(flags []Flag) (set map[string]string, err error) {
 	}
 	for _, name := range r.Again {
 		if !given[name].Given {
-			return nil, fmt.Errorf("--%s held more than a setting's name when the checkpoint was made, which does not keep secrets; give it again", name)
+			return nil, fmt.Errorf("--%s may have held a secret when the checkpoint was made, which keeps none; give it again", name)
 		}
 	}
 	set = map[string]string{}
@@ -112,7 +112,7 @@ func (r Record) unchanged(f Flag) error {
 	was, kept := r.Flags[f.Name]
 	switch {
 	case slices.Contains(oncePerRun, f.Name) || slices.Contains(r.Again, f.Name):
-	case f.Name == "failed" || f.Name == "rows" && kept || f.Name == "verify" && !kept:
+	case f.Name == "failed" || strings.HasPrefix(f.Name, "max-") || f.Name == "rows" && kept || f.Name == "verify" && !kept:
 	case !kept && strings.Contains(f.Name, "connection"): // the places tell
 	case !kept && f.Value != f.Default:
 		return fmt.Errorf("--%s was not given when the checkpoint was made and can't change; leave it out", f.Name)

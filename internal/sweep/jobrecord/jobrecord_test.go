@@ -62,7 +62,7 @@ func TestRestore(t *testing.T) {
 		want  map[string]string
 		err   string
 	}{
-		{"nothing", nil, nil, "--to-connection held more than a setting's name"},
+		{"nothing", nil, nil, "--to-connection may have held a secret"},
 		{"the secret", nil, map[string]string{"from": "a", "rows": "list", "failed": "f.jsonl"}, ""},
 		{"files elsewhere", []jobrecord.Flag{given("rows", "b/list"), given("failed", "b/f")}, map[string]string{"from": "a"}, ""},
 		{"the same again", []jobrecord.Flag{given("from", "a")}, map[string]string{"rows": "list", "failed": "f.jsonl"}, ""},

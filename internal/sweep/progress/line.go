@@ -24,6 +24,7 @@ type Figures struct {
 	Seconds    float64  `json:"seconds"`
 	Stopping   bool     `json:"stopping,omitempty"` // interrupted
 	Waiting    []Wait   `json:"waiting,omitempty"`
+	Tables     *Tables  `json:"tables,omitempty"` // if there are several
 }
 
 // figure is one of the line's.
@@ -43,6 +44,9 @@ func (f Figures) line(columns int) string {
 	}
 	add(-1, f.Stopping, "%s", f.stopping())
 	add(0, len(f.Waiting) > 0, "%s", f.waiting())
+	if t := f.Tables; t != nil {
+		add(2, true, "%d of %s done, %d under way", t.Done, Plural(t.All, "table"), t.UnderWay)
+	}
 	if f.Percent != nil {
 		add(2, true, "%d %%", int(*f.Percent))
 	}
@@ -80,14 +84,14 @@ func (f Figures) stopping() string {
 	return "interrupted: waiting for " + Plural(f.Underway, "request")
 }
 
-// waiting names the hosts that do not answer, and since when.
+// waiting names the connections that do not answer, and since when.
 func (f Figures) waiting() string {
 	text := "waiting for "
 	for i, w := range f.Waiting {
 		if i > 0 {
 			text += ", "
 		}
-		text += fmt.Sprintf("%s for %v: %s", w.Host, seconds(w.Seconds), w.Cause)
+		text += fmt.Sprintf("%s for %v: %s", w.Connection, seconds(w.Seconds), w.Cause)
 	}
 	return text
 }

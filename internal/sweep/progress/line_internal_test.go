@@ -3,7 +3,10 @@ package progress
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	"tablesweep/internal/sweep"
 )
 
 // On a narrow terminal the least important goes first, and nothing is wider.
@@ -49,6 +52,21 @@ func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 kB", 999_600: "1 MB", 123_456_789: "123 MB", 5_000_000_000_000_000: "5e+03 TB"} {
 		if got := size(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// A terminal that knows no cursor gets plain lines, one below the other.
+func TestDumbTerminal(t *testing.T) {
+	for term, live := range map[string]bool{"xterm": true, "dumb": false} {
+		t.Setenv("TERM", term)
+		var out strings.Builder
+		m := New(&out)
+		m.terminal = true
+		m.Use(Auto)
+		m.Show(sweep.Progress{Elapsed: 5 * time.Second})
+		if got := out.String(); strings.Contains(got, "\x1b") != live || !strings.Contains(got, "0 rows") || strings.Contains(got, "{") {
+			t.Errorf("%s: %q", term, got)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -57,6 +58,8 @@ const (
 type Meter struct {
 	out   io.Writer
 	width func() int // of the terminal, in columns; 0 if nobody knows
+	parts *Parts     // that it belongs to, as the meter of the table; nil for none
+	table string
 
 	mu       sync.Mutex
 	style    Style
@@ -71,6 +74,7 @@ type Meter struct {
 	rates    rates
 	figures  Figures // that were shown last
 	begun    bool    // figures has some
+	tables   *Tables // nil if there is but one
 
 	sources []func() []storage.Outage
 	outages []storage.Outage
@@ -95,6 +99,9 @@ func New(w io.Writer) *Meter {
 
 // Use sets the style.
 func (m *Meter) Use(s Style) {
+	if m.parts != nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.machine = s == JSON
@@ -104,11 +111,15 @@ func (m *Meter) Use(s Style) {
 			s = Plain
 		}
 	}
-	m.style, m.live = s, m.terminal && s == Plain
+	m.style, m.live = s, m.terminal && s == Plain && os.Getenv("TERM") != "dumb" // which knows no cursor
 }
 
 // Phase begins a part of the work, such as "copying", and resets rates.
 func (m *Meter) Phase(name string) {
+	if m.parts != nil {
+		m.parts.next(m)
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.phase, m.last, m.rates, m.begun, m.expected, m.counting = name, 0, rates{}, false, total{}, nil
@@ -124,6 +135,10 @@ func (m *Meter) Expect(rows int64) {
 
 // Show shows how far the sweep is, if it is time to, and an interrupt at once.
 func (m *Meter) Show(p sweep.Progress) {
+	if m.parts != nil {
+		m.parts.show(m, p)
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stopping := p.Stopping && !m.figures.Stopping
@@ -183,6 +198,10 @@ func (m *Meter) End() {
 
 // Say writes a message on a line of its own. kind is a word such as "warning".
 func (m *Meter) Say(kind, text string) {
+	if m.parts != nil {
+		m.parts.say(m.table, kind, text)
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.say(kind, text)
@@ -202,6 +221,10 @@ func (m *Meter) encode(v any) { _ = lines.JSON(m.out).Encode(v) }
 
 // Await shows the outages that the function returns, until ctx ends.
 func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {
+	if m.parts != nil {
+		m.parts.await(ctx, outages)
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sources = append(m.sources, outages)
@@ -222,14 +245,14 @@ func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {
 	}()
 }
 
-// observe shows the present outages, and the end of earlier ones.
+// observe shows the outages that requests wait for, and the end of earlier ones.
 func (m *Meter) observe() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.outages
 	m.outages = nil
 	for _, source := range m.sources {
-		m.outages = append(m.outages, source()...)
+		m.outages = append(m.outages, slices.DeleteFunc(source(), func(o storage.Outage) bool { return o.Waiting == 0 })...)
 	}
 	switch {
 	case len(m.outages) == 0 && len(before) == 0:
@@ -239,24 +262,24 @@ func (m *Meter) observe() {
 		m.clear()
 	case len(m.outages) == 0:
 		m.warned = time.Time{}
-		m.say("warning", before[0].Host+" answers again")
+		m.say("warning", before[0].Connection+" answers again")
 	case time.Since(m.warned) >= again:
 		m.warned = time.Now()
 		m.say("warning", Figures{Waiting: waits(m.outages)}.waiting())
 	}
 }
 
-// Wait is a host that is waited for.
+// Wait is a connection that is waited for.
 type Wait struct {
-	Host    string  `json:"host"`
-	Seconds float64 `json:"seconds"`
-	Cause   string  `json:"cause"`
+	Connection string  `json:"connection"` // its setting's name, or else its host
+	Seconds    float64 `json:"seconds"`
+	Cause      string  `json:"cause"`
 }
 
 func waits(outages []storage.Outage) []Wait {
 	var all []Wait
 	for _, o := range outages {
-		all = append(all, Wait{o.Host, math.Floor(time.Since(o.Since).Seconds()), o.Cause})
+		all = append(all, Wait{o.Connection, math.Floor(time.Since(o.Since).Seconds()), o.Cause})
 	}
 	return all
 }
@@ -266,7 +289,7 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	f := Figures{
 		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.over(window)), Failed: p.Failed, Differ: p.Missing + p.Extra + p.Different,
 		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: p.Elapsed.Round(100 * time.Millisecond).Seconds(),
-		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages),
+		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages), Tables: m.tables,
 	}
 	f.share(m.expected, p, &m.rates)
 	return f

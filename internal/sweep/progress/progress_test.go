@@ -3,11 +3,25 @@ package progress_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -19,7 +33,7 @@ func at(seconds int) sweep.Progress {
 	return sweep.Progress{Totals: t, Run: t, Elapsed: time.Duration(seconds) * time.Second, Ranges: 7}
 }
 
-func meter(out *bytes.Buffer, s progress.Style) *progress.Meter {
+func meter(out io.Writer, s progress.Style) *progress.Meter {
 	m := progress.New(out)
 	m.Use(s)
 	return m
@@ -120,7 +134,7 @@ tablesweep: warning: h answers again
 				if age := time.Since(began); age < 30*time.Second || age > 80*time.Second {
 					return nil
 				}
-				return []storage.Outage{{Host: "h", Since: began, Cause: "connection refused"}}
+				return []storage.Outage{{Waiting: 1, Connection: "h", Since: began, Cause: "connection refused"}}
 			})
 			time.Sleep(40 * time.Second)
 			m.Say("failed", "a row")
@@ -144,5 +158,84 @@ func TestInterruptIsToldAtOnce(t *testing.T) {
 	m.Show(p)
 	if want := "tablesweep: warning: interrupted: waiting for 17 requests; Ctrl-C again ends at once\n"; out.String() != want {
 		t.Errorf("got %q", out.String())
+	}
+}
+
+// broken is a network that is away for the second second: requests end as mode says.
+type broken struct {
+	next  policy.Transporter
+	began time.Time
+	mode  string
+}
+
+func (b *broken) Do(r *http.Request) (*http.Response, error) {
+	if at := time.Since(b.began); at < time.Second || at >= 2*time.Second {
+		return b.next.Do(r)
+	}
+	switch b.mode {
+	case "refused":
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	case "reset":
+		return nil, io.ErrUnexpectedEOF
+	}
+	answer := httptest.NewRecorder()
+	answer.Header().Set("x-ms-error-code", "ServerBusy")
+	answer.WriteHeader(http.StatusServiceUnavailable)
+	return answer.Result(), nil
+}
+
+// shared is a buffer that a meter writes to from two goroutines.
+type shared struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *shared) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// TestAfterAnOutageOfASecond: five seconds after it, no host is waited for, and the rate is that of the work since.
+func TestAfterAnOutageOfASecond(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"refused", "reset", "busy"} {
+		synctest.Test(t, func(t *testing.T) {
+			var rows []storage.Entity
+			for i := range 600 {
+				rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%05d", i)}})
+			}
+			em, a := emulatortest.NewAccount(t, emulator.Options{Latency: 200 * time.Millisecond})
+			source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
+			b := emulatortest.Open(t, em, &broken{em.Transport(), time.Now(), mode})
+			var out shared
+			m := meter(&out, progress.JSON)
+			m.Await(t.Context(), b.Outages)
+			at := map[int]string{} // what was told by each second
+			o := sweep.Options{Workers: 8, Watch: func(p sweep.Progress) {
+				m.Show(p)
+				at[int(p.Elapsed.Round(time.Second).Seconds())] = out.String()
+			}}
+			if _, err := sweep.Do(t.Context(), sweep.Spec{Table: b.Table(source.Name())}, o, action.Copy{Destination: b.Table(destination.Name())}); err != nil {
+				t.Fatal(err)
+			}
+			if at[7] == "" || len(at[10]) <= len(at[7]) {
+				t.Fatalf("%s: it was over too soon:\n%s", mode, out.String())
+			}
+			if told, ended := strings.Count(at[7], `"waiting for`), strings.Count(at[7], "answers again"); told != ended || strings.Contains(at[10][len(at[7]):], "wait") {
+				t.Errorf("%s: of %d outages told by then, %d have ended after seven seconds:\n%s", mode, told, ended, at[10])
+			}
+			five, ten := bytes.NewBufferString(at[7]), bytes.NewBufferString(at[10])
+			was, is := last(t, five), last(t, ten)
+			if rate := float64(is.Rows-was.Rows) / 5; math.Abs(is.RowsPerSec-rate) > 1 {
+				t.Errorf("%s: %v rows a second at %v s, want %.0f", mode, is.RowsPerSec, is.Seconds, rate)
+			}
+		})
 	}
 }

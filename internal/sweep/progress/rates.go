@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// window is what the rate shown is measured over.
-const window = 10 * time.Second
+// window is what the rate shown is measured over: so long after an outage, it shows nothing of it.
+const window = 5 * time.Second
 
 // rates measures rows a second.
 type rates struct{ samples []sample } // the first one is that of the beginning
@@ -41,9 +41,9 @@ func (r *rates) over(last time.Duration) float64 {
 // steady returns the rate of the last quarter of the time. ok is false if the rate is too
 // young or changes too much to tell from it how long the rest takes.
 func (r *rates) steady() (rate float64, ok bool) {
-	const young, changes = 2 * window, 1.5
+	const least, young, changes = 10 * time.Second, 20 * time.Second, 1.5
 	elapsed := r.samples[len(r.samples)-1].at
-	rate = r.over(max(window, elapsed/4))
-	before := r.over(max(window, elapsed/2))
+	rate = r.over(max(least, elapsed/4))
+	before := r.over(max(least, elapsed/2))
 	return rate, elapsed > young && rate > 0 && rate < changes*before && before < changes*rate
 }

@@ -13,12 +13,17 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/verify"
 )
 
 func newCheckpoint(t *testing.T, path string) *sweep.Checkpoint {
 	t.Helper()
-	c, err := sweep.NewCheckpoint(path, []byte(`{}`))
+	f, err := journal.New(path, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := sweep.NewCheckpoint(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,16 +37,20 @@ func readCheckpoint(t *testing.T, path string, lines ...[]byte) *sweep.Checkpoin
 			t.Fatal(err)
 		}
 	}
-	c, err := sweep.ReadCheckpoint(path)
+	f, err := journal.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := sweep.NewCheckpoint(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// journal returns the lines of a checkpoint, and how many of them are its snapshot, which is written
+// history returns the lines of a checkpoint, and how many of them are its snapshot, which is written
 // as a whole.
-func journal(t *testing.T, path string) (lines [][]byte, snapshot int) {
+func history(t *testing.T, path string) (lines [][]byte, snapshot int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -49,9 +58,14 @@ func journal(t *testing.T, path string) (lines [][]byte, snapshot int) {
 	}
 	lines = bytes.SplitAfter(text, []byte("\n"))
 	lines = lines[:len(lines)-1]
-	for snapshot = 1; snapshot < len(lines) && bytes.HasPrefix(lines[snapshot], []byte(`{"node"`)); snapshot++ {
+	for snapshot = 2; snapshot < len(lines) && records(lines[snapshot], "node"); snapshot++ {
 	}
 	return lines, snapshot
+}
+
+// records reports whether a line's event begins with a member.
+func records(line []byte, member string) bool {
+	return bytes.Contains(line, []byte(`"event":{"`+member+`"`))
 }
 
 // TestKilledAtAnyLine compares random tables, and goes on from what the journal was
@@ -75,10 +89,10 @@ func TestKilledAtAnyLine(t *testing.T) {
 				w.same(t, r)
 			}
 			run(newCheckpoint(t, path))
-			lines, snapshot := journal(t, path)
+			lines, snapshot := history(t, path)
 			for n := snapshot; n <= len(lines); n += 1 + len(lines)/10 {
 				run(readCheckpoint(t, path, lines[:n]...))
-				if again, snapshot := journal(t, path); n%2 == 0 {
+				if again, snapshot := history(t, path); n%2 == 0 {
 					run(readCheckpoint(t, path, again[:snapshot+n%(1+len(again)-snapshot)]...))
 				}
 				if t.Failed() {
@@ -124,8 +138,8 @@ func TestKilledRepair(t *testing.T) {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 				// What units did is written some time after they did it.
-				lines, _ := journal(t, path)
-				for n := r.IntN(4); n > 0 && (bytes.HasPrefix(lines[len(lines)-1], []byte(`{"did"`)) || bytes.HasPrefix(lines[len(lines)-1], []byte(`{"end"`))); n-- {
+				lines, _ := history(t, path)
+				for n := r.IntN(4); n > 0 && (records(lines[len(lines)-1], "did") || records(lines[len(lines)-1], "end")); n-- {
 					lines = lines[:len(lines)-1]
 				}
 				c = readCheckpoint(t, path, lines...)

@@ -25,8 +25,10 @@ import (
 // is held is for speed alone: it can be read again from there, after a resume or if there
 // was no room for it.
 type pair struct {
-	tables [2]*storage.Table // source and destination
+	places [2]sweep.Spec  // source and destination
+	limit  *storage.Limit // of the destination's rows; that of the source's comes with the options
 	depth  Depth
+	only   string // see Options
 
 	mu    sync.Mutex // guards the following
 	held  map[key.Token]*position
@@ -35,8 +37,8 @@ type pair struct {
 	most  int         // bytes
 }
 
-func newPair(source, destination *storage.Table, depth Depth, most int) *pair {
-	return &pair{tables: [2]*storage.Table{source, destination}, depth: depth, held: map[key.Token]*position{}, most: most}
+func newPair(source, destination sweep.Spec, o Options, most int) *pair {
+	return &pair{places: [2]sweep.Spec{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
 
 // position is where in the range of a query the next page begins.
@@ -56,7 +58,7 @@ type side struct {
 type rest struct {
 	token *key.Token // of the page's query
 	rows  []storage.Entity
-	bytes int // of the page, which the rows keep in memory
+	bytes int // of memory, of the whole page: the rows keep it
 }
 
 // bookmark is a position as a token has it.
@@ -87,7 +89,13 @@ func (p *pair) read(ctx context.Context, o storage.RequestOptions, q storage.Que
 		g.Go(func() error {
 			of := q
 			of.Token = s.next
-			answer, err := p.tables[i].With(o).Query(ctx, of)
+			o := o
+			if i == 1 {
+				o.Rows = p.limit
+			} else if p.only != "" {
+				of.Filter = storage.And(p.only, q.Filter)
+			}
+			answer, _, err := p.places[i].Query(ctx, o, of)
 			answers[i] = &answer
 			if err != nil {
 				return fmt.Errorf("read the %s: %w", [...]string{"source", "destination"}[i], err)
@@ -200,7 +208,7 @@ func (s *side) add(a storage.Page, after *key.Key) {
 		rows = rows[1:]
 	}
 	if len(rows) > 0 {
-		s.held = append(s.held, rest{s.next, rows, a.Bytes})
+		s.held = append(s.held, rest{s.next, rows, sweep.Weight(a)})
 	}
 	s.next, s.ended = a.Next, a.Next == nil
 }
@@ -241,7 +249,7 @@ func (at *position) merge(depth Depth) (rows []storage.Entity) {
 		case order < 0:
 			rows = append(rows, verdict{kind: sweep.Missing}.of(*x))
 		case order > 0:
-			rows = append(rows, verdict{kind: sweep.Extra}.of(storage.Entity{Key: y.Key}))
+			rows = append(rows, verdict{kind: sweep.Extra}.of(storage.Entity{Key: y.Key, ETag: y.ETag}))
 		default:
 			row := *x
 			if detail := compare(*x, *y, depth); detail != "" {

@@ -52,6 +52,11 @@ type Options struct {
 	Depth         Depth
 	// AllowExtra passes over rows that only the destination has.
 	AllowExtra bool
+	// Only, if set, is a filter without "or" of the source's rows, on top of that of both places.
+	Only string
+	// Extra, if set, is called with the rows that only the destination has: their keys and ETags, each once, in any
+	// order, never concurrently. After a resume, it gets those that are read then.
+	Extra func([]storage.Entity)
 	// Repair, if set, is done with the source's rows that are missing or different.
 	Repair *action.Copy
 }
@@ -77,10 +82,16 @@ func (r Result) Differences() int64 { return r.Missing + r.Extra + r.Different }
 // Tables compares the rows of a scan with those that the destination has in its bounds.
 // With an error, the result is what was found so far.
 func Tables(ctx context.Context, s sweep.Spec, destination *storage.Table, o Options) (Result, error) {
+	return Places(ctx, s, sweep.Spec{Table: destination}, o)
+}
+
+// Places is [Tables] for a destination that need not be a table: rows are read from where its sweep would.
+func Places(ctx context.Context, s, destination sweep.Spec, o Options) (Result, error) {
 	o.List = cmp.Or(o.List, DefaultList)
-	p := newPair(s.Table, destination, o.Depth, cmp.Or(o.Buffer, sweep.DefaultBuffer))
+	p := newPair(s, destination, o, cmp.Or(o.Buffer, sweep.DefaultBuffer))
+	p.limit = o.Others()
 	s.Read = p.read
-	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{o.Repair, o.AllowExtra})
+	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{o.Repair, o.AllowExtra, o.Extra})
 	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, t.Written, t.Failed, list}, err
 }
 
@@ -88,18 +99,25 @@ func Tables(ctx context.Context, s sweep.Spec, destination *storage.Table, o Opt
 type comparison struct {
 	repair     *action.Copy // nil for none
 	allowExtra bool
+	extra      func([]storage.Entity) // nil if nobody asks for them
 }
 
 // Compare implements [sweep.Comparison].
 func (c comparison) Compare(rows []storage.Entity) (ofSource int64, found []sweep.Difference) {
+	var extra []storage.Entity
 	for _, row := range rows {
-		v, _ := verdictOf(row)
+		v, plain := verdictOf(row)
 		if v.kind != sweep.Extra {
 			ofSource++
+		} else if c.extra != nil {
+			extra = append(extra, plain)
 		}
 		if v.kind != "" && !(c.allowExtra && v.kind == sweep.Extra) {
 			found = append(found, sweep.Difference{Kind: v.kind, Key: row.Key, Detail: v.detail})
 		}
+	}
+	if len(extra) > 0 {
+		c.extra(extra)
 	}
 	return ofSource, found
 }

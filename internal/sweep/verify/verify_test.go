@@ -47,7 +47,9 @@ func with(row storage.Entity, p storage.Property) storage.Entity {
 	return row
 }
 
-// TestFindsEachDifference compares tables of 100,000 rows that differ in four, each in another way.
+// TestFindsEachDifference compares tables of 100,000 rows that differ in four, each in another way. Reads start
+// at 32, so many thieves find nothing in so small a table: that takes half the time of a start at 8, by half as
+// many queries again.
 func TestFindsEachDifference(t *testing.T) {
 	t.Parallel()
 	n := 100_000 / slowdown
@@ -81,8 +83,9 @@ func TestFindsEachDifference(t *testing.T) {
 		if diff := cmp.Diff(want, r.List); diff != "" || r.Rows != int64(n) || r.Missing != 1 || r.Extra != 1 || r.Different != 2 {
 			t.Errorf("%+v (-want +got)\n%s", r, diff)
 		}
-		if q := e.Counts().Query; q > 300 || q != r.Queries {
-			t.Errorf("%d queries for 2 × 100 pages, counted %d", q, r.Queries)
+		most := testsize.Of[int64](200, 500)
+		if q := e.Counts().Query; q > most || q != r.Queries {
+			t.Errorf("%d queries for 2 × %d pages, counted %d, want at most %d", q, n/1000, r.Queries, most)
 		}
 	})
 }

@@ -58,9 +58,9 @@ export function told(error) {
 
 // call makes a call below /api and returns its answer. The key goes into a header only, because addresses are logged. A
 // GET is aborted when its page is left.
-export async function call(method, path, { query = {}, body, parse = JSON.parse } = {}) {
+export async function call(method, path, { query = [], body, parse = JSON.parse } = {}) {
   const address = new URL(`../${path}`, location.href.split('#')[0]);
-  for (const [name, value] of Object.entries(query)) {
+  for (const [name, value] of Array.isArray(query) ? query : Object.entries(query)) {
     if (value !== undefined && value !== '') address.searchParams.append(name, value);
   }
   const headers = { accept: 'application/json' };
@@ -101,7 +101,7 @@ export async function call(method, path, { query = {}, body, parse = JSON.parse 
 }
 
 // Live repeats a task while its page is open: every interval, more rarely while the page is hidden, and with growing
-// pauses while the app is away. It calls tell with its state; last is the time of the last answer.
+// pauses while the app is away. No clock that somebody may set has a say in that. It calls tell with its state; last is the time of the last answer.
 export class Live {
   static hiddenInterval = 60_000;
   static longestPause = 60_000;
@@ -161,7 +161,7 @@ export class Live {
     }
     if (document.hidden) pause = Math.max(pause, Live.hiddenInterval);
     const waits = this.problem && !this.problem.away;
-    this.next = waits ? 0 : Date.now() + pause;
+    this.next = waits ? 0 : performance.now() + pause;
     if (!waits) this.timer = setTimeout(() => this.now(), pause);
     Live.tell(this);
   }

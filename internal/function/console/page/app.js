@@ -1,11 +1,6 @@
 // The page's frame: the current view, the key, and the state of the refreshes.
 import { h, set, show, time, announce } from './dom.js';
-import { Live, Problem, key } from './api.js';
-import { listScans } from './scans.js';
-import { showScan } from './scan.js';
-import { newScan } from './form.js';
-import { showCatalog } from './catalog.js';
-import { showLogs } from './logs.js';
+import { Live, Problem, key, untilAsked } from './api.js';
 
 const main = document.getElementById('main');
 const live = document.getElementById('live');
@@ -21,11 +16,13 @@ function parts() {
   return { path: decoded, query: new URLSearchParams(query ?? '') };
 }
 
+// views are the files of the views, which are loaded when they are needed, and the functions that show them.
 const views = {
-  scans: ({ path }) => (!path[1] ? listScans : path[1] === 'new' ? newScan : showScan),
-  catalog: () => showCatalog,
-  logs: () => showLogs,
+  scans: ({ path }) => (!path[1] ? ['scans', 'listScans'] : path[1] === 'new' ? ['form', 'newScan'] : ['scan', 'showScan']),
+  catalog: () => ['catalog', 'showCatalog'],
+  logs: () => ['logs', 'showLogs'],
 };
+const loaded = {}; // by file
 
 let shown = ''; // the address without its query
 let follow; // takes another query to the current view, if that can
@@ -53,17 +50,30 @@ function open() {
   }
   main.replaceChildren();
   document.title = 'Tablesweep';
-  follow = view(at)(main, at);
-  if (shown && shown !== place) {
+  const moved = shown && shown !== place;
+  shown = place;
+  follow = undefined;
+  const [file, name] = view(at);
+  const begin = () => {
+    follow = loaded[file][name](main, at);
+    if (!moved) return;
     window.scrollTo(0, 0);
     if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
+  };
+  if (loaded[file]) {
+    begin();
+    return;
   }
-  shown = place;
+  const loader = new Live(async () => {
+    loaded[file] = await import(`./${file}.js`).catch(() => { throw new Problem('The app does not answer.'); });
+    if (Live.current === loader) begin();
+    return untilAsked;
+  }, 1000);
 }
 
 const message = h('span', { role: 'alert' }), next = h('span');
-const again = h('button', { type: 'button', class: 'link', onclick: () => Live.current?.now() }, 'Try now');
-const enter = h('button', { type: 'button', class: 'link', onclick: () => askKey() }, 'Enter a key');
+const again = h('button', { class: 'link', onclick: () => Live.current?.now() }, 'Try now');
+const enter = h('button', { class: 'link', onclick: () => askKey() }, 'Enter a key');
 banner.append(message, ' ', next, ' ', again, enter);
 
 // tell shows the state of the refreshes, at every change, and each second while it shows a time.
@@ -82,7 +92,7 @@ function tell() {
   set(message, problem.message.replace(/[^.]$/, '$&.') + (l.failures > 1 ? ` Since ${time(l.since)}.` : ''));
   show(enter, problem.needsKey);
   show(again, !problem.needsKey);
-  set(next, l.next ? `Next try in ${Math.max(0, Math.ceil((l.next - Date.now()) / 1000))} s.` : '');
+  set(next, l.next ? `Next try in ${Math.max(0, Math.ceil((l.next - performance.now()) / 1000))} s.` : '');
   show(banner, true);
 }
 
@@ -97,7 +107,7 @@ setInterval(() => { if (Live.current?.problem?.away) tell(); }, 1000);
 // askKey asks for the key, and retries with it. The page keeps its content.
 function askKey(problem = Live.current?.problem) {
   if (document.querySelector('dialog[open]')) return;
-  const input = h('input', { type: 'password', name: 'key', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'key-why key-wrong' });
+  const input = h('input', { type: 'password', name: 'key', 'aria-describedby': 'key-why key-wrong' });
   const wrong = h('p', { class: 'error', id: 'key-wrong', role: 'alert' });
   const dialog = h('dialog', { 'aria-labelledby': 'key-title' },
     h('form', { onsubmit: (event) => { event.preventDefault(); done(input.value.trim()); } },
@@ -107,8 +117,8 @@ function askKey(problem = Live.current?.problem) {
       h('p', { class: 'hint' }, 'It stays in this browser tab, and is sent in a header to this app alone.'),
       h('div', { class: 'actions' },
         h('button', { type: 'submit', class: 'primary' }, 'Use it'),
-        h('button', { type: 'button', onclick: () => dialog.close() }, 'Not now'),
-        key.get() && h('button', { type: 'button', class: 'right', onclick: () => done('') }, 'Forget the key'))));
+        h('button', { onclick: () => dialog.close() }, 'Not now'),
+        key.get() && h('button', { class: 'right', onclick: () => done('') }, 'Forget the key'))));
   function done(value) {
     if (!key.possible(value)) {
       set(wrong, 'No key has such characters: was it copied whole, and nothing else?');

@@ -1,6 +1,7 @@
 // Catalogs: looks up records by any of their keys, and shows the newest changes.
 import { h, set, show, arrange, moment, plural } from './dom.js';
-import { Live, call, exactly, untilAsked } from './api.js';
+import { Live, call, exactly, told, untilAsked } from './api.js';
+import { name as shown, visible } from './names.js';
 import { brief, fieldOf, openRecord, valueText } from './record.js';
 
 const pageTop = 50;
@@ -36,24 +37,25 @@ export function showCatalog(main, { path, query }) {
     const found = catalogs.find((c) => c.name === wanted);
     body.replaceChildren(choice(catalogs, wanted));
     if (!found) {
-      body.append(h('p', { class: 'empty' }, `There is no catalog “${wanted}”.`));
+      body.append(h('p', { class: 'empty' }, `There is no catalog “${visible(wanted)}”.`));
       return 60_000;
     }
-    document.title = `${titleOf(wanted)} · Catalog · Tablesweep`;
+    document.title = `${visible(titleOf(wanted))} · Catalog · Tablesweep`;
     catalog = path[2] === 'changes' ? changes(found, body) : records(found, query, body, () => live.now());
     return catalog.refresh();
   }, changesInterval);
   return (at) => {
-    if (!catalog?.go) return false;
-    catalog.go(at.query);
+    if (!catalog?.go?.(at.query)) return false;
     live.now();
     return true;
   };
 }
 
+// choice lets the user choose among several catalogs.
 function choice(catalogs, wanted) {
-  const links = catalogs.map((c) => h('a', { href: addressOf(c.name), 'aria-current': c.name === wanted ? 'true' : undefined }, titleOf(c.name)));
-  return catalogs.length > 1 ? h('nav', { class: 'tabs', 'aria-label': 'Catalogs' }, links) : '';
+  if (catalogs.length < 2) return '';
+  const select = h('select', { id: 'catalog', onchange: () => { location.hash = select.value; } }, catalogs.map((c) => h('option', { value: addressOf(c.name), selected: c.name === wanted }, visible(titleOf(c.name)))));
+  return h('div', { class: 'choice' }, h('label', { for: 'catalog' }, 'Catalog'), select);
 }
 
 function modes(catalog, isChanges) {
@@ -68,11 +70,11 @@ function recordRows(catalog, first = []) {
   const body = h('tbody');
   const row = ({ record, cells = [], open }) => h('tr', {}, cells, columns.map((name) => {
     const value = fieldOf(record, name);
-    return h('td', { class: 'key', 'data-name': name }, value === undefined ? '' : valueText(value));
-  }), h('td', { class: 'wide' }, brief(record, columns)), h('td', {}, h('button', { type: 'button', class: 'link', onclick: open }, 'All fields')));
+    return h('td', { class: 'key', 'data-name': visible(name) }, value === undefined ? '' : shown(valueText(value)));
+  }), h('td', { class: 'wide' }, brief(record, columns)), h('td', {}, h('button', { class: 'link', onclick: open }, 'All fields')));
   let rows = new Map(); // by id
-  const element = h('div', { class: 'scroll', hidden: true }, h('table', { class: 'cards' },
-    h('thead', {}, h('tr', {}, [...first, ...columns, 'other fields', ''].map((name) => h('th', { scope: 'col' }, name)))), body));
+  const element = h('div', { class: 'scroll', hidden: true, tabindex: 0, role: 'region', 'aria-label': 'Records' }, h('table', { class: 'cards' },
+    h('thead', {}, h('tr', {}, [...first, ...columns, 'other fields', ''].map((name) => name ? h('th', { scope: 'col' }, visible(name)) : h('td')))), body));
   return {
     element,
     // update shows the records. Each has an id that changes with its contents, the cells of the first columns, and a
@@ -89,40 +91,67 @@ function recordRows(catalog, first = []) {
 function records(catalog, query, body, again) {
   const keys = catalog.indexKeys.map(part);
   const sort = part(catalog.rowKey);
-  const inputs = [
+  const fields = [
     ...keys.map((k) => ({ name: k.field, label: k.field, hint: rules[k.rule] })),
     { name: 'row_prefix', label: `${sort.field} begins with`, hint: rules[sort.rule] },
     { name: 'row_from', label: `${sort.field} from` },
     { name: 'row_to', label: `${sort.field} to` },
-  ].map((f, i) => {
-    const control = h('input', { id: `key-${i}`, name: f.name, type: 'text', value: query.get(f.name) ?? '', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
-    return { ...f, control, element: h('div', { class: 'field' }, h('label', { for: `key-${i}` }, f.label), control, h('span', { class: 'hint' }, f.hint ?? '')) };
+  ];
+  // An address may have several values of one key, of which one must match: each has an input.
+  const given = (name) => { const values = query.getAll(name); return values.length ? values : ['']; };
+  const shape = () => fields.map((f) => given(f.name).length).join();
+  const drawn = shape();
+  const inputs = fields.flatMap((f) => given(f.name).map((value, n) => ({ ...f, n, label: n ? `or ${f.label}` : f.label }))).map((f, i) => {
+    const control = h('input', { id: `key-${i}`, name: f.name, value: given(f.name)[f.n] });
+    return { ...f, control, element: h('div', { class: 'field' }, h('label', { for: `key-${i}` }, visible(f.label)), control, h('span', { class: 'hint' }, f.hint ?? '')) };
   });
   const trouble = h('p', { class: 'banner', role: 'alert', hidden: true });
   const found = h('p', { class: 'hint', role: 'status', tabindex: -1 });
   const list = recordRows(catalog);
   const next = h('a', { class: 'button', hidden: true }, 'Next page');
+  const total = h('span', { class: 'hint', role: 'status' }), ask = h('button', { onclick: () => countAll() }, 'Count');
   const form = h('form', { class: 'search', onsubmit: (event) => {
     event.preventDefault();
     const asked = new URLSearchParams(inputs.filter((f) => f.control.value !== '').map((f) => [f.name, f.control.value]));
     const to = addressOf(catalog.name, asked);
     if (location.hash === to) again();
     else location.hash = to;
-  } }, h('div', { class: 'fields' }, inputs.map((f) => f.element)), h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Look up'), h('span', { class: 'hint' }, 'Several keys must all match. Without keys, all records are listed.')));
+  } }, h('div', { class: 'fields' }, inputs.map((f) => f.element)), h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Look up'), ask, total, h('span', { class: 'hint' }, 'Several keys must all match. Without keys, all records are listed.')));
   body.append(modes(catalog, false), form, trouble, found, list.element, h('div', { class: 'actions' }, next));
+
+  // countAll counts what the address asks for, in as many calls as that takes.
+  async function countAll() {
+    const asked = query, wanted = [...query].filter(([name]) => name !== 'cursor');
+    ask.disabled = true;
+    try {
+      for (let sum = 0, cursor; asked === query && cursor !== '';) {
+        const page = await call('GET', `${pathOf(catalog.name)}/count`, { query: [...wanted, ['cursor', cursor]] });
+        sum += page.count;
+        cursor = page.cursor ?? '';
+        if (asked === query) set(total, `${cursor ? 'at least ' : ''}${plural(sum, 'record')} in all`);
+      }
+    } catch (error) {
+      set(total, told(error));
+    }
+    ask.disabled = false;
+  }
+
   return {
     go(to) {
       if (document.activeElement === next) found.focus(); // the next page starts here
       query = to;
-      for (const f of inputs) f.control.value = query.get(f.name) ?? '';
+      set(total, '');
+      if (shape() !== drawn) return false; // with other inputs
+      for (const f of inputs) f.control.value = given(f.name)[f.n];
       set(found, 'Looking up …');
+      return true;
     },
     async refresh() {
       const asked = query;
       show(trouble, false);
       let page;
       try {
-        page = await call('GET', `${pathOf(catalog.name)}/records`, { query: { ...Object.fromEntries(query), top: pageTop }, parse: exactly });
+        page = await call('GET', `${pathOf(catalog.name)}/records`, { query: [...query, ['top', pageTop]], parse: exactly });
       } catch (error) {
         if (error.away || error.needsKey) throw error;
         set(found, '');

@@ -1,5 +1,6 @@
 // Charts as SVG in the available width: values over time, and a strip of ranges.
-import { h, svg, set, when, rate, count, plural, quoted } from './dom.js';
+import { h, svg, set, show, when, rate, count, plural } from './dom.js';
+import { quoted, rename } from './names.js';
 
 // onWidth calls back with the inner width of an element when it changes.
 function onWidth(element, draw) {
@@ -21,11 +22,15 @@ function steps(largest) {
 function grow(element, size, make) {
   while (element.children.length > size) element.lastChild.remove();
   while (element.children.length < size) element.append(make());
+  return element.children;
 }
 
-// put sets an attribute, if its value differs.
-function put(element, name, value) {
-  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+// put sets attributes whose values differ.
+function put(element, values) {
+  for (const [name, value] of Object.entries(values)) {
+    if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+  }
+  return element;
 }
 
 // Reader shows single items of a picture in words, by pointer and by arrow keys. of has the number of items, the item at
@@ -72,7 +77,8 @@ export class TimeChart {
       text: (i) => `${when(this.points[i].from)}: ${names.map((name, n) => `${rate(this.points[i].values[n])} ${name}`).join(', ')}`,
     });
     this.element = h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title), this.reader.element), this.picture);
-    Object.assign(this, { title, names, points: [] });
+    Object.assign(this, { title, names, points: [], lines: svg('g'), numbers: svg('g'), areas: svg('g'), times: svg('g') });
+    this.picture.append(this.lines, this.areas, this.numbers, this.times, this.reader.cursor);
     onWidth(this.element, (width) => { this.width = width; this.draw(); });
   }
 
@@ -90,10 +96,12 @@ export class TimeChart {
     if (!width) return; // not visible yet
     const right = 6, bottom = plotHeight - plotBottom;
     const { points } = this;
-    this.picture.setAttribute('width', width);
+    put(this.picture, { width });
     if (!points.length) {
-      this.picture.replaceChildren(svg('text', { x: width / 2, y: plotHeight / 2, 'text-anchor': 'middle' }, 'Nothing yet'));
-      this.picture.setAttribute('aria-label', `${this.title}: nothing yet`);
+      for (const group of [this.lines, this.areas, this.numbers]) grow(group, 0);
+      const [text] = grow(this.times, 1, () => svg('text'));
+      set(put(text, { x: width / 2, y: plotHeight / 2, 'text-anchor': 'middle' }), 'Nothing yet');
+      put(this.picture, { 'aria-label': `${this.title}: nothing yet` });
       return;
     }
     const start = points[0].from, end = Math.max(points.at(-1).to, this.until ?? 0);
@@ -103,19 +111,22 @@ export class TimeChart {
     const x = (at) => left + ((at - start) / (end - start)) * (width - left - right);
     const y = (value) => plotTop + (1 - value / most) * (bottom - plotTop);
     this.place = (i) => [x(points[i].from), x(points[i].to)];
-    const lines = [];
-    for (let value = 0; value <= most + grid / 2; value += grid) {
-      lines.push(svg('line', { class: value ? 'grid' : 'axis', x1: left, x2: width - right, y1: y(value), y2: y(value) }),
-        svg('text', { x: left - 6, y: y(value) + 4, 'text-anchor': 'end' }, rate(value)));
-    }
+    const values = [];
+    for (let value = 0; value <= most + grid / 2; value += grid) values.push(value);
+    const lines = grow(this.lines, values.length, () => svg('line')), numbers = grow(this.numbers, values.length, () => svg('text', { 'text-anchor': 'end' }));
+    values.forEach((value, i) => {
+      put(lines[i], { class: value ? 'grid' : 'axis', x1: left, x2: width - right, y1: y(value), y2: y(value) });
+      set(put(numbers[i], { x: left - 6, y: y(value) + 4 }), rate(value));
+    });
     const places = width < 500 ? [0, 1] : [0, 0.5, 1];
-    const times = places.map((share) => svg('text', { x: left + share * (width - left - right), y: plotHeight - 4, 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle' }, when(start + share * (end - start))));
-    const areas = this.names.map((_, n) => svg('path', { class: `area area${n}`, d: this.outline(n, x, y) }));
-    this.picture.replaceChildren(...lines, ...areas, ...times, this.reader.cursor);
+    const times = grow(this.times, places.length, () => svg('text'));
+    places.forEach((share, i) => set(put(times[i], { x: left + share * (width - left - right), y: plotHeight - 4, 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle' }), when(start + share * (end - start))));
+    const areas = grow(this.areas, this.names.length, () => svg('path'));
+    this.names.forEach((_, n) => put(areas[n], { class: `area area${n}`, d: this.outline(n, x, y) }));
     this.reader.read(this.reader.at);
     const last = points.at(-1);
-    this.picture.setAttribute('aria-label', `${this.title}, from ${when(start)} to ${when(end)}: at most ${rate(largest)}, ` +
-      `${rate(last.values[0])} at ${when(last.from)}. Arrow keys read single values.`);
+    put(this.picture, { 'aria-label': `${this.title}, from ${when(start)} to ${when(end)}: at most ${rate(largest)}, ` +
+      `${rate(last.values[0])} at ${when(last.from)}. Arrow keys read single values.` });
   }
 
   outline(n, x, y) {
@@ -134,29 +145,34 @@ export class TimeChart {
 // keyText returns the text of a range's bound: a key, or a place in a partition.
 const keyText = (bound) => bound && quoted(bound.partitionKey) + (bound.rowKey ? ` / ${quoted(bound.rowKey)}` : '');
 
+// order compares places in the order of the table, which is that of UTF-16 units, as JavaScript's.
+const order = (a, b) => compare(a.partitionKey, b.partitionKey) || compare(a.rowKey ?? '', b.rowKey ?? '');
+const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+const words = { done: 'done', leased: 'in hand', pending: 'pending', failed: 'with failures' };
+
 // Strip shows ranges in table order. A range is as wide as its rows, a pending one as the rows left.
 export class Strip {
   constructor() {
-    this.picture = svg('svg', { class: 'strip', height: 34, tabindex: 0, role: 'img', 'aria-label': 'Key space' },
-      svg('defs', {}, svg('pattern', { id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)' },
-        svg('rect', { width: 6, height: 6 }), svg('rect', { class: 'stripe', width: 2, height: 6 }))));
+    this.picture = svg('svg', { class: 'strip', height: 34, tabindex: 0, role: 'img', 'aria-label': 'Key space' });
     this.reader = new Reader(this.picture, 2, 30, {
       size: () => this.ranges.length,
       find: (x) => this.places.findIndex(([from, to]) => from <= x && x < to),
       place: (i) => this.places[i],
       text: (i) => {
         const { state, rows, from, to } = this.ranges[i];
-        return `${state}, ${plural(rows ?? 0, 'row')} read, from ${keyText(from) || 'the beginning'} to ${keyText(to) || 'the end'}`;
+        return `${words[state] ?? state}, ${plural(rows ?? 0, 'row')} read, from ${keyText(from) || 'the beginning'} to ${keyText(to) || 'the end'}`;
       },
     });
-    this.legend = h('p', { class: 'legend' });
+    this.marks = Object.keys(words).map((state) => h('span', { class: `mark ${state}`, hidden: true }));
+    this.legend = h('p', { class: 'legend' }, this.marks);
     this.rows = h('tbody');
     this.table = h('details', { ontoggle: () => this.list() }, h('summary', {}, 'Ranges as a table'),
-      h('div', { class: 'scroll', tabindex: 0 }, h('table', {}, h('thead', {}, h('tr', {}, ['State', 'From', 'To', 'Rows read'].map((name) => h('th', { scope: 'col', class: name === 'Rows read' && 'number' }, name)))), this.rows)));
+      h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Ranges' }, h('table', { class: 'fixed' }, h('thead', {}, h('tr', {}, ['State', 'From', 'To', 'Rows read'].map((name) => h('th', { scope: 'col', class: name === 'Rows read' && 'number' }, name)))), this.rows)));
     this.element = h('div', { class: 'ranges' }, this.picture, h('div', { class: 'under' }, this.legend, this.reader.element), this.table);
-    [this.ranges, this.places] = [[], []];
-    this.group = svg('g');
-    this.picture.append(this.group, this.reader.cursor);
+    [this.ranges, this.places, this.failed] = [[], [], []];
+    [this.group, this.ticks] = [svg('g'), svg('g')];
+    this.picture.append(this.group, this.ticks, this.reader.cursor);
     onWidth(this.element, (width) => { this.width = width; this.draw(); });
   }
 
@@ -164,25 +180,32 @@ export class Strip {
     const key = JSON.stringify([ranges, progress]);
     if (key === this.key) return;
     Object.assign(this, { key, ranges, progress });
-    const words = [['done', 'done: '], ['pending', 'pending: '], ['failed', 'with failures: ']].flatMap(([state, name]) => {
+    Object.keys(words).forEach((state, i) => {
       const size = ranges.filter((r) => r.state === state).length;
       const wide = state === 'pending' && !progress ? ', of a size that is not known' : '';
-      return size ? h('span', { class: `mark ${state}` }, name + plural(size, 'range') + wide) : [];
+      show(this.marks[i], size > 0);
+      set(this.marks[i], size ? `${words[state]}: ${plural(size, 'range')}${wide}` : '');
     });
-    this.legend.replaceChildren(...words);
-    this.picture.setAttribute('aria-label', `Key space: ${words.map((w) => w.textContent).join('; ') || 'nothing yet'}. Arrow keys read single ranges.`);
+    put(this.picture, { 'aria-label': `Key space: ${this.marks.filter((m) => !m.hidden).map((m) => m.textContent).join('; ') || 'nothing yet'}. Arrow keys read single ranges.` });
     this.draw();
     this.list();
+  }
+
+  // fail marks where rows failed, as far as their keys are known.
+  fail(rows) {
+    this.failed = [...rows].sort(order);
+    this.draw();
   }
 
   // widths weighs the ranges: done ones by rows, pending ones by the rows that progress estimates as left.
   widths() {
     const { ranges } = this;
-    const pending = ranges.filter((r) => r.state === 'pending').length;
+    const left = (r) => r.state === 'pending' || r.state === 'leased';
+    const pending = ranges.filter(left).length;
     const rows = ranges.reduce((sum, r) => sum + (r.rows ?? 0), 0);
     const p = this.progress > 0 && this.progress < 1 ? this.progress : 0.5;
     const each = pending ? (rows ? (rows * (1 - p)) / p / pending : 1) : 0;
-    const weights = ranges.map((r) => (r.rows ?? 0) + (r.state === 'pending' ? each : 0));
+    const weights = ranges.map((r) => (r.rows ?? 0) + (left(r) ? each : 0));
     const all = weights.reduce((a, b) => a + b, 0) || 1;
     const least = Math.min(0.004, 0.5 / ranges.length);
     const shares = weights.map((w) => Math.max(least, w / all));
@@ -193,29 +216,61 @@ export class Strip {
   draw() {
     const { width } = this;
     if (!width) return; // not visible yet
-    this.picture.setAttribute('width', width);
+    put(this.picture, { width });
     let x = 0;
     this.places = this.widths().map((share) => [x, (x += share * width)]);
-    grow(this.group, this.ranges.length, () => svg('rect', { y: 4, height: 26 }));
+    const rects = grow(this.group, this.ranges.length, () => svg('rect', { y: 4, height: 26 }));
     this.ranges.forEach((r, i) => {
-      const [from, to] = this.places[i], rect = this.group.children[i];
-      put(rect, 'class', r.state);
-      put(rect, 'x', from.toFixed(1));
-      put(rect, 'width', Math.max(0.5, to - from - (to - from > 4 ? 1 : 0)).toFixed(1));
+      const [from, to] = this.places[i];
+      put(rects[i], { class: r.state, x: from.toFixed(1), width: Math.max(0.5, to - from - (to - from > 4 ? 1 : 0)).toFixed(1) });
     });
+    const at = this.positions();
+    const ticks = grow(this.ticks, at.length, () => svg('rect', { class: 'tick', y: 1, height: 32, width: 2 }));
+    at.forEach((from, i) => put(ticks[i], { x: from.toFixed(1) }));
     this.reader.read(this.reader.at);
+  }
+
+  // positions returns where the failed rows stand, at most one for each two pixels. A range without a bound begins or ends with
+  // the first or the last of them.
+  positions() {
+    const found = new Set(), { ranges, failed, places } = this;
+    for (let i = 0, next = 0; i < ranges.length; i++) {
+      const begin = next;
+      while (next < failed.length && (!ranges[i].to || order(failed[next], ranges[i].to) < 0)) next++;
+      const inside = failed.slice(begin, next), low = ranges[i].from ?? inside[0], high = ranges[i].to ?? inside.at(-1);
+      for (const row of inside) found.add(2 * Math.round((places[i][0] + between(row, low, high) * Math.max(0, places[i][1] - places[i][0] - 2)) / 2));
+    }
+    return [...found];
   }
 
   list() {
     if (!this.table.open) return;
-    grow(this.rows, this.ranges.length, () => h('tr', {}, h('td', {}, h('span')), h('td', { class: 'key' }), h('td', { class: 'key' }), h('td', { class: 'number' })));
+    const rows = grow(this.rows, this.ranges.length, () => h('tr', {}, h('td', {}, h('span')), h('td', { class: 'key' }), h('td', { class: 'key' }), h('td', { class: 'number' })));
     this.ranges.forEach((r, i) => {
-      const [state, from, to, rows] = this.rows.children[i].children;
-      put(state.firstChild, 'class', `mark ${r.state}`);
-      set(state.firstChild, r.state);
-      set(from, keyText(r.from) || 'the beginning');
-      set(to, keyText(r.to) || 'the end');
-      set(rows, count(r.rows));
+      const [state, from, to, count_] = rows[i].children;
+      put(state.firstChild, { class: `mark ${r.state}` });
+      set(state.firstChild, words[r.state] ?? r.state);
+      bound(from, r.from, 'the beginning');
+      bound(to, r.to, 'the end');
+      set(count_, count(r.rows));
     });
   }
+}
+
+// bound shows a range's bound in a cell.
+function bound(cell, at, none) {
+  if (!at) {
+    cell.exact = undefined;
+    set(cell, none);
+  } else rename(cell, at.rowKey ? `${at.partitionKey} / ${at.rowKey}` : at.partitionKey);
+}
+
+// between estimates how far a row is from one bound to the other, by the first characters in which these differ.
+function between(...rows) {
+  const [key, low, high] = rows.map((at) => `${at.partitionKey}\0${at.rowKey ?? ''}`);
+  let same = 0;
+  while (same < low.length && low[same] === high[same]) same++;
+  const number = (text) => [0, 1, 2].reduce((sum, i) => sum + Math.min(text.charCodeAt(same + i) || 0, 127) / 128 ** i, 0);
+  const [from, to] = [number(low), number(high)];
+  return to > from ? Math.max(0, Math.min(1, (number(key) - from) / (to - from))) : 0.5;
 }

@@ -14,14 +14,19 @@ function fill(element, properties, children) {
   return element;
 }
 
-// h makes an HTML element, svg an SVG element. A property onNAME is a listener; others are attributes.
-export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
+const usual = { button: { type: 'button' }, input: { type: 'text', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' } };
+
+// h makes an HTML element, with what is usual of its kind, svg an SVG element. A property onNAME is a listener; others are attributes.
+export const h = (tag, properties, ...children) => fill(document.createElement(tag), { ...usual[tag], ...properties }, children);
 export const svg = (tag, properties, ...children) => fill(document.createElementNS(svgNamespace, tag), properties, children);
 
 // set changes an element's text only if it differs: selections stay, and screen readers stay quiet.
 export function set(element, text) {
   text = String(text ?? '');
-  if (element.textContent !== text) element.textContent = text;
+  const only = element.firstChild;
+  if (element.textContent === text) return;
+  if (only?.nodeType === Node.TEXT_NODE && !only.nextSibling) only.data = text;
+  else element.textContent = text;
 }
 
 // show shows or hides an element. If a hidden element had the focus, the content gets it, not the start of the page.
@@ -47,9 +52,6 @@ const rounded = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 });
 export const count = (n) => whole.format(n ?? 0);
 export const rate = (n) => (n === undefined || n === null ? '–' : n >= 100 ? whole.format(n) : rounded.format(n));
 export const percent = (share) => `${Math.floor(share * 100)} %`;
-// quoted returns a text with invisible characters escaped: some would reverse the words beside them.
-export const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
-
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 export function money(dollars) {
@@ -70,6 +72,9 @@ export function duration(seconds) {
 
 const clock = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const day = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' });
+const zone = new Intl.DateTimeFormat('en-GB', { timeZoneName: 'short', hour: '2-digit' });
+
+export const zoneOf = (date) => zone.formatToParts(date).find((p) => p.type === 'timeZoneName').value;
 
 export const time = (at) => clock.format(new Date(at));
 
@@ -81,5 +86,14 @@ export function when(at) {
   return today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
 }
 
-// moment returns a time as an element that has the exact time as its title.
-export const moment = (at) => h('time', { datetime: at, title: at }, when(at));
+// both returns a moment with its day, here and in UTC.
+export function both(at) {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return String(at);
+  const here = zoneOf(date);
+  const utc = date.toISOString().slice(0, 19).replace('T', ' ');
+  return here === 'UTC' ? `${utc} UTC` : `${day.format(date)}, ${clock.format(date)} ${here} (${utc} UTC)`;
+}
+
+// moment returns a time as an element that has it here and in UTC as its title.
+export const moment = (at) => h('time', { datetime: at, title: both(at) }, when(at));

@@ -1,64 +1,84 @@
 // The form for a new scan: the app checks and estimates the scan, and starts it after a confirmation.
 import { h, set, show, money, plural, announce } from './dom.js';
 import { Live, call, told } from './api.js';
+import { partOf, tableOf } from './scans.js';
 
 const lookInterval = 15_000;
+const ownStorage = 'AzureWebJobsStorage'; // the connection of a request that names none
+const draftPlace = 'tablesweep-draft'; // in the tab's own storage
 
-// fields are the fields of a request, by name; of lists the actions that take them.
+// fields are the fields of a request, by name; of lists the actions that take them. The form’s export is a copy. All but exact ones are trimmed. suggests says what the
+// app has to suggest, and of which connection.
+const made = 'it is created if it is missing';
 const fields = [
-  { name: 'source.table', label: 'Table', required: true },
-  { name: 'source.connection', label: 'Connection', hint: 'the name of a setting; the app’s own storage if empty' },
-  { name: 'action.type', label: 'Action', options: [['copy', 'copy the rows to a table'], ['count', 'count the rows'], ['keys', 'list the partition keys in a table'], ['enqueue', 'put a message a row into a queue'], ['delete', 'delete the rows']] },
-  { name: 'action.destination.table', label: 'Destination table', of: ['copy', 'keys'], required: true, hint: 'it is created if it is missing' },
-  { name: 'action.destination.connection', label: 'Destination connection', of: ['copy', 'keys'] },
+  { name: 'source.table', suggests: ['tables', 'source.connection'], label: 'Table', required: true },
+  { name: 'source.connection', suggests: ['connections'], label: 'Connection', hint: 'the name of a setting; the app’s own storage if empty' },
+  { name: 'action.type', label: 'Action', options: [['copy', 'copy the rows to a table'], ['export', 'copy the rows to blobs'], ['count', 'count the rows'], ['keys', 'list the partition keys in a table'], ['enqueue', 'put a message a row into a queue'], ['delete', 'delete the rows']] },
+  { name: 'action.destination.table', suggests: ['tables', 'action.destination.connection'], label: 'Destination table', of: ['copy', 'keys'], required: true, hint: made },
+  { name: 'action.destination.container', label: 'Destination container', of: ['export'], required: true, hint: made },
+  { name: 'action.destination.prefix', label: 'Prefix of the blobs', of: ['export'], hint: 'such as backup/orders' },
+  { name: 'action.destination.connection', suggests: ['connections'], label: 'Destination connection', of: ['copy', 'keys', 'export'] },
   { name: 'action.mode', label: 'Rows that exist there', of: ['copy'], options: [['', 'replace'], ['merge', 'merge'], ['skip', 'skip'], ['fail', 'fail']] },
-  { name: 'action.queue.name', label: 'Queue', of: ['enqueue'], required: true, hint: 'it is created if it is missing' },
-  { name: 'action.queue.connection', label: 'Queue’s connection', of: ['enqueue'] },
-  { name: 'action.message', label: 'Message', of: ['enqueue'], hint: 'such as {{.PartitionKey}}/{{.RowKey}}; the row as JSON if empty' },
-  { name: 'range.prefix', label: 'PartitionKey begins with', group: 'Range' },
-  { name: 'range.after', label: 'PartitionKey after', group: 'Range', hint: 'strictly greater' },
-  { name: 'range.before', label: 'PartitionKey before', group: 'Range', hint: 'strictly less' },
-  { name: 'filter', label: 'Filter', group: 'Range', hint: 'OData, such as Total gt 100.0' },
-  { name: 'select', label: 'Properties', group: 'Range', of: ['copy', 'enqueue'], hint: 'separated by commas; all if empty', list: true },
-  { name: 'strategy', label: 'Strategy', group: 'How', of: ['copy', 'count', 'enqueue', 'delete'], options: [['', 'adaptive'], ['prefix', 'prefix'], ['serial', 'serial']] },
+  { name: 'action.queue.name', suggests: ['queues', 'action.queue.connection'], label: 'Queue', of: ['enqueue'], required: true, hint: made },
+  { name: 'action.queue.connection', suggests: ['connections'], label: 'Queue’s connection', of: ['enqueue'] },
+  { name: 'action.message', exact: true, label: 'Message', of: ['enqueue'], hint: 'such as {{.PartitionKey}}/{{.RowKey}}; the row as JSON if empty' },
+  { name: 'name', label: 'Name', hint: 'who or what starts it' },
+  { name: 'source.container', label: 'Container', group: 'From', hint: 'of an export, in place of a table' },
+  { name: 'source.prefix', label: 'Prefix of its blobs', group: 'From' },
+  { name: 'range.prefix', exact: true, label: 'PartitionKey begins with', group: 'Range' },
+  { name: 'range.after', exact: true, label: 'PartitionKey after', group: 'Range', hint: 'strictly greater' },
+  { name: 'range.before', exact: true, label: 'PartitionKey before', group: 'Range', hint: 'strictly less' },
+  { name: 'filter', exact: true, label: 'Filter', group: 'Range', hint: 'OData, such as Total gt 100.0' },
+  { name: 'select', label: 'Properties', group: 'Range', of: ['copy', 'export', 'enqueue'], hint: 'separated by commas; all if empty, [] for the keys alone', list: true },
+  { name: 'strategy', label: 'Strategy', group: 'How', of: ['copy', 'export', 'count', 'enqueue', 'delete'], options: [['', 'adaptive'], ['prefix', 'prefix'], ['serial', 'serial']] },
   { name: 'segmentSize', label: 'Rows a query', group: 'How', number: true, hint: '1 to 1,000' },
   { name: 'segmentsPerInvocation', label: 'Queries an invocation', group: 'How', number: true, hint: '1 to 24' },
-];
+  { name: 'segmentsPerFirstPrefix', label: 'Queries of the first prefix', group: 'How', number: true, hint: 'of the strategy prefix' },
+  { name: 'segmentsPerSubsequentPrefix', label: 'Queries of other prefixes', group: 'How', number: true, hint: 'of the strategy prefix' },
+  ];
 
 function input(field) {
   const id = `field-${field.name.replaceAll('.', '-')}`;
   const error = h('span', { class: 'error', id: `${id}-error` });
   const properties = { id, name: field.name, 'aria-describedby': `${id}-hint ${id}-error`, 'aria-required': field.required ? 'true' : undefined };
+  const list = field.suggests && h('datalist', { id: `${id}-list` });
   const control = field.options
     ? h('select', properties, field.options.map(([value, text]) => h('option', { value }, text)))
-    : h('input', { ...properties, type: 'text', inputmode: field.number ? 'numeric' : undefined, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
-  const element = h('div', { class: 'field' }, h('label', { for: id }, field.label), control, h('span', { class: 'hint', id: `${id}-hint` }, field.hint ?? ''), error);
-  return { ...field, control, element, error };
+    : h('input', { ...properties, inputmode: field.number ? 'numeric' : undefined, list: list?.id });
+  const element = h('div', { class: 'field' }, h('label', { for: id }, field.label), control, list, h('span', { class: 'hint', id: `${id}-hint` }, field.hint ?? ''), error);
+  return { ...field, control, element, error, offers: list };
 }
 
 // requestOf returns the form's request, without empty fields.
 function requestOf(inputs, type) {
   const request = {};
   for (const f of inputs) {
-    if (f.control.value === '' || (f.of && !f.of.includes(type))) continue;
-    let value = f.control.value;
-    if (f.number) value = /^\d+$/.test(value.trim()) ? Number(value) : value; // the app explains what is wrong with anything else
-    if (f.list) value = value.split(',').map((name) => name.trim()).filter(Boolean);
+    let value = f.exact ? f.control.value : f.control.value.trim();
+    if (value === '' || (f.of && !f.of.includes(type))) continue;
+    if (f.number) value = /^\d+$/.test(value) ? Number(value) : value; // the app explains what is wrong with anything else
+    if (f.list) value = value === '[]' ? [] : value.split(',').map((name) => name.trim()).filter(Boolean);
     const names = f.name.split('.');
     let at = request;
     for (const name of names.slice(0, -1)) at = at[name] ??= {};
     at[names.at(-1)] = value;
   }
   request.source ??= { table: '' };
+  if (type === 'export') request.action.type = 'copy';
   return request;
+}
+
+const size = ({ rows: [n], counted }) => (counted ? (n === 0 ? 'no rows' : plural(n, 'row')) : `at least ${plural(n, 'row')}`);
+
+// threat tells what a deletion deletes, as the estimate has found it.
+function threat(request, estimate) {
+  const part = partOf({ ...request, strategy: '' });
+  return `Delete ${size(estimate)} of ${tableOf(request.source)}${part ? ` (${part})` : ''}. ${part ? '' : 'That is the whole table: neither a range nor a filter is set. '}Deleted rows are gone for good.`;
 }
 
 // words tells what an estimate knows: a count that ran out of time has met some of the rows.
 function words(e) {
-  const [n] = e.rows;
-  const rows = e.counted ? (n === 0 ? 'no rows' : plural(n, 'row')) : `at least ${plural(n, 'row')}`;
   const beyond = !e.counted && e.dollarsPerMillion !== undefined && `${money(e.dollarsPerMillion)} for each million beyond`;
-  return [rows, `about ${plural(e.requests, 'request')}`, money(e.dollars), beyond, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
+  return [size(e), `about ${plural(e.requests, 'request')}`, money(e.dollars), beyond, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
 }
 
 // newScan shows the form. It starts nothing before the app has checked the request.
@@ -69,18 +89,23 @@ export function newScan(main, { query }) {
   const type = by['action.type'].control;
   const trouble = h('p', { class: 'banner', role: 'alert', hidden: true });
   const outcome = h('p', { class: 'estimate', role: 'status' });
-  const sure = h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false' });
-  const confirmation = h('label', { class: 'field', hidden: true }, 'This deletes rows for good. Type the table’s name to go on.', sure);
+  const sure = h('input');
+  const deletes = h('strong');
+  const confirmation = h('div', { class: 'confirmation', hidden: true }, h('p', { id: 'deletes' }, deletes), h('label', { class: 'field' }, 'Type the table’s name to go on.', sure));
+  sure.setAttribute('aria-describedby', 'deletes');
   const check = h('button', { type: 'submit', class: 'primary' }, 'Check and estimate');
-  const start = h('button', { type: 'button', hidden: true, onclick: () => begin() }, 'Start the scan');
-  const groups = ['', 'Range', 'How'].map((name) => {
+  const start = h('button', { hidden: true, onclick: () => begin() }, 'Start the scan');
+  const groups = ['', 'From', 'Range', 'How'].map((name) => {
     const body = inputs.filter((f) => (f.group ?? '') === name).map((f) => f.element);
-    return name ? h('details', { open: name === 'Range' && query.size > 0 }, h('summary', {}, name === 'Range' ? 'Which rows' : 'How it is split'), h('div', { class: 'fields' }, body)) : h('div', { class: 'fields' }, body);
+    return name ? h('details', {}, h('summary', {}, { From: 'From an export', Range: 'Which rows', How: 'How it is split' }[name]), h('div', { class: 'fields' }, body)) : h('div', { class: 'fields' }, body);
   });
-  const form = h('form', { class: 'new', novalidate: true, onsubmit: (event) => { event.preventDefault(); if (document.activeElement === sure) begin(); else estimate(); }, oninput: (event) => { if (event.target !== sure) changed(); } },
-    groups, trouble, outcome, confirmation, h('div', { class: 'actions' }, check, start, h('a', { class: 'button', href: '#/scans' }, 'Back')));
+  const form = h('form', { class: 'new', novalidate: true, onsubmit: (event) => { event.preventDefault(); if (document.activeElement === sure) begin(); else estimate(); }, oninput: (event) => { if (event.target !== sure) changed(); }, onreset: () => setTimeout(() => { clear(); changed(); }) },
+    groups, trouble, outcome, confirmation, h('div', { class: 'actions' }, check, start, h('button', { type: 'reset' }, 'Clear'), h('a', { class: 'button', href: '#/scans' }, 'Back')));
   main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans')), h('h1', {}, 'New scan'), form);
-  for (const [name, value] of query) if (by[name]) by[name].control.value = value;
+  const address = location.hash, draft = JSON.parse(sessionStorage.getItem(draftPlace) ?? '{}');
+  for (const [name, value] of draft.address === address ? Object.entries(draft.values) : query) if (by[name]) by[name].control.value = value;
+  if (by['action.destination.container'].control.value && type.value === 'copy') type.value = 'export';
+  for (const group of form.querySelectorAll('details')) group.open ||= inputs.some((f) => group.contains(f.control) && f.control.value !== '');
   let checked; // the request that the app has accepted, if it has not changed since
   let changes = 0;
 
@@ -93,6 +118,17 @@ export function newScan(main, { query }) {
     set(outcome, '');
     check.classList.add('primary');
     for (const f of inputs) show(f.element, !f.of || f.of.includes(type.value));
+    sessionStorage.setItem(draftPlace, JSON.stringify({ address, values: Object.fromEntries(inputs.map((f) => [f.name, f.control.value])) }));
+  }
+
+  // suggest gives a field what the app has to suggest. What is not there can be entered all the same.
+  async function suggest(f) {
+    const [what, of] = f.suggests;
+    const path = of ? `scans/connections/${encodeURIComponent(by[of].control.value.trim() || ownStorage)}/${what}` : 'scans/connections';
+    if (f.suggested === path) return;
+    f.suggested = path;
+    const names = await call('GET', path).then((answer) => answer[what], () => []);
+    if (f.suggested === path) f.offers.replaceChildren(...names.map((value) => h('option', { value })));
   }
 
   // fieldFor finds the field of an error: the app may name its parent, such as action.queue.
@@ -134,31 +170,32 @@ export function newScan(main, { query }) {
     check.disabled = true;
     set(outcome, 'Counting …');
     const asked = changes;
-    let answer, wrong;
+    let estimate, wrong;
     try {
-      answer = words(await call('POST', 'scans/estimate', { body: request }));
+      estimate = await call('POST', 'scans/estimate', { body: request });
     } catch (error) {
       wrong = error;
     }
     check.disabled = false;
     if (changes !== asked) return; // the form has changed since this request
-    set(outcome, answer);
+    set(outcome, estimate && words(estimate));
     if (wrong) {
       blame(wrong);
       return;
     }
     checked = request;
-    const deletes = request.action.type === 'delete';
-    show(confirmation, deletes);
-    start.className = deletes ? 'danger' : 'primary';
+    const danger = request.action.type === 'delete';
+    if (danger) set(deletes, threat(request, estimate));
+    show(confirmation, danger);
+    start.className = danger ? 'danger' : 'primary';
     check.classList.remove('primary');
     show(start, true);
-    (deletes ? sure : start).focus();
+    (danger ? sure : start).focus();
   }
 
   async function begin() {
     if (!checked || start.disabled) return; // it is starting already: somebody pressed the key twice
-    if (checked.action.type === 'delete' && sure.value !== checked.source.table) {
+    if (checked.action.type === 'delete' && sure.value.trim() !== checked.source.table) {
       set(trouble, 'The name of the table is another one. Nothing was started.');
       show(trouble, true);
       sure.focus();
@@ -169,6 +206,7 @@ export function newScan(main, { query }) {
     try {
       const { id } = await call('POST', 'scans', { body: checked });
       announce('The scan is started.');
+      sessionStorage.removeItem(draftPlace);
       if (form.isConnected) location.hash = `#/scans/${encodeURIComponent(id)}`;
     } catch (error) {
       if (error.status === 0) error.message += ' It may have started the scan all the same: look at the list before you try again.';
@@ -177,6 +215,7 @@ export function newScan(main, { query }) {
     start.disabled = false;
   }
 
+  for (const f of inputs) if (f.offers) f.control.addEventListener('focus', () => suggest(f));
   changed();
   by['source.table'].control.focus();
   // This shows a wrong key before the form is filled in, and an app that is away before it is sent.

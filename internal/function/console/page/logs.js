@@ -1,6 +1,7 @@
 // Streams of events: the newest events, and new ones as they come.
 import { h, set, show, arrange, moment, plural } from './dom.js';
 import { Live, call, exactly, told, untilAsked } from './api.js';
+import { name, visible } from './names.js';
 import { brief, openRecord } from './record.js';
 
 const pageTop = 100, followTop = 1000;
@@ -21,33 +22,33 @@ function streams(body) {
   const list = h('ul', { class: 'streams', hidden: true });
   const note = body.firstChild;
   let items = new Map(); // by name and shards
-  const item = (s) => h('li', {}, h('a', { href: `#/logs/${encodeURIComponent(s.name)}` }, h('bdi', {}, s.name)), s.shards > 1 && h('span', { class: 'hint' }, ` ${s.shards} shards`));
+  const item = (s) => h('li', {}, h('a', { href: `#/logs/${encodeURIComponent(s.name)}` }, h('bdi', {}, visible(s.name))), s.shards > 1 && h('span', { class: 'hint' }, ` ${s.shards} shards`));
   body.prepend(list);
   new Live(async () => {
     const { streams: all, cursor } = await call('GET', 'log', { query: { top: 500 } });
     items = new Map(all.map((s) => [`${s.shards} ${s.name}`, s]).map(([key, s]) => [key, items.get(key) ?? item(s)]));
     arrange(list, [...items.values()]);
     show(list, all.length > 0);
-    set(note, cursor ? 'There are more streams than are listed here.' : all.length ? '' : 'No stream yet. POST /api/log/NAME appends an event, and makes its stream.');
+    set(note, cursor ? 'There are more streams than are listed here.' : all.length ? '' : 'No stream yet. POST /api/log?stream=NAME appends an event, and makes its stream.');
     show(note, note.textContent !== '');
   }, streamsInterval);
 }
 
 function events(body, stream) {
-  document.title = `${stream} · Logs · Tablesweep`;
+  document.title = `${visible(stream)} · Logs · Tablesweep`;
   const follow = h('input', { type: 'checkbox', checked: true, onchange: () => live.now() });
   const note = h('p', { class: 'hint', role: 'status' });
   const rows = h('tbody');
-  const older = h('button', { type: 'button', hidden: true, onclick: () => { most += pageTop; read().catch((error) => set(note, told(error))); } }, 'Older events');
-  const table = h('div', { class: 'scroll' }, h('table', { class: 'events' }, h('caption', { class: 'unseen' }, 'Events, the newest first'),
-    h('thead', { class: 'unseen' }, h('tr', {}, ['Time', 'Event', ''].map((name) => h('th', { scope: 'col' }, name)))), rows));
-  body.replaceChildren(h('p', { class: 'crumbs' }, h('a', { href: '#/logs' }, 'Streams')), h('div', { class: 'title' }, h('h2', {}, stream), h('span', { class: 'grow' }), h('label', { class: 'check' }, follow, 'Follow')), note, table, older);
+  const older = h('button', { hidden: true, onclick: () => { most += pageTop; read().catch((error) => set(note, told(error))); } }, 'Older events');
+  const table = h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Events' }, h('table', { class: 'events' }, h('caption', { class: 'unseen' }, 'Events, the newest first'),
+    h('thead', { class: 'unseen' }, h('tr', {}, ['Time', 'Event'].map((name) => h('th', { scope: 'col' }, name)), h('td'))), rows));
+  body.replaceChildren(h('p', { class: 'crumbs' }, h('a', { href: '#/logs' }, 'Streams')), h('div', { class: 'title' }, h('h2', {}, name(stream)), h('span', { class: 'grow' }), h('label', { class: 'check' }, follow, 'Follow')), note, table, older);
   const shown = new Map(); // rows by event id; ids sort newest first
   let after = '', cursor = '', most = kept;
 
   function row(event) {
     return h('tr', { 'data-id': event.id }, h('td', {}, moment(event.time)), h('td', { class: 'wide' }, brief(event.event)),
-      h('td', {}, h('button', { type: 'button', class: 'link', onclick: () => openRecord('Event', event.event, [`at ${event.time}`, `id ${event.id}`]) }, 'All fields')));
+      h('td', {}, h('button', { class: 'link', onclick: () => openRecord('Event', event.event, [`at ${event.time}`, `id ${event.id}`]) }, 'All fields')));
   }
 
   // put inserts an event where it belongs: mostly the top or the bottom, but some come late.

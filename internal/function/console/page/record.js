@@ -1,6 +1,7 @@
 // Records and events as they were written: every field with its type.
 import { h } from './dom.js';
 import { Exact } from './api.js';
+import { name as shown, visible, shorten } from './names.js';
 
 const annotation = '@odata.type';
 
@@ -30,26 +31,30 @@ export function fieldOf(record, name) {
 
 const longest = 200; // most characters of a value in a line
 
-const cut = (text) => (text.length > longest ? `${text.slice(0, longest)} …` : text);
+// cut shows a value in one line. All of it is in the record's own table.
+function cut(text) {
+  const [head, left, tail] = shorten(text, longest);
+  return left ? [head, h('span', { class: 'gap' }, ` ⋯ ${left} ⋯ `), tail] : head;
+}
 
 // brief returns a record in one line, with long values cut off.
 export function brief(record, without = []) {
   const skip = without.map((name) => name.toLowerCase());
   return h('span', { class: 'brief' }, names(record).filter((name) => !skip.includes(name.toLowerCase()))
-    .map((name) => [h('bdi', { class: 'name' }, name), ' ', h('span', { class: 'value' }, cut(valueText(record[name]))), ' ']));
+    .map((name) => [h('bdi', { class: 'name' }, visible(name)), ' ', h('bdi', { class: 'value' }, cut(valueText(record[name]))), ' ']));
 }
 
 // recordTable shows all fields of a record with their types.
 export function recordTable(record) {
   return h('table', { class: 'record' }, h('thead', {}, h('tr', {}, ['Field', 'Type', 'Value'].map((name) => h('th', { scope: 'col' }, name)))),
-    h('tbody', {}, names(record).map((name) => h('tr', {}, h('th', { scope: 'row', class: 'key' }, name), h('td', {}, typeOf(record, name)), h('td', { class: 'key' }, valueText(record[name]))))));
+    h('tbody', {}, names(record).map((name) => h('tr', {}, h('th', { scope: 'row', class: 'key' }, shown(name)), h('td', {}, visible(typeOf(record, name))), h('td', { class: 'key' }, shown(valueText(record[name]), { most: 1000, always: true }))))));
 }
 
 // openRecord shows a record over the page.
 export function openRecord(title, record, remarks = []) {
   const dialog = h('dialog', { class: 'large', 'aria-labelledby': 'record-title' }, h('h2', { id: 'record-title' }, title),
-    remarks.filter(Boolean).map((remark) => h('p', { class: 'hint key' }, remark)), h('div', { class: 'scroll' }, recordTable(record)),
-    h('div', { class: 'actions' }, h('button', { type: 'button', autofocus: true, onclick: () => dialog.close() }, 'Close')));
+    remarks.filter(Boolean).map((remark) => h('p', { class: 'hint key' }, visible(remark))), h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Fields' }, recordTable(record)),
+    h('div', { class: 'actions' }, h('button', { autofocus: true, onclick: () => dialog.close() }, 'Close')));
   dialog.addEventListener('close', () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

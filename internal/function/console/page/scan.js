@@ -1,13 +1,14 @@
 // A scan's page.
-import { h, set, show, count, rate, percent, money, duration, time, when, plural, quoted, announce } from './dom.js';
-import { Live, call, told } from './api.js';
+import { h, set, show, count, rate, percent, money, duration, time, when, both, plural, announce } from './dom.js';
+import { Live, call, told, untilAsked } from './api.js';
 import { TimeChart, Strip } from './chart.js';
-import { titleOf, stateBadge, progressBar } from './scans.js';
+import { failedRows } from './failed.js';
+import { copy, json, name, quoted, visible } from './names.js';
+import { titleOf, tableOf, partOf, stateBadge, progressBar } from './scans.js';
 
 const statusInterval = 2000, endedInterval = 30_000;
 const detailInterval = 15_000; // the app keeps a timeline and ranges for as long
 const lateInterval = 5000;
-const failedTop = 50, moreFailed = 500, failedInterval = 5000;
 
 // figure is a number with a label and a note.
 function figure(name) {
@@ -25,8 +26,8 @@ function figure(name) {
 function ask(title, text, yes, danger) {
   return new Promise((resolve) => {
     const dialog = h('dialog', { 'aria-labelledby': 'ask-title' }, h('h2', { id: 'ask-title' }, title), h('p', {}, text),
-      h('div', { class: 'actions' }, h('button', { type: 'button', class: danger ? 'danger' : 'primary', onclick: () => dialog.close('yes') }, yes),
-        h('button', { type: 'button', autofocus: true, onclick: () => dialog.close() }, 'No, leave it')));
+      h('div', { class: 'actions' }, h('button', { class: danger ? 'danger' : 'primary', onclick: () => dialog.close('yes') }, yes),
+        h('button', { autofocus: true, onclick: () => dialog.close() }, 'No, leave it')));
     dialog.addEventListener('close', () => {
       dialog.remove();
       resolve(dialog.returnValue === 'yes');
@@ -36,60 +37,32 @@ function ask(title, text, yes, danger) {
   });
 }
 
-// figures are the numbers at the top.
+// figures are the numbers at the top: what is asked first is large.
 function figures() {
-  const all = { rows: figure('Rows read'), written: figure('Rows written'), rate: figure('Rows a second'), left: figure('Time'), steps: figure('Steps'), requests: figure('Requests'), cost: figure('Cost') };
+  const large = { rows: figure('Rows read'), share: figure('Share'), left: figure('Time left'), took: figure('Time') };
+  const small = { written: figure('Rows written'), rate: figure('Rows a second'), steps: figure('Steps'), instances: figure('Instances'), requests: figure('Requests'), cost: figure('Cost') };
+  const all = { ...large, ...small };
+  const list = (kind, some) => h('dl', { class: `figures ${kind}` }, Object.values(some).map((f) => f.element));
   return {
-    element: h('dl', { class: 'figures' }, Object.values(all).map((f) => f.element)),
+    element: h('div', { class: 'numbers' }, list('large', large), list('small', small)),
     update(s) {
-      const running = s.state === 'running';
-      all.rows.update(count(s.rows.scanned), running && s.progress !== undefined ? `about ${percent(s.progress)} of them` : '');
+      const running = s.state === 'running', { leased } = s;
+      all.rows.update(count(s.rows.scanned), s.rows.failed ? `${count(s.rows.failed)} failed` : '');
+      show(all.share.element, running);
+      show(all.left.element, running);
+      all.share.update(s.progress === undefined ? '–' : percent(s.progress), s.progress === undefined ? 'not known yet' : 'about');
+      all.left.update(s.secondsLeft === undefined ? '–' : duration(s.secondsLeft), s.phase === 'waiting' ? 'it waits' : s.secondsLeft === undefined ? 'not known' : 'about');
       show(all.written.element, s.action?.type !== 'count');
-      all.written.update(count(s.rows.written), s.rows.failed ? `${count(s.rows.failed)} failed` : '');
+      all.written.update(count(s.rows.written));
       all.rate.update(running ? rate(s.rate) : rate(s.seconds > 0 ? s.rows.scanned / s.seconds : undefined), running ? 'over the last minute' : 'on average');
-      all.left.update(duration(s.seconds), running ? (s.secondsLeft === undefined ? 'time left not known' : `about ${duration(s.secondsLeft)} left`) : s.finishedAt ? `ended ${when(s.finishedAt)}` : '');
-      all.steps.update(count(s.steps.done), [s.steps.pending && `${count(s.steps.pending)} pending`, s.leased && `${count(s.leased.steps)} in hand`].filter(Boolean).join(', '));
-      all.requests.update(count(s.transactions), [plural(s.queries, 'query', 'queries'), s.throttled && `${count(s.throttled)} throttled`].filter(Boolean).join(', '));
+      all.took.update(duration(s.seconds), s.finishedAt && !running ? `ended ${when(s.finishedAt)}` : '');
+      all.steps.update(count(s.steps.done), [s.steps.pending && `${count(s.steps.pending)} pending`, leased && `${count(leased.steps)} in hand`, running && s.lastStepAt && `last at ${time(s.lastStepAt)}`].filter(Boolean).join(', '));
+      show(all.instances.element, Boolean(leased?.instances));
+      if (leased?.instances) all.instances.update(count(leased.instances.length), leased.instances.length ? `${leased.instances.map((i) => count(i.steps)).join(' + ')} in hand` : 'none has told of itself');
+      const throttled = s.throttled + (leased?.throttled ?? 0);
+      all.requests.update(count(s.transactions), [plural(s.queries, 'query', 'queries'), throttled && `${count(throttled)} throttled`].filter(Boolean).join(', '));
       show(all.cost.element, Boolean(s.cost));
       if (s.cost) all.cost.update(money(s.cost.dollars), plural(s.cost.requests, 'paid request'));
-    },
-  };
-}
-
-// failedRows lists rows that could not be written, page by page, on demand.
-function failedRows(id) {
-  const body = h('tbody');
-  const note = h('p', { class: 'hint' });
-  const more = h('button', { type: 'button', hidden: true, onclick: () => { readsOn = true; load(true); } }, 'Show more');
-  const table = h('table', {}, h('caption', { class: 'unseen' }, 'Failed rows'), h('thead', {}, h('tr', {}, ['PartitionKey', 'RowKey', 'Reason'].map((name) => h('th', { scope: 'col' }, name)))), body);
-  const element = h('section', { hidden: true }, h('h2', {}, 'Failed rows'), note, h('div', { class: 'scroll', tabindex: 0 }, table), more);
-  let cursor = '', total = -1, asked = 0, readsOn = false;
-  let last = Promise.resolve(); // pages are read one after the other
-  const load = (goesOn) => { last = last.then(() => read(goesOn)); };
-  async function read(goesOn) {
-    const from = goesOn ? cursor : '';
-    if (goesOn && !from) return; // the page before was the last one
-    try {
-      const page = await call('GET', `scans/${encodeURIComponent(id)}/failed`, { query: { top: from ? moreFailed : failedTop, cursor: from } });
-      if (!from) body.replaceChildren();
-      body.append(...page.rows.map((r) => h('tr', {}, h('td', { class: 'key' }, r.partitionKey), h('td', { class: 'key' }, r.rowKey), h('td', {}, r.reason))));
-      cursor = page.cursor ?? '';
-      show(more, Boolean(cursor));
-      const kept = page.kept < page.total ? ` Of them, ${count(page.kept)} were kept to be shown.` : '';
-      set(note, `${plural(page.total, 'row')} could not be written.${kept}`);
-      total = page.total; // it may be up to 15 s old: then this asks again
-    } catch (error) {
-      set(note, told(error));
-    }
-  }
-  return {
-    element,
-    update(failed) {
-      show(element, failed > 0);
-      if (!failed || failed === total || readsOn) return; // never takes a reader back to the first page
-      if (Date.now() - asked < failedInterval) return;
-      asked = Date.now();
-      load(false);
     },
   };
 }
@@ -103,7 +76,7 @@ function detail(id) {
   const note = h('p', { class: 'hint', hidden: true });
   const element = h('div', {}, h('section', {}, h('div', { class: 'title' }, h('h2', {}, 'Key space'), asOf), note, strip.element),
     h('section', { class: 'charts' }, rows.element, requests.element));
-  let read = 0, changed = 0, state;
+  let read = -detailInterval, changed = 0, state;
   async function load(s) {
     const path = `scans/${encodeURIComponent(id)}`;
     const [ranges, timeline] = await Promise.all([call('GET', `${path}/ranges`), call('GET', `${path}/timeline`)]);
@@ -119,10 +92,11 @@ function detail(id) {
   }
   return {
     element,
+    fail: (rows) => strip.fail(rows),
     // update reads again if the shown detail is old, or the scan has ended. It returns true if nothing can change any more:
     // the scan has ended, and no instance can still have a cached answer from before its last step.
     async update(s) {
-      const now = Date.now();
+      const now = performance.now();
       const is = s.state === 'running' ? s.state : `${s.state} ${s.steps.done}`; // steps under way end after a cancellation
       const other = is !== state;
       if (other) [state, changed] = [is, now];
@@ -147,11 +121,29 @@ function pointsOf({ points, interval }, began, ended) {
   return (of) => spans.map(({ p, from, to }) => ({ from, to, values: of(p).map((n) => (1000 * n) / (to - from)) }));
 }
 
-// part returns the part of the table that a scan reads, and how, in words.
-function part({ range, filter, select, strategy }) {
-  const bound = (text, key) => key && `${text} ${quoted(key)}`;
-  return [bound('keys that start with', range?.prefix), bound('keys after', range?.after), bound('keys before', range?.before), bound('where', filter),
-    select && (select.length ? `properties ${select.map(quoted).join(', ')}` : 'keys alone'), strategy && `strategy ${strategy}`].filter(Boolean).join(', ');
+// waitText tells which connections a scan waits for, "" for none.
+const waitText = (s) => (s.leased?.waiting ?? []).map((w) => `waiting for ${quoted(w.connection)}: ${visible(w.cause).replace(/^it answers /, '')}, since ${when(w.since)}`).join('; ');
+
+// again returns the address of the form, filled in with a scan's request.
+function again(s) {
+  const values = new URLSearchParams();
+  const put = (path, value) => {
+    if (value !== null && typeof value === 'object') Object.entries(value).forEach(([name, v]) => put(path ? `${path}.${name}` : name, v));
+    else if (value !== undefined && value !== '') values.set(path, value);
+  };
+  const { source, action, range, filter, select, strategy, segmentSize, segmentsPerInvocation, segmentsPerFirstPrefix, segmentsPerSubsequentPrefix, name } = s;
+  put('', { source, action, range, filter, strategy, segmentSize, segmentsPerInvocation, segmentsPerFirstPrefix, segmentsPerSubsequentPrefix, name });
+  if (select) values.set('select', select.length ? select.join(', ') : '[]');
+  return `#/scans/new?${values}`;
+}
+
+// raw shows the answer of the app as it came.
+function raw(s) {
+  const dialog = h('dialog', { class: 'large', 'aria-labelledby': 'raw-title' }, h('h2', { id: 'raw-title' }, 'The scan as JSON'), h('pre', { class: 'scroll key', tabindex: 0 }, json(s)),
+    h('div', { class: 'actions' }, h('button', { onclick: () => copy(JSON.stringify(s, null, 2)) }, 'Copy'), h('button', { autofocus: true, onclick: () => dialog.close() }, 'Close')));
+  dialog.addEventListener('close', () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
 }
 
 // showScan shows one scan, and the actions on it.
@@ -160,20 +152,26 @@ export function showScan(main, { path }) {
   const address = `scans/${encodeURIComponent(id)}`;
   const badge = stateBadge(), bar = progressBar('progress of the scan');
   const title = h('h1', {}, 'Scan');
-  const stop = h('button', { type: 'button', hidden: true, onclick: () => act('DELETE', address, 'Cancel this scan?', 'Steps under way end; the others are kept, so that the scan can go on later.', 'Cancel the scan', true) }, 'Cancel …');
-  const retry = h('button', { type: 'button', hidden: true, onclick: () => act('POST', `${address}/retry`, 'Go on with this scan?', 'It goes on with the steps that are kept. Rows that were done are not done again.', 'Go on') }, 'Retry …');
-  const failure = h('p', { class: 'banner', hidden: true });
-  const acted = h('p', { class: 'banner', role: 'alert', hidden: true });
-  const numbers = figures(), failed = failedRows(id), more = detail(id);
-  const about = h('p', { class: 'about' }, h('span', { class: 'key' }, id));
-  main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans')), h('div', { class: 'title' }, title, badge.element, h('span', { class: 'grow' }), stop, retry), about, failure, acted, bar.element, numbers.element, more.element, failed.element);
-  let state;
+  const button = (text, onclick) => h('button', { hidden: true, onclick }, text);
+  const stop = button('Cancel …', () => act('DELETE', undefined, 'Cancel this scan?', 'Steps under way end; the others are kept, so that the scan can go on later.', 'Cancel the scan', true));
+  const retry = button('Retry …', () => act('POST', undefined, 'Go on with this scan?', 'It goes on with the steps that are kept. Rows that were done are not done again.', 'Go on'));
+  const failedAgain = button('Run the failed rows again …', () => act('POST', { rows: 'failed' }, `Run ${plural(shown.rows.failed, 'failed row')} again?`,
+    `Failed rows are read again, and get the scan’s action. Rows that are gone by now count no longer.${shown.steps.pending ? ' Steps that are kept go on, too.' : ''}`, 'Run them again', shown.action?.type === 'delete'));
+  const repeat = h('a', { class: 'button', hidden: true }, 'Start again …');
+  const source = button('JSON', () => raw(shown));
+  const banner = (properties) => h('p', { class: 'banner', hidden: true, ...properties });
+  const failure = banner(), acted = banner({ role: 'alert' }), waits = banner({ class: 'banner waits', role: 'status' });
+  const numbers = figures(), more = detail(id), failed = failedRows(id, (rows) => more.fail(rows));
+  const about = h('p', { class: 'about' }, name(id));
+  const crumbs = h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans'));
+  main.append(crumbs, h('div', { class: 'title' }, title, badge.element, h('span', { class: 'grow' }), stop, retry, failedAgain, repeat, source), about, waits, failure, acted, failed.element, numbers.element, bar.element, more.element);
+  let shown;
 
-  async function act(method, to, question, text, yes, danger) {
+  async function act(method, body, question, text, yes, danger) {
     if (!(await ask(question, text, yes, danger))) return;
     show(acted, false);
     try {
-      await call(method, to);
+      await call(method, method === 'POST' ? `${address}/retry` : address, { body });
     } catch (error) {
       set(acted, told(error));
       show(acted, true);
@@ -182,29 +180,42 @@ export function showScan(main, { path }) {
   }
 
   function update(s) {
-    const name = titleOf(s);
-    document.title = `${s.state === 'running' ? (s.progress === undefined ? '' : `${percent(s.progress)} · `) : `${s.state} · `}${name} · Tablesweep`;
-    set(title, name);
-    if (!about.dataset.known) {
-      about.dataset.known = 'yes';
-      const account = (ref) => (ref?.connection ? ` (${ref.connection})` : '');
-      about.append(` · started ${when(s.startedAt)} · from ${s.source?.table ?? ''}${account(s.source)}`, s.action?.destination ? ` to ${s.action.destination.table}${account(s.action.destination)}, ${s.action.mode ?? 'replace'}` : '', part(s) && ` · ${part(s)}`);
+    const is = titleOf(s), running = s.state === 'running', now = waitText(s);
+    document.title = `${running ? (s.progress === undefined ? '' : `${percent(s.progress)} · `) : `${s.state} · `}${is} · Tablesweep`;
+    set(title, is);
+    if (!shown) {
+      const place = (ref) => tableOf(ref, ref) + (ref?.connection ? ` (${quoted(ref.connection)})` : ''), to = s.action?.destination;
+      about.append(...(s.name ? [' · by ', name(s.name)] : []), ` · started ${both(s.startedAt)} · from ${place(s.source)}`,
+        to ? ` to ${place(to)}${to.container ? '' : `, ${s.action.mode ?? 'replace'}`}` : '', partOf(s) && ` · ${partOf(s)}`);
+      repeat.href = again(s);
+      for (const element of [repeat, source]) show(element, true);
     }
-    badge.update(s.state, s.phase);
+    badge.update(s);
     bar.update(s);
-    show(bar.element, s.state === 'running');
+    show(bar.element, running && s.progress !== undefined);
     numbers.update(s);
-    set(failure, s.error ?? '');
+    set(waits, now && `${now[0].toUpperCase()}${now.slice(1)}`);
+    show(waits, Boolean(now));
+    set(failure, s.error ? visible(s.error) : '');
     show(failure, Boolean(s.error));
-    show(stop, s.state === 'running');
+    show(stop, running);
     show(retry, s.state === 'canceled' || (s.state === 'failed' && (s.steps.pending > 0 || !s.rows.failed))); // the same rule as the app's
+    show(failedAgain, !running && s.rows.failed > 0);
     failed.update(s.rows?.failed ?? 0);
-    if (state && state !== s.state) announce(`${name}: ${s.state}`);
-    state = s.state;
+    if (shown && shown.state !== s.state) announce(`${is}: ${s.state}`);
+    shown = s;
   }
 
   const live = new Live(async () => {
-    const s = await call('GET', address);
+    let s;
+    try {
+      s = await call('GET', address);
+    } catch (error) {
+      if (error.status !== 404) throw error;
+      document.title = 'No such scan · Tablesweep';
+      main.replaceChildren(crumbs, h('h1', {}, 'No such scan'), h('p', { class: 'about' }, name(id)));
+      return untilAsked;
+    }
     update(s);
     const final = await more.update(s);
     return s.state !== 'running' && final ? endedInterval : statusInterval;

@@ -1,20 +1,35 @@
 // The list of scans.
-import { h, set, show, arrange, count, rate, percent, duration, moment, plural, announce } from './dom.js';
+import { h, set, show, arrange, count, rate, percent, duration, moment, plural, zoneOf, announce } from './dom.js';
 import { Live, call } from './api.js';
+import { quoted, rename, shorten } from './names.js';
 
 const busyInterval = 3000, idleInterval = 10_000;
 const top = 50;
 
-const place = (table, from) => (table?.connection && table.connection !== from?.connection ? `${table.connection}:${table.table}` : table?.table ?? '?');
+// tableOf names a table, or the export in a container, with its connection if that is another than from's.
+export function tableOf(ref, from) {
+  const place = ref?.container ? `blob:${ref.container}/${ref.prefix ?? ''}` : ref?.table ?? '?';
+  return quoted(ref?.connection && ref.connection !== from?.connection ? `${ref.connection}:${place}` : place);
+}
 
-// titleOf describes a scan in one line.
-export function titleOf({ action, source }) {
-  const from = place(source);
+// partOf returns the part of the table that a scan reads, and how, in words. most bounds the filter's.
+export function partOf({ range, filter, select, strategy }, most = 400) {
+  const bound = (text, key) => key && `${text} ${quoted(key)}`;
+  const [head, left, tail] = shorten(filter ?? '', most);
+  return [bound('prefix', range?.prefix), bound('after', range?.after), bound('before', range?.before), filter && `where ${head}${left ? ` … ${tail}` : ''}`,
+    select && (select.length ? `properties ${select.map(quoted).join(', ')}` : 'keys alone'), strategy && `strategy ${strategy}`].filter(Boolean).join(', ');
+}
+
+// titleOf describes a scan in one line, so that a part of a table doesn't read like all of it.
+export function titleOf(s) {
+  const { action, source } = s;
+  const from = tableOf(source), part = partOf(s, 60);
+  const of = part ? `${from} (${part})` : from;
   switch (action?.type) {
-    case 'copy': return `copy ${from} → ${place(action.destination, source)}`;
-    case 'keys': return `keys of ${from} → ${place(action.destination, source)}`;
-    case 'enqueue': return `enqueue ${from} → ${action.queue?.name ?? '?'}`;
-    default: return `${action?.type ?? '?'} ${from}`;
+    case 'copy': return `copy ${of} → ${tableOf(action.destination, source)}`;
+    case 'keys': return `keys of ${of} → ${tableOf(action.destination, source)}`;
+    case 'enqueue': return `enqueue ${of} → ${quoted(action.queue?.name ?? '?')}`;
+    default: return `${action?.type ?? '?'} ${of}`;
   }
 }
 
@@ -23,8 +38,8 @@ export function stateBadge() {
   const element = h('span', { class: 'badge' });
   return {
     element,
-    update(state, phase) {
-      if (state !== 'running') phase = undefined;
+    update({ state, phase, leased }) {
+      if (state !== 'running') phase = leased?.steps ? `${plural(leased.steps, 'step')} still ${leased.steps === 1 ? 'ends' : 'end'}` : undefined;
       set(element, phase && phase !== 'working' ? `${state}: ${phase}` : state);
       element.dataset.state = state;
       element.dataset.phase = phase ?? '';
@@ -39,13 +54,11 @@ export function progressBar(label) {
   return {
     element: h('span', { class: 'progress' }, bar, text),
     update(s) {
-      const share = s.state === 'succeeded' ? 1 : s.progress;
-      bar.dataset.state = s.state;
-      if (share !== undefined) bar.value = share;
-      else if (s.state === 'running') bar.removeAttribute('value');
-      else bar.value = 0;
-      set(text, s.state === 'running' ? (share === undefined ? '' : percent(share)) : '');
-      show(bar, s.state === 'running');
+      const running = s.state === 'running', share = s.progress;
+      if (running && share !== undefined) bar.value = share;
+      else bar.removeAttribute('value');
+      set(text, running && share !== undefined ? percent(share) : '');
+      show(bar, running);
     },
   };
 }
@@ -61,13 +74,14 @@ function scanRow(id) {
   const cells = { rows: h('td', { class: 'number', 'data-name': 'Rows' }), rate: h('td', { class: 'number', 'data-name': 'Rows a second' }), steps: h('td', { class: 'number', 'data-name': 'Steps' }), left: h('span', { class: 'left' }) };
   const title = h('a', { href: `#/scans/${encodeURIComponent(id)}` });
   const started = h('td', { 'data-name': 'Started' });
-  const failed = h('span', { class: 'bad' });
-  const element = h('tr', {}, h('td', { class: 'wide' }, title, failed), h('td', {}, badge.element), h('td', { class: 'doing' }, bar.element, cells.left), cells.rows, cells.rate, cells.steps, started);
+  const failed = h('span', { class: 'bad' }), by = h('span', { class: 'hint' });
+  const element = h('tr', {}, h('td', { class: 'wide' }, title, failed, by), h('td', {}, badge.element), h('td', { class: 'doing' }, bar.element, cells.left), cells.rows, cells.rate, cells.steps, started);
   return {
     element,
     update(s) {
-      badge.update(s.state, s.phase);
+      badge.update(s);
       bar.update(s);
+      if (s.name) rename(by, s.name);
       set(title, titleOf(s));
       set(cells.rows, count(s.rows?.scanned));
       set(cells.rate, s.state === 'running' ? rate(s.rate) : '');
@@ -80,18 +94,54 @@ function scanRow(id) {
   };
 }
 
-// listScans shows the newest scans, and refreshes them with one call a turn.
-export function listScans(main) {
+const filters = [
+  { name: 'state', label: 'State', options: ['running', 'succeeded', 'failed', 'canceled'] },
+  { name: 'action', label: 'Action', options: ['copy', 'count', 'keys', 'enqueue', 'delete'] },
+  { name: 'table', label: 'Table' },
+  { name: 'name', label: 'Name' },
+  { name: 'since', label: 'Since', hint: 'such as 2h, 2026-11-20' },
+];
+
+// listScans shows the open scans and the newest others, and refreshes them with one call a turn. The address has the filters.
+export function listScans(main, { query }) {
   document.title = 'Scans · Tablesweep';
   const body = h('tbody');
   const head = h('thead', {}, h('tr', {}, ['Scan', 'State', 'Progress'].map((name) => h('th', { scope: 'col' }, name)),
-    ['Rows', 'Rows/s', 'Steps'].map((name) => h('th', { scope: 'col', class: 'number' }, name)), h('th', { scope: 'col' }, 'Started')));
-  const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, 'The newest scans'), head, body);
+    ['Rows', 'Rows/s', 'Steps'].map((name) => h('th', { scope: 'col', class: 'number' }, name)), h('th', { scope: 'col' }, `Started, ${zoneOf(new Date())}`)));
+  const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, 'Scans: open ones first, then the newest'), head, body);
   const empty = h('p', { class: 'empty' }, 'Loading …');
-  main.append(h('div', { class: 'title' }, h('h1', {}, 'Scans'), h('a', { class: 'button primary', href: '#/scans/new' }, 'New scan')), empty, table);
+  const trouble = h('p', { class: 'banner', role: 'alert', hidden: true });
+  const inputs = filters.map((f) => {
+    const properties = { id: `filter-${f.name}`, name: f.name, onchange: () => go() };
+    const control = f.options ? h('select', properties, h('option', { value: '' }, 'any'), f.options.map((o) => h('option', { value: o }, o)))
+      : h('input', { ...properties, placeholder: f.hint });
+    return { ...f, control, element: h('div', { class: 'field' }, h('label', { for: properties.id }, f.label), control) };
+  });
+  const form = h('form', { class: 'filters', 'aria-label': 'Filters', onsubmit: (event) => { event.preventDefault(); go(); } }, inputs.map((f) => f.element),
+    h('button', { type: 'submit' }, 'Filter'), h('a', { href: '#/scans', class: 'button' }, 'All'));
+  const next = h('a', { class: 'button', hidden: true }, 'Older scans');
+  main.append(h('div', { class: 'title' }, h('h1', {}, 'Scans'), h('a', { class: 'button primary', href: '#/scans/new' }, 'New scan')), form, trouble, empty, table, h('div', { class: 'actions' }, next));
   let rows = new Map(), states = new Map(); // by the scans' ids
-  new Live(async () => {
-    const { scans } = await call('GET', 'scans', { query: { top } });
+  const addressOf = (values) => { const to = new URLSearchParams(Object.entries(values).filter(([, v]) => v)); return to.size ? `#/scans?${to}` : '#/scans'; };
+  const go = () => { location.hash = addressOf(Object.fromEntries(inputs.map((f) => [f.name, f.control.value.trim()]))); };
+  const take = (to) => {
+    query = to;
+    for (const f of inputs) f.control.value = query.get(f.name) ?? '';
+  };
+  take(query);
+  const live = new Live(async () => {
+    const asked = query, wanted = Object.fromEntries(query);
+    let answer = { scans: [] };
+    show(trouble, false);
+    try {
+      answer = await call('GET', 'scans', { query: { ...wanted, top } });
+    } catch (error) {
+      if (error.status !== 400) throw error;
+      set(trouble, error.fields.map(({ field = '', detail }) => `${field} ${detail}`.trim()).join(' ') || error.message);
+      show(trouble, true);
+    }
+    if (asked !== query) return undefined; // another turn follows
+    const { scans, cursor } = answer;
     rows = new Map(scans.map((s) => [s.id, rows.get(s.id) ?? scanRow(s.id)]));
     for (const s of scans) {
       rows.get(s.id).update(s);
@@ -99,9 +149,16 @@ export function listScans(main) {
     }
     states = new Map(scans.map((s) => [s.id, s.state]));
     arrange(body, [...rows.values()].map((row) => row.element));
-    set(empty, scans.length ? '' : 'No scan yet. Start one: a scan copies, counts, deletes or enqueues the rows of a table.');
-    show(empty, !scans.length);
+    set(empty, scans.length || !trouble.hidden ? '' : cursor ? 'None of those that were looked through; there are older ones.' : query.size ? 'No such scan.' : 'No scan yet. Start one: a scan copies, counts, deletes or enqueues the rows of a table.');
+    show(empty, empty.textContent !== '');
     show(table, Boolean(scans.length));
+    show(next, Boolean(cursor));
+    if (cursor) next.href = addressOf({ ...wanted, cursor });
     return scans.some((s) => s.state === 'running') ? busyInterval : idleInterval;
   }, busyInterval);
+  return (at) => {
+    take(at.query);
+    live.now();
+    return true;
+  };
 }

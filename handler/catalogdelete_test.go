@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"testing"
+	"testing/synctest"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/record"
+)
+
+// TestCatalogDeleteRepeats: on slow storage, a deletion ends before all is done. The command goes on until it is, and
+// shows how far it is.
+func TestCatalogDeleteRepeats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		em, a := emulatortest.NewAccount(t, emulator.Options{})
+		schema, err := index.Parse("eid,npi", "lastname")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cat := catalog.New(catalog.Options{Index: a.Table("People"), Log: a.Table("PeopleWAL"), Schema: schema})
+		defer cat.Close()
+		if err := cat.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		const n = 260 // 64 at once, four times within the time
+		var all []record.Record
+		for i := range n {
+			r, err := record.Parse(fmt.Appendf(nil, `{"eid":"%d","npi":"7","lastname":"A"}`, i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r)
+		}
+		cat.InsertAll(t.Context(), all)
+		if err := em.SetFaults("latency=9s"); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		c := &cobra.Command{}
+		c.SetContext(t.Context())
+		c.SetErr(&out)
+		var o catalogDeleteOptions
+		deleted, err := o.deleteAll(c, t.Context(), cat, catalog.Lookup{Keys: map[string]string{"npi": "7"}})
+		if deleted != n || err != nil {
+			t.Errorf("%d deleted, %v; want %d", deleted, err, n)
+		}
+		if !regexp.MustCompile(`(?s)^deleting 1 rows, .*\ndeleting 257 rows, `).Match(out.Bytes()) {
+			t.Errorf("shown: %s", &out)
+		}
+	})
+}

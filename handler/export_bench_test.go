@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+)
+
+// BenchmarkExport exports 300,000 typical rows to zstd, imports them, and compares. It fails if an export takes more than
+// 2.5 times the processor time of a scan that prints the same rows, or an import more than 1/0.9 that of a copy.
+func BenchmarkExport(b *testing.B) {
+	const partitions, each = 3_000, 100
+	_, a, connection := serveEmulator(b, emulator.Options{})
+	emulatortest.Table(b, a, "source", typicalRows(partitions, each))
+	cpu := func(args ...string) float64 {
+		c := exec.Command("handler", args...)
+		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
+		var said bytes.Buffer
+		c.Stderr = &said // stdout is discarded
+		if err := c.Run(); err != nil {
+			b.Fatalf("%v: %v\n%s", args, err, said.String())
+		}
+		return (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds()
+	}
+	for b.Loop() {
+		scan, out, in, copied := 0.0, 0.0, 0.0, 0.0
+		for round := 0; round < 2 || round < 6 && (out > 2.5*scan || 0.9*in > copied); round++ { // what else the machine does only adds
+			dir := filepath.Join(b.TempDir(), "source")
+			for _, way := range []struct {
+				least *float64
+				args  []string
+			}{
+				{&scan, []string{"scan", "--table", "source"}},
+				{&out, []string{"export", "--from", "source", "--to", dir, "--progress", "none"}},
+				{&in, []string{"import", "--from", dir, "--to", "back", "--progress", "none"}},
+				{&copied, []string{"copy", "--from", "source", "--to", "copied", "--progress", "none"}},
+			} {
+				if took := cpu(way.args...); *way.least == 0 || took < *way.least {
+					*way.least = took
+				}
+			}
+			if round == 0 {
+				cpu("verify", "--from", dir, "--to", "back", "--progress", "none")
+			}
+		}
+		b.ReportMetric(partitions*each/out, "out-rows/CPUs")
+		b.ReportMetric(partitions*each/in, "in-rows/CPUs")
+		b.ReportMetric(out/scan, "x-scan")
+		b.ReportMetric(in/copied, "x-copy")
+		if out > 2.5*scan || 0.9*in > copied {
+			b.Errorf("CPU: %.2f s for an export, %.2f for a scan; %.2f for an import, %.2f for a copy", out, scan, in, copied)
+		}
+	}
+}

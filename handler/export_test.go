@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/place"
+	"tablesweep/internal/sweep/progress"
+)
+
+// smallMain is this program, whose exports have files of 20 KB.
+func smallMain() {
+	meter := progress.New(os.Stderr)
+	err := execute(withShared(context.Background(), shared{meter: meter, second: context.Background(), fileBytes: 20_000}), rootCommand())
+	if err != nil {
+		report(meter, err)
+	}
+	os.Exit(exitCode(err))
+}
+
+// exported returns the objects of an export but those that have times.
+func exported(t testing.TB, from place.Objects) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := from.List(t.Context(), "", func(name string, bytes int64) error {
+		text, err := from.Get(t.Context(), name, 0, bytes)
+		if name != place.ClaimName && name != place.ManifestName {
+			all[name] = string(text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestExportedBytes: the files are the same whatever the workers and the shape of the service's pages.
+func TestExportedBytes(t *testing.T) {
+	t.Parallel()
+	em, a, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "source", manyRows(700, 9))
+	var want map[string]string
+	for i, workers := range []string{"1", "2", "64"} {
+		if i == 2 {
+			if err := em.SetFaults("short-page p=0.5 rows=100; empty-page p=0.1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir := filepath.Join(t.TempDir(), "orders")
+		c := exec.Command("smallhandler", "export", "--from", "source", "--to", dir, "--workers", workers, "--progress", "none")
+		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		got := exported(t, place.Directory(dir))
+		if want == nil {
+			want = got
+		}
+		for name, text := range want {
+			if got[name] != text {
+				t.Errorf("%s workers: %s differs", workers, name)
+			}
+		}
+		if len(want) < 10 || len(got) != len(want) {
+			t.Errorf("%d files, then %d", len(want), len(got))
+		}
+	}
+}
+
+// TestFullDisk: an export that finds no room fails with the file's name, and goes on when there is room.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	_, a, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "source", manyRows(100, 10))
+	dir := filepath.Join(t.TempDir(), "orders")
+	run := func(limit string, args ...string) (string, error) {
+		script := fmt.Sprintf("ulimit -f %s; exec smallhandler \"$@\" --progress none", limit)
+		c := exec.Command("sh", append([]string{"-c", script, "sh"}, args...)...)
+		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run("4", "export", "--from", "source", "--to", dir, "--compress", "none")
+	if err == nil || !strings.Contains(out, "file too large") || !strings.Contains(out, "handler export --resume "+dir+" continues") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err = run("unlimited", "export", "--resume", dir); err != nil || !strings.Contains(out, "exported 1000 rows") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestReadmeRestores runs the lines by which README backs a table up and restores it.
+func TestReadmeRestores(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, a, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "orders", manyRows(20, 10))
+	dir := t.TempDir()
+	ran := 0
+	for line := range bytes.Lines(text) {
+		fields := strings.Fields(string(line))
+		if len(fields) < 2 || fields[0] != "handler" || !strings.Contains(string(line), "backup/orders") || !strings.HasPrefix(string(line), "    ") {
+			continue
+		}
+		if at := len(fields); strings.Contains(string(line), "#") {
+			for i, f := range fields {
+				if f == "#" {
+					at = min(at, i)
+				}
+			}
+			fields = fields[:at]
+		}
+		ran++
+		c := exec.Command(fields[0], fields[1:]...)
+		c.Dir, c.Env = dir, append(os.Environ(), "AzureWebJobsStorage="+connection)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%s%v\n%s", line, err, out)
+		}
+	}
+	if ran != 3 {
+		t.Errorf("README has %d lines about backup/orders, want 3", ran)
+	}
+}

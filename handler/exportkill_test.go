@@ -1,0 +1,225 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
+)
+
+// gate is a process's way to storage. Once the process's work has come so far, its requests wait until it is killed: so
+// it can't end before.
+type gate struct {
+	connection string
+	batches    atomic.Int64 // requests that wrote rows
+	manifests  atomic.Int64 // requests that completed an export in blobs
+
+	mu     sync.Mutex
+	until  func() bool   // guarded by mu
+	killed chan struct{} // the same
+}
+
+func newGate(t *testing.T, connection string) *gate {
+	g := &gate{}
+	for part := range strings.SplitSeq(connection, ";") {
+		name, endpoint, _ := strings.Cut(part, "=")
+		if name == "TableEndpoint" || name == "BlobEndpoint" {
+			to, err := url.Parse(endpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host})
+			proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {} // the process is dead
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				g.mu.Lock()
+				killed, held := g.killed, g.until != nil && g.until()
+				switch { // while nobody else asks: no more of them pass than until lets
+				case held:
+				case strings.HasSuffix(r.URL.Path, "$batch"):
+					g.batches.Add(1)
+				case r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, place.ManifestName):
+					g.manifests.Add(1)
+				}
+				g.mu.Unlock()
+				if held {
+					<-killed
+					return
+				}
+				proxy.ServeHTTP(w, r)
+			}))
+			t.Cleanup(server.Close)
+			part = name + "=" + server.URL + to.Path
+		}
+		g.connection += part + ";"
+	}
+	return g
+}
+
+// kill starts a command and kills it when its work has come so far.
+func (g *gate) kill(t *testing.T, c *exec.Cmd, done func() bool) {
+	t.Helper()
+	g.mu.Lock()
+	killed := make(chan struct{})
+	g.until, g.killed = done, killed
+	g.mu.Unlock()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }() // ends with the process
+	for !done() {
+		select {
+		case err := <-ended:
+			t.Fatalf("%v ended before it was killed: %v", c.Args, err)
+		case <-time.After(time.Millisecond): // the other process is no part of this one's time
+		}
+	}
+	_ = c.Process.Kill()
+	<-ended
+	g.mu.Lock()
+	g.until = nil
+	g.mu.Unlock()
+	close(killed)
+}
+
+// TestKilledExport kills exports and their imports many times. The files must equal those of an export without kills, and
+// the rows those of the table.
+func TestKilledExport(t *testing.T) {
+	t.Parallel()
+	for _, to := range []string{"directory", "blobs"} {
+		t.Run(to, func(t *testing.T) {
+			t.Parallel()
+			_, a, connection := serveEmulator(t, emulator.Options{})
+			killExport(t, a, connection, to == "blobs", testsize.Of(600, 6000), "")
+		})
+	}
+	t.Run("azurite", func(t *testing.T) {
+		t.Parallel()
+		a, connection := azurite(t)
+		killExport(t, a, connection, true, testsize.Of(300, 1200), strings.ToLower("x"+rand.Text()))
+	})
+}
+
+// azurite opens Azurite's account.
+func azurite(t *testing.T) (*storage.Account, string) {
+	t.Helper()
+	connection := os.Getenv("TABLESWEEP_AZURITE")
+	if connection == "" {
+		t.Skip("SKIPPED: TABLESWEEP_AZURITE has no connection string; scripts/test.sh starts Azurite and sets it")
+	}
+	c, err := storage.ParseConnection(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := storage.Open(c, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, connection
+}
+
+func killExport(t *testing.T, a *storage.Account, connection string, blobs bool, partitions int, unique string) {
+	kills := testsize.Of(2, 20)
+	g := newGate(t, connection)
+	rows := manyRows(partitions, 10)
+	source, back := "source"+unique, "back"+unique
+	emulatortest.Table(t, a, source, rows)
+	command := func(args ...string) *exec.Cmd {
+		c := exec.Command("smallhandler", append(args, "--progress", "none", "--json")...)
+		c.Env = append(os.Environ(), "AzureWebJobsStorage="+g.connection)
+		return c
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		var said strings.Builder
+		c := command(args...)
+		c.Stderr = &said
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s%s", args, err, out, &said)
+		}
+		return string(out)
+	}
+	dir := t.TempDir()
+	at := func(name string) (path string, objects place.Objects) {
+		if path = filepath.Join(dir, name); !blobs {
+			return path, place.Directory(path)
+		}
+		in, err := place.InContainer(a, "backups"+unique, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "blob:backups" + unique + "/" + name, in
+	}
+	whole, wholeObjects := at("whole")
+	pieces, objects := at("pieces")
+	run("export", "--from", source, "--to", whole, "--workers", "3")
+	want := exported(t, wholeObjects)
+	if len(want) < 2*kills {
+		t.Fatalf("only %d files", len(want))
+	}
+
+	// An export to a directory is its own checkpoint.
+	checkpoint := filepath.Join(dir, "export.ckpt")
+	args, again := []string{"export", "--from", source, "--to", pieces}, []string{"copy", "--resume", pieces}
+	if blobs {
+		args, again = append(args, "--checkpoint", checkpoint), []string{"copy", "--resume", checkpoint}
+	}
+	for i := range kills {
+		g.kill(t, command(args...), func() bool {
+			files := 0
+			_ = objects.List(t.Context(), place.DataPrefix, func(string, int64) error { // there may be no container yet
+				files++
+				return nil
+			})
+			return files*(kills+1) >= (len(want)-1)*(i+1)
+		})
+		args = again
+	}
+	run(args...)
+	got := exported(t, objects)
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("%s differs", name)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d files, want %d", len(got), len(want))
+	}
+	killImport(t, g, command, pieces, back, partitions, kills)
+	run("verify", "--from", source, "--to", back)
+	run("verify", "--from", pieces, "--to", back)
+}
+
+// killImport kills an import of rows in partitions of 10 each.
+func killImport(t *testing.T, g *gate, command func(...string) *exec.Cmd, from, to string, partitions, kills int) {
+	t.Helper()
+	g.batches.Store(0)
+	checkpoint := filepath.Join(t.TempDir(), "import.ckpt")
+	args := []string{"import", "--from", from, "--to", to, "--checkpoint", checkpoint}
+	for i := range kills {
+		g.kill(t, command(args...), func() bool { return g.batches.Load()*int64(kills+1) >= int64(partitions*(i+1)) })
+		args = []string{"import", "--resume", checkpoint}
+	}
+	out, err := command(args...).Output()
+	var result jobResult
+	if err != nil || json.Unmarshal(out, &result) != nil || result.Rows != int64(10*partitions) || result.Written != result.Rows {
+		t.Errorf("it counted %s, %v; want %d rows", out, err, 10*partitions)
+	}
+}

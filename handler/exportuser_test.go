@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/sweep/journal"
+	"tablesweep/internal/sweep/progress"
+)
+
+// user runs a command as a user does, and returns what it says.
+func user(ctx context.Context, in io.Reader, args ...string) (said string, err error) {
+	var out bytes.Buffer
+	c := rootCommand()
+	c.SetArgs(args)
+	c.SetIn(in)
+	c.SetOut(&out)
+	c.SetErr(&out)
+	err = execute(ctx, c)
+	return out.String(), err
+}
+
+// An import from stdin ends with an interrupt even while its producer says nothing.
+func TestInterruptedImportOfSilence(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	_, _, connection := serveEmulator(t, emulator.Options{})
+	end := make(chan struct{})
+	defer close(end)
+	silent := reader(func([]byte) (int, error) {
+		interrupt()
+		<-end
+		return 0, io.EOF
+	})
+	_, err := user(ctx, silent, "import", "--from", "-", "--to", "orders", "--to-connection", connection)
+	if exitCode(err) != exitInterrupted || strings.Contains(hintFor(err), "--checkpoint") || !strings.Contains(hintFor(err), "again") {
+		t.Errorf("got %v, hint %q", err, hintFor(err))
+	}
+}
+
+type reader func([]byte) (int, error)
+
+func (r reader) Read(b []byte) (int, error) { return r(b) }
+
+// A place that looks like blobs is never a directory, and no message has its SAS.
+func TestMisspeltPlaces(t *testing.T) {
+	t.Parallel()
+	_, a, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "source", manyRows(1, 3))
+	for to, want := range map[string]string{
+		"blob:backups/orders?sv=1&sig=SECRET":                                "a SAS",
+		"Blob:backups/orders?sv=1&sig=SECRET":                                "a SAS",
+		"s3://backups/orders":                                                "a URL of blobs is",
+		"ftp://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET":    "a URL of blobs is",
+		" https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET": "a URL of blobs is",
+		"blob://backups/orders":                                              "a URL of blobs is",
+	} {
+		said, err := user(t.Context(), nil, "export", "--from", "source", "--to", to, "--from-connection", connection)
+		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) || strings.Contains(said+err.Error(), "SECRET") {
+			t.Errorf("%s: got %v, %s", to, err, said)
+		}
+	}
+	if said, err := user(t.Context(), nil, "export", "--from", "source", "--to", "BLOB:backups/orders", "--from-connection", connection); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+// An export that ends before it has made its checkpoint does not say that it can be resumed.
+func TestNothingToResume(t *testing.T) {
+	t.Parallel()
+	_, a, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "source", manyRows(1, 3))
+	checkpoint := filepath.Join(t.TempDir(), "orders.ckpt")
+	wrong := "DefaultEndpointsProtocol=http;AccountName=other;AccountKey=c2VjcmV0" + connection[strings.Index(connection, ";TableEndpoint"):]
+	_, err := user(t.Context(), nil, "export", "--from", "source", "--from-connection", connection,
+		"--to", "blob:backups/orders", "--to-connection", wrong, "--checkpoint", checkpoint)
+	if _, statErr := os.Stat(checkpoint); err == nil || statErr == nil || !errors.Is(statErr, os.ErrNotExist) {
+		t.Fatalf("got %v, %v", err, statErr)
+	}
+	if hint := hintFor(err); strings.Contains(hint, "--resume") || hint == "" {
+		t.Errorf("%v: hint %q", err, hint)
+	}
+}
+
+// An empty table is exported to a file that any reader takes, and comes back.
+func TestEmptyFiles(t *testing.T) {
+	t.Parallel()
+	_, a, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "source", nil)
+	for _, name := range []string{"orders.jsonl", "orders.jsonl.gz", "orders.ndjson.zst"} {
+		path := filepath.Join(t.TempDir(), name)
+		if said, err := user(t.Context(), nil, "export", "--from", "source", "--to", path, "--from-connection", connection); err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		if text, err := os.ReadFile(path); err != nil || (len(text) == 0) != strings.HasSuffix(name, ".jsonl") {
+			t.Errorf("%s has %d bytes, %v", name, len(text), err)
+		}
+		if said, err := user(t.Context(), nil, "import", "--from", path, "--to", "copied", "--to-connection", connection); err != nil || !strings.Contains(said, "imported 0 of 0 rows") {
+			t.Errorf("%s: %v\n%s", name, err, said)
+		}
+	}
+}
+
+// The hint of failed lines names what an import of lines takes, which has no --rows.
+func TestFailedLinesHint(t *testing.T) {
+	t.Parallel()
+	_, _, connection := serveEmulator(t, emulator.Options{})
+	said, err := user(t.Context(), strings.NewReader(`{"PartitionKey":"a/b","RowKey":"1"}`), "import", "--from", "-", "--to", "orders", "--to-connection", connection)
+	if exitCode(err) != exitFailedRows || strings.Contains(hintFor(err), "--rows") || !strings.Contains(hintFor(err), "--failed FILE lists") {
+		t.Errorf("%v, hint %q\n%s", err, hintFor(err), said)
+	}
+}
+
+// An export that is under way is named by what to do, not by a flag that was not given.
+func TestExportUnderWay(t *testing.T) {
+	t.Parallel()
+	_, a, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "source", manyRows(1, 3))
+	dir := t.TempDir()
+	lock, err := journal.Lock(filepath.Join(dir, "export"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	said, err := user(t.Context(), nil, "export", "--from", "source", "--to", dir, "--from-connection", connection)
+	if exitCode(err) != exitUsage || strings.Contains(err.Error(), "--resume") || !strings.Contains(hintFor(err), "wait until it has ended") {
+		t.Errorf("%v, hint %q\n%s", err, hintFor(err), said)
+	}
+}
+
+// A URL in the place of a file's name is a mistake whose message has no signature.
+func TestErrorsHaveNoSignature(t *testing.T) {
+	t.Parallel()
+	const url = "https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET%2Fx&se=2"
+	for _, flags := range [][]string{
+		{"export", "--from", "orders", "--to", "./orders", "--state", url, "--since", "last"},
+		{"copy", "--from", "orders", "--to", "copied", "--rows", url},
+		{"copy", "--from", "orders", "--to", "copied", "--failed", url},
+		{"copy", "--from", "orders", "--to", "copied", "--checkpoint", url},
+		{"copy", "--resume", url[len("https://"):]},
+		{"enqueue", "--table", "orders", "--queue", url},
+		{"export", "--from", "orders", "--to", "?sv=1&sig=SECRET"},
+	} {
+		_, a, connection := serveEmulator(t, emulator.Options{})
+		emulatortest.Table(t, a, "orders", manyRows(1, 3))
+		name := "--from-connection"
+		if flags[0] == "enqueue" {
+			name = "--connection"
+		}
+		_, err := user(t.Context(), nil, append(flags, name, connection)...)
+		var said bytes.Buffer
+		report(progress.New(&said), err)
+		if err == nil || strings.Contains(said.String(), "SECRET") {
+			t.Errorf("%v: %s", flags, said.String())
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep/progress"
+)
+
+const manyHelp = `With --all, or --tables 'logs*', the command is about many tables: those of the account, or the exports in
+a place such as backup/ or blob:CONTAINER/PREFIX. Each has the same name at both places, and its export stands in
+backup/TABLE. Up to 8 tables at once share --workers and the limits. A table that fails does not stop the
+others: it is named at the end, with the reason, and the exit status is 3.`
+
+const manyJobHelp = manyHelp + ` --checkpoint
+and --failed then name directories, which have a file for each table; --resume continues with the tables that are
+not done, and tries those again that failed.`
+
+// manyFlags choose several tables.
+type manyFlags struct {
+	all      bool
+	patterns []string
+}
+
+func (f *manyFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.all, "all", false, "all tables of the account, or all exports of a directory")
+	c.Flags().StringSliceVar(&f.patterns, "tables", nil, "the tables whose names match, in any case, such as 'logs*'; several are separated by commas")
+}
+
+// many reports whether the command is about several tables.
+func (f *manyFlags) many() bool { return f.all || f.patterns != nil }
+
+func (f *manyFlags) String() string {
+	if f.all {
+		return "--all"
+	}
+	return "--tables " + strings.Join(f.patterns, ",")
+}
+
+// choose returns those of the names that match. Each pattern must match one.
+func (f *manyFlags) choose(names []string) ([]string, error) {
+	if f.all && f.patterns != nil {
+		return nil, usagef("--all and --tables exclude each other")
+	}
+	for _, pattern := range f.patterns {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return nil, usagef("--tables is %q, want a pattern such as 'logs*' or 'log[0-9]'", pattern)
+		}
+		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
+			return nil, hinted{usagef("--tables: %q matches none of %s", pattern, progress.Plural(len(names), "table")), "handler tables list shows which an account has"}
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !f.chooses(name) }), nil
+}
+
+// chooses reports whether a table is one of those.
+func (f *manyFlags) chooses(name string) bool {
+	return f.all || slices.ContainsFunc(f.patterns, func(pattern string) bool { return matches(pattern, name) })
+}
+
+// matches ignores case, as the service does in tables' names.
+func matches(pattern, name string) bool {
+	ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(name))
+	return ok && err == nil
+}
+
+// tableHome is where several tables stand: an account, or a place with their exports.
+type tableHome struct {
+	opened                   // neither a table's nor blobs': an account, if it has no objects
+	account *storage.Account // nil for exports
+	sas     string           // behind a table's path
+}
+
+// openHome opens what the flag of a place names: the account of a connection, if it is empty.
+func (f *accountFlags) openHome(c *cobra.Command, flag, path, sas, connectionFlag, connection string) (h tableHome, err error) {
+	if path == "" {
+		h.account, err = f.openAccount(c, connectionFlag, connection)
+		return h, err
+	}
+	kind, err := place.KindOf(path)
+	if err == nil && kind != place.KindExport {
+		err = fmt.Errorf("%s is %v", path, kind)
+	}
+	if err != nil {
+		return h, hinted{usagef("--%s: %w; with many tables, it takes a directory or a prefix of blobs", flag, err), "leave it out for the tables of an account, or give a path with a slash, such as backup/"}
+	}
+	h.opened, err = f.openPlace(c, flag, path, sas, connectionFlag, connection)
+	if h.path = strings.TrimRight(path, "/") + "/"; sas != "" {
+		h.sas = "?" + sas
+	}
+	return h, err
+}
+
+// of returns a table's place.
+func (h tableHome) of(table string) string { return h.path + table + h.sas }
+
+// local reports whether it is a directory.
+func (h tableHome) local() bool {
+	_, ok := h.objects.(place.Directory)
+	return ok
+}
+
+// address identifies the home.
+func (h tableHome) address() string {
+	if h.account != nil {
+		return strings.TrimSuffix(h.account.Table("t").Address(), "/t")
+	}
+	return h.opened.address()
+}
+
+// tables returns the names of the tables, in order. Those of exports have a claim or a manifest.
+func (h tableHome) tables(ctx context.Context) (names []string, err error) {
+	add := func(name string) error {
+		names = append(names, name)
+		return nil
+	}
+	if h.account != nil {
+		err = h.account.TableNames(ctx, func(name string) error {
+			if strings.HasPrefix(name, "$") { // the service's own
+				return nil
+			}
+			return add(name)
+		})
+		return names, err
+	}
+	err = h.objects.List(ctx, "", func(object string, _ int64) error {
+		name, object, _ := strings.Cut(object, "/")
+		if object == place.ClaimName || object == place.ManifestName {
+			return add(name)
+		}
+		return nil
+	})
+	return slices.Compact(names), blobHint(err)
+}
+
+// exportOf returns the id of a table's export, and its rows if it is complete; "" if it has none.
+func (h tableHome) exportOf(ctx context.Context, table string) (id string, complete bool, rows int64, err error) {
+	in := exportIn{h.objects, table + "/"}
+	claim, err := place.ClaimOf(ctx, in)
+	if err != nil {
+		return "", false, 0, nil // what else is there is told by whoever begins one
+	}
+	e, err := place.Open(ctx, in)
+	switch {
+	case errors.Is(err, place.ErrNoExport):
+		return claim.ID, false, 0, nil
+	case err != nil:
+		return "", false, 0, err
+	}
+	return claim.ID, true, e.Manifest().Rows, nil
+}
+
+// exportIn reads the objects of an export within others.
+type exportIn struct {
+	place.Objects
+	prefix string
+}
+
+// Get implements [place.Objects].
+func (e exportIn) Get(ctx context.Context, name string, offset, most int64) ([]byte, error) {
+	return e.Objects.Get(ctx, e.prefix+name, offset, most)
+}
+
+// refuse refuses what no table's own run would notice.
+func (r *manyRun) refuse(names []string) error {
+	if r.choice.all && r.from.local() && isThere(filepath.Join(r.from.path, tablesName)) { // tables may be missing that were not begun
+		dir := strings.TrimRight(r.from.path, "/")
+		return hinted{usagef("--all: %s has %s, the checkpoint of a command that is not done", dir, tablesName), fmt.Sprintf("if that is the export, handler export --resume %s completes it; --tables '*' takes what is there", dir)}
+	}
+	known := map[string]string{}
+	for _, name := range names {
+		low := strings.ToLower(name)
+		if other, alike := known[low]; alike && r.to != nil && r.to.account != nil {
+			return hinted{usagef("%v: %s and %s are one table, since the service ignores case", &r.choice, other, name), fmt.Sprintf("move %s%s elsewhere and import it alone, under another name", r.from.path, name)}
+		}
+		known[low] = name
+		for flag, file := range map[string]string{"checkpoint": ownPath(r.dir, name, tableExt), "failed": ownPath(r.files["failed"], name, ownFile["failed"])} {
+			if file != "" && isThere(file) { // a resume would go on with it, or replace it
+				return hinted{usagef("--%s: %s is of an earlier command", flag, file), "give another directory, or move that one away"}
+			}
+		}
+	}
+	if !r.exports() {
+		return nil
+	}
+	there, err := r.to.tables(r.cmd.Context())
+	if err != nil && !storage.NotFound(err) { // a container that is not there is made
+		return err
+	}
+	there = slices.DeleteFunc(there, func(name string) bool { return known[strings.ToLower(name)] == "" })
+	if len(there) > 0 {
+		return hinted{usagef("--to: %s has exports of %d of the tables, such as %s", r.to.address(), len(there), there[0]), "give another place, or take only the others with --tables"}
+	}
+	return nil
+}
+
+// homes opens what the pair's tables stand in. They must differ.
+func (p *pairFlags) homes(c *cobra.Command) (from, to tableHome, err error) {
+	if from, err = p.openHome(c, "from", p.from, p.fromSAS, "from-connection", p.fromConnection); err != nil {
+		return from, to, err
+	}
+	if to, err = p.openHome(c, "to", p.to, p.toSAS, "to-connection", cmp.Or(p.toConnection, p.fromConnection)); err != nil {
+		return from, to, err
+	}
+	same := from.address() == to.address()
+	if from.account != nil && to.account != nil {
+		same = from.account.Table("t").Same(to.account.Table("t"))
+	}
+	if same {
+		return from, to, hinted{usagef("%v: the source and the destination are both %s", &p.manyFlags, from.address()), "--to-connection names another account, and --to other places, such as backup/"}
+	}
+	return from, to, nil
+}
+
+// refuseMany refuses flags that are about one table.
+func refuseMany(c *cobra.Command, flags manyFlags, names ...string) error {
+	for _, name := range names {
+		if f := c.Flags().Lookup(name); f != nil && f.Changed {
+			return usagef("--%s does not fit %v: it is about one table", name, &flags)
+		}
+	}
+	return nil
+}
+
+// ownPath returns the path of a table's file in a directory, "" if no directory was given.
+func ownPath(dir, table, ext string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, table+ext)
+}
+
+// isThere reports whether there is a file.
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,455 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/verify"
+	"tablesweep/internal/testsize"
+)
+
+// manyTables makes tables of different sizes, from 0 rows on.
+func manyTables(t testing.TB, a *storage.Account, tables, size int) (names []string) {
+	t.Helper()
+	for i := range tables {
+		name := fmt.Sprintf("table%02d", i)
+		emulatortest.Table(t, a, name, manyRows(i*size, 5))
+		names = append(names, name)
+	}
+	return names
+}
+
+// manyResult runs a command and returns the lines of its result, and their sum.
+func manyResult(ctx context.Context, args ...string) (tables []tableResult, sum tablesResult, err error) {
+	var out bytes.Buffer
+	c := rootCommand()
+	c.SetArgs(append(args, "--json", "--progress", "none"))
+	c.SetOut(&out)
+	c.SetErr(&bytes.Buffer{})
+	err = execute(ctx, c)
+	for line := range bytes.Lines(out.Bytes()) {
+		var t tableResult
+		if badErr := errors.Join(json.Unmarshal(line, &t), json.Unmarshal(line, &sum)); t.Table == "" {
+			continue // the sum: "tables" is a number, and "table" is missing
+		} else if badErr != nil {
+			return nil, sum, errors.Join(err, badErr)
+		}
+		tables = append(tables, t)
+	}
+	return tables, sum, err
+}
+
+// sameTables compares tables of two accounts.
+func sameTables(t testing.TB, a, b *storage.Account, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if r, err := verify.Tables(t.Context(), sweep.Spec{Table: a.Table(name)}, b.Table(name), verify.Options{}); err != nil || r.Differences() > 0 {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// TestManyTables copies 20 tables, one of which is refused. The others are copied, and a resume does that one alone.
+func TestManyTables(t *testing.T) {
+	t.Parallel()
+	const bad = "table07"
+	_, a, from := serveEmulator(t, emulator.Options{})
+	var touched sync.Map
+	other, b, to := serveEmulator(t, emulator.Options{Faults: "table-deletion=1h", OnRequest: func(e emulator.Event) { touched.Store(e.Table, true) }})
+	names := manyTables(t, a, 20, 5)
+	if err := emulatortest.Table(t, b, bad, nil).Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "points")
+	tables, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir)
+	if exitCode(err) != exitFailedRows || fmt.Sprint(err) != "1 of 20 tables failed: "+bad || !strings.Contains(hintFor(err), "copy --resume "+dir+" tries the failed tables again") {
+		t.Errorf("got %v with exit code %d, and the hint %q", err, exitCode(err), hintFor(err))
+	}
+	if sum.Tables != 20 || sum.Succeeded != 19 || sum.Failed != 1 || sum.Rows != (190-7)*25 {
+		t.Errorf("got %+v", sum)
+	}
+	for i, r := range tables {
+		if want := int64(i * 25); r.Table != names[i] || r.Table != bad && (r.State != tableSucceeded || r.Rows != want) || r.Table == bad && !strings.Contains(r.Error, "TableBeingDeleted") {
+			t.Errorf("got %+v", r)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, tablesName))
+	if err != nil || bytes.Contains(text, []byte("AccountKey")) || bytes.Contains(text, []byte("SharedKey")) {
+		t.Errorf("the checkpoint is %s, %v", text, err)
+	}
+	sameTables(t, a, b, slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == bad })...)
+
+	other.SetFaults("")
+	touched.Clear()
+	if _, _, err = manyResult(t.Context(), "copy", "--resume", dir); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "--from-connection may have held a secret") {
+		t.Errorf("without connections: %v", err)
+	}
+	if _, _, err = manyResult(t.Context(), "copy", "--resume", dir, "--from-connection", from, "--to-connection", from); exitCode(err) != exitUsage {
+		t.Errorf("at another account: %v", err)
+	}
+}
+
+// TestManyTablesResume: a resume does the tables that failed, and no others.
+func TestManyTablesResume(t *testing.T) {
+	t.Parallel()
+	const bad = "table03"
+	_, a, from := serveEmulator(t, emulator.Options{})
+	var touched sync.Map
+	_, b, to := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) { touched.Store(e.Table, true) }})
+	names := manyTables(t, a, 6, 10)
+	refused := filepath.Join(t.TempDir(), "points", bad+tableExt+".lock")
+	if err := os.MkdirAll(refused, 0o700); err != nil { // no file can stand there
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(refused)
+	if _, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir); exitCode(err) != exitFailedRows || sum.Failed != 1 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if err := os.Remove(refused); err != nil {
+		t.Fatal(err)
+	}
+	touched.Clear()
+	if _, sum, err := manyResult(t.Context(), "copy", "--resume", dir, "--from-connection", from, "--to-connection", to); err != nil || sum.Succeeded != 6 || sum.Rows != 15*50 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	touched.Range(func(table, _ any) bool {
+		if table != bad && table != "" {
+			t.Errorf("%s was done again", table)
+		}
+		return true
+	})
+	sameTables(t, a, b, names...)
+	if isThere(dir) {
+		t.Error("the checkpoint is still there")
+	}
+}
+
+// TestManyTablesShareWorkers: eight tables are under way at once, with no more requests at either account than --workers
+// allows.
+func TestManyTablesShareWorkers(t *testing.T) {
+	t.Parallel()
+	const workers = 12
+	var begun sync.Map
+	var n atomic.Int64
+	all := make(chan struct{})
+	var most [2]atomic.Int64
+	watch := func(side int, kinds ...fault.Kind) func(emulator.Event) {
+		var under atomic.Int64
+		return func(e emulator.Event) {
+			switch {
+			case !slices.Contains(kinds, e.Kind) || !strings.HasPrefix(e.Table, "table"):
+			case e.Applied:
+				under.Add(-1)
+			default:
+				if now := under.Add(1); now > most[side].Load() {
+					most[side].Store(now)
+				}
+				if _, known := begun.LoadOrStore(e.Table, true); !known && n.Add(1) == tablesAtOnce {
+					close(all)
+				}
+				if side == 0 {
+					<-all // with fewer tables at once the test would end here
+				}
+			}
+		}
+	}
+	_, a, from := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond, OnRequest: func(e emulator.Event) {
+		if f := watchQueries.Load(); f != nil {
+			(*f)(e)
+		}
+	}})
+	names := manyTables(t, a, 12, 20)
+	f := watch(0, fault.Query)
+	watchQueries.Store(&f)
+	_, b, to := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond, OnRequest: watch(1, fault.Batch, fault.Update, fault.Insert)})
+	if _, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--workers", fmt.Sprint(workers)); err != nil || sum.Succeeded != 12 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	for side, m := range []int64{most[0].Load(), most[1].Load()} {
+		t.Logf("at most %d requests at once at side %d", m, side)
+		if m > workers {
+			t.Errorf("%d requests at once, want at most %d", m, workers)
+		}
+	}
+	watchQueries.Store(nil)
+	sameTables(t, a, b, names...)
+}
+
+// watchQueries is what the source of TestManyTablesShareWorkers calls once it has its rows.
+var watchQueries atomic.Pointer[func(emulator.Event)]
+
+// TestManyTablesInterrupted: an interrupt ends all tables in order. A resume goes on with each, and writes only what is
+// left.
+func TestManyTablesInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	_, a, from := serveEmulator(t, emulator.Options{})
+	var written atomic.Int64
+	_, b, to := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) {
+		if e.Kind == fault.Batch && !e.Applied && written.Add(1) == 300 {
+			interrupt()
+		}
+	}})
+	names := manyTables(t, a, 12, 20)
+	const all = 66 * 20
+	dir := filepath.Join(t.TempDir(), "points")
+	_, sum, err := manyResult(ctx, "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir, "--workers", "16")
+	if exitCode(err) != exitInterrupted || hintFor(err) != "handler copy --resume "+dir+" continues with the rest" || sum.Pending == 0 || sum.Failed > 0 {
+		t.Fatalf("got %v, the hint %q and %+v", err, hintFor(err), sum)
+	}
+	if points, _ := filepath.Glob(filepath.Join(dir, "*"+tableExt)); len(points) == 0 {
+		t.Error("no table has a checkpoint")
+	}
+	if _, sum, err = manyResult(t.Context(), "copy", "--resume", dir, "--from-connection", from, "--to-connection", to); err != nil || sum.Succeeded != 12 || sum.Rows != 5*all {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if n := written.Load(); n > all+32 { // one table's first transactions may have been under way
+		t.Errorf("%d transactions, want %d", n, all)
+	}
+	sameTables(t, a, b, names...)
+}
+
+// TestKilledMany kills copies and exports of many tables. What is there at the end is exact.
+func TestKilledMany(t *testing.T) {
+	t.Parallel()
+	kills, size := testsize.Of(2, 10), testsize.Of(5, 40)
+	_, a, from := serveEmulator(t, emulator.Options{})
+	_, b, to := serveEmulator(t, emulator.Options{})
+	names := manyTables(t, a, 20, size)
+	source, destination := newGate(t, from), newGate(t, to)
+	command := func(args ...string) *exec.Cmd {
+		c := exec.Command("smallhandler", append(args, "--progress", "none", "--json")...)
+		c.Env = append(os.Environ(), "AzureWebJobsStorage="+source.connection, "OTHER="+destination.connection)
+		return c
+	}
+	dir := t.TempDir()
+	points, backup := filepath.Join(dir, "points"), filepath.Join(dir, "backup")
+	for _, tt := range []struct {
+		at   *gate
+		dir  string
+		args []string
+		done func() int
+		of   int
+	}{
+		{destination, points, []string{"copy", "--all", "--to-connection", "OTHER", "--checkpoint", points}, func() int { return int(destination.batches.Load()) }, 190 * size},
+		{source, backup, []string{"export", "--all", "--to", backup + "/", "--verify"}, func() int { return complete(t, place.Directory(backup)) }, len(names)},
+		{destination, points, []string{"export", "--all", "--to", "blob:backups/all", "--to-connection", "OTHER", "--checkpoint", points}, func() int { return int(destination.manifests.Load()) }, len(names)},
+	} {
+		args := tt.args
+		kill := kills
+		if slices.Contains(tt.args, "--verify") {
+			kill++ // while the last table is compared
+		}
+		for i := range kill {
+			tt.at.kill(t, command(args...), func() bool { return tt.done()*(kills+1) >= tt.of*(i+1) })
+			args = []string{"copy", "--resume", tt.dir}
+		}
+		if out, err := command(args...).CombinedOutput(); err != nil {
+			t.Errorf("%v: %v\n%s", tt.args, err, out)
+		}
+		if isThere(filepath.Join(tt.dir, tablesName)) {
+			t.Errorf("%s still has a checkpoint", tt.dir)
+		}
+	}
+	sameTables(t, a, b, names...)
+	for _, args := range [][]string{{"--from", backup + "/"}, {"--from", "blob:backups/all", "--from-connection", "OTHER", "--to-connection", "AzureWebJobsStorage"}} {
+		if out, err := command(append([]string{"verify", "--all"}, args...)...).CombinedOutput(); err != nil {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// complete counts the complete exports of a place.
+func complete(t *testing.T, o place.Objects) (n int) {
+	err := o.List(t.Context(), "", func(name string, _ int64) error {
+		if strings.HasSuffix(name, "/"+place.ManifestName) {
+			n++
+		}
+		return nil
+	})
+	if err != nil && !storage.NotFound(err) {
+		t.Error(err)
+	}
+	return n
+}
+
+// TestPatternsChoose copies what random patterns match, and nothing else. The twin matches by regular expressions.
+func TestPatternsChoose(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	letters := func(n int) string {
+		var b strings.Builder
+		for range n {
+			b.WriteByte("aAbB1"[r.IntN(5)])
+		}
+		return b.String()
+	}
+	for range testsize.Of(5, 60) {
+		_, a, from := serveEmulator(t, emulator.Options{})
+		_, b, to := serveEmulator(t, emulator.Options{})
+		var names []string
+		for range 12 {
+			name := "t" + letters(3)
+			if !slices.ContainsFunc(names, func(o string) bool { return strings.EqualFold(o, name) }) {
+				names = append(names, name)
+				emulatortest.Table(t, a, name, nil)
+			}
+		}
+		var patterns []string
+		var twins []*regexp.Regexp
+		for range 1 + r.IntN(2) {
+			p, twin := "T", "t"
+			for range 3 {
+				switch r.IntN(4) {
+				case 0:
+					p, twin = p+"*", twin+".*"
+				case 1:
+					p, twin = p+"?", twin+"."
+				case 2:
+					p, twin = p+"[a1]", twin+"[a1]"
+				default:
+					one := letters(1)
+					p, twin = p+one, twin+one
+				}
+			}
+			patterns, twins = append(patterns, "--tables", p), append(twins, regexp.MustCompile("(?i)^"+twin+"$"))
+		}
+		var want []string
+		matched := make([]bool, len(twins))
+		for _, name := range names {
+			hit := false
+			for i, twin := range twins {
+				if twin.MatchString(name) {
+					matched[i], hit = true, true
+				}
+			}
+			if hit {
+				want = append(want, name)
+			}
+		}
+		_, _, err := manyResult(t.Context(), append(patterns, "--from-connection", from, "--to-connection", to, "copy")...)
+		if slices.Contains(matched, false) {
+			want = nil
+			if exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "matches none of") {
+				t.Errorf("%v of %v: %v", patterns, names, err)
+			}
+		} else if err != nil {
+			t.Errorf("%v of %v: %v", patterns, names, err)
+		}
+		var got []string
+		if err := b.TableNames(t.Context(), func(name string) error { got = append(got, name); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%v of %v: got %v, want %v", patterns, names, got, want)
+		}
+	}
+}
+
+// TestManyTablesRefuses: what no table's own run would notice is refused before anything is done.
+func TestManyTablesRefuses(t *testing.T) {
+	t.Parallel()
+	_, a, from := serveEmulator(t, emulator.Options{})
+	_, b, to := serveEmulator(t, emulator.Options{})
+	names := manyTables(t, a, 3, 4)
+	dir := filepath.Join(t.TempDir(), "backup")
+	checkpoint := filepath.Join(dir, tablesName)
+	export := []string{"export", "--all", "--to", dir + "/", "--from-connection", from}
+	restore := []string{"import", "--from", dir + "/", "--to-connection", to}
+	run := func(args ...string) error {
+		t.Helper()
+		_, _, err := manyResult(t.Context(), args...)
+		return err
+	}
+	refused := func(want, hint string, args ...string) {
+		t.Helper()
+		if err := run(args...); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(hintFor(err), hint) {
+			t.Errorf("%v: got %v with the hint %q, want %q", args, err, hintFor(err), want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("--to: ", "", "export", "--all", "--to", filepath.Join(file, "x")+"/", "--from-connection", from)
+	refused("--failed: ", "", "copy", "--all", "--failed", filepath.Join(file, "x"), "--checkpoint", dir, "--from-connection", from, "--to-connection", to)
+	if isThere(checkpoint) {
+		t.Fatal("a refused copy left a checkpoint")
+	}
+
+	// What an earlier command left is not gone on with, or replaced, because its directory is given again.
+	old := t.TempDir()
+	for _, name := range []string{"table01" + tableExt, "table02.jsonl"} {
+		if err := os.WriteFile(filepath.Join(old, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("--checkpoint: "+filepath.Join(old, "table01"+tableExt)+" is of an earlier command", "another directory", "copy", "--all", "--checkpoint", old, "--from-connection", from, "--to-connection", to)
+	refused("--failed: "+filepath.Join(old, "table02.jsonl")+" is of an earlier command", "another directory", "copy", "--all", "--failed", old, "--from-connection", from, "--to-connection", to)
+	if isThere(filepath.Join(old, tablesName)) {
+		t.Error("a refused copy left a checkpoint")
+	}
+	refused("is no export", "a finished command removes its checkpoint", "export", "--resume", old)
+	if err := run(export...); err != nil {
+		t.Fatal(err)
+	}
+
+	// A backup that is complete stays as it is.
+	refused(dir+" has exports of 3 of the tables, such as table00", "another place", export...)
+	if isThere(checkpoint) {
+		t.Error("a refused export left a checkpoint in a complete one")
+	}
+	if err := run(export[0], "--tables", "table0*", "--to", "blob:backups/some", "--to-connection", to, "--from-connection", from); err != nil {
+		t.Error(err)
+	}
+	refused("has exports of 3 of the tables, such as table00", "another place", export[0], "--all", "--to", "blob:backups/some", "--to-connection", to, "--from-connection", from)
+
+	// An export that was killed between two tables has none that is incomplete.
+	if err := os.WriteFile(checkpoint, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{restore, {"verify", "--from", dir + "/", "--to-connection", to}, {"count", "--table", dir + "/"}} {
+		refused("tables.jsonl", "export --resume "+dir, append(args, "--all")...)
+	}
+	var tables []string
+	if err := b.TableNames(t.Context(), func(name string) error { tables = append(tables, name); return nil }); err != nil || len(tables) > 0 {
+		t.Errorf("refused imports made %v, %v", tables, err)
+	}
+	if err := run(append(restore, "--tables", "*")...); err != nil {
+		t.Errorf("with --tables: %v", err)
+	}
+	sameTables(t, a, b, names...)
+	if err := os.Remove(checkpoint); err != nil {
+		t.Fatal(err)
+	}
+
+	// The service takes them for one table, which would have the rows of both.
+	if err := os.Rename(filepath.Join(dir, names[2]), filepath.Join(dir, "TABLE01")); err != nil {
+		t.Fatal(err)
+	}
+	refused("TABLE01 and table01 are one table", "move "+dir+"/table01 elsewhere", append(restore, "--all")...)
+	sameTables(t, a, b, names...)
+}

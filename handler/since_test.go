@@ -1,0 +1,378 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep/progress"
+)
+
+// sinceWorld is an account whose clock the test sets, by itself: it is years from this machine's.
+type sinceWorld struct {
+	*testing.T
+	emulator   *emulator.Emulator
+	account    *storage.Account
+	connection string
+	now        atomic.Int64                         // of the service, in nanoseconds
+	onRequest  atomic.Pointer[func(emulator.Event)] // nil for nothing
+}
+
+func newSinceWorld(t *testing.T) *sinceWorld {
+	w := &sinceWorld{T: t}
+	w.now.Store(time.Date(2031, 5, 6, 12, 0, 0, 300_000_000, time.UTC).UnixNano())
+	w.emulator, w.account, w.connection = serveEmulator(t, emulator.Options{
+		Clock: func() time.Time { return time.Unix(0, w.now.Load()) },
+		OnRequest: func(e emulator.Event) {
+			if f := w.onRequest.Load(); f != nil {
+				(*f)(e)
+			}
+		},
+	})
+	return w
+}
+
+// pass lets time pass for the service.
+func (w *sinceWorld) pass(d time.Duration) { w.now.Add(int64(d)) }
+
+func (w *sinceWorld) put(table, row string, v int64) {
+	w.Helper()
+	e := storage.Entity{Key: key.Key{Partition: "p" + row, Row: row}, Properties: []storage.Property{storage.Int64Property("V", v)}}
+	if err := w.account.Table(table).Write(w.Context(), storage.Op{Kind: storage.Replace, Entity: e}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// rows returns the rows of a table, ROW=V each.
+func (w *sinceWorld) rows(table string) string {
+	w.Helper()
+	var all []string
+	if err := w.account.Table(table).All(w.Context(), storage.Query{}, func(p storage.Page) error {
+		for _, e := range p.Entities {
+			all = append(all, fmt.Sprintf("%s=%d", e.Key.Row, e.Int("V")))
+		}
+		return nil
+	}); err != nil {
+		w.Fatal(err)
+	}
+	return strings.Join(all, " ")
+}
+
+// run runs a command in this process, and returns what it says.
+func (w *sinceWorld) run(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	var out, said bytes.Buffer
+	c := rootCommand()
+	c.SetOut(&out)
+	c.SetErr(&said)
+	c.SetIn(strings.NewReader(""))
+	c.SetArgs(append(args, "--from-connection", w.connection))
+	meter := progress.New(&said)
+	err := execute(withShared(ctx, shared{meter: meter, second: context.Background()}), c)
+	meter.End()
+	if err != nil {
+		report(meter, err)
+	}
+	return out.String(), said.String(), exitCode(err)
+}
+
+// copies runs a copy and expects how many rows it wrote.
+func (w *sinceWorld) copies(want int, args ...string) string {
+	w.Helper()
+	out, said, code := w.run(w.Context(), append(args, "--json")...)
+	var r jobResult
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Written+r.Skipped+r.Failed != int64(want) {
+		w.Errorf("%v: %v, code %d, want %d rows\n%s%s", args, err, code, want, out, said)
+	}
+	return said
+}
+
+// refuses runs a command that must be refused, with no change.
+func (w *sinceWorld) refuses(want string, args ...string) {
+	w.Helper()
+	if _, said, code := w.run(w.Context(), args...); code != exitUsage || !strings.Contains(said, want) {
+		w.Errorf("%v: code %d, want %s\n%s", args, code, want, said)
+	}
+}
+
+// TestSinceLast: copies since the last success take what was written since, by the service's clock, with an overlap. A
+// copy that fails, or whose state can't be written, is made again.
+func TestSinceLast(t *testing.T) {
+	t.Parallel()
+	w := newSinceWorld(t)
+	emulatortest.Table(t, w.account, "source", nil)
+	state := filepath.Join(t.TempDir(), "orders.state")
+	last := []string{"copy", "--from", "source", "--to", "dest", "--since", "last", "--state", state}
+	w.put("source", "a", 1)
+	w.pass(10 * time.Minute)
+	if said := w.copies(1, last...); !strings.Contains(said, "copies all rows") || !strings.Contains(said, "deleted are not seen") {
+		t.Error(said)
+	}
+	w.pass(time.Minute)
+	w.put("source", "b", 1)
+	w.pass(10 * time.Minute)
+	if said := w.copies(1, last...); !strings.Contains(said, "written since 2031-05-06T12:05:00Z") {
+		t.Error(said)
+	}
+	w.copies(0, append(last, "--overlap", "0s")...)
+	w.pass(time.Minute)
+	w.put("source", "c", 1)
+	w.put("source", "a", 2)
+	if err := w.account.Table("source").Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "pb", Row: "b"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if out, said, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || !strings.Contains(out, "would copy 2 rows") {
+		t.Errorf("code %d\n%s%s", code, out, said)
+	}
+
+	// One that fails leaves the state.
+	before, err := os.ReadFile(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, said, code := w.run(t.Context(), append(last, "--mode", "fail")...); code != exitFailedRows {
+		t.Errorf("code %d\n%s", code, said)
+	}
+	if after, err := os.ReadFile(state); err != nil || string(before) != string(after) {
+		t.Errorf("%v: the state is %s, was %s", err, after, before)
+	}
+
+	// So does one that is killed before it writes the state.
+	w.pass(time.Hour)
+	block := func(e emulator.Event) {
+		if e.Kind == fault.Batch || e.Kind == fault.Update {
+			_ = os.Rename(state, state+".aside")
+			_ = os.MkdirAll(filepath.Join(state, "x"), 0o700)
+		}
+	}
+	w.onRequest.Store(&block)
+	if _, said, code := w.run(t.Context(), last...); code != exitFailed || !strings.Contains(said, "the rows are copied, but --state") {
+		t.Errorf("code %d\n%s", code, said)
+	}
+	w.onRequest.Store(nil)
+	if err := os.RemoveAll(state); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(state+".aside", state); err != nil {
+		t.Fatal(err)
+	}
+	w.copies(2, last...)
+	if got, want := w.rows("dest"), "a=2 b=1 c=1"; got != want {
+		t.Errorf("the destination has %s, want %s", got, want)
+	}
+	w.copies(0, last...)
+}
+
+// TestSinceState: a state that is damaged, of another version, or about something else is refused by name.
+func TestSinceState(t *testing.T) {
+	t.Parallel()
+	w := newSinceWorld(t)
+	emulatortest.Table(t, w.account, "source", nil)
+	state := filepath.Join(t.TempDir(), "orders.state")
+	last := []string{"copy", "--from", "source", "--to", "dest", "--since", "last", "--state", state}
+	w.put("source", "a", 1)
+	w.copies(1, last...)
+	text, err := os.ReadFile(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range text {
+		bad := bytes.Clone(text)
+		bad[i] ^= 1
+		if err := os.WriteFile(state, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, said, code := w.run(t.Context(), last...); code != exitUsage || !strings.Contains(said, "--state "+state) {
+			t.Errorf("byte %d, %q: code %d\n%s", i, bad, code, said)
+		}
+	}
+	newer := strings.Replace(string(text), `"version":1`, `"version":2`, 1)
+	if err := os.WriteFile(state, []byte(newer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.refuses("has version 2; this program knows version 1", last...)
+	if err := os.WriteFile(state, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	emulatortest.Table(t, w.account, "other", nil)
+	w.refuses("another source", "copy", "--from", "other", "--to", "dest", "--since", "last", "--state", state)
+	w.refuses("another destination", "copy", "--from", "source", "--to", "dest2", "--since", "last", "--state", state)
+	w.refuses("another range", append(last, "--prefix", "p")...)
+	w.refuses("another filter", append(last, "--filter", "V gt 1L")...)
+	w.refuses("another selection of properties: none, not V", append(last, "--select", "V")...)
+	w.refuses("no such file", "copy", "--from", "source", "--to", "dest", "--since", "last", "--state", filepath.Join(state+".d", "x"))
+}
+
+// TestSinceTime: a time, or how long ago it was, goes with a filter, to tables and to files, and a verification looks at the
+// rows that were copied.
+func TestSinceTime(t *testing.T) {
+	t.Parallel()
+	w := newSinceWorld(t)
+	emulatortest.Table(t, w.account, "source", nil)
+	for i := range 6 {
+		w.put("source", fmt.Sprint(i), int64(i%2))
+		w.pass(time.Hour)
+	}
+	w.copies(2, "copy", "--from", "source", "--to", "ago", "--since", "2h")
+	w.copies(3, "copy", "--from", "source", "--to", "exact", "--since", "2031-05-06T15:00:00Z")
+	w.copies(4, "copy", "--from", "source", "--to", "overlap", "--since", "2031-05-06T17:00:00+02:00", "--overlap", "1h")
+	w.copies(6, "copy", "--from", "source", "--to", "day", "--since", "2031-05-06")
+	if said := w.copies(6, "copy", "--from", "source", "--to", "year", "--since", "0001-01-01"); strings.Contains(said, "not there") {
+		t.Error(said)
+	}
+	w.refuses("but it is 2031-05-06T18:00:00Z by the service's clock", "copy", "--from", "source", "--to", "none", "--since", "2040-01-01")
+	w.copies(0, "copy", "--from", "source", "--to", "none", "--since", "2031-05-06T18:04:00Z") // this machine's clock may be ahead
+	w.copies(3, "copy", "--from", "source", "--to", "either", "--since", "3h", "--filter", "V eq 0L or V eq 1L")
+	out, said, code := w.run(t.Context(), "copy", "--from", "source", "--to", "odd", "--since", "4h", "--filter", "V eq 1L", "--verify")
+	if code != 0 || !strings.Contains(out, "compared 2 rows") || w.rows("odd") != "3=1 5=1" {
+		t.Errorf("code %d, %s\n%s%s", code, w.rows("odd"), out, said)
+	}
+	if out, said, code := w.run(t.Context(), "copy", "--from", "source", "--to", "before", "--filter", "Timestamp lt datetime'2031-05-06T14:00:00Z'", "--verify"); code != 0 || !strings.Contains(out, "compared 2 rows") {
+		t.Errorf("code %d\n%s%s", code, out, said)
+	}
+	w.pass(24 * time.Hour) // a verification finds rows that the copy left as they were
+	w.put("source", "9", 0)
+	w.copies(1, "copy", "--from", "source", "--to", "exact", "--since", "1h")
+	out, said, code = w.run(t.Context(), "copy", "--from", "source", "--to", "exact", "--since", "28h", "--mode", "skip", "--verify")
+	if code != 0 || !strings.Contains(out, "compared 5 rows") {
+		t.Errorf("code %d\n%s%s", code, out, said)
+	}
+
+	dir := t.TempDir()
+	for name, args := range map[string][]string{
+		"last": {"--since", "last", "--state", filepath.Join(dir, "state")}, "time": {"--since", "2031-05-06T15:00:00Z", "--verify"},
+	} {
+		if out, said, code := w.run(t.Context(), append([]string{"export", "--from", "source", "--to", filepath.Join(dir, name)}, args...)...); code != 0 {
+			t.Errorf("%s: code %d\n%s%s", name, code, out, said)
+		}
+	}
+	for name, want := range map[string]string{"last": "<nil>", "time": "2031-05-06 14:55:00 +0000 UTC"} {
+		e, err := place.Open(t.Context(), place.Directory(filepath.Join(dir, name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(e.Manifest().Since); got != want {
+			t.Errorf("%s: since %s, want %s", name, got, want)
+		}
+	}
+	w.pass(time.Minute)
+	w.put("source", "10", 0)
+	if out, said, code := w.run(t.Context(), "export", "--from", "source", "--to", filepath.Join(dir, "then.jsonl"), "--since", "last", "--state", filepath.Join(dir, "state")); code != 0 || !strings.Contains(out, "exported 2 rows") {
+		t.Errorf("code %d\n%s%s", code, out, said)
+	}
+}
+
+// TestSinceResumed: a copy that is interrupted goes on with the rows that it began with, whatever has happened to the state
+// since, and its success counts from its first run's begin.
+func TestSinceResumed(t *testing.T) {
+	t.Parallel()
+	w := newSinceWorld(t)
+	emulatortest.Table(t, w.account, "source", nil)
+	dir := t.TempDir()
+	state, checkpoint := filepath.Join(dir, "state"), filepath.Join(dir, "checkpoint")
+	last := []string{"copy", "--from", "source", "--to", "dest", "--since", "last", "--state", state}
+	w.put("source", "old", 1)
+	w.pass(time.Hour)
+	w.copies(1, last...)
+	w.pass(time.Hour)
+	for _, row := range []string{"x", "y", "z"} {
+		w.put("source", row, 1)
+	}
+	w.pass(time.Hour)
+
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	writing := func(e emulator.Event) {
+		if e.Table == "dest" && !e.Applied {
+			if _, err := os.Stat(checkpoint); err == nil {
+				interrupt()
+			}
+		}
+	}
+	w.onRequest.Store(&writing)
+	if _, said, code := w.run(ctx, append(last, "--workers", "1", "--checkpoint", checkpoint)...); code != exitInterrupted {
+		t.Fatalf("code %d\n%s", code, said)
+	}
+	w.onRequest.Store(nil)
+	if err := os.Remove(state); err != nil { // it would copy all now
+		t.Fatal(err)
+	}
+	w.pass(10 * time.Hour)
+	if said := w.copies(3, "copy", "--resume", checkpoint); !strings.Contains(said, "since 2031-05-06T12:55:00Z") {
+		t.Error(said)
+	}
+	if text, err := os.ReadFile(state); err != nil || !strings.Contains(string(text), `"last":"2031-05-06T15:00:00Z"`) {
+		t.Errorf("%v: the state is %s", err, text)
+	}
+
+	// An export's claim keeps it, too.
+	w.pass(time.Hour)
+	w.put("source", "newer", 1)
+	w.put("source", "newest", 1)
+	if err := w.emulator.SetFaults("short-page p=1 rows=1"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt = context.WithCancel(t.Context())
+	defer interrupt()
+	exported := filepath.Join(dir, "changed")
+	reading := func(e emulator.Event) {
+		if _, err := os.Stat(filepath.Join(exported, place.ClaimName)); err == nil {
+			interrupt()
+		}
+	}
+	w.onRequest.Store(&reading)
+	if _, said, code := w.run(ctx, "export", "--from", "source", "--to", exported, "--since", "90m"); code != exitInterrupted {
+		t.Fatalf("code %d\n%s", code, said)
+	}
+	w.onRequest.Store(nil)
+	w.pass(10 * time.Hour)
+	out, said, code := w.run(t.Context(), "export", "--resume", exported)
+	if code != 0 || !strings.Contains(out, "exported 2 rows ") {
+		t.Errorf("code %d\n%s%s", code, out, said)
+	}
+}
+
+// TestSinceRefused: flags that do not fit are refused by name, before anything is asked of an account.
+func TestSinceRefused(t *testing.T) {
+	t.Parallel()
+	w := newSinceWorld(t)
+	lines := filepath.Join(t.TempDir(), "rows.jsonl")
+	for want, args := range map[string]string{
+		"--since last needs --state FILE": "--since last", "--state is about --since last": "--since 1h --state s", "--overlap is about --since": "--overlap 1h",
+		"--overlap is -1s": "--since 1h --overlap -1s", "--since is \"yesterday\"": "--since yesterday", "--since is about ranges": "--since 1h --rows " + lines,
+		"--since-window": "--since 1h --since-window /2031-05-06T12:00:00Z", "--since adds a comparison": "--since 1h --filter " + strings.Repeat("V_eq_1L_and_", 11) + "V_eq_1L",
+	} {
+		fields := strings.Fields(args)
+		for i, f := range fields {
+			fields[i] = strings.ReplaceAll(f, "_", " ")
+		}
+		if want == "--since adds a comparison" {
+			emulatortest.Table(t, w.account, "source", nil)
+		}
+		w.refuses(want, append([]string{"copy", "--from", "source", "--to", "dest"}, fields...)...)
+	}
+	c := rootCommand()
+	cosmos := "DefaultEndpointsProtocol=https;AccountName=orders;AccountKey=c2VjcmV0;TableEndpoint=https://orders.table.cosmos.azure.com:443/"
+	c.SetArgs([]string{"copy", "--from", "source", "--to", "dest", "--from-connection", cosmos, "--since", "1h"})
+	c.SetErr(&bytes.Buffer{})
+	if err := execute(t.Context(), c); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "a table of Cosmos DB") {
+		t.Error(err)
+	}
+	c = rootCommand()
+	c.SetArgs([]string{"import", "--from", lines, "--to", "dest", "--since", "1h", "--to-connection", w.connection})
+	if err := execute(t.Context(), c); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "--since does not fit --from "+lines) {
+		t.Error(err)
+	}
+}

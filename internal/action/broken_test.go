@@ -1,0 +1,91 @@
+package action_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// breaking is a service that fails over each write about a row whose key holds "bad", and over every write until a time.
+type breaking struct {
+	policy.Transporter
+	until time.Time
+}
+
+func (b breaking) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet {
+		return b.Transporter.Do(r)
+	}
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if time.Now().Before(b.until) || strings.Contains(r.URL.Path+string(body), "bad") {
+		return answer(r, http.StatusInternalServerError, "application/json", `{"odata.error":{"code":"InternalError","message":{"value":"The server encountered an internal error."}}}`), nil
+	}
+	return b.Transporter.Do(r)
+}
+
+// TestServiceFailsOverARow: a row over which the service fails each time holds up no other row, and is told as failed. If it fails
+// over every row for a while, all wait and none fails.
+func TestServiceFailsOverARow(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		names   []string
+		away    time.Duration
+		written int64
+		longest time.Duration
+	}{
+		{"no row", []string{"a", "b", "c"}, 0, 3, 0},
+		{"a row", []string{"a", "b", "bad", "d", "e"}, 0, 4, 90 * time.Second},
+		{"the only row", []string{"bad"}, 0, 0, 45 * time.Second},
+		{"every row for a time", []string{"a", "b", "c"}, 100 * time.Second, 3, 110 * time.Second},
+		{"the only row for a time", []string{"a"}, 100 * time.Second, 1, 110 * time.Second},
+	} {
+		for _, deletes := range []bool{false, true} {
+			t.Run(tt.name+map[bool]string{true: ", delete"}[deletes], func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					em, a := emulatortest.NewAccount(t, emulator.Options{})
+					rows := rows(tt.names...)
+					target := a.Table("Target")
+					if err := target.Create(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					began := time.Now()
+					via := emulatortest.Open(t, em, breaking{em.Transport(), began.Add(tt.away)}).Table("Target")
+					var w action.Work = action.Copy{Destination: via, Limiter: &action.Limiter{}}
+					if deletes {
+						if _, err := (action.Copy{Destination: target}).Copy(t.Context(), rows); err != nil {
+							t.Fatal(err)
+						}
+						w = action.Delete{Table: via, Limiter: &action.Limiter{}}
+					}
+					r, err := action.All(t.Context(), storage.RequestOptions{}, w, rows)
+					if took := time.Since(began); err != nil || r.Written != tt.written || took < tt.away || took > tt.longest {
+						t.Errorf("%+v, %v after %v; want %d rows written within %v to %v", r, err, took, tt.written, tt.away, tt.longest)
+					}
+					want := action.Failure{Key: key.Key{Partition: "p", Row: "bad"}, Reason: "500, 10 times in a row: InternalError: The server encountered an internal error.", Broken: true}
+					if int(tt.written) != len(rows)-len(r.Failed) || len(r.Failed) > 0 && r.Failed[0] != want {
+						t.Errorf("failed %+v, want %+v", r.Failed, want)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+)
+
+// choose returns the head of the only record that a write's query finds, nil for none. Several
+// are a Conflict.
+//
+// The heads of one first index value are the records that are committed, all at one moment. So
+// a query by the first index key is answered by heads: a record that others move is always
+// found. Index rows answer only what heads can't: other keys, and records that other programs wrote.
+func (c *Catalog) choose(ctx context.Context, q Lookup) (*store.Head, error) {
+	if q.ID != "" {
+		return c.headOf(ctx, q.ID)
+	}
+	p, err := c.plan(q)
+	if err != nil {
+		return nil, err
+	}
+	if p.keys[0].rank == 0 {
+		if h, err := c.chooseHead(ctx, p); h != nil || err != nil {
+			return h, err
+		}
+	}
+	return c.chooseRow(ctx, q)
+}
+
+// errSeveral refuses a write whose query finds several records.
+var errSeveral = problem.Conflictf("", "the query string finds several records; add other index keys, or row_from and row_to")
+
+// chooseHead returns the only live head that a query by the first index key asks for.
+func (c *Catalog) chooseHead(ctx context.Context, p plan) (*store.Head, error) {
+	checked := c.checking(ctx)
+	var chosen *store.Head
+	for _, first := range p.keys[0].partitions {
+		heads, err := c.headsOf(ctx, index.FirstHash(first.Value))
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range heads {
+			wanted, err := c.wantsHead(ctx, p, h)
+			if err != nil {
+				return nil, err
+			}
+			if wanted && chosen != nil {
+				return nil, errSeveral
+			}
+			if wanted {
+				chosen = h
+			}
+		}
+	}
+	return chosen, checked()
+}
+
+// wantsHead reports whether the query asks for the head's record. It reads the record if only that can
+// tell its sort value.
+func (c *Catalog) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, error) {
+	if h.Gone {
+		return false, nil
+	}
+	if named := p.names(h.Write); !named || p.window == (index.Window{}) {
+		return named, nil
+	}
+	r, found, err := c.contents(ctx, h)
+	if err != nil || !found { // overtaken: the write that follows will notice
+		return !found, err
+	}
+	id, err := c.Identify(r)
+	return err == nil && p.window.Contains(id.Sort), nil
+}
+
+// names reports whether the query asks for where a write's rows are. Rows near a window's ends may be
+// beside it.
+func (p plan) names(w wal.Write) bool {
+	for _, k := range p.keys {
+		if !slices.ContainsFunc(k.partitions, func(in index.Partition) bool { return slices.Contains(w.Partitions, in.Key) }) {
+			return false
+		}
+	}
+	rows, ok := p.window.Behind("")
+	return ok && rows.In("").Contains(key.Key{Row: w.Row})
+}
+
+// headsOf returns the heads of all identities with a first index value, as they were at one
+// moment. One page is one moment; several are if no head was written since the first.
+func (c *Catalog) headsOf(ctx context.Context, first string) ([]*store.Head, error) {
+	for range maxRaces {
+		var heads []*store.Head
+		var began time.Time
+		pages, changed := 0, false
+		for q := store.PrefixQuery(store.ShardOf(first), store.HeadPrefix+first+"|"); pages == 0 || q.Token != nil; pages++ {
+			p, at, err := queryAt(ctx, c.Log, q)
+			if err != nil {
+				return nil, fmt.Errorf("catalog %s: %w", c.Name, err)
+			}
+			if pages == 0 {
+				began = at
+			}
+			for _, row := range p.Entities {
+				h, err := store.HeadOf(row)
+				if err != nil {
+					return nil, err
+				}
+				changed = changed || !row.Timestamp.Before(began)
+				heads = append(heads, h)
+			}
+			q.Token = p.Next
+		}
+		if pages == 1 || !changed {
+			return heads, nil
+		}
+	}
+	return nil, c.busy()
+}
+
+// chooseRow returns the head of the only record whose index rows a query finds.
+func (c *Catalog) chooseRow(ctx context.Context, q Lookup) (*store.Head, error) {
+	for range maxRaces {
+		m, err := c.onlyRow(ctx, q)
+		if m == nil || err != nil {
+			return nil, err
+		}
+		h, err := c.ReadHead(ctx, m.id.First(), m.id.Hash())
+		switch {
+		case err != nil:
+			return nil, err
+		case h == nil:
+			return nil, c.unknown()
+		case h.Version == m.version:
+			return h, nil
+		}
+		if err := c.complete(ctx, store.ShardOf(h.First), h.Entry); err != nil { // the row is out of date: a write is under way
+			return nil, err
+		}
+	}
+	return nil, c.busy()
+}
+
+// onlyRow returns the only record that the query finds among index rows, nil for none.
+func (c *Catalog) onlyRow(ctx context.Context, q Lookup) (*match, error) {
+	q.Top = 2
+	a, err := c.search(ctx, q, nil, true)
+	switch {
+	case err != nil || len(a.found) == 0:
+		return nil, err
+	case len(a.found) == 1:
+		return &a.found[0], nil
+	}
+	return nil, errSeveral
+}

@@ -1,0 +1,233 @@
+package catalog_test
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/record"
+	"tablesweep/internal/testsize"
+)
+
+// sharing returns records with three index keys, of which the field has one value.
+func sharing(t testing.TB, field string, n int) []record.Record {
+	t.Helper()
+	all := make([]record.Record, n)
+	for i := range all {
+		values := map[string]int{"eid": i, "npi": i, "ssn": i}
+		values[field] = 7
+		all[i] = rec(t, fmt.Sprintf(`{"eid":"%d","npi":"%d","ssn":"%d","lastname":"Faux"}`, values["eid"], values["npi"], values["ssn"]))
+	}
+	return all
+}
+
+// insertMany inserts the records, all at once.
+func (w *world) insertMany(c *catalog.Catalog, all []record.Record) {
+	w.Helper()
+	for _, one := range c.InsertAll(w.Context(), all) {
+		if one.Err != nil || one.Outcome != catalog.Created {
+			w.Fatalf("inserted %+v", one)
+		}
+	}
+}
+
+// manyCosts inserts and deletes many records that share a value, and returns what either takes: time, and
+// requests, for the deletion at most so many a record.
+type manyCosts struct {
+	inserting, deleting time.Duration
+	inserts, deletes    float64 // requests a record
+}
+
+func deleteMany(w *world, c *catalog.Catalog, field string, n int) (m manyCosts) {
+	w.Helper()
+	all := sharing(w, field, n)
+	requests := func(do func()) float64 {
+		w.emulator.ResetCounts()
+		do()
+		c.Close() // waits for what goes on behind the answers
+		return float64(w.emulator.Counts().TableTransactions()) / float64(n)
+	}
+	start := time.Now()
+	m.inserts = requests(func() {
+		w.insertMany(c, all)
+		m.inserting = time.Since(start)
+	})
+	start = time.Now()
+	m.deletes = requests(func() {
+		w.delete(c, by(field, "7"), n)
+		m.deleting = time.Since(start)
+	})
+	w.wantFound(c, by(field, "7"))
+	return m
+}
+
+// manyRequests are the most requests of a deletion of many records, by the key that finds them: the query
+// and the heads, by the page, come on top.
+var manyRequests = map[string]float64{"eid": 7, "ssn": 8}
+
+func (m manyCosts) check(t testing.TB, field string, n int) {
+	t.Helper()
+	t.Logf("by %s: %.2f requests an insertion, %.2f a deletion", field, m.inserts, m.deletes)
+	pages := float64(2*(n/catalog.MaxTop+1)+1) / float64(n)
+	if most := manyRequests[field] + pages; m.deletes > most {
+		t.Errorf("by %s: %.2f requests a record, want at most %.2f", field, m.deletes, most)
+	}
+	if m.deletes > 2*m.inserts {
+		t.Errorf("by %s: %.2f times the requests of the insertions, want at most 2", field, m.deletes/m.inserts)
+	}
+}
+
+// TestDeletionOfManyIsFast deletes many records by the first index key, and by another one, in at most twice the
+// time and the requests of their insertion, on storage that takes 10 ms a request. The time is virtual.
+func TestDeletionOfManyIsFast(t *testing.T) {
+	t.Parallel()
+	n := testsize.Of(200, 1100)
+	for field := range manyRequests {
+		inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			if err := w.emulator.SetFaults("latency=10ms"); err != nil {
+				t.Fatal(err)
+			}
+			m := deleteMany(w, c, field, n)
+			m.check(t, field, n)
+			w.emulator.ResetCounts()
+			time.Sleep(3 * time.Minute)
+			w.maintain(c)
+			time.Sleep(25 * time.Hour)
+			w.maintain(c)
+			const idle = 2 * (3*shards + 1)
+			later := float64(w.emulator.Counts().TableTransactions()-idle) / float64(n)
+			t.Logf("by %s: %.2f requests later", field, later)
+			if later > 5 {
+				t.Errorf("by %s: %.2f requests a record later, want at most 5", field, later)
+			}
+			if left := append(w.rows("People", ""), w.rows("PeopleWAL", "h|")...); len(left) > 0 {
+				t.Errorf("by %s: %d rows are left", field, len(left))
+			}
+			t.Logf("%.2f times as long", float64(m.deleting)/float64(m.inserting))
+			if m.deleting > 2*m.inserting {
+				t.Errorf("by %s: deleted in %v, want at most twice the %v of their insertion", field, m.deleting, m.inserting)
+			}
+		})
+	}
+}
+
+// BenchmarkDeleteMany counts the requests of 6,000 deletions, against those of their insertions.
+func BenchmarkDeleteMany(b *testing.B) {
+	const n, field = 6000, "eid"
+	for b.Loop() {
+		w := newWorld(b, emulator.Options{}, "eid,npi,ssn", "lastname")
+		m := deleteMany(w, w.catalog(), field, n)
+		m.check(b, field, n)
+		b.ReportMetric(m.deletes, "requests")
+		b.ReportMetric(m.deletes/m.inserts, "times-an-insertion")
+	}
+}
+
+// TestDeletionEndsInTime: after 100 s by the process's clock, a deletion says that there is more, and
+// the same call goes on until there is not.
+func TestDeletionEndsInTime(t *testing.T) {
+	t.Parallel()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		const n = 150
+		w.insertMany(c, sharing(t, "npi", n))
+		start := time.Now()
+		var asked atomic.Int64 // each look at the clock takes a second
+		slow := w.on(w.account, func() time.Time { return start.Add(time.Duration(asked.Add(1)) * time.Second) })
+		defer slow.Close()
+		deleted, calls := 0, 0
+		for more := true; more; calls++ {
+			noted := 0
+			from := asked.Load()
+			done, err := slow.Delete(t.Context(), by("npi", "7"), always, func(n int) { noted = n })
+			if err != nil || done.Records == 0 || noted != done.Records {
+				t.Fatalf("%+v, noted %d, %v", done, noted, err)
+			}
+			if took := asked.Load() - from; took > 100+5*64 { // what those that were begun take
+				t.Errorf("it took %d s", took)
+			}
+			deleted, more = deleted+done.Records, done.More
+		}
+		if deleted != n || calls < 2 {
+			t.Errorf("%d deleted by %d calls", deleted, calls)
+		}
+		w.wantFound(c, by("npi", "7"))
+		w.check(c)
+	})
+}
+
+var toldOfDeletion = regexp.MustCompile(`^of (\d+) records found, (\d+) were deleted(?:, the deletion of (\d+) is committed and will be completed)?(?:, the deletion of (\d+) may be committed)?(?:, the deletion of (\d+) was not started)?; the same call goes on$`)
+
+// TestDeletionTellsWhatItDid lets a process die in the middle of a deletion of many records. Its error tells how many are
+// deleted, committed, perhaps committed, and not started: that is so, and the same call deletes the others.
+func TestDeletionTellsWhatItDid(t *testing.T) {
+	t.Parallel()
+	const n = 70
+	// Requests of the 64 records that are under way at once: 2 ahead of them, then 3 reads each, 1 commit, 3 writes.
+	for dies, sees := range map[int][]string{100: {"waiting"}, 230: {"committed", "unknown", "waiting"}, 440: {"deleted", "committed", "waiting"}} {
+		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			w.insertMany(c, sharing(t, "npi", n))
+			c.Close()
+			if err := w.emulator.SetFaults("latency=10ms"); err != nil { // so that all come step by step
+				t.Fatal(err)
+			}
+			victim, _ := w.mortal(dies, true, nil)
+			done, err := victim.Delete(t.Context(), by("npi", "7"), always, nil)
+			victim.Close()
+			if err == nil {
+				t.Fatal("the process lives")
+			}
+			parts := toldOfDeletion.FindStringSubmatch(done.Told())
+			if parts == nil {
+				t.Fatalf("told %q: %v", done.Told(), err)
+			}
+			counts := map[string]int{}
+			for i, what := range []string{"", "all", "deleted", "committed", "unknown", "waiting"} {
+				counts[what], _ = strconv.Atoi(parts[i])
+			}
+			gone := 0
+			for _, row := range w.rows("PeopleWAL", "h|") {
+				if strings.Contains(row.Get("Write"), `"gone":true`) {
+					gone++
+				}
+			}
+			if counts["all"] != n || done.Records != counts["deleted"] || gone < counts["deleted"]+counts["committed"] || gone > n-counts["waiting"] {
+				t.Errorf("%d are gone: %s", gone, done.Told())
+			}
+			for _, what := range sees {
+				if counts[what] == 0 {
+					t.Errorf("nothing was %s: %s", what, done.Told())
+				}
+			}
+			w.delete(c, by("npi", "7"), n-gone)
+			w.wantFound(c, by("npi", "7"))
+			w.recover(c, time.Time{})
+			w.check(c)
+		})
+	}
+}
+
+// TestDeletionSeesWhatIsCommitted deletes by the first index key a record that no index row has yet, if it is in the window.
+func TestDeletionSeesWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		victim, _ := w.mortal(2, true, nil) // checks the schema, commits
+		if _, err := victim.Insert(t.Context(), rec(t, faux), ""); err == nil {
+			t.Fatal("the writer lives")
+		}
+		victim.Close()
+		w.wantFound(c, by("eid", "F314"))
+		beside := by("eid", "F314")
+		beside.RowFrom = "g"
+		w.delete(c, beside, 0)
+		w.delete(c, by("eid", "F314"), 1)
+		w.recover(c, time.Time{})
+		w.wantFound(c, by("eid", "F314"))
+		w.check(c)
+	})
+}

@@ -1,0 +1,216 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/testsize"
+)
+
+// keyed is a write with an Idempotency-Key.
+type keyed struct {
+	name   string
+	before string // the record that is there, "" for none
+	do     func(ctx context.Context, c *catalog.Catalog, r func(string) record.Record) (catalog.Written, error)
+}
+
+var once = catalog.Condition{Once: "key-1"}
+
+var keyedWrites = []keyed{
+	{"a PUT that creates", "", func(ctx context.Context, c *catalog.Catalog, r func(string) record.Record) (catalog.Written, error) {
+		return c.Put(ctx, r(`{"eid":"1","npi":"7","lastname":"Faux"}`), once)
+	}},
+	{"a PUT that replaces", `{"eid":"1","npi":"7","lastname":"Faux"}`, func(ctx context.Context, c *catalog.Catalog, r func(string) record.Record) (catalog.Written, error) {
+		return c.Put(ctx, r(`{"eid":"1","npi":"7","lastname":"Faux","n":1}`), once)
+	}},
+	{"a PUT that moves the record away", `{"eid":"1","npi":"7","lastname":"Faux"}`, func(ctx context.Context, c *catalog.Catalog, r func(string) record.Record) (catalog.Written, error) {
+		return c.Replace(ctx, r(`{"eid":"1","npi":"8","lastname":"Smith"}`), by("npi", "7"), once)
+	}},
+	{"a PATCH", `{"eid":"1","npi":"7","lastname":"Faux"}`, func(ctx context.Context, c *catalog.Catalog, _ func(string) record.Record) (catalog.Written, error) {
+		return c.Patch(ctx, []byte(`{"n":1}`), by("eid", "1"), once)
+	}},
+	{"a PATCH that moves the record away", `{"eid":"1","npi":"7","lastname":"Faux"}`, func(ctx context.Context, c *catalog.Catalog, _ func(string) record.Record) (catalog.Written, error) {
+		return c.Patch(ctx, []byte(`{"npi":"8"}`), by("npi", "7"), once)
+	}},
+	{"a PATCH on condition", `{"eid":"1","npi":"7","lastname":"Faux"}`, func(ctx context.Context, c *catalog.Catalog, _ func(string) record.Record) (catalog.Written, error) {
+		return c.Patch(ctx, []byte(`{"n":1}`), by("npi", "7"), catalog.Condition{Once: "key-1", Differ: []string{`"other"`}})
+	}},
+	{"a PATCH that changes nothing", `{"eid":"1","npi":"7","lastname":"Faux"}`, func(ctx context.Context, c *catalog.Catalog, _ func(string) record.Record) (catalog.Written, error) {
+		return c.Patch(ctx, []byte(`{"lastname":"Faux"}`), by("eid", "1"), once)
+	}},
+}
+
+// same compares results: the records as their JSON.
+var sameWritten = cmp.Transformer("text", func(r record.Record) string { return string(r.AppendJSON(nil)) })
+
+// TestKeyedCrashPoints lets the writer of each keyed write die at each of its requests, another writer change the record,
+// and the first one's retries come then: they have one answer, that of the one time that the write was done, and nothing
+// of the other writer is lost.
+func TestKeyedCrashPoints(t *testing.T) {
+	t.Parallel()
+	for _, tt := range keyedWrites {
+		for _, applied := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, applied %v", tt.name, applied), func(t *testing.T) {
+				deaths(t, 2, testsize.Of(4, 1), func(t *testing.T, n int) bool {
+					w, c := newCatalog(t, people, "lastname")
+					parse := func(text string) record.Record { return rec(t, text) }
+					if tt.before != "" {
+						w.did(catalog.Created)(c.Insert(t.Context(), rec(t, tt.before), ""))
+					}
+					victim, process := w.mortal(n, applied, nil)
+					first, err := tt.do(t.Context(), victim, parse)
+					victim.Close()
+					other, otherErr := c.Patch(t.Context(), []byte(`{"other":1}`), by("eid", "1"), always)
+					again, againErr := tt.do(t.Context(), c, parse)
+					third, thirdErr := tt.do(t.Context(), c, parse)
+					if againErr != nil || thirdErr != nil {
+						t.Fatalf("retried: %v, %v", againErr, thirdErr)
+					}
+					if err != nil {
+						first = again
+					}
+					if diff := cmp.Diff([]catalog.Written{first, first}, []catalog.Written{again, third}, sameWritten); diff != "" {
+						t.Errorf("the retries have other answers (-first +retries):\n%s", diff)
+					}
+					last, want := again, 1
+					if again.Outcome == catalog.Unchanged {
+						want = 0
+					}
+					if otherErr == nil {
+						want++
+						if other.ETag > again.ETag {
+							last = other
+						}
+					}
+					w.wantFound(c, by("eid", "1"), last.Record)
+					c.Close()
+					w.maintain(c)
+					if tt.before != "" {
+						want++
+					}
+					changes, _, err := c.Changes(t.Context(), catalog.MaxTop, "", time.Time{})
+					if err != nil || len(changes) != want {
+						t.Errorf("%d changes, %v; want %d: %+v", len(changes), err, want, changes)
+					}
+					w.check(c)
+					w.nextDay(c)
+					if left := w.rows("PeopleWAL", "i|"); len(left) > 0 {
+						t.Errorf("kept for more than a day: %v", left)
+					}
+					return process.Dead()
+				})
+			})
+		}
+	}
+}
+
+// TestKeyedWritesAtOnce sends a write with a key several times at once: it is done once, and all get its answer.
+func TestKeyedWritesAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, tt := range keyedWrites {
+		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			if tt.before != "" {
+				w.did(catalog.Created)(c.Insert(t.Context(), rec(t, tt.before), ""))
+			}
+			if err := w.emulator.SetFaults("latency=1ms..20ms"); err != nil {
+				t.Fatal(err)
+			}
+			var g sync.WaitGroup
+			answers := make([]catalog.Written, 5)
+			for i := range answers {
+				g.Go(func() {
+					var err error
+					if answers[i], err = tt.do(t.Context(), c, func(text string) record.Record { return rec(t, text) }); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			g.Wait()
+			for _, a := range answers[1:] {
+				if diff := cmp.Diff(answers[0], a, sameWritten); diff != "" {
+					t.Errorf("%s: two answers (-one +another):\n%s", tt.name, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestKeyOfAnotherWrite: the same key with anything else is refused, whatever the first write was.
+func TestKeyOfAnotherWrite(t *testing.T) {
+	t.Parallel()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		r, other := rec(t, `{"eid":"1","npi":"7","lastname":"Faux"}`), rec(t, `{"eid":"1","npi":"7","lastname":"Faux","n":2}`)
+		w.did(catalog.Created)(c.Put(t.Context(), r, once))
+		patch := catalog.Condition{Once: "key-2"}
+		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "7"), patch))
+		for name, do := range map[string]func() (catalog.Written, error){
+			"another record":             func() (catalog.Written, error) { return c.Put(t.Context(), other, once) },
+			"an insertion":               func() (catalog.Written, error) { return c.Insert(t.Context(), r, once.Once) },
+			"a selector":                 func() (catalog.Written, error) { return c.Replace(t.Context(), r, by("eid", "1"), once) },
+			"a patch":                    func() (catalog.Written, error) { return c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "7"), once) },
+			"another patch":              func() (catalog.Written, error) { return c.Patch(t.Context(), []byte(`{"n":2}`), by("npi", "7"), patch) },
+			"another selector":           func() (catalog.Written, error) { return c.Patch(t.Context(), []byte(`{"n":1}`), by("eid", "1"), patch) },
+			"a selector without a match": func() (catalog.Written, error) { return c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "9"), patch) },
+		} {
+			if _, err := do(); err == nil || problem.Of(err).Kind != problem.KeyReused {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "7"), patch))
+		_, err := c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "9"), catalog.Condition{Once: "key-3"})
+		wantKind(t, err, problem.NotFound)
+		w.wantFound(c, by("eid", "1"), rec(t, `{"eid":"1","npi":"7","lastname":"Faux","n":1}`))
+	})
+}
+
+// TestKeyOfAnOldRecord: a write that changed nothing is answered again, though the change that wrote the record is not kept any
+// more.
+func TestKeyOfAnOldRecord(t *testing.T) {
+	t.Parallel()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		w.did(catalog.Created)(c.Insert(t.Context(), rec(t, faux), ""))
+		c.Close()
+		time.Sleep(40 * 24 * time.Hour)
+		w.maintain(c)
+		patch := func() (catalog.Written, error) {
+			return c.Patch(t.Context(), []byte(`{"lastname":"Faux"}`), by("eid", "F314"), once)
+		}
+		w.did(catalog.Unchanged)(patch())
+		w.did(catalog.Unchanged)(patch())
+		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"n":1}`), by("eid", "F314"), always))
+		_, err := patch()
+		wantKind(t, err, problem.Conflict)
+	})
+}
+
+// TestKeyedRetryAmongSeveral: since the first try, another record matches the selector, too. The retry gets the first answer
+// all the same, whether the heads or the index rows find the two.
+func TestKeyedRetryAmongSeveral(t *testing.T) {
+	t.Parallel()
+	for _, q := range []catalog.Lookup{by("eid", "1"), by("npi", "7")} {
+		w, c := newCatalog(t, people, "lastname")
+		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Faux"})
+		patch := func(text string) (catalog.Written, error) { return c.Patch(t.Context(), []byte(text), q, once) }
+		first, err := patch(`{"n":1}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Smith"})
+		again, err := patch(`{"n":1}`)
+		if err != nil || !cmp.Equal(first, again, sameWritten) {
+			t.Errorf("%+v, %v; want %+v", again, err, first)
+		}
+		_, err = patch(`{"n":2}`)
+		wantKind(t, err, problem.KeyReused)
+		_, err = c.Patch(t.Context(), []byte(`{"n":1}`), q, catalog.Condition{Once: "key-2"})
+		wantKind(t, err, problem.Conflict)
+	}
+}

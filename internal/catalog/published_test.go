@@ -1,0 +1,129 @@
+package catalog_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/check"
+	"tablesweep/internal/catalog/migrate"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
+)
+
+// TestLeftEntries leaves entries of the published log until they are carried out, settled by a later
+// deletion, or deleted.
+func TestLeftEntries(t *testing.T) {
+	t.Parallel()
+	w, c := newCatalog(t, "eid,npi", "lastname")
+	w.insertAll(c, map[string]any{"eid": "A", "npi": "1", "lastname": "Ash", "v": "a"})
+	twin, gone := rec(t, `{"eid":"A","npi":"1","lastname":"ASH","v":"twin"}`), rec(t, `{"eid":"A","npi":"1","lastname":"aSH","v":"gone"}`)
+	w.publishedEntry("1", "insert", twin)
+	w.publishedEntry("2", "rename", twin)
+	w.publishedEntry("3", "insert", gone)
+	w.publishedEntry("4", "delete", gone)
+	w.publishedEntry("5", "insert", rec(t, `{"eid":"B","npi":"1","lastname":"Bly"}`))
+	w.publishedEntry("6", "insert", rec(t, `{"npi":"1","lastname":"nobody"}`))
+	run := func(dry bool, entries int, want ...string) {
+		t.Helper()
+		var left []string
+		sum, err := migrate.Run(t.Context(), c, dry, func(f catalog.Finding) { left = append(left, f.Row) })
+		c.Close()
+		if err != nil || !slices.Equal(left, want) || sum.Left != len(left) || sum.Entries != entries {
+			t.Errorf("%+v, left %q, %v; want %q", sum, left, err, want)
+		}
+	}
+	run(true, 1, "1", "2", "3", "6") // a later entry settles the third
+	run(false, 1, "1", "2", "3", "6")
+	run(false, 0, "1", "2", "6")
+	_, err := c.Patch(t.Context(), []byte(`{"lastname":"Ashe"}`), by("eid", "A"), always)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("PeopleWAL", storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "wal", Row: "2"}}})
+	run(true, 1, "6")
+	run(false, 1, "6")
+	run(false, 0, "6")
+	w.wantFound(c, by("eid", "A"), twin, rec(t, `{"eid":"A","npi":"1","lastname":"Ashe","v":"a"}`))
+	w.publishedEntry("7", "insert", rec(t, `{"eid":"A","npi":"1","lastname":"ASHE","v":"late"}`))
+	run(false, 0, "6", "7")
+	w.check(c)
+}
+
+// TestTakeOverBesideItsWriter takes over tables while the published program inserts and deletes records,
+// one request of it before each one of ours, and dies at any of its requests. What its log has is there
+// in the end, what its log deletes is not.
+func TestTakeOverBesideItsWriter(t *testing.T) {
+	t.Parallel()
+	deaths(t, 1, testsize.Of(17, 3), func(t *testing.T, n int) bool {
+		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
+		x := newTakeOver(w)
+		e, f := rec(t, `{"eid":"E","npi":"1","lastname":"Elm","v":"e"}`), rec(t, `{"eid":"F","npi":"1","lastname":"Fir","v":"f"}`)
+		ops := slices.Concat(w.publishedWrites("2026-01-03_x", "insert", x.records["b"])[1:], w.publishedWrites("2026-01-04_x", "insert", x.records["c"])[1:],
+			w.publishedWrites("2026-01-05_x", "delete", x.records["d"])[1:], w.publishedWrites("2026-01-07_x", "insert", f), w.publishedWrites("2026-01-08_x", "insert", e),
+			w.publishedWrites("2026-01-09_x", "delete", f), w.publishedWrites("2026-01-10_x", "delete", x.records["a"]))
+		x.records["f"], x.records["e"], x.places["a"] = f, e, nil
+		x.places["e"] = []key.Key{{Partition: "3_eide", Row: rowOf(t, w.schema, e)}, {Partition: "3_npi1", Row: rowOf(t, w.schema, e)}}
+		dies := len(ops) - n%4 // its last deletion is in its log in any case
+		asked, done := 0, 0
+		victim := w.gated(func(string) chan struct{} {
+			if asked++; asked >= n && done < dies {
+				ops[done]()
+				done++
+			}
+			return nil
+		}, nil)
+		if _, err := migrate.Run(t.Context(), victim, false, func(catalog.Finding) {}); err != nil {
+			t.Fatal(err)
+		}
+		victim.Close()
+		for ; done < dies; done++ {
+			ops[done]()
+		}
+		c := w.on(w.account, nil)
+		for range 2 { // rows that it has written over ours are put back
+			if _, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) {}); err != nil {
+				t.Fatal(err)
+			}
+			w.findings(c, check.Options{Repair: true})
+		}
+		sum, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) {})
+		if err != nil || sum.Left != 4 && sum.Left != 5 || sum.Taken+sum.Removed+sum.Entries > 0 { // the program may have passed the bad entry
+			t.Errorf("%+v, %v", sum, err)
+		}
+		c.Close()
+		w.nextDay(c)
+		x.wantRight(w)
+		return asked >= n
+	})
+}
+
+// publishedWrites returns the requests of the published program's insertion or deletion.
+func (w *world) publishedWrites(entry, operation string, r record.Record) []func() {
+	eid, _ := r.Get("eid")
+	npi, _ := r.Get("npi")
+	row := func(partition string) func() {
+		return func() {
+			if operation == "insert" {
+				w.publishedAs(r, partition)
+				return
+			}
+			err := w.account.Table("People"+w.suffix).Write(w.Context(), storage.Op{Kind: storage.Delete, IfMatch: "*", Entity: storage.Entity{Key: key.Key{Partition: partition, Row: publishedRow(w.TB, w.schema, r)}}})
+			if err != nil && !storage.NotFound(err) {
+				w.Error(err)
+			}
+		}
+	}
+	return []func(){
+		func() { w.publishedEntry(entry, operation, r) }, row("3_eid" + strings.ToLower(eid)), row("3_npi" + npi),
+		func() {
+			w.write("PeopleWAL", storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+				Key: key.Key{Partition: "metadata", Row: "checkpoint"}, Properties: []storage.Property{storage.StringProperty("datetime", entry)},
+			}})
+		},
+	}
+}

@@ -1,0 +1,134 @@
+package deploy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/function"
+)
+
+// What is published is the app, all of it and nothing else, and this machine's program stays.
+func TestPackage(t *testing.T) {
+	host, err := os.ReadFile(filepath.Join(root, "host.json"))
+	if err != nil || !strings.Contains(string(host), `"defaultExecutablePath": "bin/handler"`) {
+		t.Errorf("host.json does not start bin/handler: %v", err) // to which alone Core Tools give the right to run
+	}
+	want := []string{"./bin/handler", "./host.json"}
+	for _, f := range function.Functions(function.App{}) {
+		want = append(want, "./"+f.Name+"/function.json")
+	}
+	slices.Sort(want)
+	want = append(want, "bin/handler runs")
+
+	own := filepath.Join(root, "bin", "handler")
+	before, _ := os.ReadFile(own)
+	p := play(t)
+	if out, code := p.publish(nil, "app"); code != 0 {
+		t.Fatalf("exit code %d; it printed\n%s", code, out)
+	}
+	got := strings.Split(strings.TrimSpace(p.read("published")), "\n")
+	slices.Sort(got[:len(got)-1])
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("published files (-want +got)\n%s", diff)
+	}
+	if n := p.calls("linux/amd64 cgo=0 go build -trimpath"); n != 1 { // for the cloud's machines, without a library of theirs
+		t.Errorf("built %d times, want once:\n%s", n, p.read("calls"))
+	}
+	if after, _ := os.ReadFile(own); string(after) != string(before) {
+		t.Error("this machine's bin/handler was overwritten")
+	}
+}
+
+// From a release's archive of the app, nobody needs Go.
+func TestPublishFromARelease(t *testing.T) {
+	release, err := os.ReadFile(filepath.Join(root, "scripts", "release.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, fill, found := strings.Cut(string(release), "\n# The function app ")
+	fill, _, complete := strings.Cut(fill, "\npack\n")
+	if !found || !complete {
+		t.Fatal("release.sh does not fill the archive where this test looks for it")
+	}
+	source := t.TempDir()
+	for _, pattern := range []string{"host.json", "*/function.json", "scripts/*.sh", "docs/*.md", "infra", "azure.yaml", "LICENSE"} {
+		copyAll(t, pattern, source)
+	}
+	if err := os.Mkdir(filepath.Join(source, "handler"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := play(t)
+	c := exec.Command("bash", "-c", "set -euo pipefail; version=v1.2.3; # "+fill)
+	c.Dir, c.Env = source, []string{"PATH=" + p.path, "FAKE=" + p.dir}
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
+	p.root = filepath.Join(source, "dist", "tablesweep_1.2.3_app")
+	for _, name := range []string{"azure.yaml", "infra/main.bicep", "docs/deploy.md"} {
+		if _, err := os.Stat(filepath.Join(p.root, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(p.path, "go")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(p.root, "bin", "handler"), 0o644); err != nil { // unpacked without its right to run
+		t.Fatal(err)
+	}
+	if out, code := p.publish(nil, "app"); code != 0 || !strings.HasSuffix(p.read("published"), "bin/handler runs\n") {
+		t.Errorf("exit code %d; it printed\n%s\npublished:\n%s", code, out, p.read("published"))
+	}
+}
+
+// What a container's build gets is all that the program is made of. Building it would take a minute.
+func TestContainerGetsTheSource(t *testing.T) {
+	ignore, err := os.ReadFile(filepath.Join(root, "infra", "Dockerfile.dockerignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := t.TempDir()
+	for _, line := range strings.Fields(string(ignore)) {
+		if pattern, ok := strings.CutPrefix(line, "!"); ok {
+			copyAll(t, pattern, source)
+		}
+	}
+	c := exec.Command("go", "list", "-deps", "-f", "", "./handler") // fails for want of a package or an embedded file
+	c.Dir = source
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"host.json", "Service/function.json", "scripts/stage.sh", "scripts/build.sh"} {
+		if _, err := os.Stat(filepath.Join(source, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// copyAll copies the files and directories of the repository that match a pattern.
+func copyAll(t *testing.T, pattern, to string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(root, pattern))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("nothing matches %s: %v", pattern, err)
+	}
+	for _, name := range found {
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := filepath.Join(to, rel)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("cp", "-R", name, target).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+}

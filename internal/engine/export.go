@@ -1,0 +1,387 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
+)
+
+// Exports. A copy into a container writes the files of [place]. A step that has rows puts one blob, whose name has the
+// step's id and its content's hash, and its commit records the file. Two deliveries of one step may have read different
+// rows: named by the step alone, the late one's blob would replace what the other has committed. The blobs that no commit
+// has recorded are leftovers of deliveries that lost. Whoever finds that no step is pending seals the
+// export: its last objects follow from what was recorded and from the claim, so all sealers write the same bytes.
+
+const (
+	// exportBytes is the JSON of a data file, about: an invocation that has read so much reads no further page.
+	exportBytes = 32 << 20
+	// exportQueries is how many queries an invocation of an export makes.
+	exportQueries = 16
+	maxFiles      = 200_000 // of an export
+	program       = "tablesweep"
+)
+
+// exportFile is what the ledger keeps of a step's data file.
+type exportFile struct {
+	At   time.Time  `json:"at"` // when the step's last page was read, by the service's clock
+	File place.File `json:"file"`
+}
+
+// exporting collects the rows of a step. It holds no more than encoded pages, and one that is not full yet.
+type exporting struct {
+	codec      *place.Codec
+	page       place.Draft
+	file       place.FileDraft
+	properties place.Properties
+	rows       int64
+	at         time.Time
+}
+
+func (x *exporting) add(rows []storage.Entity) {
+	for _, row := range rows {
+		if !x.page.Add(row, false) {
+			x.flush()
+			x.page.Add(row, false)
+		}
+		x.properties.Count(row)
+	}
+	x.rows += int64(len(rows))
+}
+
+func (x *exporting) flush() {
+	x.file.Add(x.page.Encode(x.codec))
+	x.page = place.Draft{}
+}
+
+// put writes the file of a step as a blob, and returns what the ledger keeps of it: nothing, if there are no rows.
+func (x *exporting) put(ctx context.Context, to place.Objects, step string) ([]byte, error) {
+	if x.rows == 0 {
+		return nil, nil
+	}
+	x.flush()
+	f, parts := x.file.End(step, x.codec, x.properties)
+	if _, err := to.Put(ctx, f.Path, parts...); err != nil { // one of that name has this content
+		return nil, fatalIfPermanent("write to the container", err)
+	}
+	kept := exportFile{x.at, f}
+	packed := pack(jsonOf(kept))
+	if len(packed) > ledger.MaxFile { // of thousands of long names
+		kept.File.Properties = place.Properties{More: true}
+		packed = pack(jsonOf(kept))
+	}
+	return packed, nil
+}
+
+// claim makes the place this scan's, before it has another object. A claim alone, of a scan that is not in the ledger, is
+// what a start left behind that died.
+func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
+	to := o.work.export
+	taken := func(by string) error {
+		return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", by)
+	}
+	var found error
+	err := to.List(ctx, "", func(name string, _ int64) error {
+		if found == nil && name == place.ClaimName {
+			found = taken(name)
+			return nil
+		}
+		found = taken(name)
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		return found
+	}
+	if err == nil && found != nil {
+		err = e.dropClaim(ctx, o, found)
+	}
+	if err != nil {
+		return err
+	}
+	c := place.NewClaim(id, jsonOf(o.request), o.began, program)
+	if o.from != nil {
+		source := place.Manifest{}.Of(o.from.opened.Manifest())
+		c.Source = &source
+	}
+	err = place.PutClaim(ctx, to, c)
+	if errors.Is(err, place.ErrTaken) {
+		err = taken(place.ClaimName)
+	}
+	return err
+}
+
+// dropClaim deletes a claim that stands alone if its scan never began; if it may have, it returns taken.
+func (e *Engine) dropClaim(ctx context.Context, o *opened, taken error) error {
+	return o.work.export.Drop(ctx, place.ClaimName, func() (bool, error) {
+		c, err := place.ClaimOf(ctx, o.work.export)
+		if err != nil || o.began.Sub(c.StartedAt) < unfinishedStart {
+			return false, taken
+		}
+		if _, err = e.ledger.Scan(ctx, c.ID); !errors.Is(err, ledger.ErrNotFound) {
+			return false, cmp.Or(err, taken)
+		}
+		return true, nil
+	})
+}
+
+var errEnough = errors.New("enough")
+
+// seal completes the export of a scan of which no step is pending; it does nothing for other scans. It may be
+// repeated, and run in several processes at once.
+func (e *Engine) seal(ctx context.Context, s ledger.Scan) error {
+	r, err := parseStored(s.Request)
+	if err != nil || r.Action.Destination == nil || r.Action.Destination.Container == "" {
+		return err
+	}
+	o, err := e.open(r)
+	if err != nil {
+		return err
+	}
+	to := o.work.export
+	claim, err := place.ClaimOf(ctx, to)
+	if err != nil {
+		return err
+	}
+	if claim.ID != s.ID {
+		return fmt.Errorf("%s belongs to scan %s now", to.Address(), claim.ID)
+	}
+	files, err := e.exported(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	if err := clearLeftovers(ctx, to, files); err != nil {
+		return err
+	}
+	var all place.Seal
+	var index []byte
+	m := place.Manifest{
+		Table: r.Source.Table, Account: o.account, Filter: r.Filter, Select: r.Select, StartedAt: claim.StartedAt, FinishedAt: claim.StartedAt,
+		Encoding: place.EncodingNames{Format: "jsonl", Compress: place.Zstd}, Program: claim.Program,
+	}
+	if r.Range != (key.Bounds{}) {
+		m.Range = &r.Range
+	}
+	for _, f := range files {
+		line, err := all.Add(f.File)
+		if err != nil {
+			return err
+		}
+		index = append(index, line...)
+		if f.At.After(m.FinishedAt) {
+			m.FinishedAt = f.At
+		}
+	}
+	if claim.Source != nil {
+		m = m.Of(*claim.Source)
+	}
+	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {
+		return err
+	}
+	return place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(s.ID))
+}
+
+// exported returns the data files that a scan's commits have recorded, in table order.
+func (e *Engine) exported(ctx context.Context, id string) ([]exportFile, error) {
+	var files []exportFile
+	err := e.ledger.Files(ctx, id, func(packed []byte) error {
+		var f exportFile
+		text, err := unpack(packed)
+		if err == nil {
+			err = json.Unmarshal(text, &f)
+		}
+		if files = append(files, f); err == nil && len(files) > maxFiles {
+			err = fmt.Errorf("more than %d files; export prefixes of the table by themselves", maxFiles)
+		}
+		return err
+	})
+	slices.SortFunc(files, func(a, b exportFile) int { return firstKey(a).Compare(firstKey(b)) })
+	return files, err
+}
+
+func firstKey(f exportFile) key.Key {
+	return key.Key{Partition: f.File.First.PartitionKey, Row: f.File.First.RowKey}
+}
+
+// clearLeftovers deletes the data files of deliveries that were not committed. It fails if one that was is missing.
+func clearLeftovers(ctx context.Context, to place.Objects, files []exportFile) error {
+	missing := map[string]bool{}
+	for _, f := range files {
+		missing[f.File.Path] = true
+	}
+	var leftovers []string
+	err := to.List(ctx, place.DataPrefix, func(name string, _ int64) error {
+		if !missing[name] && place.Leftover(name) {
+			leftovers = append(leftovers, name)
+		}
+		delete(missing, name)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for name := range missing {
+		return fmt.Errorf("%s/%s is gone: somebody has deleted it", strings.TrimSuffix(to.Address(), "/"), name)
+	}
+	for _, name := range leftovers {
+		if err := to.Delete(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tidyExport deletes what deliveries put into an export after it was sealed.
+func (e *Engine) tidyExport(ctx context.Context, id string) error {
+	s, err := e.ledger.Scan(ctx, id)
+	if err != nil || s.State != ledger.Succeeded {
+		return ignoreMissing(err)
+	}
+	r, err := requestOf(s)
+	if err != nil || r.Action.Destination == nil || r.Action.Destination.Container == "" {
+		return err
+	}
+	o, err := e.open(r)
+	if err != nil {
+		return err
+	}
+	claim, err := place.ClaimOf(ctx, o.work.export)
+	if err != nil || claim.ID != id {
+		return nil // the export was deleted, or moved
+	}
+	files, err := e.exported(ctx, id)
+	if err != nil {
+		return err
+	}
+	return clearLeftovers(ctx, o.work.export, files)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// exportTo returns the work of a copy into a container. Its errors are [problem.Invalid].
+func (e *Engine) exportTo(ref TableRef) (work, error) {
+	to, err := e.blobs("action.destination", ref)
+	if err != nil {
+		return work{}, err
+	}
+	codec, err := place.NewCodec(place.Zstd)
+	if err != nil {
+		return work{}, err
+	}
+	const refused = "the Blob service refuses to write to it; check the name, the connection and its permissions"
+	return work{
+		export: to, codec: codec, properties: true,
+		prepare: func(ctx context.Context) error {
+			err := to.Make(ctx)
+			if storage.HasCode(err, "ContainerBeingDeleted") {
+				return problem.Conflictf("action.destination.container", "is being deleted; try again in a minute").Because(err)
+			}
+			return refusal("action.destination", refused, err)
+		},
+		missing: func(ctx context.Context) (bool, error) {
+			exists, err := to.Container().Exists(ctx)
+			return !exists, refusal("action.destination", refused, err)
+		},
+	}, nil
+}
+
+// blobs opens the place in a container that a request's field names.
+func (e *Engine) blobs(field string, ref TableRef) (*place.Blobs, error) {
+	a, err := e.account(field, ref.Connection)
+	if err != nil {
+		return nil, err
+	}
+	b, err := place.InContainer(a, ref.Container, ref.Prefix)
+	if err != nil {
+		return nil, problem.Invalidf(field, "%v", err)
+	}
+	return b, nil
+}
+
+// export is a source of rows: an export in a container. It is opened once, since it never changes.
+type export struct {
+	objects *place.Blobs
+	hash    string        // of the one that the scan began with; "" before it begins
+	turn    chan struct{} // has room for the one that opens it, or looks whether it is open
+	opened  *place.Export
+}
+
+func (x *export) open(ctx context.Context) (*place.Export, error) {
+	select {
+	case x.turn <- struct{}{}:
+		defer func() { <-x.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if x.opened != nil {
+		return x.opened, nil
+	}
+	opened, err := place.Open(ctx, x.objects)
+	if err == nil && x.hash != "" && x.hash != opened.Hash() {
+		opened, err = nil, fmt.Errorf("%s has another export now, %s, not %s; start a new scan", x.objects.Address(), opened.Hash(), x.hash)
+	}
+	x.opened = opened
+	return opened, err
+}
+
+// read answers a query. An error that no repetition mends is fatal.
+func (x *export) read(ctx context.Context, options storage.RequestOptions, q storage.Query) (storage.Page, error) {
+	opened, err := x.open(ctx)
+	if err != nil {
+		return storage.Page{}, fatalUnlessPassing(err)
+	}
+	p, _, err := opened.Read(ctx, options, q)
+	return p, fatalUnlessPassing(err)
+}
+
+func fatalUnlessPassing(err error) error {
+	if err == nil || storage.Passing(err) {
+		return err
+	}
+	return &fatalError{fmt.Errorf("read the source: %w", err)}
+}
+
+// probe finds out whether the export can be read, and returns the ends of its files as hints.
+func (x *export) probe(ctx context.Context, r Request) ([]adaptive.PageEnd, error) {
+	opened, err := x.open(ctx)
+	if err := place.CheckFilter(r.Filter); err != nil {
+		return nil, problem.Invalidf("filter", "%v", err)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, place.ErrNoExport), errors.Is(err, fs.ErrNotExist):
+		return nil, problem.NotFoundf("source", "%v", err)
+	case storage.Permanent(err):
+		return nil, refusal("source", "the Blob service refuses to read it; check the connection and its permissions", err)
+	case storage.Passing(err):
+		return nil, err
+	default:
+		return nil, problem.Invalidf("source", "%v", err)
+	}
+	q := storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1}
+	if _, _, err := opened.Read(ctx, storage.RequestOptions{}, q); err != nil {
+		if storage.Passing(err) {
+			return nil, err
+		}
+		return nil, problem.Invalidf("source", "%v", err)
+	}
+	var ends []adaptive.PageEnd
+	opened.Files(func(last key.Key, rows int64) { ends = append(ends, adaptive.PageEnd{Last: last, Rows: int(rows)}) })
+	return ends, nil
+}

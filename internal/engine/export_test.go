@@ -1,0 +1,410 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
+)
+
+func exportRequest(from, prefix string) engine.Request {
+	return engine.Request{
+		Source: engine.TableRef{Table: from},
+		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Container: "exports", Prefix: prefix}},
+	}
+}
+
+func importRequest(prefix, to string) engine.Request {
+	return engine.Request{
+		Source: engine.TableRef{Container: "exports", Prefix: prefix},
+		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}},
+	}
+}
+
+func (w *world) objects(prefix string) *place.Blobs {
+	w.Helper()
+	b, err := place.InContainer(w.account, "exports", prefix)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return b
+}
+
+// blobs returns the content of all objects of an export by their names.
+func (w *world) blobs(prefix string) map[string]string {
+	w.Helper()
+	b, all := w.objects(prefix), map[string]string{}
+	err := b.List(w.Context(), "", func(name string, bytes int64) error {
+		text, err := b.Get(w.Context(), name, 0, bytes+1)
+		all[name] = string(text)
+		return err
+	})
+	if err != nil && !storage.NotFound(err) {
+		w.Fatal(err)
+	}
+	return all
+}
+
+// exported reads an export as a table.
+func (w *world) exported(prefix string) (rows []storage.Entity) {
+	w.Helper()
+	e, err := place.Open(w.Context(), w.objects(prefix))
+	if err != nil {
+		w.Fatal(err)
+	}
+	for q := (storage.Query{}); ; {
+		p, _, err := e.Read(w.Context(), storage.RequestOptions{}, q)
+		if err != nil {
+			w.Fatal(err)
+		}
+		rows = append(rows, p.Entities...)
+		if q.Token = p.Next; p.Next == nil {
+			return rows
+		}
+	}
+}
+
+// sealed fails the test unless the export under a prefix is complete, has nothing else, and has the rows of a table.
+func (w *world) sealed(prefix, table string) {
+	w.Helper()
+	if got, want := w.exported(prefix), w.rows(table); !slices.EqualFunc(got, want, storage.Equal) {
+		w.Errorf("the export has %d rows, table %s %d, or they differ", len(got), table, len(want))
+	}
+	e, err := place.Open(w.Context(), w.objects(prefix))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if all := w.blobs(prefix); len(all) != e.Manifest().Files.Count+3 {
+		w.Errorf("%d objects, want %d files and 3", len(all), e.Manifest().Files.Count)
+	}
+}
+
+func TestExportAndImport(t *testing.T) {
+	t.Parallel()
+	for _, strategy := range testsize.Of(strategy.Names[:1], strategy.Names) {
+		t.Run(strategy, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, emulator.Options{Faults: "seed=4; short-page p=0.3; empty-page p=0.05"})
+			w.fill("Source", plainRows(30, 40))
+			w.fill("Nasty", nastyRows())
+			for _, table := range []string{"Source", "Nasty"} {
+				r := exportRequest(table, "backup/"+table+"/")
+				r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = strategy, 37, 3
+				rows := int64(len(w.rows(table)))
+				if s := w.run(r); s.State != ledger.Succeeded || s.Rows.Scanned != rows || s.Rows.Written != rows || s.Rows.Failed != 0 {
+					t.Fatalf("export: %+v", s)
+				}
+				w.sealed("backup/"+table, table)
+				r = importRequest("/backup/"+table, table+"Again")
+				r.Strategy = strategy
+				if s := w.run(r); s.State != ledger.Succeeded || s.Rows.Scanned != rows || s.Rows.Written != rows {
+					t.Fatalf("import: %+v", s)
+				}
+				w.equalTables(table, table+"Again")
+				again := exportRequest("", "again/"+table)
+				again.Source = r.Source
+				if s := w.run(again); s.State != ledger.Succeeded {
+					t.Fatalf("export of an export: %+v", s)
+				}
+				w.sealed("again/"+table, table)
+			}
+			r := importRequest("backup/Source", "Some")
+			r.Range.Prefix, r.Filter, r.Select = "customer-00", "Number ge 20", []string{"Number"}
+			if s := w.run(r); s.State != ledger.Succeeded {
+				t.Fatalf("import of some: %+v", s)
+			}
+			some := 0
+			for _, row := range w.rows("Source") {
+				if strings.HasPrefix(row.Key.Partition, "customer-00") && row.Int("Number") >= 20 {
+					some++
+				}
+			}
+			if got := w.rows("Some"); len(got) != some || some == 0 || len(got[0].Properties) != 1 {
+				t.Errorf("%d rows of %d", len(got), some)
+			}
+			count := importRequest("backup/Source", "")
+			count.Action = engine.Action{Type: engine.Count}
+			if s := w.run(count); s.Rows.Scanned != 1200 {
+				t.Errorf("count: %+v", s)
+			}
+		})
+	}
+}
+
+func TestExportOfNothing(t *testing.T) {
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(1, 1))
+	r := exportRequest("Source", "")
+	r.Range.Prefix = "nothing"
+	if s := w.run(r); s.State != ledger.Succeeded {
+		t.Fatalf("%+v", s)
+	}
+	if rows := w.exported(""); len(rows) != 0 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+// An export of a table that does not change has the same content whoever dies, and a container keeps no leftovers.
+func TestExportCrashes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, exportCrashes)
+}
+
+func exportCrashes(t *testing.T) {
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(12, 30))
+	request := func(prefix string) engine.Request {
+		r := exportRequest("Source", prefix)
+		r.SegmentSize, r.SegmentsPerInvocation = 40, 2
+		return r
+	}
+	for n, applied := 1, false; n < 200; n, applied = n+testsize.Of(9, 1), !applied {
+		prefix := fmt.Sprintf("crash/%d", n)
+		id := w.start(request(prefix))
+		w.process.DieWith(n, applied)
+		w.drain()
+		dead := w.process.Dead()
+		w.process.DieWith(0, false)
+		for range 60 { // what hangs is delivered again, or sent
+			if w.status(id).State != ledger.Running {
+				break
+			}
+			w.redeliver(id)
+			w.drain()
+		}
+		if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Scanned != 360 {
+			t.Fatalf("died with request %d (applied: %v): %+v", n, applied, s)
+		}
+		w.sealed(prefix, "Source")
+		if !dead && n > 60 {
+			break
+		}
+	}
+}
+
+// An import's refused rows are read again from the export. An export has none.
+func TestRedoOfAnImport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	source := plainRows(3, 40)
+	w.fill("Source", source)
+	if s := w.run(exportRequest("Source", "p")); s.State != ledger.Succeeded {
+		t.Fatalf("%+v", s)
+	} else if err := w.engine.RetryFailed(t.Context(), s.ID); problem.Of(err).Kind != problem.Conflict {
+		t.Errorf("failed rows of an export: %v", err)
+	}
+	var others []storage.Entity
+	for i := 0; i < len(source); i += 7 {
+		others = append(others, storage.Entity{Key: source[i].Key})
+	}
+	w.fill("Target", others)
+	r := importRequest("p", "Target")
+	r.Action.Mode, r.SegmentSize = action.Fail, 9
+	s := w.run(r)
+	if s.State != ledger.Failed || s.Rows.Failed != int64(len(others)) {
+		t.Fatalf("%+v, want %d rows failed", s, len(others))
+	}
+	for _, free := range [][]storage.Entity{others[1:], others[:1]} {
+		for _, o := range free {
+			w.remove(o.Key)
+		}
+		if err := w.engine.RetryFailed(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.restart() // forgets that the scan had ended a moment ago
+		w.drain()
+		left := s.Rows.Failed - int64(len(free))
+		if s = w.status(s.ID); s.Rows.Failed != left || s.Rows.Written != 120-left || s.Rows.Scanned != 120 {
+			t.Errorf("%+v, want %d rows left of 120", s, left)
+		}
+	}
+	if s.State != ledger.Succeeded {
+		t.Errorf("%+v", s)
+	}
+	w.equalTables("Source", "Target")
+}
+
+// redeliver runs the scan's pending steps, and ends it if there are none.
+func (w *world) redeliver(id string) {
+	w.Helper()
+	err := ledger.New(w.account.Table("tablesweep")).EachPending(w.Context(), id, func(steps []ledger.Pending) error {
+		for _, p := range steps {
+			if _, err := w.engine.Run(w.Context(), p.Message, 2); err != nil {
+				w.Logf("redelivered: %v", err)
+			}
+		}
+		return nil
+	})
+	if err = errors.Join(err, w.engine.Maintain(w.Context())); err != nil {
+		w.Logf("maintain: %v", err)
+	}
+}
+
+// Of two deliveries of a step, one reads other rows, and is late: what the other has committed stays.
+func TestLateDeliveryOfAnExport(t *testing.T) {
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(1, 20))
+	id := w.start(exportRequest("Source", "p"))
+	_, messages := w.take(engine.ScanPrefix, 1)
+	body := w.bodyOf(messages[0])
+	late := w.newEngine(w.account)
+	w.process.Next = transport(func(r *http.Request) (*http.Response, error) { // the late delivery comes in between
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/data/") && late != nil {
+			other := late
+			late = nil
+			row := w.rows("Source")[3]
+			row.Properties = []storage.Property{storage.StringProperty("Name", "changed")}
+			if err := w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
+				t.Error(err)
+			}
+			if report, err := other.Run(t.Context(), body, 1); err != nil {
+				t.Errorf("%s, %v", report, err)
+			}
+		}
+		return w.emulator.Transport().Do(r)
+	})
+	if _, err := w.engine.Run(t.Context(), body, 1); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.status(id); s.State != ledger.Succeeded {
+		t.Fatalf("%+v", s)
+	}
+	if got, want := w.exported("p"), w.rows("Source"); !slices.EqualFunc(got, want, storage.Equal) {
+		t.Errorf("the export has %d rows that are not those of the delivery that was committed", len(got))
+	}
+}
+
+func TestExportsThatAreRefused(t *testing.T) {
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(2, 3))
+	if s := w.run(exportRequest("Source", "done")); s.State != ledger.Succeeded {
+		t.Fatalf("%+v", s)
+	}
+	running := w.start(exportRequest("Source", "running"))
+	if _, err := w.objects("foreign").Put(t.Context(), "readme.txt", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	ref := func(r engine.TableRef) engine.Request {
+		q := exportRequest("Source", "")
+		q.Action.Destination = &r
+		return q
+	}
+	remove := importRequest("done", "")
+	remove.Action = engine.Action{Type: engine.Delete}
+	keys := exportRequest("Source", "keys")
+	keys.Action.Type = engine.Keys
+	mode := exportRequest("Source", "mode")
+	mode.Action.Mode = "skip"
+	for _, tt := range []struct {
+		name    string
+		request engine.Request
+		status  int
+		says    string
+	}{
+		{"a complete export", exportRequest("Source", "done"), 409, "is taken: it has"},
+		{"an export under way", exportRequest("Source", "running/"), 409, "is taken: it has export.json"},
+		{"other blobs", exportRequest("Source", "foreign"), 409, "it has readme.txt"},
+		{"import of nothing", importRequest("nowhere", "Target"), 404, "no complete export"},
+		{"import of what is not complete", importRequest("running", "Target"), 404, "manifest.json"},
+		{"two places", ref(engine.TableRef{Table: "Target", Container: "exports"}), 400, "leave one out"},
+		{"no place", ref(engine.TableRef{}), 400, "action.destination.table"},
+		{"a prefix of a table", ref(engine.TableRef{Table: "Target", Prefix: "x"}), 400, "belongs to a container"},
+		{"container's name", ref(engine.TableRef{Container: "Exports"}), 400, "action.destination.container"},
+		{"prefix with an empty part", ref(engine.TableRef{Container: "exports", Prefix: "a//b"}), 400, "action.destination.prefix"},
+		{"prefix with dots", ref(engine.TableRef{Container: "exports", Prefix: "a/../b"}), 400, "action.destination.prefix"},
+		{"delete", remove, 400, "source.container"},
+		{"keys", keys, 400, "copy alone"},
+		{"mode", mode, 400, "action.mode"},
+	} {
+		body, err := json.Marshal(tt.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := engine.ParseRequest(body)
+		if err == nil {
+			_, err = w.engine.Start(t.Context(), r)
+		}
+		if err == nil || problem.Status(err) != tt.status || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: got %v, want %d and %q", tt.name, err, tt.status, tt.says)
+		}
+	}
+	if blobs := w.blobs("mode"); len(blobs) != 0 {
+		t.Errorf("a refused request left %d blobs", len(blobs))
+	}
+	w.drain()
+	if s := w.status(running); s.State != ledger.Succeeded {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Every flipped byte of an export is refused, or changes no row.
+func TestImportOfDamagedExports(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(3, 10))
+	r := exportRequest("Source", "p")
+	r.SegmentSize, r.SegmentsPerInvocation = 7, 1
+	if s := w.run(r); s.State != ledger.Succeeded {
+		t.Fatalf("%+v", s)
+	}
+	source, objects := w.rows("Source"), w.objects("p")
+	replace := func(name, text string) {
+		err := objects.Delete(t.Context(), name)
+		if err == nil {
+			_, err = objects.Put(t.Context(), name, []byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tried, refused := 0, 0
+	for name, text := range w.blobs("p") {
+		for i := 0; i < len(text); i += testsize.Of(67, 1) {
+			tried++
+			bad := []byte(text)
+			bad[i] ^= byte(1 << (i % 8))
+			replace(name, string(bad))
+			to := fmt.Sprintf("T%d", tried)
+			id, err := w.engine.Start(t.Context(), importRequest("p", to))
+			if err != nil {
+				refused++
+				if status := problem.Status(err); status != 400 && status != 404 {
+					t.Errorf("%s byte %d: %d %v", name, i, status, err)
+				}
+				continue
+			}
+			w.drain()
+			s, got := w.status(id), w.rows(to)
+			for _, row := range got {
+				if !slices.ContainsFunc(source, func(of storage.Entity) bool { return storage.Equal(of, row) }) {
+					t.Errorf("%s byte %d: a row is not one of the source: %v", name, i, row)
+				}
+			}
+			switch {
+			case s.State == ledger.Succeeded && len(got) == len(source):
+			case s.State == ledger.Failed && strings.Contains(s.Error, name):
+				refused++
+			default:
+				t.Errorf("%s byte %d: %d rows, %+v", name, i, len(got), s)
+			}
+		}
+		replace(name, text)
+	}
+	if refused < tried/2 {
+		t.Errorf("only %d of %d flips were refused", refused, tried)
+	}
+}

@@ -1,0 +1,124 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+)
+
+// TestExportOfAnExport: what limits an export limits the exports of it, which have its times.
+func TestExportOfAnExport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(20, 10))
+	first := exportRequest("Source", "first")
+	first.Range.Prefix, first.Filter, first.Select = "customer-00", "Number ge 2", []string{"Number"}
+	then := exportRequest("", "then")
+	then.Source = engine.TableRef{Container: "exports", Prefix: "first"}
+	then.Range.Prefix, then.Filter = "customer-001", "Number ge 5"
+	var of [2]place.Manifest
+	for i, r := range []engine.Request{first, then} {
+		if s := w.run(r); s.State != ledger.Succeeded {
+			t.Fatalf("%+v", s)
+		}
+		e, err := place.Open(t.Context(), w.objects(r.Action.Destination.Prefix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of[i] = e.Manifest()
+	}
+	m := of[1]
+	if m.Table != "Source" || m.Range == nil || m.Range.Prefix != "customer-001" || m.Filter != "(Number ge 2) and (Number ge 5)" ||
+		len(m.Select) != 1 || !m.StartedAt.Equal(of[0].StartedAt) || !m.FinishedAt.Equal(of[0].FinishedAt) {
+		t.Errorf("got %+v, of %+v", m, of[0])
+	}
+}
+
+// TestFilterOfAnExport: what is wrong with a filter is said of the filter.
+func TestFilterOfAnExport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(1, 1))
+	if s := w.run(exportRequest("Source", "p")); s.State != ledger.Succeeded {
+		t.Fatalf("%+v", s)
+	}
+	for filter, says := range map[string]string{"Number gtt 3": "at character", "Timestamp ge datetime'2020-01-01T00:00:00Z'": "keeps no Timestamps"} {
+		r := importRequest("p", "Target")
+		r.Filter = filter
+		if _, err := w.engine.Start(t.Context(), r); err == nil || problem.Of(err).Field != "filter" || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", filter, err)
+		}
+	}
+}
+
+// TestSourceIsExchanged: a scan of an export reads no other one that stands in its place later.
+func TestSourceIsExchanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(3, 40))
+	w.fill("Other", plainRows(2, 40))
+	for prefix, table := range map[string]string{"p": "Source", "q": "Other"} {
+		if s := w.run(exportRequest(table, prefix)); s.State != ledger.Succeeded {
+			t.Fatalf("%+v", s)
+		}
+	}
+	r := importRequest("p", "Target")
+	r.SegmentSize = 7
+	id := w.start(r)
+	w.deliver()
+	for name := range w.blobs("p") {
+		if err := w.objects("p").Delete(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range w.blobs("q") {
+		if _, err := w.objects("p").Put(t.Context(), name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.restart() // another process has not read the first one
+	w.drain()
+	if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "has another export now") || strings.Count(s.Error, "read the source") != 1 {
+		t.Errorf("%+v", s)
+	}
+	gone := w.start(importRequest("q", "Target"))
+	for name := range w.blobs("q") {
+		if strings.HasPrefix(name, place.DataPrefix) {
+			if err := w.objects("q").Delete(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.drain()
+	if s := w.status(gone); s.State != ledger.Failed || strings.Count(s.Error, "read the source") != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestExportsAmongDataFiles: an export that stands below another one's data is left alone, and so are other blobs.
+func TestExportsAmongDataFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(3, 40))
+	id := w.start(exportRequest("Source", ""))
+	if _, err := w.objects("").Put(t.Context(), "data/readme.txt", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	inner := exportRequest("Source", "data/orders")
+	other := w.start(inner)
+	w.drain()
+	for _, id := range []string{other, id} {
+		if s := w.status(id); s.State != ledger.Succeeded {
+			t.Fatalf("%+v", s)
+		}
+	}
+	w.sealed("data/orders", "Source")
+	if _, ok := w.blobs("")["data/readme.txt"]; !ok {
+		t.Error("the seal has deleted somebody's blob")
+	}
+}

@@ -1,0 +1,100 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/problem"
+)
+
+// TestList: open scans come first, however many newer ones there are. Pages of any size have every scan once, filtered ones those that pass the filter.
+func TestList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(3, 1))
+	w.fill("Other", nil)
+	var running, all []string
+	for range 2 {
+		r := inSteps
+		r.Name = "Nightly <b>"
+		running = append([]string{w.start(r)}, running...)
+	}
+	for function := range engine.Queues { // nobody works on them
+		w.take(function, 10)
+	}
+	want := map[string][]string{} // by filter
+	for i := range 30 {
+		r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}}
+		switch i % 3 {
+		case 1:
+			r.Source.Table = "Other"
+		case 2:
+			r = copyRequest("Source", "Target")
+		}
+		s := w.start(r)
+		if i%10 == 0 {
+			if err := w.engine.Cancel(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append([]string{s}, all...)
+		want[fmt.Sprint(i%3)] = append([]string{s}, want[fmt.Sprint(i%3)]...)
+		if i%10 == 0 {
+			want["canceled"] = append([]string{s}, want["canceled"]...)
+		}
+	}
+	w.drain()
+	copies := want["2"]
+	done := slices.DeleteFunc(slices.Clone(copies), func(id string) bool { return slices.Contains(want["canceled"], id) })
+	everything := append(slices.Clone(running), all...)
+	for name, tt := range map[string]struct {
+		q    engine.ListQuery
+		want []string
+	}{
+		"all":           {engine.ListQuery{}, everything},
+		"running":       {engine.ListQuery{State: ledger.Running}, running},
+		"canceled":      {engine.ListQuery{State: ledger.Canceled}, want["canceled"]},
+		"copies":        {engine.ListQuery{Action: engine.Copy, State: ledger.Succeeded}, done},
+		"of a table":    {engine.ListQuery{Table: "OTHER"}, want["1"]},
+		"to a table":    {engine.ListQuery{Table: "target"}, copies},
+		"by name":       {engine.ListQuery{Name: "NIGHTLY"}, running},
+		"of nobody":     {engine.ListQuery{Name: "daily"}, nil},
+		"since now":     {engine.ListQuery{Since: w.status(all[0]).StartedAt}, all[:1]},
+		"since a while": {engine.ListQuery{Since: w.status(all[9]).StartedAt}, all[:10]},
+	} {
+		for _, top := range []int{1, 2, 7, 100} {
+			q := tt.q
+			q.Top = top
+			var got []string
+			for page := 0; ; page++ {
+				l, err := w.observer.List(t.Context(), q)
+				if err != nil || len(l.Scans) > top || page > 100 {
+					t.Fatalf("%s, page %d: %d scans, %v", name, page, len(l.Scans), err)
+				}
+				for _, s := range l.Scans {
+					got = append(got, s.ID)
+				}
+				if q.Cursor = l.Cursor; q.Cursor == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s, by %d: %v, want %v", name, top, got, tt.want)
+			}
+		}
+	}
+	for field, q := range map[string]engine.ListQuery{
+		"state": {State: "done"}, "action": {Action: "move"}, "table": {Table: "a_b"}, "cursor": {Cursor: "b3guLi9z"},
+	} {
+		q.Top = 5
+		_, err := w.observer.List(t.Context(), q)
+		if p := problem.Of(err); !errors.As(err, &p) || p.Kind != problem.Invalid || p.Field != field {
+			t.Errorf("%+v: %v, want a problem of %s", q, err, field)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
+)
+
+// redoAtOnce is how many steps go out from one that goes through refused rows.
+const redoAtOnce = 50
+
+// redo returns what [opened.do] is for a message with Again.
+func (o *opened) redo(l *ledger.Ledger) func(ctx context.Context, m message, delivery int) (ledger.Done, []message, error) {
+	return func(ctx context.Context, m message, delivery int) (done ledger.Done, children []message, err error) {
+		done.Ahead = adaptive.Outlook{}.Minus(m.ahead())
+		if m.Again.At == "" {
+			children, err = redoEach(ctx, l, m)
+		} else {
+			err = o.redoRows(ctx, l, m, delivery, &done)
+		}
+		for _, c := range children {
+			done.Ahead = done.Ahead.Plus(c.ahead())
+		}
+		return done, children, err
+	}
+}
+
+// redoEach returns the messages of steps that do the refused rows behind a position again, and of one that goes on.
+func redoEach(ctx context.Context, l *ledger.Ledger, m message) (children []message, err error) {
+	a := *m.Again
+	positions, last, err := l.RefusedBefore(ctx, m.Scan, a.Behind, a.Attempt, redoAtOnce)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range positions {
+		children = append(children, newAgain(m.Scan, again{Attempt: a.Attempt, At: at}))
+	}
+	if last != "" {
+		children = append(children, newAgain(m.Scan, again{Attempt: a.Attempt, Behind: last}))
+	}
+	return children, nil
+}
+
+// redoRows does the refused rows at a position again. If others have redone them, there is nothing to do.
+func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, delivery int, done *ledger.Done) error {
+	packed, found, err := l.RefusedAt(ctx, m.Scan, m.Again.At)
+	if err != nil || !found {
+		return err
+	}
+	was, err := parseRefused(packed)
+	if err != nil {
+		return &fatalError{fmt.Errorf("refused rows at %s: %w", m.Again.At, err)}
+	}
+	all := int64(len(was.Rows)) < was.Failed || o.request.Action.Type == Keys
+	listed := map[key.Key]bool{}
+	for _, row := range was.Rows {
+		listed[key.Key{Partition: row.PartitionKey, Row: row.RowKey}] = true
+	}
+	var rows []storage.Entity
+	for _, p := range was.Pages {
+		read, err := o.readAgain(ctx, p, &done.Queries)
+		if err != nil {
+			return fatalIfPermanent("read the source", err)
+		}
+		for _, row := range read {
+			if all && (p.Partitions == nil || slices.Contains(p.Partitions, row.Key.Partition)) || !all && listed[row.Key] {
+				rows = append(rows, row)
+			}
+		}
+	}
+	failed, err := o.write(ctx, rows, delivery, &done.Totals)
+	if err != nil {
+		return err
+	}
+	if all {
+		done.Written = was.Failed - done.Failed
+	}
+	left := refusedRows{Pages: was.Pages}
+	ends := yield{ends: slices.Clone(was.Ends)}
+	for i := range ends.ends {
+		ends.ends[i].Failed = 0
+	}
+	for _, f := range failed {
+		ends.endOf(f.Key).Failed++
+	}
+	for i, e := range ends.ends {
+		if e.Failed > 0 {
+			left.Ends = append(left.Ends, e)
+		}
+		ends.ends[i].Failed -= was.Ends[i].Failed
+	}
+	done.Note = ends.note()
+	done.Refused, done.Kept = packRefused(failed, left)
+	if len(failed) > 0 {
+		done.FirstFailed = failed[0].String()
+	}
+	done.Kept -= int64(len(was.Rows))
+	done.Failed -= was.Failed
+	done.Redone = m.Again.At
+	return nil
+}
+
+// readAgain reads a page's rows again. Rows may have come to the table since, and be on pages between.
+func (o *opened) readAgain(ctx context.Context, p readPage, queries *int64) (rows []storage.Entity, err error) {
+	step := scan.Step{Range: p.Range, Token: p.Token}
+	for {
+		page, err := o.page(ctx, step)
+		if err != nil {
+			return nil, err
+		}
+		*queries++
+		for _, row := range page.Entities {
+			if row.Key.Compare(p.Last) > 0 {
+				return rows, nil
+			}
+			rows = append(rows, row)
+		}
+		if page.Next == nil || len(rows) > 0 && rows[len(rows)-1].Key == p.Last {
+			return rows, nil
+		}
+		step = step.Continue(*page.Next)
+	}
+}
+
+// refused returns how failed rows were read: their pages, or all if their keys are not those of the source.
+func (s *yield) refused(failed []action.Failure, all bool) refusedRows {
+	var r refusedRows
+	for _, e := range s.ends {
+		if e.Failed > 0 {
+			r.Ends = append(r.Ends, adaptive.PageEnd{Last: e.Last, Failed: e.Failed})
+		}
+	}
+	has := map[int]bool{}
+	for _, f := range failed {
+		i := slices.IndexFunc(s.pages, func(p readPage) bool { return f.Key.Compare(p.Last) <= 0 })
+		has[i] = true
+	}
+	for i, p := range s.pages {
+		if all || has[i] {
+			r.Pages = append(r.Pages, p)
+		}
+	}
+	return r
+}
+
+// othersRedid tells why a step could not be committed that has redone refused rows. If it is still pending, another has redone them: the
+// next delivery finds nothing to do.
+func (e *Engine) othersRedid(ctx context.Context, m message) error {
+	_, pending, err := e.ledger.Pending(ctx, m.Scan, m.id)
+	if err == nil && pending {
+		err = errors.New("another step has done the refused rows again meanwhile")
+	}
+	return err
+}

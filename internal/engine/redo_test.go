@@ -1,0 +1,191 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// refusedCopy runs a copy of partitions with a row each, of which every third is in the way.
+func (w *world) refusedCopy(rows, segment int) (id string, taken []key.Key) {
+	w.Helper()
+	source := plainRows(rows, 1)
+	w.fill("Source", source)
+	var others []storage.Entity
+	for i := 0; i < len(source); i += 3 {
+		taken = append(taken, source[i].Key)
+		others = append(others, storage.Entity{Key: source[i].Key})
+	}
+	w.fill("Target", others)
+	r := copyRequest("Source", "Target")
+	r.Action.Mode, r.SegmentSize = action.Fail, segment
+	s := w.run(r)
+	if s.State != ledger.Failed || s.Rows.Failed != int64(len(taken)) {
+		w.Fatalf("%+v, want %d rows failed", s, len(taken))
+	}
+	return s.ID, taken
+}
+
+// remove takes rows out of the way.
+func (w *world) remove(keys ...key.Key) {
+	w.Helper()
+	for _, k := range keys {
+		if err := w.account.Table("Target").Write(w.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: k}}); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// TestRedo: failed rows that are done again count once, whether they fail again or not. What is left is listed, and its first row stands in the
+// scan's error.
+func TestRedo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	id, taken := w.refusedCopy(60, 5)
+	check := func(state ledger.State, failed int) {
+		t.Helper()
+		s := w.status(id)
+		f, err := w.observer.Failed(t.Context(), id, 100, "")
+		if s.State != state || s.Rows.Scanned != 60 || s.Rows.Failed != int64(failed) || s.Rows.Written != int64(60-failed) || s.Steps.Pending != 0 {
+			t.Errorf("%+v, want %s with %d failed rows", s, state, failed)
+		}
+		if err != nil || len(f.Rows) != failed || f.Kept != int64(failed) || failed > 0 && !strings.Contains(s.Error, f.Rows[0].PartitionKey) || failed == 0 && s.Error != "" {
+			t.Errorf("error %q, rows %+v, %v, want %d rows", s.Error, f, err, failed)
+		}
+	}
+	redo := func() {
+		t.Helper()
+		if err := errors.Join(w.engine.RetryFailed(t.Context(), id), w.engine.RetryFailed(t.Context(), id)); err != nil {
+			t.Fatal(err)
+		}
+		w.restart() // forgets that the scan had ended a moment ago
+		w.drain()
+	}
+	redo()
+	check(ledger.Failed, 20)
+	w.remove(taken[:7]...)
+	redo()
+	check(ledger.Failed, 13)
+	err := w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: taken[7]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.remove(taken[7:]...)
+	redo()
+	s := w.status(id)
+	if s.State != ledger.Succeeded || s.Rows.Failed != 0 || s.Rows.Written != 59 || s.Rows.Scanned != 60 {
+		t.Errorf("%+v, want 59 rows written: one is gone from the source", s)
+	}
+	if err := w.engine.RetryFailed(t.Context(), id); err != nil {
+		t.Errorf("the same request once more: %v", err)
+	}
+	ranges, err := w.observer.Ranges(t.Context(), id)
+	if err != nil || len(ranges.Ranges) != 1 || ranges.Ranges[0].State != engine.RangeDone {
+		t.Errorf("ranges %+v, %v", ranges, err)
+	}
+}
+
+// TestRedoOfMany: more failed rows than a step lists are all done again.
+func TestRedoOfMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	source := plainRows(1, 1200)
+	w.fill("Source", source)
+	var others []storage.Entity
+	for i := range 1100 {
+		others = append(others, storage.Entity{Key: source[i].Key})
+	}
+	w.fill("Target", others)
+	r := copyRequest("Source", "Target")
+	r.Action.Mode, r.SegmentsPerInvocation, r.Strategy = action.Fail, 2, "serial"
+	s := w.run(r)
+	if s.Rows.Failed != 1100 {
+		t.Fatalf("%+v", s)
+	}
+	for i := range 600 {
+		w.remove(others[i].Key)
+	}
+	for _, left := range []int64{500, 0} {
+		if err := w.engine.RetryFailed(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		w.drain()
+		s = w.status(s.ID)
+		if s.Rows.Failed != left || s.Rows.Written != 1200-left || s.Rows.Scanned != 1200 {
+			t.Fatalf("%+v, want %d failed rows", s, left)
+		}
+		if left > 0 {
+			for _, e := range others[600:] {
+				w.remove(e.Key)
+			}
+		}
+	}
+	w.equalTables("Source", "Target")
+}
+
+// TestRedoCrashPoints has the process die at requests of a retry of failed rows and of the steps that follow it. Each row counts once all the same.
+func TestRedoCrashPoints(t *testing.T) {
+	t.Parallel()
+	for _, applied := range []bool{false, true} {
+		for n, survived := 1, false; !survived; n += 2 * everyRequest {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				id, taken := w.refusedCopy(12, 4)
+				w.remove(taken[1:]...)
+				time.Sleep(time.Minute)
+				w.process.DieWith(n, applied)
+				process := w.process
+				err := w.engine.RetryFailed(t.Context(), id)
+				if err == nil && !process.Dead() {
+					w.settle(id)
+				}
+				survived = !process.Dead()
+				w.restart()
+				if s := w.status(id); s.State == ledger.Failed && s.Rows.Failed == int64(len(taken)) {
+					if err := w.engine.RetryFailed(t.Context(), id); err != nil {
+						t.Error(err)
+					}
+				}
+				w.settle(id)
+				w.tidy()
+				if s := w.status(id); s.State != ledger.Failed || s.Rows.Failed != 1 || s.Rows.Written != 11 || s.Rows.Scanned != 12 || s.Steps.Pending != 0 {
+					t.Errorf("%+v, want one failed row", s)
+				}
+			})
+			if t.Failed() {
+				t.Fatalf("failed at request %d, applied %v", n, applied)
+			}
+		}
+	}
+}
+
+// TestRedoRefuses: there is nothing to do again in a scan without failed rows.
+func TestRedoRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	id := w.canceled()
+	for _, tt := range []struct {
+		id   string
+		kind problem.Kind
+	}{{id, problem.Conflict}, {"0-none", problem.NotFound}} {
+		err := w.engine.RetryFailed(t.Context(), tt.id)
+		if p := problem.Of(err); p.Kind != tt.kind {
+			t.Errorf("%s: %v, want %s", tt.id, err, fmt.Sprint(tt.kind))
+		}
+	}
+	if s := w.status(id); s.State != ledger.Canceled {
+		t.Errorf("the refused retry left %+v", s)
+	}
+}

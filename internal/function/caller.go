@@ -1,0 +1,118 @@
+package function
+
+import (
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/input"
+	"tablesweep/internal/loopback"
+	"tablesweep/internal/problem"
+)
+
+// Host is what the handler knows of the Functions host that started it.
+type Host struct {
+	// Secret is in every request of the host; "" if it has given none, like the real one.
+	Secret string
+	// Development is true on a developer's machine, where web pages can send requests to any port.
+	Development bool
+}
+
+// only admits the requests that the host sends or hands on.
+func (h Host) only(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, foreign := foreignName(r)
+		switch {
+		case h.Secret != "" && subtle.ConstantTimeCompare([]byte(r.Header.Get(envelope.HeaderSecret)), []byte(h.Secret)) == 0,
+			h.Secret == "" && pastHost(r),
+			isCall(r) && !hostsOwn(r):
+			notFound(w, r)
+		case h.Secret == "" && h.Development && foreign:
+			writeProblem(w, r, problem.NotFoundf("Host", "%q is not a name of this machine; in the environment Development, only localhost and loopback addresses are served", name))
+		default:
+			r.Header.Del(envelope.HeaderSecret)
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// foreignName returns a name by which the request was sent and which is not this machine's. A web page reaches this
+// machine by its own name if that resolves to it (DNS rebinding). A forwarding host hands on that
+// name as Host, a proxying one as X-Forwarded-Host.
+func foreignName(r *http.Request) (name string, foreign bool) {
+	names := append([]string{r.Host}, r.Header.Values("X-Forwarded-Host")...)
+	if i := slices.IndexFunc(names, func(name string) bool { return !loopback.Is(name) }); i >= 0 {
+		return names[i], true
+	}
+	return "", false
+}
+
+// pastHost reports whether a browser has sent the request to the handler's own port. On a
+// developer's machine, any web page can send simple requests there. A host adds one of these headers when it
+// forwards or proxies; a page can't. (DefaultHttpWorkerService and DefaultHttpProxyService of
+// azure-functions-host; YARP)
+func pastHost(r *http.Request) bool {
+	return has(r, "Origin", "Sec-Fetch-Site") && !has(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
+}
+
+// isCall reports whether a request is for a queue or timer function. Callers reach only what is below /api.
+func isCall(r *http.Request) bool {
+	return r.URL.Path != "/" && !strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/")
+}
+
+// hostsOwn reports whether a request may be the host's own, and not a caller's. A forwarding host resolves
+// /api/log/..%5C..%5CMaintain to /Maintain, and hands on the caller's headers, Host among them. The caller
+// needs a key. The host's own calls have none, and this server's address as Host.
+// (DefaultHttpWorkerService and HttpRequestExtensions of azure-functions-host)
+func hostsOwn(r *http.Request) bool {
+	address, served := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return r.Method == http.MethodPost && r.URL.RawQuery == "" && (!served || r.Host == address.String()) &&
+		!has(r, "X-Functions-Key", "Accept", "X-Forwarded-For", "X-Forwarded-Host")
+}
+
+// has reports whether the request has one of the headers.
+func has(r *http.Request, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return len(r.Header.Values(name)) > 0 })
+}
+
+// isForwarded reports whether a forwarding host hands on the request: it adds its name to the caller's
+// User-Agent. (HttpRequestExtensions of azure-functions-host)
+func isForwarded(r *http.Request) bool {
+	return strings.Contains(strings.Join(r.Header.Values("User-Agent"), " "), "Azure-Functions-Host/")
+}
+
+// readParameters reads the query's parameters by the rules of [input.Query]. A forwarding host makes a=1&a=2 and a=1%2C2
+// the same: neither is guessed.
+func readParameters(r *http.Request, takes []input.Parameter) (url.Values, error) {
+	given, err := input.Query(r.URL.RawQuery, takes)
+	if err != nil || !isForwarded(r) {
+		return given, err
+	}
+	for name, values := range given {
+		if slices.ContainsFunc(takes, func(p input.Parameter) bool { return p.List && p.Name == name }) {
+			continue
+		}
+		if i := slices.IndexFunc(values, func(v string) bool { return strings.Contains(v, ",") }); i >= 0 {
+			return nil, problem.Invalidf(name, "is %q here: one value with a comma, or several values, which this host, as it forwards requests, joins by commas; "+
+				"give one value without a comma, or have a host that proxies requests, which keeps both", values[i])
+		}
+	}
+	return given, nil
+}
+
+// invocationID returns the id that the host has given the request, "" for none. A forwarding host adds it to the caller's
+// text, behind a comma.
+func invocationID(r *http.Request) string {
+	all := strings.Join(r.Header.Values(envelope.HeaderInvocation), ",")
+	id := strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:])
+	if len(id) != len(uuid.Nil.String()) || uuid.Validate(id) != nil {
+		return ""
+	}
+	return id
+}

@@ -1,0 +1,254 @@
+package function_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/function"
+	"tablesweep/internal/host/envelope"
+)
+
+// send sends a request that names a host, "" for the server itself.
+func send(t *testing.T, server *httptest.Server, method, path, body, host string, header http.Header) (status int, answer string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host, r.Header = host, header
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// TestInvocationsComeFromTheHost: if a forwarding host resolves a caller's path to a queue or timer
+// function, the request does not reach it, whatever it says about itself.
+func TestInvocationsComeFromTheHost(t *testing.T) {
+	server := httptest.NewServer(newApp(t))
+	defer server.Close()
+	for _, tt := range []struct {
+		name, method, path, host string
+		header                   string // NAME: VALUE
+		want                     int
+	}{
+		{"the host", "POST", "/Maintain", "", "", 200},
+		{"a caller", "POST", "/Maintain", "app.azurewebsites.net", "", 404},
+		{"a caller who names this address", "POST", "/Maintain", "", "X-Forwarded-For: 7.7.7.7", 404},
+		{"a caller by way of a proxy", "POST", "/Maintain", "", "X-Forwarded-Host: app.example", 404},
+		{"a caller with a key", "POST", "/Maintain", "", "x-functions-key: KEY", 404},
+		{"a caller with an empty key", "POST", "/Maintain", "", "x-functions-key: ", 404},
+		{"a caller with a key in the query", "POST", "/Maintain?code=KEY", "", "", 404},
+		{"a caller with a key in the query, in capitals", "POST", "/Maintain?CODE=KEY", "", "", 404},
+		{"a usual client", "POST", "/Maintain", "", "Accept: */*", 404},
+		{"another method", "GET", "/Maintain", "", "", 404},
+		{"another method for a caller", "PUT", "/CopyRows", "app.example", "", 404},
+		{"options", "OPTIONS", "/CopyRows", "", "", 404},
+		{"another case", "POST", "/maintain/", "", "x-functions-key: KEY", 404},
+		{"the health check", "GET", "/", "", "", 204},
+	} {
+		name, value, _ := strings.Cut(tt.header, ": ")
+		header := http.Header{}
+		if name != "" {
+			header.Set(name, value)
+		}
+		if status, _ := send(t, server, tt.method, tt.path, timerBody, tt.host, header); status != tt.want {
+			t.Errorf("%s: status %d, want %d", tt.name, status, tt.want)
+		}
+	}
+}
+
+// TestBrowsersPastTheHost: requests of a web page to the handler's own port reach no function; those
+// that a host forwards do.
+func TestBrowsersPastTheHost(t *testing.T) {
+	a := newApp(t)
+	for _, tt := range []struct {
+		name    string
+		headers []string
+		refused bool
+	}{
+		{"the host, or a program", nil, false},
+		{"a page", []string{"Origin"}, true},
+		{"a page, no Origin", []string{"Sec-Fetch-Site"}, true},
+		{"a page by a forwarding host", []string{"Origin", "Sec-Fetch-Site", "X-Azure-Functions-InvocationId"}, false},
+		{"a page by a proxying host", []string{"Origin", "X-Forwarded-Host"}, false},
+		{"a page by another proxying host", []string{"Origin", "X-Ms-Invocation-Id"}, false},
+	} {
+		for _, target := range []string{"POST /api/log/orders", "GET /api/scans", "GET /"} {
+			method, path, _ := strings.Cut(target, " ")
+			r := httptest.NewRequest(method, path, strings.NewReader(timerBody))
+			for _, name := range tt.headers {
+				r.Header.Set(name, "https://evil.example")
+			}
+			w := httptest.NewRecorder()
+			a.ServeHTTP(w, r)
+			if (w.Code == http.StatusNotFound) != tt.refused {
+				t.Errorf("%s, %s: status %d, refused: want %v", target, tt.name, w.Code, tt.refused)
+			}
+		}
+	}
+}
+
+// TestSecret: a handler whose host has given it a secret answers nobody else, and tells the secret to nobody.
+func TestSecret(t *testing.T) {
+	whole := newApp(t)
+	var log strings.Builder
+	h := function.Handler(function.Functions(whole.parts), function.Host{Secret: "SECRET", Development: true}, zerolog.New(&log).Level(zerolog.TraceLevel))
+	for _, target := range []string{"GET /", "GET /api/scans", "DELETE /api/log?stream=s", "POST /Maintain", "OPTIONS /api/scans"} {
+		for given, admitted := range map[string]bool{"SECRET": true, "": false, "secret": false, "SECRE": false, "SECRETS": false} {
+			method, path, _ := strings.Cut(target, " ")
+			body := &readBody{Reader: strings.NewReader(timerBody)}
+			r := httptest.NewRequest(method, path, body)
+			r.Header.Set("X-Azure-Functions-InvocationId", invocation)
+			if given != "" {
+				r.Header.Set(envelope.HeaderSecret, given)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if refused := strings.Contains(w.Body.String(), "there is no "+method); refused == admitted || refused && (w.Code != http.StatusNotFound || body.read) {
+				t.Errorf("%s with %q: status %d %s, body read: %v", target, given, w.Code, w.Body, body.read)
+			}
+			if strings.Contains(log.String()+w.Body.String(), "SECRE") {
+				t.Fatalf("%s tells the secret: %s %s", target, log.String(), w.Body)
+			}
+		}
+	}
+}
+
+// readBody notes whether it was read.
+type readBody struct {
+	io.Reader
+	read bool
+}
+
+func (b *readBody) Read(p []byte) (int, error) {
+	b.read = true
+	return b.Reader.Read(p)
+}
+
+// TestReboundNames: on a developer's machine, a web page whose name resolves to it is refused by that name, in both ways in
+// which a host hands it on.
+func TestReboundNames(t *testing.T) {
+	parts := newApp(t).parts
+	for _, tt := range []struct {
+		name, host    string
+		forwardedHost []string
+		refused       bool
+	}{
+		{"the host itself", "127.0.0.1:39011", nil, false},
+		{"forwarded", "localhost:7071", nil, false},
+		{"forwarded, version 6", "[::1]:7071", nil, false},
+		{"proxied", "127.0.0.1:39011", []string{"localhost:7071"}, false},
+		{"a page, directly", "evil.example:39011", nil, true},
+		{"a page, forwarded", "evil.example:7071", []string{"localhost"}, true},
+		{"a page, proxied", "127.0.0.1:39011", []string{"evil.example:7071"}, true},
+		{"a page, proxied twice", "127.0.0.1:39011", []string{"localhost", "evil.example"}, true},
+		{"a page, proxied twice in a line", "127.0.0.1:39011", []string{"localhost, evil.example"}, true},
+		{"no name", "", nil, true},
+	} {
+		for _, development := range []bool{true, false} {
+			h := function.Handler(function.Functions(parts), function.Host{Development: development}, zerolog.Nop())
+			for _, target := range []string{"GET /api/scans", "DELETE /api/log?stream=s", "GET /api/console/", "GET /"} {
+				method, path, _ := strings.Cut(target, " ")
+				r := httptest.NewRequest(method, path, nil)
+				r.Host = tt.host
+				r.Header["X-Forwarded-Host"] = tt.forwardedHost
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				refused := w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), "is not a name of this machine")
+				if refused != (tt.refused && development) {
+					t.Errorf("%s, %s, in development %v: status %d %s", tt.name, target, development, w.Code, w.Body)
+				}
+				if refused && tt.host != "" && !strings.Contains(w.Body.String(), "evil.example") {
+					t.Errorf("%s, %s: the answer does not say which name: %s", tt.name, target, w.Body)
+				}
+			}
+		}
+	}
+}
+
+// TestForwardedQueries: a forwarding host makes several values and one with a comma the same. Neither is guessed.
+func TestForwardedQueries(t *testing.T) {
+	a := newApp(t)
+	const comma = `{"eid":"12,34","lastname":"A"}`
+	a.call(t, "POST", people, comma, 201, comma)
+	for _, target := range []string{
+		"DELETE " + people + "?eid=12%2C34", "PATCH " + people + "?eid=12%2C34", "PUT " + people + "?eid=12%2C34", "GET " + people + "?eid=12%2C34",
+		"GET /api/catalog/count?EID=12%2C34", "GET " + people + "?eid=1&row_from=A%2CB", "POST /api/log?stream=a%2Cb", "DELETE /api/log?stream=a%2Cb", "GET /api/scans?top=1%2C2",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		for _, agent := range []string{"Azure-Functions-Host/4.1037.0.0", "curl/8 (x; y) Azure-Functions-Host/4.1037.0.0"} {
+			got := a.call(t, method, path, `{"eid":"12,34","lastname":"B"}`, 400, `{"title":"Bad Request","status":400,"field":"`, "User-Agent", agent)
+			for _, word := range []string{"one value with a comma", "several values", "proxies"} {
+				if !strings.Contains(got, word) {
+					t.Errorf("%s: %s, without %q", target, got, word)
+				}
+			}
+		}
+	}
+	a.call(t, "GET", people+"?eid=12%2C34", "", 200, `{"records":[`+comma+`]`) // as a proxying host hands it on
+	a.call(t, "GET", people+"?eid=12&eid=12%2C34", "", 200, `{"records":[`+comma+`]`)
+	a.call(t, "GET", people+"?eid=12", "", 200, `{"records":[]`, "User-Agent", "Azure-Functions-Host/4.1037.0.0")
+	a.call(t, "GET", "/api/scans?code=a%2Cb", "", 200, `{"scans":[]`, "User-Agent", "Azure-Functions-Host/4.1037.0.0")
+}
+
+// TestForwardedStreams: a forwarding host cuts names in paths off, so that no writing call takes one from there.
+func TestForwardedStreams(t *testing.T) {
+	a := newApp(t)
+	forwarded := []string{"User-Agent", "curl/8 Azure-Functions-Host/4.1037.0.0"}
+	a.call(t, "POST", "/api/log?stream=tr", `{"n":1}`, 201, "{", forwarded...)
+	for _, method := range []string{"POST", "DELETE"} {
+		for _, path := range []string{"/api/log/tr", "/api/log/x/../tr", "/api/log/tr%2Fx", "/API/Log/tr/"} {
+			got := a.call(t, method, path, `{"n":2}`, 400, `{"title":"Bad Request","status":400,"field":"stream"`, forwarded...)
+			if !strings.Contains(got, "/api/log?stream=NAME") || strings.Contains(got, "tr") && !strings.Contains(got, "stream") {
+				t.Errorf("%s %s: %s", method, path, got)
+			}
+		}
+	}
+	for _, headers := range [][]string{nil, forwarded} {
+		if got := a.call(t, "GET", "/api/log/tr", "", 200, `{"events":[{`, headers...); strings.Count(got, `"event"`) != 1 {
+			t.Errorf("the stream has %s, want one event", got)
+		}
+	}
+	a.call(t, "DELETE", "/api/log?stream=tr", "", 200, `{"deleted":1}`, forwarded...)
+}
+
+// TestInvocationID: the log has the id of the host, whatever a caller sends.
+func TestInvocationID(t *testing.T) {
+	for _, tt := range []struct {
+		given []string
+		want  bool
+	}{
+		{[]string{invocation}, true},
+		{[]string{"FORGED, " + invocation}, true},
+		{[]string{"FORGED", invocation}, true},
+		{[]string{"FORGED"}, false},
+		{[]string{invocation + ", FORGED"}, false},
+		{[]string{"{" + invocation + "}"}, false},
+		{[]string{"urn:uuid:" + invocation}, false},
+		{[]string{strings.ReplaceAll(invocation, "-", "")}, false},
+		{[]string{strings.Repeat("x", 36)}, false},
+		{nil, false},
+	} {
+		var log strings.Builder
+		h := function.Handler(function.Functions(function.App{}), function.Host{}, zerolog.New(&log)) // panics
+		r := httptest.NewRequest("GET", "/api/scans", nil)
+		r.Header["X-Azure-Functions-Invocationid"] = tt.given
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if got := log.String(); strings.Contains(got, `"invocation":"`+invocation+`"`) != tt.want || strings.Contains(got, `"invocation"`) != tt.want || slices.Contains(tt.given, "FORGED") && strings.Contains(got, "FORGED") {
+			t.Errorf("%q: the log has %s", tt.given, got)
+		}
+	}
+}

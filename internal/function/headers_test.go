@@ -1,0 +1,111 @@
+package function_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// A body's type is checked; that of clients that don't say what they send is JSON.
+func TestBodyTypes(t *testing.T) {
+	a := newApp(t)
+	location, _ := a.headers(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201)
+	for kind, says := range map[string]string{
+		"": "", "application/json": "", "Application/JSON; charset=utf-8": "", "application/x-www-form-urlencoded": "", "text/plain;charset=UTF-8": "",
+		"application/json-patch+json": "a JSON merge patch", "application/xml": "is XML", "application/atom+xml; type=entry": "is XML",
+		"multipart/form-data; boundary=x": "send JSON", "application/json; charset": "send JSON", "nonsense": "send JSON", "application/cbor": "send JSON",
+	} {
+		want := http.StatusOK
+		if says != "" {
+			want = http.StatusUnsupportedMediaType
+		}
+		for path, method := range map[string]string{people: "POST", location: "PATCH"} {
+			w := a.send(method, path, `{"eid":"1","lastname":"A"}`, "Content-Type", kind)
+			if w.Code != want || !strings.Contains(w.Body.String(), says) {
+				t.Errorf("%s %q: %d %s, want %d and %q", method, kind, w.Code, w.Body, want, says)
+			}
+			if accepts := w.Header().Get("Accept-Patch"); (accepts == "application/merge-patch+json") != (method == "PATCH") {
+				t.Errorf("%s: Accept-Patch %q", method, accepts)
+			}
+		}
+	}
+	a.headers(t, "PATCH", location, `{"wage":1}`, 200, "Content-Type", "application/merge-patch+json")
+	a.headers(t, "PUT", location, `{"eid":"1","lastname":"A"}`, 415, "Content-Type", "application/merge-patch+json")
+	a.headers(t, "POST", "/api/scans", countBody, 415, "Content-Type", "application/x-ndjson")
+}
+
+func TestEventsInLines(t *testing.T) {
+	a := newApp(t)
+	const lines = "{\"n\":1}\r\n\n{\"n\":2}"
+	a.headers(t, "POST", "/api/log/orders", lines, 201, "Content-Type", "application/x-ndjson")
+	if got := a.call(t, "GET", "/api/log/orders", "", 200, "{"); strings.Count(got, `"event"`) != 2 {
+		t.Error(got)
+	}
+	a.call(t, "POST", "/api/log/orders", "{\"n\":1}\nx", 400, `{"title":"Bad Request","status":400,"field":"[1]"`, "Content-Type", "application/x-ndjson")
+	a.call(t, "POST", "/api/log/orders", lines, 400, `{`) // one JSON text
+}
+
+// A write that would mean something else by a header is refused.
+func TestHeadersThatAreNotTaken(t *testing.T) {
+	a := newApp(t)
+	for _, name := range []string{"If-Unmodified-Since", "Content-Range"} {
+		for method, path := range map[string]string{"POST": people, "PUT": people, "PATCH": people + "?eid=1", "DELETE": people + "?eid=1"} {
+			a.call(t, method, path, `{"eid":"1","lastname":"A"}`, 400, `{"title":"Bad Request","status":400,"field":"`+name+`"`, name, "x")
+		}
+		a.call(t, "GET", people+"?eid=1", "", 200, `{"records":[]`, name, "x")
+	}
+}
+
+// The answer to a write has no record if its caller prefers that.
+func TestMinimalAnswers(t *testing.T) {
+	a := newApp(t)
+	for _, step := range []struct {
+		method, body, prefer, applied string
+		status                        int
+	}{
+		{"POST", `{"eid":"1","lastname":"A"}`, "return=minimal", "return=minimal", 201},
+		{"POST", `{"eid":"1","lastname":"A"}`, `respond-async, Return="minimal"; foo`, "return=minimal", 204},
+		{"PUT", `{"eid":"1","lastname":"A","wage":1}`, "return=minimal", "return=minimal", 204},
+		{"PUT", `{"eid":"1","lastname":"A","wage":2}`, "return=representation", "", 200},
+	} {
+		w := a.send(step.method, people, step.body, "Prefer", step.prefer)
+		if w.Code != step.status || w.Header().Get("Preference-Applied") != step.applied || (w.Body.Len() == 0) != (step.applied != "") || w.Header().Get("Location") == "" || w.Header().Get("ETag") == "" {
+			t.Errorf("%s %s: %d %v %s", step.method, step.prefer, w.Code, w.Header(), w.Body)
+		}
+	}
+}
+
+// A list's Link is the call for its next page, without the caller's key; select names the fields of its records.
+func TestLinksAndSelect(t *testing.T) {
+	a := newApp(t)
+	for _, name := range []string{"A", "B", "C"} {
+		a.headers(t, "POST", people, `{"eid":"1","lastname":"`+name+`","wage":1.5,"when":"2026-01-01T00:00:00Z","when@odata.type":"Edm.DateTime"}`, 201)
+	}
+	at, _ := url.Parse("https://app" + people + "?eid=1&top=2&select=lastname,when,none&code=secret")
+	var pages []string
+	for range 3 {
+		w := a.send("GET", at.RequestURI(), "")
+		pages = append(pages, w.Body.String())
+		link := w.Header().Get("Link")
+		if strings.Contains(link, "secret") {
+			t.Errorf("%s tells the key", link)
+		}
+		next, ok := strings.CutSuffix(strings.TrimPrefix(link, "<"), `>; rel="next"`)
+		if !ok {
+			break
+		}
+		reference, err := url.Parse(next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = at.ResolveReference(reference)
+	}
+	const when = `"when@odata.type":"Edm.DateTime","when":"2026-01-01T00:00:00Z"}`
+	if len(pages) != 2 || !strings.HasPrefix(pages[0], `{"records":[{"lastname":"A",`+when+`,{"lastname":"B",`+when+`],"meta"`) || !strings.HasPrefix(pages[1], `{"records":[{"lastname":"C",`) {
+		t.Errorf("%q", pages)
+	}
+	a.call(t, "GET", people+"?eid=1&select=", "", 400, `{"title":"Bad Request","status":400,"field":"select"`)
+	a.call(t, "GET", people+"?eid=1&select=wage,lastname", "", 200, `{"records":[{"lastname":"A","wage":1.5},`, "User-Agent", "curl Azure-Functions-Host/4.1")
+	a.call(t, "DELETE", people+"?eid=1&select=wage", "", 400, `{"title":"Bad Request","status":400,"field":"select"`)
+}

@@ -1,0 +1,273 @@
+package function_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"tablesweep/docs"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+)
+
+// openAPI is docs/openapi.json, with the documented answers that were seen.
+type openAPI struct {
+	*testing.T
+	compiler *jsonschema.Compiler
+	paths    map[string]map[string]json.RawMessage
+	seen     map[string]bool // "METHOD path status"
+}
+
+// operation is what this test reads of an operation.
+type operation struct {
+	RequestBody *struct{ Content map[string]json.RawMessage }
+	Responses   map[string]struct {
+		Content map[string]json.RawMessage
+		Headers map[string]json.RawMessage
+		Ref     string `json:"$ref"`
+	}
+}
+
+func readOpenAPI(t *testing.T) *openAPI {
+	t.Helper()
+	o := &openAPI{T: t, compiler: jsonschema.NewCompiler(), seen: map[string]bool{}}
+	whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(docs.OpenAPI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.compiler.DefaultDraft(jsonschema.Draft2020)
+	o.compiler.AssertFormat()
+	if err := o.compiler.AddResource("openapi.json", whole); err != nil {
+		t.Fatal(err)
+	}
+	var paths struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(docs.OpenAPI, &paths); err != nil {
+		t.Fatal(err)
+	}
+	o.paths = paths.Paths
+	return o
+}
+
+// find returns the documented path and operation of a call.
+func (o *openAPI) find(method, at string) (path string, op operation) {
+	o.Helper()
+	at, _, _ = strings.Cut(at, "?")
+	sent := strings.Split(at, "/")
+	least := 10 // parameters: /api/scans/estimate is no scan
+	for candidate := range o.paths {
+		if parameters := strings.Count(candidate, "{"); parameters < least && isAt(strings.Split(candidate, "/"), sent) {
+			path, least = candidate, parameters
+		}
+	}
+	text, ok := o.paths[path][strings.ToLower(method)]
+	if !ok {
+		o.Fatalf("%s %s is not documented", method, at)
+	}
+	if err := json.Unmarshal(text, &op); err != nil {
+		o.Fatal(err)
+	}
+	return path, op
+}
+
+// isAt reports whether a path is one of a documented form.
+func isAt(form, path []string) bool {
+	for i, part := range form {
+		if i >= len(path) || part != path[i] && !strings.HasPrefix(part, "{") {
+			return false
+		}
+	}
+	return len(form) == len(path)
+}
+
+// fits compares a JSON text with the schema at a place of the document.
+func (o *openAPI) fits(what string, text []byte, place ...string) {
+	o.Helper()
+	pointer := "openapi.json#"
+	for _, part := range place {
+		pointer += "/" + url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(part))
+	}
+	schema, err := o.compiler.Compile(pointer)
+	if err != nil {
+		o.Fatalf("%s: %v", what, err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err == nil {
+		err = schema.Validate(v)
+	}
+	if err != nil {
+		o.Errorf("%s: %v\nin %.1000s", what, err, text)
+	}
+}
+
+// play makes a call, and compares it and its answer with what is documented.
+func (o *openAPI) play(a *app, status int, method, at, body string, header ...string) *httptest.ResponseRecorder {
+	o.Helper()
+	path, op := o.find(method, at)
+	w := a.send(method, at, body, header...)
+	what := fmt.Sprintf("%s %s: %d", method, at, w.Code)
+	if w.Code != status {
+		o.Fatalf("%s, want %d: %s", what, status, w.Body)
+	}
+	method = strings.ToLower(method)
+	if body != "" && status < 400 {
+		kind := "application/json"
+		if i := slices.Index(header, "Content-Type"); i >= 0 {
+			kind = header[i+1]
+		}
+		if _, ok := op.RequestBody.Content[kind]; !ok {
+			o.Errorf("%s: a body of type %s is not documented", what, kind)
+		} else if kind != "application/x-ndjson" {
+			o.fits(what+", request", []byte(body), "paths", path, method, "requestBody", "content", kind, "schema")
+		}
+	}
+	if status >= 400 && w.Header().Get("Content-Type") == "application/problem+json" {
+		o.fits(what, w.Body.Bytes(), "components", "schemas", "Problem")
+		return w
+	}
+	documented, ok := op.Responses[fmt.Sprint(status)]
+	if !ok {
+		o.Fatalf("%s is not documented", what)
+	}
+	o.seen[fmt.Sprintf("%s %s %d", method, path, status)] = true
+	for _, name := range []string{"ETag", "Location", "Link", "Preference-Applied"} {
+		if _, ok := documented.Headers[name]; !ok && w.Header().Get(name) != "" {
+			o.Errorf("%s: its header %s is not documented", what, name)
+		}
+	}
+	if len(documented.Content) == 0 {
+		if w.Body.Len() > 0 {
+			o.Errorf("%s: %s, want no body", what, w.Body)
+		}
+		return w
+	}
+	o.fits(what, w.Body.Bytes(), "paths", path, method, "responses", fmt.Sprint(status), "content", w.Header().Get("Content-Type"), "schema")
+	return w
+}
+
+// TestOpenAPI plays every documented call, and sees every documented good answer: each fits its schema.
+func TestOpenAPI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := readOpenAPI(t)
+		em := emulatortest.New(t, emulator.Options{})
+		a := newAppVia(t, em, em.Transport())
+		o.playScans(a)
+		o.playCatalog(a, "/api/catalog", `{"eid":"1","lastname":"A","npi":7,"tags":["x"]}`, `{"eid":"2","lastname":"B"}`, `{"npi":9}`)
+		o.playCatalog(a, "/api/catalog/visits", `{"eid":"1","at":"2026-01-01","n":1.5}`, `{"eid":"2","at":"2026-01-02"}`, `{"n":9}`)
+		o.playStreams(a)
+		o.play(a, 200, "GET", "/api/catalog", "")
+		o.play(a, 200, "GET", "/api/openapi.json", "")
+		if err := em.SetFaults("busy p=1"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // the health of a moment ago is told again
+		o.play(a, 503, "GET", "/api/health", "")
+		o.play(a, 503, "GET", "/api/scans", "")
+		for path, methods := range o.paths {
+			for method, text := range methods {
+				var op operation
+				if method == "parameters" || json.Unmarshal(text, &op) != nil {
+					continue
+				}
+				for status := range op.Responses {
+					if !strings.HasSuffix(status, "XX") && !o.seen[method+" "+path+" "+status] {
+						t.Errorf("nobody plays %s %s with the answer %s", method, path, status)
+					}
+				}
+			}
+		}
+	})
+}
+
+func (o *openAPI) playScans(a *app) {
+	o.play(a, 200, "GET", "/api/health", "")
+	location := o.play(a, 202, "POST", "/api/scans", `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"merge"},"range":{"prefix":"1"}}`).Header().Get("Location")
+	o.play(a, 400, "POST", "/api/scans", `{"source":{},"action":{}}`)
+	o.play(a, 200, "POST", "/api/scans/estimate", countBody)
+	for _, part := range []string{"", "/AzureWebJobsStorage/tables", "/AzureWebJobsStorage/queues"} {
+		o.play(a, 200, "GET", "/api/scans/connections"+part, "")
+	}
+	o.play(a, 404, "GET", "/api/scans/connections/none/tables", "")
+	o.play(a, 200, "GET", "/api/scans?state=running&action=copy&table=target&name=x&since=1h", "")
+	for _, part := range []string{"", "/timeline", "/ranges", "/failed?top=1"} {
+		o.play(a, 200, "GET", location+part, "")
+	}
+	o.play(a, 202, "DELETE", location, "")
+	o.play(a, 200, "GET", "/api/scans?top=5", "")
+	o.play(a, 400, "POST", location+"/retry", `{"rows":"all"}`)
+	o.play(a, 409, "POST", location+"/retry", `{"rows":"failed"}`)
+	o.play(a, 202, "POST", location+"/retry", "")
+	o.play(a, 202, "POST", location+"/retry", `{"rows":"failed"}`) // it runs: a host may send a request twice
+	o.play(a, 404, "GET", "/api/scans/none", "")
+}
+
+func (o *openAPI) playCatalog(a *app, at, one, two, patch string) {
+	const lines, merge, minimal = "application/x-ndjson", "application/merge-patch+json", "return=minimal"
+	records := at + "/records"
+	o.play(a, 201, "POST", records, one, "Idempotency-Key", "k1")
+	o.play(a, 200, "POST", records, one)
+	o.play(a, 204, "POST", records, one, "Prefer", minimal)
+	o.play(a, 200, "POST", records, "["+one+","+two+"]")
+	o.play(a, 200, "POST", records, one+"\n{}\n", "Content-Type", lines)
+	changed := strings.TrimSuffix(two, "}") + `,"x":1}`
+	location := o.play(a, 200, "PUT", records, changed, "Idempotency-Key", "k2").Header().Get("Location")
+	o.play(a, 204, "PUT", records, changed, "Prefer", minimal)
+	o.play(a, 201, "PUT", records, strings.Replace(two, `"2"`, `"3"`, 1), "If-None-Match", "*")
+	o.play(a, 200, "PATCH", records+"?eid=1", patch, "Content-Type", merge, "Idempotency-Key", "k3")
+	o.play(a, 204, "PATCH", records+"?eid=1", patch, "Prefer", minimal)
+	o.play(a, 404, "PATCH", records+"?eid=99", patch)
+	o.play(a, 422, "PATCH", records+"?eid=1", "{}", "Idempotency-Key", "k3")
+	page := o.play(a, 200, "GET", records+"?top=1&select=eid", "").Body.String()
+	cursor, _ := base64.RawURLEncoding.DecodeString(regexp.MustCompile(`"cursor":"([^"]*)"`).FindStringSubmatch(page)[1])
+	cursor = regexp.MustCompile(`,"d":\d+`).ReplaceAll(cursor, nil) // of an unknown time
+	for _, what := range []string{"/records?top=1&cursor=", "/count?cursor="} {
+		if got := o.play(a, 200, "GET", at+what+base64.RawURLEncoding.EncodeToString(cursor), "").Body.String(); !strings.Contains(got, `"changed":true`) {
+			o.Errorf("%s with a cursor of an unknown time: %s", what, got)
+		}
+	}
+	o.play(a, 200, "GET", records+"?eid=1&eid=2&row_from=2026-01-01", "")
+	etag := o.play(a, 200, "GET", location, "").Header().Get("ETag")
+	o.play(a, 304, "GET", location, "", "If-None-Match", etag)
+	o.play(a, 200, "PUT", location, two, "If-Match", etag)
+	o.play(a, 204, "PUT", location, two, "Prefer", minimal)
+	o.play(a, 412, "PUT", location, changed, "If-Match", etag)
+	location = o.play(a, 200, "PATCH", location, patch).Header().Get("Location") // it may move
+	o.play(a, 204, "PATCH", location, patch, "Prefer", minimal)
+	o.play(a, 200, "DELETE", location, "")
+	o.play(a, 200, "DELETE", records+"?eid=3", "")
+	o.play(a, 200, "GET", at+"/count?eid=1", "")
+	o.play(a, 200, "GET", at+"/changes?top=2&since=1h", "")
+	o.play(a, 200, "POST", at+"/recover", "")
+}
+
+func (o *openAPI) playStreams(a *app) {
+	for _, at := range []string{"/api/log/orders", "/api/log?stream=or%2Fders"} {
+		more := "?"
+		if strings.Contains(at, more) {
+			more = "&"
+		}
+		o.play(a, 201, "POST", at, `{"n":1}`)
+		o.play(a, 201, "POST", at, `{"n":1}`, "Idempotency-Key", "k")
+		o.play(a, 422, "POST", at, `{"n":2}`, "Idempotency-Key", "k")
+		o.play(a, 201, "POST", at, "{\"n\":1}\n{\"n\":2}", "Content-Type", "application/x-ndjson")
+		o.play(a, 200, "GET", at+more+"top=1", "")
+		o.play(a, 200, "GET", at+more+"after=1h", "")
+	}
+	o.play(a, 200, "GET", "/api/log?top=1", "")
+	o.play(a, 200, "DELETE", "/api/log/orders", "")
+	o.play(a, 200, "DELETE", "/api/log?stream=or%2Fders", "")
+	o.play(a, 400, "POST", "/api/log/orders", `[]`)
+	o.play(a, 200, "GET", "/api/log", "")
+}

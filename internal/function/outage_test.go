@@ -1,0 +1,95 @@
+package function_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+)
+
+// awayTable is a transport by which a table can't be reached, once it is cut off.
+type awayTable struct {
+	policy.Transporter
+	table string
+	away  func(*http.Request) error
+	cut   atomic.Bool
+}
+
+func (a *awayTable) Do(r *http.Request) (*http.Response, error) {
+	if a.cut.Load() && strings.Contains(r.URL.Path, a.table) {
+		return nil, a.away(r)
+	}
+	return a.Transporter.Do(r)
+}
+
+// TestStartWhileStorageIsAway: whoever starts or estimates a scan learns within 30 s which account gives no
+// good answer, and why.
+func TestStartWhileStorageIsAway(t *testing.T) {
+	refused := func(*http.Request) error { return syscall.ECONNREFUSED }
+	for _, tt := range []struct {
+		name, path, body, table string
+		away                    func(*http.Request) error
+		why                     string
+	}{
+		{"refused", "/api/scans", copyBody, "Source", refused, "connection refused"},
+		{"refused, estimate", "/api/scans/estimate", copyBody, "Source", refused, "connection refused"},
+		{"unknown host", "/api/scans", copyBody, "Source", func(*http.Request) error { return &net.DNSError{IsNotFound: true} }, "no such host"},
+		{"unknown host, estimate", "/api/scans/estimate", copyBody, "Source", func(*http.Request) error { return &net.DNSError{IsNotFound: true} }, "no such host"},
+		{"silent", "/api/scans", copyBody, "Source", func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }, "no answer within"},
+		{"silent, estimate", "/api/scans/estimate", copyBody, "Source", func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }, "no answer within"},
+		{"destination", "/api/scans", copyBody, "Tables", refused, "connection refused"},
+		{"destination, estimate", "/api/scans/estimate", copyBody, "Target", refused, "connection refused"},
+		{"the app's own", "/api/scans", countBody, "tablesweep", refused, "connection refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				em := emulatortest.New(t, emulator.Options{})
+				via := &awayTable{Transporter: em.Transport(), table: tt.table, away: tt.away}
+				a := newAppVia(t, em, via)
+				via.cut.Store(true)
+				began := time.Now()
+				got := a.call(t, "POST", tt.path, tt.body, http.StatusServiceUnavailable, "{")
+				if took := time.Since(began); took != 30*time.Second || !strings.Contains(got, " of devstoreaccount1.table.emulator.invalid: no good answer for 30s: "+tt.why) {
+					t.Errorf("after %v: %s\nwant the host and %q after 30 s", took, got, tt.why)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedCallsAreLogged: an answered 4xx is one line at info, and a caller who has left is no error.
+func TestRefusedCallsAreLogged(t *testing.T) {
+	a := newApp(t)
+	for _, tt := range []struct{ method, path, body, want string }{
+		{"GET", "/api/scans/none", "", `"route":"/api/scans/{id}","status":404,"code":"notFound"`},
+		{"POST", "/api/scans", "{}", `"route":"/api/scans","status":400,"code":"invalid"`},
+		{"PUT", "/api/scans", "", `"status":405,"code":"wrongMethod"`},
+		{"GET", "/api/nothing", "", `"status":404,"code":"notFound"`},
+		{"GET", people + "?nothing=1", "", `"route":"/api/catalog/records","status":400,"code":"invalid"`},
+	} {
+		a.log.Reset()
+		a.send(tt.method, tt.path, tt.body)
+		if got := a.log.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, `{"level":"info","invocation":"`+invocation+`","method":"`+tt.method+`",`) || !strings.Contains(got, tt.want) {
+			t.Errorf("%s %s is logged as %s, want one line with %s", tt.method, tt.path, got, tt.want)
+		}
+	}
+	a.log.Reset()
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(ctx, "GET", "/api/scans", nil)
+	a.ServeHTTP(httptest.NewRecorder(), r)
+	if got := a.log.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, `{"level":"debug"`) {
+		t.Errorf("a caller who has left is logged as %s, want a line at debug", got)
+	}
+}

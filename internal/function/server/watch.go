@@ -1,0 +1,42 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+const (
+	watchTime = 2 * time.Second  // between two looks at the accounts
+	awayTime  = 30 * time.Second // without a good answer are worth a warning
+	awayAgain = time.Minute      // between two warnings about one connection
+)
+
+// watch logs which of the accounts give no good answer although requests wait for one: a line for a connection and
+// minute, and one when it answers again. It returns when ctx ends.
+func watch(ctx context.Context, accounts []*storage.Account) {
+	warned := map[string]time.Time{} // by connection
+	for task.Sleep(ctx, watchTime) {
+		away := map[string]bool{}
+		for _, a := range accounts {
+			for _, o := range a.Outages() {
+				away[o.Connection] = true
+				if o.Waiting == 0 || time.Since(o.Since) < awayTime || time.Since(warned[o.Connection]) < awayAgain {
+					continue
+				}
+				warned[o.Connection] = time.Now()
+				zerolog.Ctx(ctx).Warn().Str("connection", o.Connection).Str("cause", o.Cause).Time("since", o.Since).Int("waiting", o.Waiting).Msg("storage gives no good answer; requests wait for it")
+			}
+		}
+		for connection := range warned {
+			if !away[connection] {
+				delete(warned, connection)
+				zerolog.Ctx(ctx).Info().Str("connection", connection).Msg("storage answers again")
+			}
+		}
+	}
+}

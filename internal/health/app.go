@@ -1,0 +1,87 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/host/app"
+	"tablesweep/internal/storage"
+)
+
+// answerTime is what a check waits for an answer.
+const answerTime = 10 * time.Second
+
+// App is what the checks of a running app look at.
+type App struct {
+	Own        *storage.Account // the app's own storage
+	StateTable string
+	Root       fs.FS            // the app's folder, with host.json
+	Settings   storage.Settings // which may stand in its files
+}
+
+// Check makes the checks of a running app, by five requests to its own storage.
+func (a App) Check(ctx context.Context) []Check {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	once := storage.RequestOptions{Once: true}
+	table := a.Own.Table(a.StateTable).With(once)
+	parts := []func() []Check{
+		func() []Check { return []Check{a.hostJSON()} },
+		func() []Check { return []Check{mayWrite(ctx, "state table", table)} },
+		func() []Check { return maintained(ctx, table) },
+	}
+	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
+		parts = append(parts, func() []Check {
+			n := 0
+			q, err := a.Own.Queue(name)
+			if err == nil {
+				n, err = q.With(once).Length(ctx)
+			}
+			if storage.NotFound(err) {
+				err = errors.New("there is none; the app makes it when it starts")
+			}
+			return []Check{Of("queue "+name, fmt.Sprintf("about %d messages", n), err)}
+		})
+	}
+	return together(parts)
+}
+
+// maintained checks the clock, and Maintain's last run.
+func maintained(ctx context.Context, state *storage.Table) []Check {
+	m, err := ledger.New(state).Maintained(ctx)
+	switch {
+	case storage.NotFound(err):
+		return judgeMaintained(m)
+	case err != nil:
+		return []Check{Of("Maintain", "", err)}
+	}
+	return append([]Check{judgeClock(time.Since(m.Now))}, judgeMaintained(m)...)
+}
+
+// hostJSON checks the app's host.json.
+func (a App) hostJSON() Check {
+	read, err := app.Load(a.Root, a.Settings.Get)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Check{"host.json", Unknown, "there is none in this folder; run this in the app's folder"}
+	}
+	if err != nil {
+		return Of("host.json", "", err)
+	}
+	return judgeHost(read)
+}
+
+// mayWrite checks that the rows of a table of the app's own can be written.
+func mayWrite(ctx context.Context, name string, t *storage.Table) Check {
+	exists, err := t.MayWrite(ctx)
+	if err == nil && !exists {
+		return Check{name, Failed, "there is no table " + t.Name() + "; the app makes it when it starts"}
+	}
+	return Of(name, t.Name()+" can be written", err)
+}

@@ -1,0 +1,82 @@
+package health
+
+import (
+	"fmt"
+	"time"
+
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/host/app"
+)
+
+const (
+	// clockSlack is what a clock may be off without a word.
+	clockSlack = 30 * time.Second
+	// clockLimit is what the service accepts in a signed request. (Microsoft Learn, "Authorize with
+	// Shared Key")
+	clockLimit = 15 * time.Minute
+	// maintainLate is the age of Maintain's last run at which something is wrong: it runs every
+	// minute, and takes a few at most.
+	maintainLate = 10 * time.Minute
+	// shortestRetry is what a message's next delivery has to wait at least: five deliveries in a
+	// moment outlive no outage.
+	shortestRetry = 5 * time.Second
+	// shortestTimeout leaves an invocation the time that it takes at most.
+	shortestTimeout = 10 * time.Minute
+)
+
+// judgeClock says what a clock means that is ahead of the service's. Dates of answers have whole seconds.
+func judgeClock(ahead time.Duration) Check {
+	how := "ahead of"
+	if ahead < 0 {
+		how, ahead = "behind", -ahead
+	}
+	detail := fmt.Sprintf("%v %s the storage's", ahead.Round(time.Second), how)
+	switch {
+	case ahead >= clockLimit:
+		return Check{"clock", Failed, detail + "; the storage refuses signed requests from 15 minutes on: set this machine's clock"}
+	case ahead >= clockSlack:
+		return Check{"clock", Warning, detail + "; set this machine's clock"}
+	}
+	return Check{"clock", OK, "right to " + clockSlack.String()}
+}
+
+// judgeMaintained says what Maintain's last run means.
+func judgeMaintained(m ledger.Maintained) []Check {
+	const name = "Maintain"
+	if m.At.IsZero() {
+		return []Check{{name, Warning, "has never run; it runs every minute while the app does: see whether the app is started, and its log"}}
+	}
+	ago := fmt.Sprintf("ran %v ago", m.Age().Round(time.Second))
+	run := Check{name, OK, ago}
+	switch {
+	case m.Age() >= maintainLate:
+		run = Check{name, Warning, ago + "; it runs every minute while the app does: see whether the app is started, and its log"}
+	case m.Error != "":
+		run = Check{name, Warning, ago + " and failed: " + oneLine(m.Error)}
+	}
+	poison := Check{"poison queues", OK, "empty"}
+	if m.Poison > 0 {
+		poison = Check{"poison queues", Warning, fmt.Sprintf("%d messages that this app can't handle; look at them in the queues that end in -poison, and delete them", m.Poison)}
+	}
+	return []Check{run, poison}
+}
+
+// judgeHost says what is wrong with the values of host.json that scans depend on.
+func judgeHost(a app.App) Check {
+	const name = "host.json"
+	q := a.Queues
+	switch {
+	case !q.Base64:
+		return Check{name, Failed, `messageEncoding must be "base64": the app sends its messages so`}
+	case !a.Handler.Forward && !a.Handler.Proxy:
+		return Check{name, Failed, "enableForwardingHttpRequest or enableProxyingHttpRequest must be true: the app answers requests as they were sent"}
+	case q.MaxDequeue != engine.MaxDeliveries:
+		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; the app counts on %d deliveries", q.MaxDequeue, engine.MaxDeliveries)}
+	case q.Visibility < shortestRetry:
+		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v: a message that fails in an outage is given up in a moment; set it to 00:00:10", q.Visibility)}
+	case a.FunctionTimeout > 0 && a.FunctionTimeout < shortestTimeout:
+		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v: a step takes up to 9 minutes, and the host ends the process with all its steps; set it to 00:10:00", a.FunctionTimeout)}
+	}
+	return Check{name, OK, fmt.Sprintf("batchSize %d and newBatchThreshold %d: up to %d steps at once of each function on an instance; visibilityTimeout %v", q.BatchSize, q.NewBatchThreshold, q.BatchSize+q.NewBatchThreshold, q.Visibility)}
+}

@@ -1,0 +1,135 @@
+package host_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/host"
+)
+
+// conformance is what the real host (4.1037) did with requests that come out changed, or don't arrive: the status of its own empty answer, or
+// what the handler got. TestSlowBodies has the body that stands still.
+var conformance = []struct {
+	name, line          string // METHOD TARGET
+	headers             string // a line each
+	forwarded, proxied  string
+	forwardedGot, lacks []string // headers
+}{
+	{name: "empty parts of a repeated parameter", line: "GET /api/log?npi=&npi=1", forwarded: "GET /api/log?npi=1", proxied: "GET /api/log?npi=&npi=1"},
+	{name: "an empty parameter", line: "GET /api/log?npi=", forwarded: "GET /api/log?npi=", proxied: "GET /api/log?npi="},
+	{name: "several values", line: "GET /api/log?npi=1&npi=2", forwarded: "GET /api/log?npi=1%2C2", proxied: "GET /api/log?npi=1&npi=2"},
+	{name: "a comma", line: "GET /api/log?npi=1,2", forwarded: "GET /api/log?npi=1%2C2", proxied: "GET /api/log?npi=1,2"},
+	{name: "an escaped comma", line: "GET /api/log?npi=1%2C2", forwarded: "GET /api/log?npi=1%2C2", proxied: "GET /api/log?npi=1%2C2"},
+	{name: "several spellings", line: "GET /api/log?npi=1&a=3&NPI=2", forwarded: "GET /api/log?NPI=1%2C2&a=3", proxied: "GET /api/log?npi=1&a=3&NPI=2"},
+	{name: "a byte that is no UTF-8 in a query", line: "GET /api/log?a=%FF", forwarded: "GET /api/log?a=%25FF", proxied: "GET /api/log?a=%FF"},
+	{name: "no escape in a path", line: "GET /api/log/%zz", forwarded: "GET /api/log/%25zz", proxied: "GET /api/log/%25zz"},
+	{name: "a lone % in a path", line: "GET /api/log/50%", forwarded: "GET /api/log/50%25", proxied: "GET /api/log/50%25"},
+	{name: "what follows # or ?", line: "GET /api/log/a%23b", forwarded: "GET /api/log/a", proxied: "GET /api/log/a%23b"},
+	{name: "blanks at the end", line: "GET /api/log/a%20%09", forwarded: "GET /api/log/a", proxied: "GET /api/log/a%20%09"},
+	{name: "an empty segment", line: "GET /api//log", forwarded: "404", proxied: "404"},
+	{name: "an empty segment at the end", line: "GET /api/log//", forwarded: "404", proxied: "404"},
+	{name: "a slash at the end", line: "GET /api/log/", forwarded: "GET /api/log/", proxied: "GET /api/log/"},
+	{name: "an absolute target", line: "GET http://localhost/api/log", forwarded: "400", proxied: "400"},
+	{name: "a method in small letters", line: "get /api/records", forwarded: "GET /api/records", proxied: "GET /api/records"},
+	{name: "a method that the function lacks", line: "PROPFIND /api/records", forwarded: "404", proxied: "404"},
+	{name: "a letter that folds to another", line: "GET /api/console/a%C5%BF.js", forwarded: "404", proxied: "404"},
+	{name: "a header beyond ASCII", line: "GET /api/log", headers: "X-Mine: é", forwarded: "500", proxied: "500"},
+	{name: "a bad Content-Type", line: "POST /api/log", headers: "Content-Type: foo bar", forwarded: "500", proxied: "POST /api/log"},
+	{name: "a body in chunks", line: "POST /api/log", headers: "Transfer-Encoding: chunked", forwarded: "500", proxied: "POST /api/log"},
+	{
+		name: "headers of the content", line: "POST /api/log", forwarded: "POST /api/log", proxied: "POST /api/log",
+		headers:      "Content-Type: text/plain\nContent-Encoding: gzip\nContent-Language: de\nContent-Disposition: x\nContent-Location: /x\nContent-MD5: x\nContent-Range: bytes 0-1/2\nExpires: 0\nLast-Modified: 0\nIf-Match: \"1\"",
+		forwardedGot: []string{"Content-Type", "If-Match"},
+		lacks:        []string{"Content-Encoding", "Content-Language", "Content-Disposition", "Content-Location", "Content-Md5", "Content-Range", "Expires", "Last-Modified"},
+	},
+	{name: "no content", line: "GET /api/log/204", forwarded: "GET /api/log/204", proxied: "GET /api/log/204"},
+	{name: "not modified", line: "GET /api/log/304", forwarded: "GET /api/log/304", proxied: "GET /api/log/304"},
+}
+
+// TestLikeTheRealHost compares this host with the real one.
+func TestLikeTheRealHost(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"host.json":             hostJSON(""),
+		"Log/function.json":     webFunction("log/{*stream}", "anonymous", ""),
+		"Records/function.json": webFunction("records", "anonymous", `"get","post"`),
+		"Console/function.json": webFunction("console/{file:regex(^[a-z]+[.]js$)?}", "anonymous", ""),
+	}
+	for _, mode := range []host.HTTPMode{host.Forwarding, host.Proxying} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			o := newOrders(t, func(_ int, c call) order {
+				switch c.URI {
+				case "/api/log/204":
+					return order{Status: 204}
+				case "/api/log/304":
+					return order{Status: 304}
+				}
+				return order{}
+			})
+			r := startRig(t, o, files, host.Options{HTTP: mode})
+			for _, tt := range conformance {
+				before := len(o.all())
+				status, body := sendRaw(t, r.URL(), tt.line, tt.headers)
+				want := tt.proxied
+				if mode == host.Forwarding {
+					want = tt.forwarded
+				}
+				calls := o.all()[before:]
+				got := status
+				if len(calls) > 0 {
+					got = calls[0].Method + " " + calls[0].URI
+				}
+				if got != want || len(calls) > 1 || len(calls) == 0 && body != "" {
+					t.Errorf("%s: %s with the body %q after %d calls, want %s", tt.name, got, body, len(calls), want)
+				}
+				for _, name := range slices.Concat(tt.forwardedGot, tt.lacks) {
+					if has := calls[0].Header.Get(name) != ""; has != (mode == host.Proxying || slices.Contains(tt.forwardedGot, name)) {
+						t.Errorf("%s: the handler got %s: %v", tt.name, name, has)
+					}
+				}
+			}
+			if failed := r.log.lines(`"error"`); mode == host.Forwarding && len(failed) != 2 || mode == host.Proxying && len(failed) > 0 {
+				t.Errorf("logged as errors: %s; want what can't be forwarded alone: a bad Content-Type, and chunks", failed)
+			}
+		})
+	}
+}
+
+// sendRaw sends a request line and headers as they are, and returns the answer's status and body.
+func sendRaw(t *testing.T, url, line, headers string) (status, body string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	text := line + " HTTP/1.1\r\nHost: localhost\r\n"
+	for header := range strings.Lines(headers) {
+		text += strings.TrimSpace(header) + "\r\n"
+	}
+	text += "\r\n"
+	if strings.Contains(headers, "chunked") {
+		text += "0\r\n\r\n"
+	}
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Status[:3], string(b)
+}

@@ -1,0 +1,93 @@
+package logtail_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/testsize"
+)
+
+// A follower over HTTP asks once a second, and at once if there is more. At 1,000 events a second, its
+// queries return at most two rows for each event. It keeps up to its ceiling.
+func TestRowsReadPerEventFollowed(t *testing.T) {
+	t.Parallel()
+	all := []struct {
+		rate, shards int // events a second
+		seconds      int
+		rows         float64 // returned for each event, at most
+	}{
+		{1000, 1, 6, 2},
+		{1000, 4, 8, 2},
+		{2000, 1, 6, 2.5},
+		{100, 1, 8, 4},  // one query for each call all the same
+		{4000, 1, 6, 5}, // the ceiling
+	}
+	for _, tt := range all[:testsize.Of(1, len(all))] {
+		t.Run(fmt.Sprintf("%d events a second, %d shards", tt.rate, tt.shards), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				options := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: tt.shards}}}
+				w.append(w.streams(options), "s", event(t, "before"))
+				time.Sleep(2 * time.Minute) // until shards are used
+				if err := w.emulator.SetFaults("seed=1; latency=5ms..50ms"); err != nil {
+					t.Fatal(err)
+				}
+				var g sync.WaitGroup
+				const writers, batch = 10, 10
+				end := time.Now().Add(time.Duration(tt.seconds) * time.Second)
+				for writer := range uint64(writers) {
+					s, r := w.streams(options), rand.New(rand.NewPCG(writer, 1))
+					g.Go(func() {
+						var all sync.WaitGroup
+						defer all.Wait()
+						for time.Now().Before(end) {
+							time.Sleep(2 * time.Duration(r.Int64N(int64(time.Second*writers*batch))) / time.Duration(tt.rate))
+							all.Go(func() { w.append(s, "s", numbered(t, "e", batch)...) })
+						}
+					})
+				}
+				s := w.streams(logtail.Options{})
+				next, err := s.After(t.Context(), "s", logtail.Now, logtail.MaxTop)
+				if err != nil {
+					t.Fatal(err)
+				}
+				before := w.emulator.Counts()
+				got, calls, full := map[string]bool{}, 0, 0
+				for time.Now().Before(end) {
+					if next, err = s.After(t.Context(), "s", next.After, logtail.MaxTop); err != nil {
+						t.Fatal(err)
+					}
+					for _, e := range next.Events {
+						if got[e.ID] {
+							t.Fatal("an event comes twice")
+						}
+						got[e.ID] = true
+					}
+					calls++
+					if next.More {
+						full++
+					} else {
+						time.Sleep(time.Second)
+					}
+				}
+				after := w.emulator.Counts()
+				g.Wait()
+				rows := float64(after.QueryRows-before.QueryRows) / float64(len(got))
+				t.Logf("%d events by %d calls, %d of them full, and %d queries: %.2f rows an event", len(got), calls, full, after.Query-before.Query, rows)
+				if len(got) < tt.rate*(tt.seconds-2) {
+					t.Errorf("%d events in %d s", len(got), tt.seconds)
+				}
+				if rows > tt.rows {
+					t.Errorf("%.2f rows an event, want at most %.1f", rows, tt.rows)
+				}
+			})
+		})
+	}
+}

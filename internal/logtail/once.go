@@ -1,0 +1,168 @@
+package logtail
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+)
+
+const (
+	// oncePartition and a stream's name are the partition of its notes of used idempotency keys.
+	oncePartition = "|once|"
+	// keepNotes is how long a note is kept at least, and tidyNotes the time between two looks for
+	// older ones.
+	keepNotes, tidyNotes = 24 * time.Hour, time.Hour
+
+	maxRaces = 20 // with other tries of the same append
+)
+
+// note is what an idempotency key was used for: events with consecutive ids in one partition.
+type note struct {
+	first     string // the oldest event's id
+	partition string
+	content   string // hash of the events
+}
+
+// AppendOnce does what [Streams.Append] does, once for each idempotency key of a stream: for a day, an
+// append of the same events with the same key returns the first one's events, and inserts those that
+// are missing. Events of another content are a [problem.KeyReused]. All events are in one shard.
+func (s *Streams) AppendOnce(ctx context.Context, stream string, records []record.Record, once string) ([]Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, appendTime)
+	defer cancel()
+	partitions, err := s.toWrite(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	hash := sha256.New()
+	for _, r := range records {
+		hash.Write([]byte(r.Hash()))
+	}
+	n := note{
+		first:     s.clock.nextKeys(s.now(), len(records))[0],
+		partition: partitions[s.nextTurn()%len(partitions)],
+		content:   hex.EncodeToString(hash.Sum(nil)),
+	}
+	n, known, err := s.take(ctx, partitions[0], once, n)
+	if err != nil {
+		return nil, s.notAppended(stream, partitions[0], err)
+	}
+	ids, err := keysFrom(n.first, len(records))
+	if err != nil {
+		return nil, fmt.Errorf("append to stream %q: the note of an Idempotency-Key: %w", stream, err)
+	}
+	events, err := eventsOf(ids, records)
+	if err != nil {
+		return nil, err
+	}
+	if ids, err = s.complete(ctx, n.partition, events, known); err != nil {
+		return nil, s.notAppended(stream, partitions[0], &PartialError{IDs: ids, Err: err})
+	}
+	return events, nil
+}
+
+// take notes what a key is used for, or returns what it was used for. known means that another try may
+// have written events.
+func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used note, known bool, err error) {
+	sum := sha256.Sum256([]byte(once))
+	at := key.Key{Partition: oncePartition + escaped, Row: hex.EncodeToString(sum[:])}
+	for range maxRaces {
+		err := s.options.Table.Write(ctx, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: at, Properties: []storage.Property{
+			storage.Int64Property("Version", version), storage.StringProperty("First", n.first),
+			storage.StringProperty("Partition", n.partition), storage.StringProperty("Content", n.content),
+		}}})
+		if !storage.Conflict(err) {
+			return n, false, err
+		}
+		row, found, err := s.options.Table.Get(ctx, at)
+		if err != nil {
+			return note{}, false, err
+		}
+		if !found { // it was too old, or the stream was deleted
+			continue
+		}
+		if v := row.Int("Version"); v != version {
+			return note{}, false, fmt.Errorf("the note of an Idempotency-Key has version %d, and this program knows version %d", v, version)
+		}
+		used := note{first: row.Get("First"), partition: row.Get("Partition"), content: row.Get("Content")}
+		if used.content != n.content {
+			return note{}, false, problem.ReusedKey()
+		}
+		return used, true, nil
+	}
+	return note{}, false, problem.Busyf("", "the key's note comes and goes; try again")
+}
+
+// complete inserts the events that a partition does not have. known means that it may have some. It
+// returns the ids of the events that it has then, "" for those that it may not have.
+func (s *Streams) complete(ctx context.Context, partition string, events []Event, known bool) ([]string, error) {
+	ids := make([]string, len(events))
+	for range maxRaces {
+		if known {
+			if err := s.findEvents(ctx, partition, events, ids); err != nil {
+				return ids, err
+			}
+		}
+		var missing []Event
+		var at []int
+		for i, e := range events {
+			if ids[i] == "" {
+				missing, at = append(missing, e), append(at, i)
+			}
+		}
+		written, err := s.write(ctx, []string{partition}, missing, func(error) bool { return false })
+		for i, id := range written {
+			ids[at[i]] = id
+		}
+		if !storage.Conflict(err) {
+			return ids, err
+		}
+		known = true // another try has written some
+	}
+	return ids, problem.Busyf("", "other tries append the same events; try again")
+}
+
+// findEvents sets the ids of the events that a partition has.
+func (s *Streams) findEvents(ctx context.Context, partition string, events []Event, ids []string) error {
+	oldest, newest := events[0].ID, events[len(events)-1].ID
+	r := key.Range{Partition: &partition, Low: &key.Bound{Key: newest}, High: &key.Bound{Key: oldest}}
+	return s.options.Table.All(ctx, storage.Query{Range: r, Select: []string{}}, func(p storage.Page) error {
+		for _, row := range p.Entities {
+			i, found := slices.BinarySearchFunc(events, row.Key.Row, func(e Event, id string) int { return strings.Compare(id, e.ID) })
+			if found {
+				ids[i] = row.Key.Row
+			}
+		}
+		return nil
+	})
+}
+
+// tidy deletes the notes of keys that were used more than a day ago. It looks for them once an hour.
+func (s *Streams) tidy(ctx context.Context) (removed int64, err error) {
+	now := s.now()
+	s.mu.Lock()
+	last := s.tidied
+	s.mu.Unlock()
+	if now.Sub(last) < tidyNotes {
+		return 0, nil
+	}
+	old := storage.Query{
+		Range:  key.Range{Low: &key.Bound{Key: oncePartition}, High: key.PrefixEnd(oncePartition)},
+		Filter: "Timestamp lt datetime'" + now.Add(-keepNotes).UTC().Format("2006-01-02T15:04:05Z") + "'",
+	}
+	if removed, err = remove(ctx, s.options.Table, old); err != nil {
+		return removed, fmt.Errorf("delete notes of used idempotency keys: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tidied = now
+	return removed, nil
+}

@@ -1,0 +1,284 @@
+package logtail_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+)
+
+func ids(events []logtail.Event) []string {
+	var all []string
+	for _, e := range events {
+		all = append(all, e.ID)
+	}
+	return all
+}
+
+// wantOnce checks that a stream has these events, each once, in their order.
+func (w *world) wantOnce(what string, events []logtail.Event) {
+	w.Helper()
+	got := w.all(w.streams(logtail.Options{}), "s", 1000)
+	slices.Reverse(got)
+	if !slices.Equal(ids(got), ids(events)) || !slices.Equal(texts(got), texts(events)) {
+		w.Errorf("%s: the stream has %d events, want the %d that were returned", what, len(got), len(events))
+	}
+}
+
+// A writer dies with any of its requests, carried out or not. The retry, by another process, returns the
+// ids that the first try made, and so does every later one.
+func TestAppendOnceCrashPoints(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 250} {
+		records := numbered(t, "e", n)
+		for _, applied := range []bool{false, true} {
+			for dies := 1; ; dies++ {
+				dead := false
+				synctest.Test(t, func(t *testing.T) { dead = dieAndRetry(t, records, dies, applied) })
+				if !dead {
+					break
+				}
+			}
+		}
+	}
+}
+
+func dieAndRetry(t *testing.T, records []record.Record, dies int, applied bool) (dead bool) {
+	w := newWorld(t, emulator.Options{})
+	p := &emulatortest.Process{Next: w.emulator.Transport()}
+	p.DieWith(dies, applied)
+	first, err := w.streams(logtail.Options{Table: w.table(p)}).AppendOnce(t.Context(), "s", records, "k")
+	what := fmt.Sprintf("%d events, died with request %d (%v)", len(records), dies, applied)
+	if (err == nil) == p.Dead() {
+		t.Fatalf("%s: %v", what, err)
+	}
+	before := w.all(w.streams(logtail.Options{}), "s", 1000)
+	second := w.appendOnce(w.streams(logtail.Options{}), records, "k")
+	third := w.appendOnce(w.streams(logtail.Options{}), records, "k")
+	w.wantOnce(what, second)
+	if !slices.Equal(ids(second), ids(third)) || err == nil && !slices.Equal(ids(first), ids(second)) {
+		t.Errorf("%s: retries return other ids", what)
+	}
+	for _, e := range before {
+		if !slices.Contains(ids(second), e.ID) {
+			t.Errorf("%s: an event of the first try is not one of the second", what)
+		}
+	}
+	return p.Dead()
+}
+
+func (w *world) appendOnce(s *logtail.Streams, records []record.Record, once string) []logtail.Event {
+	w.Helper()
+	events, err := s.AppendOnce(w.Context(), "s", records, once)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return events
+}
+
+// Tries of one append run at once, under faults and over shards. They agree.
+func TestAppendOnceConcurrently(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		o := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 4}}}
+		w.append(w.streams(o), "s", event(t, "before"))
+		time.Sleep(2 * time.Minute)
+		if err := w.emulator.SetFaults("seed=5; latency=1ms..900ms; timeout-after p=0.2 on=batch,insert times=1; reset-after p=0.2 times=1; busy p=0.2"); err != nil {
+			t.Fatal(err)
+		}
+		records := numbered(t, "e", 250)
+		results := make([][]logtail.Event, 4)
+		var g sync.WaitGroup
+		for i := range results {
+			g.Go(func() {
+				time.Sleep(time.Duration(i) * 300 * time.Millisecond)
+				results[i] = w.appendOnce(w.streams(o), records, "k")
+			})
+		}
+		g.Wait()
+		for _, r := range results {
+			if !slices.Equal(ids(r), ids(results[0])) {
+				t.Error("tries return different ids")
+			}
+		}
+		if err := w.emulator.SetFaults(""); err != nil {
+			t.Fatal(err)
+		}
+		w.wantOnce("at once", append(w.read(w.streams(o), "s", logtail.EventQuery{Cursor: results[0][0].ID}).Events, results[0]...))
+	})
+}
+
+// The first try's transactions are carried out when a retry has ended: they change nothing.
+func TestAppendOnceCarriedOutLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		next := w.emulator.Transport()
+		late := w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Path, "$batch") {
+				time.Sleep(20 * time.Second)
+			}
+			return next.Do(r)
+		}))})
+		records := numbered(t, "e", 150)
+		var first []logtail.Event
+		var g sync.WaitGroup
+		g.Go(func() { first = w.appendOnce(late, records, "k") })
+		time.Sleep(10 * time.Second)
+		second := w.appendOnce(w.streams(logtail.Options{}), records, "k")
+		g.Wait()
+		w.wantOnce("late", first)
+		w.wantOnce("late", second)
+	})
+}
+
+// A key is for one append to one stream, and for a day. It costs one request.
+func TestAppendOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		s := w.streams(logtail.Options{})
+		w.append(s, "s", event(t, "before"))
+		requests := func(fn func()) int64 {
+			before := w.emulator.Counts().TableTransactions()
+			fn()
+			return w.emulator.Counts().TableTransactions() - before
+		}
+		var first, again []logtail.Event
+		plain := requests(func() { w.append(s, "s", numbered(t, "plain", 20)...) })
+		if n := requests(func() { first = w.appendOnce(s, numbered(t, "e", 20), "k") }); n != plain+1 {
+			t.Errorf("with a key %d requests, without %d", n, plain)
+		}
+		if n := requests(func() { again = w.appendOnce(s, numbered(t, "e", 20), "k") }); n != 3 || !slices.Equal(ids(first), ids(again)) {
+			t.Errorf("a retry took %d requests", n)
+		}
+		for _, other := range [][]record.Record{numbered(t, "e", 21), numbered(t, "f", 20), {event(t, "e 0")}} {
+			var reused *problem.Error
+			if _, err := s.AppendOnce(t.Context(), "s", other, "k"); !errors.As(err, &reused) || reused.Kind != problem.KeyReused {
+				t.Errorf("other events with the key: %v", err)
+			}
+		}
+		if events, err := s.AppendOnce(t.Context(), "other", numbered(t, "f", 1), "k"); err != nil || len(events) != 1 {
+			t.Errorf("another stream: %v", err)
+		}
+		if got := len(w.all(s, "s", 1000)); got != 41 {
+			t.Errorf("%d events, want 41", got)
+		}
+
+		time.Sleep(23 * time.Hour)
+		maintain := func() {
+			if err := s.Maintain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		maintain()
+		if again = w.appendOnce(s, numbered(t, "e", 20), "k"); !slices.Equal(ids(first), ids(again)) {
+			t.Error("after 23 hours a retry appends the events anew")
+		}
+		time.Sleep(2 * time.Hour)
+		maintain()
+		if again = w.appendOnce(s, numbered(t, "g", 20), "k"); slices.Equal(ids(first), ids(again)) {
+			t.Error("after a day the key is still in use")
+		}
+		if _, err := s.Delete(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		again = w.appendOnce(s, numbered(t, "h", 3), "k")
+		w.wantOnce("after the stream was deleted", again)
+	})
+}
+
+// A part of the events can't be written: the retry adds them alone.
+func TestAppendOncePartly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	next := w.emulator.Transport()
+	var refuse atomic.Bool
+	refuse.Store(true)
+	s := w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
+		if body := read(t, r); refuse.Load() && strings.Contains(body, `"e 150"`) {
+			return emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationFailure"), nil
+		}
+		return next.Do(r)
+	}))})
+	_, err := s.AppendOnce(t.Context(), "s", numbered(t, "e", 250), "k")
+	var partial *logtail.PartialError
+	if !errors.As(err, &partial) || !strings.Contains(err.Error(), "150 of 250 events") {
+		t.Fatalf("got error %v", err)
+	}
+	refuse.Store(false)
+	all := w.appendOnce(s, numbered(t, "e", 250), "k")
+	w.wantOnce("at the retry", all)
+	for i, id := range partial.IDs {
+		if id != "" && id != all[i].ID {
+			t.Errorf("event %d has another id", i)
+		}
+	}
+}
+
+// The first try carries out a transaction when a retry is about to send another one, which has the same
+// events and some more. These are not lost.
+func TestAppendOnceInOtherTransactions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		var records []record.Record
+		add := func(name string, fields int) {
+			object := fmt.Sprintf(`{"text":%q`, name)
+			for f := range fields {
+				object += fmt.Sprintf(`,"f%d":"%s"`, f, strings.Repeat("x", 30_000))
+			}
+			r, err := record.Parse([]byte(object + "}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			records = append(records, r)
+		}
+		for i := range 26 { // 13 and 13 fill a transaction each, but the first has room for the last event
+			add(fmt.Sprint("e ", i), map[bool]int{true: 13, false: 10}[i == 13])
+		}
+		add("last", 8)
+		next := w.emulator.Transport()
+		var rows atomic.Int64 // of the retry's transaction, which is sent last
+		held := func(until map[string]time.Duration) *logtail.Streams {
+			return w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
+				body := read(t, r)
+				for text, pause := range until {
+					if strings.Contains(body, `"`+text+`"`) {
+						rows.Store(int64(strings.Count(body, `"text"`)))
+						if time.Sleep(pause); pause == 0 {
+							return emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationFailure"), nil
+						}
+					}
+				}
+				return next.Do(r)
+			}))})
+		}
+		var g sync.WaitGroup
+		g.Go(func() {
+			if _, err := held(map[string]time.Duration{"e 0": 30 * time.Second, "last": 0}).AppendOnce(t.Context(), "s", records, "k"); err == nil {
+				t.Error("the first try should have failed")
+			}
+		})
+		time.Sleep(10 * time.Second)
+		all := w.appendOnce(held(map[string]time.Duration{"e 0": 25 * time.Second}), records, "k")
+		g.Wait()
+		if n := rows.Load(); n != 14 {
+			t.Errorf("the retry's transaction has %d events, want 14", n)
+		}
+		w.wantOnce("in other transactions", all)
+	})
+}

@@ -1,0 +1,89 @@
+package pace
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// TestPaceMeasures states when a measurement counts, and that it is a rate.
+func TestPaceMeasures(t *testing.T) {
+	t.Parallel()
+	type observed struct {
+		elapsed time.Duration
+		done    int
+		want    int // the limit after it
+	}
+	for name, all := range map[string][]observed{
+		"too short":        {{minMeasure - 1, 100, 8}},
+		"too few requests": {{time.Second, 15, 8}},
+		"enough":           {{minMeasure, 16, 12}},
+		"nothing gained":   {{minMeasure, 16, 12}, {2 * minMeasure, 32, 8}},
+		"gained":           {{minMeasure, 16, 12}, {2 * minMeasure, 48, 18}},
+		"a quarter gained": {{minMeasure, 16, 12}, {time.Second, 360, 18}}, // 320 a second were, and half as many again were to come
+		"less gained":      {{minMeasure, 16, 12}, {time.Second, 359, 8}},
+	} {
+		p := New(8, 64)
+		for i, o := range all {
+			if p.Observe(Seen{Elapsed: o.elapsed, Done: o.done, Saturated: true}); p.Limit() != o.want {
+				t.Errorf("%s: the limit is %d after measurement %d, want %d", name, p.Limit(), i+1, o.want)
+			}
+		}
+	}
+}
+
+// TestPaceIsCalm: after a limit was found, six measurements pass before the next step up, which is a small one.
+func TestPaceIsCalm(t *testing.T) {
+	t.Parallel()
+	p := New(20, 64)
+	p.Observe(Seen{Elapsed: minMeasure, Done: 10, Waits: true})
+	for i := range calm + 1 {
+		if p.Limit() != 14 {
+			t.Errorf("the limit is %d after %d measurements, want 14", p.Limit(), i)
+		}
+		p.Observe(Seen{Elapsed: time.Second, Done: 100, Saturated: true})
+	}
+	if p.Limit() != 15 {
+		t.Errorf("the limit is %d, want 15", p.Limit())
+	}
+}
+
+// TestJudge states what measurements of refusals make of a limit of 100 with a floor of 0.02.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	type seen struct {
+		done, refused int
+		limit         int     // after it
+		floor         float64 // after it
+	}
+	stale := seen{100, 0, 49, 0.02} // sent before the step down
+	for name, all := range map[string][]seen{
+		"too few requests to tell":                      {{100, 99, 100, 0.02}},
+		"the floor and a little":                        {{186, 14, 100, 0.02}},
+		"fewer than the floor":                          {{200, 0, 100, 0.0175}},
+		"too many":                                      {{140, 60, 49, 0.02}},
+		"far too many":                                  {{139, 61, 70, 0.02}},
+		"after a trial, as many":                        {{180, 20, 49, 0.02}, stale, {120, 9, 100, 9.0 / 129}},
+		"after a trial, too few requests to tell":       {{180, 20, 49, 0.02}, stale, {128, 0, 49, 0.02}},
+		"after a trial, few":                            {{180, 20, 49, 0.02}, stale, {127, 2, 49, 0.02}, {49, 0, 49, 0.02}, {100, 0, 49, 0.0175}},
+		"after a trial, many":                           {{180, 20, 49, 0.02}, stale, {115, 14, 49, 0.02}, {49, 0, 49, 0.02}, {100, 0, 49, 0.0175}},
+		"after a trial, far too many":                   {{180, 20, 49, 0.02}, stale, {80, 49, 34, 0.02}},
+		"what was sent before the trial does not count": {{180, 20, 49, 0.02}, {50, 49, 49, 0.02}, {1, 0, 49, 0.02}, {120, 9, 100, 9.0 / 129}},
+	} {
+		p := New(100, 100)
+		p.floor = 0.02
+		for i, s := range all {
+			p.Observe(Seen{Elapsed: time.Millisecond, Done: s.done, Refused: s.refused, Saturated: true})
+			if p.Limit() != s.limit || math.Abs(p.floor-s.floor) > 1e-9 {
+				t.Errorf("%s: after %d measurements the limit is %d, and the floor %v; want %d and %v", name, i+1, p.Limit(), p.floor, s.limit, s.floor)
+			}
+		}
+	}
+	p := New(100, 100)
+	for range 10 { // slow requests: a second is long enough
+		p.Observe(Seen{Elapsed: longest / 10, Done: 3, Refused: 2})
+	}
+	if p.Limit() != 70 {
+		t.Errorf("after a second of slow requests, the limit is %d, want 70", p.Limit())
+	}
+}

@@ -1,0 +1,100 @@
+package place
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Compress is how pages are compressed.
+type Compress string
+
+// The ways to compress.
+const (
+	Zstd Compress = "zstd"
+	Gzip Compress = "gzip"
+	None Compress = "none"
+)
+
+// Compressions lists all ways.
+var Compressions = []Compress{Zstd, Gzip, None}
+
+// ext returns how the names of compressed files end.
+func (c Compress) ext() string {
+	switch c {
+	case Zstd:
+		return ".zst"
+	case Gzip:
+		return ".gz"
+	}
+	return ""
+}
+
+// Codec encodes and decodes pages. It is safe for concurrent use.
+type Codec struct {
+	compress Compress
+	encoder  *zstd.Encoder
+	decoder  *zstd.Decoder
+}
+
+// NewCodec returns a codec.
+func NewCodec(c Compress) (*Codec, error) {
+	codec := &Codec{compress: c}
+	if c != Zstd {
+		return codec, nil
+	}
+	var err error
+	if codec.encoder, err = zstd.NewWriter(nil, zstd.WithZeroFrames(true)); err != nil {
+		return nil, err
+	}
+	codec.decoder, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPage), zstd.WithDecoderConcurrency(0))
+	return codec, err
+}
+
+// Encode returns a page's text, compressed: a frame or a member of its own. It does not keep text.
+func (c *Codec) Encode(text []byte) []byte {
+	switch c.compress {
+	case Zstd:
+		return c.encoder.EncodeAll(text, make([]byte, 0, len(text)/4))
+	case Gzip:
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = w.Write(text) // into memory
+		_ = w.Close()
+		return b.Bytes()
+	}
+	return bytes.Clone(text)
+}
+
+// decode returns the text of a page. It fails if that has more than 16 MiB.
+func (c *Codec) decode(page []byte) (text []byte, err error) {
+	switch c.compress {
+	case Zstd:
+		text, err = c.decoder.DecodeAll(page, nil)
+	case Gzip:
+		var r *gzip.Reader
+		if r, err = gzip.NewReader(bytes.NewReader(page)); err == nil {
+			text, err = io.ReadAll(io.LimitReader(r, maxPage+1))
+		}
+	default:
+		return page, nil
+	}
+	if len(text) > maxPage || errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return nil, fmt.Errorf("it expands beyond %d MiB", maxPage>>20)
+	}
+	return text, err
+}
+
+func marshal(v any) ([]byte, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return []byte(strings.TrimSuffix(b.String(), "\n")), err
+}

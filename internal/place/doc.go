@@ -1,0 +1,21 @@
+// Package place reads and writes rows outside of tables: exports, and files of JSON lines.
+//
+// An export is a table's rows as objects of a directory or of a blob container ([Objects]):
+//
+//	export.json     the claim, put first
+//	data/NAME       the rows, in files whose keys are sorted and disjoint
+//	files.jsonl     a line a file, in table order ([File])
+//	manifest.json   put last: the export is complete if it is there ([Manifest])
+//
+// NAME is ORDER-HASH.EXT: six digits or a step's id, and the first 16 hex digits of the content's SHA-256. No object is
+// ever replaced.
+//
+// A data file is a sequence of pages of at most 1,000 rows and, unless a single row has more, 4 MiB of JSON lines. A page
+// is the unit of encoding: a zstd frame, a gzip member or plain text. files.jsonl has the length and the hash of each, and
+// the manifest has the hash of files.jsonl. So a reader proves each page before it uses a row of it, and reads no
+// more than it asks for.
+//
+// A complete export answers queries as a table does ([Export.Read]). Its token is the page's place: FILE/PAGE, and the row
+// in it. The command line's [Writer] makes exports; its files.jsonl grows as files are finished, and is what a killed
+// export goes on from. [Windows] reads files of JSON lines that are no export, in any order of rows.
+package place

@@ -1,0 +1,451 @@
+package place_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
+)
+
+var began = time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
+
+// claim is that of all exports here.
+func claim() place.Claim { return place.NewClaim("id", []byte(`{"command":"copy"}`), began, "test") }
+
+// row parses a row's JSON.
+func row(t testing.TB, text string) storage.Entity {
+	t.Helper()
+	rows, err := storage.ParseLines([]byte(text), false)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%s: %d rows, %v", text, len(rows), err)
+	}
+	return rows[0]
+}
+
+// oddRows returns rows in table order, with keys that sort unlike Go's strings.
+func oddRows(t testing.TB, n int) []storage.Entity {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	alphabet := []rune("ab'%/?😀\ue000\ufffd")
+	word := func() string {
+		w := make([]rune, r.IntN(3))
+		for i := range w {
+			w[i] = alphabet[r.IntN(len(alphabet))]
+		}
+		return string(w)
+	}
+	seen := map[key.Key]bool{}
+	var rows []storage.Entity
+	for len(rows) < n {
+		e := row(t, fmt.Sprintf(`{"PartitionKey":"","RowKey":"","N":%d,"D@odata.type":"Edm.Double","D":3.0,"S":"\u0001é😀%s","T@odata.type":"Edm.DateTime","T":"2026-01-01T00:00:00.1234567Z"}`, r.IntN(100), strings.Repeat("x", r.IntN(50))))
+		e.Key = key.Key{Partition: word(), Row: word() + fmt.Sprint(r.IntN(200))}
+		if !seen[e.Key] {
+			seen[e.Key] = true
+			rows = append(rows, e)
+		}
+	}
+	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+	return rows
+}
+
+// write makes an export of rows in batches, and returns its directory.
+func write(t testing.TB, rows []storage.Entity, o place.Options, batch int) place.Directory {
+	t.Helper()
+	dir := place.Directory(filepath.Join(t.TempDir(), "orders"))
+	w, err := place.Create(t.Context(), dir, claim(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	finish(t, w, rows, o, batch)
+	return dir
+}
+
+func finish(t testing.TB, w *place.Writer, rows []storage.Entity, o place.Options, batch int) {
+	t.Helper()
+	var err error
+	for some := range slices.Chunk(rows, batch) {
+		err = errors.Join(err, w.Add(some))
+	}
+	_, err = w.End(t.Context(), err, func() (place.Manifest, error) { return manifest(o), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func manifest(o place.Options) place.Manifest {
+	return place.Manifest{
+		Table: "orders", Account: "acme", StartedAt: began, FinishedAt: began.Add(time.Second), Program: "test",
+		Encoding: place.EncodingNames{Format: "jsonl", Compress: o.Compress},
+	}
+}
+
+// readAll reads what a query finds, page after page.
+func readAll(ctx context.Context, read func(context.Context, storage.RequestOptions, storage.Query) (storage.Page, int, error), q storage.Query) (rows []storage.Entity, err error) {
+	for {
+		p, _, err := read(ctx, storage.RequestOptions{}, q)
+		if err != nil {
+			return rows, err
+		}
+		if len(p.Entities) > max(q.Top, 0) && q.Top > 0 {
+			return rows, fmt.Errorf("a page of %d rows, asked for %d", len(p.Entities), q.Top)
+		}
+		rows = append(rows, p.Entities...)
+		if q.Token = p.Next; p.Next == nil {
+			return rows, nil
+		}
+	}
+}
+
+func linesOf(rows []storage.Entity) string {
+	var text []byte
+	for _, r := range rows {
+		text = append(r.AppendJSON(text), '\n')
+	}
+	return string(text)
+}
+
+// An export answers any query as the sorted rows do, whatever its files and pages.
+func TestExportReadsLikeATable(t *testing.T) {
+	t.Parallel()
+	rows := oddRows(t, 2200)
+	for _, c := range place.Compressions {
+		dir := write(t, rows, place.Options{Compress: c, FileBytes: 200_000}, 777)
+		e, err := place.Open(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(3, 4))
+		bound := func() *key.Bound {
+			k := rows[r.IntN(len(rows))].Key
+			return &key.Bound{Key: k.Partition, Open: r.IntN(2) == 0}
+		}
+		for i := range testsize.Of(30, 100) {
+			q := storage.Query{Top: []int{0, 1000, 333, 50}[r.IntN(4)], Raw: r.IntN(2) == 0}
+			if p := rows[r.IntN(len(rows))].Key; i%2 == 0 {
+				q.Range = key.Range{Partition: &p.Partition, Low: &key.Bound{Key: p.Row, Open: r.IntN(2) == 0}}
+			} else if q.Range.Low = bound(); r.IntN(2) == 0 {
+				q.Range.High = bound()
+			}
+			var want []storage.Entity
+			for _, one := range rows {
+				if q.Range.Contains(one.Key) {
+					want = append(want, one)
+				}
+			}
+			if i%5 == 0 {
+				q.Filter, q.Select = "N ge 50 and T lt datetime'2027-01-01' and D eq 3.0", []string{"N"}
+				want = slices.DeleteFunc(slices.Clone(want), func(e storage.Entity) bool { return e.Int("N") < 50 })
+				for i := range want {
+					want[i].Properties = want[i].Properties[:1]
+				}
+			}
+			for name, read := range map[string]func(context.Context, storage.RequestOptions, storage.Query) (storage.Page, int, error){"export": e.Read, "rows": place.Rows(slices.Clone(rows)).Read} {
+				if name == "rows" {
+					q.Raw = false
+				}
+				got, err := readAll(t.Context(), read, q)
+				if err != nil {
+					t.Fatalf("%s %+v: %v", name, q, err)
+				}
+				if linesOf(want) != linesOf(got) {
+					t.Fatalf("%s %+v: %d rows, want %d:\n%s", name, q, len(got), len(want), cmp.Diff(linesOf(want), linesOf(got)))
+				}
+			}
+		}
+		if n, err := readAll(t.Context(), e.Read, storage.Query{Select: []string{}}); err != nil || len(n) != len(rows) {
+			t.Errorf("%d keys, %v", len(n), err)
+		}
+	}
+}
+
+// An export can be put together by any number of processes: one makes each file, and one seals what the others tell it.
+func TestSealedFiles(t *testing.T) {
+	t.Parallel()
+	rows := oddRows(t, 2600)
+	dir := place.Directory(t.TempDir())
+	c, err := place.NewCodec(place.Zstd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name string, parts ...[]byte) {
+		if made, err := dir.Put(t.Context(), name, parts...); err != nil || !made {
+			t.Fatal(name, made, err)
+		}
+	}
+	put(place.ClaimName, claim().JSON())
+	var lines [][]byte
+	for part := range slices.Chunk(rows, 1300) {
+		var file place.FileDraft
+		var properties place.Properties
+		var page place.Draft
+		for _, one := range part {
+			if !page.Add(one, false) {
+				file.Add(page.Encode(c))
+				page = place.Draft{}
+				page.Add(one, false)
+			}
+			properties.Count(one)
+		}
+		if page.Bytes() == 0 {
+			t.Fatal("an empty page")
+		}
+		file.Add(page.Encode(c))
+		f, parts := file.End(fmt.Sprintf("step%d", len(lines)), c, properties)
+		put(f.Path, parts...)
+		if made, err := dir.Put(t.Context(), f.Path, []byte("other")); made || err != nil {
+			t.Error("an object was replaced", err)
+		}
+		lines = append(lines, asLine(t, f))
+	}
+	var seal place.Seal
+	var index []byte
+	for _, line := range lines {
+		f, err := place.ParseFile(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, err := seal.Add(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		index = append(index, one...)
+		if _, err := seal.Add(f); err == nil {
+			t.Error("a file was added twice")
+		}
+	}
+	put(place.FilesName, index)
+	put(place.ManifestName, seal.Manifest(manifest(place.Options{Compress: place.Zstd})).JSON("id"))
+	e, err := place.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readAll(t.Context(), e.Read, storage.Query{}); err != nil || linesOf(got) != linesOf(rows) {
+		t.Errorf("%d rows, %v", len(got), err)
+	}
+	if c, err := place.ClaimOf(t.Context(), dir); err != nil || !c.StartedAt.Equal(began) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// asLine returns a file's line, as a seal writes it.
+func asLine(t *testing.T, f place.File) []byte {
+	t.Helper()
+	var seal place.Seal
+	line, err := seal.Add(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.TrimSpace(line)
+}
+
+// content reads all objects.
+func content(t testing.TB, from place.Objects) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := from.List(t.Context(), "", func(name string, bytes int64) error {
+		text, err := from.Get(t.Context(), name, 0, bytes)
+		all[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// The stored form. A difference means that other versions can't read it: the version must change, too.
+func TestStoredFormat(t *testing.T) {
+	t.Parallel()
+	rows := []storage.Entity{
+		row(t, `{"PartitionKey":"<a>","RowKey":"","N":1,"D":2.5}`),
+		row(t, `{"PartitionKey":"b","RowKey":"é","N@odata.type":"Edm.Int64","N":"5"}`),
+	}
+	got := content(t, write(t, rows, place.Options{Compress: place.None}, 1))
+	const name = "data/000000-39f6ea36cae36460.jsonl"
+	want := map[string]string{
+		"export.json": `{"format":"tablesweep-export","version":1,"id":"id","request":{"command":"copy"},"startedAt":"2026-11-23T10:00:00Z","program":"test"}`,
+		name: `{"PartitionKey":"<a>","RowKey":"","N":1,"D@odata.type":"Edm.Double","D":2.5}` + "\n" +
+			`{"PartitionKey":"b","RowKey":"é","N@odata.type":"Edm.Int64","N":"5"}` + "\n",
+		"files.jsonl": `{"path":"` + name + `","rows":2,"bytes":147,"sha256":"","first":{"PartitionKey":"<a>","RowKey":""},"last":{"PartitionKey":"b","RowKey":"é"},"pages":[[147,"39f6ea36cae36460"]],` +
+			`"properties":[{"name":"N","types":{"Edm.Int32":1,"Edm.Int64":1}},{"name":"D","types":{"Edm.Double":1}}]}` + "\n",
+		"manifest.json": `{"format":"tablesweep-export","version":1,"id":"id","table":"orders","account":"acme","startedAt":"2026-11-23T10:00:00Z","finishedAt":"2026-11-23T10:00:01Z","rows":2,"bytes":147,` +
+			`"files":{"count":1,"sha256":""},"encoding":{"format":"jsonl","compress":"none"},"properties":[{"name":"N","types":{"Edm.Int32":1,"Edm.Int64":1}},{"name":"D","types":{"Edm.Double":1}}],"program":"test"}` + "\n",
+	}
+	for n, text := range got { // full hashes tell nothing more
+		if at := strings.Index(text, `"sha256":"`); at >= 0 {
+			got[n] = text[:at+10] + text[at+74:]
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// stored are objects in memory.
+type stored map[string]string
+
+func (s stored) Put(context.Context, string, ...[]byte) (bool, error) {
+	return false, errors.ErrUnsupported
+}
+func (s stored) Delete(context.Context, string) error { return errors.ErrUnsupported }
+func (s stored) Address() string                      { return "memory" }
+
+func (s stored) List(context.Context, string, func(string, int64) error) error {
+	return errors.ErrUnsupported
+}
+
+func (s stored) Get(_ context.Context, name string, offset, most int64) ([]byte, error) {
+	text, ok := s[name]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	text = text[min(offset, int64(len(text))):]
+	return []byte(text[:min(most, int64(len(text)))]), nil
+}
+
+// Every flipped byte of an export is refused, or changes no row.
+func TestFlippedBytes(t *testing.T) {
+	t.Parallel()
+	rows := oddRows(t, 25)
+	want := linesOf(rows)
+	step := testsize.Of(13, 1)
+	for _, c := range place.Compressions {
+		objects := stored(content(t, write(t, rows, place.Options{Compress: c, FileBytes: 2000}, 7)))
+		tried, refused := 0, 0
+		for name, text := range objects {
+			for i := 0; i < len(text); i += step {
+				tried++
+				bad := []byte(text)
+				bad[i] ^= byte(1 << (i % 8))
+				objects[name] = string(bad)
+				var got []storage.Entity
+				e, err := place.Open(t.Context(), objects)
+				if err == nil {
+					got, err = readAll(t.Context(), e.Read, storage.Query{Raw: i%2 == 0})
+				}
+				if err != nil {
+					refused++
+					if !strings.HasPrefix(want, linesOf(got)) {
+						t.Errorf("%s byte %d: rows before the error are wrong", name, i)
+					}
+				} else if linesOf(got) != want {
+					t.Errorf("%s byte %d: other rows, and no error", name, i)
+				}
+			}
+			objects[name] = text
+		}
+		if refused < tried/2 {
+			t.Errorf("%s: only %d of %d flips were refused", c, refused, tried)
+		}
+	}
+}
+
+// An export that died at any byte of files.jsonl, with leftovers of the next file, goes on to the same bytes.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	rows := oddRows(t, 300)
+	o := place.Options{Compress: place.Zstd, FileBytes: 16_000}
+	want := content(t, write(t, rows, o, 100))
+	index := want[place.FilesName]
+	if strings.Count(index, "\n") < 3 {
+		t.Fatalf("too few files:\n%s", index)
+	}
+	for cut := 0; cut <= len(index); cut += testsize.Of(97, 23) {
+		dir := place.Directory(t.TempDir())
+		for name, text := range want {
+			switch name {
+			case place.ManifestName:
+				name = "data/000007-0123456789abcdef.jsonl.zst.part"
+			case place.FilesName:
+				text = text[:cut]
+			}
+			if made, err := dir.Put(t.Context(), name, []byte(text)); err != nil || !made {
+				t.Fatal(made, err)
+			}
+		}
+		const foreign = "data/orders/data/000007-0123456789abcdef.jsonl.zst" // of an export that stands there
+		if _, err := dir.Put(t.Context(), foreign, nil); err != nil {
+			t.Fatal(err)
+		}
+		w, err := place.Resume(t.Context(), dir, o)
+		if err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		if _, err := dir.Get(t.Context(), foreign, 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := dir.Delete(t.Context(), foreign); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := place.Resume(t.Context(), dir, o); err == nil || !strings.Contains(err.Error(), "another process") {
+			t.Fatalf("a second process: %v", err)
+		}
+		rest := rows
+		if last := w.Seal().Last(); last != nil {
+			rest = rows[slices.IndexFunc(rows, func(e storage.Entity) bool { return e.Key == *last })+1:]
+		}
+		finish(t, w, rest, o, 10+cut%7)
+		if diff := cmp.Diff(want, content(t, dir)); diff != "" {
+			t.Fatalf("cut at %d (-want +got):\n%s", cut, diff)
+		}
+	}
+}
+
+// A page ends at 1,000 rows or 4 MiB, and a row of more is a page of its own.
+func TestLargeRows(t *testing.T) {
+	t.Parallel()
+	var rows []storage.Entity
+	for i, n := range []int{10, 3 << 20, 3 << 20, 6 << 20, 5} {
+		rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprint(i)}, Properties: []storage.Property{storage.StringProperty("S", strings.Repeat("x", n))}})
+	}
+	dir := write(t, rows, place.Options{Compress: place.Zstd}, 2)
+	e, err := place.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := storage.Query{}
+	for _, want := range []int{2, 1, 1, 1} {
+		p, _, err := e.Read(t.Context(), storage.RequestOptions{}, q)
+		if err != nil || len(p.Entities) != want {
+			t.Fatalf("%d rows, %v, want %d", len(p.Entities), err, want)
+		}
+		q.Token = p.Next
+	}
+	if m := e.Manifest(); m.Rows != 5 || m.List[0].Types["Edm.String"] != 5 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// A manifest is small, however many properties the rows have.
+func TestManyProperties(t *testing.T) {
+	t.Parallel()
+	var p place.Properties
+	for i := range 400 {
+		p.Count(storage.Entity{Properties: []storage.Property{storage.StringProperty(fmt.Sprintf("%0250d", i), "")}})
+	}
+	var all place.Properties
+	all.Add(p)
+	m := place.Manifest{Properties: all, Encoding: place.EncodingNames{Format: "jsonl", Compress: place.None}}
+	text := m.JSON("id")
+	back, err := place.ParseManifest(text)
+	if err != nil || len(text) > place.MaxManifest || !back.More || len(back.List) == 0 || len(p.List) != 300 {
+		t.Errorf("%d bytes, %d of %d properties, %v", len(text), len(back.List), len(p.List), err)
+	}
+	if !bytes.Contains(text, []byte(`"moreProperties":true`)) {
+		t.Error("it does not say that there are more")
+	}
+}

@@ -1,0 +1,162 @@
+package place_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+)
+
+// FuzzManifest: what is taken for a manifest or a claim is written again as the same.
+func FuzzManifest(f *testing.F) {
+	for _, text := range content(f, write(f, oddRows(f, 5), place.Options{Compress: place.Zstd}, 5)) {
+		f.Add(text)
+	}
+	f.Add(`{"format":"tablesweep-export","version":1,"range":{"prefix":"a"},"since":"2026-01-01T00:00:00.1Z","rows":-1,"moreProperties":true}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > place.MaxManifest {
+			return
+		}
+		if m, err := place.ParseManifest([]byte(text)); err == nil {
+			again, err := place.ParseManifest(m.JSON(m.ID))
+			if err != nil || string(again.JSON(m.ID)) != string(m.JSON(m.ID)) {
+				t.Errorf("%s: %v", again.JSON(m.ID), err)
+			}
+		}
+		if c, err := place.ClaimOf(t.Context(), stored{place.ClaimName: text}); err == nil {
+			again, err := place.ClaimOf(t.Context(), stored{place.ClaimName: string(c.JSON())})
+			if err != nil || string(again.JSON()) != string(c.JSON()) {
+				t.Errorf("%s: %v", again.JSON(), err)
+			}
+		}
+	})
+}
+
+// FuzzFiles opens exports with any files.jsonl, which the manifest vouches for, and reads them: rows come in table order, from objects of the
+// export alone, or it is an error.
+func FuzzFiles(f *testing.F) {
+	rows := oddRows(f, 25)
+	objects := content(f, write(f, rows, place.Options{Compress: place.None, FileBytes: 2000}, 7))
+	f.Add(objects[place.FilesName], "1/0/2")
+	f.Add(objects[place.FilesName], "-1/0/99999999999")
+	f.Fuzz(func(t *testing.T, index, token string) {
+		var seal place.Seal
+		var written strings.Builder
+		for line := range strings.Lines(index) {
+			file, err := place.ParseFile([]byte(line))
+			if err != nil {
+				return
+			}
+			again, err := seal.Add(file)
+			if err != nil {
+				return
+			}
+			written.Write(again)
+		}
+		forged := stored{place.FilesName: written.String(), place.ManifestName: string(seal.Manifest(manifest(place.Options{Compress: place.None})).JSON("id"))}
+		for name, text := range objects {
+			if strings.HasPrefix(name, place.DataPrefix) {
+				forged[name] = text
+			}
+		}
+		e, err := place.Open(t.Context(), forged)
+		if err != nil {
+			t.Fatalf("a file that was written is not read: %v", err)
+		}
+		for _, q := range []storage.Query{{}, {Raw: true}, {Token: &key.Token{Partition: token}}, {Range: key.WithPrefix(rows[9].Key.Partition, "")}} {
+			checkOrder(t, e, q)
+		}
+	})
+}
+
+// inOrder fails the test unless rows are in table order, each once.
+func inOrder(t *testing.T, rows []storage.Entity) {
+	t.Helper()
+	for i := 1; i < len(rows); i++ {
+		if rows[i-1].Key.Compare(rows[i].Key) >= 0 {
+			t.Errorf("%v stands before %v", rows[i-1].Key, rows[i].Key)
+		}
+	}
+}
+
+// sameRead compares rows with what was read raw, whose members have the order that they had.
+func sameRead(t *testing.T, rows, raw []storage.Entity, err, rawErr error) {
+	t.Helper()
+	decoded, decodeErr := storage.ParseLines([]byte(linesOf(raw)), false)
+	if (err == nil) != (rawErr == nil) || decodeErr != nil || linesOf(rows) != linesOf(decoded) {
+		t.Errorf("%d rows, %v; %d rows raw, %v, %v", len(rows), err, len(raw), rawErr, decodeErr)
+	}
+}
+
+// checkOrder reads rows, which must be in table order, and returns them.
+func checkOrder(t *testing.T, e *place.Export, q storage.Query) ([]storage.Entity, error) {
+	t.Helper()
+	rows, err := readAll(t.Context(), e.Read, q)
+	inOrder(t, rows)
+	return rows, err
+}
+
+// FuzzPage reads exports with any page, which files.jsonl vouches for: encoded, or as the text that is encoded.
+func FuzzPage(f *testing.F) {
+	for _, c := range place.Compressions {
+		for name, text := range content(f, write(f, oddRows(f, 5), place.Options{Compress: c}, 5)) {
+			if strings.HasPrefix(name, place.DataPrefix) {
+				f.Add(string(c), text, true)
+				f.Add(string(c), text, false)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, compress, text string, encoded bool) {
+		c := place.Compress(compress)
+		if !slices.Contains(place.Compressions, c) || (!encoded || c == place.None) && !utf8.ValidString(text) { // which no row is
+			return
+		}
+		page, first, last, n := []byte(text), place.Key{}, place.Key{}, int64(1)
+		if !encoded {
+			codec, err := place.NewCodec(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page = codec.Encode(page)
+			if rows, err := storage.ParseLines([]byte(text), false); err == nil && len(rows) > 0 {
+				a, z := rows[0].Key, rows[len(rows)-1].Key
+				first, last, n = place.Key{PartitionKey: a.Partition, RowKey: a.Row}, place.Key{PartitionKey: z.Partition, RowKey: z.Row}, int64(len(rows))
+			}
+		}
+		e, err := place.Open(t.Context(), forge(t, c, page, n, first, last))
+		if err != nil {
+			return
+		}
+		rows, err := checkOrder(t, e, storage.Query{})
+		raw, rawErr := checkOrder(t, e, storage.Query{Raw: true})
+		sameRead(t, rows, raw, err, rawErr)
+	})
+}
+
+// FuzzWindows reads any text as rows in any order: each window is sorted and has each key once.
+func FuzzWindows(f *testing.F) {
+	f.Add(linesOf(oddRows(f, 5)))
+	f.Add("\ufeff" + `{"PartitionKey":"b","RowKey":"1"}` + "\n\n" + `{"PartitionKey":"a","RowKey":"1"}` + "\n" + `{"PartitionKey":"b","RowKey":"1","N":1}`)
+	f.Add(`{"PartitionKey":"b","N":1,"RowKey":"1"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		read := func(raw bool) (all []storage.Entity, err error) {
+			err = place.Windows(strings.NewReader(text), raw, func(rows place.Rows, twice []place.Twice) error {
+				found, err := readAll(t.Context(), rows.Read, storage.Query{Raw: raw})
+				inOrder(t, found)
+				if len(found)+len(twice) > strings.Count(text, "\n")+1 {
+					t.Errorf("%d rows and %d twice", len(found), len(twice))
+				}
+				all = append(all, found...)
+				return err
+			})
+			return all, err
+		}
+		rows, err := read(false)
+		raw, rawErr := read(true)
+		sameRead(t, rows, raw, err, rawErr)
+	})
+}

@@ -1,0 +1,170 @@
+package place
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Objects are where the objects of an export stand: a directory, or the blobs under a prefix. Names have slashes. An
+// object never changes. The methods may be called concurrently.
+type Objects interface {
+	// Put makes an object of the parts, one behind the other. It stands there whole, for good, or not at all. made
+	// is false, without an error, if there is one of that name, whatever it has.
+	Put(ctx context.Context, name string, parts ...[]byte) (made bool, err error)
+	// Get reads at most so many bytes from an offset on; fewer if the object ends before. The
+	// error is [fs.ErrNotExist] if there is no such object.
+	Get(ctx context.Context, name string, offset, most int64) ([]byte, error)
+	// List calls fn with the objects whose names start with the prefix, in the order of their names.
+	List(ctx context.Context, prefix string, fn func(name string, bytes int64) error) error
+	// Delete removes an object. One that is gone is no error.
+	Delete(ctx context.Context, name string) error
+	// Address identifies the place, without secrets.
+	Address() string
+}
+
+// Directory has an export's objects as files. It is made by the first Put.
+type Directory string
+
+// tempExt ends the name of a file that is not whole yet.
+const tempExt = ".part"
+
+func (d Directory) path(name string) string {
+	return filepath.Join(string(d), filepath.FromSlash(name))
+}
+
+// Address implements [Objects].
+func (d Directory) Address() string {
+	path, err := filepath.Abs(string(d))
+	if err != nil {
+		return string(d)
+	}
+	return path
+}
+
+// Put implements [Objects]. The file gets its name when it is on the disk.
+func (d Directory) Put(_ context.Context, name string, parts ...[]byte) (made bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(d.path(name)), 0o700); err != nil {
+		return false, err
+	}
+	return createFile(d.path(name), func(w io.Writer) error {
+		for _, p := range parts {
+			if _, err := w.Write(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// createFile writes a file, which gets its name when it is on the disk. made is false if there is one of that name.
+func createFile(path string, write func(io.Writer) error) (made bool, err error) {
+	if _, err := os.Lstat(path); err == nil {
+		return false, nil
+	}
+	temp := path + tempExt
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false, err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		made, err = rename(temp, path)
+	}
+	return made, errors.Join(err, removed(temp))
+}
+
+// rename gives a file a name that no other has.
+func rename(from, to string) (made bool, err error) {
+	switch err := os.Link(from, to); { // a rename would replace
+	case err == nil:
+	case errors.Is(err, fs.ErrExist):
+		return false, nil
+	default: // a file system without links
+		if _, err := os.Lstat(to); err == nil {
+			return false, nil
+		}
+		if err := os.Rename(from, to); err != nil {
+			return false, err
+		}
+	}
+	if d, err := os.Open(filepath.Dir(to)); err == nil { // where a directory can be synced
+		_ = d.Sync()
+		d.Close()
+	}
+	return true, nil
+}
+
+func removed(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Get implements [Objects].
+func (d Directory) Get(_ context.Context, name string, offset, most int64) ([]byte, error) {
+	f, err := os.Open(d.path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, max(0, min(most, info.Size()-offset)))
+	n, err := f.ReadAt(b, offset)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// List implements [Objects].
+func (d Directory) List(_ context.Context, prefix string, fn func(name string, bytes int64) error) error {
+	type object struct {
+		name  string
+		bytes int64
+	}
+	var all []object
+	err := filepath.WalkDir(string(d), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(string(d), path)
+		if err != nil {
+			return err
+		}
+		if name = filepath.ToSlash(name); !strings.HasPrefix(name, prefix) {
+			return nil
+		}
+		info, err := e.Info()
+		if err == nil {
+			all = append(all, object{name, info.Size()})
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list %s: %w", d, err)
+	}
+	slices.SortFunc(all, func(a, b object) int { return strings.Compare(a.name, b.name) })
+	for _, o := range all {
+		if err := fn(o.name, o.bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Delete implements [Objects].
+func (d Directory) Delete(_ context.Context, name string) error { return removed(d.path(name)) }

@@ -1,0 +1,75 @@
+package place
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"tablesweep/internal/storage"
+)
+
+// Kind is what a place is.
+type Kind int
+
+// The kinds.
+const (
+	KindTable  Kind = iota
+	KindExport      // a directory, or blobs
+	KindFile        // one file of JSON lines
+	KindStream      // stdin or stdout
+)
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	return [...]string{"a table", "an export", "a file", "stdin or stdout"}[k]
+}
+
+// InAccount begins the text of blobs in the account that a connection names; CONTAINER/PREFIX follows.
+const InAccount = "blob:"
+
+// IsURL reports whether a place's text is a URL, however it is spelt: no directory is called so by intention.
+func IsURL(text string) bool { return strings.Contains(text, "://") }
+
+// InBlobs reports whether a place's text names blobs. It may have a SAS, which only a URL takes.
+func InBlobs(text string) bool {
+	return IsURL(text) || len(text) >= len(InAccount) && strings.EqualFold(text[:len(InAccount)], InAccount)
+}
+
+// KindOf returns what a place's text names: letters and digits are a table, - is a stream, a URL and blob: are blobs, what
+// ends as JSON lines do is a file, and what has a slash or a dot is a directory.
+func KindOf(text string) (Kind, error) {
+	switch {
+	case InBlobs(text) && isFile(text):
+		return KindFile, errors.New("blobs take exports, not single files; name a prefix that does not end as a file does")
+	case InBlobs(text):
+		return KindExport, nil
+	case text == "-":
+		return KindStream, nil
+	case isFile(text):
+		return KindFile, nil
+	case strings.ContainsAny(text, `/\.`):
+		return KindExport, nil
+	}
+	if err := storage.CheckTableName(text); err != nil {
+		return KindTable, fmt.Errorf("%w; the path of a directory has a slash in it, such as ./%s", err, text)
+	}
+	return KindTable, nil
+}
+
+// isFile reports whether a name is that of a file of JSON lines.
+func isFile(name string) bool {
+	name = strings.TrimSuffix(strings.ToLower(name), CompressOf(name).ext())
+	return filepath.Ext(name) == ".jsonl" || filepath.Ext(name) == ".ndjson"
+}
+
+// CompressOf returns how a file is compressed, by its name.
+func CompressOf(name string) Compress {
+	name = strings.ToLower(name)
+	for _, c := range []Compress{Zstd, Gzip} {
+		if strings.HasSuffix(name, c.ext()) {
+			return c
+		}
+	}
+	return None
+}

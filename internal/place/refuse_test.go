@@ -1,0 +1,191 @@
+package place_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+)
+
+// What is no export of ours, or not whole, is named.
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	rows := oddRows(t, 30)
+	whole := content(t, write(t, rows, place.Options{Compress: place.Zstd}, 100))
+	huge, err := place.NewCodec(place.Zstd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := ""
+	for name := range whole {
+		if strings.HasPrefix(name, place.DataPrefix) {
+			data = name
+		}
+	}
+	for want, change := range map[string]func(map[string]string){
+		"is no complete export: it has no manifest.json": func(f map[string]string) { delete(f, place.ManifestName) },
+		"has version 2; this program knows version 1": func(f map[string]string) {
+			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"version":1`, `"version":2`, 1)
+		},
+		"is not that of an export": func(f map[string]string) { f[place.ManifestName] = `{"version":1,"entries":[]}` },
+		"does not match files.jsonl: 1 files, 31 rows": func(f map[string]string) {
+			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"rows":30`, `"rows":31`, 1)
+		},
+		"its hash is not the one in manifest.json": func(f map[string]string) { f[place.FilesName] = "" },
+		"its rows and bytes are not those of its pages": func(f map[string]string) {
+			f[place.FilesName] = strings.Replace(f[place.FilesName], `"rows":30`, `"rows":3000`, 1)
+		},
+		"is not one of a data file": func(f map[string]string) {
+			f[place.FilesName] = strings.Replace(f[place.FilesName], `"path":"data/`, `"path":"data/../../`, 1)
+		},
+		"has more than 65536 bytes":          func(f map[string]string) { f[place.ManifestName] += strings.Repeat(" ", 65536) },
+		"no such file or directory":          func(f map[string]string) { delete(f, data) },
+		"this page is not as it was written": func(f map[string]string) { f[data] = f[data][:100] },
+		"bytes 0 to":                         func(f map[string]string) { f[data] = string(huge.Encode(make([]byte, 17<<20))) },
+		`this program does not know the encoding "jsonl", "lz4"`: func(f map[string]string) {
+			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"zstd"`, `"lz4"`, 1)
+		},
+	} {
+		files := map[string]string{}
+		for name, text := range whole {
+			files[name] = text
+		}
+		change(files)
+		dir := place.Directory(t.TempDir())
+		for name, text := range files {
+			if _, err := dir.Put(t.Context(), name, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := place.Open(t.Context(), dir)
+		if err == nil {
+			_, err = readAll(t.Context(), e.Read, storage.Query{})
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), string(dir)) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := place.Open(t.Context(), place.Directory(t.TempDir())); !errors.Is(err, place.ErrNoExport) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// forge makes an export of one page, encoded, with all hashes right.
+func forge(t *testing.T, c place.Compress, page []byte, rows int64, first, last place.Key) stored {
+	t.Helper()
+	codec, err := place.NewCodec(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file place.FileDraft
+	var seal place.Seal
+	file.Add(place.Page{Text: page})
+	f, parts := file.End("000000", codec, place.Properties{})
+	f.Rows, f.First, f.Last, f.Pages[0].Hash = rows, first, last, f.SHA256[:16]
+	line, err := seal.Add(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := seal.Manifest(manifest(place.Options{Compress: c}))
+	return stored{f.Path: string(slices.Concat(parts...)), place.FilesName: string(line), place.ManifestName: string(m.JSON("id"))}
+}
+
+// An export that lies, with right hashes: nothing of the bad page is used, and memory is bounded.
+func TestForgedExports(t *testing.T) {
+	t.Parallel()
+	a, b := `{"PartitionKey":"a","RowKey":"1"}`+"\n", `{"PartitionKey":"b","RowKey":"2"}`+"\n"
+	first, last := place.Key{PartitionKey: "a", RowKey: "1"}, place.Key{PartitionKey: "b", RowKey: "2"}
+	for _, test := range []struct {
+		c    place.Compress
+		text string
+		rows int64
+		want string
+	}{
+		{place.None, a + b, 3, "the file has 2 rows, but 3 by files.jsonl"},
+		{place.None, a + a + b, 3, "stands behind a key that it is not greater than"},
+		{place.None, b + a, 2, "begins or ends with another key"},
+		{place.None, a + "x" + b, 2, "line 2"},
+		{place.None, a + `{"PartitionKey":"b"}`, 2, "line 2: a row lacks a key"},
+		{place.Zstd, a + strings.Repeat("\n", 16<<20) + b, 2, "it expands beyond 16 MiB"},
+		{place.Gzip, a + strings.Repeat("\n", 16<<20) + b, 2, "it expands beyond 16 MiB"},
+		{place.None, a + strings.Repeat(a, 1000) + b, 1000, "this page has 1002 rows"},
+	} {
+		codec, err := place.NewCodec(test.c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := place.Open(t.Context(), forge(t, test.c, codec.Encode([]byte(test.text)), test.rows, first, last))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readAll(t.Context(), e.Read, storage.Query{})
+		if err == nil || !strings.Contains(err.Error(), test.want) || len(got) > 0 {
+			t.Errorf("got %d rows, %v, want %q", len(got), err, test.want)
+		}
+	}
+}
+
+// A directory that has something is not written to.
+func TestCreateRefuses(t *testing.T) {
+	t.Parallel()
+	whole := write(t, oddRows(t, 10), place.Options{Compress: place.Gzip}, 5)
+	if _, err := place.Create(t.Context(), whole, claim(), place.Options{}); !errors.Is(err, place.ErrTaken) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := place.Resume(t.Context(), whole, place.Options{}); !errors.Is(err, place.ErrComplete) {
+		t.Errorf("got %v", err)
+	}
+	foreign := t.TempDir()
+	if err := os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := place.Create(t.Context(), place.Directory(foreign), claim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "photo.jpg") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := place.Resume(t.Context(), place.Directory(foreign), place.Options{}); err == nil || !strings.Contains(err.Error(), "is no export") {
+		t.Errorf("got %v", err)
+	}
+	for name, want := range map[string]string{"data/": "is missing or has another size", place.FilesName: "the file has 10 rows, but 9"} {
+		dir := place.Directory(t.TempDir())
+		for n, text := range content(t, whole) {
+			if n == place.ManifestName || strings.HasPrefix(n, name) && name == "data/" {
+				continue
+			}
+			if n == name {
+				text = strings.Replace(text, `"rows":10`, `"rows":9`, 1)
+			}
+			if _, err := dir.Put(t.Context(), n, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := place.Resume(t.Context(), dir, place.Options{Compress: place.Gzip}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// A process that was killed while it claimed a directory does not keep it from others.
+func TestClaimedByNobody(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"export.lock", place.ClaimName + ".part"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := place.Create(t.Context(), place.Directory(dir), claim(), place.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.End(t.Context(), nil, func() (place.Manifest, error) { return place.Manifest{}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, place.ClaimName+".part")); err == nil {
+		t.Error("what the dead process left is still there")
+	}
+}

@@ -1,0 +1,179 @@
+package place
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/lines"
+	"tablesweep/internal/storage"
+)
+
+const (
+	windowRows  = 50_000
+	windowBytes = 16 << 20
+	maxWindow   = 128 << 20 // of zstd: what its tool takes without being told
+)
+
+// Rows are rows in table order, in memory. They answer queries as a table does.
+type Rows []storage.Entity
+
+// Read answers a query. It has the form of a sweep's own reading.
+func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
+	w, err := newWindow(q)
+	if err != nil {
+		return p, 1, err
+	}
+	i := sort.Search(len(r), func(i int) bool { return r[i].Key.Compare(w.low) >= 0 })
+	if q.Token != nil {
+		if i, err = strconv.Atoi(q.Token.Partition); err != nil {
+			return p, 1, err
+		}
+	}
+	for end := min(len(r), i+storage.PageRows); i < end && len(p.Entities) < w.top; i++ {
+		if w.beyond(r[i].Key) {
+			return p, 1, nil
+		}
+		if q.Range.Contains(r[i].Key) && w.match(r[i]) {
+			p.Bytes += len(r[i].JSON)
+			p.Entities = append(p.Entities, w.choose(r[i]))
+		}
+	}
+	if i < len(r) {
+		p.Next = &key.Token{Partition: strconv.Itoa(i)}
+	}
+	return p, 1, nil
+}
+
+// Twice is a row that another one of the same key follows in the same window.
+type Twice struct {
+	Key        key.Key
+	Line, Next int
+}
+
+// Windows reads rows in any order, a JSON object a line, and calls fn with windows of them: at most 50,000 rows or about 16 MiB,
+// sorted. Of rows with one key, the window has the last one. With raw, rows are parsed as [storage.ParseLines] does. A
+// line that is no row ends it.
+func Windows(in io.Reader, raw bool, fn func(rows Rows, twice []Twice) error) error {
+	type numbered struct {
+		storage.Entity
+		line int
+	}
+	var rows []numbered
+	size, number := 0, 0
+	flush := func() error {
+		slices.SortStableFunc(rows, func(a, b numbered) int { return a.Key.Compare(b.Key) })
+		window := make(Rows, 0, len(rows))
+		var twice []Twice
+		for i, r := range rows {
+			if i+1 < len(rows) && rows[i+1].Key == r.Key {
+				twice = append(twice, Twice{r.Key, r.line, rows[i+1].line})
+				continue
+			}
+			window = append(window, r.Entity)
+		}
+		rows, size = nil, 0
+		return fn(window, twice)
+	}
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(make([]byte, 64<<10), maxLine)
+	for scanner.Scan() {
+		number++
+		text := scanner.Text()
+		if number == 1 {
+			text = strings.TrimPrefix(text, lines.ByteOrderMark)
+		}
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		parsed, err := storage.ParseLines([]byte(text), raw)
+		switch {
+		case !utf8.ValidString(text): // its names would be lost
+			err = errors.New("it is not UTF-8")
+		case err == nil && len(parsed) != 1:
+			err = fmt.Errorf("it has %d rows", len(parsed))
+		}
+		if err != nil && scanner.Err() != nil { // half a line
+			number--
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("line %d is no row: %w", number, cmp.Or(errors.Unwrap(err), err)) // the inner one: it is line 1 there
+		}
+		rows = append(rows, numbered{parsed[0], number})
+		if size += len(text); len(rows) == windowRows || size >= windowBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	switch err := scanner.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("line %d is longer than %d MiB", number+1, maxLine>>20)
+	case err != nil:
+		return fmt.Errorf("behind line %d: %w", number, err)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return flush()
+}
+
+// OpenFile opens a file of JSON lines, decompressed as its name says.
+func OpenFile(path string) (io.ReadCloser, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &file{Reader: f, file: f}
+	switch CompressOf(path) {
+	case Zstd:
+		d, zErr := zstd.NewReader(f, zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err = zErr; err == nil {
+			r.Reader, r.end = d, d.Close
+		}
+	case Gzip:
+		r.Reader, err = gzip.NewReader(f)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	return r, nil
+}
+
+// file is one that is being read.
+type file struct {
+	io.Reader
+	file *os.File
+	end  func() // nil for none
+}
+
+// Close implements [io.Closer].
+func (f *file) Close() error {
+	if f.end != nil {
+		f.end()
+	}
+	return f.file.Close()
+}
+
+// CreateFile makes a file, which must not exist. It gets its name when write is done and the file is on the disk.
+func CreateFile(path string, write func(io.Writer) error) error {
+	made, err := createFile(path, write)
+	if err == nil && !made {
+		err = fmt.Errorf("%s: %w", path, os.ErrExist)
+	}
+	return err
+}

@@ -1,0 +1,192 @@
+package place_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+)
+
+// Rows in any order become sorted windows; a key's later row wins, and the first is named.
+func TestWindows(t *testing.T) {
+	t.Parallel()
+	in := "\ufeff" + `{"RowKey":"2","PartitionKey":"b","N":1,"odata.etag":"x"}` + "\r\n\n" + `{"PartitionKey":"a","RowKey":"1","D":"3","D@odata.type":"Edm.Double"}` + "\n" + `{"PartitionKey":"b","RowKey":"2","N":2}`
+	for _, raw := range []bool{true, false} {
+		calls := 0
+		err := place.Windows(strings.NewReader(in), raw, func(rows place.Rows, twice []place.Twice) error {
+			calls++
+			want := `{"PartitionKey":"a","RowKey":"1","D@odata.type":"Edm.Double","D":"3"}` + "\n" + `{"PartitionKey":"b","RowKey":"2","N":2}` + "\n"
+			if diff := cmp.Diff(want, linesOf(rows)); diff != "" {
+				t.Errorf("raw %v (-want +got):\n%s", raw, diff)
+			}
+			if len(twice) != 1 || twice[0].Key != rows[1].Key || twice[0].Line != 1 || twice[0].Next != 4 {
+				t.Errorf("got %+v", twice)
+			}
+			return nil
+		})
+		if err != nil || calls != 1 {
+			t.Errorf("%d windows, %v", calls, err)
+		}
+	}
+	var many strings.Builder
+	for i := range 120_000 {
+		many.WriteString(`{"PartitionKey":"` + strconv.Itoa(i*7919%120_000) + `","RowKey":""}` + "\n")
+	}
+	var sizes []int
+	err := place.Windows(strings.NewReader(many.String()), true, func(rows place.Rows, _ []place.Twice) error {
+		sizes = append(sizes, len(rows))
+		return nil
+	})
+	if diff := cmp.Diff([]int{50_000, 50_000, 20_000}, sizes); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// A line that is no row is named by its number.
+func TestWindowsRefuse(t *testing.T) {
+	t.Parallel()
+	const good = `{"PartitionKey":"a","RowKey":"1"}` + "\n"
+	for text, want := range map[string]string{
+		good + "\nnonsense":                                                     "line 3 is no row: jsontext",
+		good + `{"PartitionKey":"a"}`:                                           "a row lacks a key",
+		good + `{"PartitionKey":1,"RowKey":"1"}`:                                "line 2 is no row",
+		good + `{"PartitionKey":"a","RowKey":"1","N":`:                          "line 2 is no row",
+		good + `{"PartitionKey":"a","RowKey":"1"} {}`:                           "line 2 is no row",
+		good + `{"PartitionKey":"\ud800","RowKey":"1"}`:                         "is not valid Unicode",
+		`{"PartitionKey":"a","PartitionKey":"b","RowKey":"1"}`:                  "duplicate",
+		good + good + "{\"PartitionKey\":\"a\",\"RowKey\":\"1\",\"Caf\xe9\":1}": "line 3 is no row: it is not UTF-8",
+		good + strings.Repeat(" ", 8<<20+1):                                     "line 2 is longer than 8 MiB",
+		"PartitionKey,RowKey\n":                                                 "line 1 is no row",
+	} {
+		err := place.Windows(strings.NewReader(text), true, func(place.Rows, []place.Twice) error { return errors.New("used") })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// What cuts the text off is the error, not the half of a line.
+func TestWindowsCutOff(t *testing.T) {
+	t.Parallel()
+	cut := errors.New("cut off")
+	text := io.MultiReader(strings.NewReader(`{"PartitionKey":"a","RowKey":"1"}`+"\n"+`{"Part`), iotest.ErrReader(cut))
+	err := place.Windows(text, true, func(place.Rows, []place.Twice) error { return errors.New("used") })
+	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "behind line 1: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A file's name says how it is compressed; what one writes, the other reads, and a cut is noticed.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	rows := oddRows(t, 2500)
+	for _, name := range []string{"a.jsonl", "a.ndjson.gz", "A.JSONL.ZST"} {
+		path := filepath.Join(t.TempDir(), name)
+		create := func() error {
+			return place.CreateFile(path, func(w io.Writer) error {
+				c, err := place.NewCodec(place.CompressOf(path))
+				if err != nil {
+					return err
+				}
+				pages := place.NewStream(t.Context(), w, c, false)
+				return pages.End(pages.Add(rows))
+			})
+		}
+		if err := create(); err != nil {
+			t.Fatal(err)
+		}
+		if err := create(); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("got %v for a file that exists", err)
+		}
+		read := func() (string, error) {
+			f, err := place.OpenFile(path)
+			if err != nil {
+				return "", err
+			}
+			defer f.Close()
+			var all []storage.Entity
+			err = place.Windows(f, true, func(rows place.Rows, _ []place.Twice) error {
+				all = append(all, rows...)
+				return nil
+			})
+			return linesOf(all), err
+		}
+		if got, err := read(); err != nil || got != linesOf(rows) {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, text[:len(text)-20], 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := read(); err == nil || !strings.Contains(err.Error(), "line") {
+			t.Errorf("%s cut off: %v", name, err)
+		}
+	}
+}
+
+// What ends the rows ends the pages, and a full disk is an error.
+func TestStreamFails(t *testing.T) {
+	t.Parallel()
+	c, err := place.NewCodec(place.None)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("no space left")
+	pages := place.NewStream(t.Context(), writer(func([]byte) (int, error) { return 0, full }), c, false)
+	rows := oddRows(t, 3000)
+	err = nil
+	for i := 0; i < 100 && err == nil; i++ {
+		err = pages.Add(rows)
+	}
+	if !errors.Is(err, full) || !errors.Is(pages.End(err), full) {
+		t.Errorf("got %v", err)
+	}
+	var out bytes.Buffer
+	pages = place.NewStream(t.Context(), &out, c, false)
+	if err := pages.End(errors.Join(pages.Add(rows[:5]), full)); !errors.Is(err, full) || out.Len() > 0 {
+		t.Errorf("%d bytes, %v", out.Len(), err)
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+func TestKindOf(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]place.Kind{
+		"orders": place.KindTable, "./orders": place.KindExport, "backup/orders/": place.KindExport, ".": place.KindExport, `C:\x`: place.KindExport,
+		"Blob:backups/orders": place.KindExport, "HTTPS://acme.blob.core.windows.net/backups/orders": place.KindExport,
+		"-": place.KindStream, "orders.jsonl": place.KindFile, "a/orders.ndjson.gz": place.KindFile, "orders.JSONL.zst": place.KindFile,
+		"blob:backups": place.KindExport, "blob:backups/a.b": place.KindExport, "https://acme.blob.core.windows.net/backups/orders": place.KindExport,
+	} {
+		if got, err := place.KindOf(text); got != want || err != nil {
+			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	if _, err := place.KindOf("blob:backups/x.jsonl.zst"); err == nil || !strings.Contains(err.Error(), "not single files") {
+		t.Errorf("got %v", err)
+	}
+	for _, text := range []string{"blob:b/x", "BLOB:b/x", "HTTPS://a.b/c/x?sig=1", " https://a.b/c/x?sig=1", "s3://b/x", "blob://b/x"} {
+		if !place.InBlobs(text) {
+			t.Errorf("%s would be a directory", text)
+		}
+	}
+	if _, err := place.KindOf("my_table"); err == nil || !strings.Contains(err.Error(), "./my_table") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,233 @@
+package place
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"tablesweep/internal/sweep/journal"
+)
+
+// Errors of a place that takes no export.
+var (
+	ErrTaken    = errors.New("is taken")
+	ErrComplete = errors.New("is a complete export; nothing is left to do")
+
+	errDamaged = errors.New("is damaged")
+)
+
+// Options say how an export is written.
+type Options struct {
+	Compress  Compress
+	Timestamp bool          // rows have their Timestamp
+	FileBytes int           // of JSON that a data file has, about; 0 means 64 MiB
+	Journal   *journal.File // of an export in blobs: what a resume goes on from; nil for none. A directory needs none
+}
+
+// Writer makes an export from rows in table order. Its [Pages.Add] takes them.
+type Writer struct {
+	*Pages
+	to    Objects
+	claim Claim
+	index index
+	file  FileDraft
+	seal  Seal
+}
+
+// Create begins an export in a place that is empty or does not exist.
+func Create(ctx context.Context, to Objects, c Claim, o Options) (w *Writer, err error) {
+	return begin(ctx, to, o, func(w *Writer) error {
+		w.claim = c
+		return w.index.begin(ctx, c)
+	})
+}
+
+// Resume goes on with an export behind its last whole file, with the options that it was begun with. It removes what is left
+// of the next one.
+func Resume(ctx context.Context, to Objects, o Options) (w *Writer, err error) {
+	return begin(ctx, to, o, func(w *Writer) error { return w.restore(ctx) })
+}
+
+func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error) (*Writer, error) {
+	codec, err := NewCodec(o.Compress)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{to: to, index: newIndex(to, o.Journal)}
+	w.Pages = &Pages{codec: codec, timestamp: o.Timestamp, fileBytes: cmp.Or(o.FileBytes, fileBytes), take: func(p Page, end *Properties) error { return w.take(ctx, p, end) }}
+	if err := from(w); err != nil {
+		if errors.Is(err, ErrTaken) || errors.Is(err, ErrComplete) || errors.Is(err, errDamaged) {
+			err = fmt.Errorf("%s %w", to.Address(), err)
+		}
+		return nil, errors.Join(err, w.index.close())
+	}
+	w.start(ctx)
+	return w, nil
+}
+
+// ClaimOf returns the claim of an export, complete or not.
+func ClaimOf(ctx context.Context, o Objects) (Claim, error) {
+	text, err := get(ctx, o, ClaimName)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s is no export: it has no %s", o.Address(), ClaimName)
+	}
+	if err != nil {
+		return Claim{}, err
+	}
+	c, err := parseClaim(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", o.Address(), err)
+	}
+	return c, err
+}
+
+// PutClaim makes the place an export's. It fails with [ErrTaken] if it is another's.
+func PutClaim(ctx context.Context, to Objects, c Claim) error {
+	made, err := to.Put(ctx, ClaimName, c.JSON())
+	if err != nil || made {
+		return err
+	}
+	there, err := ClaimOf(ctx, to)
+	if err == nil && there.ID != c.ID { // else an earlier try of this request made it
+		err = fmt.Errorf("%w: it has an export", ErrTaken)
+	}
+	return err
+}
+
+// PutSame makes an object that an earlier try may have made with the same content. It fails if there is one with another.
+func PutSame(ctx context.Context, to Objects, name string, content []byte) error {
+	made, err := to.Put(ctx, name, content)
+	if err != nil || made {
+		return err
+	}
+	there, err := to.Get(ctx, name, 0, int64(len(content))+1)
+	if err == nil && !bytes.Equal(there, content) {
+		err = fmt.Errorf("%s/%s is not what this export has: somebody else has put it there", strings.TrimSuffix(to.Address(), "/"), name)
+	}
+	return err
+}
+
+// restore takes over the files that an earlier process finished.
+func (w *Writer) restore(ctx context.Context) error {
+	c, lines, err := w.index.resume(ctx)
+	if err != nil {
+		return err
+	}
+	w.claim = c
+	if _, err := get(ctx, w.to, ManifestName); !errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(err, ErrComplete)
+	}
+	stored := map[string]int64{}
+	err = w.to.List(ctx, DataPrefix, func(name string, bytes int64) error {
+		stored[name] = bytes
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, line := range lines {
+		f, err := ParseFile(line)
+		if err == nil {
+			err = w.takeOver(f, line, stored)
+		}
+		if err == nil && i == len(lines)-1 {
+			err = w.prove(ctx, f)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s, line %d: %w", errDamaged, FilesName, i+1, err)
+		}
+	}
+	for name := range stored {
+		if !Leftover(name) {
+			continue
+		}
+		if err := w.to.Delete(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prove reads a file whose last key is where the export goes on, so that no row is passed over.
+func (w *Writer) prove(ctx context.Context, f File) error {
+	e := &Export{objects: w.to, codec: w.codec, files: []dataFile{inMemory(f)}}
+	for i := range f.Pages {
+		if _, _, err := e.page(ctx, w.to, position{0, i, 0}, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOver counts a finished file, whose object must be stored. Its name has its number, so that no line before it is gone.
+func (w *Writer) takeOver(f File, line []byte, stored map[string]int64) error {
+	if bytes, ok := stored[f.Path]; !ok || bytes != f.Bytes {
+		return fmt.Errorf("%s is missing or has another size", f.Path)
+	}
+	if name := dataName(w.order(), f.SHA256, w.codec); f.Path != name {
+		return fmt.Errorf("it is about %.80s, want %s; somebody has changed the lines", f.Path, name)
+	}
+	delete(stored, f.Path)
+	written, err := w.seal.Add(f)
+	if err == nil && !bytes.Equal(bytes.TrimSuffix(written, []byte("\n")), line) {
+		err = errors.New("another version of this program wrote it, or somebody has changed it")
+	}
+	return err
+}
+
+// order begins the name of the next file.
+func (w *Writer) order() string { return fmt.Sprintf("%06d", w.seal.files) }
+
+// take adds a page to the file, and ends it.
+func (w *Writer) take(ctx context.Context, p Page, end *Properties) error {
+	w.file.Add(p)
+	if end == nil {
+		return nil
+	}
+	f, parts := w.file.End(w.order(), w.codec, *end)
+	w.file = FileDraft{}
+	_, err := w.to.Put(ctx, f.Path, parts...) // what has its name has its content
+	var line []byte
+	if err == nil {
+		line, err = w.seal.Add(f)
+	}
+	if err == nil {
+		err = w.index.add(line)
+	}
+	if err != nil {
+		return fmt.Errorf("write the export: %w", err)
+	}
+	return nil
+}
+
+// StartedAt returns when the export was begun, as its claim says.
+func (w *Writer) StartedAt() time.Time { return w.claim.StartedAt }
+
+// Seal returns what the export has so far. It must not be called while rows are added.
+func (w *Writer) Seal() *Seal { return &w.seal }
+
+// End ends the export. If err is nil, it writes what is left of the rows, and then the manifest, whose facts about files
+// and rows it adds. Otherwise the export can be resumed.
+func (w *Writer) End(ctx context.Context, err error, manifest func() (Manifest, error)) (Manifest, error) {
+	err = w.Pages.End(err)
+	var m Manifest
+	if err == nil {
+		m, err = manifest()
+	}
+	if err == nil {
+		err = w.index.end(ctx)
+	}
+	if err == nil {
+		m = w.seal.Manifest(m)
+		err = PutSame(ctx, w.to, ManifestName, m.JSON(w.claim.ID))
+	}
+	if closeErr := w.index.close(); err == nil {
+		err = closeErr
+	}
+	return m, err
+}

@@ -1,0 +1,168 @@
+package storage
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// recording is a request to the real service and its answer. internal/emulator/testdata says
+// where they come from.
+type recording struct {
+	Case    string
+	Service string
+	Request struct{ Method, Path, Query, Body string }
+	Answer  struct {
+		Status  int
+		Headers map[string]string
+		Body    string
+	}
+}
+
+func (r recording) header() http.Header {
+	h := http.Header{}
+	for name, value := range r.Answer.Headers {
+		h.Set(name, value)
+	}
+	return h
+}
+
+func readRecordings(t *testing.T) []recording {
+	t.Helper()
+	packed, err := os.Open("../emulator/testdata/recordings.jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	text, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []recording
+	for d := json.NewDecoder(text); d.More(); {
+		var r recording
+		if err := d.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+var batched = regexp.MustCompile(`(?m)^(POST|PUT|PATCH|MERGE|DELETE) \S+ HTTP/1.1`)
+
+// operationOf returns the operation of a recorded request. ok is false for requests that this
+// package does not make.
+func operationOf(r recording) (o operation, ok bool) {
+	q := r.Request
+	under := strings.Contains(q.Path, "/messages/")
+	switch {
+	case r.Service == "queue" && strings.HasSuffix(q.Path, "/messages"):
+		switch {
+		case q.Method == http.MethodPost:
+			return putMessage, true
+		case q.Method == http.MethodDelete:
+			return deleteMessage, true // all of them
+		case strings.Contains(q.Query, "peekonly"):
+			return peekMessages, true
+		}
+		return getMessages, true
+	case r.Service == "queue" && q.Method == http.MethodGet:
+		return queueLength, q.Path != "/"
+	case r.Service == "queue" && under && q.Method == http.MethodPut:
+		return updateMessage, true
+	case r.Service == "queue" && q.Method == http.MethodDelete:
+		return deleteMessage, true // or a queue
+	case r.Service == "queue":
+		return createQueue, true // or its metadata
+	case q.Path == "/Tables" && q.Method == http.MethodPost:
+		return createTable, true
+	case q.Path == "/Tables":
+		return listTables, true
+	case strings.HasPrefix(q.Path, "/Tables("):
+		return deleteTable, q.Method == http.MethodDelete
+	case q.Path == "/$batch":
+		return transaction(len(batched.FindAllString(q.Body, -1)), new(*part)), q.Body != "" && batched.MatchString(q.Body)
+	case q.Method == http.MethodGet:
+		keysToo := !strings.Contains(q.Query, "select=") || strings.Contains(q.Query, "PartitionKey%2CRowKey") || strings.HasSuffix(q.Query, "select=")
+		return operation{tableService, []int{http.StatusOK}, func(h http.Header, body []byte) error {
+			if err := needJSON(h); err != nil {
+				return err
+			}
+			for _, raw := range []bool{false, true} {
+				if _, err := (Query{Raw: raw}).entities(body); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}, strings.HasSuffix(q.Path, "()") && keysToo
+	case q.Method == http.MethodPost:
+		return insertRow, true
+	}
+	return changeRow, true
+}
+
+// Every answer of the real service is believed, and none that the way or a proxy has spoilt.
+func TestRecordedAnswers(t *testing.T) {
+	t.Parallel()
+	own, spoilt := 0, 0
+	for _, r := range readRecordings(t) {
+		o, ok := operationOf(r)
+		refused := r.Answer.Status >= 400
+		if !ok && !refused { // a request that this package does not make
+			if r.header().Get("X-Ms-Version") == "" {
+				t.Errorf("%s: %s %s: no version", r.Case, r.Request.Method, r.Request.Path)
+			}
+			continue
+		}
+		own++
+		h, body := r.header(), []byte(r.Answer.Body)
+		if err := o.believe("id", r.Answer.Status, h, body); err != nil {
+			t.Errorf("%s: %s %s: %v\n%s", r.Case, r.Request.Method, r.Request.Path, err, body)
+			continue
+		}
+		believed := func(what string, status int, h http.Header, body []byte) {
+			spoilt++
+			if o.believe("id", status, h, body) == nil {
+				t.Errorf("%s: %s %s: believed with %s\n%s", r.Case, r.Request.Method, r.Request.Path, what, body)
+			}
+		}
+		for _, status := range []int{200, 302, 400, 403, 404, 500, 503} {
+			believed("a page of a proxy", status, http.Header{"Content-Type": {"text/html"}}, []byte("<html><body>Sorry</body></html>"))
+		}
+		other := h.Clone()
+		other.Set(clientRequestID, "other")
+		believed("another's id", r.Answer.Status, other, body)
+		without := h.Clone()
+		without.Del("X-Ms-Version")
+		if refused {
+			believed("no error", r.Answer.Status, h, []byte("{}"))
+		} else {
+			believed("no version", r.Answer.Status, without, body)
+			believed("a status of another operation", 206, h, body)
+		}
+		whole := len(bytes.TrimSpace(body))
+		if o.check == nil && !refused || whole == 0 {
+			continue
+		}
+		for _, end := range []int{0, 1, whole / 4, whole / 2, whole - 40, whole - 1} {
+			// A table's name alone says that it was made.
+			if end = max(0, end); end > 0 || !refused && r.Answer.Status != http.StatusCreated {
+				believed("a part", r.Answer.Status, h, body[:end])
+			}
+		}
+		if !refused {
+			believed("more behind it", r.Answer.Status, h, append(bytes.Clone(body), body...))
+			believed("{}", r.Answer.Status, h, []byte("{}"))
+		}
+	}
+	t.Logf("%d answers, spoilt in %d ways", own, spoilt)
+	if own < 350 {
+		t.Errorf("only %d answers to requests like ours", own)
+	}
+}

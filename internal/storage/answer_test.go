@@ -1,0 +1,210 @@
+package storage_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// operation is a request: how it is made, its good answer, and what is read from that.
+type operation struct {
+	call   func(*testing.T, *storage.Account) (any, error)
+	status int
+	header http.Header
+	body   string
+	want   any
+}
+
+var operations = map[string]operation{
+	"query": {func(t *testing.T, a *storage.Account) (any, error) {
+		p, err := a.Table("Orders").Query(t.Context(), storage.Query{})
+		return len(p.Entities), err
+	}, 200, http.Header{}, `{"value":[{"PartitionKey":"p","RowKey":"r"}]}`, 1},
+	"insert": {func(t *testing.T, a *storage.Account) (any, error) {
+		return nil, a.Table("Orders").Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row("p", "r")})
+	}, 204, http.Header{}, "", nil},
+	"replace": {func(t *testing.T, a *storage.Account) (any, error) {
+		return nil, a.Table("Orders").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row("p", "r")})
+	}, 204, http.Header{}, "", nil},
+	"transaction": {func(t *testing.T, a *storage.Account) (any, error) {
+		return nil, a.Table("Orders").Write(t.Context(), storage.Op{Entity: row("p", "r")}, storage.Op{Entity: row("p", "s")})
+	}, 0, http.Header{}, "", nil}, // see goodAnswer
+	"create table": {func(t *testing.T, a *storage.Account) (any, error) { return nil, a.Table("Orders").Create(t.Context()) },
+		201, http.Header{}, `{"TableName":"Orders"}`, nil},
+	"delete table": {func(t *testing.T, a *storage.Account) (any, error) { return nil, a.Table("Orders").Delete(t.Context()) },
+		204, http.Header{}, "", nil},
+	"list tables": {func(t *testing.T, a *storage.Account) (names any, err error) {
+		return names, a.TableNames(t.Context(), func(name string) error { names = name; return nil })
+	}, 200, http.Header{}, `{"value":[{"TableName":"Orders"}]}`, "Orders"},
+	"permission": {func(t *testing.T, a *storage.Account) (any, error) { return a.Table("Orders").MayWrite(t.Context()) },
+		412, http.Header{"X-Ms-Error-Code": {"UpdateConditionNotSatisfied"}}, "", true},
+	"create queue": {func(t *testing.T, a *storage.Account) (any, error) { return nil, queue(t, a).Create(t.Context()) },
+		201, http.Header{}, "", nil},
+	"put": {func(t *testing.T, a *storage.Account) (any, error) { return nil, queue(t, a).Put(t.Context(), "x") },
+		201, http.Header{}, `<QueueMessagesList><QueueMessage><MessageId>1</MessageId></QueueMessage></QueueMessagesList>`, nil},
+	"get": {func(t *testing.T, a *storage.Account) (any, error) {
+		m, err := queue(t, a).Get(t.Context(), 1, time.Minute)
+		return len(m), err
+	}, 200, http.Header{}, `<QueueMessagesList><QueueMessage><MessageId>1</MessageId><PopReceipt>2</PopReceipt><DequeueCount>1</DequeueCount><InsertionTime>Thu, 09 May 2019 01:19:36 GMT</InsertionTime>` +
+		`<ExpirationTime>Thu, 09 May 2019 01:19:36 GMT</ExpirationTime><TimeNextVisible>Thu, 09 May 2019 01:19:36 GMT</TimeNextVisible></QueueMessage></QueueMessagesList>`, 1},
+	"peek": {func(t *testing.T, a *storage.Account) (any, error) {
+		m, err := queue(t, a).Peek(t.Context())
+		return len(m), err
+	}, 200, http.Header{}, `<QueueMessagesList />`, 0},
+	"update": {func(t *testing.T, a *storage.Account) (any, error) {
+		return queue(t, a).Update(t.Context(), storage.Message{ID: "1", PopReceipt: "2"}, time.Minute)
+	}, 204, http.Header{"X-Ms-Popreceipt": {"3"}}, "", "3"},
+	"delete": {func(t *testing.T, a *storage.Account) (any, error) {
+		return nil, queue(t, a).Delete(t.Context(), storage.Message{ID: "1", PopReceipt: "2"})
+	}, 204, http.Header{}, "", nil},
+	"length": {func(t *testing.T, a *storage.Account) (any, error) { return queue(t, a).Length(t.Context()) },
+		200, http.Header{"X-Ms-Approximate-Messages-Count": {"7"}}, "", 7},
+}
+
+func queue(t *testing.T, a *storage.Account) *storage.Queue {
+	t.Helper()
+	q, err := a.Queue("work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// goodAnswer is the service's to a request of the operation.
+func (o operation) goodAnswer(t *testing.T, r *http.Request) *http.Response {
+	if !strings.HasSuffix(r.URL.Path, "$batch") {
+		return answered(r, o.status, o.header.Clone(), o.body)
+	}
+	sent, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	parts := strings.Repeat("--c\r\nContent-Type: application/http\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n\r\n", strings.Count(string(sent), " HTTP/1.1\r\n"))
+	return answered(r, 202, http.Header{"Content-Type": {"multipart/mixed; boundary=b"}}, "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n"+parts+"--c--\r\n--b--\r\n")
+}
+
+// broken is a body that breaks off.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+func (broken) Close() error             { return nil }
+
+func page(r *http.Request, status int, contentType, body string) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
+}
+
+// strange has the ways in which an answer is not the service's, made of a good one.
+var strange = map[string]func(*http.Request, *http.Response) *http.Response{
+	"a proxy's 200": func(r *http.Request, _ *http.Response) *http.Response { return page(r, 200, "text/html", "<html>") },
+	"a proxy's 302": func(r *http.Request, _ *http.Response) *http.Response { return page(r, 302, "text/html", "<html>") },
+	"a proxy's 400": func(r *http.Request, _ *http.Response) *http.Response { return page(r, 400, "text/html", "<html>") },
+	"a proxy's 403": func(r *http.Request, _ *http.Response) *http.Response { return page(r, 403, "text/html", "<html>") },
+	"a proxy's 404": func(r *http.Request, _ *http.Response) *http.Response {
+		return page(r, 404, "application/json", `{"error":"no such page"}`)
+	},
+	"a proxy's 503": func(r *http.Request, _ *http.Response) *http.Response { return page(r, 503, "text/html", "<html>") },
+	"nothing":       func(r *http.Request, _ *http.Response) *http.Response { return page(r, 200, "application/json", "") },
+	"{}":            func(r *http.Request, _ *http.Response) *http.Response { return page(r, 200, "application/json", "{}") },
+	"no version": func(_ *http.Request, good *http.Response) *http.Response {
+		good.Header.Del("X-Ms-Version")
+		good.Header.Del("X-Ms-Error-Code")
+		return good
+	},
+	"another status": func(_ *http.Request, good *http.Response) *http.Response { good.StatusCode = 206; return good },
+	"another's answer": func(_ *http.Request, good *http.Response) *http.Response {
+		good.Header.Set("X-Ms-Client-Request-Id", "another")
+		return good
+	},
+	"broken": func(_ *http.Request, good *http.Response) *http.Response { good.Body = broken{}; return good },
+	"broken 503": func(r *http.Request, _ *http.Response) *http.Response {
+		busy := answered(r, 503, http.Header{}, "")
+		busy.Body = broken{}
+		return busy
+	},
+}
+
+// A strange answer is no answer: the request is made again, and if it writes, counted as in doubt.
+func TestStrangeAnswers(t *testing.T) {
+	for what, spoil := range strange {
+		for name, o := range operations {
+			t.Run(what+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var s *stub
+					s = &stub{answer: func(r *http.Request) (*http.Response, error) {
+						good := o.goodAnswer(t, r)
+						if s.tries.Load() <= 3 {
+							return spoil(r, good), nil
+						}
+						return good, nil
+					}}
+					got, err := o.call(t, open(t, signed, storage.Options{Transport: s, Patience: time.Minute}))
+					if err != nil || got != o.want || s.tries.Load() != 4 {
+						t.Errorf("got %v, %v after %d tries, want %v after 4", got, err, s.tries.Load(), o.want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// If strange answers stay, the request ends with their name: soon if they refuse it. They are
+// neither the service's refusal nor its word that something does not exist.
+func TestStrangeAnswersStay(t *testing.T) {
+	for _, tt := range []struct {
+		status   int
+		patience time.Duration
+		want     time.Duration
+	}{
+		{200, 3 * time.Minute, 3 * time.Minute}, {503, 3 * time.Minute, 3 * time.Minute},
+		{302, 3 * time.Minute, 30 * time.Second}, {403, 3 * time.Minute, 30 * time.Second}, {404, 3 * time.Minute, 30 * time.Second},
+		{404, 0, 30 * time.Second}, {404, 10 * time.Second, 10 * time.Second},
+	} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &stub{answer: func(r *http.Request) (*http.Response, error) {
+					return answered(r, 200, http.Header{}, `{"value":[]}`), nil
+				}}
+				table := open(t, signed, storage.Options{Transport: s, Patience: tt.patience}).Table("Orders")
+				if _, err := table.Query(t.Context(), storage.Query{}); err != nil {
+					t.Fatal(err)
+				}
+				s.answer = func(r *http.Request) (*http.Response, error) { return page(r, tt.status, "text/html", "<html>"), nil }
+				began := time.Now()
+				_, err := table.Query(t.Context(), storage.Query{})
+				if took := time.Since(began); took < tt.want || took > tt.want+2*time.Second {
+					t.Errorf("ended after %v, want %v", took, tt.want)
+				}
+				want := fmt.Sprintf("this does not look like the Table service: %d text/html", tt.status)
+				if err == nil || !strings.Contains(err.Error(), want) || !storage.Passing(err) || storage.Permanent(err) || storage.NotFound(err) {
+					t.Errorf("got %v, want %q, and that it may pass", err, want)
+				}
+			})
+		})
+	}
+}
+
+// A row whose key a proxy refuses in a URL is sent once more in a transaction, at once.
+func TestKeyInURLRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var paths []string
+		s := &stub{answer: func(r *http.Request) (*http.Response, error) {
+			paths = append(paths, r.URL.Path)
+			if !strings.HasSuffix(r.URL.Path, "$batch") {
+				return page(r, 403, "text/html", "<html>"), nil
+			}
+			return operation{}.goodAnswer(t, r), nil
+		}}
+		began := time.Now()
+		err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: "' or 1=1", Row: "r"}}})
+		if err != nil || len(paths) != 2 || time.Since(began) > 0 {
+			t.Errorf("%v after %v: %q", err, time.Since(began), paths)
+		}
+	})
+}

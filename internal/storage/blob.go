@@ -1,0 +1,324 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+)
+
+// errNoBlobs means that the connection names no blob endpoint.
+var errNoBlobs = errors.New("the connection names no blob endpoint: add BlobEndpoint to the connection string or set NAME__blobServiceUri")
+
+// CheckContainerName returns what is wrong with a container's name, nil if it is legal. Containers are named
+// as queues are. (Microsoft Learn, "Naming and referencing containers, blobs, and metadata")
+func CheckContainerName(name string) error {
+	if CheckQueueName(name) != nil {
+		return fmt.Errorf("container name %q must be 3 to 63 lower-case letters, digits and single hyphens between them", name)
+	}
+	return nil
+}
+
+// Container gives access to one container of blobs. Blobs are never replaced.
+type Container struct {
+	account *Account
+	name    string
+	options RequestOptions
+}
+
+// Container returns access to a container, which need not exist.
+func (a *Account) Container(name string) (*Container, error) {
+	if a.connection.blobURL == "" {
+		return nil, errNoBlobs
+	}
+	return &Container{account: a, name: name}, nil
+}
+
+// Address returns the container's URL, which identifies it.
+func (c *Container) Address() string { return c.account.connection.blobURL + "/" + c.name }
+
+// With returns access to the same container by requests that are made with the options.
+func (c *Container) With(o RequestOptions) *Container {
+	with := *c
+	with.options = o
+	return &with
+}
+
+// Create makes the container unless it exists.
+func (c *Container) Create(ctx context.Context) error {
+	x := newExchange(c.options, createContainer)
+	_, err := c.send(ctx, x, "create container ", blobRequest{method: http.MethodPut, query: aContainer})
+	if Conflict(err) {
+		return nil
+	}
+	return err
+}
+
+// Exists reports whether the container exists. An error means that reading it is not allowed, or that the
+// service did not answer.
+func (c *Container) Exists(ctx context.Context) (bool, error) {
+	x := newExchange(c.options, readContainer)
+	_, err := c.send(ctx, x, "read container ", blobRequest{method: http.MethodGet, query: aContainer})
+	if HasCode(err, "ContainerNotFound") {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Put writes a blob unless there is one of its name. created is false if there is: perhaps
+// an earlier try of this request has written it. content must stay as it is until Put returns.
+func (c *Container) Put(ctx context.Context, name string, content []byte) (created bool, err error) {
+	x := newExchange(c.options, putBlob)
+	_, err = c.send(ctx, x, "put blob "+name+" into container ", blobRequest{
+		method: http.MethodPut, blob: name, body: content, header: [][2]string{{"If-None-Match", "*"}, {"X-Ms-Blob-Type", "BlockBlob"}},
+	})
+	if Conflict(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Get reads up to length bytes of a blob from an offset on: fewer if it ends before. Behind its end
+// there are none.
+func (c *Container) Get(ctx context.Context, name string, offset, length int64) ([]byte, error) {
+	if length <= 0 {
+		return nil, nil
+	}
+	x := newExchange(c.options, operation{blobService, []int{http.StatusPartialContent}, func(h http.Header, body []byte) error {
+		return wholeRange(h, body, offset, length)
+	}})
+	r := blobRequest{method: http.MethodGet, blob: name, expect: length, header: [][2]string{{"X-Ms-Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)}}}
+	_, err := c.send(ctx, x, "get blob "+name+" of container ", r)
+	if HasCode(err, "InvalidRange") {
+		return nil, nil
+	}
+	return x.answer, err
+}
+
+// wholeRange returns what is wrong with a part of a blob for which a request asked.
+func wholeRange(h http.Header, body []byte, offset, length int64) error {
+	var first, last, size int64
+	if _, err := fmt.Sscanf(h.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size); err != nil {
+		return errors.New("it has no range")
+	}
+	if end := min(offset+length, size); first != offset || last != end-1 || int64(len(body)) != end-offset {
+		return fmt.Errorf("it has %d bytes of the range %s", len(body), h.Get("Content-Range"))
+	}
+	return nil
+}
+
+// Blob is an entry of a list.
+type Blob struct {
+	Name string
+	Size int64
+	ETag string
+}
+
+// List calls fn with the blobs whose names begin with the prefix, in order.
+func (c *Container) List(ctx context.Context, prefix string, fn func(Blob) error) error {
+	for marker := ""; ; {
+		query := aContainer + "&comp=list&prefix=" + escape(prefix)
+		if marker != "" {
+			query += "&marker=" + escape(marker)
+		}
+		var page blobPage
+		x := newExchange(c.options, operation{blobService, []int{http.StatusOK}, func(_ http.Header, body []byte) (err error) {
+			page, err = readBlobPage(body)
+			return err
+		}})
+		if _, err := c.send(ctx, x, "list blobs of container ", blobRequest{method: http.MethodGet, query: query}); err != nil {
+			return err
+		}
+		for _, b := range page.Blobs {
+			etag := `"` + strings.Trim(b.ETag, `"`) + `"` // a list has it without quotes, conditions want them
+			if err := fn(Blob{b.Name.Text, b.Size, etag}); err != nil {
+				return err
+			}
+		}
+		if marker = page.NextMarker; marker == "" {
+			return nil
+		}
+	}
+}
+
+// blobPage is a list's answer. (Microsoft Learn, "List Blobs")
+type blobPage struct {
+	XMLName xml.Name `xml:"EnumerationResults"`
+	Blobs   []struct {
+		Name struct {
+			Encoded bool   `xml:",attr"` // the name has characters that XML does not
+			Text    string `xml:",chardata"`
+		}
+		Size int64  `xml:"Properties>Content-Length"`
+		ETag string `xml:"Properties>Etag"`
+	} `xml:"Blobs>Blob"`
+	NextMarker string
+}
+
+func readBlobPage(body []byte) (page blobPage, err error) {
+	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff"))))
+	if err := d.Decode(&page); err != nil {
+		return page, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return page, errors.New("it goes on behind the list")
+	}
+	for i := range page.Blobs {
+		name := &page.Blobs[i].Name
+		if name.Encoded {
+			if name.Text, err = url.PathUnescape(name.Text); err != nil {
+				return page, err
+			}
+		}
+		if name.Text == "" {
+			return page, errors.New("a blob has no name")
+		}
+	}
+	return page, nil
+}
+
+// Delete removes a blob if it exists. If etag is not "", it removes only the blob that has it: so a request that the
+// service carries out late spares what came to stand there.
+func (c *Container) Delete(ctx context.Context, name, etag string) error {
+	x := newExchange(c.options, deleteBlob)
+	r := blobRequest{method: http.MethodDelete, blob: name}
+	if etag != "" {
+		r.header = [][2]string{{"If-Match", etag}}
+	}
+	_, err := c.send(ctx, x, "delete blob "+name+" of container ", r)
+	if NotFound(err) || HasCode(err, "ConditionNotMet") {
+		return nil
+	}
+	return err
+}
+
+// blobRequest is a request of the Blob service, for a container or a blob of it.
+type blobRequest struct {
+	method string
+	blob   string // its name; "" for the container
+	query  string // of the URL
+	header [][2]string
+	body   []byte
+	expect int64 // bytes of a good answer, at most
+}
+
+const (
+	blobVersion = "2021-12-02" // the first that escapes names which XML can't hold
+	aContainer  = "restype=container"
+)
+
+// send makes a request and returns the header of a good answer; x has the body. what names the request in
+// errors, with the container's name behind it.
+func (c *Container) send(ctx context.Context, x *exchange, what string, r blobRequest) (http.Header, error) {
+	address := c.Address()
+	if r.blob != "" {
+		address += "/" + strings.ReplaceAll(escape(r.blob), "%2F", "/")
+	}
+	if sas := c.account.connection.sas; sas != "" {
+		r.query = strings.Trim(r.query+"&"+sas, "&")
+	}
+	if r.query != "" {
+		address += "?" + r.query
+	}
+	if c.account.tryTimeout > 0 { // a large body takes its time
+		limit := c.account.tryTimeout + time.Duration(int64(len(r.body))+r.expect)*sendTime
+		ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1, TryTimeout: limit})
+	}
+	req, err := runtime.NewRequest(x.in(ctx), r.method, address)
+	if err != nil {
+		return nil, fmt.Errorf("%s%s: %w", what, c.name, withoutURL(err))
+	}
+	h := req.Raw().Header
+	h.Set("X-Ms-Version", blobVersion)
+	for _, pair := range r.header {
+		h.Set(pair[0], pair[1])
+	}
+	if x.body = r.body; len(r.body) > 0 {
+		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(r.body)), "application/octet-stream"); err != nil {
+			return nil, err
+		}
+	}
+	resp, err := c.account.blobs.Do(req)
+	if err == nil && resp.StatusCode >= 300 {
+		err = runtime.NewResponseError(resp)
+	}
+	if err != nil {
+		return nil, wrap(what+c.name, x, err)
+	}
+	return resp.Header, nil
+}
+
+// askBlobs asks the Blob service for the name of one container. A refusal will do, too.
+func (a *Account) askBlobs(ctx context.Context) error {
+	x := newExchange(RequestOptions{Once: true}, operation{blobService, []int{http.StatusOK}, nil})
+	x.probe = true
+	_, err := (&Container{account: a}).send(ctx, x, "list containers", blobRequest{method: http.MethodGet, query: "comp=list&maxresults=1"})
+	return err
+}
+
+// openBlobs returns the way of requests about blobs: openRows's, but that the key signs in full.
+func openBlobs(c Connection, cred azcore.TokenCredential, o azcore.ClientOptions) (runtime.Pipeline, error) {
+	sign, err := signer(c, cred, func(account string, key []byte) policy.Policy { return fullSigner{account, key} })
+	if err != nil {
+		return runtime.Pipeline{}, err
+	}
+	o.PerRetryPolicies = append(o.PerRetryPolicies, sign...) // behind all that set headers
+	return runtime.NewPipeline("blobs", blobVersion, runtime.PipelineOptions{}, &o), nil
+}
+
+// fullSigner signs by Shared Key. (Microsoft Learn, "Authorize with Shared Key")
+type fullSigner struct {
+	account string
+	key     []byte
+}
+
+func (s fullSigner) Do(req *policy.Request) (*http.Response, error) {
+	r := req.Raw()
+	h := r.Header
+	h.Set("X-Ms-Date", time.Now().UTC().Format(http.TimeFormat))
+	length := ""
+	if r.ContentLength > 0 {
+		length = strconv.FormatInt(r.ContentLength, 10)
+	}
+	text := []string{r.Method, "", "", length, "", h.Get("Content-Type"), "", "", h.Get("If-Match"), h.Get("If-None-Match"), "", ""}
+	var own, parameters []string
+	for name, values := range h {
+		if name = strings.ToLower(name); strings.HasPrefix(name, "x-ms-") {
+			own = append(own, name+":"+values[0])
+		}
+	}
+	for name, values := range r.URL.Query() {
+		parameters = append(parameters, strings.ToLower(name)+":"+values[0])
+	}
+	slices.SortFunc(own, byName)
+	slices.SortFunc(parameters, byName)
+	text = slices.Concat(text, own, []string{"/" + s.account + r.URL.EscapedPath()}, parameters)
+	mac := hmac.New(sha256.New, s.key)
+	mac.Write([]byte(strings.Join(text, "\n")))
+	h.Set("Authorization", "SharedKey "+s.account+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	return req.Next()
+}
+
+// byName orders lines of the form name:value.
+func byName(a, b string) int {
+	a, _, _ = strings.Cut(a, ":")
+	b, _, _ = strings.Cut(b, ":")
+	return cmp.Compare(a, b)
+}

@@ -1,0 +1,186 @@
+package storage_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/storage"
+)
+
+type do func(*http.Request) (*http.Response, error)
+
+func (f do) Do(r *http.Request) (*http.Response, error) { return f(r) }
+
+func newContainer(t *testing.T, a *storage.Account) *storage.Container {
+	t.Helper()
+	c, err := a.Container("c" + strings.ToLower(rand.Text()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exists, err := c.Exists(t.Context()); exists || err != nil {
+		t.Fatalf("a container that nobody made exists: %v, %v", exists, err)
+	}
+	for range 2 { // the second time it exists
+		if err := c.Create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if exists, err := c.Exists(t.Context()); !exists || err != nil {
+		t.Fatalf("a container that was made: %v, %v", exists, err)
+	}
+	return c
+}
+
+func TestBlobs(t *testing.T) {
+	onEach(t, func(t *testing.T, a *storage.Account) {
+		c := newContainer(t, a)
+		content := bytes.Repeat([]byte("0123456789\x00\xff"), 50_000)
+		for _, name := range []string{"data/1", "data/o'b é+%2F&?#", "other"} {
+			for i, text := range [][]byte{content, []byte("another")} {
+				if created, err := c.Put(t.Context(), name, text); created != (i == 0) || err != nil {
+					t.Errorf("put %q: %v, %v", name, created, err)
+				}
+			}
+			for _, tt := range []struct{ offset, length int64 }{{0, 1}, {0, 600_000}, {5, 100}, {599_990, 100}, {0, 1 << 40}, {600_000, 1}, {600_001, 10}, {0, 0}} {
+				got, err := c.Get(t.Context(), name, tt.offset, tt.length)
+				from := min(tt.offset, 600_000)
+				if want := content[from:min(from+tt.length, 600_000)]; !bytes.Equal(got, want) || err != nil {
+					t.Errorf("get %q, %v: %d bytes, %v, want %d", name, tt, len(got), err, len(want))
+				}
+			}
+		}
+		var names []string
+		etags := map[string]string{}
+		err := c.List(t.Context(), "", func(b storage.Blob) error {
+			etags[b.Name] = b.ETag
+			if strings.HasPrefix(b.Name, "data/") {
+				return nil
+			}
+			return c.Delete(t.Context(), b.Name, etags["data/1"]) // of another blob
+		})
+		if _, getErr := c.Get(t.Context(), "other", 0, 1); err != nil || getErr != nil {
+			t.Errorf("a blob of another ETag is deleted: %v, %v", err, getErr)
+		}
+		if err := c.Delete(t.Context(), "other", etags["other"]); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Get(t.Context(), "other", 0, 1); !storage.NotFound(err) {
+			t.Errorf("a blob of the same ETag stays: %v", err)
+		}
+		err = c.List(t.Context(), "data/", func(b storage.Blob) error {
+			names = append(names, fmt.Sprint(b.Name, b.Size))
+			return nil
+		})
+		if want := []string{"data/1600000", "data/o'b é+%2F&?#600000"}; !slices.Equal(names, want) || err != nil {
+			t.Errorf("list: %q, %v, want %q", names, err, want)
+		}
+		for range 2 { // the second time there is none
+			if err := c.Delete(t.Context(), "data/o'b é+%2F&?#", ""); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := c.Get(t.Context(), "data/o'b é+%2F&?#", 0, 1); !storage.NotFound(err) || !storage.HasCode(err, "BlobNotFound") {
+			t.Errorf("get a deleted blob: %v", err)
+		}
+		if created, err := c.Put(t.Context(), "empty", nil); !created || err != nil {
+			t.Errorf("put an empty blob: %v, %v", created, err)
+		}
+		if got, err := c.Get(t.Context(), "empty", 0, 10); len(got) != 0 || err != nil {
+			t.Errorf("get an empty blob: %q, %v", got, err)
+		}
+		missing, err := a.Container("missing-" + strings.ToLower(rand.Text()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := missing.Put(t.Context(), "b", content); !storage.HasCode(err, "ContainerNotFound") || !strings.Contains(err.Error(), "put blob b into container missing-") {
+			t.Errorf("put without a container: %v", err)
+		}
+	})
+}
+
+// Blob requests are as patient as those for rows, and no answer but the service's own counts.
+func TestBlobsUnderFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		em, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=3; busy p=0.1; timeout-before p=0.1; timeout-after p=0.1; reset-before p=0.1; reset-after p=0.1; html p=0.05; empty p=0.05; braces p=0.05; half p=0.05; short-page p=0.7; empty-page p=0.5"})
+		c, err := a.Container("faults")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var counter storage.Counter
+		c = c.With(storage.RequestOptions{Counter: &counter})
+		if err := c.Create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for i := range 200 {
+			name := fmt.Sprintf("b%03d", i)
+			if _, err := c.Put(t.Context(), name, []byte(name)); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, name)
+		}
+		var got []string
+		err = c.List(t.Context(), "", func(b storage.Blob) error {
+			text, err := c.Get(t.Context(), b.Name, 0, 100)
+			if string(text) != b.Name {
+				t.Errorf("%s holds %q", b.Name, text)
+			}
+			got = append(got, b.Name)
+			return errors.Join(err, c.Delete(t.Context(), b.Name, b.ETag))
+		})
+		if !slices.Equal(got, want) || err != nil {
+			t.Errorf("%d blobs, %v, want %d", len(got), err, len(want))
+		}
+		counts, fired := em.Counts(), em.FaultCounts()
+		if n := counts.BlobPut + counts.BlobGet + counts.BlobList + counts.BlobDelete + counts.Containers; n != counter.Requests() {
+			t.Errorf("%d requests were counted, the service had %d", counter.Requests(), n)
+		}
+		for _, name := range []string{"busy", "timeout-before", "timeout-after", "reset-before", "reset-after", "html", "empty", "braces", "half", "short-page", "empty-page"} {
+			if fired[name] == 0 {
+				t.Errorf("fault %s never fired", name)
+			}
+		}
+	})
+}
+
+func TestNoBlobEndpoint(t *testing.T) {
+	a := open(t, "AccountName=a;AccountKey=c2VjcmV0;TableEndpoint=http://h/a;QueueEndpoint=http://h/a", storage.Options{})
+	if _, err := a.Container("abc"); err == nil || !strings.Contains(err.Error(), "add BlobEndpoint") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A shared access signature travels in each blob request's URL, and stays out of errors.
+func TestBlobsBySharedAccessSignature(t *testing.T) {
+	var seen []string
+	service := do(func(r *http.Request) (*http.Response, error) {
+		seen = append(seen, r.Method+" "+r.URL.RequestURI()+r.Header.Get("Authorization"))
+		return emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationPermissionMismatch"), nil
+	})
+	a := open(t, "AccountName=acct;SharedAccessSignature=sv=1&sig=TOP%2FSECRET", storage.Options{Transport: service})
+	c, err := a.Container("abc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, put := c.Put(t.Context(), "x/y", nil)
+	_, get := c.Get(t.Context(), "x/y", 0, 1)
+	for _, err := range []error{c.Create(t.Context()), put, get, c.List(t.Context(), "p", nil), c.Delete(t.Context(), "x/y", "")} {
+		if !storage.Denied(err) || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("got %v", err)
+		}
+	}
+	const sas = "sv=1&sig=TOP%2FSECRET"
+	want := []string{"PUT /abc/x/y?" + sas, "GET /abc/x/y?" + sas, "PUT /abc?restype=container&" + sas, "GET /abc?restype=container&comp=list&prefix=p&" + sas, "DELETE /abc/x/y?" + sas}
+	if !slices.Equal(seen, want) {
+		t.Errorf("sent %q, want %q", seen, want)
+	}
+}

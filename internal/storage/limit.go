@@ -1,0 +1,105 @@
+package storage
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"tablesweep/internal/pace"
+)
+
+// Limit is the most requests or rows a second, retries included. It is safe for concurrent
+// use. A nil one limits nothing.
+type Limit struct {
+	turn chan struct{} // has room for the one that waits for the limit itself
+
+	mu     sync.Mutex // guards the following
+	pace   *pace.Limit
+	waited time.Time // when a request last had to wait
+	page   float64   // rows that queries had, on average over the last ones; below 0 before the first
+}
+
+// NewLimit returns a limit of so many a second, nil for 0.
+func NewLimit(perSecond int) *Limit {
+	if perSecond == 0 {
+		return nil
+	}
+	return &Limit{turn: make(chan struct{}, 1), pace: pace.NewLimit(float64(perSecond)), page: -1}
+}
+
+// use waits until n of the limit may be used, and uses them. It reports false if stop is closed or ctx ends
+// before that.
+func (l *Limit) use(ctx context.Context, n float64, stop <-chan struct{}) bool {
+	if l == nil {
+		return true
+	}
+	select {
+	case l.turn <- struct{}{}:
+	case <-stop:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	defer func() { <-l.turn }()
+	for {
+		pause := l.try(n)
+		if pause == 0 {
+			return true
+		}
+		if !(RequestOptions{Stop: stop}).wait(ctx, pause, nil) {
+			return false
+		}
+	}
+}
+
+// try uses n of the limit, or returns how long to wait before that.
+func (l *Limit) try(n float64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	pause := l.pace.Wait(now)
+	if pause == 0 {
+		l.pace.Use(n, now)
+	} else {
+		l.waited = now
+	}
+	return pause
+}
+
+// Binds reports whether a request had to wait for the limit just now.
+func (l *Limit) Binds() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.waited) < 250*time.Millisecond
+}
+
+// Expects returns how many rows a query for so many is thought to have.
+func (l *Limit) Expects(top int) float64 {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.page < 0 {
+		return float64(top)
+	}
+	return min(l.page, float64(top))
+}
+
+// had takes in that a query had so many rows, and was thought to have others at all of its tries.
+func (l *Limit) had(rows int, thought float64) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	const weight = 1. / 8
+	if l.page < 0 {
+		l.page = float64(rows)
+	}
+	l.page += weight * (float64(rows) - l.page)
+	l.pace.Use(float64(rows)-thought, time.Now())
+}

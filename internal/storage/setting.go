@@ -1,0 +1,185 @@
+package storage
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Settings are a function app's settings, or a process's environment, by their names. A name
+// matches in any case, as the Functions host reads it. (.NET's configuration keys)
+type Settings map[string]string
+
+// SettingsOf returns the settings in an environment, which has the form of [os.Environ].
+func SettingsOf(environ []string) Settings {
+	s := Settings{}
+	for _, e := range environ {
+		if name, v, ok := strings.Cut(e, "="); ok {
+			s[name] = v
+		}
+	}
+	return s
+}
+
+// Get returns a setting's value; "" if it is not set.
+func (s Settings) Get(name string) string {
+	if v, ok := s[name]; ok {
+		return v
+	}
+	for _, n := range s.spellings(name) {
+		return s[n]
+	}
+	return ""
+}
+
+// Set sets a setting in place of all that it has of this name.
+func (s Settings) Set(name, value string) {
+	for _, n := range s.spellings(name) {
+		delete(s, n)
+	}
+	s[name] = value
+}
+
+// Twice returns an error if there are two settings for a name that differ in case alone: the
+// host takes one of them, and nobody can tell which.
+func (s Settings) Twice(name string) error {
+	if n := s.spellings(name); len(n) > 1 {
+		return fmt.Errorf("settings %s differ in case alone; remove all but one", strings.Join(n, " and "))
+	}
+	return nil
+}
+
+// spellings returns the names of the settings for a name, in order.
+func (s Settings) spellings(name string) []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for n := range s {
+			if strings.EqualFold(n, name) && !yield(n) {
+				return
+			}
+		}
+	})
+}
+
+// The parts of a connection's identity form, each behind the setting's name and "__".
+// (Microsoft Learn, "Guidance for developing Azure Functions", identity-based connections)
+const (
+	accountPart    = "accountName"
+	servicePart    = "serviceUri"
+	credentialPart = "credential"
+	clientPart     = "clientId"
+	resourcePart   = "managedIdentityResourceId"
+	tenantPart     = "tenantId"
+	secretPart     = "clientSecret"
+)
+
+// serviceParts are the addresses of the services, by the services' names in hosts.
+var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
+
+// SettingConnection reads the connection that a setting holds, in any of the forms that the
+// Functions host takes: the setting itself, or its identity form, which says in NAME__accountName or by
+// the address of any one service which account it is, and in other parts who signs in.
+// Errors name the setting to change, and repeat no value.
+func SettingConnection(name string, settings Settings) (Connection, error) {
+	if err := settings.Twice(name); err != nil {
+		return Connection{}, err
+	}
+	if v := settings.Get(name); v != "" {
+		c, err := ParseConnection(v)
+		if err != nil {
+			return Connection{}, fmt.Errorf("setting %s: %w", name, err)
+		}
+		return c, nil
+	}
+	parts := map[string]string{}
+	for _, part := range append(slices.Collect(maps.Values(serviceParts)), accountPart, servicePart, credentialPart, clientPart, resourcePart, tenantPart, secretPart) {
+		if err := settings.Twice(name + "__" + part); err != nil {
+			return Connection{}, err
+		}
+		parts[part] = settings.Get(name + "__" + part)
+	}
+	c, err := connectionFromParts(parts)
+	if err == nil {
+		c.identity, err = identityFromParts(parts)
+	}
+	switch {
+	case errors.Is(err, errNoAddress):
+		return Connection{}, fmt.Errorf("setting %s is missing: set it to a connection string, or set %s__%s to sign in with Entra ID", name, name, accountPart)
+	case err != nil:
+		return Connection{}, fmt.Errorf("setting %s__%w", name, err)
+	}
+	return c, nil
+}
+
+var errNoAddress = errors.New("no part says which account it is")
+
+// connectionFromParts returns the connection to the account that the parts of an identity form
+// name. Its errors begin with the part to change.
+func connectionFromParts(parts map[string]string) (Connection, error) {
+	c := Connection{account: parts[accountPart]}
+	if c.account != "" && !accountName.MatchString(c.account) {
+		return c, fmt.Errorf("%s must be %s", accountPart, accountNameForm)
+	}
+	endpoints, suffix := map[string]string{}, defaultSuffix
+	for _, service := range []string{"table", "queue", "blob", ""} {
+		part := cmp.Or(serviceParts[service], servicePart)
+		endpoint := strings.TrimSuffix(parts[part], "/")
+		if endpoint == "" {
+			continue
+		}
+		if !strings.HasPrefix(endpoint, "https://") || !isEndpoint(endpoint) {
+			return c, fmt.Errorf("%s must be an https URL without a query", part)
+		}
+		u, _ := url.Parse(endpoint) // isEndpoint has parsed it
+		account, of, hostSuffix, ok := splitHost(u.Host)
+		switch {
+		case ok && service != "" && of != service:
+			return c, fmt.Errorf("%s must be the address of the account's %ss, not of its %ss", part, service, of)
+		case ok && c.account != "" && !strings.EqualFold(c.account, account):
+			return c, fmt.Errorf("%s is of another account than the parts beside it", part)
+		case ok:
+			c.account, suffix = account, hostSuffix
+		}
+		switch {
+		case service != "":
+			endpoints[service] = endpoint
+		case !ok: // the address of whichever service is asked for
+			endpoints["table"] = cmp.Or(endpoints["table"], endpoint)
+			endpoints["queue"] = cmp.Or(endpoints["queue"], endpoint)
+		}
+	}
+	c.tableURL, c.queueURL, c.blobURL = endpoints["table"], endpoints["queue"], endpoints["blob"]
+	if c.account == "" && len(endpoints) == 0 {
+		return c, errNoAddress
+	}
+	c.addEndpoints("https", suffix)
+	if c.tableURL == "" {
+		return c, fmt.Errorf("%s is missing: set it to https://ACCOUNT.table.core.windows.net", serviceParts["table"])
+	}
+	return c, nil
+}
+
+// identityFromParts returns who signs in. Its errors begin with the part to change.
+func identityFromParts(parts map[string]string) (*identity, error) {
+	id := &identity{ClientID: parts[clientPart], ResourceID: parts[resourcePart], TenantID: parts[tenantPart], ClientSecret: parts[secretPart]}
+	switch v := parts[credentialPart]; {
+	case v == "":
+	case strings.EqualFold(v, "managedidentity"):
+		id.Managed = true
+	default:
+		return nil, fmt.Errorf("%s must be managedidentity or absent", credentialPart)
+	}
+	application := id.TenantID != "" || id.ClientSecret != ""
+	switch {
+	case id.ClientID != "" && id.ResourceID != "":
+		return nil, fmt.Errorf("%s and %s name the same identity in two ways; remove one", clientPart, resourcePart)
+	case application && id.Managed:
+		return nil, fmt.Errorf("%s is managedidentity, which has no %s and no %s; remove these, or it", credentialPart, tenantPart, secretPart)
+	case application && (id.TenantID == "" || id.ClientSecret == "" || id.ClientID == ""):
+		return nil, fmt.Errorf("%s, %s and %s belong together, and one is missing", tenantPart, clientPart, secretPart)
+	}
+	return id, nil
+}

@@ -1,0 +1,146 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
+)
+
+const (
+	watchTime = time.Second // between two looks at the tries under way
+	// hung is for how long a try may be without a byte while its host answers others. The service itself
+	// may take 30 s, so each try of a request may take as much longer. A large body may take time to send.
+	hung     = 10 * time.Second
+	sendTime = time.Second / (32 << 10) // for each byte of a body
+	probing  = 5 * time.Second          // for an answer that shows that a host answers others
+)
+
+// try is one try of a request, under way.
+type try struct {
+	request time.Time     // when its request began
+	allowed time.Duration // without a byte, if its host answers others
+	good    int64         // good answers of the host before it
+	heard   atomic.Int64  // when it began, or the last byte of its answer came: in nanoseconds
+	giveUp  context.CancelCauseFunc
+}
+
+// silent is how long the try has been without a byte.
+func (t *try) silent() time.Duration { return time.Since(time.Unix(0, t.heard.Load())) }
+
+func (t *try) hears() { t.heard.Store(time.Now().UnixNano()) }
+
+// hearing is an answer's body whose bytes are noted.
+type hearing struct {
+	io.ReadCloser
+	try *try
+}
+
+func (h hearing) Read(b []byte) (int, error) {
+	n, err := h.ReadCloser.Read(b)
+	h.try.hears()
+	return n, err
+}
+
+// noAnswer is the error of a try that was given up.
+type noAnswer struct{ after time.Duration }
+
+func (n noAnswer) Error() string {
+	return fmt.Sprintf("no answer within %v", n.after.Round(time.Second))
+}
+
+// once makes the given try of a request, which began at a time. It gives a try up that hangs, or
+// whose request has waited for as long as the account's patience.
+func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.Response, error) {
+	x := exchangeOf(req.Raw().Context())
+	ctx, giveUp := context.WithCancelCause(req.Raw().Context())
+	defer giveUp(nil) // the answer has been read
+	t := &try{request: began, allowed: time.Duration(number) * (hung + time.Duration(len(x.body))*sendTime), giveUp: giveUp}
+	t.hears()
+	x.try = t
+	r.mu.Lock()
+	t.good = r.good
+	if r.tries = append(r.tries, t); !r.watching {
+		r.watching = true
+		time.AfterFunc(watchTime, r.watch)
+	}
+	r.mu.Unlock()
+	sent := time.Now()
+	resp, err := req.WithContext(ctx).Next()
+	if err == nil {
+		r.clock.hears(resp, sent)
+	}
+	r.mu.Lock()
+	r.tries = slices.DeleteFunc(r.tries, func(other *try) bool { return other == t })
+	if r.endAsk != nil && !x.probe && len(r.tries) == 1 {
+		r.endAsk()
+	}
+	r.mu.Unlock()
+	if given, ok := context.Cause(ctx).(noAnswer); ok && err != nil {
+		return nil, given
+	}
+	return resp, err
+}
+
+// watch looks at the tries under way, as long as there are some.
+func (r *retries) watch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watching = len(r.tries) > 0; !r.watching {
+		return
+	}
+	time.AfterFunc(watchTime, r.watch)
+	limit := r.silencePatience()
+	given, ask := false, false
+	for _, t := range r.tries {
+		silent := t.silent()
+		hangs := silent >= t.allowed
+		if age := time.Since(later(r.since, t.request)); age >= limit || hangs && r.good > t.good {
+			t.giveUp(noAnswer{silent})
+			given = true
+		}
+		ask = ask || hangs
+	}
+	if given && r.closeIdle != nil {
+		r.closeIdle() // what hangs may hang for all connections that were made before
+	}
+	if ask && !given && r.endAsk == nil && r.ask != nil {
+		ctx, end := context.WithTimeout(context.Background(), probing)
+		r.endAsk = end
+		r.probes.Go(func() error { return r.probe(ctx) }) // ends with ctx, at the latest when no other try is under way
+	}
+}
+
+// probe asks the host something, so that tries that hang are told from a host that answers nobody.
+func (r *retries) probe(ctx context.Context) error {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.endAsk()
+		r.endAsk = nil
+	}()
+	return r.ask(ctx)
+}
+
+// askTables asks the Table service for the name of one table. Any answer of the service will do.
+func (a *Account) askTables(ctx context.Context) error {
+	x := newExchange(RequestOptions{Once: true}, listTables)
+	x.probe = true
+	_, err := a.tables.NewListTablesPager(&aztables.ListTablesOptions{Top: new(int32(1))}).NextPage(x.in(ctx))
+	return err
+}
+
+// askQueues asks the Queue service for the name of one queue.
+func (a *Account) askQueues(ctx context.Context) error {
+	x := newExchange(RequestOptions{Once: true}, listQueues)
+	x.probe = true
+	_, err := a.queues.NewListQueuesPager(&azqueue.ListQueuesOptions{MaxResults: new(int32(1))}).NextPage(x.in(ctx))
+	return err
+}

@@ -1,0 +1,93 @@
+package storage_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// hanging is a service in which some tries of the requests about the table Orders take long, or never end.
+type hanging struct {
+	takes  []time.Duration // by those tries, one after the other; the others take a millisecond
+	others time.Duration   // taken by requests about other tables
+	tries  atomic.Int64
+}
+
+func (h *hanging) Do(r *http.Request) (*http.Response, error) {
+	took := h.others
+	if strings.Contains(r.URL.Path, "Orders") {
+		took = time.Millisecond
+		if i := int(h.tries.Add(1)) - 1; i < len(h.takes) {
+			took = h.takes[i]
+		}
+	}
+	select {
+	case <-time.After(took):
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	if r.Method == http.MethodPut {
+		return answered(r, 204, http.Header{}, ""), nil
+	}
+	return answered(r, 200, http.Header{}, `{"value":[]}`), nil
+}
+
+// TestHangs: a try without a byte for 10 s is given up if its host answers others, whether these ask or
+// not. A host that answers nobody may take 30 s, and so may a request that is slow by itself.
+func TestHangs(t *testing.T) {
+	const never = time.Hour
+	for _, tt := range []struct {
+		name     string
+		takes    []time.Duration
+		others   time.Duration
+		tries    int64
+		min, max time.Duration
+	}{
+		{"never answered", []time.Duration{never}, time.Millisecond, 2, 10 * time.Second, 13 * time.Second},
+		{"nobody is answered within 30 s", []time.Duration{30 * time.Second}, 30 * time.Second, 1, 30 * time.Second, 30 * time.Second},
+		{"each try takes 25 s", []time.Duration{25 * time.Second, 25 * time.Second, 25 * time.Second}, time.Millisecond, 3, 55 * time.Second, 60 * time.Second},
+		{"9 s", []time.Duration{9 * time.Second}, time.Millisecond, 1, 9 * time.Second, 9 * time.Second},
+	} {
+		for _, write := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				h := &hanging{takes: tt.takes, others: tt.others}
+				a := open(t, signed, storage.Options{Transport: h})
+				var c storage.Counter
+				table := a.Table("Orders").With(storage.RequestOptions{Counter: &c})
+				began := time.Now()
+				var err error
+				if write {
+					err = table.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: "p", Row: "r"}}})
+				} else {
+					_, err = table.Query(t.Context(), storage.Query{})
+				}
+				if took := time.Since(began); err != nil || took < tt.min || took > tt.max || h.tries.Load() != tt.tries || c.Doubts() != tt.tries-1 {
+					t.Errorf("%s, write %v: %v after %v and %d tries, %d of them in doubt; want %d tries within %v to %v", tt.name, write, err, took, h.tries.Load(), c.Doubts(), tt.tries, tt.min, tt.max)
+				}
+				time.Sleep(time.Minute) // the watch ends by itself
+			})
+		}
+	}
+}
+
+// TestPatienceEndsAHang: a request that hangs ends when its account's patience does, from the first one on.
+func TestPatienceEndsAHang(t *testing.T) {
+	for _, patience := range []time.Duration{6 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &hanging{takes: []time.Duration{time.Hour, time.Hour, time.Hour}, others: time.Hour}
+			a := open(t, signed, storage.Options{Transport: h, Patience: patience})
+			began := time.Now()
+			_, err := a.Table("Orders").Query(t.Context(), storage.Query{})
+			if took := time.Since(began); !errors.Is(err, storage.ErrAway) || took < patience || took > patience+2*time.Second {
+				t.Errorf("%v after %v, want %v to %v", err, took, patience, patience+2*time.Second)
+			}
+		})
+	}
+}

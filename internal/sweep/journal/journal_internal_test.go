@@ -1,0 +1,189 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// event is what the tests' journals hold.
+type event struct {
+	N int `json:"n"`
+}
+
+func newFile(t testing.TB, path string, snapshot ...any) *File {
+	t.Helper()
+	f, err := New(path, []byte(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Renew(snapshot); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// write appends an event, and syncs the file if that is asked for.
+func write(t testing.TB, f *File, n int, sync bool) {
+	t.Helper()
+	f.Append(event{n})
+	err := f.Flush()
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns the numbers of the events in a text.
+func read(text []byte) (numbers []int, err error) {
+	var f File
+	if err := f.parse(text); err != nil {
+		return nil, err
+	}
+	err = Events(&f, func(e event) error {
+		numbers = append(numbers, e.N)
+		return nil
+	})
+	return numbers, err
+}
+
+func content(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// stored is a journal of a snapshot and two lines, between which it was synced.
+const stored = `75a01acf {"disk":0,"event":{"version":1,"job":{"a":1},"lines":1}}
+a5f4e7f1 {"disk":0,"event":{"n":1}}
+32a32fa9 {"disk":102,"event":{"n":2}}
+b8ef68f2 {"disk":140,"event":{"n":3}}
+`
+
+// TestStoredFormat states the file's form. A difference means that other versions of the program can't read
+// what this one writes: the version must change, too.
+func TestStoredFormat(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	f := newFile(t, path, event{1})
+	write(t, f, 2, true)
+	write(t, f, 3, false)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(stored, "\n"), strings.Split(string(content(t, path)), "\n")); diff != "" {
+		t.Errorf("(-stored +written)\n%s", diff)
+	}
+	again, err := Read(path)
+	if err != nil || string(again.Job()) != `{"a":1}` || !again.Resumed() || f.Resumed() {
+		t.Fatalf("job %s, %v", again.Job(), err)
+	}
+	defer again.Close()
+	if numbers, err := read([]byte(stored)); err != nil || !slices.Equal(numbers, []int{1, 2, 3}) {
+		t.Errorf("read %v, %v", numbers, err)
+	}
+}
+
+// chained returns lines with these JSON texts, as a program of another version may write them.
+func chained(texts ...string) []byte {
+	var all bytes.Buffer
+	var crc []byte
+	for _, text := range texts {
+		crc = sum(crc, []byte(text))
+		fmt.Fprintf(&all, "%s %s\n", crc, text)
+	}
+	return all.Bytes()
+}
+
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	const head, one = `{"disk":0,"event":{"version":1,"job":{},"lines":0}}`, `{"disk":0,"event":{"n":1}}`
+	for _, tt := range []struct {
+		name string
+		text []byte
+		want string
+	}{
+		{"nothing", nil, "is not a checkpoint"},
+		{"another file", []byte("PK\x03\x04\n"), "is not a checkpoint"},
+		{"JSON lines", []byte(`{"version":1}` + "\n"), "is not a checkpoint"},
+		{"a later version", chained(`{"disk":0,"event":{"version":2,"way":"other"}}`), "has version 2; this program knows version 1"},
+		{"an unknown member of the first line", chained(strings.Replace(head, `"lines"`, `"more":1,"lines"`, 1)), "has a line 1 that this program does not know"},
+		{"an unknown member of a line", chained(head, strings.Replace(one, `"event"`, `"more":1,"event"`, 1)), "line 2: "},
+		{"an unknown member of an event", chained(head, strings.Replace(one, `"n"`, `"m"`, 1)), "line 2: "},
+		{"another spelling", chained(head, strings.Replace(one, `"n"`, `"N"`, 1)), "line 2: "},
+		{"no head", chained(head, one, one)[len(head)+10:], "line 1 is not as it was written"},
+		{"a snapshot without its end", chained(strings.Replace(head, `"lines":0`, `"lines":2`, 1), one), "line 3 is not as it was written"},
+	} {
+		if _, err := read(tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+		}
+	}
+	if numbers, err := read(chained(head, one)); err != nil || len(numbers) != 1 {
+		t.Errorf("the lines that these differ from: %v, %v", numbers, err)
+	}
+}
+
+// TestOneProcessAtATime: a journal that is gone on with is locked, and one that exists is not made.
+func TestOneProcessAtATime(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	f := newFile(t, path)
+	if _, err := Read(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("read while it is written: %v", err)
+	}
+	if _, err := New(path, nil); !errors.Is(err, os.ErrExist) {
+		t.Errorf("made again: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNothingIsLeft: what a process left that was killed while it renewed the file is gone at the end, with the
+// file.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "checkpoint")
+	f := newFile(t, path)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+nextExt, []byte("half a snaps"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Renew(nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // one that is gone is no error
+		if err := errors.Join(f.Close(), f.Remove()); err != nil && !errors.Is(err, os.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}

@@ -1,0 +1,77 @@
+package sweep_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/testsize"
+)
+
+// copyRefused copies rows of as many partitions, in virtual time, while the account refuses requests as a rule says.
+// It returns how long that took.
+func copyRefused(t *testing.T, rows int, rule string) (took time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		e, a := emulatortest.NewAccount(t, emulator.Options{})
+		emulatortest.Table(t, a, "source", someRows(rows, 1))
+		emulatortest.Table(t, a, "destination", nil)
+		if err := e.SetFaults(rule + "; latency=15ms..25ms"); err != nil {
+			t.Fatal(err)
+		}
+		e.ResetCounts()
+		start := time.Now()
+		totals, err := sweep.Do(t.Context(), sweep.Spec{Table: a.Table("source"), Strategy: adaptive.Strategy{}, Raw: true}, sweep.Options{}, action.Copy{Destination: a.Table("destination")})
+		if err != nil || totals.Written != int64(rows) {
+			t.Fatalf("%+v, %v", totals, err)
+		}
+		took = time.Since(start)
+		t.Logf("%s: %.2f s, %d of %d requests refused", rule, took.Seconds(), totals.Throttles, e.Counts().TableTransactions())
+	})
+	return took
+}
+
+// median returns the middle one of so many copies' times.
+func median(t *testing.T, rows int, rule string, copies int) time.Duration {
+	var took []time.Duration
+	for seed := range copies {
+		took = append(took, copyRefused(t, rows, fmt.Sprintf("seed=%d; %s", seed, rule)))
+	}
+	slices.Sort(took)
+	return took[copies/2]
+}
+
+// TestRefusedByChance: requests that are refused whatever the load hardly slow a copy down. The times are
+// medians of three, since the last request of a copy may be refused several times. The small test is so short that this shows.
+func TestRefusedByChance(t *testing.T) {
+	t.Parallel()
+	rows := testsize.Of(4000, 20_000)
+	undisturbed := copyRefused(t, rows, "seed=0")
+	for rule, most := range map[string]float64{
+		"busy p=0.01":           testsize.Of(2.5, 1.3),
+		"timeout-before p=0.05": testsize.Of(3.5, 1.8),
+	} {
+		if times := median(t, rows, rule, testsize.Of(1, 3)).Seconds() / undisturbed.Seconds(); times > most {
+			t.Errorf("%s: it took %.2f times as long, want at most %.1f times", rule, times, most)
+		}
+	}
+}
+
+// TestAccountLimit copies as fast as an account takes requests, but for a tenth: each row is a request. A median, since one copy
+// in ten takes a quarter longer at 500 requests a second.
+func TestAccountLimit(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []int{500, 1000, 2000, 4000}[:testsize.Of(1, 4)] {
+		rows := min(20_000, 10*rate)
+		allowed := time.Duration(rows) * time.Second / time.Duration(rate)
+		if took := median(t, rows, fmt.Sprintf("account-rate=%d", rate), 3); took > allowed*11/10 {
+			t.Errorf("with %d requests a second, it took %v, want at most a tenth more than %v", rate, took, allowed)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+"""Runs Microsoft's Python clients, as Debian packages them, against the storage account whose connection
+string is the only argument: azure-storage-queue, and the older azure-cosmosdb-table. Each case asserts what
+a user of the client sees. Exits 1 if a case fails, after all have run."""
+
+import sys
+import time
+import traceback
+from datetime import datetime, timezone
+
+from azure.common import AzureException
+from azure.core.exceptions import HttpResponseError
+from azure.cosmosdb.table.models import EdmType, EntityProperty
+from azure.cosmosdb.table.tablebatch import TableBatch
+from azure.cosmosdb.table.tableservice import TableService
+from azure.storage.queue import QueueServiceClient
+
+connection = sys.argv[1]
+unique = "%x" % time.time_ns()
+def same(got, want):
+    assert got == want, f"got {got!r}, want {want!r}"
+
+
+tables = TableService(connection_string=connection)
+tables.retry = lambda context: None  # else it tries a refused batch again, for 50 seconds
+queues = QueueServiceClient.from_connection_string(connection)
+key = {"PartitionKey": "it's", "RowKey": "ü+&=% 😀"}
+
+
+def failure(call, *args, **kwargs):
+    """The status and code of the error that a call raises."""
+    try:
+        call(*args, **kwargs)
+    except (AzureException, HttpResponseError) as e:
+        return e.status_code, getattr(e, "error_code", None) or e.code
+    return "no error"
+
+
+def new_table(name):
+    name += unique
+    assert tables.create_table(name)
+    assert not tables.create_table(name)  # the client ignores that it exists
+    return name
+
+
+def custom(entity):
+    """The entity's properties but keys, Timestamp and ETag."""
+    return {name: value for name, value in entity.items() if name not in ("PartitionKey", "RowKey", "Timestamp", "etag")}
+
+
+def table_types():
+    table = new_table("types")
+    when = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
+    guid = EntityProperty(EdmType.GUID, "0f8fad5b-d9cb-469f-a165-70867728950e")
+    values = {"text": 'a "b" <&> ü日本😀\r\n', "long": 9007199254740993, "half": 2.5, "yes": True, "no": False, "when": when}
+    tables.insert_entity(table, {**key, **values, "guid": guid, "bytes": EntityProperty(EdmType.BINARY, b"\0\1\xff"), "none": None})
+    got = tables.get_entity(table, key["PartitionKey"], key["RowKey"])
+    assert got.pop("guid").value == guid.value
+    assert got.pop("bytes").value == b"\0\1\xff"
+    same(custom(got), values)
+    # A selected property that the row lacks is there, and is None.
+    assert custom(tables.get_entity(table, key["PartitionKey"], key["RowKey"], select="half,missing")) == {"half": 2.5, "missing": None}
+
+
+def table_writes():
+    table = new_table("writes")
+    old = tables.insert_entity(table, {**key, "a": 1})
+    get = lambda: custom(tables.get_entity(table, key["PartitionKey"], key["RowKey"]))
+    same(failure(tables.insert_entity, table, key), (409, "EntityAlreadyExists"))
+    tables.merge_entity(table, {**key, "b": 2})
+    same(get(), {"a": 1, "b": 2})
+    same(failure(tables.update_entity, table, {**key, "c": 3}, if_match=old), (412, "UpdateConditionNotSatisfied"))
+    tables.insert_or_replace_entity(table, {**key, "d": 4})
+    tables.insert_or_merge_entity(table, {**key, "e": 5})
+    same(get(), {"d": 4, "e": 5})
+    tables.delete_entity(table, key["PartitionKey"], key["RowKey"])
+    same(failure(tables.get_entity, table, key["PartitionKey"], key["RowKey"]), (404, "ResourceNotFound"))
+
+
+def table_batches_and_queries():
+    table = new_table("batches")
+    tables.commit_batch(table, TableBatch())  # an empty one
+    batch = TableBatch()
+    for i in range(100):
+        batch.insert_entity({"PartitionKey": "p", "RowKey": "%03d" % i, "n": i})
+    tables.commit_batch(table, batch)
+    clash = TableBatch()
+    clash.delete_entity("p", "000")
+    clash.insert_entity({"PartitionKey": "p", "RowKey": "001"})
+    same(failure(tables.commit_batch, table, clash), (409, "EntityAlreadyExists"))
+    alone = TableBatch()
+    alone.insert_entity({"PartitionKey": "p", "RowKey": "001"})
+    same(failure(tables.commit_batch, table, alone), (409, "EntityAlreadyExists"))
+    assert [row["n"] for row in tables.query_entities(table, filter="PartitionKey eq 'p' and n ge 95L", select="n")] == [95, 96, 97, 98, 99]
+    page = tables.query_entities(table, num_results=40)
+    rest = tables.query_entities(table, marker=page.next_marker)
+    assert (len(page.items), len(rest.items), rest.next_marker) == (40, 60, {})
+
+
+def table_list():
+    names = [new_table("list" + c) for c in "abc"]
+    assert set(names) <= {table.name for table in tables.list_tables()}
+    page = tables.list_tables(num_results=1)
+    assert page.next_marker
+    assert len(tables.list_tables(num_results=1, marker=page.next_marker).items) == 1
+    assert tables.delete_table(names[0])
+    assert not tables.delete_table(names[0])
+
+
+def queue_metadata():
+    name = "metadata-" + unique
+    queue = queues.create_queue(name, metadata={"colorOfIt": "red", "Size": "9"})
+    same(queue.get_queue_properties().metadata, {"colorOfIt": "red", "Size": "9"})
+    queue.set_queue_metadata({"Other": "x y"})
+    listed = list(queues.list_queues(name_starts_with=name, include_metadata=True))
+    same([(q.name, q.metadata) for q in listed], [(name, {"Other": "x y"})])
+    same(failure(queues.create_queue, name), (409, "QueueAlreadyExists"))
+    same(failure(queue.set_queue_metadata, {"a-b": "x"}), (400, "InvalidMetadata"))
+    queue.delete_queue()
+    same(failure(queue.get_queue_properties), (404, "QueueNotFound"))
+
+
+def queue_messages():
+    queue = queues.create_queue("messages-" + unique)
+    for text in ["", "plain", "<a href=\"it's\">&amp;</a>", "a\ttab", "two\nlines\n", "ü日本😀", "&#39; ]]>"]:
+        queue.send_message(text)
+        same(queue.peek_messages()[0].content or "", text)
+        (got,) = queue.receive_messages(visibility_timeout=30)
+        same((got.content or "", got.dequeue_count), (text, 1))
+        old = got.pop_receipt
+        updated = queue.update_message(got, visibility_timeout=30, content="new " + text)
+        same(failure(queue.delete_message, got.id, old), (400, "PopReceiptMismatch"))
+        queue.delete_message(updated)
+    for _ in range(3):
+        queue.send_message("x")
+    assert queue.get_queue_properties().approximate_message_count == 3
+    queue.clear_messages()
+    assert list(queue.receive_messages()) == []
+    same(failure(queue.send_message, "x" * 65537), (413, "RequestBodyTooLarge"))
+    same(failure(queue.send_message, "\x01"), (400, "InvalidXmlDocument"))
+
+
+failed = 0
+for case in [table_types, table_writes, table_batches_and_queries, table_list, queue_metadata, queue_messages]:
+    try:
+        case()
+        print("ok  ", case.__name__)
+    except Exception:
+        failed += 1
+        print("FAIL", case.__name__)
+        traceback.print_exc()
+sys.exit(1 if failed else 0)

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Puts the function app, and nothing else, into a directory: scripts/stage.sh DIR
+# The app is for linux/amd64. A release's archive has it built; from the source, Go builds it.
+set -euo pipefail
+mkdir -p "$1/bin"
+dir=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.."
+cp host.json "$dir/"
+for file in */function.json; do
+  mkdir "$dir/${file%/*}"
+  cp "$file" "$dir/$file"
+done
+if [ -d handler ]; then
+  OUT=$dir/bin/handler scripts/build.sh linux/amd64
+else
+  cp bin/handler "$dir/bin/"
+fi
+chmod 755 "$dir/bin/handler"
