@@ -106,13 +106,13 @@ func TestKilledExport(t *testing.T) {
 		t.Run(to, func(t *testing.T) {
 			t.Parallel()
 			_, a, connection := serveEmulator(t, emulator.Options{})
-			killExport(t, a, connection, to == "blobs", testsize.Of(600, 6000), "")
+			killExport(t, a, connection, to == "blobs", testsize.Slow(600, 2000, 6000), "")
 		})
 	}
 	t.Run("azurite", func(t *testing.T) {
 		t.Parallel()
 		a, connection := azurite(t)
-		killExport(t, a, connection, true, testsize.Of(300, 1200), strings.ToLower("x"+rand.Text()))
+		killExport(t, a, connection, true, testsize.Slow(300, 400, 1200), strings.ToLower("x"+rand.Text()))
 	})
 }
 
@@ -135,7 +135,7 @@ func azurite(t *testing.T) (*storage.Account, string) {
 }
 
 func killExport(t *testing.T, a *storage.Account, connection string, blobs bool, partitions int, unique string) {
-	kills := testsize.Of(2, 20)
+	kills := testsize.Slow(2, 6, 20)
 	g := newGate(t, connection)
 	rows := manyRows(partitions, 10)
 	source, back := "source"+unique, "back"+unique

@@ -233,7 +233,7 @@ func TestManyTablesInterrupted(t *testing.T) {
 // TestKilledMany kills copies and exports of many tables. What is there at the end is exact.
 func TestKilledMany(t *testing.T) {
 	t.Parallel()
-	kills, size := testsize.Of(2, 10), testsize.Of(5, 40)
+	kills, size := testsize.Slow(2, 4, 10), testsize.Slow(5, 20, 40)
 	_, a, from := serveEmulator(t, emulator.Options{})
 	_, b, to := serveEmulator(t, emulator.Options{})
 	names := manyTables(t, a, 20, size)
@@ -305,7 +305,7 @@ func TestPatternsChoose(t *testing.T) {
 		}
 		return b.String()
 	}
-	for range testsize.Of(5, 60) {
+	for range testsize.Slow(5, 15, 60) {
 		_, a, from := serveEmulator(t, emulator.Options{})
 		_, b, to := serveEmulator(t, emulator.Options{})
 		var names []string

@@ -128,6 +128,7 @@ func TestRecoverSince(t *testing.T) {
 // TestCheckReadsPages counts the queries of a check: one for each page or, with damaged records,
 // two for each page and a few for each damaged record.
 func TestCheckReadsPages(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	w, c := newCatalog(t, people, "lastname")
 	n := testsize.Of(500, 1500)

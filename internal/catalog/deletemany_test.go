@@ -86,6 +86,7 @@ func (m manyCosts) check(t testing.TB, field string, n int) {
 // TestDeletionOfManyIsFast deletes many records by the first index key, and by another one, in at most twice the
 // time and the requests of their insertion, on storage that takes 10 ms a request. The time is virtual.
 func TestDeletionOfManyIsFast(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	n := testsize.Of(200, 1100)
 	for field := range manyRequests {

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 // TestIndexThatWasSetBack: if the index table is restored from a backup that is more than a day
@@ -43,6 +44,7 @@ func TestIndexThatWasSetBack(t *testing.T) {
 // TestLargestRecord: records with 15 long index keys, and the largest record with the longest
 // ones, are inserted, moved and deleted.
 func TestLargestRecord(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		ch                 string

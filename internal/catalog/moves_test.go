@@ -39,7 +39,7 @@ import (
 // missing; no answer is older than a write that was acknowledged before the request.
 func TestMoves(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the same seed is to be the same run
-	size := testsize.Of(256, 1000)
+	size := testsize.Slow(256, 256, 1000)
 	if testsize.Race {
 		size = 24 // each takes ten times as long
 	}

@@ -114,15 +114,15 @@ func TestOnAzurite(t *testing.T) {
 	if connection == "" {
 		t.Skip("SKIPPED: TABLESWEEP_AZURITE has no connection string; scripts/test.sh starts Azurite and sets it")
 	}
-	d := newDemo(t, 2, testsize.Of(3000, 0))
+	d := newDemo(t, 2, testsize.Slow(3000, 10_000, 0))
 	d.Connection = connection
 	d.startAndCopy(t)
 	// Azurite takes "'," for a key's end, and cuts characters of a long request apart.
-	rows := slices.DeleteFunc(emulatortest.NastyRows(testsize.Of(500, 8833)), func(e storage.Entity) bool {
+	rows := slices.DeleteFunc(emulatortest.NastyRows(testsize.Slow(500, 2000, 8833)), func(e storage.Entity) bool {
 		return strings.Contains(e.Key.Partition+e.Key.Row, "',") || e.Key.Row == "all"
 	})
 	d.fill(t, "nasty", rows)
-	d.exportAndImport(t, "nasty", len(rows), testsize.Of(1, 4))
+	d.exportAndImport(t, "nasty", len(rows), testsize.Slow(1, 2, 4))
 }
 
 // TestCopyWhileProcessesAreKilled kills handler processes with SIGKILL at random

@@ -16,11 +16,13 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 // A scan leaves hints for the next scan of the same rows. That one makes fewer queries
 // and stays exact, even if the table has changed.
 func TestHintsForTheNextScan(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	rows := plainRows(300, 6)

@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/testsize"
 )
 
 // An invocation of a count makes several queries unless the request says otherwise, since the
@@ -42,6 +43,7 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 // An invocation of several queries reads behind each of its cuts, all at once. With strategies that don't
 // guess, it reads one page after the other.
 func TestInvocationLooksAtItsCuts(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		strategy string

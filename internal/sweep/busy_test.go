@@ -22,6 +22,7 @@ const busyRate, busyMinutes = 500, 2 // rows a second
 // the work may take at most 1.5 times what the partition's rate allows, in the median of three runs. In
 // one copy of thirty, the first ten seconds' answers to queries of 1,000 rows tell too low a rate of the source.
 func TestBusyPartition(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string

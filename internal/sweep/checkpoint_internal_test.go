@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/sweep/journal"
+	"tablesweep/internal/testsize"
 )
 
 func newCheckpoint(t testing.TB, path string) *Checkpoint {
@@ -189,6 +190,7 @@ func TestRestoreRefuses(t *testing.T) {
 // TestSnapshotsStayRare appends to a checkpoint whose snapshot is large, as that of a
 // long list of rows is: what is written for snapshots must not exceed what is appended.
 func TestSnapshotsStayRare(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	c := newCheckpoint(t, path)

@@ -22,6 +22,7 @@ var slowdown = testsize.Of(10, 1)
 // queries under way on the mean. Pages are a tenth of what they are by default, and so
 // is the memory for them.
 func TestOrderedReadsAhead(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	const wait = 100 * time.Millisecond
 	rows := someRows(1500/min(2, slowdown), 20)

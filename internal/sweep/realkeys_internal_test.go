@@ -9,6 +9,7 @@ import (
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scan/keysets"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 // Flags of TestStealingOnRealKeys.
@@ -32,6 +33,7 @@ func keySets(t *testing.T) []keysets.Set {
 // Up to 64 workers, as many as the pace allows, scan real tables in virtual time, by queries of a second.
 // Figures are multiples of what a scan takes that knows where all rows are.
 func TestStealingOnRealKeys(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	sets := keySets(t)
 	mean := stealAll(t, sets)

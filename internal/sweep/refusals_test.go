@@ -50,6 +50,7 @@ func median(t *testing.T, rows int, rule string, copies int) time.Duration {
 // TestRefusedByChance: requests that are refused whatever the load hardly slow a copy down. The times are
 // medians of three, since the last request of a copy may be refused several times. The small test is so short that this shows.
 func TestRefusedByChance(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := testsize.Of(4000, 20_000)
 	undisturbed := copyRefused(t, rows, "seed=0")
@@ -66,6 +67,7 @@ func TestRefusedByChance(t *testing.T) {
 // TestAccountLimit copies as fast as an account takes requests, but for a tenth: each row is a request. A median, since one copy
 // in ten takes a quarter longer at 500 requests a second.
 func TestAccountLimit(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, rate := range []int{500, 1000, 2000, 4000}[:testsize.Of(1, 4)] {
 		rows := min(20_000, 10*rate)

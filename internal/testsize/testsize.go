@@ -1,14 +1,22 @@
 // Package testsize says how much the slow tests do. By default, and under the race detector, a test
 // that would take longer than about two seconds does a small part of its work, so that
-// `go test ./...` is over soon. scripts/test.sh then has each of them do all of it. This is the
-// only switch between the two.
+// `go test ./...` is over soon. scripts/test.sh then has each of them do all of it, but for the slowest
+// ones: they do more of it, and all of it with --long. This is the only switch.
 package testsize
 
 import "os"
 
-// Full reports whether tests do all of their work: the environment variable TABLESWEEP_TESTS is
-// "full", and the race detector, which takes ten times as long, is off.
-func Full() bool { return !Race && os.Getenv("TABLESWEEP_TESTS") == "full" }
+// set is the environment variable TABLESWEEP_TESTS: "" for the small sizes, "more" or "full". The race
+// detector takes ten times as long, so it sees the small sizes.
+func set() string {
+	if Race {
+		return ""
+	}
+	return os.Getenv("TABLESWEEP_TESTS")
+}
+
+// Full reports whether tests do all of their work, but for the slowest ones.
+func Full() bool { return set() == "more" || set() == "full" }
 
 // Of returns the size that a test has in this run.
 func Of[T any](small, full T) T {
@@ -16,4 +24,20 @@ func Of[T any](small, full T) T {
 		return full
 	}
 	return small
+}
+
+// Slow returns the size that one of the slowest tests has in this run.
+func Slow[T any](small, more, full T) T {
+	if set() == "full" {
+		return full
+	}
+	return Of(small, more)
+}
+
+// WithoutRace skips a test under the race detector: one that counts or measures for long, in a package where others do the same work at
+// once. scripts/test.sh runs it besides.
+func WithoutRace(t interface{ Skip(...any) }) {
+	if Race {
+		t.Skip("takes long under the race detector; without it, it runs")
+	}
 }
