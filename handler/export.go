@@ -266,7 +266,7 @@ func (w *rowsOut) single(to opened) error {
 	}
 	var totals sweep.Totals
 	write := func(out io.Writer) (err error) {
-		pages := place.NewStream(w.cmd.Context(), out, c, w.timestamp)
+		pages := place.NewStream(out, c, w.timestamp)
 		totals, err = w.each(pages.Add)
 		if err = pages.End(err); err == nil && totals.Rows == 0 { // nothing at all is no compressed file
 			_, err = out.Write(c.Encode(nil))

@@ -49,13 +49,9 @@ func (b backend) getBlob(t testing.TB, container, name string, header map[string
 
 type blobPage struct {
 	Blobs []struct {
-		Name struct {
-			Encoded string `xml:",attr"`
-			Text    string `xml:",chardata"`
-		}
+		Name       string
 		Properties struct {
 			ContentLength int `xml:"Content-Length"`
-			Etag          string
 			BlobType      string
 		}
 	} `xml:"Blobs>Blob"`
@@ -74,7 +70,7 @@ func (b backend) listBlobs(t testing.TB, container, query string) blobPage {
 
 func (p blobPage) names() (names []string) {
 	for _, b := range p.Blobs {
-		names = append(names, b.Name.Text)
+		names = append(names, b.Name)
 	}
 	return names
 }
@@ -110,16 +106,10 @@ func blobLifecycle(t *testing.T, b backend) {
 	got := b.getBlob(t, container, "a/b", nil)
 	same(t, "status", got.status, 200)
 	same(t, "content", string(got.body), content)
-	same(t, "ETag", got.header.Get("ETag"), put.header.Get("ETag"))
-	same(t, "type", got.header.Get("x-ms-blob-type"), "BlockBlob")
-	if put.header.Get("Last-Modified") == "" || put.header.Get("x-ms-version") == "" || put.header.Get("Date") == "" {
+	if put.header.Get("ETag") == "" || put.header.Get("x-ms-version") == "" || put.header.Get("Date") == "" {
 		t.Errorf("put answers with %v", put.header)
 	}
-	again := b.putBlob(t, container, "a/b", "other", nil)
-	check(t, "replace", again, 201, "")
-	if again.header.Get("ETag") == put.header.Get("ETag") {
-		t.Error("another content has the same ETag")
-	}
+	check(t, "replace", b.putBlob(t, container, "a/b", "other", nil), 201, "")
 	same(t, "new content", string(b.getBlob(t, container, "a/b", nil).body), "other")
 	at := request{method: "DELETE", path: "/" + container + "/a/b"}
 	check(t, "delete", b.blob(t, at), 202, "")
@@ -130,8 +120,6 @@ func blobLifecycle(t *testing.T, b backend) {
 	}
 	check(t, "put empty", b.putBlob(t, container, "empty", "", nil), 201, "")
 	same(t, "empty", len(b.getBlob(t, container, "empty", nil).body), 0)
-	untyped := b.blob(t, request{method: "PUT", path: "/" + container + "/x", body: "x"})
-	same(t, "without a type", untyped.status, 400)
 }
 
 func blobConditions(t *testing.T, b backend) {
@@ -139,37 +127,19 @@ func blobConditions(t *testing.T, b backend) {
 	none := map[string]string{"If-None-Match": "*"}
 	check(t, "put the first", b.putBlob(t, container, "b", "first", none), 201, "")
 	check(t, "put the second", b.putBlob(t, container, "b", "second", none), 409, "BlobAlreadyExists")
-	got := b.getBlob(t, container, "b", nil)
-	same(t, "content", string(got.body), "first")
-	etag := got.header.Get("ETag")
-	old := `"0x8D0000000000000"`
-	check(t, "another ETag", b.putBlob(t, container, "b", "x", map[string]string{"If-Match": old}), 412, "ConditionNotMet")
-	check(t, "none to match", b.putBlob(t, container, "new", "x", map[string]string{"If-Match": "*"}), either(t, b, 412, 201, "Azurite checks only what there is"),
-		either(t, b, "ConditionNotMet", "", "as above"))
-	check(t, "not this one", b.putBlob(t, container, "b", "x", map[string]string{"If-None-Match": etag}), 412, "ConditionNotMet")
-	check(t, "its ETag", b.putBlob(t, container, "b", "third", map[string]string{"If-Match": etag}), 201, "")
-	check(t, "get by an old ETag", b.getBlob(t, container, "b", map[string]string{"If-Match": etag}), 412, "ConditionNotMet")
-	etag = b.getBlob(t, container, "b", nil).header.Get("ETag")
-	same(t, "get unless it is this one", b.getBlob(t, container, "b", map[string]string{"If-None-Match": etag}).status, 304)
-	drop := func(ifMatch string) answer {
-		return b.blob(t, request{method: "DELETE", path: "/" + container + "/b", header: map[string]string{"If-Match": ifMatch}})
-	}
-	check(t, "delete by an old ETag", drop(old), 412, "ConditionNotMet")
-	check(t, "delete", drop(etag), 202, "")
+	same(t, "content", string(b.getBlob(t, container, "b", nil).body), "first")
 }
 
 func blobRanges(t *testing.T, b backend) {
 	container := b.newContainer(t)
 	check(t, "put", b.putBlob(t, container, "b", "0123456789", nil), 201, "")
 	check(t, "put", b.putBlob(t, container, "empty", "", nil), 201, "")
-	for _, header := range []string{"Range", "x-ms-range"} {
-		for asked, want := range map[string]string{"bytes=0-0": "0", "bytes=2-4": "234", "bytes=7-": "789", "bytes=8-100": "89", "bytes=0-9": "0123456789"} {
-			got := b.getBlob(t, container, "b", map[string]string{header: asked})
-			same(t, header+" "+asked, got.status, 206)
-			same(t, header+" "+asked, string(got.body), want)
-			first := strings.Index("0123456789", want)
-			same(t, "Content-Range", got.header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/10", first, first+len(want)-1))
-		}
+	for asked, want := range map[string]string{"bytes=0-0": "0", "bytes=2-4": "234", "bytes=7-": "789", "bytes=8-100": "89", "bytes=0-9": "0123456789"} {
+		got := b.getBlob(t, container, "b", map[string]string{"x-ms-range": asked})
+		same(t, asked, got.status, 206)
+		same(t, asked, string(got.body), want)
+		first := strings.Index("0123456789", want)
+		same(t, "Content-Range", got.header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/10", first, first+len(want)-1))
 	}
 	check(t, "behind the end", b.getBlob(t, container, "b", map[string]string{"x-ms-range": "bytes=10-20"}), either(t, b, 416, 206, "Azurite takes the end for a part of the blob"), either(t, b, "InvalidRange", "", "as above"))
 	check(t, "far behind the end", b.getBlob(t, container, "b", map[string]string{"x-ms-range": "bytes=11-20"}), 416, "InvalidRange")
@@ -186,8 +156,8 @@ func blobList(t *testing.T, b backend) {
 	all := b.listBlobs(t, container, "")
 	same(t, "all", all.names(), want)
 	for _, e := range all.Blobs {
-		same(t, e.Name.Text, e.Properties.ContentLength, len(e.Name.Text))
-		same(t, e.Name.Text, e.Properties.BlobType, "BlockBlob")
+		same(t, e.Name, e.Properties.ContentLength, len(e.Name))
+		same(t, e.Name, e.Properties.BlobType, "BlockBlob")
 	}
 	same(t, "by prefix", b.listBlobs(t, container, "&prefix=a%2F").names(), []string{"a/1", "a/2", "a/30"})
 	same(t, "no such prefix", b.listBlobs(t, container, "&prefix=c").names(), []string(nil))
@@ -216,12 +186,6 @@ func blobNames(t *testing.T, b backend) {
 	got := b.listBlobs(t, container, "").names()
 	slices.Sort(got)
 	same(t, "names", got, names)
-	if b.azurite { // which writes XML that no parser takes
-		return
-	}
-	check(t, "control character", b.putBlob(t, container, "z%01", "x", nil), 201, "")
-	last := b.listBlobs(t, container, "&prefix=z").Blobs[0].Name
-	same(t, "encoded", last.Encoded+" "+last.Text, "true z%01")
 }
 
 func blobWithoutContainer(t *testing.T, b backend) {

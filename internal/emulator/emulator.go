@@ -122,7 +122,7 @@ func New(o Options) (*Emulator, error) {
 		onFault:    o.OnFault,
 		tables:     table.NewStore(),
 		queues:     queue.NewStore(),
-		blobs:      newBlobStore(),
+		blobs:      &blobStore{containers: make(map[string]map[string][]byte)},
 	}
 	if e.clock == nil {
 		e.clock = time.Now

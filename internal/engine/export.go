@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,74 +39,38 @@ type exportFile struct {
 	File place.File `json:"file"`
 }
 
-// exporting collects the rows of a step. It holds no more than encoded pages, and one that is not full yet.
+// exporting collects the rows of a step. It holds no more than encoded pages, and few that are not.
 type exporting struct {
-	codec      *place.Codec
-	page       place.Draft
-	file       place.FileDraft
-	properties place.Properties
-	rows       int64
-	at         time.Time
+	*place.FileDraft
+	at time.Time
 }
 
-func (x *exporting) add(rows []storage.Entity) {
-	for _, row := range rows {
-		if !x.page.Add(row, false) {
-			x.flush()
-			x.page.Add(row, false)
-		}
-		x.properties.Count(row)
+// put writes the file of a step as a blob, and returns its rows and what the ledger keeps of it: nothing, if there are no rows.
+func (x *exporting) put(ctx context.Context, to place.Objects, step string) (rows int64, kept []byte, err error) {
+	if err := x.Pages.End(nil); err != nil {
+		return 0, nil, err
 	}
-	x.rows += int64(len(rows))
+	f, content := x.End(step)
+	if f.Rows == 0 {
+		return 0, nil, nil
+	}
+	if _, err := to.Put(ctx, f.Path, content); err != nil { // one of that name has this content
+		return 0, nil, fatalIfPermanent("write to the container", err)
+	}
+	if kept = pack(jsonOf(exportFile{x.at, f})); len(kept) > ledger.MaxFile { // of thousands of long names
+		f.Properties = place.Properties{More: true}
+		kept = pack(jsonOf(exportFile{x.at, f}))
+	}
+	return f.Rows, kept, nil
 }
 
-func (x *exporting) flush() {
-	x.file.Add(x.page.Encode(x.codec))
-	x.page = place.Draft{}
-}
-
-// put writes the file of a step as a blob, and returns what the ledger keeps of it: nothing, if there are no rows.
-func (x *exporting) put(ctx context.Context, to place.Objects, step string) ([]byte, error) {
-	if x.rows == 0 {
-		return nil, nil
-	}
-	x.flush()
-	f, parts := x.file.End(step, x.codec, x.properties)
-	if _, err := to.Put(ctx, f.Path, parts...); err != nil { // one of that name has this content
-		return nil, fatalIfPermanent("write to the container", err)
-	}
-	kept := exportFile{x.at, f}
-	packed := pack(jsonOf(kept))
-	if len(packed) > ledger.MaxFile { // of thousands of long names
-		kept.File.Properties = place.Properties{More: true}
-		packed = pack(jsonOf(kept))
-	}
-	return packed, nil
-}
-
-// claim makes the place this scan's, before it has another object. A claim alone, of a scan that is not in the ledger, is
-// what a start left behind that died.
+// claim makes the place this scan's, before it has another object.
 func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	to := o.work.export
-	taken := func(by string) error {
-		return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", by)
+	taken := func(name string, _ int64) error {
+		return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
 	}
-	var found error
-	err := to.List(ctx, "", func(name string, _ int64) error {
-		if found == nil && name == place.ClaimName {
-			found = taken(name)
-			return nil
-		}
-		found = taken(name)
-		return errEnough
-	})
-	if errors.Is(err, errEnough) {
-		return found
-	}
-	if err == nil && found != nil {
-		err = e.dropClaim(ctx, o, found)
-	}
-	if err != nil {
+	if err := to.List(ctx, "", taken); err != nil {
 		return err
 	}
 	c := place.NewClaim(id, jsonOf(o.request), o.began, program)
@@ -115,55 +78,44 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 		source := place.Manifest{}.Of(o.from.opened.Manifest())
 		c.Source = &source
 	}
-	err = place.PutClaim(ctx, to, c)
+	err := place.PutClaim(ctx, to, c)
 	if errors.Is(err, place.ErrTaken) {
-		err = taken(place.ClaimName)
+		err = taken(place.ClaimName, 0)
 	}
 	return err
 }
 
-// dropClaim deletes a claim that stands alone if its scan never began; if it may have, it returns taken.
-func (e *Engine) dropClaim(ctx context.Context, o *opened, taken error) error {
-	return o.work.export.Drop(ctx, place.ClaimName, func() (bool, error) {
-		c, err := place.ClaimOf(ctx, o.work.export)
-		if err != nil || o.began.Sub(c.StartedAt) < unfinishedStart {
-			return false, taken
-		}
-		if _, err = e.ledger.Scan(ctx, c.ID); !errors.Is(err, ledger.ErrNotFound) {
-			return false, cmp.Or(err, taken)
-		}
-		return true, nil
-	})
+// cleared returns the work of a scan that exports, its claim and the data files that its commits have recorded, in table order. It
+// deletes those of deliveries that were not committed, and fails if one that was is missing. It returns nil for other scans.
+func (e *Engine) cleared(ctx context.Context, s ledger.Scan) (o *opened, claim place.Claim, files []exportFile, err error) {
+	r, err := parseStored(s.Request)
+	if err != nil || r.Action.Destination == nil || r.Action.Destination.Container == "" {
+		return nil, claim, nil, err
+	}
+	if o, err = e.open(r); err != nil {
+		return nil, claim, nil, err
+	}
+	to := o.work.export
+	if claim, err = place.ClaimOf(ctx, to); err == nil && claim.ID != s.ID {
+		err = fmt.Errorf("%s belongs to scan %s now", to.Address(), claim.ID)
+	}
+	if err == nil {
+		files, err = e.exported(ctx, s.ID)
+	}
+	if err == nil {
+		err = clearLeftovers(ctx, to, files)
+	}
+	return o, claim, files, err
 }
-
-var errEnough = errors.New("enough")
 
 // seal completes the export of a scan of which no step is pending; it does nothing for other scans. It may be
 // repeated, and run in several processes at once.
 func (e *Engine) seal(ctx context.Context, s ledger.Scan) error {
-	r, err := parseStored(s.Request)
-	if err != nil || r.Action.Destination == nil || r.Action.Destination.Container == "" {
+	o, claim, files, err := e.cleared(ctx, s)
+	if err != nil || o == nil {
 		return err
 	}
-	o, err := e.open(r)
-	if err != nil {
-		return err
-	}
-	to := o.work.export
-	claim, err := place.ClaimOf(ctx, to)
-	if err != nil {
-		return err
-	}
-	if claim.ID != s.ID {
-		return fmt.Errorf("%s belongs to scan %s now", to.Address(), claim.ID)
-	}
-	files, err := e.exported(ctx, s.ID)
-	if err != nil {
-		return err
-	}
-	if err := clearLeftovers(ctx, to, files); err != nil {
-		return err
-	}
+	to, r := o.work.export, o.request
 	var all place.Seal
 	var index []byte
 	m := place.Manifest{
@@ -245,30 +197,10 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []exportFile) e
 // tidyExport deletes what deliveries put into an export after it was sealed.
 func (e *Engine) tidyExport(ctx context.Context, id string) error {
 	s, err := e.ledger.Scan(ctx, id)
-	if err != nil || s.State != ledger.Succeeded {
-		return ignoreMissing(err)
+	if err == nil && s.State == ledger.Succeeded {
+		_, _, _, err = e.cleared(ctx, s)
 	}
-	r, err := requestOf(s)
-	if err != nil || r.Action.Destination == nil || r.Action.Destination.Container == "" {
-		return err
-	}
-	o, err := e.open(r)
-	if err != nil {
-		return err
-	}
-	claim, err := place.ClaimOf(ctx, o.work.export)
-	if err != nil || claim.ID != id {
-		return nil // the export was deleted, or moved
-	}
-	files, err := e.exported(ctx, id)
-	if err != nil {
-		return err
-	}
-	return clearLeftovers(ctx, o.work.export, files)
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, ledger.ErrNotFound) {
+	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // the export was deleted, or moved
 		return nil
 	}
 	return err
@@ -372,13 +304,6 @@ func (x *export) probe(ctx context.Context, r Request) ([]adaptive.PageEnd, erro
 	case storage.Passing(err):
 		return nil, err
 	default:
-		return nil, problem.Invalidf("source", "%v", err)
-	}
-	q := storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1}
-	if _, _, err := opened.Read(ctx, storage.RequestOptions{}, q); err != nil {
-		if storage.Passing(err) {
-			return nil, err
-		}
 		return nil, problem.Invalidf("source", "%v", err)
 	}
 	var ends []adaptive.PageEnd

@@ -140,7 +140,9 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 			next.end = adaptive.PageEnd{Last: rows[len(rows)-1].Key, Rows: len(rows)}
 		}
 		if r.file != nil { // the first step was made: all pages lie ahead of all steps
-			r.file.add(rows)
+			if err := r.file.Add(rows); err != nil {
+				return err
+			}
 			r.file.at, next.rows = page.Date, nil
 		}
 		found = append(found, next)

@@ -265,7 +265,7 @@ func (t TableRef) check(field string) error {
 		if err := storage.CheckContainerName(t.Container); err != nil {
 			return problem.Invalidf(field+".container", "%v", err)
 		}
-		if err := place.CheckPrefix(t.Prefix); err != nil {
+		if _, err := place.CleanPrefix(t.Prefix); err != nil {
 			return problem.Invalidf(field+".prefix", "%v", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -143,7 +144,7 @@ func (e *Engine) repeated(ctx context.Context, scan string, delivery int) error 
 func (o *opened) do(ctx context.Context, m message, delivery int) (done ledger.Done, children []message, err error) {
 	var file *exporting
 	if o.work.export != nil {
-		file = &exporting{codec: o.work.codec}
+		file = &exporting{FileDraft: place.NewFile(o.work.codec)}
 	}
 	found, err := o.read(ctx, m, file)
 	if err != nil {
@@ -155,10 +156,10 @@ func (o *opened) do(ctx context.Context, m message, delivery int) (done ledger.D
 	rows := slices.Concat(found.spans...)
 	done.Rows, done.Queries = int64(len(rows)), found.queries
 	if file != nil {
-		if done.File, err = file.put(ctx, o.work.export, m.id); err != nil {
+		if done.Rows, done.File, err = file.put(ctx, o.work.export, m.id); err != nil {
 			return done, nil, err
 		}
-		done.Rows, done.Written = file.rows, file.rows
+		done.Written = done.Rows
 	}
 	if o.work.action != nil {
 		failed, err := o.write(ctx, rows, delivery, &done.Totals)

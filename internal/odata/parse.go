@@ -294,6 +294,28 @@ func (p *parser) skipSpace() string {
 	return p.rest
 }
 
+// ValueOf returns the value of a type that a text stands for, which must be one.
+func ValueOf(t Type, text string) (v Value) {
+	switch t {
+	case Boolean:
+		v, _ = ParseBoolean(text)
+	case Int32, Int64:
+		v.Int, _ = strconv.ParseInt(text, 10, 64)
+	case Double:
+		v.Float, _ = strconv.ParseFloat(text, 64)
+	case DateTime:
+		v.Int, _ = ParseDateTime(text)
+	case Guid:
+		v.Text, _ = ParseGuid(text)
+	case Binary:
+		v.Text, _ = ParseBinary(text)
+	default:
+		v.Text = text
+	}
+	v.Type = t
+	return v
+}
+
 // ParseGuid checks the 8-4-4-4-12 form of a Guid, and returns it in lower case.
 func ParseGuid(s string) (string, bool) {
 	if len(s) != 36 {

@@ -2,10 +2,8 @@ package place
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"tablesweep/internal/storage"
@@ -28,19 +26,14 @@ func InContainer(account *storage.Account, container, prefix string) (*Blobs, er
 	if err != nil {
 		return nil, err
 	}
-	if prefix, err = cleanPrefix(prefix); err != nil {
+	if prefix, err = CleanPrefix(prefix); err != nil {
 		return nil, err
 	}
 	return &Blobs{c, prefix, c.Address() + "/" + prefix}, nil
 }
 
-// CheckPrefix returns what is wrong with a prefix, nil if names of blobs may have it.
-func CheckPrefix(prefix string) error {
-	_, err := cleanPrefix(prefix)
-	return err
-}
-
-func cleanPrefix(prefix string) (string, error) {
+// CleanPrefix returns a prefix as names have it: with its slash, or empty. The error says why names of blobs must not have it.
+func CleanPrefix(prefix string) (string, error) {
 	prefix = strings.Trim(prefix, "/")
 	if prefix == "" {
 		return "", nil
@@ -62,12 +55,8 @@ func (b *Blobs) Container() *storage.Container { return b.container }
 // Make makes the container unless it exists. Who may write blobs may lack the permission to make containers.
 func (b *Blobs) Make(ctx context.Context) error {
 	err := b.container.Create(ctx)
-	if storage.Denied(err) {
-		enough := errors.New("enough")
-		listErr := b.List(ctx, "", func(string, int64) error { return enough })
-		if listErr == nil || errors.Is(listErr, enough) {
-			return nil
-		}
+	if storage.Denied(err) && b.List(ctx, "", func(string, int64) error { return nil }) == nil {
+		return nil
 	}
 	return err
 }
@@ -81,8 +70,8 @@ func (b *Blobs) With(o storage.RequestOptions) *Blobs {
 func (b *Blobs) Address() string { return b.address }
 
 // Put implements [Objects].
-func (b *Blobs) Put(ctx context.Context, name string, parts ...[]byte) (made bool, err error) {
-	return b.container.Put(ctx, b.prefix+name, slices.Concat(parts...))
+func (b *Blobs) Put(ctx context.Context, name string, content []byte) (made bool, err error) {
+	return b.container.Put(ctx, b.prefix+name, content)
 }
 
 // Get implements [Objects].
@@ -103,23 +92,5 @@ func (b *Blobs) List(ctx context.Context, prefix string, fn func(name string, by
 
 // Delete implements [Objects].
 func (b *Blobs) Delete(ctx context.Context, name string) error {
-	return b.container.Delete(ctx, b.prefix+name, "")
-}
-
-// Drop removes an object if it is still the one for which this call reads its ETag before it calls stale, and stale reports true.
-func (b *Blobs) Drop(ctx context.Context, name string, stale func() (bool, error)) error {
-	var etag string
-	err := b.container.List(ctx, b.prefix+name, func(blob storage.Blob) error {
-		if blob.Name == b.prefix+name {
-			etag = blob.ETag
-		}
-		return nil
-	})
-	if err != nil || etag == "" {
-		return err
-	}
-	if ok, err := stale(); !ok {
-		return err
-	}
-	return b.container.Delete(ctx, b.prefix+name, etag)
+	return b.container.Delete(ctx, b.prefix+name)
 }

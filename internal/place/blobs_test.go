@@ -123,7 +123,7 @@ func TestBlobsRefuse(t *testing.T) {
 	if _, err := place.Open(t.Context(), to); !errors.Is(err, place.ErrNoExport) || !strings.Contains(err.Error(), "it has no manifest.json") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := place.Create(t.Context(), to, claim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it has an export") {
+	if _, err := place.Create(t.Context(), to, claim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it has data/") {
 		t.Errorf("got %v", err)
 	}
 	resume := func(want string) {
@@ -146,7 +146,7 @@ func TestBlobsRefuse(t *testing.T) {
 	if err := to.Delete(t.Context(), place.ClaimName); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := place.Create(t.Context(), to, claim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "which is no part of an export") {
+	if _, err := place.Create(t.Context(), to, claim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it has data/") {
 		t.Errorf("got %v", err)
 	}
 	if err := place.PutClaim(t.Context(), to, place.NewClaim("another", nil, began, "test")); err != nil {

@@ -2,11 +2,9 @@ package place
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -57,7 +55,7 @@ func NewCodec(c Compress) (*Codec, error) {
 	return codec, err
 }
 
-// Encode returns a page's text, compressed: a frame or a member of its own. It does not keep text.
+// Encode returns a page's text, compressed: a frame or a member of its own.
 func (c *Codec) Encode(text []byte) []byte {
 	switch c.compress {
 	case Zstd:
@@ -69,7 +67,7 @@ func (c *Codec) Encode(text []byte) []byte {
 		_ = w.Close()
 		return b.Bytes()
 	}
-	return bytes.Clone(text)
+	return text
 }
 
 // decode returns the text of a page. It fails if that has more than 16 MiB.
@@ -89,12 +87,4 @@ func (c *Codec) decode(page []byte) (text []byte, err error) {
 		return nil, fmt.Errorf("it expands beyond %d MiB", maxPage>>20)
 	}
 	return text, err
-}
-
-func marshal(v any) ([]byte, error) {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return []byte(strings.TrimSuffix(b.String(), "\n")), err
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"sort"
 	"sync"
 
@@ -26,29 +27,23 @@ type Export struct {
 	codec    *Codec
 	files    []dataFile
 
-	mu    sync.Mutex            // guards the following, and what files count
-	spans map[[2]int][2]key.Key // of pages that a range was looked up by: the first key and the last
+	mu sync.Mutex // guards what is seen of files
 }
 
-// dataFile is a [File] in memory.
+// dataFile is a file, and what is seen of its pages.
 type dataFile struct {
-	path        string
-	rows        int64
-	first, last key.Key
-	pages       []dataPage
-	unread      int   // pages
-	read        int64 // rows
+	File
+	seen []seen
 }
 
-type dataPage struct {
-	end  int64 // in the file
-	hash [hashDigits / 2]byte
-	read bool
+type seen struct {
+	rows int      // 0 if it was not read
+	last *key.Key // of a page that a range was looked up by
 }
 
 // Open opens a complete export. It reads the manifest and files.jsonl, and proves them.
 func Open(ctx context.Context, o Objects) (*Export, error) {
-	e := &Export{objects: o, spans: map[[2]int][2]key.Key{}}
+	e := &Export{objects: o}
 	if err := e.open(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Address(), err)
 	}
@@ -74,15 +69,21 @@ func (e *Export) open(ctx context.Context) error {
 	}
 	var seal Seal
 	sum := sha256.New()
-	err = eachFile(io.TeeReader(&objectReader{ctx: ctx, objects: e.objects, name: FilesName}, sum), func(f File) error {
-		if _, err := seal.Add(f); err != nil {
-			return err
+	whole := io.NewSectionReader(readerAt(func(offset, most int64) ([]byte, error) { return e.objects.Get(ctx, FilesName, offset, most) }), 0, math.MaxInt64)
+	lines := bufio.NewScanner(io.TeeReader(bufio.NewReaderSize(whole, chunk), sum))
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		f, err := ParseFile(lines.Bytes())
+		if err == nil {
+			_, err = seal.Add(f)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, line %d: %w", FilesName, seal.files+1, err)
 		}
 		e.files = append(e.files, inMemory(f))
-		return nil
-	})
-	if err != nil {
-		return err
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s, behind line %d: %w", FilesName, seal.files, err)
 	}
 	m := e.manifest
 	if hex.EncodeToString(sum.Sum(nil)) != m.Files.SHA256 {
@@ -107,7 +108,7 @@ func (e *Export) Manifest() Manifest { return e.manifest }
 // Files calls fn with the last key of each data file, and with its rows, in table order.
 func (e *Export) Files(fn func(last key.Key, rows int64)) {
 	for _, f := range e.files {
-		fn(f.last, f.rows)
+		fn(f.Last.key(), f.Rows)
 	}
 }
 
@@ -121,14 +122,8 @@ func get(ctx context.Context, o Objects, name string) ([]byte, error) {
 }
 
 func inMemory(f File) dataFile {
-	d := dataFile{path: f.Path, rows: f.Rows, first: f.First.key(), last: f.Last.key(), pages: make([]dataPage, len(f.Pages)), unread: len(f.Pages)}
-	end := int64(0)
-	for i, p := range f.Pages {
-		end += p.Bytes
-		d.pages[i].end = end
-		_, _ = hex.Decode(d.pages[i].hash[:], []byte(p.Hash)) // another hash is no page's
-	}
-	return d
+	f.Properties = Properties{}
+	return dataFile{f, make([]seen, len(f.Pages))}
 }
 
 const (
@@ -136,50 +131,16 @@ const (
 	maxLine = 8 << 20
 )
 
-// objectReader reads an object from its start.
-type objectReader struct {
-	ctx     context.Context
-	objects Objects
-	name    string
-	at      int64
-	rest    []byte
-}
+// readerAt reads an object.
+type readerAt func(offset, most int64) ([]byte, error)
 
-// Read implements [io.Reader].
-func (r *objectReader) Read(b []byte) (int, error) {
-	if len(r.rest) == 0 {
-		var err error
-		if r.rest, err = r.objects.Get(r.ctx, r.name, r.at, chunk); err != nil {
-			return 0, err
-		}
-		if len(r.rest) == 0 {
-			return 0, io.EOF
-		}
-		r.at += int64(len(r.rest))
+// ReadAt implements [io.ReaderAt].
+func (r readerAt) ReadAt(b []byte, offset int64) (int, error) {
+	text, err := r(offset, int64(len(b)))
+	if err == nil && len(text) < len(b) {
+		err = io.EOF
 	}
-	n := copy(b, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-// eachFile calls fn with each line of files.jsonl.
-func eachFile(in io.Reader, fn func(File) error) error {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxLine)
-	n := 1
-	for ; lines.Scan(); n++ {
-		f, err := ParseFile(lines.Bytes())
-		if err == nil {
-			err = fn(f)
-		}
-		if err != nil {
-			return fmt.Errorf("%s, line %d: %w", FilesName, n, err)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%s, line %d: %w", FilesName, n, err)
-	}
-	return nil
+	return copy(b, text), err
 }
 
 // position is where a query reads on.
@@ -200,30 +161,21 @@ func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	if blobs, ok := from.(*Blobs); ok {
 		from = blobs.With(options)
 	}
-	at, err := e.start(ctx, from, q, w)
+	at, err := e.start(ctx, from, q)
 	if err != nil || at.file == len(e.files) {
 		return p, 1, err
 	}
-	rows, n, err := e.page(ctx, from, at, w.raw)
+	raw := q.Filter == "" && (q.Raw && q.Select == nil || q.Select != nil && len(q.Select) == 0)
+	rows, n, err := e.page(ctx, from, at, raw)
 	if err != nil {
 		return p, 1, err
 	}
 	p.Bytes = n
-	for _, row := range rows[min(at.row, len(rows)):] {
-		if w.beyond(row.Key) {
-			return p, 1, nil
-		}
-		at.row++
-		if q.Range.Contains(row.Key) && w.match(row) {
-			if p.Entities = append(p.Entities, w.choose(row)); len(p.Entities) == w.top {
-				break
-			}
-		}
-	}
-	if at.row >= len(rows) {
+	rest, ended := w.take(rows[min(at.row, len(rows)):], &p)
+	if at.row = len(rows) - len(rest); len(rest) == 0 {
 		at = e.next(at)
 	}
-	if at.file < len(e.files) && !w.beyond(e.files[at.file].first) {
+	if !ended && at.file < len(e.files) && q.Range.Side(e.files[at.file].First.key()) <= 0 {
 		p.Next = at.token()
 	}
 	return p, 1, nil
@@ -231,90 +183,88 @@ func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 
 // next returns the position of the page behind one.
 func (e *Export) next(at position) position {
-	if at.page+1 < len(e.files[at.file].pages) {
+	if at.page+1 < len(e.files[at.file].Pages) {
 		return position{at.file, at.page + 1, 0}
 	}
 	return position{at.file + 1, 0, 0}
 }
 
 // start returns where a query begins: at its token, or where its range does.
-func (e *Export) start(ctx context.Context, from Objects, q storage.Query, w *window) (at position, err error) {
+func (e *Export) start(ctx context.Context, from Objects, q storage.Query) (at position, err error) {
 	if q.Token != nil {
 		n, _ := fmt.Sscanf(q.Token.Partition, "%d/%d/%d", &at.file, &at.page, &at.row)
-		if n != 3 || at.file < 0 || at.file >= len(e.files) || at.page < 0 || at.page >= len(e.files[at.file].pages) || at.row < 0 {
+		if n != 3 || at.file < 0 || at.file >= len(e.files) || at.page < 0 || at.page >= len(e.files[at.file].Pages) || at.row < 0 {
 			return at, fmt.Errorf("%s: the token %.100q is not one of this export", e.objects.Address(), q.Token.Partition)
 		}
 		return at, nil
 	}
-	at.file = sort.Search(len(e.files), func(i int) bool { return e.files[i].last.Compare(w.low) >= 0 })
-	if at.file == len(e.files) || e.files[at.file].first.Compare(w.low) >= 0 {
+	at.file = sort.Search(len(e.files), func(i int) bool { return q.Range.Side(e.files[i].Last.key()) >= 0 })
+	if at.file == len(e.files) || q.Range.Side(e.files[at.file].First.key()) >= 0 {
 		return at, nil
 	}
-	at.page = sort.Search(len(e.files[at.file].pages)-1, func(i int) bool {
-		span, spanErr := e.span(ctx, from, at.file, i)
-		err = errors.Join(err, spanErr)
-		return err != nil || span[1].Compare(w.low) >= 0
+	at.page = sort.Search(len(e.files[at.file].Pages)-1, func(i int) bool {
+		last, lastErr := e.last(ctx, from, position{at.file, i, 0})
+		err = errors.Join(err, lastErr)
+		return err != nil || q.Range.Side(last) >= 0
 	})
 	return at, err
 }
 
-// span returns a page's first key and its last one.
-func (e *Export) span(ctx context.Context, from Objects, file, page int) (span [2]key.Key, err error) {
-	at := [2]int{file, page}
+// last returns a page's last key.
+func (e *Export) last(ctx context.Context, from Objects, at position) (key.Key, error) {
+	page := &e.files[at.file].seen[at.page]
 	e.mu.Lock()
-	span, ok := e.spans[at]
+	last := page.last
 	e.mu.Unlock()
-	if ok {
-		return span, nil
+	if last != nil {
+		return *last, nil
 	}
-	rows, _, err := e.page(ctx, from, position{file, page, 0}, true)
+	rows, _, err := e.page(ctx, from, at, true)
 	if err != nil {
-		return span, err
+		return key.Key{}, err
 	}
-	span = [2]key.Key{rows[0].Key.Clone(), rows[len(rows)-1].Key.Clone()}
+	k := rows[len(rows)-1].Key.Clone()
 	e.mu.Lock()
-	e.spans[at] = span
+	page.last = &k
 	e.mu.Unlock()
-	return span, nil
+	return k, nil
 }
 
 // page reads a page and proves it. It returns its rows, and how much JSON they have.
 func (e *Export) page(ctx context.Context, from Objects, at position, raw bool) (rows []storage.Entity, bytes int, err error) {
 	f := &e.files[at.file]
-	p := &f.pages[at.page]
 	begin := int64(0)
-	if at.page > 0 {
-		begin = f.pages[at.page-1].end
+	for _, before := range f.Pages[:at.page] {
+		begin += before.Bytes
 	}
-	encoded, err := from.Get(ctx, f.path, begin, p.end-begin)
+	mark := f.Pages[at.page]
+	encoded, err := from.Get(ctx, f.Path, begin, mark.Bytes)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the export: %w", err)
 	}
-	if rows, bytes, err = e.decode(encoded, p, at, raw); err == nil {
+	if rows, bytes, err = e.decode(encoded, at, raw); err == nil {
 		err = e.count(f, at.page, len(rows))
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s/%s, bytes %d to %d: %w", e.objects.Address(), f.path, begin, p.end, err)
+		return nil, 0, fmt.Errorf("%s/%s, bytes %d to %d: %w", e.objects.Address(), f.Path, begin, begin+mark.Bytes, err)
 	}
 	return rows, bytes, nil
 }
 
-func (e *Export) decode(encoded []byte, p *dataPage, at position, raw bool) (rows []storage.Entity, bytes int, err error) {
-	if sum := sha256.Sum256(encoded); [hashDigits / 2]byte(sum[:]) != p.hash {
+func (e *Export) decode(encoded []byte, at position, raw bool) (rows []storage.Entity, bytes int, err error) {
+	f := &e.files[at.file]
+	if shortHash(encoded) != f.Pages[at.page].Hash {
 		return nil, 0, errors.New("this page is not as it was written: its hash is another")
 	}
 	text, err := e.codec.decode(encoded)
-	if err != nil {
-		return nil, 0, err
+	if err == nil {
+		rows, err = storage.ParseLines(text, raw)
 	}
-	if rows, err = storage.ParseLines(text, raw); err != nil {
-		return nil, 0, err
-	}
-	f := &e.files[at.file]
 	switch {
+	case err != nil:
 	case len(rows) == 0 || len(rows) > storage.PageRows:
 		err = fmt.Errorf("this page has %d rows, want 1 to %d", len(rows), storage.PageRows)
-	case at.page == 0 && rows[0].Key != f.first, at.page == len(f.pages)-1 && rows[len(rows)-1].Key != f.last:
+	case at.page == 0 && rows[0].Key != f.First.key(), at.page == len(f.Pages)-1 && rows[len(rows)-1].Key != f.Last.key():
 		err = fmt.Errorf("this page begins or ends with another key than %s says", FilesName)
 	default:
 		err = sorted(rows)
@@ -332,18 +282,20 @@ func sorted(rows []storage.Entity) error {
 	return nil
 }
 
-// count compares the rows of a file with what files.jsonl says, when its last page has been read.
+// count compares the rows of a file with what files.jsonl says, once all its pages have been read.
 func (e *Export) count(f *dataFile, page, rows int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if f.pages[page].read {
-		return nil
+	f.seen[page].rows = rows
+	var all int64
+	for _, p := range f.seen {
+		if p.rows == 0 {
+			return nil
+		}
+		all += int64(p.rows)
 	}
-	f.pages[page].read = true
-	f.unread--
-	f.read += int64(rows)
-	if f.unread == 0 && f.read != f.rows {
-		return fmt.Errorf("the file has %d rows, but %d by %s", f.read, f.rows, FilesName)
+	if all != f.Rows {
+		return fmt.Errorf("the file has %d rows, but %d by %s", all, f.Rows, FilesName)
 	}
 	return nil
 }

@@ -181,31 +181,20 @@ func TestSealedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put := func(name string, parts ...[]byte) {
-		if made, err := dir.Put(t.Context(), name, parts...); err != nil || !made {
+	put := func(name string, content []byte) {
+		if made, err := dir.Put(t.Context(), name, content); err != nil || !made {
 			t.Fatal(name, made, err)
 		}
 	}
 	put(place.ClaimName, claim().JSON())
 	var lines [][]byte
 	for part := range slices.Chunk(rows, 1300) {
-		var file place.FileDraft
-		var properties place.Properties
-		var page place.Draft
-		for _, one := range part {
-			if !page.Add(one, false) {
-				file.Add(page.Encode(c))
-				page = place.Draft{}
-				page.Add(one, false)
-			}
-			properties.Count(one)
+		file := place.NewFile(c)
+		if err := errors.Join(file.Add(part), file.Pages.End(nil)); err != nil {
+			t.Fatal(err)
 		}
-		if page.Bytes() == 0 {
-			t.Fatal("an empty page")
-		}
-		file.Add(page.Encode(c))
-		f, parts := file.End(fmt.Sprintf("step%d", len(lines)), c, properties)
-		put(f.Path, parts...)
+		f, content := file.End(fmt.Sprintf("step%d", len(lines)))
+		put(f.Path, content)
 		if made, err := dir.Put(t.Context(), f.Path, []byte("other")); made || err != nil {
 			t.Error("an object was replaced", err)
 		}
@@ -298,7 +287,7 @@ func TestStoredFormat(t *testing.T) {
 // stored are objects in memory.
 type stored map[string]string
 
-func (s stored) Put(context.Context, string, ...[]byte) (bool, error) {
+func (s stored) Put(context.Context, string, []byte) (bool, error) {
 	return false, errors.ErrUnsupported
 }
 func (s stored) Delete(context.Context, string) error { return errors.ErrUnsupported }
@@ -433,17 +422,25 @@ func TestLargeRows(t *testing.T) {
 // A manifest is small, however many properties the rows have.
 func TestManyProperties(t *testing.T) {
 	t.Parallel()
-	var p place.Properties
-	for i := range 400 {
-		p.Count(storage.Entity{Properties: []storage.Property{storage.StringProperty(fmt.Sprintf("%0250d", i), "")}})
+	c, err := place.NewCodec(place.None)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var all place.Properties
-	all.Add(p)
+	file := place.NewFile(c)
+	for i := range 400 {
+		one := storage.Entity{Key: key.Key{Row: fmt.Sprintf("%03d", i)}, Properties: []storage.Property{storage.StringProperty(fmt.Sprintf("%0250d", i), "")}}
+		err = errors.Join(err, file.Add([]storage.Entity{one}))
+	}
+	if err = errors.Join(err, file.Pages.End(nil)); err != nil {
+		t.Fatal(err)
+	}
+	f, _ := file.End("x")
+	all := f.Properties
 	m := place.Manifest{Properties: all, Encoding: place.EncodingNames{Format: "jsonl", Compress: place.None}}
 	text := m.JSON("id")
 	back, err := place.ParseManifest(text)
-	if err != nil || len(text) > place.MaxManifest || !back.More || len(back.List) == 0 || len(p.List) != 300 {
-		t.Errorf("%d bytes, %d of %d properties, %v", len(text), len(back.List), len(p.List), err)
+	if err != nil || len(text) > place.MaxManifest || !back.More || len(back.List) == 0 || len(all.List) != 300 {
+		t.Errorf("%d bytes, %d of %d properties, %v", len(text), len(back.List), len(all.List), err)
 	}
 	if !bytes.Contains(text, []byte(`"moreProperties":true`)) {
 		t.Error("it does not say that there are more")

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,10 +11,10 @@ import (
 	"hash"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/storage"
 )
 
@@ -71,7 +72,7 @@ func NewClaim(id string, request json.RawMessage, startedAt time.Time, program s
 }
 
 // JSON returns the object's content.
-func (c Claim) JSON() []byte { return asJSON(c) }
+func (c Claim) JSON() []byte { return bytes.TrimSuffix(asJSON(c), []byte("\n")) }
 
 // parseClaim reads a claim.
 func parseClaim(text []byte) (c Claim, err error) {
@@ -124,12 +125,9 @@ type Properties struct {
 	index map[string]int // of List
 }
 
-func (p *Properties) add(name, kind string, rows int64) {
-	if len(p.index) != len(p.List) || p.index == nil {
+func (p *Properties) count(name, kind string, rows int64) {
+	if p.index == nil {
 		p.index = map[string]int{}
-		for i, one := range p.List {
-			p.index[one.Name] = i
-		}
 	}
 	i, ok := p.index[name]
 	if !ok {
@@ -144,18 +142,11 @@ func (p *Properties) add(name, kind string, rows int64) {
 	p.List[i].Types[kind] += rows
 }
 
-// Count adds a row's properties.
-func (p *Properties) Count(row storage.Entity) {
-	for _, one := range row.Properties {
-		p.add(one.Name, one.Type.String(), 1)
-	}
-}
-
-// Add adds those of other rows, which follow in table order.
-func (p *Properties) Add(other Properties) {
+// add adds those of other rows, which follow in table order.
+func (p *Properties) add(other Properties) {
 	for _, one := range other.List {
 		for kind, rows := range one.Types { // the order of names does not depend on that of types
-			p.add(one.Name, kind, rows)
+			p.count(one.Name, kind, rows)
 		}
 	}
 	p.More = p.More || other.More
@@ -187,20 +178,14 @@ func ParseFile(line []byte) (f File, err error) {
 		err = errors.New("its rows and bytes are not those of its pages")
 	case f.First.key().Compare(f.Last.key()) > 0:
 		err = errors.New("its first key is behind its last one")
-	case !safeName(f.Path):
+	case !dataPath.MatchString(f.Path):
 		err = fmt.Errorf("its path %.200q is not one of a data file", f.Path)
 	}
 	return f, err
 }
 
-// safeName reports whether a path is that of an object of our own making: it leads nowhere else.
-func safeName(path string) bool {
-	name, ok := strings.CutPrefix(path, DataPrefix)
-	for _, c := range name {
-		ok = ok && (c == '-' || c == '.' || c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
-	}
-	return ok && name != "" && name[0] != '.'
-}
+// dataPath matches the paths of data files, which lead nowhere else.
+var dataPath = regexp.MustCompile(`^data/[0-9A-Za-z_-][0-9A-Za-z._-]*$`)
 
 // leftover matches the names of data files that this program makes, and of those that are not whole. What else stands there
 // is somebody else's, even another export.
@@ -269,7 +254,7 @@ func (m Manifest) JSON(id string) []byte {
 	for {
 		text := asJSON(m)
 		if len(text) <= MaxManifest || len(m.List) == 0 {
-			return append(text, '\n')
+			return text
 		}
 		m.List, m.More = slices.Clone(m.List[:len(m.List)*3/4]), true
 	}
@@ -289,13 +274,13 @@ func ParseManifest(text []byte) (m Manifest, err error) {
 	return m, nil
 }
 
-// asJSON returns the JSON of a value of our own, with <, > and & as they are.
+// asJSON returns the JSON of a value of our own, with <, > and & as they are, and the end of the line.
 func asJSON(v any) []byte {
-	text, err := marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	if err := lines.JSON(&b).Encode(v); err != nil {
 		panic("place: internal error: " + err.Error())
 	}
-	return text
+	return b.Bytes()
 }
 
 const hashDigits = 16
@@ -306,71 +291,71 @@ func shortHash(b []byte) string {
 	return hex.EncodeToString(sum[:hashDigits/2])
 }
 
-// Page is an encoded page.
-type Page struct {
-	Text        []byte // encoded
-	hash        string
-	rows        int64
-	first, last key.Key
-}
-
-// Draft collects a page's rows. The zero value is empty.
-type Draft struct {
+// page collects rows: JSON lines, until they are encoded. The zero value is empty.
+type page struct {
 	text        []byte
 	rows        int64
 	first, last key.Key
+	properties  Properties
 }
 
-// Add appends a row, which must be behind the last one in table order. It reports false, and adds nothing, if the page
+// add appends a row, which must be behind the last one in table order. It reports false, and adds nothing, if the page
 // is full. A Timestamp is a member of the line, if one is wanted.
-func (d *Draft) Add(row storage.Entity, timestamp bool) bool {
-	if d.rows == storage.PageRows {
+func (p *page) add(row storage.Entity, timestamp bool) bool {
+	if p.rows == storage.PageRows {
 		return false
 	}
-	before := len(d.text)
-	d.text = row.AppendJSON(d.text)
+	before := len(p.text)
+	p.text = row.AppendJSON(p.text)
 	if timestamp && !row.Timestamp.IsZero() {
-		d.text = append(d.text[:len(d.text)-1], `,"Timestamp@odata.type":"Edm.DateTime","Timestamp":`...)
-		d.text = append(append(d.text, storage.TimeProperty("", row.Timestamp).Value...), '}')
+		p.text = append(p.text[:len(p.text)-1], `,"Timestamp@odata.type":"Edm.DateTime","Timestamp":`...)
+		p.text = append(append(p.text, storage.TimeProperty("", row.Timestamp).Value...), '}')
 	}
-	d.text = append(d.text, '\n')
-	if len(d.text) > pageBytes && before > 0 {
-		d.text = d.text[:before]
+	p.text = append(p.text, '\n')
+	if len(p.text) > pageBytes && before > 0 {
+		p.text = p.text[:before]
 		return false
 	}
-	if d.rows == 0 {
-		d.first = row.Key
+	if p.rows == 0 {
+		p.first = row.Key
 	}
-	d.last = row.Key
-	d.rows++
+	p.last = row.Key
+	p.rows++
+	for _, one := range row.Properties {
+		p.properties.count(one.Name, one.Type.String(), 1)
+	}
 	return true
 }
 
-// Bytes returns how much JSON the draft has.
-func (d *Draft) Bytes() int { return len(d.text) }
-
-// Encode makes a page of the draft.
-func (d *Draft) Encode(c *Codec) Page {
-	text := c.Encode(d.text)
-	return Page{text, shortHash(text), d.rows, d.first, d.last}
-}
-
-// FileDraft collects the pages of a data file. The zero value is empty.
+// FileDraft collects the rows of a data file. Make it with [NewFile].
 type FileDraft struct {
-	file  File
-	parts [][]byte
+	*Pages
+	file    File
+	content []byte
 }
 
-// Add appends a page.
-func (f *FileDraft) Add(p Page) {
-	if f.file.Rows == 0 {
-		f.file.First = Key{p.first.Partition, p.first.Row}
+// NewFile returns an empty file, which ends at [FileDraft.End].
+func NewFile(c *Codec) *FileDraft {
+	d := &FileDraft{}
+	d.Pages = &Pages{codec: c, take: func(p *page, _ bool) error {
+		d.append(p)
+		return nil
+	}}
+	return d
+}
+
+// append appends an encoded page.
+func (d *FileDraft) append(p *page) {
+	f := &d.file
+	if f.Rows == 0 {
+		f.First = Key{p.first.Partition, p.first.Row}
 	}
-	f.file.Last = Key{p.last.Partition, p.last.Row}
-	f.file.Rows += p.rows
-	f.file.Bytes += int64(len(p.Text))
-	f.file.Pages = append(f.file.Pages, PageMark{int64(len(p.Text)), p.hash})
-	f.parts = append(f.parts, p.Text)
+	f.Last = Key{p.last.Partition, p.last.Row}
+	f.Rows += p.rows
+	f.Bytes += int64(len(p.text))
+	f.Pages = append(f.Pages, PageMark{int64(len(p.text)), shortHash(p.text)})
+	f.Properties.add(p.properties)
+	d.content = append(d.content, p.text...)
 }
 
 // dataName returns the name of a data file with a hash.
@@ -378,16 +363,15 @@ func dataName(order, hash string, c *Codec) string {
 	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + c.compress.ext()
 }
 
-// End returns the line of the file, and its content. order begins the file's name: six digits, or a step's id.
-func (f *FileDraft) End(order string, c *Codec, p Properties) (File, [][]byte) {
-	sum := sha256.New()
-	for _, part := range f.parts {
-		sum.Write(part)
-	}
-	f.file.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	f.file.Path = dataName(order, f.file.SHA256, c)
-	f.file.Properties = p
-	return f.file, f.parts
+// End returns the line of the file, and its content. order begins the file's name: six digits, or a step's id. The draft is
+// empty then; its next page changes the content.
+func (d *FileDraft) End(order string) (f File, content []byte) {
+	f, content = d.file, d.content
+	sum := sha256.Sum256(content)
+	f.SHA256 = hex.EncodeToString(sum[:])
+	f.Path = dataName(order, f.SHA256, d.codec)
+	d.file, d.content = File{}, content[:0]
+	return f, content
 }
 
 // Seal sums up an export's files, which are added in table order.
@@ -407,10 +391,10 @@ func (s *Seal) Add(f File) ([]byte, error) {
 	if s.sum == nil {
 		s.sum = sha256.New()
 	}
-	last, line := f.Last.key(), append(asJSON(f), '\n')
+	last, line := f.Last.key(), asJSON(f)
 	s.sum.Write(line)
 	s.last, s.files, s.rows, s.bytes = &last, s.files+1, s.rows+f.Rows, s.bytes+f.Bytes
-	s.properties.Add(f.Properties)
+	s.properties.add(f.Properties)
 	return line, nil
 }
 

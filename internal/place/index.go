@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"github.com/gofrs/flock"
@@ -15,88 +14,88 @@ import (
 	"tablesweep/internal/sweep/journal"
 )
 
-// index keeps the lines of files.jsonl while they grow, and the place from other processes.
-type index interface {
-	// begin claims a place that is empty or does not exist.
-	begin(ctx context.Context, c Claim) error
-	// resume returns the claim and the lines that an earlier process has added.
-	resume(ctx context.Context) (c Claim, lines [][]byte, err error)
-	// add adds a line, for good.
-	add(line []byte) error
-	// end makes files.jsonl an object of the export.
-	end(ctx context.Context) error
-	// close ends this process's work. Another one may resume the export.
-	close() error
+// index keeps the lines of files.jsonl while they grow, and the place from other processes. In a directory it is the file
+// itself. Blobs can't grow: their lines are in memory and, if there is one, in a journal, with the claim ahead of them.
+type index struct {
+	to  Objects
+	dir Directory // "" for blobs
+
+	lock *flock.Flock
+	file *os.File
+
+	journal *journal.File // nil for none
+	text    []byte
 }
 
-func newIndex(to Objects, j *journal.File) index {
-	if d, ok := to.(Directory); ok {
-		return &ownIndex{dir: d}
-	}
-	return &journalIndex{to: to, journal: j}
-}
-
-// ownIndex is a directory's files.jsonl itself.
-type ownIndex struct {
-	dir   Directory
-	lock  *flock.Flock
-	lines *os.File
-	ended bool
+// event is the claim or a line. In the journal, JSON may be escaped in another way.
+type event struct {
+	Claim *Claim `json:"claim,omitempty"`
+	Line  string `json:"line,omitempty"`
 }
 
 const lockName = "export"
 
-func (x *ownIndex) begin(ctx context.Context, c Claim) error {
-	if err := x.dir.mayTake(ctx); err != nil {
-		return err
+// begin claims a place that is empty or does not exist.
+func (x *index) begin(ctx context.Context, c Claim) (err error) {
+	if b, ok := x.to.(*Blobs); ok {
+		err = b.Make(ctx)
 	}
-	err := os.MkdirAll(string(x.dir), 0o700)
 	if err == nil {
+		err = x.to.List(ctx, "", func(name string, _ int64) error {
+			if name == lockName+".lock" || name == ClaimName+tempExt { // of a process that was killed before it had claimed the place
+				return nil
+			}
+			return fmt.Errorf("%w: it has %s", ErrTaken, name)
+		})
+	}
+	if err == nil && x.journal != nil {
+		err = x.journal.Renew([]any{event{Claim: &c}})
+	}
+	if err == nil && x.dir != "" {
+		err = os.MkdirAll(string(x.dir), 0o700)
+	}
+	if err == nil {
+		err = x.acquire()
+	}
+	if err == nil {
+		err = PutClaim(ctx, x.to, c)
+	}
+	if err == nil {
+		err = x.open()
+	}
+	return err
+}
+
+// acquire locks a directory. A journal has its own lock.
+func (x *index) acquire() (err error) {
+	if x.dir != "" {
 		x.lock, err = journal.Lock(x.dir.path(lockName))
 	}
-	if err == nil {
-		err = PutClaim(ctx, x.dir, c)
-	}
-	if err == nil {
-		x.lines, err = os.OpenFile(x.dir.path(FilesName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	return err
+}
+
+func (x *index) open() (err error) {
+	if x.dir != "" {
+		x.file, err = os.OpenFile(x.dir.path(FilesName), os.O_CREATE|os.O_RDWR, 0o600)
 	}
 	return err
 }
 
-// mayTake returns an error if the directory has anything but what an export that died before its claim has left.
-func (d Directory) mayTake(ctx context.Context) error {
-	entries, err := os.ReadDir(string(d))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// resume returns the claim and the lines that an earlier process has added.
+func (x *index) resume(ctx context.Context) (c Claim, lines [][]byte, err error) {
+	if x.dir == "" {
+		return x.replay(ctx)
 	}
-	for _, e := range entries {
-		begun := e.Name() == lockName+".lock" || e.Name() == ClaimName+tempExt // by a process that was killed before it had claimed the place
-		if err == nil && !begun {
-			err = takenBy(ctx, d, e.Name())
-		}
+	if c, err = ClaimOf(ctx, x.dir); err == nil {
+		err = x.acquire()
 	}
-	return err
-}
-
-// takenBy returns the error of a place that has an object.
-func takenBy(ctx context.Context, to Objects, name string) error {
-	if _, err := to.Get(ctx, ClaimName, 0, 1); err == nil || name == ManifestName {
-		return fmt.Errorf("%w: it has an export", ErrTaken)
+	if err == nil {
+		err = x.open()
 	}
-	return fmt.Errorf("%w: it has %s, which is no part of an export", ErrTaken, name)
-}
-
-func (x *ownIndex) resume(ctx context.Context) (c Claim, lines [][]byte, err error) {
-	if c, err = ClaimOf(ctx, x.dir); err != nil {
+	if err != nil {
 		return c, nil, err
 	}
-	if x.lock, err = journal.Lock(x.dir.path(lockName)); err != nil {
-		return c, nil, err
-	}
-	if x.lines, err = os.OpenFile(x.dir.path(FilesName), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
-		return c, nil, err
-	}
-	text, err := io.ReadAll(x.lines)
+	text, err := io.ReadAll(x.file)
 	if err != nil {
 		return c, nil, err
 	}
@@ -109,86 +108,28 @@ func (x *ownIndex) resume(ctx context.Context) (c Claim, lines [][]byte, err err
 		lines, rest = append(lines, line), after
 		whole += len(line) + 1
 	}
-	if err = x.lines.Truncate(int64(whole)); err == nil {
-		_, err = x.lines.Seek(0, io.SeekEnd)
+	if err = x.file.Truncate(int64(whole)); err == nil {
+		_, err = x.file.Seek(0, io.SeekEnd)
 	}
 	return c, lines, err
 }
 
-func (x *ownIndex) add(line []byte) error {
-	_, err := x.lines.Write(line)
-	if err == nil {
-		err = x.lines.Sync()
-	}
-	return err
-}
-
-func (x *ownIndex) end(context.Context) error {
-	x.ended = true
-	return nil
-}
-
-func (x *ownIndex) close() error {
-	var err error
-	if x.lines != nil {
-		err = x.lines.Close()
-	}
-	if x.lock != nil {
-		err = errors.Join(err, x.lock.Close())
-	}
-	if err == nil && x.ended {
-		err = removed(x.dir.path(lockName + ".lock"))
-	}
-	return err
-}
-
-// journalIndex keeps the lines of an export whose objects can't grow in memory and, if there is one, in a journal: the claim
-// first, before it is put.
-type journalIndex struct {
-	to      Objects
-	journal *journal.File // nil for none
-	text    []byte
-}
-
-// event is the claim or a line. In the journal, JSON may be escaped in another way.
-type event struct {
-	Claim *Claim `json:"claim,omitempty"`
-	Line  string `json:"line,omitempty"`
-}
-
-func (x *journalIndex) begin(ctx context.Context, c Claim) error {
-	if b, ok := x.to.(*Blobs); ok {
-		if err := b.Make(ctx); err != nil {
-			return err
-		}
-	}
-	err := x.to.List(ctx, "", func(name string, _ int64) error { return takenBy(ctx, x.to, name) })
-	if err == nil && x.journal != nil {
-		err = x.journal.Renew([]any{event{Claim: &c}})
-	}
-	if err == nil {
-		err = PutClaim(ctx, x.to, c)
-	}
-	return err
-}
-
-func (x *journalIndex) resume(ctx context.Context) (c Claim, lines [][]byte, err error) {
+func (x *index) replay(ctx context.Context) (c Claim, lines [][]byte, err error) {
 	var all []any
 	err = journal.Events(x.journal, func(e event) error {
-		all = append(all, e)
-		if len(all) == 1 && e.Claim != nil {
-			c = *e.Claim
-			return c.check(ClaimName)
-		}
-		if e.Line == "" || e.Claim != nil || len(all) == 1 {
+		if all = append(all, e); (len(all) == 1) != (e.Claim != nil) {
 			return errors.New("it is not that of an export to blobs")
+		}
+		if e.Claim != nil {
+			c = *e.Claim
+			return nil
 		}
 		lines = append(lines, []byte(e.Line))
 		x.text = append(append(x.text, e.Line...), '\n')
 		return nil
 	})
-	if err == nil && len(all) == 0 {
-		err = errors.New("the checkpoint is not that of an export to blobs")
+	if err == nil {
+		err = c.check("the checkpoint's claim")
 	}
 	if err == nil {
 		err = x.journal.Renew(all)
@@ -199,18 +140,30 @@ func (x *journalIndex) resume(ctx context.Context) (c Claim, lines [][]byte, err
 	return c, lines, err
 }
 
-func (x *journalIndex) add(line []byte) error {
+// add adds a line, for good.
+func (x *index) add(line []byte) error {
+	if x.dir != "" {
+		_, err := x.file.Write(line)
+		return errors.Join(err, x.file.Sync())
+	}
 	x.text = append(x.text, line...)
 	if x.journal == nil {
 		return nil
 	}
 	x.journal.Append(event{Line: string(bytes.TrimSuffix(line, []byte("\n")))})
-	if err := x.journal.Flush(); err != nil {
-		return err
-	}
-	return x.journal.Sync()
+	return errors.Join(x.journal.Flush(), x.journal.Sync())
 }
 
-func (x *journalIndex) end(ctx context.Context) error { return PutSame(ctx, x.to, FilesName, x.text) }
-
-func (x *journalIndex) close() error { return nil } // who opened the journal closes it
+// close ends this process's work. Another one may resume the export, unless it is complete.
+func (x *index) close(complete bool) (err error) {
+	if x.file != nil {
+		err = x.file.Close()
+	}
+	if x.lock != nil {
+		err = errors.Join(err, x.lock.Close())
+	}
+	if x.dir != "" && complete {
+		err = errors.Join(err, removed(x.dir.path(lockName+".lock")))
+	}
+	return err
+}

@@ -8,20 +8,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
 // Objects are where the objects of an export stand: a directory, or the blobs under a prefix. Names have slashes. An
 // object never changes. The methods may be called concurrently.
 type Objects interface {
-	// Put makes an object of the parts, one behind the other. It stands there whole, for good, or not at all. made
-	// is false, without an error, if there is one of that name, whatever it has.
-	Put(ctx context.Context, name string, parts ...[]byte) (made bool, err error)
+	// Put makes an object. It stands there whole, for good, or not at all. made is false, without an error, if there is one
+	// of that name, whatever it has.
+	Put(ctx context.Context, name string, content []byte) (made bool, err error)
 	// Get reads at most so many bytes from an offset on; fewer if the object ends before. The
 	// error is [fs.ErrNotExist] if there is no such object.
 	Get(ctx context.Context, name string, offset, most int64) ([]byte, error)
-	// List calls fn with the objects whose names start with the prefix, in the order of their names.
+	// List calls fn with the objects whose names start with the prefix.
 	List(ctx context.Context, prefix string, fn func(name string, bytes int64) error) error
 	// Delete removes an object. One that is gone is no error.
 	Delete(ctx context.Context, name string) error
@@ -49,17 +48,13 @@ func (d Directory) Address() string {
 }
 
 // Put implements [Objects]. The file gets its name when it is on the disk.
-func (d Directory) Put(_ context.Context, name string, parts ...[]byte) (made bool, err error) {
+func (d Directory) Put(_ context.Context, name string, content []byte) (made bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(d.path(name)), 0o700); err != nil {
 		return false, err
 	}
 	return createFile(d.path(name), func(w io.Writer) error {
-		for _, p := range parts {
-			if _, err := w.Write(p); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := w.Write(content)
+		return err
 	})
 }
 
@@ -132,38 +127,21 @@ func (d Directory) Get(_ context.Context, name string, offset, most int64) ([]by
 
 // List implements [Objects].
 func (d Directory) List(_ context.Context, prefix string, fn func(name string, bytes int64) error) error {
-	type object struct {
-		name  string
-		bytes int64
-	}
-	var all []object
-	err := filepath.WalkDir(string(d), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
+	return fs.WalkDir(os.DirFS(string(d)), ".", func(name string, e fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil {
+			info, err = e.Info()
 		}
-		name, err := filepath.Rel(string(d), path)
-		if err != nil {
-			return err
-		}
-		if name = filepath.ToSlash(name); !strings.HasPrefix(name, prefix) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // the directory, or what is gone by now
+			return nil
+		case err != nil:
+			return fmt.Errorf("list %s: %w", d, err)
+		case info.IsDir() || !strings.HasPrefix(name, prefix):
 			return nil
 		}
-		info, err := e.Info()
-		if err == nil {
-			all = append(all, object{name, info.Size()})
-		}
-		return err
+		return fn(name, info.Size())
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list %s: %w", d, err)
-	}
-	slices.SortFunc(all, func(a, b object) int { return strings.Compare(a.name, b.name) })
-	for _, o := range all {
-		if err := fn(o.name, o.bytes); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Delete implements [Objects].

@@ -1,10 +1,11 @@
 package place_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -82,17 +83,17 @@ func forge(t *testing.T, c place.Compress, page []byte, rows int64, first, last 
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file place.FileDraft
 	var seal place.Seal
-	file.Add(place.Page{Text: page})
-	f, parts := file.End("000000", codec, place.Properties{})
-	f.Rows, f.First, f.Last, f.Pages[0].Hash = rows, first, last, f.SHA256[:16]
+	f, _ := place.NewFile(codec).End("000000") // of nothing
+	sum := sha256.Sum256(page)
+	f.SHA256, f.Bytes, f.Rows, f.First, f.Last = hex.EncodeToString(sum[:]), int64(len(page)), rows, first, last
+	f.Pages = []place.PageMark{{Bytes: f.Bytes, Hash: f.SHA256[:16]}}
 	line, err := seal.Add(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := seal.Manifest(manifest(place.Options{Compress: c}))
-	return stored{f.Path: string(slices.Concat(parts...)), place.FilesName: string(line), place.ManifestName: string(m.JSON("id"))}
+	return stored{f.Path: string(page), place.FilesName: string(line), place.ManifestName: string(m.JSON("id"))}
 }
 
 // An export that lies, with right hashes: nothing of the bad page is used, and memory is bounded.

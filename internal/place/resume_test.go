@@ -62,7 +62,7 @@ func TestResumeRefusesChangedIndex(t *testing.T) {
 		w, err := place.Resume(t.Context(), dir, o)
 		if err == nil {
 			t.Errorf("%s: taken", name)
-			_ = w.Pages.End(errors.New("enough"))
+			_ = w.FileDraft.Pages.End(errors.New("enough"))
 		} else if !strings.Contains(err.Error(), "is damaged: files.jsonl, line ") {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -37,22 +37,18 @@ func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query)
 	if err != nil {
 		return p, 1, err
 	}
-	i := sort.Search(len(r), func(i int) bool { return r[i].Key.Compare(w.low) >= 0 })
+	i := sort.Search(len(r), func(i int) bool { return q.Range.Side(r[i].Key) >= 0 })
 	if q.Token != nil {
 		if i, err = strconv.Atoi(q.Token.Partition); err != nil {
 			return p, 1, err
 		}
 	}
-	for end := min(len(r), i+storage.PageRows); i < end && len(p.Entities) < w.top; i++ {
-		if w.beyond(r[i].Key) {
-			return p, 1, nil
-		}
-		if q.Range.Contains(r[i].Key) && w.match(r[i]) {
-			p.Bytes += len(r[i].JSON)
-			p.Entities = append(p.Entities, w.choose(r[i]))
-		}
+	end := min(len(r), i+storage.PageRows)
+	rest, ended := w.take(r[i:end], &p)
+	for _, row := range p.Entities {
+		p.Bytes += len(row.JSON)
 	}
-	if i < len(r) {
+	if i = end - len(rest); !ended && i < len(r) {
 		p.Next = &key.Token{Partition: strconv.Itoa(i)}
 	}
 	return p, 1, nil
@@ -138,13 +134,13 @@ func OpenFile(path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &file{Reader: f, file: f}
+	r := struct {
+		io.Reader
+		io.Closer
+	}{f, f}
 	switch CompressOf(path) {
-	case Zstd:
-		d, zErr := zstd.NewReader(f, zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-		if err = zErr; err == nil {
-			r.Reader, r.end = d, d.Close
-		}
+	case Zstd: // by one goroutine, the reader's: it needs no closing
+		r.Reader, err = zstd.NewReader(f, zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	case Gzip:
 		r.Reader, err = gzip.NewReader(f)
 	}
@@ -152,21 +148,6 @@ func OpenFile(path string) (io.ReadCloser, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
 	return r, nil
-}
-
-// file is one that is being read.
-type file struct {
-	io.Reader
-	file *os.File
-	end  func() // nil for none
-}
-
-// Close implements [io.Closer].
-func (f *file) Close() error {
-	if f.end != nil {
-		f.end()
-	}
-	return f.file.Close()
 }
 
 // CreateFile makes a file, which must not exist. It gets its name when write is done and the file is on the disk.

@@ -99,7 +99,7 @@ func TestFiles(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				pages := place.NewStream(t.Context(), w, c, false)
+				pages := place.NewStream(w, c, false)
 				return pages.End(pages.Add(rows))
 			})
 		}
@@ -146,7 +146,7 @@ func TestStreamFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := errors.New("no space left")
-	pages := place.NewStream(t.Context(), writer(func([]byte) (int, error) { return 0, full }), c, false)
+	pages := place.NewStream(writer(func([]byte) (int, error) { return 0, full }), c, false)
 	rows := oddRows(t, 3000)
 	err = nil
 	for i := 0; i < 100 && err == nil; i++ {
@@ -156,7 +156,7 @@ func TestStreamFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	var out bytes.Buffer
-	pages = place.NewStream(t.Context(), &out, c, false)
+	pages = place.NewStream(&out, c, false)
 	if err := pages.End(errors.Join(pages.Add(rows[:5]), full)); !errors.Is(err, full) || out.Len() > 0 {
 		t.Errorf("%d bytes, %v", out.Len(), err)
 	}

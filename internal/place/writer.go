@@ -31,11 +31,10 @@ type Options struct {
 
 // Writer makes an export from rows in table order. Its [Pages.Add] takes them.
 type Writer struct {
-	*Pages
+	*FileDraft
 	to    Objects
 	claim Claim
 	index index
-	file  FileDraft
 	seal  Seal
 }
 
@@ -58,15 +57,20 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{to: to, index: newIndex(to, o.Journal)}
-	w.Pages = &Pages{codec: codec, timestamp: o.Timestamp, fileBytes: cmp.Or(o.FileBytes, fileBytes), take: func(p Page, end *Properties) error { return w.take(ctx, p, end) }}
+	w := &Writer{to: to, index: index{to: to, journal: o.Journal}, FileDraft: NewFile(codec)}
+	w.index.dir, _ = to.(Directory)
+	w.timestamp, w.fileBytes = o.Timestamp, cmp.Or(o.FileBytes, fileBytes)
+	if o.Compress == None { // which is known to become so large
+		w.content = make([]byte, 0, w.fileBytes+pageBytes)
+	}
+	whole := context.WithoutCancel(ctx)
+	w.take = func(p *page, last bool) error { return w.write(whole, p, last) }
 	if err := from(w); err != nil {
 		if errors.Is(err, ErrTaken) || errors.Is(err, ErrComplete) || errors.Is(err, errDamaged) {
 			err = fmt.Errorf("%s %w", to.Address(), err)
 		}
-		return nil, errors.Join(err, w.index.close())
+		return nil, errors.Join(err, w.index.close(false))
 	}
-	w.start(ctx)
 	return w, nil
 }
 
@@ -183,15 +187,14 @@ func (w *Writer) takeOver(f File, line []byte, stored map[string]int64) error {
 // order begins the name of the next file.
 func (w *Writer) order() string { return fmt.Sprintf("%06d", w.seal.files) }
 
-// take adds a page to the file, and ends it.
-func (w *Writer) take(ctx context.Context, p Page, end *Properties) error {
-	w.file.Add(p)
-	if end == nil {
+// write adds a page to the file, and ends it with its last one.
+func (w *Writer) write(ctx context.Context, p *page, last bool) error {
+	w.append(p)
+	if !last {
 		return nil
 	}
-	f, parts := w.file.End(w.order(), w.codec, *end)
-	w.file = FileDraft{}
-	_, err := w.to.Put(ctx, f.Path, parts...) // what has its name has its content
+	f, content := w.FileDraft.End(w.order())
+	_, err := w.to.Put(ctx, f.Path, content) // what has its name has its content
 	var line []byte
 	if err == nil {
 		line, err = w.seal.Add(f)
@@ -219,14 +222,14 @@ func (w *Writer) End(ctx context.Context, err error, manifest func() (Manifest, 
 	if err == nil {
 		m, err = manifest()
 	}
-	if err == nil {
-		err = w.index.end(ctx)
+	if err == nil && w.index.dir == "" {
+		err = PutSame(ctx, w.to, FilesName, w.index.text)
 	}
 	if err == nil {
 		m = w.seal.Manifest(m)
 		err = PutSame(ctx, w.to, ManifestName, m.JSON(w.claim.ID))
 	}
-	if closeErr := w.index.close(); err == nil {
+	if closeErr := w.index.close(err == nil); err == nil {
 		err = closeErr
 	}
 	return m, err

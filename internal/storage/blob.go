@@ -10,9 +10,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,8 +125,7 @@ func wholeRange(h http.Header, body []byte, offset, length int64) error {
 // Blob is an entry of a list.
 type Blob struct {
 	Name string
-	Size int64
-	ETag string
+	Size int64 `xml:"Properties>Content-Length"`
 }
 
 // List calls fn with the blobs whose names begin with the prefix, in order.
@@ -139,16 +136,15 @@ func (c *Container) List(ctx context.Context, prefix string, fn func(Blob) error
 			query += "&marker=" + escape(marker)
 		}
 		var page blobPage
-		x := newExchange(c.options, operation{blobService, []int{http.StatusOK}, func(_ http.Header, body []byte) (err error) {
-			page, err = readBlobPage(body)
-			return err
+		x := newExchange(c.options, operation{blobService, []int{http.StatusOK}, func(_ http.Header, body []byte) error {
+			page = blobPage{}
+			return xml.Unmarshal(body, &page)
 		}})
 		if _, err := c.send(ctx, x, "list blobs of container ", blobRequest{method: http.MethodGet, query: query}); err != nil {
 			return err
 		}
 		for _, b := range page.Blobs {
-			etag := `"` + strings.Trim(b.ETag, `"`) + `"` // a list has it without quotes, conditions want them
-			if err := fn(Blob{b.Name.Text, b.Size, etag}); err != nil {
+			if err := fn(b); err != nil {
 				return err
 			}
 		}
@@ -160,50 +156,16 @@ func (c *Container) List(ctx context.Context, prefix string, fn func(Blob) error
 
 // blobPage is a list's answer. (Microsoft Learn, "List Blobs")
 type blobPage struct {
-	XMLName xml.Name `xml:"EnumerationResults"`
-	Blobs   []struct {
-		Name struct {
-			Encoded bool   `xml:",attr"` // the name has characters that XML does not
-			Text    string `xml:",chardata"`
-		}
-		Size int64  `xml:"Properties>Content-Length"`
-		ETag string `xml:"Properties>Etag"`
-	} `xml:"Blobs>Blob"`
+	XMLName    xml.Name `xml:"EnumerationResults"`
+	Blobs      []Blob   `xml:"Blobs>Blob"`
 	NextMarker string
 }
 
-func readBlobPage(body []byte) (page blobPage, err error) {
-	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff"))))
-	if err := d.Decode(&page); err != nil {
-		return page, err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return page, errors.New("it goes on behind the list")
-	}
-	for i := range page.Blobs {
-		name := &page.Blobs[i].Name
-		if name.Encoded {
-			if name.Text, err = url.PathUnescape(name.Text); err != nil {
-				return page, err
-			}
-		}
-		if name.Text == "" {
-			return page, errors.New("a blob has no name")
-		}
-	}
-	return page, nil
-}
-
-// Delete removes a blob if it exists. If etag is not "", it removes only the blob that has it: so a request that the
-// service carries out late spares what came to stand there.
-func (c *Container) Delete(ctx context.Context, name, etag string) error {
+// Delete removes a blob if it exists.
+func (c *Container) Delete(ctx context.Context, name string) error {
 	x := newExchange(c.options, deleteBlob)
-	r := blobRequest{method: http.MethodDelete, blob: name}
-	if etag != "" {
-		r.header = [][2]string{{"If-Match", etag}}
-	}
-	_, err := c.send(ctx, x, "delete blob "+name+" of container ", r)
-	if NotFound(err) || HasCode(err, "ConditionNotMet") {
+	_, err := c.send(ctx, x, "delete blob "+name+" of container ", blobRequest{method: http.MethodDelete, blob: name})
+	if NotFound(err) {
 		return nil
 	}
 	return err

@@ -127,26 +127,7 @@ func impliedType(text string) odata.Type {
 }
 
 // Value returns the property's value.
-func (p Property) Value() odata.Value {
-	v := odata.Value{Type: p.Type}
-	switch p.Type {
-	case odata.Boolean:
-		if p.JSON == "true" {
-			v.Int = 1
-		}
-	case odata.Int32, odata.Int64:
-		v.Int, _ = strconv.ParseInt(p.text(), 10, 64)
-	case odata.Double:
-		v.Float, _ = strconv.ParseFloat(p.text(), 64)
-	case odata.DateTime:
-		v.Int, _ = odata.ParseDateTime(p.text())
-	case odata.Binary:
-		v.Text, _ = odata.ParseBinary(p.text())
-	default:
-		v.Text = p.text()
-	}
-	return v
-}
+func (p Property) Value() odata.Value { return odata.ValueOf(p.Type, p.text()) }
 
 // text returns the value without JSON's quotes and escapes.
 func (p Property) text() string {

@@ -22,7 +22,7 @@ func NewStore() *Store { return &Store{queues: make(map[string]*Queue)} }
 // Create makes an empty queue; created is false if it exists with the same
 // metadata. The error is a *refusal.Error.
 func (s *Store) Create(name string, metadata map[string]string) (created bool, err error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
@@ -69,10 +69,10 @@ func notFound() error {
 	return refusal.New(refusal.QueueNotFound, "The specified queue does not exist.")
 }
 
-// checkName holds a name to the service's rules: 3 to 63 lower-case letters, digits
+// CheckName holds a name to the service's rules: 3 to 63 lower-case letters, digits
 // and single dashes between them.
 // https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata
-func checkName(name string) error {
+func CheckName(name string) error {
 	if len(name) < 3 || len(name) > 63 {
 		return refusal.New(refusal.OutOfRangeInput, "The specified resource name length is not within the permissible limits.")
 	}

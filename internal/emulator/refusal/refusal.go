@@ -19,7 +19,6 @@ const (
 	BlobAlreadyExists                       Code = "BlobAlreadyExists"
 	BlobNotFound                            Code = "BlobNotFound"
 	CommandsInBatchActOnDifferentPartitions Code = "CommandsInBatchActOnDifferentPartitions"
-	ConditionNotMet                         Code = "ConditionNotMet"
 	ContainerAlreadyExists                  Code = "ContainerAlreadyExists"
 	ContainerNotFound                       Code = "ContainerNotFound"
 	DuplicatePropertiesSpecified            Code = "DuplicatePropertiesSpecified"
@@ -73,7 +72,7 @@ func (c Code) Status() int {
 		return http.StatusMethodNotAllowed
 	case EntityAlreadyExists, TableAlreadyExists, TableBeingDeleted, QueueAlreadyExists, ContainerAlreadyExists, BlobAlreadyExists:
 		return http.StatusConflict
-	case UpdateConditionNotSatisfied, ConditionNotMet:
+	case UpdateConditionNotSatisfied:
 		return http.StatusPreconditionFailed
 	case InvalidRange:
 		return http.StatusRequestedRangeNotSatisfiable
