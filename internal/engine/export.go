@@ -158,12 +158,8 @@ func (e *Engine) exported(ctx context.Context, id string) ([]exportFile, error) 
 		}
 		return err
 	})
-	slices.SortFunc(files, func(a, b exportFile) int { return firstKey(a).Compare(firstKey(b)) })
+	slices.SortFunc(files, func(a, b exportFile) int { return a.File.First.Key().Compare(b.File.First.Key()) })
 	return files, err
-}
-
-func firstKey(f exportFile) key.Key {
-	return key.Key{Partition: f.File.First.PartitionKey, Row: f.File.First.RowKey}
 }
 
 // clearLeftovers deletes the data files of deliveries that were not committed. It fails if one that was is missing.

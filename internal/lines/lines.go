@@ -42,13 +42,14 @@ type Line struct {
 // Reader reads lines, and skips blank ones. Make it with [NewReader].
 type Reader struct {
 	scanner *bufio.Scanner
+	limit   int // bytes of a line
 	number  int
 }
 
-// NewReader returns a reader of the lines of in.
-func NewReader(in io.Reader) *Reader {
-	r := &Reader{scanner: bufio.NewScanner(in)}
-	r.scanner.Buffer(nil, MaxBytes)
+// NewReader returns a reader of the lines of in, which have so many bytes at most, such as [MaxBytes].
+func NewReader(in io.Reader, limit int) *Reader {
+	r := &Reader{scanner: bufio.NewScanner(in), limit: limit}
+	r.scanner.Buffer(nil, limit)
 	return r
 }
 
@@ -65,9 +66,9 @@ func (r *Reader) Next() (Line, error) {
 	}
 	switch err := r.scanner.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return Line{}, fmt.Errorf("line %d is longer than %d bytes", r.number+1, MaxBytes)
+		return Line{}, fmt.Errorf("line %d is longer than %d bytes", r.number+1, r.limit)
 	case err != nil:
-		return Line{}, err
+		return Line{}, fmt.Errorf("at line %d: %w", r.number, err)
 	}
 	return Line{}, io.EOF
 }
@@ -84,7 +85,7 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 	var reading task.Group
 	reading.Go(func() error { // ends with the input, or the process
 		defer close(arrived)
-		return send(ctx, NewReader(in), arrived, room)
+		return send(ctx, NewReader(in, MaxBytes), arrived, room)
 	})
 	for {
 		var some []Line

@@ -25,7 +25,7 @@ func texts(all []lines.Line) []string {
 }
 
 func read(in io.Reader) (all []string, err error) {
-	r := lines.NewReader(in)
+	r := lines.NewReader(in, lines.MaxBytes)
 	for {
 		l, err := r.Next()
 		if errors.Is(err, io.EOF) {

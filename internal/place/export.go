@@ -108,7 +108,7 @@ func (e *Export) Manifest() Manifest { return e.manifest }
 // Files calls fn with the last key of each data file, and with its rows, in table order.
 func (e *Export) Files(fn func(last key.Key, rows int64)) {
 	for _, f := range e.files {
-		fn(f.Last.key(), f.Rows)
+		fn(f.Last.Key(), f.Rows)
 	}
 }
 
@@ -175,7 +175,7 @@ func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	if at.row = len(rows) - len(rest); len(rest) == 0 {
 		at = e.next(at)
 	}
-	if !ended && at.file < len(e.files) && q.Range.Side(e.files[at.file].First.key()) <= 0 {
+	if !ended && at.file < len(e.files) && q.Range.Side(e.files[at.file].First.Key()) <= 0 {
 		p.Next = at.token()
 	}
 	return p, 1, nil
@@ -198,8 +198,8 @@ func (e *Export) start(ctx context.Context, from Objects, q storage.Query) (at p
 		}
 		return at, nil
 	}
-	at.file = sort.Search(len(e.files), func(i int) bool { return q.Range.Side(e.files[i].Last.key()) >= 0 })
-	if at.file == len(e.files) || q.Range.Side(e.files[at.file].First.key()) >= 0 {
+	at.file = sort.Search(len(e.files), func(i int) bool { return q.Range.Side(e.files[i].Last.Key()) >= 0 })
+	if at.file == len(e.files) || q.Range.Side(e.files[at.file].First.Key()) >= 0 {
 		return at, nil
 	}
 	at.page = sort.Search(len(e.files[at.file].Pages)-1, func(i int) bool {
@@ -264,22 +264,15 @@ func (e *Export) decode(encoded []byte, at position, raw bool) (rows []storage.E
 	case err != nil:
 	case len(rows) == 0 || len(rows) > storage.PageRows:
 		err = fmt.Errorf("this page has %d rows, want 1 to %d", len(rows), storage.PageRows)
-	case at.page == 0 && rows[0].Key != f.First.key(), at.page == len(f.Pages)-1 && rows[len(rows)-1].Key != f.Last.key():
+	case at.page == 0 && rows[0].Key != f.First.Key(), at.page == len(f.Pages)-1 && rows[len(rows)-1].Key != f.Last.Key():
 		err = fmt.Errorf("this page begins or ends with another key than %s says", FilesName)
-	default:
-		err = sorted(rows)
 	}
-	return rows, len(text), err
-}
-
-// sorted returns an error unless the rows are in table order, each once.
-func sorted(rows []storage.Entity) error {
-	for i := range rows[1:] {
-		if rows[i].Key.Compare(rows[i+1].Key) >= 0 {
-			return fmt.Errorf("PartitionKey %q RowKey %q stands behind a key that it is not greater than", rows[i+1].Key.Partition, rows[i+1].Key.Row)
+	for i := 1; err == nil && i < len(rows); i++ {
+		if k := rows[i].Key; rows[i-1].Key.Compare(k) >= 0 {
+			err = fmt.Errorf("PartitionKey %q RowKey %q stands behind a key that it is not greater than", k.Partition, k.Row)
 		}
 	}
-	return nil
+	return rows, len(text), err
 }
 
 // count compares the rows of a file with what files.jsonl says, once all its pages have been read.

@@ -74,21 +74,14 @@ func NewClaim(id string, request json.RawMessage, startedAt time.Time, program s
 // JSON returns the object's content.
 func (c Claim) JSON() []byte { return bytes.TrimSuffix(asJSON(c), []byte("\n")) }
 
-// parseClaim reads a claim.
-func parseClaim(text []byte) (c Claim, err error) {
-	if err := json.Unmarshal(text, &c); err != nil {
-		return c, fmt.Errorf("%s: %w", ClaimName, err)
-	}
-	return c, c.check(ClaimName)
-}
-
 // Key is a row's key in an export's objects.
 type Key struct {
 	PartitionKey string
 	RowKey       string
 }
 
-func (k Key) key() key.Key { return key.Key{Partition: k.PartitionKey, Row: k.RowKey} }
+// Key returns the key as the rest of the program has it.
+func (k Key) Key() key.Key { return key.Key{Partition: k.PartitionKey, Row: k.RowKey} }
 
 // PageMark is a page of a file: its length as it is encoded, and the first 16 hex digits of the SHA-256 of that.
 type PageMark struct {
@@ -176,7 +169,7 @@ func ParseFile(line []byte) (f File, err error) {
 	switch {
 	case bytes != f.Bytes || f.Rows < int64(len(f.Pages)) || f.Rows > int64(len(f.Pages))*storage.PageRows || f.Rows == 0:
 		err = errors.New("its rows and bytes are not those of its pages")
-	case f.First.key().Compare(f.Last.key()) > 0:
+	case f.First.Key().Compare(f.Last.Key()) > 0:
 		err = errors.New("its first key is behind its last one")
 	case !dataPath.MatchString(f.Path):
 		err = fmt.Errorf("its path %.200q is not one of a data file", f.Path)
@@ -385,13 +378,13 @@ type Seal struct {
 
 // Add adds a file and returns its line of files.jsonl. It fails if the file does not lie behind the last one.
 func (s *Seal) Add(f File) ([]byte, error) {
-	if s.last != nil && s.last.Compare(f.First.key()) >= 0 {
+	if s.last != nil && s.last.Compare(f.First.Key()) >= 0 {
 		return nil, fmt.Errorf("%s does not lie behind the file before it", f.Path)
 	}
 	if s.sum == nil {
 		s.sum = sha256.New()
 	}
-	last, line := f.Last.key(), asJSON(f)
+	last, line := f.Last.Key(), asJSON(f)
 	s.sum.Write(line)
 	s.last, s.files, s.rows, s.bytes = &last, s.files+1, s.rows+f.Rows, s.bytes+f.Bytes
 	s.properties.add(f.Properties)

@@ -21,7 +21,7 @@ type index struct {
 	dir Directory // "" for blobs
 
 	lock *flock.Flock
-	file *os.File
+	file *os.File // nil before the first line
 
 	journal *journal.File // nil for none
 	text    []byte
@@ -52,31 +52,12 @@ func (x *index) begin(ctx context.Context, c Claim) (err error) {
 		err = x.journal.Renew([]any{event{Claim: &c}})
 	}
 	if err == nil && x.dir != "" {
-		err = os.MkdirAll(string(x.dir), 0o700)
-	}
-	if err == nil {
-		err = x.acquire()
+		if err = os.MkdirAll(string(x.dir), 0o700); err == nil {
+			x.lock, err = journal.Lock(x.dir.path(lockName))
+		}
 	}
 	if err == nil {
 		err = PutClaim(ctx, x.to, c)
-	}
-	if err == nil {
-		err = x.open()
-	}
-	return err
-}
-
-// acquire locks a directory. A journal has its own lock.
-func (x *index) acquire() (err error) {
-	if x.dir != "" {
-		x.lock, err = journal.Lock(x.dir.path(lockName))
-	}
-	return err
-}
-
-func (x *index) open() (err error) {
-	if x.dir != "" {
-		x.file, err = os.OpenFile(x.dir.path(FilesName), os.O_CREATE|os.O_RDWR, 0o600)
 	}
 	return err
 }
@@ -87,10 +68,10 @@ func (x *index) resume(ctx context.Context) (c Claim, lines [][]byte, err error)
 		return x.replay(ctx)
 	}
 	if c, err = ClaimOf(ctx, x.dir); err == nil {
-		err = x.acquire()
+		x.lock, err = journal.Lock(x.dir.path(lockName))
 	}
 	if err == nil {
-		err = x.open()
+		x.file, err = os.OpenFile(x.dir.path(FilesName), os.O_CREATE|os.O_RDWR, 0o600)
 	}
 	if err != nil {
 		return c, nil, err
@@ -141,9 +122,14 @@ func (x *index) replay(ctx context.Context) (c Claim, lines [][]byte, err error)
 }
 
 // add adds a line, for good.
-func (x *index) add(line []byte) error {
-	if x.dir != "" {
-		_, err := x.file.Write(line)
+func (x *index) add(line []byte) (err error) {
+	if x.dir != "" && x.file == nil {
+		if x.file, err = os.OpenFile(x.dir.path(FilesName), os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+			return err
+		}
+	}
+	if x.file != nil {
+		_, err = x.file.Write(line)
 		return errors.Join(err, x.file.Sync())
 	}
 	x.text = append(x.text, line...)

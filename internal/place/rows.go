@@ -1,7 +1,6 @@
 package place
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"sort"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
@@ -63,13 +61,13 @@ type Twice struct {
 // Windows reads rows in any order, a JSON object a line, and calls fn with windows of them: at most 50,000 rows or about 16 MiB,
 // sorted. Of rows with one key, the window has the last one. With raw, rows are parsed as [storage.ParseLines] does. A
 // line that is no row ends it.
-func Windows(in io.Reader, raw bool, fn func(rows Rows, twice []Twice) error) error {
+func Windows(from io.Reader, raw bool, fn func(rows Rows, twice []Twice) error) error {
 	type numbered struct {
 		storage.Entity
 		line int
 	}
 	var rows []numbered
-	size, number := 0, 0
+	size := 0
 	flush := func() error {
 		slices.SortStableFunc(rows, func(a, b numbered) int { return a.Key.Compare(b.Key) })
 		window := make(Rows, 0, len(rows))
@@ -84,43 +82,34 @@ func Windows(in io.Reader, raw bool, fn func(rows Rows, twice []Twice) error) er
 		rows, size = nil, 0
 		return fn(window, twice)
 	}
-	scanner := bufio.NewScanner(in)
-	scanner.Buffer(make([]byte, 64<<10), maxLine)
-	for scanner.Scan() {
-		number++
-		text := scanner.Text()
-		if number == 1 {
-			text = strings.TrimPrefix(text, lines.ByteOrderMark)
+	in := lines.NewReader(from, maxLine)
+	for {
+		line, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
 		}
-		if strings.TrimSpace(text) == "" {
-			continue
+		if err != nil {
+			return err
 		}
-		parsed, err := storage.ParseLines([]byte(text), raw)
+		parsed, err := storage.ParseLines(line.Text, raw)
 		switch {
-		case !utf8.ValidString(text): // its names would be lost
+		case !utf8.Valid(line.Text): // its names would be lost
 			err = errors.New("it is not UTF-8")
 		case err == nil && len(parsed) != 1:
 			err = fmt.Errorf("it has %d rows", len(parsed))
 		}
-		if err != nil && scanner.Err() != nil { // half a line
-			number--
-			break
-		}
 		if err != nil {
-			return fmt.Errorf("line %d is no row: %w", number, cmp.Or(errors.Unwrap(err), err)) // the inner one: it is line 1 there
+			if _, cut := in.Next(); cut != nil && !errors.Is(cut, io.EOF) { // half a line
+				return cut
+			}
+			return fmt.Errorf("line %d is no row: %w", line.Number, cmp.Or(errors.Unwrap(err), err)) // the inner one: it is line 1 there
 		}
-		rows = append(rows, numbered{parsed[0], number})
-		if size += len(text); len(rows) == windowRows || size >= windowBytes {
+		rows = append(rows, numbered{parsed[0], line.Number})
+		if size += len(line.Text); len(rows) == windowRows || size >= windowBytes {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
-	}
-	switch err := scanner.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("line %d is longer than %d MiB", number+1, maxLine>>20)
-	case err != nil:
-		return fmt.Errorf("behind line %d: %w", number, err)
 	}
 	if len(rows) == 0 {
 		return nil

@@ -66,7 +66,7 @@ func TestWindowsRefuse(t *testing.T) {
 		good + `{"PartitionKey":"\ud800","RowKey":"1"}`:                         "is not valid Unicode",
 		`{"PartitionKey":"a","PartitionKey":"b","RowKey":"1"}`:                  "duplicate",
 		good + good + "{\"PartitionKey\":\"a\",\"RowKey\":\"1\",\"Caf\xe9\":1}": "line 3 is no row: it is not UTF-8",
-		good + strings.Repeat(" ", 8<<20+1):                                     "line 2 is longer than 8 MiB",
+		good + strings.Repeat(" ", 8<<20+1):                                     "line 2 is longer than 8388608 bytes",
 		"PartitionKey,RowKey\n":                                                 "line 1 is no row",
 	} {
 		err := place.Windows(strings.NewReader(text), true, func(place.Rows, []place.Twice) error { return errors.New("used") })
@@ -82,7 +82,7 @@ func TestWindowsCutOff(t *testing.T) {
 	cut := errors.New("cut off")
 	text := io.MultiReader(strings.NewReader(`{"PartitionKey":"a","RowKey":"1"}`+"\n"+`{"Part`), iotest.ErrReader(cut))
 	err := place.Windows(text, true, func(place.Rows, []place.Twice) error { return errors.New("used") })
-	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "behind line 1: ") {
+	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "at line ") {
 		t.Errorf("got %v", err)
 	}
 }

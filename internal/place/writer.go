@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -75,17 +76,19 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 }
 
 // ClaimOf returns the claim of an export, complete or not.
-func ClaimOf(ctx context.Context, o Objects) (Claim, error) {
+func ClaimOf(ctx context.Context, o Objects) (c Claim, err error) {
 	text, err := get(ctx, o, ClaimName)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s is no export: it has no %s", o.Address(), ClaimName)
 	}
 	if err != nil {
-		return Claim{}, err
+		return c, err
 	}
-	c, err := parseClaim(text)
+	if err = json.Unmarshal(text, &c); err == nil {
+		err = c.check(ClaimName)
+	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", o.Address(), err)
+		err = fmt.Errorf("%s: %s: %w", o.Address(), ClaimName, err)
 	}
 	return c, err
 }
@@ -137,9 +140,9 @@ func (w *Writer) restore(ctx context.Context) error {
 	for i, line := range lines {
 		f, err := ParseFile(line)
 		if err == nil {
-			err = w.takeOver(f, line, stored)
+			err = w.takeOver(f, line, stored[f.Path])
 		}
-		if err == nil && i == len(lines)-1 {
+		if delete(stored, f.Path); err == nil && i == len(lines)-1 {
 			err = w.prove(ctx, f)
 		}
 		if err != nil {
@@ -147,41 +150,35 @@ func (w *Writer) restore(ctx context.Context) error {
 		}
 	}
 	for name := range stored {
-		if !Leftover(name) {
-			continue
-		}
-		if err := w.to.Delete(ctx, name); err != nil {
-			return err
+		if Leftover(name) {
+			err = errors.Join(err, w.to.Delete(ctx, name))
 		}
 	}
-	return nil
+	return err
 }
 
 // prove reads a file whose last key is where the export goes on, so that no row is passed over.
-func (w *Writer) prove(ctx context.Context, f File) error {
+func (w *Writer) prove(ctx context.Context, f File) (err error) {
 	e := &Export{objects: w.to, codec: w.codec, files: []dataFile{inMemory(f)}}
-	for i := range f.Pages {
-		if _, _, err := e.page(ctx, w.to, position{0, i, 0}, true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// takeOver counts a finished file, whose object must be stored. Its name has its number, so that no line before it is gone.
-func (w *Writer) takeOver(f File, line []byte, stored map[string]int64) error {
-	if bytes, ok := stored[f.Path]; !ok || bytes != f.Bytes {
-		return fmt.Errorf("%s is missing or has another size", f.Path)
-	}
-	if name := dataName(w.order(), f.SHA256, w.codec); f.Path != name {
-		return fmt.Errorf("it is about %.80s, want %s; somebody has changed the lines", f.Path, name)
-	}
-	delete(stored, f.Path)
-	written, err := w.seal.Add(f)
-	if err == nil && !bytes.Equal(bytes.TrimSuffix(written, []byte("\n")), line) {
-		err = errors.New("another version of this program wrote it, or somebody has changed it")
+	for i := 0; err == nil && i < len(f.Pages); i++ {
+		_, _, err = e.page(ctx, w.to, position{0, i, 0}, true)
 	}
 	return err
+}
+
+// takeOver counts a finished file, of which so many bytes are stored. Its name has its number, so that no line before it is gone.
+func (w *Writer) takeOver(f File, line []byte, stored int64) error {
+	name := dataName(w.order(), f.SHA256, w.codec)
+	written, err := w.seal.Add(f)
+	switch {
+	case err != nil:
+		return err
+	case stored != f.Bytes:
+		return fmt.Errorf("%s is missing or has another size", f.Path)
+	case f.Path != name || !bytes.Equal(bytes.TrimSuffix(written, []byte("\n")), line):
+		return fmt.Errorf("it is not what this program has written about %.80s", name)
+	}
+	return nil
 }
 
 // order begins the name of the next file.
@@ -222,7 +219,7 @@ func (w *Writer) End(ctx context.Context, err error, manifest func() (Manifest, 
 	if err == nil {
 		m, err = manifest()
 	}
-	if err == nil && w.index.dir == "" {
+	if err == nil && w.index.file == nil { // of blobs, or of nothing
 		err = PutSame(ctx, w.to, FilesName, w.index.text)
 	}
 	if err == nil {

@@ -63,7 +63,7 @@ func NewFile(name string, in io.Reader) (*File, error) {
 		}
 		return &File{in: in, header: c.header, next: c.next}, nil
 	}
-	from := lines.NewReader(in)
+	from := lines.NewReader(in, lines.MaxBytes)
 	return &File{in: in, next: func() (Row, error) {
 		l, err := from.Next()
 		if err != nil {

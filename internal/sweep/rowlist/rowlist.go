@@ -33,7 +33,7 @@ type Line struct {
 func Read(ctx context.Context, in io.Reader, within key.Range) (keys *sweep.Keys, digest string, err error) {
 	keys = &sweep.Keys{}
 	sum := sha256.New()
-	list := lines.NewReader(io.TeeReader(in, sum))
+	list := lines.NewReader(io.TeeReader(in, sum), lines.MaxBytes)
 	for err == nil {
 		err = addKey(ctx, list, within, keys)
 	}
