@@ -147,6 +147,10 @@ func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error
 		if err := result(); err != nil || f.file == nil {
 			return err
 		}
+		if t := sharedBy(c).together; t != nil {
+			t.ended = f.file
+			return nil
+		}
 		return f.file.Remove()
 	case f.file != nil:
 		path := cmp.Or(f.resume, f.checkpoint)

@@ -125,30 +125,11 @@ func (o *copyOptions) run(c *cobra.Command) error {
 		return usagef("--compress is %q, want one of %v", o.compress, place.Compressions)
 	}
 	if o.many() {
-		err := refuseMany(c, o.manyFlags, "rows", "dry-run", "mirror")
-		if err == nil {
-			err = o.sinceFlags.check(c, &o.jobFlags)
-		}
-		if err == nil && o.since != "" && o.verify && o.to != "" { // behind a crash, verify would miss the other rows
-			err = usagef("--verify does not fit %v with --since", &o.manyFlags)
-		}
-		if err == nil {
-			err = o.mirrorFlags.check(c, o)
-		}
-		if err != nil {
-			return err
-		}
-		return o.allOf(c, &o.rowFlags, &o.checkpointFlags, &o.progressFlag, &o.jsonFlag, "copying", func(from, to place.Kind) error { return o.fits(c, from, to) })
+		return o.allOf(&manyRun{cmd: c, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &o.checkpointFlags, phase: "copying"}, o.fits)
 	}
 	fromKind, toKind, err := o.kinds()
 	if err == nil {
 		err = o.fits(c, fromKind, toKind)
-	}
-	if err == nil {
-		err = o.sinceFlags.check(c, &o.jobFlags)
-	}
-	if err == nil {
-		err = o.mirrorFlags.check(c, o)
 	}
 	if err != nil {
 		return err

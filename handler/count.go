@@ -69,10 +69,8 @@ func (o *countOptions) countMany(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	r := manyRun{cmd: c, choice: o.manyFlags, rows: &o.rowFlags, json: &o.jsonFlag, phase: "counting", from: from, accounts: o.tableFlags.accountFlags.open}
-	meter, err := o.meter(c)
-	if err != nil {
-		return err
-	}
-	return r.run(meter)
+	return (&manyRun{
+		cmd: c, choice: o.manyFlags, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &checkpointFlags{}, phase: "counting",
+		from: from, accounts: o.tableFlags.accountFlags.open,
+	}).run()
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -86,7 +85,8 @@ func (o *copyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 	case inLines && to != place.KindTable:
 		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from)
 	}
-	return o.refuse(c,
+	err := o.refuse(c,
+		unfit{o.many(), "it is about one table", []string{"rows", "dry-run", "mirror"}},
 		unfit{to != place.KindTable, "only tables take it as destinations", []string{"mode", "failed", "rows", "dry-run", "mirror"}},
 		unfit{to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account", []string{"to-connection"}},
 		unfit{to == place.KindTable, "it says how files are written", []string{"compress", "with-timestamp"}},
@@ -96,6 +96,13 @@ func (o *copyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 		unfit{from != place.KindTable, "only tables know when their rows were written", []string{"since", "overlap", "state"}},
 		unfit{inLines, "rows in any order are read once; import them again to be sure", []string{"checkpoint", "resume", "rows", "verify", "dry-run", "mirror"}},
 	)
+	if err == nil {
+		err = o.sinceFlags.check(c, &o.jobFlags)
+	}
+	if err == nil {
+		err = o.mirrorFlags.check(c, o)
+	}
+	return err
 }
 
 // restoreExport sets flags to those of the export to go on with.
@@ -180,7 +187,7 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 			return w.manifest(writer.StartedAt(), finished, o.Compress), err
 		})
 	}
-	if errors.Is(err, place.ErrComplete) && w.file != nil { // it died just before it would have removed its checkpoint
+	if errors.Is(err, place.ErrComplete) && (w.file != nil || sharedBy(w.cmd).together != nil) { // it died before that was noted
 		var e *place.Export
 		if e, err = place.Open(ctx, to); err == nil {
 			m = e.Manifest()
@@ -204,7 +211,7 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 		return hinted{err, fmt.Sprintf("it can't be resumed without --checkpoint FILE; name another prefix, or delete the blobs of %s", to.Address())}
 	}
 	return w.ended(w.cmd, blobHint(err), func() error {
-		return w.summary(w.cmd.OutOrStdout(), exportResult{Rows: m.Rows, Files: m.Files.Count, Bytes: m.Bytes}, totals)
+		return w.summary(exportResult{Rows: m.Rows, Files: m.Files.Count, Bytes: m.Bytes}, totals)
 	})
 }
 
@@ -273,10 +280,9 @@ func (w *rowsOut) single(to opened) error {
 		}
 		return err
 	}
-	said := w.cmd.OutOrStdout()
 	if to.kind == place.KindStream {
 		err = write(w.cmd.OutOrStdout())
-		said = w.cmd.ErrOrStderr()
+		w.cmd.SetOut(w.cmd.ErrOrStderr())
 	} else {
 		err = place.CreateFile(to.path, write)
 	}
@@ -284,7 +290,7 @@ func (w *rowsOut) single(to opened) error {
 	if err != nil {
 		return err
 	}
-	return w.summary(said, exportResult{Rows: totals.Rows, Files: 1}, totals)
+	return w.summary(exportResult{Rows: totals.Rows, Files: 1}, totals)
 }
 
 // exportResult has what an export wrote.
@@ -298,19 +304,15 @@ type exportResult struct {
 	RowsPerSec float64 `json:"rowsPerSecond"` // of this run
 }
 
-func (w *rowsOut) summary(out io.Writer, r exportResult, t sweep.Totals) error {
+func (w *rowsOut) summary(r exportResult, t sweep.Totals) error {
 	r.Requests, r.Throttles, r.Seconds = t.Requests, t.Throttles, time.Since(w.began).Round(time.Millisecond).Seconds()
 	r.RowsPerSec = math.Round(float64(t.Rows) / max(r.Seconds, 0.001))
-	if w.json {
-		return lines.JSON(out).Encode(r)
-	}
 	size := ""
 	if r.Bytes > 0 {
 		size = fmt.Sprintf(" of %d bytes", r.Bytes)
 	}
-	_, err := fmt.Fprintf(out, "exported %s to %s%s in %.1f s: %.0f rows/s, %s, %d throttled\n", progress.Plural(r.Rows, "row"),
+	return w.print(w.cmd, r, "exported %s to %s%s in %.1f s: %.0f rows/s, %s, %d throttled\n", progress.Plural(r.Rows, "row"),
 		progress.Plural(int64(r.Files), "file"), size, r.Seconds, r.RowsPerSec, progress.Plural(r.Requests, "request"), r.Throttles)
-	return err
 }
 
 const importAgain = "import all of it again: a row that is there with the same content counts as written"

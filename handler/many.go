@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -145,35 +143,7 @@ func (h tableHome) tables(ctx context.Context) (names []string, err error) {
 	return slices.Compact(names), blobHint(err)
 }
 
-// exportOf returns the id of a table's export, and its rows if it is complete; "" if it has none.
-func (h tableHome) exportOf(ctx context.Context, table string) (id string, complete bool, rows int64, err error) {
-	in := exportIn{h.objects, table + "/"}
-	claim, err := place.ClaimOf(ctx, in)
-	if err != nil {
-		return "", false, 0, nil // what else is there is told by whoever begins one
-	}
-	e, err := place.Open(ctx, in)
-	switch {
-	case errors.Is(err, place.ErrNoExport):
-		return claim.ID, false, 0, nil
-	case err != nil:
-		return "", false, 0, err
-	}
-	return claim.ID, true, e.Manifest().Rows, nil
-}
-
-// exportIn reads the objects of an export within others.
-type exportIn struct {
-	place.Objects
-	prefix string
-}
-
-// Get implements [place.Objects].
-func (e exportIn) Get(ctx context.Context, name string, offset, most int64) ([]byte, error) {
-	return e.Objects.Get(ctx, e.prefix+name, offset, most)
-}
-
-// refuse refuses what no table's own run would notice.
+// refuse refuses what no table's own run would notice, and adds the tables that a comparison's destination alone has.
 func (r *manyRun) refuse(names []string) error {
 	if r.choice.all && r.from.local() && isThere(filepath.Join(r.from.path, tablesName)) { // tables may be missing that were not begun
 		dir := strings.TrimRight(r.from.path, "/")
@@ -183,25 +153,31 @@ func (r *manyRun) refuse(names []string) error {
 	for _, name := range names {
 		low := strings.ToLower(name)
 		if other, alike := known[low]; alike && r.to != nil && r.to.account != nil {
-			return hinted{usagef("%v: %s and %s are one table, since the service ignores case", &r.choice, other, name), fmt.Sprintf("move %s%s elsewhere and import it alone, under another name", r.from.path, name)}
+			return usagef("%v: %s and %s are one table, since the service ignores case; import one of them alone, under another name", &r.choice, other, name)
 		}
 		known[low] = name
-		for flag, file := range map[string]string{"checkpoint": ownPath(r.dir, name, tableExt), "failed": ownPath(r.files["failed"], name, ownFile["failed"])} {
-			if file != "" && isThere(file) { // a resume would go on with it, or replace it
-				return hinted{usagef("--%s: %s is of an earlier command", flag, file), "give another directory, or move that one away"}
+		for _, file := range []string{r.pointOf(name), r.own("failed", name)} {
+			if isThere(file) { // a resume would go on with it, or replace it
+				return hinted{usagef("%s is of an earlier command", file), "give another directory, or move that one away"}
 			}
 		}
 	}
-	if !r.exports() {
+	extra := r.cmd.Flags().Lookup("allow-extra")
+	differs := extra != nil && extra.Value.String() == "false"
+	if !differs && !r.exports() {
 		return nil
 	}
 	there, err := r.to.tables(r.cmd.Context())
 	if err != nil && !storage.NotFound(err) { // a container that is not there is made
 		return err
 	}
-	there = slices.DeleteFunc(there, func(name string) bool { return known[strings.ToLower(name)] == "" })
-	if len(there) > 0 {
-		return hinted{usagef("--to: %s has exports of %d of the tables, such as %s", r.to.address(), len(there), there[0]), "give another place, or take only the others with --tables"}
+	for _, name := range there {
+		switch _, ours := known[strings.ToLower(name)]; {
+		case ours && r.exports():
+			return hinted{usagef("--to: %s has an export of %s", r.to.address(), name), "give another place, or take only the others with --tables"}
+		case differs && !ours && r.choice.chooses(name):
+			r.tables = append(r.tables, tableResult{Table: name, State: tableDifferent, Error: "only the destination has it"})
+		}
 	}
 	return nil
 }
@@ -224,26 +200,27 @@ func (p *pairFlags) homes(c *cobra.Command) (from, to tableHome, err error) {
 	return from, to, nil
 }
 
-// refuseMany refuses flags that are about one table.
-func refuseMany(c *cobra.Command, flags manyFlags, names ...string) error {
-	for _, name := range names {
-		if f := c.Flags().Lookup(name); f != nil && f.Changed {
-			return usagef("--%s does not fit %v: it is about one table", name, &flags)
-		}
+// allOf runs the command for many tables.
+func (p *pairFlags) allOf(r *manyRun, fits func(c *cobra.Command, from, to place.Kind) error) error {
+	if r.point.file != nil && len(r.point.record.Places) == 1 { // it stands where it exports to, and may have moved
+		p.to = strings.TrimRight(r.point.resume, "/") + "/"
 	}
-	return nil
-}
-
-// ownPath returns the path of a table's file in a directory, "" if no directory was given.
-func ownPath(dir, table, ext string) string {
-	if dir == "" {
-		return ""
+	from, to, err := p.homes(r.cmd)
+	if err == nil {
+		err = fits(r.cmd, from.kind, to.kind)
 	}
-	return filepath.Join(dir, table+ext)
+	if err != nil {
+		return err
+	}
+	if !to.local() {
+		changed(r.cmd, to.address())
+	}
+	r.choice, r.from, r.to, r.accounts = p.manyFlags, from, &to, p.accountFlags.open
+	return r.run()
 }
 
 // isThere reports whether there is a file.
 func isThere(path string) bool {
 	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
+	return err == nil
 }

@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,14 +16,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/lines"
 	"tablesweep/internal/memory"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/jobrecord"
 	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/sweep/verify"
 	"tablesweep/internal/task"
 )
 
@@ -37,12 +33,10 @@ const (
 	tablesName = "tables.jsonl"
 	// tableExt ends the name of a table's checkpoint in it.
 	tableExt = ".ckpt"
-	// maxNamed is how many failed tables the last error names.
-	maxNamed = 10
 )
 
 // ofMany are the flags that a table's own run is not given: others take their places, or they are about all tables.
-var ofMany = []string{"all", "tables", "from", "to", "table", "checkpoint", "resume", "failed", "state", "progress", "json", "pprof", "help"}
+var ofMany = []string{"all", "tables", "from", "to", "table", "checkpoint", "resume", "progress", "pprof", "help"}
 
 // ownFile are the flags of files that each table has in the directory that is given, with how their names end.
 var ownFile = map[string]string{"failed": ".jsonl", "state": ".json"}
@@ -67,37 +61,27 @@ type tableResult struct {
 
 // tablesResult sums up all tables.
 type tablesResult struct {
-	Tables     int     `json:"tables"`
-	Succeeded  int     `json:"succeeded"`
-	Different  int     `json:"different"`
-	Failed     int     `json:"failed"`
-	Pending    int     `json:"pending"`
-	Rows       int64   `json:"rows"`
-	Seconds    float64 `json:"seconds"`       // of this run
-	RowsPerSec float64 `json:"rowsPerSecond"` // of this run
+	Tables    int     `json:"tables"`
+	Succeeded int     `json:"succeeded"`
+	Different int     `json:"different"`
+	Failed    int     `json:"failed"`
+	Pending   int     `json:"pending"`
+	Rows      int64   `json:"rows"`
+	Seconds   float64 `json:"seconds"` // of this run
 }
 
 // failedTables ends a command that finished, although some tables failed.
-type failedTables struct {
-	of     int
-	tables []string
-}
+type failedTables struct{ error }
 
-func (f failedTables) Error() string {
-	names := f.tables[:min(len(f.tables), maxNamed)]
-	more := ""
-	if len(f.tables) > maxNamed {
-		more = " and others"
-	}
-	return fmt.Sprintf("%d of %s failed: %s%s", len(f.tables), progress.Plural(f.of, "table"), strings.Join(names, ", "), more)
-}
-
-// together is what the runs of several tables share.
+// together is what the run of one of several tables shares with the others, is told, and leaves.
 type together struct {
 	accounts map[string]*storage.Account // by connection
 	requests *storage.Limit
 	sweeps   *sweep.Share
-	export   string // the id of the export that this one makes
+
+	table, export string        // its name, and the id of the export that it makes
+	result        any           // what it would have printed last
+	ended         *journal.File // its checkpoint, which goes when it is known that the table is done
 }
 
 // manyRun is a command that does the same with many tables: each by a run of the command for one table, in this process.
@@ -105,29 +89,30 @@ type manyRun struct {
 	cmd      *cobra.Command
 	choice   manyFlags
 	rows     *rowFlags
-	point    *checkpointFlags // nil if the command has no checkpoints
+	shown    *progressFlag
 	json     *jsonFlag
+	point    *checkpointFlags
 	phase    string
 	from     tableHome
 	to       *tableHome // nil if the command has but one place
 	accounts map[string]*storage.Account
-	files    map[string]string // the directories of ownFile
 
-	dir   string // of the checkpoint; "" for none
-	began time.Time
-	meter *progress.Meter // of all tables
-	parts *progress.Parts
+	dir    string        // of the checkpoint; "" for none
+	file   *journal.File // [tablesName] in it
+	tables []tableResult
+	meter  *progress.Meter // of all tables
+	parts  *progress.Parts
 
-	mu      sync.Mutex // guards the following
-	tables  []tableResult
-	file    *journal.File // nil for none
-	stopped error         // why no more tables begin
-	ran     int64         // rows of this run
+	mu      sync.Mutex // guards stopped, the output, and the file
+	stopped error      // why no more tables begin
 }
 
 // run does what is left of the tables and prints what became of them.
-func (r *manyRun) run(meter *progress.Meter) error {
-	r.began = time.Now()
+func (r *manyRun) run() (err error) {
+	began := time.Now()
+	if r.meter, err = r.shown.meter(r.cmd); err != nil {
+		return err
+	}
 	if _, err := r.rows.scan(nil); err != nil {
 		return err
 	}
@@ -139,55 +124,35 @@ func (r *manyRun) run(meter *progress.Meter) error {
 		points, _ = filepath.Glob(filepath.Join(r.dir, "*"+tableExt))
 	}
 	memory.Limit(points...)
-	atOnce := min(tablesAtOnce, r.rows.workers)
-	shares := together{r.accounts, storage.NewLimit(r.rows.maxRequests), sweep.NewShare(r.rows.workers, r.rows.maxRows), ""}
-	done := len(r.tables) - r.count(tablePending)
-	meter.Phase(r.phase)
-	r.meter, r.parts = meter, meter.Parts(len(r.tables), done)
+	with := together{accounts: r.accounts, requests: storage.NewLimit(r.rows.maxRequests), sweeps: sweep.NewShare(r.rows.workers, r.rows.maxRows)}
+	r.meter.Phase(r.phase)
+	r.parts = r.meter.Parts(len(r.tables), len(r.tables)-len(r.in(tablePending)))
 	var group task.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(min(tablesAtOnce, r.rows.workers))
 	for i := range r.tables {
-		if t := r.tables[i]; t.State == tablePending {
-			group.Go(func() error { return r.one(i, t, shares) })
+		if t := &r.tables[i]; t.State == tablePending {
+			group.Go(func() error { return r.one(t, with) })
 		}
 	}
-	err := group.Wait()
-	meter.End()
+	err = group.Wait()
+	r.meter.End()
 	if r.file != nil {
 		err = errors.Join(err, r.file.Close())
 	}
-	return r.end(errors.Join(err, r.stopped))
+	return r.end(err, time.Since(began))
 }
 
-// begin finds the tables, and begins or goes on with the checkpoint.
+// begin finds the tables, or takes them from the checkpoint to go on with.
 func (r *manyRun) begin() (err error) {
-	if r.point != nil && r.point.file != nil {
-		r.file, r.dir = r.point.file, r.point.resume
-		if err = r.point.record.At(r.places()); err != nil {
-			return usageError{err}
-		}
-		at := map[string]int{}
-		err = refusedTables(journal.Events(r.file, func(t tableResult) error {
-			i, known := at[t.Table]
-			if known {
-				r.tables[i] = t
-			} else {
-				at[t.Table] = len(r.tables)
-				r.tables = append(r.tables, t)
-			}
-			return nil
-		}))
-		for i := range r.tables {
-			if t := &r.tables[i]; t.State == tableFailed {
-				t.State, t.Error, t.Result, t.Rows = tablePending, "", nil, 0
-			}
-		}
+	if r.point.file != nil {
+		r.dir = r.point.resume
+		err = r.restore()
 	} else {
 		err = r.find()
 	}
-	for flag, dir := range r.files {
-		if err == nil {
-			err = makeDirectory(flag, dir)
+	for flag := range ownFile {
+		if dir := r.flag(flag); err == nil && dir != "" {
+			err = makeDirectory(dir)
 		}
 	}
 	if err == nil && r.file != nil {
@@ -200,16 +165,57 @@ func (r *manyRun) begin() (err error) {
 	return err
 }
 
-func makeDirectory(flag, dir string) error {
+// open opens the checkpoint, if there is to be one. One that stands where the exports are made may move with them.
+func (r *manyRun) open() (err error) {
+	if r.dir == "" {
+		return nil
+	}
+	if err := makeDirectory(r.dir); err != nil {
+		return err
+	}
+	places := []string{r.from.address()}
+	if !r.exports() || filepath.Clean(r.dir) != filepath.Clean(r.to.path) {
+		places = append(places, r.to.address())
+	}
+	r.point.checkpoint = filepath.Join(r.dir, tablesName)
+	r.file, err = r.point.begin(r.cmd, places...)
+	r.point.checkpoint = r.dir // as --resume takes it
+	return err
+}
+
+func makeDirectory(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return usagef("--%s: %w", flag, err)
+		return usageError{err}
 	}
 	return nil
 }
 
-func refusedTables(err error) error {
+// restore takes over what became of the tables in earlier runs. Those that failed are tried again.
+func (r *manyRun) restore() error {
+	if err := r.open(); err != nil {
+		return err
+	}
+	at := map[string]int{}
+	err := journal.Events(r.file, func(t tableResult) error {
+		i, known := at[t.Table]
+		if !known {
+			i = len(r.tables)
+			at[t.Table], r.tables = i, append(r.tables, t)
+		}
+		r.tables[i] = t
+		return nil
+	})
 	if err != nil {
 		return refused(err)
+	}
+	for i := range r.tables {
+		t := &r.tables[i]
+		if t.State == tableFailed {
+			*t = tableResult{Table: t.Table, State: tablePending, Export: t.Export}
+		}
+		if list := r.own("failed", t.Table); t.State == tablePending && list != "" && !isThere(r.pointOf(t.Table)) {
+			_ = os.Remove(list) // all rows are done again
+		}
 	}
 	return nil
 }
@@ -217,66 +223,28 @@ func refusedTables(err error) error {
 // find lists the tables, and makes a checkpoint if one was asked for. A directory that is exported to is its own.
 func (r *manyRun) find() error {
 	names, err := r.from.tables(r.cmd.Context())
+	if err == nil && len(names) == 0 {
+		err = usagef("%v: %s has no table", &r.choice, r.from.address())
+	}
+	if err == nil {
+		names, err = r.choice.choose(names)
+	}
 	if err != nil {
-		return err
-	}
-	if len(names) == 0 {
-		return usagef("%v: %s has no table", &r.choice, r.from.address())
-	}
-	if names, err = r.choice.choose(names); err != nil {
 		return err
 	}
 	for _, name := range names {
-		t := tableResult{Table: name, State: tablePending}
+		r.tables = append(r.tables, tableResult{Table: name, State: tablePending})
 		if r.exports() {
-			t.Export = uuid.NewString()
+			r.tables[len(r.tables)-1].Export = uuid.NewString()
 		}
-		r.tables = append(r.tables, t)
 	}
-	if err := r.findExtra(names); err != nil {
+	if r.dir = r.point.checkpoint; r.dir == "" && r.exports() && r.to.local() {
+		r.dir = r.to.path
+	}
+	if err := r.open(); err != nil {
 		return err
-	}
-	flag := "checkpoint"
-	if r.point != nil {
-		r.dir = r.point.checkpoint
-	}
-	if r.dir == "" && r.exports() && r.to.local() {
-		r.dir, flag = r.to.path, "to"
-	}
-	if r.dir == "" {
-		return r.refuse(names)
-	}
-	if err := makeDirectory(flag, r.dir); err != nil {
-		return err
-	}
-	flags := slices.DeleteFunc(recordFlags(r.cmd), func(f jobrecord.Flag) bool { return f.Name == "to" && len(r.places()) == 1 })
-	r.file, err = journal.New(filepath.Join(r.dir, tablesName), jobrecord.New(jobName(r.cmd), flags, r.places(), "").JSON())
-	if errors.Is(err, fs.ErrExist) {
-		return hinted{usageError{err}, fmt.Sprintf("--resume %s continues from it; to start over, give another directory", r.dir)}
-	}
-	if err != nil {
-		return usageError{err}
 	}
 	return r.refuse(names)
-}
-
-// findExtra adds the tables that a comparison's destination alone has.
-func (r *manyRun) findExtra(names []string) error {
-	f := r.cmd.Flags().Lookup("allow-extra")
-	if f == nil || f.Value.String() == "true" {
-		return nil
-	}
-	others, err := r.to.tables(r.cmd.Context())
-	ours := map[string]bool{}
-	for _, name := range names {
-		ours[strings.ToLower(name)] = true
-	}
-	for _, name := range others {
-		if r.choice.chooses(name) && !ours[strings.ToLower(name)] {
-			r.tables = append(r.tables, tableResult{Table: name, State: tableDifferent, Error: "only the destination has it"})
-		}
-	}
-	return err
 }
 
 // exports reports whether the tables are written as exports.
@@ -284,26 +252,39 @@ func (r *manyRun) exports() bool {
 	return r.to != nil && r.to.objects != nil && r.cmd.Name() != "verify"
 }
 
-// places are the addresses that a checkpoint is good for. A directory that has the checkpoint may move.
-func (r *manyRun) places() []string {
-	all := []string{r.from.address()}
-	if r.to != nil && !(r.exports() && filepath.Clean(r.dir) == filepath.Clean(r.to.path)) {
-		all = append(all, r.to.address())
+// flag returns the value of a flag that the command may have, "" if it is not given.
+func (r *manyRun) flag(name string) string {
+	if f := r.cmd.Flags().Lookup(name); f != nil && f.Changed {
+		return f.Value.String()
 	}
-	return all
+	return ""
 }
 
-func (r *manyRun) count(state string) (n int) {
+// own returns the path of a table's own file, "" without one.
+func (r *manyRun) own(flag, table string) string { return inside(r.flag(flag), table+ownFile[flag]) }
+
+// pointOf returns the path of a table's checkpoint, "" without one.
+func (r *manyRun) pointOf(table string) string { return inside(r.dir, table+tableExt) }
+
+func inside(dir, name string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, name)
+}
+
+// in returns the names of the tables that are in a state.
+func (r *manyRun) in(state string) (names []string) {
 	for _, t := range r.tables {
 		if t.State == state {
-			n++
+			names = append(names, t.Table)
 		}
 	}
-	return n
+	return names
 }
 
-// one does a table, unless the command was interrupted.
-func (r *manyRun) one(i int, t tableResult, with together) error {
+// one does a table, unless the command ends.
+func (r *manyRun) one(t *tableResult, with together) error {
 	r.mu.Lock()
 	stopped := r.stopped != nil
 	r.mu.Unlock()
@@ -311,41 +292,45 @@ func (r *manyRun) one(i int, t tableResult, with together) error {
 		return nil
 	}
 	meter := r.parts.Begin(t.Table)
-	args, err := r.args(&t)
+	with.table, with.export = t.Table, t.Export
+	s := sharedBy(r.cmd)
+	s.meter, s.together = meter, &with
 	var out bytes.Buffer
-	if err == nil && args != nil {
-		s := sharedBy(r.cmd)
-		with.export = t.Export
-		s.meter, s.together = meter, &with
-		root := rootCommand()
-		root.SetArgs(args)
-		root.SetIn(strings.NewReader(""))
-		root.SetOut(&out)
-		root.SetErr(io.Discard)
-		err = execute(withShared(r.cmd.Context(), s), root)
-	}
-	if args != nil || err != nil {
-		t.take(out.Bytes(), err)
-	}
+	root := rootCommand()
+	root.SetArgs(r.args(t))
+	root.SetOut(&out)
+	cause := execute(withShared(r.cmd.Context(), s), root)
+	t.take(with.result, cause)
 	r.parts.End(meter, t.State != tablePending)
 	if t.State == tableFailed {
 		meter.Say(tableFailed, t.Error)
 	}
-	return r.ended(i, t, out.Bytes(), err)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.meter.Clear()
+	_, err := r.cmd.OutOrStdout().Write(out.Bytes())
+	if r.file != nil && t.State != tablePending {
+		r.file.Append(t)
+		err = errors.Join(err, r.file.Flush(), r.file.Sync())
+		if err == nil && with.ended != nil {
+			err = with.ended.Remove()
+		}
+	}
+	switch {
+	case err != nil:
+		r.stopped = err
+	case errors.Is(cause, storage.ErrAway): // others would wait for the same
+		r.stopped = cause
+	}
+	return err
 }
 
-// take takes in what the run of a table printed, and how it ended.
-func (t *tableResult) take(out []byte, err error) {
-	for line := range bytes.Lines(out) {
-		if isDifference(line) {
-			continue
-		}
-		if t.Result == nil {
-			_ = json.Unmarshal(line, &struct{ Rows *int64 }{&t.Rows})
-		}
-		if t.Result == nil || errors.Is(err, errDifferent) { // behind a copy's stands that of its comparison
-			t.Result = bytes.TrimSpace(line)
-		}
+// take takes in what the run of a table has as its result, and how it ended.
+func (t *tableResult) take(result any, err error) {
+	if result != nil {
+		t.Result, _ = json.Marshal(result)
+		_ = json.Unmarshal(t.Result, &struct{ Rows *int64 }{&t.Rows})
 	}
 	switch {
 	case err == nil:
@@ -359,156 +344,73 @@ func (t *tableResult) take(out []byte, err error) {
 	}
 }
 
-// ended notes what became of a table, and prints the differences that were found.
-func (r *manyRun) ended(i int, t tableResult, out []byte, cause error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.tables[i] = t; t.State != tablePending {
-		r.ran += t.Rows
-	}
-	if errors.Is(cause, storage.ErrAway) { // others would wait for the same
-		r.stopped = cmp.Or(r.stopped, cause)
-	}
-	err := r.differences(t.Table, out)
-	if r.file != nil && t.State != tablePending {
-		r.file.Append(t)
-		err = errors.Join(err, r.file.Flush(), r.file.Sync())
-	}
-	if err != nil {
-		r.stopped = cmp.Or(r.stopped, err)
-	}
-	return nil
-}
-
-// args returns the command line of a table's run, nil if nothing is left to do.
-func (r *manyRun) args(t *tableResult) ([]string, error) {
-	if r.to == nil {
-		return r.withFlags(r.cmd, "--table="+r.from.of(t.Table)), nil
-	}
-	from, to, point := "--from="+r.from.of(t.Table), r.to.of(t.Table), filepath.Join(r.dir, t.Table+tableExt)
-	resumed := r.file != nil && r.file.Resumed()
-	if r.exports() && resumed {
-		id, complete, rows, err := r.to.exportOf(r.cmd.Context(), t.Table)
-		switch ours := id == t.Export; {
-		case err != nil:
-			return nil, err
-		case ours && complete: // the process died behind that
-			_ = os.Remove(point)
-			if r.cmd.Flags().Lookup("verify").Value.String() == "true" {
-				return r.withFlags(verifyCommand(), from, "--to="+to, "--allow-extra"), nil
-			}
-			t.State, t.Rows = tableSucceeded, rows
-			return nil, nil
-		case ours && r.to.local():
-			return r.withFlags(r.cmd, append(r.ownFiles(t.Table, false), from, "--resume="+to)...), nil
-		}
-	}
-	goesOn := resumed && isThere(point)
-	own := append(r.ownFiles(t.Table, resumed && !goesOn), from, "--to="+to)
-	switch {
-	case goesOn:
-		own = append(own, "--resume="+point)
-	case r.dir != "" && !(r.exports() && r.to.local()):
-		own = append(own, "--checkpoint="+point)
-	}
-	return r.withFlags(r.cmd, own...), nil
-}
-
-// ownFiles returns the flags of files that a table has to itself. anew means that the table is done once more from its start:
-// the rows that failed before are no longer listed.
-func (r *manyRun) ownFiles(table string, anew bool) (flags []string) {
-	for flag, ext := range ownFile {
-		if dir := r.files[flag]; dir != "" {
-			file := filepath.Join(dir, table+ext)
-			if flag == "failed" && anew {
-				_ = os.Remove(file)
-			}
-			flags = append(flags, "--"+flag+"="+file)
-		}
-	}
-	return flags
-}
-
-// withFlags returns the command line of a command for one table: its own flags, and those of this command that it takes.
-func (r *manyRun) withFlags(c *cobra.Command, own ...string) []string {
-	args := append([]string{c.Name(), "--json", "--progress=none"}, own...)
+// args returns the command line of a table's run: the flags of this command, with the table's places and files.
+func (r *manyRun) args(t *tableResult) []string {
+	args := []string{r.cmd.Name()}
 	for _, f := range recordFlags(r.cmd) {
-		if f.Given && !slices.Contains(ofMany, f.Name) && c.Flags().Lookup(f.Name) != nil {
+		if ownFile[f.Name] != "" {
+			f.Value = r.own(f.Name, t.Table)
+		}
+		if f.Given && !slices.Contains(ofMany, f.Name) {
 			args = append(args, "--"+f.Name+"="+f.Value)
 		}
 	}
-	return args
+	if r.to == nil {
+		return append(args, "--table="+r.from.of(t.Table))
+	}
+	args = append(args, "--from="+r.from.of(t.Table))
+	to, point := r.to.of(t.Table), r.pointOf(t.Table)
+	local := r.exports() && r.to.local()
+	if local {
+		if claim, err := place.ClaimOf(r.cmd.Context(), place.Directory(to)); err == nil && claim.ID == t.Export {
+			return append(args, "--resume="+to)
+		}
+	}
+	args = append(args, "--to="+to)
+	switch {
+	case local || point == "":
+		return args
+	case isThere(point):
+		return append(args, "--resume="+point)
+	}
+	return append(args, "--checkpoint="+point)
 }
 
-func isDifference(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"difference":`)) }
-
-// differences prints the differences of a table, each with its name.
-func (r *manyRun) differences(table string, out []byte) error {
-	for line := range bytes.Lines(out) {
-		if !isDifference(line) {
-			continue
+// end prints what became of the tables, and returns the command's error.
+func (r *manyRun) end(err error, took time.Duration) error {
+	if err == nil && r.in(tablePending) != nil {
+		err = cmp.Or(r.stopped, sweep.ErrInterrupted)
+	}
+	if failed := r.in(tableFailed); err == nil && failed != nil {
+		err = failedTables{fmt.Errorf("%d of %s failed: %s", len(failed), progress.Plural(len(r.tables), "table"), strings.Join(failed, ", "))}
+	}
+	if printErr := r.print(took); err == nil {
+		err = printErr
+	}
+	if r.to != nil { // count can't be resumed
+		err = r.point.ended(r.cmd, err, func() error { return nil })
+	}
+	if err != nil {
+		return err
+	}
+	if r.file != nil {
+		for _, t := range r.tables { // of one that was killed when it had noted the table
+			_ = os.Remove(r.pointOf(t.Table))
 		}
-		r.meter.Clear()
-		found := struct {
-			Table string `json:"table"`
-			difference
-		}{Table: table}
-		if err := json.Unmarshal(line, &found.difference); err != nil {
-			return err
-		}
-		if err := r.json.print(r.cmd, found, "%s: %s\n", table, found.difference); err != nil {
-			return err
-		}
+		_ = os.Remove(r.dir) // one with files of others stays
+	}
+	if r.in(tableDifferent) != nil {
+		return errDifferent
 	}
 	return nil
 }
 
-// end prints what became of the tables, and returns the command's error.
-func (r *manyRun) end(err error) error {
-	switch pending := r.count(tablePending) > 0; {
-	case err == nil && pending:
-		err = sweep.ErrInterrupted
-	case errors.Is(err, storage.ErrAway) && !pending: // the tables tell
-		err = nil
-	}
-	printErr := r.print()
-	failed := failedTables{of: len(r.tables)}
-	for _, t := range r.tables {
-		if t.State == tableFailed {
-			failed.tables = append(failed.tables, t.Table)
-		}
-	}
-	again := fmt.Sprintf("%s --resume %s continues with the rest", r.cmd.CommandPath(), r.dir)
-	if r.file == nil {
-		again = ""
-	}
-	switch {
-	case err != nil && r.file == nil && r.point != nil:
-		return hinted{err, "it can't be resumed without --checkpoint DIRECTORY"}
-	case err != nil && again != "":
-		return hinted{err, again}
-	case err != nil:
-		return err
-	case len(failed.tables) > 0 && again != "":
-		return hinted{failed, fmt.Sprintf("%s --resume %s tries the failed tables again", r.cmd.CommandPath(), r.dir)}
-	case len(failed.tables) > 0:
-		return failed
-	case printErr != nil:
-		return printErr
-	}
-	if r.file != nil {
-		err = r.file.Remove()
-		_ = os.Remove(r.dir) // one with files of others stays
-	}
-	if err == nil && r.count(tableDifferent) > 0 {
-		err = errDifferent
-	}
-	return err
-}
-
 // print prints a line a table, and the sum.
-func (r *manyRun) print() error {
-	sum := tablesResult{Tables: len(r.tables), Succeeded: r.count(tableSucceeded), Different: r.count(tableDifferent), Failed: r.count(tableFailed), Pending: r.count(tablePending)}
+func (r *manyRun) print(took time.Duration) error {
+	sum := tablesResult{
+		Tables: len(r.tables), Succeeded: len(r.in(tableSucceeded)), Different: len(r.in(tableDifferent)), Failed: len(r.in(tableFailed)),
+		Pending: len(r.in(tablePending)), Seconds: took.Round(time.Millisecond).Seconds(),
+	}
 	l := newListing(r.cmd, r.json.json)
 	for _, t := range r.tables {
 		sum.Rows += t.Rows
@@ -519,62 +421,23 @@ func (r *manyRun) print() error {
 	if err := l.end(); err != nil {
 		return err
 	}
-	sum.Seconds = time.Since(r.began).Round(time.Millisecond).Seconds()
-	sum.RowsPerSec = math.Round(float64(r.ran) / max(sum.Seconds, 0.001))
 	text := fmt.Sprintf("%s, %s: %d succeeded", progress.Plural(sum.Tables, "table"), progress.Plural(sum.Rows, "row"), sum.Succeeded)
-	for _, n := range []struct {
-		n    int
-		what string
-	}{{sum.Different, tableDifferent}, {sum.Failed, tableFailed}, {sum.Pending, tablePending}} {
-		if n.n > 0 {
-			text += fmt.Sprintf(", %d %s", n.n, n.what)
+	for _, state := range []string{tableDifferent, tableFailed, tablePending} {
+		if n := len(r.in(state)); n > 0 {
+			text += fmt.Sprintf(", %d %s", n, state)
 		}
 	}
-	if r.json.json {
-		return lines.JSON(r.cmd.OutOrStdout()).Encode(sum)
-	}
-	_, err := fmt.Fprintf(r.cmd.OutOrStdout(), "%s in %.1f s\n", text, sum.Seconds)
-	return err
+	return r.json.print(r.cmd, sum, "%s in %.1f s\n", text, sum.Seconds)
 }
 
 // text is the state for people.
 func (t tableResult) text() string {
+	var n verify.Result
 	switch {
 	case t.Error != "":
 		return t.State + ": " + t.Error
-	case t.State == tableDifferent:
-		var n struct{ Missing, Extra, Different int64 }
-		if err := json.Unmarshal(t.Result, &n); err == nil && n.Missing+n.Extra+n.Different > 0 {
-			return fmt.Sprintf("%s: %d missing, %d extra, %d different", t.State, n.Missing, n.Extra, n.Different)
-		}
+	case t.State == tableDifferent && json.Unmarshal(t.Result, &n) == nil:
+		return fmt.Sprintf("%s: %d missing, %d extra, %d different", t.State, n.Missing, n.Extra, n.Different)
 	}
 	return t.State
-}
-
-// allOf runs the command for many tables. point is nil if it has no checkpoints.
-func (p *pairFlags) allOf(c *cobra.Command, rows *rowFlags, point *checkpointFlags, shown *progressFlag, j *jsonFlag, phase string, fits func(from, to place.Kind) error) error {
-	if p.to == "" && point.file != nil && len(point.record.Places) == 1 { // the checkpoint stands where it exports to
-		p.to = strings.TrimRight(point.resume, "/") + "/"
-	}
-	from, to, err := p.homes(c)
-	if err == nil {
-		err = fits(from.kind, to.kind)
-	}
-	if err != nil {
-		return err
-	}
-	meter, err := shown.meter(c)
-	if err != nil {
-		return err
-	}
-	if !to.local() {
-		changed(c, to.address())
-	}
-	r := manyRun{cmd: c, choice: p.manyFlags, rows: rows, point: point, json: j, phase: phase, from: from, to: &to, accounts: p.accountFlags.open, files: map[string]string{}}
-	for name := range ownFile {
-		if f := c.Flags().Lookup(name); f != nil && f.Changed {
-			r.files[name] = f.Value.String()
-		}
-	}
-	return r.run(meter)
 }

@@ -78,7 +78,7 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 		return usagef("--list is %d, want 1 to %d", o.list, maxList)
 	}
 	if o.many() {
-		return o.allOf(c, &o.rowFlags, &o.checkpointFlags, &o.progressFlag, &o.jsonFlag, "verifying", func(from, to place.Kind) error { return o.fits(c, from, to) })
+		return o.allOf(&manyRun{cmd: c, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &o.checkpointFlags, phase: "verifying"}, o.fits)
 	}
 	limitMemory(c, o.resume)
 	from, to, err := o.open(c, true)
@@ -163,6 +163,7 @@ func (o *verifyOptions) mode() action.Mode {
 
 // difference is a row that differs, as it is printed.
 type difference struct {
+	Table        string     `json:"table,omitempty"` // if there are several
 	Kind         sweep.Kind `json:"difference"`
 	PartitionKey string
 	RowKey       string
@@ -174,15 +175,22 @@ func (d difference) String() string {
 	if d.Detail != "" {
 		detail = ": " + d.Detail
 	}
-	return fmt.Sprintf("%-9s PartitionKey %q RowKey %q%s", d.Kind, d.PartitionKey, d.RowKey, detail)
+	if d.Table != "" {
+		d.Table += ": "
+	}
+	return fmt.Sprintf("%s%-9s PartitionKey %q RowKey %q%s", d.Table, d.Kind, d.PartitionKey, d.RowKey, detail)
 }
 
 // printDifferences prints those that are listed.
 func printDifferences(c *cobra.Command, r verify.Result, asJSON bool) error {
 	out := bufio.NewWriter(c.OutOrStdout())
 	e := lines.JSON(out)
+	table := ""
+	if t := sharedBy(c).together; t != nil {
+		table = t.table
+	}
 	for _, d := range r.List {
-		line := difference{d.Kind, d.Key.Partition, d.Key.Row, d.Detail}
+		line := difference{table, d.Kind, d.Key.Partition, d.Key.Row, d.Detail}
 		if asJSON {
 			_ = e.Encode(line) // Flush tells
 		} else {

@@ -70,7 +70,7 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 		if errors.Is(err, ErrTaken) || errors.Is(err, ErrComplete) || errors.Is(err, errDamaged) {
 			err = fmt.Errorf("%s %w", to.Address(), err)
 		}
-		return nil, errors.Join(err, w.index.close(false))
+		return nil, errors.Join(err, w.index.close(errors.Is(err, ErrComplete)))
 	}
 	return w, nil
 }

@@ -1,11 +1,9 @@
 package progress
 
 import (
-	"context"
 	"sync"
 	"time"
 
-	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
 
@@ -87,16 +85,4 @@ func (p *Parts) show(m *Meter, one sweep.Progress) {
 	p.meter.tables = &tables
 	p.meter.mu.Unlock()
 	p.meter.Show(sum)
-}
-
-// say writes what a table's meter says. That the table changes has been said of all.
-func (p *Parts) say(table, kind, text string) {
-	if kind != "changes" {
-		p.meter.Say(kind, table+": "+text)
-	}
-}
-
-// await shows the outages of an account that is one table's alone.
-func (p *Parts) await(ctx context.Context, outages func() []storage.Outage) {
-	p.meter.Await(ctx, outages)
 }

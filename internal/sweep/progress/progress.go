@@ -199,7 +199,9 @@ func (m *Meter) End() {
 // Say writes a message on a line of its own. kind is a word such as "warning".
 func (m *Meter) Say(kind, text string) {
 	if m.parts != nil {
-		m.parts.say(m.table, kind, text)
+		if kind != "changes" { // which was said of all
+			m.parts.meter.Say(kind, m.table+": "+text)
+		}
 		return
 	}
 	m.mu.Lock()
@@ -222,7 +224,7 @@ func (m *Meter) encode(v any) { _ = lines.JSON(m.out).Encode(v) }
 // Await shows the outages that the function returns, until ctx ends.
 func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {
 	if m.parts != nil {
-		m.parts.await(ctx, outages)
+		m.parts.meter.Await(ctx, outages)
 		return
 	}
 	m.mu.Lock()
