@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/emulator/refusal"
 )
 
-// blobService is the Blob service's side of the pipeline. It serves what this program asks of it: containers are created and
-// looked for; blobs are put, read by ranges, listed and deleted.
+// blobService is the Blob service's side of the pipeline. It serves what this program asks of it: containers are created;
+// blobs are put, read by ranges, listed and deleted.
 type blobService struct{ *Emulator }
 
 const (
@@ -83,11 +83,6 @@ func (s blobService) parse(c *call) (operation, error) {
 		op.run = func(time.Time, fault.Plan) (response, error) {
 			return response{status: http.StatusCreated}, s.blobs.create(container)
 		}
-	case name == "" && method == http.MethodGet && comp == "":
-		op.Kind = fault.Containers
-		op.run = s.blobs.in(container, func(map[string][]byte, fault.Plan) (response, error) {
-			return response{status: http.StatusOK}, nil
-		})
 	case name == "" && method == http.MethodGet && comp == "list" && !c.query.Has("delimiter") && !c.query.Has("include"):
 		return s.parseList(c, container, op)
 	case comp != "" || name == "":

@@ -32,7 +32,7 @@ type Counts struct {
 	BlobGet    int64 `json:"blobGet"`
 	BlobList   int64 `json:"blobList"`
 	BlobDelete int64 `json:"blobDelete"`
-	Containers int64 `json:"containers"` // creating containers, and looking for them
+	Containers int64 `json:"containers"` // creating containers
 }
 
 // TableTransactions returns the number of requests to the Table service.

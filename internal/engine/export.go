@@ -223,8 +223,14 @@ func (e *Engine) exportTo(ref TableRef) (work, error) {
 			return refusal("action.destination", refused, err)
 		},
 		missing: func(ctx context.Context) (bool, error) {
-			exists, err := to.Container().Exists(ctx)
-			return !exists, refusal("action.destination", refused, err)
+			_, err := to.Get(ctx, place.ClaimName, 0, 1)
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // in a container that exists
+				return false, nil
+			case storage.NotFound(err):
+				return true, nil
+			}
+			return false, refusal("action.destination", refused, err)
 		},
 	}, nil
 }
@@ -269,20 +275,15 @@ func (x *export) open(ctx context.Context) (*place.Export, error) {
 }
 
 // read answers a query. An error that no repetition mends is fatal.
-func (x *export) read(ctx context.Context, options storage.RequestOptions, q storage.Query) (storage.Page, error) {
+func (x *export) read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, err error) {
 	opened, err := x.open(ctx)
-	if err != nil {
-		return storage.Page{}, fatalUnlessPassing(err)
+	if err == nil {
+		p, _, err = opened.Read(ctx, options, q)
 	}
-	p, _, err := opened.Read(ctx, options, q)
-	return p, fatalUnlessPassing(err)
-}
-
-func fatalUnlessPassing(err error) error {
-	if err == nil || storage.Passing(err) {
-		return err
+	if err != nil && !storage.Passing(err) {
+		err = &fatalError{fmt.Errorf("read the source: %w", err)}
 	}
-	return &fatalError{fmt.Errorf("read the source: %w", err)}
+	return p, err
 }
 
 // probe finds out whether the export can be read, and returns the ends of its files as hints.

@@ -157,12 +157,12 @@ func blobs(ctx context.Context, a *storage.Account) Check {
 	if err != nil {
 		return Check{"blobs", Unknown, err.Error()}
 	}
-	exists, err := c.With(storage.RequestOptions{Once: true}).Exists(ctx)
+	err = c.With(storage.RequestOptions{Once: true}).List(ctx, "none/", func(storage.Blob) error { return nil })
 	switch {
+	case storage.HasCode(err, "ContainerNotFound"):
+		return Check{"blobs", Warning, "the Functions host has not made its container " + hostContainer + " yet"}
 	case err != nil:
 		return refused("blobs", "", err, "Storage Blob Data Owner")
-	case !exists:
-		return Check{"blobs", Warning, "the Functions host has not made its container " + hostContainer + " yet"}
 	}
 	return Check{"blobs", OK, "container " + hostContainer + " can be read"}
 }

@@ -49,9 +49,6 @@ func CleanPrefix(prefix string) (string, error) {
 	return prefix + "/", nil
 }
 
-// Container returns the container.
-func (b *Blobs) Container() *storage.Container { return b.container }
-
 // Make makes the container unless it exists. Who may write blobs may lack the permission to make containers.
 func (b *Blobs) Make(ctx context.Context) error {
 	err := b.container.Create(ctx)

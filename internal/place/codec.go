@@ -23,16 +23,8 @@ const (
 // Compressions lists all ways.
 var Compressions = []Compress{Zstd, Gzip, None}
 
-// ext returns how the names of compressed files end.
-func (c Compress) ext() string {
-	switch c {
-	case Zstd:
-		return ".zst"
-	case Gzip:
-		return ".gz"
-	}
-	return ""
-}
+// exts are how the names of compressed files end.
+var exts = map[Compress]string{Zstd: ".zst", Gzip: ".gz", None: ""}
 
 // Codec encodes and decodes pages. It is safe for concurrent use.
 type Codec struct {

@@ -353,7 +353,7 @@ func (d *FileDraft) append(p *page) {
 
 // dataName returns the name of a data file with a hash.
 func dataName(order, hash string, c *Codec) string {
-	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + c.compress.ext()
+	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + exts[c.compress]
 }
 
 // End returns the line of the file, and its content. order begins the file's name: six digits, or a step's id. The draft is

@@ -52,51 +52,54 @@ func (d Directory) Put(_ context.Context, name string, content []byte) (made boo
 	if err := os.MkdirAll(filepath.Dir(d.path(name)), 0o700); err != nil {
 		return false, err
 	}
-	return createFile(d.path(name), func(w io.Writer) error {
+	err = CreateFile(d.path(name), func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	})
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
-// createFile writes a file, which gets its name when it is on the disk. made is false if there is one of that name.
-func createFile(path string, write func(io.Writer) error) (made bool, err error) {
+// CreateFile makes a file, which gets its name when write is done and the file is on the disk. The error is [fs.ErrExist] if there
+// is one of that name.
+func CreateFile(path string, write func(io.Writer) error) error {
 	if _, err := os.Lstat(path); err == nil {
-		return false, nil
+		return fmt.Errorf("%s: %w", path, fs.ErrExist)
 	}
 	temp := path + tempExt
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return false, err
+		return err
 	}
 	err = write(f)
 	if err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		made, err = rename(temp, path)
+		err = rename(temp, path)
 	}
-	return made, errors.Join(err, removed(temp))
+	return errors.Join(err, removed(temp))
 }
 
 // rename gives a file a name that no other has.
-func rename(from, to string) (made bool, err error) {
-	switch err := os.Link(from, to); { // a rename would replace
-	case err == nil:
-	case errors.Is(err, fs.ErrExist):
-		return false, nil
-	default: // a file system without links
+func rename(from, to string) error {
+	if err := os.Link(from, to); errors.Is(err, fs.ErrExist) { // a rename would replace
+		return err
+	} else if err != nil { // a file system without links
 		if _, err := os.Lstat(to); err == nil {
-			return false, nil
+			return fmt.Errorf("%s: %w", to, fs.ErrExist)
 		}
 		if err := os.Rename(from, to); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if d, err := os.Open(filepath.Dir(to)); err == nil { // where a directory can be synced
 		_ = d.Sync()
 		d.Close()
 	}
-	return true, nil
+	return nil
 }
 
 func removed(path string) error {

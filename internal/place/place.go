@@ -59,7 +59,7 @@ func KindOf(text string) (Kind, error) {
 
 // isFile reports whether a name is that of a file of JSON lines.
 func isFile(name string) bool {
-	name = strings.TrimSuffix(strings.ToLower(name), CompressOf(name).ext())
+	name = strings.TrimSuffix(strings.ToLower(name), exts[CompressOf(name)])
 	return filepath.Ext(name) == ".jsonl" || filepath.Ext(name) == ".ndjson"
 }
 
@@ -67,7 +67,7 @@ func isFile(name string) bool {
 func CompressOf(name string) Compress {
 	name = strings.ToLower(name)
 	for _, c := range []Compress{Zstd, Gzip} {
-		if strings.HasSuffix(name, c.ext()) {
+		if strings.HasSuffix(name, exts[c]) {
 			return c
 		}
 	}

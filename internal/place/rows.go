@@ -138,12 +138,3 @@ func OpenFile(path string) (io.ReadCloser, error) {
 	}
 	return r, nil
 }
-
-// CreateFile makes a file, which must not exist. It gets its name when write is done and the file is on the disk.
-func CreateFile(path string, write func(io.Writer) error) error {
-	made, err := createFile(path, write)
-	if err == nil && !made {
-		err = fmt.Errorf("%s: %w", path, os.ErrExist)
-	}
-	return err
-}

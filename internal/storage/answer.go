@@ -56,7 +56,6 @@ var (
 	}}
 
 	createContainer = operation{blobService, []int{http.StatusCreated}, nil}
-	readContainer   = operation{blobService, []int{http.StatusOK}, nil}
 	putBlob         = operation{blobService, []int{http.StatusCreated}, func(h http.Header, _ []byte) error { return needHeader(h, "ETag") }}
 	deleteBlob      = operation{blobService, []int{http.StatusAccepted}, nil}
 )

@@ -68,17 +68,6 @@ func (c *Container) Create(ctx context.Context) error {
 	return err
 }
 
-// Exists reports whether the container exists. An error means that reading it is not allowed, or that the
-// service did not answer.
-func (c *Container) Exists(ctx context.Context) (bool, error) {
-	x := newExchange(c.options, readContainer)
-	_, err := c.send(ctx, x, "read container ", blobRequest{method: http.MethodGet, query: aContainer})
-	if HasCode(err, "ContainerNotFound") {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // Put writes a blob unless there is one of its name. created is false if there is: perhaps
 // an earlier try of this request has written it. content must stay as it is until Put returns.
 func (c *Container) Put(ctx context.Context, name string, content []byte) (created bool, err error) {

@@ -100,7 +100,7 @@ const (
 	GetBlob    Kind = "get-blob"
 	ListBlobs  Kind = "list-blobs"
 	DeleteBlob Kind = "delete-blob"
-	Containers Kind = "containers" // create containers, and look for them
+	Containers Kind = "containers" // create containers
 )
 
 // Kinds returns all kinds of requests.
