@@ -180,11 +180,11 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 	var m place.Manifest
 	var totals sweep.Totals
 	if err == nil {
-		w.spec.From = writer.Seal().Last()
+		w.spec.From = writer.Seal.Last()
 		totals, err = w.each(writer.Add)
 		m, err = writer.End(ctx, err, func() (place.Manifest, error) {
 			finished, err := moment(ctx, w.spec)
-			return w.manifest(writer.StartedAt(), finished, o.Compress), err
+			return w.manifest(writer.Claim.StartedAt, finished, o.Compress), err
 		})
 	}
 	if errors.Is(err, place.ErrComplete) && (w.file != nil || sharedBy(w.cmd).together != nil) { // it died before that was noted

@@ -65,7 +65,7 @@ func TestResumeInBlobs(t *testing.T) {
 			t.Fatalf("died at %d: %v", dies, err)
 		}
 		rest := rows
-		if last := w.Seal().Last(); last != nil {
+		if last := w.Seal.Last(); last != nil {
 			rest = rows[slices.IndexFunc(rows, func(e storage.Entity) bool { return e.Key == *last })+1:]
 		}
 		finish(t, w, rest, o, 10)
@@ -114,7 +114,7 @@ func TestBlobsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := errors.New("dead")
-	if _, err := w.End(t.Context(), errors.Join(w.Add(rows), dead), nil); !errors.Is(err, dead) || w.Seal().Last() == nil {
+	if _, err := w.End(t.Context(), errors.Join(w.Add(rows), dead), nil); !errors.Is(err, dead) || w.Seal.Last() == nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {

@@ -384,7 +384,7 @@ func TestResume(t *testing.T) {
 			t.Fatalf("a second process: %v", err)
 		}
 		rest := rows
-		if last := w.Seal().Last(); last != nil {
+		if last := w.Seal.Last(); last != nil {
 			rest = rows[slices.IndexFunc(rows, func(e storage.Entity) bool { return e.Key == *last })+1:]
 		}
 		finish(t, w, rest, o, 10+cut%7)

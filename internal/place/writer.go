@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"time"
 
 	"tablesweep/internal/sweep/journal"
 )
@@ -33,16 +32,16 @@ type Options struct {
 // Writer makes an export from rows in table order. Its [Pages.Add] takes them.
 type Writer struct {
 	*FileDraft
+	Claim Claim // of the export, which an earlier process may have begun
+	Seal  Seal  // what the export has so far; not to be used while rows are added
 	to    Objects
-	claim Claim
 	index index
-	seal  Seal
 }
 
 // Create begins an export in a place that is empty or does not exist.
 func Create(ctx context.Context, to Objects, c Claim, o Options) (w *Writer, err error) {
 	return begin(ctx, to, o, func(w *Writer) error {
-		w.claim = c
+		w.Claim = c
 		return w.index.begin(ctx, c)
 	})
 }
@@ -125,7 +124,7 @@ func (w *Writer) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.claim = c
+	w.Claim = c
 	if _, err := get(ctx, w.to, ManifestName); !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, ErrComplete)
 	}
@@ -169,7 +168,7 @@ func (w *Writer) prove(ctx context.Context, f File) (err error) {
 // takeOver counts a finished file, of which so many bytes are stored. Its name has its number, so that no line before it is gone.
 func (w *Writer) takeOver(f File, line []byte, stored int64) error {
 	name := dataName(w.order(), f.SHA256, w.codec)
-	written, err := w.seal.Add(f)
+	written, err := w.Seal.Add(f)
 	switch {
 	case err != nil:
 		return err
@@ -182,7 +181,7 @@ func (w *Writer) takeOver(f File, line []byte, stored int64) error {
 }
 
 // order begins the name of the next file.
-func (w *Writer) order() string { return fmt.Sprintf("%06d", w.seal.files) }
+func (w *Writer) order() string { return fmt.Sprintf("%06d", w.Seal.files) }
 
 // write adds a page to the file, and ends it with its last one.
 func (w *Writer) write(ctx context.Context, p *page, last bool) error {
@@ -194,7 +193,7 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	_, err := w.to.Put(ctx, f.Path, content) // what has its name has its content
 	var line []byte
 	if err == nil {
-		line, err = w.seal.Add(f)
+		line, err = w.Seal.Add(f)
 	}
 	if err == nil {
 		err = w.index.add(line)
@@ -204,12 +203,6 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	}
 	return nil
 }
-
-// StartedAt returns when the export was begun, as its claim says.
-func (w *Writer) StartedAt() time.Time { return w.claim.StartedAt }
-
-// Seal returns what the export has so far. It must not be called while rows are added.
-func (w *Writer) Seal() *Seal { return &w.seal }
 
 // End ends the export. If err is nil, it writes what is left of the rows, and then the manifest, whose facts about files
 // and rows it adds. Otherwise the export can be resumed.
@@ -223,8 +216,8 @@ func (w *Writer) End(ctx context.Context, err error, manifest func() (Manifest, 
 		err = PutSame(ctx, w.to, FilesName, w.index.text)
 	}
 	if err == nil {
-		m = w.seal.Manifest(m)
-		err = PutSame(ctx, w.to, ManifestName, m.JSON(w.claim.ID))
+		m = w.Seal.Manifest(m)
+		err = PutSame(ctx, w.to, ManifestName, m.JSON(w.Claim.ID))
 	}
 	if closeErr := w.index.close(err == nil); err == nil {
 		err = closeErr

@@ -60,8 +60,7 @@ func (c *Container) With(o RequestOptions) *Container {
 
 // Create makes the container unless it exists.
 func (c *Container) Create(ctx context.Context) error {
-	x := newExchange(c.options, createContainer)
-	_, err := c.send(ctx, x, "create container ", blobRequest{method: http.MethodPut, query: aContainer})
+	_, err := c.send(ctx, createContainer, "create container ", blobRequest{method: http.MethodPut, query: aContainer})
 	if Conflict(err) {
 		return nil
 	}
@@ -71,8 +70,7 @@ func (c *Container) Create(ctx context.Context) error {
 // Put writes a blob unless there is one of its name. created is false if there is: perhaps
 // an earlier try of this request has written it. content must stay as it is until Put returns.
 func (c *Container) Put(ctx context.Context, name string, content []byte) (created bool, err error) {
-	x := newExchange(c.options, putBlob)
-	_, err = c.send(ctx, x, "put blob "+name+" into container ", blobRequest{
+	_, err = c.send(ctx, putBlob, "put blob "+name+" into container ", blobRequest{
 		method: http.MethodPut, blob: name, body: content, header: [][2]string{{"If-None-Match", "*"}, {"X-Ms-Blob-Type", "BlockBlob"}},
 	})
 	if Conflict(err) {
@@ -87,15 +85,15 @@ func (c *Container) Get(ctx context.Context, name string, offset, length int64) 
 	if length <= 0 {
 		return nil, nil
 	}
-	x := newExchange(c.options, operation{blobService, []int{http.StatusPartialContent}, func(h http.Header, body []byte) error {
+	op := operation{blobService, []int{http.StatusPartialContent}, func(h http.Header, body []byte) error {
 		return wholeRange(h, body, offset, length)
-	}})
+	}}
 	r := blobRequest{method: http.MethodGet, blob: name, expect: length, header: [][2]string{{"X-Ms-Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)}}}
-	_, err := c.send(ctx, x, "get blob "+name+" of container ", r)
+	content, err := c.send(ctx, op, "get blob "+name+" of container ", r)
 	if HasCode(err, "InvalidRange") {
 		return nil, nil
 	}
-	return x.answer, err
+	return content, err
 }
 
 // wholeRange returns what is wrong with a part of a blob for which a request asked.
@@ -124,11 +122,11 @@ func (c *Container) List(ctx context.Context, prefix string, fn func(Blob) error
 			query += "&marker=" + escape(marker)
 		}
 		var page blobPage
-		x := newExchange(c.options, operation{blobService, []int{http.StatusOK}, func(_ http.Header, body []byte) error {
+		op := operation{blobService, []int{http.StatusOK}, func(_ http.Header, body []byte) error {
 			page = blobPage{}
 			return xml.Unmarshal(body, &page)
-		}})
-		if _, err := c.send(ctx, x, "list blobs of container ", blobRequest{method: http.MethodGet, query: query}); err != nil {
+		}}
+		if _, err := c.send(ctx, op, "list blobs of container ", blobRequest{method: http.MethodGet, query: query}); err != nil {
 			return err
 		}
 		for _, b := range page.Blobs {
@@ -151,8 +149,7 @@ type blobPage struct {
 
 // Delete removes a blob if it exists.
 func (c *Container) Delete(ctx context.Context, name string) error {
-	x := newExchange(c.options, deleteBlob)
-	_, err := c.send(ctx, x, "delete blob "+name+" of container ", blobRequest{method: http.MethodDelete, blob: name})
+	_, err := c.send(ctx, deleteBlob, "delete blob "+name+" of container ", blobRequest{method: http.MethodDelete, blob: name})
 	if NotFound(err) {
 		return nil
 	}
@@ -174,9 +171,11 @@ const (
 	aContainer  = "restype=container"
 )
 
-// send makes a request and returns the header of a good answer; x has the body. what names the request in
-// errors, with the container's name behind it.
-func (c *Container) send(ctx context.Context, x *exchange, what string, r blobRequest) (http.Header, error) {
+// send makes a request and returns the body of a good answer. what names the request in errors, with the container's name
+// behind it.
+func (c *Container) send(ctx context.Context, op operation, what string, r blobRequest) ([]byte, error) {
+	x := newExchange(c.options, op)
+	x.probe = c.name == "" // askBlobs's
 	address := c.Address()
 	if r.blob != "" {
 		address += "/" + strings.ReplaceAll(escape(r.blob), "%2F", "/")
@@ -212,14 +211,13 @@ func (c *Container) send(ctx context.Context, x *exchange, what string, r blobRe
 	if err != nil {
 		return nil, wrap(what+c.name, x, err)
 	}
-	return resp.Header, nil
+	return x.answer, nil
 }
 
 // askBlobs asks the Blob service for the name of one container. A refusal will do, too.
 func (a *Account) askBlobs(ctx context.Context) error {
-	x := newExchange(RequestOptions{Once: true}, operation{blobService, []int{http.StatusOK}, nil})
-	x.probe = true
-	_, err := (&Container{account: a}).send(ctx, x, "list containers", blobRequest{method: http.MethodGet, query: "comp=list&maxresults=1"})
+	c := &Container{account: a, options: RequestOptions{Once: true}}
+	_, err := c.send(ctx, operation{blobService, []int{http.StatusOK}, nil}, "list containers", blobRequest{method: http.MethodGet, query: "comp=list&maxresults=1"})
 	return err
 }
 
