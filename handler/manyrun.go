@@ -151,26 +151,23 @@ func (r *manyRun) begin() (err error) {
 		err = r.find()
 	}
 	for flag := range ownFile {
-		if dir := r.flag(flag); err == nil && dir != "" {
-			err = makeDirectory(dir)
+		if err == nil {
+			err = makeDirectory(r.flag(flag))
 		}
 	}
-	if err == nil && r.file != nil {
-		var all []any
-		for _, t := range r.tables {
-			all = append(all, t)
-		}
-		err = r.file.Renew(all)
+	if err != nil || r.file == nil {
+		return err
 	}
-	return err
+	var all []any
+	for _, t := range r.tables {
+		all = append(all, t)
+	}
+	return r.file.Renew(all)
 }
 
 // open opens the checkpoint, if there is to be one. One that stands where the exports are made may move with them.
 func (r *manyRun) open() (err error) {
-	if r.dir == "" {
-		return nil
-	}
-	if err := makeDirectory(r.dir); err != nil {
+	if err := makeDirectory(r.dir); err != nil || r.dir == "" {
 		return err
 	}
 	places := []string{r.from.address()}
@@ -183,7 +180,11 @@ func (r *manyRun) open() (err error) {
 	return err
 }
 
+// makeDirectory makes a directory, if one was given.
 func makeDirectory(dir string) error {
+	if dir == "" {
+		return nil
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return usageError{err}
 	}
@@ -197,12 +198,11 @@ func (r *manyRun) restore() error {
 	}
 	at := map[string]int{}
 	err := journal.Events(r.file, func(t tableResult) error {
-		i, known := at[t.Table]
-		if !known {
-			i = len(r.tables)
-			at[t.Table], r.tables = i, append(r.tables, t)
+		if i, known := at[t.Table]; known {
+			r.tables[i] = t
+			return nil
 		}
-		r.tables[i] = t
+		at[t.Table], r.tables = len(r.tables), append(r.tables, t)
 		return nil
 	})
 	if err != nil {

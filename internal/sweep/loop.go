@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"context"
+	"math"
 	"time"
 
 	"tablesweep/internal/action"
@@ -61,13 +62,16 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
 	o.Spill = cmp.Or(o.Spill, spillMost)
 	o.Checkpoint = cmp.Or(o.Checkpoint, &Checkpoint{})
+	if o.Share == nil { // its pace alone limits what is under way
+		o.Share = NewShare(math.MaxInt, o.MaxRows)
+	}
 	w, ok := a.(interface{ Changes() *storage.Table })
 	consumes := ok && s.Table != nil && w.Changes().Same(s.Table)
 	return &run{
-		scan: s, options: o, action: a, inOrder: inOrder,
+		scan: s, options: o, action: a, inOrder: inOrder, reads: o.Share.reads, writes: o.Share.writes,
 		plan:  newPlan(s),
 		books: books{frontier: &frontier{}, checkpoint: o.Checkpoint, differences: differences{most: o.List}, consumes: consumes},
-		pacer: newPacer(o.Workers, o.Buffer, inOrder, !consumes),
+		pacer: newPacer(o.Share, o.Workers, o.Buffer, inOrder, !consumes),
 		spill: spill{most: o.Spill}, began: time.Now(),
 		events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers), idle: make(chan func()),
 	}
@@ -78,8 +82,8 @@ func (r *run) do(ctx context.Context) (Totals, error) {
 	r.wanted = ctx
 	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.requests = storage.RequestOptions{Stop: ctx.Done(), Requests: r.options.Requests}
-	r.options.Share.join(r)
-	defer r.options.Share.leave()
+	r.options.Share.sweeps.Add(1)
+	defer r.options.Share.sweeps.Add(-1)
 	defer r.cancel()
 	defer close(r.idle)
 	if err := r.fill(); err != nil {

@@ -22,7 +22,7 @@ const (
 // pages may be in memory.
 type pacer struct {
 	source, target side
-	share          *Share          // nil if no other sweep runs
+	share          *Share
 	limiter        action.Limiter  // of partitions, by their keys: the target's as they are
 	reads          string          // put before those of the source
 	hot            map[string]bool // partitions throttled in the pace's measurement
@@ -35,9 +35,9 @@ type pacer struct {
 
 // newPacer returns the pacer of a sweep by so many workers. own means that nobody but the sweep makes
 // the source's partitions busy.
-func newPacer(workers, buffer int, inOrder, own bool) *pacer {
+func newPacer(share *Share, workers, buffer int, inOrder, own bool) *pacer {
 	p := &pacer{
-		source: newSide(firstReads, workers), target: newSide(firstUnits, workers),
+		share: share, source: newSide(firstReads, workers, &share.source), target: newSide(firstUnits, workers, &share.target),
 		hot: map[string]bool{}, inOrder: inOrder, buffer: buffer, page: firstPage,
 	}
 	if own {
@@ -49,14 +49,14 @@ func newPacer(workers, buffer int, inOrder, own bool) *pacer {
 // side is one end of the sweep: where rows come from, or where the action leads.
 type side struct {
 	pace    *pace.Pace
-	pool    *pool         // shared with other sweeps; nil for none
+	pool    *pool         // shared with other sweeps
 	seen    pace.Seen     // since the last tick
 	waiting *atomic.Int64 // requests to be sent again later, because the service was busy
 	took    time.Duration // by a request, on average over the last ones
 }
 
-func newSide(start, most int) side {
-	return side{pace: pace.New(start, most), waiting: new(atomic.Int64)}
+func newSide(start, most int, shared *pool) side {
+	return side{pace: pace.New(start, most), pool: shared, waiting: new(atomic.Int64)}
 }
 
 // ended counts a request.

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -8,7 +9,7 @@ import (
 // One busy partition is left alone and slows nothing else. Two mean that the account is busy.
 func TestThrottledPartitions(t *testing.T) {
 	t.Parallel()
-	p := newPacer(64, DefaultBuffer, false, true)
+	p := newPacer(NewShare(math.MaxInt, 0), 64, DefaultBuffer, false, true)
 	for range 3 {
 		p.throttled(throttle{unit: true, partition: "a"})
 		p.throttled(throttle{confined: true})
@@ -35,7 +36,7 @@ func TestThrottledPartitions(t *testing.T) {
 func TestReadsAhead(t *testing.T) {
 	t.Parallel()
 	for _, inOrder := range []bool{false, true} {
-		p := newPacer(64, DefaultBuffer, inOrder, true)
+		p := newPacer(NewShare(math.MaxInt, 0), 64, DefaultBuffer, inOrder, true)
 		f := &frontier{ready: 1_000_000}
 		if p.ahead(f) {
 			t.Errorf("in order %v: enough is read before any unit has shown how long it takes", inOrder)
@@ -57,7 +58,7 @@ func TestReadsAhead(t *testing.T) {
 func TestRoomForPages(t *testing.T) {
 	t.Parallel()
 	for _, inOrder := range []bool{false, true} {
-		p := newPacer(64, 10_000, inOrder, true)
+		p := newPacer(NewShare(math.MaxInt, 0), 64, 10_000, inOrder, true)
 		if p.room(&frontier{}) {
 			t.Error("a page of unknown size has room in 10,000 bytes")
 		}

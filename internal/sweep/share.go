@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"math"
 	"sync/atomic"
 
 	"tablesweep/internal/storage"
@@ -9,7 +8,7 @@ import (
 
 // Share lets sweeps of one process that run at the same time keep to their limits together: Workers, Buffer and
 // MaxRows of [Options] hold for all of them, and each gets an equal part of the workers and the buffer. Make it with
-// [NewShare]. A nil one shares nothing.
+// [NewShare]. A sweep without one has its own.
 type Share struct {
 	reads, writes, others *storage.Limit // of rows; others are those of a comparison's destination
 	source, target        pool
@@ -33,33 +32,10 @@ func (o Options) Others() *storage.Limit {
 	return storage.NewLimit(o.MaxRows)
 }
 
-// join makes a run one of those that share.
-func (s *Share) join(r *run) {
-	r.reads, r.writes = storage.NewLimit(r.options.MaxRows), storage.NewLimit(r.options.MaxRows)
-	if s == nil {
-		return
-	}
-	s.sweeps.Add(1)
-	r.reads, r.writes = s.reads, s.writes
-	r.pacer.share, r.pacer.source.pool, r.pacer.target.pool = s, &s.source, &s.target
-}
-
-// leave ends what join began.
-func (s *Share) leave() {
-	if s != nil {
-		s.sweeps.Add(-1)
-	}
-}
-
 // among returns how many sweeps there are.
-func (s *Share) among() int {
-	if s == nil {
-		return 1
-	}
-	return int(max(1, s.sweeps.Load()))
-}
+func (s *Share) among() int { return int(max(1, s.sweeps.Load())) }
 
-// pool is what sweeps may have under way at one end. A nil one has room for any number.
+// pool is what sweeps may have under way at one end.
 type pool struct {
 	share *Share
 	most  int64
@@ -67,19 +43,11 @@ type pool struct {
 }
 
 // part is how much of it is for one sweep.
-func (p *pool) part() int {
-	if p == nil {
-		return math.MaxInt
-	}
-	return max(1, int(p.most)/p.share.among())
-}
+func (p *pool) part() int { return max(1, int(p.most)/p.share.among()) }
 
 // take takes a place. It reports false if none is free: a sweep that has just begun waits until the others have
 // come down to their part.
 func (p *pool) take() bool {
-	if p == nil {
-		return true
-	}
 	if p.begun.Add(1) > p.most {
 		p.begun.Add(-1)
 		return false
@@ -87,8 +55,4 @@ func (p *pool) take() bool {
 	return true
 }
 
-func (p *pool) give() {
-	if p != nil {
-		p.begun.Add(-1)
-	}
-}
+func (p *pool) give() { p.begun.Add(-1) }
