@@ -120,23 +120,19 @@ func (h tableHome) address() string {
 
 // tables returns the names of the tables, in order. Those of exports have a claim or a manifest.
 func (h tableHome) tables(ctx context.Context) (names []string, err error) {
-	add := func(name string) error {
-		names = append(names, name)
-		return nil
-	}
 	if h.account != nil {
 		err = h.account.TableNames(ctx, func(name string) error {
-			if strings.HasPrefix(name, "$") { // the service's own
-				return nil
+			if !strings.HasPrefix(name, "$") { // the service's own
+				names = append(names, name)
 			}
-			return add(name)
+			return nil
 		})
 		return names, err
 	}
 	err = h.objects.List(ctx, "", func(object string, _ int64) error {
 		name, object, _ := strings.Cut(object, "/")
 		if object == place.ClaimName || object == place.ManifestName {
-			return add(name)
+			names = append(names, name)
 		}
 		return nil
 	})

@@ -119,10 +119,7 @@ func (r *manyRun) run() (err error) {
 	if err := r.begin(); err != nil {
 		return err
 	}
-	var points []string // whose size takes memory
-	if r.dir != "" {
-		points, _ = filepath.Glob(filepath.Join(r.dir, "*"+tableExt))
-	}
+	points, _ := filepath.Glob(r.pointOf("*")) // whose size takes memory
 	memory.Limit(points...)
 	with := together{accounts: r.accounts, requests: storage.NewLimit(r.rows.maxRequests), sweeps: sweep.NewShare(r.rows.workers, r.rows.maxRows)}
 	r.meter.Phase(r.phase)
