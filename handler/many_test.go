@@ -453,3 +453,36 @@ func TestManyTablesRefuses(t *testing.T) {
 	refused("TABLE01 and table01 are one table", "", append(restore, "--all")...)
 	sameTables(t, a, b, names...)
 }
+
+// TestManyTablesKilledBehindATable: a command that died when a table was done, but before it noted that, goes on. What is
+// there of it is taken as it is.
+func TestManyTablesKilledBehindATable(t *testing.T) {
+	t.Parallel()
+	_, a, from := serveEmulator(t, emulator.Options{})
+	dir, kept := filepath.Join(t.TempDir(), "points"), filepath.Join(t.TempDir(), "points")
+	var once sync.Once
+	_, _, to := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) {
+		if e.Kind == fault.GetBlob && strings.Contains(e.Identity, "/table01/data/") { // its comparison
+			once.Do(func() {
+				if err := os.CopyFS(kept, os.DirFS(dir)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}})
+	manyTables(t, a, 2, 4)
+	args := []string{"--from-connection", from, "--to-connection", to, "--workers", "1"}
+	if _, _, err := manyResult(t.Context(), append(args, "export", "--all", "--to", "blob:backups/all", "--since", "1h", "--verify", "--checkpoint", dir)...); err != nil {
+		t.Fatal(err)
+	}
+	if !isThere(filepath.Join(kept, "table01"+tableExt)) {
+		t.Fatal("the table has no checkpoint")
+	}
+	if err := os.Rename(kept, dir); err != nil {
+		t.Fatal(err)
+	}
+	tables, sum, err := manyResult(t.Context(), append(args[:4], "copy", "--resume", dir)...)
+	if err != nil || sum.Succeeded != 2 || tables[1].Rows != 20 {
+		t.Errorf("%+v, %v", tables, err)
+	}
+}
