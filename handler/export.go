@@ -95,9 +95,19 @@ func (o *copyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 		unfit{from != place.KindTable && !place.InBlobs(o.from), "it is about a source in an account", []string{"from-connection"}},
 		unfit{from != place.KindTable, "only tables know when their rows were written", []string{"since", "overlap", "state"}},
 		unfit{inLines, "rows in any order are read once; import them again to be sure", []string{"checkpoint", "resume", "rows", "verify", "dry-run", "mirror"}},
+		unfit{o.since == "", "it is about --since, which is not given", []string{"overlap"}},
+		unfit{o.since != lastSuccess, "it is about --since last, which is not given", []string{"state"}},
+		unfit{o.since != "", "--since is about ranges", []string{"rows"}},
+		unfit{!o.mirror, "it is about --mirror, which is not given", []string{"yes", "max-deletes"}},
+		unfit{o.mirror, "an extra row of --mirror would be one that has not changed", []string{"since"}},
+		unfit{o.mirror, "--mirror copies rows whole, in the place of what is there", []string{"mode", "select"}},
+		unfit{o.mirror, "--mirror compares all rows of the range", []string{"rows", "verify"}},
+		unfit{o.mirror, "--mirror changes rows; verify compares and changes nothing", []string{"dry-run"}},
+		unfit{o.mirror, "--mirror lists failed rows on stderr", []string{"failed"}},
+		unfit{o.mirror, "an interrupted --mirror is run again", []string{"checkpoint", "resume"}},
 	)
 	if err == nil {
-		err = o.sinceFlags.check(c, &o.jobFlags)
+		err = o.sinceFlags.check(&o.jobFlags)
 	}
 	if err == nil {
 		err = o.mirrorFlags.check(c, o)

@@ -37,35 +37,15 @@ func (f *mirrorFlags) add(c *cobra.Command) {
 	flags.Int64Var(&f.maxDeletes, "max-deletes", 0, "most rows that --mirror deletes")
 }
 
-// check refuses flags that do not fit a mirror, and one that nobody can be asked about.
+// check refuses a mirror that nobody can be asked about, or whose rows can't be told.
 func (f *mirrorFlags) check(c *cobra.Command, o *copyOptions) error {
-	given := c.Flags().Changed
 	if !f.mirror {
-		for _, name := range []string{"yes", "max-deletes"} {
-			if given(name) {
-				return usagef("--%s is about --mirror, which is not given", name)
-			}
-		}
 		return nil
-	}
-	for _, no := range []struct{ why, names string }{
-		{"an extra row would be one that has not changed", "since"},
-		{"rows are copied whole, in the place of what is there", "mode select"},
-		{"it compares all rows of the range", "rows verify"},
-		{"verify compares and changes nothing", "dry-run"},
-		{"failed rows are listed on stderr", "failed"},
-		{"an interrupted mirror is run again", "checkpoint resume"},
-	} {
-		for name := range strings.FieldsSeq(no.names) {
-			if given(name) {
-				return usagef("--%s does not fit --mirror: %s", name, no.why)
-			}
-		}
 	}
 	switch {
 	case f.maxDeletes < 0:
 		return usagef("--max-deletes is %d, want 0 or more", f.maxDeletes)
-	case f.yes && !given("max-deletes"):
+	case f.yes && !c.Flags().Changed("max-deletes"):
 		return hinted{usagef("--yes needs --max-deletes N with --mirror"), "N is how many rows may be deleted at most; verify shows how many are extra"}
 	case !f.yes && !asks(c):
 		return hinted{usagef("stdin is not a terminal; cannot confirm to mirror %s to %s", o.from, o.to), "--yes with --max-deletes N mirrors without asking; verify shows how many rows are extra"}

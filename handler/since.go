@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,20 +46,13 @@ func (f *sinceFlags) add(c *cobra.Command) {
 	_ = flags.MarkHidden("since-window")
 }
 
-// check refuses flags that do not fit each other.
-func (f *sinceFlags) check(c *cobra.Command, j *jobFlags) error {
-	given := c.Flags().Changed
+// check refuses values that can't be.
+func (f *sinceFlags) check(j *jobFlags) error {
 	switch {
-	case given("state") && f.since != lastSuccess:
-		return usagef("--state is about --since last, which is not given")
 	case f.since == lastSuccess && f.state == "":
 		return usagef("--since last needs --state FILE, which keeps the beginning of the last success")
-	case f.since == "" && given("overlap"):
-		return usagef("--overlap is about --since, which is not given")
 	case f.overlap < 0:
 		return usagef("--overlap is %v, want a time of 0 or more", f.overlap)
-	case f.since != "" && j.rows != "":
-		return usagef("--since is about ranges, not about the rows of --rows")
 	case f.window != "" && j.resume == "":
 		return usagef("--since-window is what checkpoints keep of --since")
 	case f.since != "" && f.since != lastSuccess:
@@ -97,13 +89,11 @@ func (o *copyOptions) narrow(c *cobra.Command, s *sweep.Spec, from, to opened) (
 	if err != nil {
 		return nil, err
 	}
-	w := &changedRows{state: sinceState{Format: stateFormat, Version: stateVersion, From: s.Address(), Filter: o.filter, Select: strings.Join(o.selected, ",")}}
+	about := sinceCopy{From: s.Address(), Range: o.bounds, Filter: o.filter, Select: strings.Join(o.selected, ",")}
 	if to.table != nil {
-		w.state.To = to.address()
+		about.To = to.address()
 	}
-	if o.bounds != (key.Bounds{}) {
-		w.state.Range = &o.bounds
-	}
+	w := &changedRows{state: sinceState{Format: stateFormat, Version: stateVersion, Copy: about}}
 	if o.window == "" { // or else the first run has decided
 		if err := o.decide(c, w, *s); err != nil {
 			return nil, err
@@ -180,15 +170,25 @@ const (
 
 // sinceState is what --state keeps: what the copy was about, and when the last success began.
 type sinceState struct {
-	Format  string      `json:"format"`
-	Version int         `json:"version"`
-	From    string      `json:"from"`         // the source's address
-	To      string      `json:"to,omitempty"` // the destination's, if that is a table
-	Range   *key.Bounds `json:"range,omitempty"`
-	Filter  string      `json:"filter,omitempty"`
-	Select  string      `json:"select,omitempty"` // joined by commas
-	Last    time.Time   `json:"last"`
-	CRC     string      `json:"crc,omitempty"` // CRC-32C of the JSON without it
+	Format  string    `json:"format"`
+	Version int       `json:"version"`
+	Copy    sinceCopy `json:"copy"`
+	Last    time.Time `json:"last"`
+	CRC     string    `json:"crc,omitempty"` // CRC-32C of the JSON without it
+}
+
+// sinceCopy is what a state is good for.
+type sinceCopy struct {
+	From   string     `json:"from"`         // the source's address
+	To     string     `json:"to,omitempty"` // the destination's, if that is a table
+	Range  key.Bounds `json:"range,omitzero"`
+	Filter string     `json:"filter,omitempty"`
+	Select string     `json:"select,omitempty"` // joined by commas
+}
+
+func (c sinceCopy) String() string {
+	text, _ := json.Marshal(c)
+	return string(text)
 }
 
 // text returns the state's JSON, with its checksum.
@@ -203,8 +203,11 @@ func (s sinceState) text() []byte {
 // last returns when the last success of a copy like this one began, zero if there was none.
 func (s sinceState) last(path string) (time.Time, error) {
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		_, err = os.Stat(filepath.Dir(path)) // or else hours of work would end with that
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		var probe *os.File // or else hours of work would end with that
+		if probe, err = os.CreateTemp(filepath.Dir(path), filepath.Base(path)); err == nil {
+			err = errors.Join(probe.Close(), os.Remove(probe.Name()))
+		}
 	}
 	if err != nil {
 		return time.Time{}, usagef("--state: %w", err)
@@ -224,24 +227,11 @@ func (s sinceState) last(path string) (time.Time, error) {
 	case was.Last.IsZero() || string(was.text()) != string(text):
 		return time.Time{}, hinted{usagef("--state %s: the file is damaged: its checksum does not fit", path), damagedState}
 	}
-	for _, one := range []struct{ what, was, is string }{
-		{"source", was.From, s.From}, {"destination", was.To, s.To},
-		{"range", boundsText(was.Range), boundsText(s.Range)}, {"filter", was.Filter, s.Filter}, {"selection of properties", was.Select, s.Select},
-	} {
-		if one.was != one.is {
-			err := usagef("--state %s: the file is about another %s: %s, not %s", path, one.what, cmp.Or(one.was, "none"), cmp.Or(one.is, "none"))
-			return time.Time{}, hinted{err, "give each copy a file of its own"}
-		}
+	if was.Copy != s.Copy {
+		err := usagef("--state %s: the file is about another copy: %v, not %v", path, was.Copy, s.Copy)
+		return time.Time{}, hinted{err, "give each copy a file of its own"}
 	}
 	return was.Last, nil
 }
 
 const damagedState = "remove the file, and all rows are copied once, or give --since a time"
-
-func boundsText(b *key.Bounds) string {
-	if b == nil {
-		return ""
-	}
-	text, _ := json.Marshal(b)
-	return string(text)
-}

@@ -207,11 +207,11 @@ func TestSinceState(t *testing.T) {
 		t.Fatal(err)
 	}
 	emulatortest.Table(t, w.account, "other", nil)
-	w.refuses("another source", "copy", "--from", "other", "--to", "dest", "--since", "last", "--state", state)
-	w.refuses("another destination", "copy", "--from", "source", "--to", "dest2", "--since", "last", "--state", state)
-	w.refuses("another range", append(last, "--prefix", "p")...)
-	w.refuses("another filter", append(last, "--filter", "V gt 1L")...)
-	w.refuses("another selection of properties: none, not V", append(last, "--select", "V")...)
+	w.refuses("another copy", "copy", "--from", "other", "--to", "dest", "--since", "last", "--state", state)
+	w.refuses(`/devstoreaccount1/dest2"}`, "copy", "--from", "source", "--to", "dest2", "--since", "last", "--state", state)
+	w.refuses(`"range":{"prefix":"p"}`, append(last, "--prefix", "p")...)
+	w.refuses(`"filter":"V gt 1L"`, append(last, "--filter", "V gt 1L")...)
+	w.refuses(`"select":"V"`, append(last, "--select", "V")...)
 	w.refuses("no such file", "copy", "--from", "source", "--to", "dest", "--since", "last", "--state", filepath.Join(state+".d", "x"))
 }
 
@@ -350,8 +350,8 @@ func TestSinceRefused(t *testing.T) {
 	w := newSinceWorld(t)
 	lines := filepath.Join(t.TempDir(), "rows.jsonl")
 	for want, args := range map[string]string{
-		"--since last needs --state FILE": "--since last", "--state is about --since last": "--since 1h --state s", "--overlap is about --since": "--overlap 1h",
-		"--overlap is -1s": "--since 1h --overlap -1s", "--since is \"yesterday\"": "--since yesterday", "--since is about ranges": "--since 1h --rows " + lines,
+		"--since last needs --state FILE": "--since last", "--state does not fit": "--since 1h --state s", "--overlap does not fit": "--overlap 1h",
+		"--overlap is -1s": "--since 1h --overlap -1s", "--since is \"yesterday\"": "--since yesterday", "--rows does not fit": "--since 1h --rows " + lines,
 		"--since-window": "--since 1h --since-window /2031-05-06T12:00:00Z", "--since adds a comparison": "--since 1h --filter " + strings.Repeat("V_eq_1L_and_", 11) + "V_eq_1L",
 	} {
 		fields := strings.Fields(args)
