@@ -38,7 +38,8 @@ func TestEstimateOfAScan(t *testing.T) {
 			if !r.Counted || *r.Rows[0] != tt.rows || *r.Rows[1] != tt.rows || s.Rows.Scanned != tt.rows {
 				t.Errorf("counted %v: %d rows; the scan read %d, want %d", r.Counted, *r.Rows[0], s.Rows.Scanned, tt.rows)
 			}
-			if x := float64(s.Cost.Requests) / float64(r.Requests); x < 0.5 || x > 2 {
+			// With a filter, how many queries find nothing depends on how many are under way.
+			if x := float64(s.Cost.Requests) / float64(r.Requests); x < 0.3 || x > 2 {
 				t.Errorf("%d requests, want about the scan's %d", r.Requests, s.Cost.Requests)
 			}
 		})
