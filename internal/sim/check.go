@@ -70,7 +70,7 @@ func (w *world) clearQueues() {
 	ctx := context.Background()
 	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
 		for {
-			messages, err := queue(w.account, name).Get(ctx, storage.MaxGetMessages, time.Hour)
+			messages, err := queue(w.account, name).Get(ctx, storage.MaxGetMessages, host.MessageLease)
 			if err != nil || len(messages) == 0 {
 				break
 			}
