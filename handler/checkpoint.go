@@ -37,6 +37,7 @@ func (f *checkpointFlags) add(c *cobra.Command) {
 
 // refused is the error of a checkpoint that is not taken, with advice.
 func refused(err error) error {
+	err = fmt.Errorf("checkpoint %w", err)
 	switch {
 	case errors.Is(err, journal.ErrLocked):
 		return hinted{usageError{err}, "wait until it has ended, or stop it"}
@@ -117,10 +118,10 @@ func (f *checkpointFlags) begin(c *cobra.Command, places ...string) (*journal.Fi
 		var err error
 		f.file, err = journal.New(f.checkpoint, jobrecord.New(jobName(c), recordFlags(c), places, f.digest).JSON())
 		if errors.Is(err, fs.ErrExist) {
-			return nil, hinted{usageError{err}, "--resume continues from it; remove it to start over"}
+			return nil, hinted{usagef("checkpoint %w", err), "--resume continues from it; remove it to start over"}
 		}
 		if err != nil {
-			return nil, usageError{err}
+			return nil, usagef("checkpoint %w", err)
 		}
 	}
 	return f.file, nil

@@ -9,8 +9,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/gofrs/flock"
-
 	"tablesweep/internal/sweep/journal"
 )
 
@@ -20,7 +18,7 @@ type index struct {
 	to  Objects
 	dir Directory // "" for blobs
 
-	lock *flock.Flock
+	lock *journal.Guard
 	file *os.File // nil before the first line
 
 	journal *journal.File // nil for none
@@ -141,15 +139,12 @@ func (x *index) add(line []byte) (err error) {
 }
 
 // close ends this process's work. Another one may resume the export, unless it is complete.
-func (x *index) close(complete bool) (err error) {
+func (x *index) close() (err error) {
 	if x.file != nil {
 		err = x.file.Close()
 	}
 	if x.lock != nil {
 		err = errors.Join(err, x.lock.Close())
-	}
-	if x.dir != "" && complete {
-		err = errors.Join(err, removed(x.dir.path(lockName+".lock")))
 	}
 	return err
 }

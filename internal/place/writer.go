@@ -69,7 +69,7 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 		if errors.Is(err, ErrTaken) || errors.Is(err, ErrComplete) || errors.Is(err, errDamaged) {
 			err = fmt.Errorf("%s %w", to.Address(), err)
 		}
-		return nil, errors.Join(err, w.index.close(errors.Is(err, ErrComplete)))
+		return nil, errors.Join(err, w.index.close())
 	}
 	return w, nil
 }
@@ -219,7 +219,7 @@ func (w *Writer) End(ctx context.Context, err error, manifest func() (Manifest, 
 		m = w.Seal.Manifest(m)
 		err = PutSame(ctx, w.to, ManifestName, m.JSON(w.Claim.ID))
 	}
-	if closeErr := w.index.close(err == nil); err == nil {
+	if closeErr := w.index.close(); err == nil {
 		err = closeErr
 	}
 	return m, err

@@ -1,4 +1,4 @@
-// Package journal keeps a checkpoint's file: lines that are only appended, each of which tells whether it
+// Package journal keeps a checkpoint's file, or a state's: lines that are only appended, each of which tells whether it
 // is as it was written, and whether those before it are. It does not know what the lines mean.
 //
 // A line is
@@ -29,7 +29,6 @@ import (
 	"path/filepath"
 
 	strict "github.com/go-json-experiment/json"
-	"github.com/gofrs/flock"
 )
 
 // version changes with the form of the file.
@@ -49,7 +48,7 @@ type File struct {
 	job  json.RawMessage
 	read []json.RawMessage // events of earlier runs
 
-	lock    *flock.Flock
+	lock    *Guard
 	file    *os.File
 	crc     []byte       // of the last line
 	pending bytes.Buffer // lines not written yet
@@ -75,10 +74,10 @@ type line struct {
 // [File.Renew]. job is kept as it is.
 func New(path string, job json.RawMessage) (*File, error) {
 	if _, err := os.Stat(path); err == nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", path, os.ErrExist)
+		return nil, fmt.Errorf("%s: %w", path, os.ErrExist)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", about(path, "open", err))
+		return nil, about(path, err)
 	}
 	return &File{path: path, job: job}, nil
 }
@@ -87,7 +86,7 @@ func New(path string, job json.RawMessage) (*File, error) {
 // it holds, and [File.Renew] begins the next run.
 func Read(path string) (*File, error) {
 	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
+		return nil, about(path, err)
 	}
 	f := &File{path: path}
 	if err := f.acquire(); err != nil {
@@ -95,10 +94,10 @@ func Read(path string) (*File, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("checkpoint: %w", err), f.release())
+		return nil, errors.Join(about(path, err), f.release())
 	}
 	if err := f.parse(text); err != nil {
-		return nil, errors.Join(fmt.Errorf("checkpoint %s %w", path, err), f.release())
+		return nil, errors.Join(fmt.Errorf("%s %w", path, err), f.release())
 	}
 	return f, nil
 }
@@ -153,7 +152,7 @@ func goodLines(text []byte) (lines []line, offsets []int64, known int64, err err
 		before, at = crc, at+len(one)+1
 	}
 	if good == 0 {
-		return nil, nil, 0, errors.New("is not a checkpoint")
+		return nil, nil, 0, errors.New("is not a file of this program")
 	}
 	return lines, offsets, known, nil
 }
@@ -190,7 +189,7 @@ func Events[T any](f *File, apply func(T) error) error {
 			err = apply(one)
 		}
 		if err != nil {
-			return fmt.Errorf("checkpoint %s %w: line %d: %w", f.path, ErrDamaged, i+2, err)
+			return fmt.Errorf("%s %w: line %d: %w", f.path, ErrDamaged, i+2, err)
 		}
 	}
 	return nil
@@ -257,7 +256,7 @@ func (f *File) Renew(snapshot []any) error {
 	if f.file != nil {
 		f.file.Close()
 	}
-	err := about(f.path, "write", Replace(f.path, f.pending.Bytes()))
+	err := about(f.path, Replace(f.path, f.pending.Bytes()))
 	if err == nil {
 		f.file, err = os.OpenFile(f.path, os.O_APPEND|os.O_WRONLY, 0)
 	}
@@ -301,11 +300,10 @@ func (f *File) Close() error {
 
 // Remove deletes the file, when nothing is left to go on with. One that is gone is no error.
 func (f *File) Remove() error {
-	for _, ext := range []string{nextExt, lockExt} {
-		_ = os.Remove(f.path + ext) // one that stays does no harm
+	_ = os.Remove(f.path + nextExt) // one that stays does no harm
+	err := os.Remove(f.path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
 	}
-	if err := os.Remove(f.path); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
+	return errors.Join(err, f.release())
 }

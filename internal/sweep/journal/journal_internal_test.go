@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/task"
 )
 
 // event is what the tests' journals hold.
@@ -115,9 +119,9 @@ func TestRefuses(t *testing.T) {
 		text []byte
 		want string
 	}{
-		{"nothing", nil, "is not a checkpoint"},
-		{"another file", []byte("PK\x03\x04\n"), "is not a checkpoint"},
-		{"JSON lines", []byte(`{"version":1}` + "\n"), "is not a checkpoint"},
+		{"nothing", nil, "is not a file of this program"},
+		{"another file", []byte("PK\x03\x04\n"), "is not a file of this program"},
+		{"JSON lines", []byte(`{"version":1}` + "\n"), "is not a file of this program"},
 		{"a later version", chained(`{"disk":0,"event":{"version":2,"way":"other"}}`), "has version 2; this program knows version 1"},
 		{"an unknown member of the first line", chained(strings.Replace(head, `"lines"`, `"more":1,"lines"`, 1)), "has a line 1 that this program does not know"},
 		{"an unknown member of a line", chained(head, strings.Replace(one, `"event"`, `"more":1,"event"`, 1)), "line 2: "},
@@ -155,6 +159,43 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(path + ".*"); len(left) > 0 || err != nil {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// TestLockRemoved: who locks a file that its holder has just removed has locked nothing, and locks the next one.
+func TestLockRemoved(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	var held atomic.Int64
+	var group task.Group
+	for range 8 {
+		group.Go(func() error {
+			for locked := 0; locked < 200; {
+				g, err := Lock(path)
+				if errors.Is(err, ErrLocked) {
+					runtime.Gosched()
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				if n := held.Add(1); n != 1 {
+					t.Errorf("%d hold the lock", n)
+				}
+				runtime.Gosched()
+				held.Add(-1)
+				if locked++; g.Close() != nil {
+					t.Error("not closed")
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -19,39 +19,66 @@ const (
 // ErrLocked is the error of a journal that another process goes on with.
 var ErrLocked = errors.New("another process is using it")
 
-// Lock keeps other processes that lock the same path from it, until this one ends or closes the lock. A file system
+// Guard is a lock that is held.
+type Guard struct{ lock *flock.Flock }
+
+// Lock keeps other processes that lock the same path from it, until this one ends or closes the guard. A file system
 // without locks gets none.
-func Lock(path string) (*flock.Flock, error) {
-	lock := flock.New(path+lockExt, flock.SetPermissions(0o600))
-	locked, err := lock.TryLock()
-	switch {
-	case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK):
-	case err != nil:
-		return nil, about(path, "lock", err)
-	case !locked:
-		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+func Lock(path string) (*Guard, error) {
+	for range tries {
+		lock := flock.New(path+lockExt, flock.SetPermissions(0o600))
+		locked, err := lock.TryLock()
+		switch {
+		case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK):
+			return &Guard{lock}, nil
+		case err != nil:
+			return nil, about(path, err)
+		case !locked:
+			return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+		}
+		if ours, err := lock.Stat(); err == nil {
+			if there, err := os.Stat(path + lockExt); err == nil && os.SameFile(ours, there) {
+				return &Guard{lock}, nil
+			}
+		}
+		if err := lock.Close(); err != nil { // of a file that its holder removed before we locked it
+			return nil, about(path, err)
+		}
 	}
-	return lock, nil
+	return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+}
+
+// tries is how often a lock's file may vanish before the path counts as locked: it has many users then.
+const tries = 100
+
+// Close ends the lock, and leaves no file of it.
+func (g *Guard) Close() error {
+	removed := os.Remove(g.lock.Path()) // while it is held: who has opened it, too, finds it gone
+	err := g.lock.Close()
+	if removed != nil { // where an open file can't be removed, one that is locked again can't either
+		_ = os.Remove(g.lock.Path())
+	}
+	return err
 }
 
 // acquire locks the journal.
 func (f *File) acquire() (err error) {
-	if f.lock, err = Lock(f.path); err != nil {
-		return fmt.Errorf("checkpoint %w", err)
-	}
-	return nil
+	f.lock, err = Lock(f.path)
+	return err
 }
 
 func (f *File) release() error {
 	if f.lock == nil {
 		return nil
 	}
-	return f.lock.Close()
+	err := f.lock.Close()
+	f.lock = nil
+	return err
 }
 
 // about returns the error with the path of the file that the user named, in place of that of
 // another file, such as a temporary one.
-func about(path, op string, err error) error {
+func about(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError
 	switch {
@@ -62,5 +89,5 @@ func about(path, op string, err error) error {
 	case errors.As(err, &l):
 		err = l.Err
 	}
-	return &os.PathError{Op: op, Path: path, Err: err}
+	return fmt.Errorf("%s: %w", path, err)
 }
