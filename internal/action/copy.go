@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // Mode decides what happens to a row that the destination already has.
@@ -27,9 +29,11 @@ var Modes = []Mode{Replace, Merge, Skip, Fail}
 // maxErrors is how often a row or transaction may be answered 500 until it counts as the cause.
 const maxErrors = 10
 
-// maxResolves bounds how often a unit is compared with the destination's rows
-// while others write there.
-const maxResolves = 5
+// Others may write a row at the same time: the service then answers 409 to an upsert, too.
+const (
+	maxConflicts  = 5                     // answers 409 about a row, until it fails
+	conflictPause = 50 * time.Millisecond // until an upsert is sent again; twice as long each time
+)
 
 // Copy writes rows into one table exactly as they were read. Rows of one partition
 // go into entity group transactions as large as the service allows, several
@@ -76,14 +80,18 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.E
 	o.MaxErrors = maxErrors
 	var r Result
 	limit := len(rows)
-	resolves := 0
+	conflicts := map[key.Key]int{} // about each row; the zero key's are those that name no row
 	for len(rows) > 0 {
 		b := c.Destination.Batch()
 		for b.Rows() < min(limit, len(rows)) && b.Add(storage.Op{Kind: c.kind(), Entity: rows[b.Rows()]}) {
 		}
 		n := b.Rows()
 		err := c.Limiter.Do(ctx, o, PartitionName(c.Destination, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
-		var refusal *storage.Error
+		refusal, at := refusedRow(err, n)
+		var about key.Key
+		if at >= 0 {
+			about = rows[at].Key
+		}
 		switch {
 		case err == nil:
 			r.Written += int64(n)
@@ -97,17 +105,20 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.E
 			} else {
 				o.MaxErrors = 0
 			}
-		case !errors.As(err, &refusal) || refusal.Temporary() || storage.Denied(err) || storage.NotFound(err): // not about single rows
+		case refusal == nil || refusal.Temporary() || storage.Denied(err) || storage.NotFound(err): // not about single rows
 			return r, err
-		case storage.Conflict(err) && resolves < maxResolves:
-			resolves++
-			if rows, err = c.resolve(ctx, rows, &r); err != nil {
-				return r, err
+		case storage.Conflict(err) && conflicts[about] < maxConflicts:
+			if c.kind() == storage.Insert {
+				if rows, err = c.resolve(ctx, rows, &r); err != nil {
+					return r, err
+				}
+			} else if !task.Sleep(ctx, conflictPause<<conflicts[about]) {
+				return r, ctx.Err()
 			}
-		case refusal.Index >= 0 && refusal.Index < n || n == 1:
-			i := max(0, refusal.Index)
-			r.Failed = append(r.Failed, Failure{Key: rows[i].Key, Reason: reason(refusal)})
-			rows = without(rows, i)
+			conflicts[about]++
+		case at >= 0:
+			r.Failed = append(r.Failed, Failure{Key: about, Reason: reason(refusal)})
+			rows = without(rows, at)
 		default: // the service refuses the whole transaction: it is too large, or the answer names no row
 			limit = n / 2
 		}
@@ -123,6 +134,20 @@ func (c Copy) kind() storage.OpKind {
 		return storage.Insert
 	}
 	return storage.Replace
+}
+
+// refusedRow returns the refusal of a transaction of n rows, nil if err is none, and the number of the row that it is about,
+// -1 if it names none.
+func refusedRow(err error, n int) (refusal *storage.Error, at int) {
+	switch {
+	case !errors.As(err, &refusal):
+		return nil, -1
+	case n == 1:
+		return refusal, 0
+	case refusal.Index >= n:
+		return refusal, -1
+	}
+	return refusal, refusal.Index
 }
 
 // broken returns the failure of a row over which the service fails each time, although it answers others. It reports

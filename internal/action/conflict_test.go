@@ -1,0 +1,138 @@
+package action_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// contested is a destination to which others write at the same time: it answers 409 so many times about each of some rows,
+// in turn, and carries nothing out then.
+type contested struct {
+	policy.Transporter
+	left   map[string]int   // answers about a row
+	before func(row string) // what the others do before such an answer
+}
+
+func (c contested) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/Tables") {
+		return c.Transporter.Do(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	const refusal = `{"odata.error":{"code":"EntityAlreadyExists","message":{"value":"%sThe specified entity already exists."}}}`
+	batch := strings.HasSuffix(r.URL.Path, "/$batch")
+	parts := []string{r.URL.Path + string(body)}
+	if batch {
+		parts = strings.Split(string(body), "Content-Type: application/http")[1:]
+	}
+	for i, part := range parts {
+		for row, left := range c.left {
+			if left == 0 || !strings.Contains(part, `"RowKey":"`+row+`"`) {
+				continue
+			}
+			c.left[row]--
+			if c.before != nil {
+				c.before(row)
+			}
+			if !batch {
+				return answer(r, http.StatusConflict, "application/json", fmt.Sprintf(refusal, "")), nil
+			}
+			return answer(r, http.StatusAccepted, "multipart/mixed; boundary=b", "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n"+
+				"--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 409 Conflict\r\nContent-Type: application/json\r\n\r\n"+
+				fmt.Sprintf(refusal, fmt.Sprint(i, ":"))+"\r\n--c--\r\n--b--\r\n"), nil
+		}
+	}
+	return c.Transporter.Do(r)
+}
+
+// TestConflicts: the service answers 409 EntityAlreadyExists to upserts, too, if others write the same row at that moment. A row
+// is written all the same, or fails alone: none is dropped.
+func TestConflicts(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	each := func(n int) map[string]int {
+		left := map[string]int{}
+		for _, name := range names {
+			left[name] = n
+		}
+		return left
+	}
+	for _, tt := range []struct {
+		name   string
+		modes  []action.Mode
+		left   map[string]int
+		others bool // insert each row before the answer about it
+		fails  bool // row c does, alone
+	}{
+		{"a row, for a moment", action.Modes, map[string]int{"c": 5}, false, false},
+		{"a row, for ever", action.Modes, map[string]int{"c": 1000}, false, true},
+		{"each row, for a moment", action.Modes, each(5), false, false},
+		{"each row is inserted by others", []action.Mode{action.Replace, action.Merge, action.Skip}, each(1), true, false},
+	} {
+		for _, mode := range tt.modes {
+			for _, n := range []int{1, len(names)} {
+				t.Run(fmt.Sprintf("%s, %s, %d rows", tt.name, mode, n), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						em, a := emulatortest.NewAccount(t, emulator.Options{})
+						target := a.Table("Target")
+						if err := target.Create(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						via := contested{Transporter: em.Transport(), left: map[string]int{}}
+						for name, n := range tt.left {
+							via.left[name] = n
+						}
+						if tt.others {
+							via.before = func(row string) {
+								theirs := rows(row)[0]
+								theirs.Properties = []storage.Property{storage.StringProperty("Other", "x")}
+								if err := target.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: theirs}); err != nil {
+									t.Error(err)
+								}
+							}
+						}
+						rows := rows(names...)
+						if n == 1 {
+							rows = rows[2:3]
+						}
+						r, err := action.Copy{Destination: emulatortest.Open(t, em, via).Table("Target"), Mode: mode}.Copy(t.Context(), rows)
+						want := action.Result{Written: int64(n)}
+						if tt.others && mode == action.Skip {
+							want.Written = 0
+						}
+						if tt.fails {
+							want = action.Result{Written: int64(n - 1), Failed: []action.Failure{{Key: key.Key{Partition: "p", Row: "c"}, Reason: "EntityAlreadyExists: The specified entity already exists."}}}
+						}
+						if diff := cmp.Diff(want, r); err != nil || diff != "" {
+							t.Errorf("%v (-want +got)\n%s", err, diff)
+						}
+						p, err := target.Query(t.Context(), storage.Query{})
+						if there := n - len(want.Failed); err != nil || len(p.Entities) != there {
+							t.Errorf("%d rows are there, want %d; %v", len(p.Entities), there, err)
+						}
+						if mode == action.Replace && slices.ContainsFunc(p.Entities, func(e storage.Entity) bool { return len(e.Properties) > 0 }) {
+							t.Error("a row is not replaced")
+						}
+					})
+				})
+			}
+		}
+	}
+}
