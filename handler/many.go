@@ -188,7 +188,7 @@ func (p *pairFlags) homes(c *cobra.Command) (from, to tableHome, err error) {
 	}
 	same := from.address() == to.address()
 	if from.account != nil && to.account != nil {
-		same = from.account.Table("t").Same(to.account.Table("t"))
+		same = from.account.Same(to.account)
 	}
 	if same {
 		return from, to, hinted{usagef("%v: the source and the destination are both %s", &p.manyFlags, from.address()), "--to-connection names another account, and --to other places, such as backup/"}

@@ -91,6 +91,7 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
       AzureWebJobsStorage__clientId: identity.properties.clientId
       APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
       APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.properties.clientId};Authorization=AAD'
+      TABLESWEEP_DEPLOYMENT_CONTAINER: ground.packages
       TABLESWEEP_CONNECTIONS: join(concat(['AzureWebJobsStorage'], map(dataAccounts, a => a.setting)), ',')
     }, connections)
   }

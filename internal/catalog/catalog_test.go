@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -249,6 +250,27 @@ func TestIdempotencyKey(t *testing.T) {
 		w.wantFound(c, by("eid", "F314"), r)
 		w.check(c)
 	})
+}
+
+// TestRestored: a catalog works on a copy of its two tables, whatever their names are. That is how its backup is restored.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	w, c := newCatalog(t, people, "lastname")
+	smith, jones := rec(t, `{"eid":"F1","npi":"1","lastname":"Smith"}`), rec(t, `{"eid":"F2","lastname":"Jones"}`)
+	for _, r := range []record.Record{smith, jones} {
+		w.did(catalog.Created)(c.Insert(t.Context(), r, ""))
+	}
+	for _, table := range []string{"People", "PeopleWAL"} {
+		emulatortest.Table(t, w.account, table+"2", w.rows(table, ""))
+	}
+	w.delete(c, by("eid", "F1"), 1)
+	w.suffix = "2"
+	restored := w.catalog()
+	w.wantFound(restored, by("npi", "1"), smith)
+	w.did(catalog.Replaced)(restored.Replace(t.Context(), rec(t, `{"eid":"F2","npi":"2","lastname":"Jones"}`), by("eid", "F2"), always))
+	w.wantFound(restored, by("npi", "2"), rec(t, `{"eid":"F2","npi":"2","lastname":"Jones"}`))
+	w.maintain(restored)
+	w.check(restored)
 }
 
 // maintain runs Maintain, and checks what must hold when nobody else is at work.

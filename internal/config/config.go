@@ -20,6 +20,9 @@ import (
 // Setting describes one setting, for the table in docs/settings.md and its test.
 type Setting struct{ Name, Default, Meaning string }
 
+// DeploymentContainer is the setting with the URL of the container that the app is deployed from.
+const DeploymentContainer = "TABLESWEEP_DEPLOYMENT_CONTAINER"
+
 // DefaultStateTable is the default name of the state table.
 const DefaultStateTable = "tablesweep"
 
@@ -39,6 +42,7 @@ var Settings = []Setting{
 	{"TABLE_CATALOG_WAL_NAME", "", "The table of its log; NAME followed by `WAL` if not set"},
 	{CatalogConnection, "", "The catalogs' account; `AzureWebJobsStorage`, in any form, if not set"},
 	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`, and optionally `wal`, `changes` (how long they are kept, `30d`), `connection` (a setting's name)"},
+	{DeploymentContainer, "", "The URL of the container that the app is deployed from, `https://ACCOUNT.blob.core.windows.net/CONTAINER`, which no scan may export into. `infra/` sets it"},
 	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "", "Queries that one invocation may make, 1 to 24; 4 for a count and 1 for others if not set"},
 	{"TABLESWEEP_CONSOLE", "on", "`off` removes the console, the web page at `/api/console/`"},
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
@@ -57,9 +61,16 @@ type Config struct {
 	LogRetention          time.Duration                     // 0 means forever
 	LogStreams            map[string]logtail.StreamSettings // by name
 	Catalogs              []CatalogSettings
-	SegmentsPerInvocation int // 0 if the action decides
+	Packages              Container // that the app is deployed from; the zero value if it is not set
+	SegmentsPerInvocation int       // 0 if the action decides
 	LogLevel              zerolog.Level
 	Console               bool // whether the console is served; valid even if another setting is bad
+}
+
+// Container is a container of an account.
+type Container struct {
+	Account storage.Connection
+	Name    string
 }
 
 const (
@@ -114,6 +125,11 @@ func Load(settings storage.Settings) (Config, error) {
 	errs = append(errs, err, c.loadLog(value))
 	catalogsErr := c.loadCatalogs(settings, connect) // which may add to errs
 	errs = append(errs, catalogsErr)
+	if v := value(DeploymentContainer); v != "" {
+		if c.Packages.Account, c.Packages.Name, err = storage.BlobURL(v, c.Own); err != nil || storage.CheckContainerName(c.Packages.Name) != nil {
+			errs = append(errs, errors.New("setting "+DeploymentContainer+" must be a container's URL, such as https://ACCOUNT.blob.core.windows.net/CONTAINER"))
+		}
+	}
 	if v := value("TABLESWEEP_SEGMENTS_PER_INVOCATION"); v == "" {
 		// the default depends on the action
 	} else if c.SegmentsPerInvocation, err = strconv.Atoi(v); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > engine.MaxSegments {

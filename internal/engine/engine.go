@@ -44,6 +44,10 @@ type Options struct {
 	Accounts map[string]*storage.Account
 	// StateTable is the ledger's table.
 	StateTable string
+	// Kept are the app's other tables: its event log's, its catalogs', and their logs'. No scan changes them.
+	Kept []*storage.Table
+	// Packages is the container that the app is deployed from, if it is known. No scan exports into it.
+	Packages Container
 	// SegmentsPerInvocation is the number of queries an invocation may make;
 	// 0 means 4 for a count and 1 for others.
 	SegmentsPerInvocation int
@@ -125,15 +129,6 @@ func (e *Engine) TryPrepare(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// table opens the table that a request's field names.
-func (e *Engine) table(field string, ref TableRef) (*storage.Table, error) {
-	a, err := e.account(field, ref.Connection)
-	if err != nil {
-		return nil, err
-	}
-	return a.Table(ref.Table), nil
 }
 
 // account returns the account of a connection that a request's field names.

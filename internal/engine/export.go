@@ -93,7 +93,7 @@ func (e *Engine) cleared(ctx context.Context, s ledger.Scan) (o *opened, claim p
 		return nil, claim, nil, err
 	}
 	if o, err = e.open(r); err != nil {
-		return nil, claim, nil, err
+		return nil, claim, nil, final(err)
 	}
 	to := o.work.export
 	if claim, err = place.ClaimOf(ctx, to); err == nil && claim.ID != s.ID {
@@ -204,7 +204,10 @@ func (e *Engine) tidyExport(ctx context.Context, id string) error {
 
 // exportTo returns the work of a copy into a container. Its errors are [problem.Invalid].
 func (e *Engine) exportTo(ref TableRef) (work, error) {
-	to, err := e.blobs("action.destination", ref)
+	a, to, err := e.blobs("action.destination", ref)
+	if err == nil {
+		err = e.checkContainer("action.destination", a, ref.Container)
+	}
 	if err != nil {
 		return work{}, err
 	}
@@ -236,16 +239,16 @@ func (e *Engine) exportTo(ref TableRef) (work, error) {
 }
 
 // blobs opens the place in a container that a request's field names.
-func (e *Engine) blobs(field string, ref TableRef) (*place.Blobs, error) {
+func (e *Engine) blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
 	a, err := e.account(field, ref.Connection)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b, err := place.InContainer(a, ref.Container, ref.Prefix)
 	if err != nil {
-		return nil, problem.Invalidf(field, "%v", err)
+		return nil, nil, problem.Invalidf(field, "%v", err)
 	}
-	return b, nil
+	return a, b, nil
 }
 
 // export is a source of rows: an export in a container. It is opened once, since it never changes.

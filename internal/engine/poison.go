@@ -15,6 +15,8 @@ import (
 )
 
 const (
+	// poison ends the name of a queue into which a Functions host puts messages that it gave up.
+	poison = "-poison"
 	// drainTime bounds how long Maintain drains poison queues.
 	drainTime = time.Minute
 	// poisonHidden is how long a poison message that is not ours stays hidden.
@@ -27,7 +29,7 @@ const (
 func (e *Engine) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, name := range slices.Sorted(maps.Values(Queues)) {
-		q, err := e.options.Own.Queue(name + "-poison")
+		q, err := e.options.Own.Queue(name + poison)
 		if err != nil {
 			return err
 		}
@@ -41,9 +43,9 @@ func (e *Engine) drainPoison(ctx context.Context) error {
 // NoteMaintained records that Maintain has run, with what went wrong and how many messages the
 // poison queues have, for [ledger.Ledger.Maintained].
 func (e *Engine) NoteMaintained(ctx context.Context, failure error) error {
-	poison := 0
+	given := 0
 	for _, name := range slices.Sorted(maps.Values(Queues)) {
-		q, err := e.options.Own.Queue(name + "-poison")
+		q, err := e.options.Own.Queue(name + poison)
 		if err != nil {
 			return err
 		}
@@ -51,9 +53,9 @@ func (e *Engine) NoteMaintained(ctx context.Context, failure error) error {
 		if err != nil && !storage.NotFound(err) {
 			return err
 		}
-		poison += n
+		given += n
 	}
-	return e.ledger.NoteMaintained(ctx, poison, failure)
+	return e.ledger.NoteMaintained(ctx, given, failure)
 }
 
 func (e *Engine) drain(ctx context.Context, q *storage.Queue) error {

@@ -70,6 +70,11 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 	if s.State == ledger.Succeeded {
 		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
 	}
+	if r, err := parseStored(s.Request); err == nil { // else a newer instance can do it
+		if _, err := e.open(r); err != nil {
+			return err
+		}
+	}
 	if s.State == ledger.Canceled && !rows {
 		return nil
 	}

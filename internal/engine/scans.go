@@ -59,7 +59,7 @@ func (e *Engine) open(r Request) (*opened, error) {
 	if r.Source.Container == "" {
 		o.source = a.Table(r.Source.Table)
 	} else {
-		objects, err := e.blobs("source", r.Source)
+		_, objects, err := e.blobs("source", r.Source)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded,
 	}
 	o, err := e.open(r)
 	if err != nil {
-		return nil, err
+		return nil, final(err)
 	}
 	if err := e.ownHints(ctx, id, o); err != nil {
 		return nil, err

@@ -59,13 +59,13 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 // check opens a request, and finds what would keep its scan from running or would do damage.
 func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
 	o, err := e.open(r)
-	if err == nil {
-		err = e.checkDestination(o)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = o.probe(ctx, e.options.Now())
+	if d := o.work.destination; d != nil && o.source != nil && d.Same(o.source) {
+		return nil, problem.Invalidf("action.destination", "is the source itself; name another table or connection")
 	}
-	return o, err
+	return o, o.probe(ctx, e.options.Now())
 }
 
 // probe reads one row of the source with the request's filter and properties. An export has no clock of its own: it is read now.
@@ -87,20 +87,6 @@ func (o *opened) probe(ctx context.Context, now time.Time) (err error) {
 		return problem.Invalidf("filter", "the Table service refuses it").Because(err)
 	}
 	return refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
-}
-
-// checkDestination refuses a destination that the scan would damage.
-func (e *Engine) checkDestination(o *opened) error {
-	destination := o.work.destination
-	switch {
-	case destination == nil:
-		return nil
-	case o.source != nil && destination.Same(o.source):
-		return problem.Invalidf("action.destination", "is the source itself; name another table or connection")
-	case destination.Same(e.options.Own.Table(e.options.StateTable)):
-		return problem.Invalidf("action.destination.table", "is the table that keeps this app's scans; name another")
-	}
-	return nil
 }
 
 // createDestination creates the table unless it exists. An identity may lack the permission to

@@ -75,8 +75,8 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 		if source == nil {
 			return work{}, problem.Invalidf("source.container", "has an export, which never changes; delete deletes rows of a table")
 		}
-		if source.Same(e.options.Own.Table(e.options.StateTable)) {
-			return work{}, problem.Invalidf("source.table", "is the table that keeps this app's scans; name another")
+		if err := e.checkTable("source", source); err != nil {
+			return work{}, err
 		}
 		return work{
 			action: action.Delete{Table: source, Limiter: &e.limiter}, what: "delete rows", packs: true,
@@ -92,25 +92,28 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 
 // writing returns the work of an action that writes to a destination.
 func (e *Engine) writing(a Action) (work, error) {
-	destination, err := e.table("action.destination", *a.Destination)
+	const field = "action.destination"
+	account, err := e.account(field, a.Destination.Connection)
+	if err != nil {
+		return work{}, err
+	}
+	destination := account.Table(a.Destination.Table)
 	return work{
 		what:        "write to the destination",
 		destination: destination,
 		prepare:     func(ctx context.Context) error { return createDestination(ctx, destination) },
 		missing: func(ctx context.Context) (bool, error) {
 			exists, err := destination.MayWrite(ctx)
-			return !exists, refusal("action.destination", "the Table service refuses to write to it; check the name, the connection and its permissions", err)
+			return !exists, refusal(field, "the Table service refuses to write to it; check the name, the connection and its permissions", err)
 		},
-	}, err
+	}, e.checkTable(field, destination)
 }
 
 func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
-	for _, own := range Queues {
-		if ref.Name == own {
-			return work{}, problem.Invalidf("action.queue.name", "%s is the app's own queue; name another", own)
-		}
-	}
 	a, err := e.account("action.queue", ref.Connection)
+	if err == nil {
+		err = e.checkQueue("action.queue", a, ref.Name)
+	}
 	if err != nil {
 		return work{}, err
 	}

@@ -90,6 +90,9 @@ func Open(c Connection, o Options) (*Account, error) {
 // String returns the account's name, without secrets.
 func (a *Account) String() string { return a.connection.String() }
 
+// Same reports whether both are one account; see [Connection.Same].
+func (a *Account) Same(other *Account) bool { return a.connection.Same(other.connection) }
+
 // Outages returns the account's connections that have given no good answer since they were last
 // asked for one, each by its name once.
 func (a *Account) Outages() []Outage {

@@ -86,14 +86,14 @@ func (c Connection) String() string {
 // Format implements [fmt.Formatter]: every verb writes what [Connection.String] returns.
 func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
-// Same reports whether both connections lead to the same tables, by whatever
-// scheme.
+// Same reports whether both connections lead to the same account: whether their tables or their blobs are the same, by whatever
+// scheme. Queues tell nothing: an emulator's may have been left out, and then have the address of a real account.
 func (c Connection) Same(other Connection) bool {
-	return locationOf(c.tableURL) == locationOf(other.tableURL)
+	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }
 
 // locationOf returns the part of an endpoint that tells an account from others: the host
-// without its scheme's own port, and the path.
+// without its scheme's own port, and the path. localhost is its address.
 func locationOf(endpoint string) string {
 	u, err := url.Parse(strings.ToLower(endpoint))
 	if err != nil {
@@ -102,6 +102,9 @@ func locationOf(endpoint string) string {
 	host := u.Host
 	if p := u.Port(); u.Scheme == "https" && p == "443" || u.Scheme == "http" && p == "80" {
 		host = u.Hostname()
+	}
+	if u.Hostname() == "localhost" {
+		host = "127.0.0.1" + strings.TrimPrefix(host, "localhost")
 	}
 	return host + strings.TrimSuffix(u.Path, "/")
 }

@@ -128,6 +128,9 @@ func TestSameAccountBySeveralNames(t *testing.T) {
 		{"http://h:80", "http://h", true},
 		{"http://h:1", "http://h:2", false},
 		{"http://h/a", "http://h/b", false},
+		{"http://localhost:1/a", "http://127.0.0.1:1/a", true},
+		{"http://localhost:1/a", "http://127.0.0.1:2/a", false},
+		{"https://a.table.core.windows.net", "https://h;BlobEndpoint=https://a.blob.core.windows.net", true},
 	} {
 		a := open(t, endpoint+tt.a, storage.Options{}).Table("T")
 		b := open(t, endpoint+tt.b, storage.Options{}).Table("t")

@@ -93,6 +93,7 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 			return function.App{}, nil, err
 		}
 	}
+	kept := []*storage.Table{own.Table(c.LogTable)}
 	catalogs := function.Catalogs{}
 	for _, cat := range c.Catalogs {
 		a, err := open(cat.Setting, cat.Connection)
@@ -100,11 +101,20 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 			return function.App{}, nil, err
 		}
 		catalogs[cat.Name] = NewCatalog(a, cat)
+		kept = append(kept, a.Table(cat.Table), a.Table(cat.WAL))
+	}
+	packages := engine.Container{Name: c.Packages.Name}
+	if packages.Name != "" {
+		if packages.Account, err = open(config.DeploymentContainer, c.Packages.Account); err != nil {
+			return function.App{}, nil, err
+		}
 	}
 	e, err := engine.New(engine.Options{
 		Own:                   own,
 		Accounts:              accounts,
 		StateTable:            c.StateTable,
+		Kept:                  kept,
+		Packages:              packages,
 		SegmentsPerInvocation: c.SegmentsPerInvocation,
 		Retention:             c.ScanRetention,
 		Price:                 c.Price,

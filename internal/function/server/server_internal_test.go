@@ -16,9 +16,12 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/config"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/engine"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
 
@@ -241,6 +244,34 @@ func TestServeEnds(t *testing.T) {
 			t.Errorf("a port that is taken: %v after %v, want a restart with its cause after a pause", err, time.Since(start))
 		}
 	})
+}
+
+// TestScansSpareWhatSettingsName: the tables of the event log, of catalogs in whichever account, and the container that the app is deployed
+// from are no targets of scans.
+func TestScansSpareWhatSettingsName(t *testing.T) {
+	settings := environment(t, map[string]string{
+		"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name",
+		"TABLESWEEP_CATALOGS":    `{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at","wal":"VisitLog","connection":"OTHER"}}`,
+		"TABLESWEEP_CONNECTIONS": "AzureWebJobsStorage,OTHER,AGAIN", "OTHER__accountName": "other",
+		"AGAIN":                    "AccountName=other;AccountKey=c2VjcmV0",
+		config.DeploymentContainer: "https://other.blob.core.windows.net/packages",
+	})
+	c, err := config.Load(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, _, err := newApp(c, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []engine.TableRef{
+		{Table: "tablesweeplog"}, {Table: "people"}, {Table: "PeopleWAL"}, {Table: "Visits", Connection: "OTHER"}, {Table: "VisitLog", Connection: "AGAIN"}, {Container: "packages", Connection: "AGAIN"},
+	} {
+		_, err := app.Engine.Start(t.Context(), engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Copy, Destination: &ref}})
+		if problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "this app") {
+			t.Errorf("a copy into %+v: %v", ref, err)
+		}
+	}
 }
 
 func TestLogByLevel(t *testing.T) {

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// A scan reads and exports every table. It changes none of the app's own, and none of its host's: a deletion there would take
+// records and events away, and the calls that write them would go on to be answered with success. Whoever makes the work of a scan
+// asks here, for each step and each retry, since the settings may have changed since the scan began.
+
+// hostTables are how names of tables begin that the Functions host keeps in the app's account, in lower case: its logs and locally its
+// leases; and the events of its diagnosis. (azure-functions-host, DiagnosticEventTableStorageRepository.cs; azure-webjobs-sdk, LogFactory.cs)
+var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents"}
+
+// hostContainers is how names of containers begin that the Functions host keeps in the app's account: locks, keys, and state of triggers.
+const hostContainers = "azure-webjobs-"
+
+// Container is a container of an account; the zero value is none.
+type Container struct {
+	Account *storage.Account
+	Name    string
+}
+
+// ownError refuses work that would change what belongs to the app or its host.
+type ownError struct{ refusal *problem.Error }
+
+func (o *ownError) Error() string { return o.refusal.Error() }
+
+func (o *ownError) Unwrap() error { return o.refusal }
+
+// final makes an [ownError] fatal to a scan that is under way. Other errors of [Engine.open] may be those of an older instance, which
+// does not have a new setting yet: they stay as they are.
+func final(err error) error {
+	if errors.As(err, new(*ownError)) {
+		return &fatalError{errors.New(err.Error())}
+	}
+	return err
+}
+
+// checkTable returns an error about a request's field if no scan may change the table.
+func (e *Engine) checkTable(field string, t *storage.Table) error {
+	refuse := func(what string) error { return &ownError{problem.Invalidf(field+".table", "%s; name another", what)} }
+	o := e.options
+	if t.Same(o.Own.Table(o.StateTable)) {
+		return refuse("is the table that keeps this app's scans")
+	}
+	if slices.ContainsFunc(o.Kept, t.Same) {
+		return refuse("is a table of this app's catalogs or event log; copy a backup into new tables and set the app to these")
+	}
+	name := strings.ToLower(t.Name())
+	if slices.ContainsFunc(hostTables, func(begin string) bool { return strings.HasPrefix(name, begin) }) && t.Same(o.Own.Table(name)) {
+		return refuse("is a table of the Functions host")
+	}
+	return nil
+}
+
+// checkQueue returns an error if no scan may put messages into a queue of the account.
+func (e *Engine) checkQueue(field string, a *storage.Account, name string) error {
+	switch {
+	case strings.HasSuffix(name, poison):
+		return &ownError{problem.Invalidf(field+".name", "is a queue of messages that a Functions host gave up, which nobody reads; name another")}
+	case slices.Contains(slices.Collect(maps.Values(Queues)), name) && a.Same(e.options.Own):
+		return &ownError{problem.Invalidf(field+".name", "is the app's own queue; name another")}
+	}
+	return nil
+}
+
+// checkContainer returns an error if no scan may export into a container of the account.
+func (e *Engine) checkContainer(field string, a *storage.Account, name string) error {
+	o := e.options
+	switch {
+	case strings.HasPrefix(name, hostContainers) && a.Same(o.Own):
+		return &ownError{problem.Invalidf(field+".container", "is a container of the Functions host; name another")}
+	case o.Packages.Account != nil && name == o.Packages.Name && a.Same(o.Packages.Account):
+		return &ownError{problem.Invalidf(field+".container", "is the container that this app is deployed from; name another")}
+	}
+	return nil
+}
