@@ -153,27 +153,25 @@ func (o *copyOptions) run(c *cobra.Command) error {
 	}
 	s.Raw = true
 	work := action.Copy{Destination: to.table, Mode: action.Mode(o.mode)}
+	var rows int64 // that the table has now
 	switch {
 	case to.table == nil:
 		err = o.write(c, s, from, to)
 	case from.table == nil && from.export == nil:
 		err = o.takeLines(c, s, from, work)
 	default:
-		err = o.copy(c, s, work, from)
+		rows, err = o.copy(c, s, work, from)
 	}
-	if err == nil && !o.dryRun.on {
-		err = o.changes.succeeded(o.state)
-	}
-	return err
+	return o.changes.end(err, rows)
 }
 
-// copy copies the rows of a sweep to a table.
-func (o *copyOptions) copy(c *cobra.Command, s sweep.Spec, work action.Copy, from opened) error {
+// copy copies the rows of a sweep to a table, and returns how many there were.
+func (o *copyOptions) copy(c *cobra.Command, s sweep.Spec, work action.Copy, from opened) (rows int64, err error) {
 	to := work.Destination
-	err := o.list(c, &s)
+	err = o.list(c, &s)
 	defer s.Keys.Close()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if o.dryRun.on {
 		i := intent{verb: "copy", writes: action.Transactions, ask: func(ctx context.Context) (string, bool, error) {
@@ -183,11 +181,11 @@ func (o *copyOptions) copy(c *cobra.Command, s sweep.Spec, work action.Copy, fro
 			}
 			return leadsTo(to.String(), "rows", !exists), !exists, nil
 		}}
-		return o.showIntent(c, s, o.options(c), i)
+		return 0, o.showIntent(c, s, o.options(c), i)
 	}
 	j, err := o.start(c, o.options(c), to.Create, s.Address(), to.Address())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if from.export != nil && o.what() == "all rows" {
 		j.rows = from.export.Manifest().Rows
@@ -196,10 +194,10 @@ func (o *copyOptions) copy(c *cobra.Command, s sweep.Spec, work action.Copy, fro
 	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {
 		s.Raw = false
 		if err := o.verifyCopy(c, s, sweep.Spec{Table: to}, j.meter, done.Rows); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return err
+	return done.Rows, err
 }
 
 // verifyCopy checks what the copy's mode promises. It ignores rows that only the

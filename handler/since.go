@@ -1,13 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,12 +15,13 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/journal"
+	"tablesweep/internal/sweep/progress"
 )
 
 const sinceHelp = `--since TIME copies the rows that were written at TIME or later, by the Timestamps that the
 service gave them. --since last begins where the last success began, by the service's clock. --state
 FILE keeps that time, for one source, range, filter, selection and table of destination; without the file, all
-rows are copied. Both begin earlier by --overlap. The service has no index of Timestamps, so it reads
+rows are copied. If the destination has lost the rows that were copied before, it is refused. Both begin earlier by --overlap. The service has no index of Timestamps, so it reads
 the whole range all the same. Nobody sees rows that were deleted: --mirror does.`
 
 // lastSuccess is the value of --since that continues from a state.
@@ -64,9 +63,9 @@ func (f *sinceFlags) check(j *jobFlags) error {
 
 // changedRows are the rows that a copy with --since takes.
 type changedRows struct {
-	from  time.Time // zero for all
-	began time.Time // the first run, by the service's clock
-	state sinceState
+	from  time.Time   // zero for all
+	began time.Time   // the first run, by the service's clock
+	state *sinceState // nil without --state
 }
 
 // filter returns the filter of the rows, "" for all.
@@ -89,92 +88,128 @@ func (o *copyOptions) narrow(c *cobra.Command, s *sweep.Spec, from, to opened) (
 	if err != nil {
 		return nil, err
 	}
-	about := sinceCopy{From: s.Address(), Range: o.bounds, Filter: o.filter, Select: strings.Join(o.selected, ",")}
-	if to.table != nil {
-		about.To = to.address()
-	}
-	w := &changedRows{state: sinceState{Format: stateFormat, Version: stateVersion, Copy: about}}
+	w := &changedRows{}
 	if o.window == "" { // or else the first run has decided
-		if err := o.decide(c, w, *s); err != nil {
-			return nil, err
+		w.began, err = moment(c.Context(), *s)
+	}
+	if err == nil && o.state != "" {
+		err = o.remember(c.Context(), w, *s, to)
+	}
+	if err == nil && o.window == "" {
+		err = o.decide(c, w)
+	}
+	if err == nil {
+		err = w.take(o.window)
+	}
+	if s.Filter = storage.And(w.filter(), s.Filter); err == nil {
+		if err = storage.CheckFilter(s.Filter); err != nil {
+			err = usagef("--since adds a comparison: --%w", err)
 		}
 	}
-	bound, began, _ := strings.Cut(o.window, "/")
-	if w.began, err = time.Parse(time.RFC3339, began); err == nil && bound != "" {
-		w.from, err = time.Parse(time.RFC3339, bound)
-	}
 	if err != nil {
-		return nil, usagef("--since-window: %w", err)
+		return nil, w.end(err, 0)
 	}
-	s.Filter = storage.And(w.filter(), s.Filter)
-	if err := storage.CheckFilter(s.Filter); err != nil {
-		return nil, usagef("--since adds a comparison: --%w", err)
-	}
-	text := "copies the rows written since " + bound
+	text := "copies the rows written since " + w.from.Format(time.RFC3339Nano)
 	switch {
-	case bound == "" && o.since == lastSuccess:
-		text = "copies all rows, since " + o.state + " is not there"
-	case bound == "":
+	case w.from.IsZero() && o.since == lastSuccess:
+		text = fmt.Sprintf("copies all rows, since %s knows of no success", o.state)
+	case w.from.IsZero():
 		text = "copies all rows"
 	}
 	meter.Say("since", text+"; rows that were deleted are not seen")
 	return w, nil
 }
 
+// take takes in the window: what the first run has decided.
+func (w *changedRows) take(window string) (err error) {
+	bound, began, _ := strings.Cut(window, "/")
+	if w.began, err = time.Parse(time.RFC3339, began); err == nil && bound != "" {
+		w.from, err = time.Parse(time.RFC3339, bound)
+	}
+	if err != nil {
+		return usagef("--since-window: %w", err)
+	}
+	return nil
+}
+
+// remember opens the state, and refuses a destination that has lost what was copied there.
+func (o *copyOptions) remember(ctx context.Context, w *changedRows, s sweep.Spec, to opened) (err error) {
+	about := sinceCopy{From: s.Address(), Range: o.bounds, Filter: o.filter, Select: strings.Join(o.selected, ",")}
+	if to.table != nil {
+		about.To = to.address()
+	}
+	if w.state, err = openState(o.state, about, o.dryRun.on); err != nil || to.table == nil || w.state.was.Rows == 0 {
+		return err
+	}
+	why := "is not there"
+	for q := (storage.Query{Range: o.bounds.Range(), Select: []string{}, Top: 1}); ; {
+		p, err := to.table.Query(ctx, q)
+		switch {
+		case err != nil && !storage.NotFound(err):
+			return fmt.Errorf("look for the rows that were copied before: %w", err)
+		case len(p.Entities) > 0:
+			return nil
+		case err == nil && p.Next != nil:
+			q.Token = p.Next
+			continue
+		case err == nil:
+			why = "has none of them"
+		}
+		err = usagef("--since last: by --state %s, earlier copies wrote %s to %s, which %s", o.state, progress.Plural(w.state.was.Rows, "row"), to.address(), why)
+		return hinted{err, "leave --since out to copy all rows again, or begin anew with another --state"}
+	}
+}
+
 // decide sets the window, by the service's clock.
-func (o *copyOptions) decide(c *cobra.Command, w *changedRows, s sweep.Spec) error {
-	began, err := moment(c.Context(), s)
-	if err != nil {
-		return err
-	}
+func (o *copyOptions) decide(c *cobra.Command, w *changedRows) (err error) {
 	var bound time.Time
-	if o.since == lastSuccess {
-		bound, err = w.state.last(o.state)
-	} else {
-		bound, err = parseSince(o.since, began)
-	}
-	if err != nil {
+	if w.state != nil {
+		bound = w.state.was.Last
+	} else if bound, err = parseSince(o.since, w.began); err != nil {
 		return err
 	}
-	text := ""
+	text, began := "", w.began.UTC()
 	if !bound.IsZero() {
 		bound = bound.Add(-o.overlap).UTC()
 		if first := time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC); bound.Before(first) { // the service knows none before
 			bound = first
 		}
 		if bound.After(began) {
-			return usagef("--since %s leads to %s, but it is %s by the service's clock", o.since, bound.Format(time.RFC3339), began.UTC().Format(time.RFC3339))
+			return usagef("--since %s leads to %s, but it is %s by the service's clock", o.since, bound.Format(time.RFC3339), began.Format(time.RFC3339))
 		}
 		text = bound.Format(time.RFC3339Nano)
 	}
-	return c.Flags().Set("since-window", text+"/"+began.UTC().Format(time.RFC3339Nano))
+	return c.Flags().Set("since-window", text+"/"+began.Format(time.RFC3339Nano))
 }
 
-// succeeded writes the state, if one is kept.
-func (w *changedRows) succeeded(path string) error {
-	if w == nil || path == "" {
-		return nil
+// end ends a copy of so many rows, and keeps in the state that it succeeded, if err is nil.
+func (w *changedRows) end(err error, rows int64) error {
+	if w == nil || w.state == nil || w.state.file == nil {
+		return err
 	}
-	w.state.Last = w.began
-	if err := journal.Replace(path, w.state.text()); err != nil {
-		return hinted{fmt.Errorf("the rows are copied, but --state: %w", err), "the next --since last copies them again"}
+	state := w.state
+	if err == nil && !state.look {
+		if err = state.file.Renew([]any{success{w.began, state.was.Rows + rows}}); err != nil {
+			err = hinted{fmt.Errorf("the rows are copied, but --state: %w", err), "the next --since last copies them again"}
+		}
 	}
-	return nil
+	if state.file.Close(); err != nil && state.made {
+		_ = state.file.Remove() // it has nothing to say
+	}
+	return err
 }
 
-// The form of a state.
-const (
-	stateFormat  = "tablesweep-since"
-	stateVersion = 1
-)
-
-// sinceState is what --state keeps: what the copy was about, and when the last success began.
+// sinceState is what --state keeps: a journal about one copy, whose event is the last success. It is locked.
 type sinceState struct {
-	Format  string    `json:"format"`
-	Version int       `json:"version"`
-	Copy    sinceCopy `json:"copy"`
-	Last    time.Time `json:"last"`
-	CRC     string    `json:"crc,omitempty"` // CRC-32C of the JSON without it
+	file *journal.File // nil if there is none to look at
+	look bool          // and change nothing
+	made bool          // by this run
+	was  success       // zero for none
+}
+
+// stateJob says what a state is about.
+type stateJob struct {
+	Since sinceCopy `json:"since"`
 }
 
 // sinceCopy is what a state is good for.
@@ -187,51 +222,60 @@ type sinceCopy struct {
 }
 
 func (c sinceCopy) String() string {
-	text, _ := json.Marshal(c)
+	text, _ := json.Marshal(c) // of strings
 	return string(text)
 }
 
-// text returns the state's JSON, with its checksum.
-func (s sinceState) text() []byte {
-	s.CRC = ""
-	text, _ := json.Marshal(s) // of strings, numbers and a time of this millennium
-	s.CRC = fmt.Sprintf("%08x", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
-	text, _ = json.Marshal(s)
-	return append(text, '\n')
+// success is the event of a state.
+type success struct {
+	Last time.Time `json:"last"`           // when it began, by the service's clock
+	Rows int64     `json:"rows,omitempty"` // that were copied to a table, by all successes
 }
 
-// last returns when the last success of a copy like this one began, zero if there was none.
-func (s sinceState) last(path string) (time.Time, error) {
-	text, err := os.ReadFile(path)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		var probe *os.File // or else hours of work would end with that
-		if probe, err = os.CreateTemp(filepath.Dir(path), filepath.Base(path)); err == nil {
-			err = errors.Join(probe.Close(), os.Remove(probe.Name()))
+// openState opens the state of a copy, or makes an empty one: or else hours of work would end with a disk that takes none. A
+// look makes and changes nothing.
+func openState(path string, about sinceCopy, look bool) (s *sinceState, err error) {
+	s = &sinceState{look: look}
+	s.file, err = journal.Read(path)
+	switch {
+	case err == nil:
+		err = s.parse(about)
+	case look && errors.Is(err, fs.ErrNotExist):
+		err = nil
+	case errors.Is(err, fs.ErrNotExist):
+		job, _ := json.Marshal(stateJob{about}) // of strings
+		if s.file, err = journal.New(path, job); err == nil {
+			err = s.file.Renew(nil)
+			s.made = true
 		}
 	}
-	if err != nil {
-		return time.Time{}, usagef("--state: %w", err)
+	if err == nil {
+		return s, nil
 	}
-	if text == nil {
-		return time.Time{}, nil
+	if s.file != nil {
+		s.file.Close()
 	}
-	var was sinceState
-	switch err := json.Unmarshal(text, &was); {
-	case err != nil:
-		err = hinted{usagef("--state %s: the file is damaged: %w", path, err), damagedState}
-		return time.Time{}, err
-	case was.Format != stateFormat:
-		return time.Time{}, usagef("--state %s: the file is no state of --since: its format is %.40q, want %q", path, was.Format, stateFormat)
-	case was.Version != stateVersion:
-		return time.Time{}, usagef("--state %s: the file has version %d; this program knows version %d", path, was.Version, stateVersion)
-	case was.Last.IsZero() || string(was.text()) != string(text):
-		return time.Time{}, hinted{usagef("--state %s: the file is damaged: its checksum does not fit", path), damagedState}
+	err = usagef("--state: %w", err)
+	switch {
+	case errors.Is(err, journal.ErrLocked):
+		err = hinted{err, "wait until it has ended, or stop it"}
+	case errors.Is(err, journal.ErrDamaged):
+		err = hinted{err, "remove the file, and all rows are copied once, or give --since a time"}
 	}
-	if was.Copy != s.Copy {
-		err := usagef("--state %s: the file is about another copy: %v, not %v", path, was.Copy, s.Copy)
-		return time.Time{}, hinted{err, "give each copy a file of its own"}
-	}
-	return was.Last, nil
+	return nil, err
 }
 
-const damagedState = "remove the file, and all rows are copied once, or give --since a time"
+// parse reads the last success of a copy like this one.
+func (s *sinceState) parse(about sinceCopy) error {
+	var job struct{ Since *sinceCopy }
+	if err := json.Unmarshal(s.file.Job(), &job); err != nil || job.Since == nil {
+		return fmt.Errorf("%s is no state of --since", s.file.Path())
+	}
+	if *job.Since != about {
+		return hinted{fmt.Errorf("%s is about another copy: %v, not %v", s.file.Path(), job.Since, about), "give each copy a file of its own"}
+	}
+	return journal.Events(s.file, func(last success) error {
+		s.was = last
+		return nil
+	})
+}

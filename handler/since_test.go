@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +20,8 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep/jobrecord"
+	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/progress"
 )
 
@@ -194,15 +198,20 @@ func TestSinceState(t *testing.T) {
 		if err := os.WriteFile(state, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, said, code := w.run(t.Context(), last...); code != exitUsage || !strings.Contains(said, "--state "+state) {
+		if _, said, code := w.run(t.Context(), last...); code != exitUsage || !strings.Contains(said, "--state: "+state) {
 			t.Errorf("byte %d, %q: code %d\n%s", i, bad, code, said)
 		}
 	}
-	newer := strings.Replace(string(text), `"version":1`, `"version":2`, 1)
-	if err := os.WriteFile(state, []byte(newer), 0o600); err != nil {
-		t.Fatal(err)
+	for name, other := range map[string]string{
+		"is damaged: line 2":            string(text[:bytes.IndexByte(text, '\n')+1]), // without the success
+		"is not a file of this program": `{"format":"tablesweep-since","version":1}`,
+		"is no state of --since":        checkpointOf(t, filepath.Join(t.TempDir(), "checkpoint")),
+	} {
+		if err := os.WriteFile(state, []byte(other), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.refuses("--state: "+state+" "+name, last...)
 	}
-	w.refuses("has version 2; this program knows version 1", last...)
 	if err := os.WriteFile(state, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +222,132 @@ func TestSinceState(t *testing.T) {
 	w.refuses(`"filter":"V gt 1L"`, append(last, "--filter", "V gt 1L")...)
 	w.refuses(`"select":"V"`, append(last, "--select", "V")...)
 	w.refuses("no such file", "copy", "--from", "source", "--to", "dest", "--since", "last", "--state", filepath.Join(state+".d", "x"))
+	held, err := journal.Lock(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.refuses("another process is using it", last...)
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.copies(1, last...) // within the overlap
+	if there, err := filepath.Glob(filepath.Dir(state) + "/*"); len(there) != 1 || err != nil {
+		t.Errorf("there are %v, %v", there, err)
+	}
+}
+
+// TestStoredState states a state's form. A difference means that other versions of the program can't read what this one writes.
+func TestStoredState(t *testing.T) {
+	t.Parallel()
+	const stored = `5b538d1e {"disk":0,"event":{"version":1,"job":{"since":{"from":"https://a/orders","to":"https://b/orders","range":{"prefix":"2026-"},"filter":"V gt 1L","select":"V,W"}},"lines":1}}
+549a54ca {"disk":0,"event":{"last":"2031-05-06T12:00:00Z","rows":7}}
+`
+	about := sinceCopy{From: "https://a/orders", To: "https://b/orders", Range: key.Bounds{Prefix: "2026-"}, Filter: "V gt 1L", Select: "V,W"}
+	path := filepath.Join(t.TempDir(), "state")
+	began := time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
+	for _, rows := range []int64{3, 4} {
+		state, err := openState(path, about, false)
+		if err == nil {
+			err = (&changedRows{began: began, state: state}).end(nil, rows)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != stored {
+		t.Errorf("%v: wrote\n%s", err, text)
+	}
+	if err := os.WriteFile(path, []byte(stored), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := openState(path, about, true); err != nil || state.was != (success{began, 7}) || state.file.Close() != nil {
+		t.Errorf("read %+v, %v", state, err)
+	}
+}
+
+// checkpointOf returns the text of a checkpoint.
+func checkpointOf(t *testing.T, path string) string {
+	t.Helper()
+	f, err := journal.New(path, jobrecord.New("copy", nil, nil, "").JSON())
+	if err == nil {
+		err = errors.Join(f.Renew(nil), f.Close())
+	}
+	text, readErr := os.ReadFile(path)
+	if err != nil || readErr != nil {
+		t.Fatal(err, readErr)
+	}
+	return string(text)
+}
+
+// TestSinceGone: a copy since the last success is refused, with no change, if the destination has lost what was copied. Rows
+// that were never copied are not missed.
+func TestSinceGone(t *testing.T) {
+	t.Parallel()
+	w := newSinceWorld(t)
+	emulatortest.Table(t, w.account, "source", nil)
+	state := filepath.Join(t.TempDir(), "orders.state")
+	last := []string{"copy", "--from", "source", "--to", "dest", "--since", "last", "--state", state}
+	begin := append([]string{"copy", "--from", "nothere", "--to", "dest"}, last[5:]...)
+	if _, said, code := w.run(t.Context(), begin...); code != exitFailed || isThere(state) {
+		t.Errorf("a source that is not there: code %d\n%s", code, said)
+	}
+	if _, said, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || isThere(state) {
+		t.Errorf("dry run: code %d\n%s", code, said)
+	}
+	dest := w.account.Table("dest")
+	w.copies(0, last...)
+	if err := dest.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.copies(0, last...) // nothing is lost
+	w.put("source", "a", 1)
+	w.pass(time.Hour)
+	w.copies(1, last...)
+	w.pass(time.Hour)
+	w.copies(0, last...)
+
+	lost := func(why string) {
+		t.Helper()
+		before, err := os.ReadFile(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{last, append(last, "--dry-run"), append(last, "--checkpoint", state+".ckpt")} {
+			_, said, code := w.run(t.Context(), args...)
+			if code != exitUsage || !strings.Contains(said, "--since last: by --state "+state+", earlier copies wrote 1 row to "+dest.Address()+", which "+why) ||
+				!strings.Contains(said, "leave --since out to copy all rows again, or begin anew with another --state") {
+				t.Errorf("%v: code %d\n%s", args, code, said)
+			}
+		}
+		if after, err := os.ReadFile(state); err != nil || string(before) != string(after) {
+			t.Errorf("%v: the state is %s, was %s", err, after, before)
+		}
+	}
+	if err := dest.Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "pa", Row: "a"}}}); err != nil {
+		t.Fatal(err)
+	}
+	lost("has none of them")
+	if err := dest.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lost("is not there")
+	if _, err := dest.Query(t.Context(), storage.Query{}); !storage.NotFound(err) {
+		t.Errorf("the destination was made: %v", err)
+	}
+
+	// Both ways out.
+	w.copies(1, slices.Clip(last[:5])...)
+	if err := w.emulator.SetFaults("empty-page p=0.9"); err != nil { // a page may be empty, and the row come behind it
+		t.Fatal(err)
+	}
+	w.copies(0, last...)
+	if err := w.emulator.SetFaults(""); err != nil {
+		t.Fatal(err)
+	}
+	if err := dest.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.copies(1, append(slices.Clone(last[:7]), "--state", state+"2")...)
 }
 
 // TestSinceTime: a time, or how long ago it was, goes with a filter, to tables and to files, and a verification looks at the

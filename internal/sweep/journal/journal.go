@@ -102,6 +102,9 @@ func Read(path string) (*File, error) {
 	return f, nil
 }
 
+// Path returns the path that the journal was opened by.
+func (f *File) Path() string { return f.path }
+
 // Job returns what the journal was made with.
 func (f *File) Job() json.RawMessage { return f.job }
 
@@ -213,7 +216,7 @@ func (f *File) Flush() error {
 	n, err := f.file.Write(f.pending.Bytes())
 	f.size += int64(n)
 	f.pending.Reset()
-	return failed(err)
+	return err
 }
 
 // Sync returns when what was flushed is on the disk.
@@ -225,14 +228,7 @@ func (f *File) Sync() error {
 	if err == nil {
 		f.disk = f.size
 	}
-	return failed(err)
-}
-
-func failed(err error) error {
-	if err != nil {
-		return fmt.Errorf("write the checkpoint: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Grown reports whether so much was appended that [File.Renew] pays.
@@ -256,17 +252,20 @@ func (f *File) Renew(snapshot []any) error {
 	if f.file != nil {
 		f.file.Close()
 	}
-	err := about(f.path, Replace(f.path, f.pending.Bytes()))
+	err := replace(f.path, f.pending.Bytes())
 	if err == nil {
 		f.file, err = os.OpenFile(f.path, os.O_APPEND|os.O_WRONLY, 0)
 	}
 	f.start = int64(f.pending.Len())
 	f.size, f.disk = f.start, f.start
-	return failed(err)
+	if err != nil {
+		return fmt.Errorf("write %w", about(f.path, err))
+	}
+	return nil
 }
 
-// Replace writes a file so that its path always names the old content or the new one, whole.
-func Replace(path string, content []byte) error {
+// replace writes a file so that its path always names the old content or the new one, whole.
+func replace(path string, content []byte) error {
 	next := path + nextExt
 	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) { // left by a process that was killed
 		return err
@@ -295,7 +294,7 @@ func (f *File) Close() error {
 	if f.file == nil {
 		return f.release()
 	}
-	return failed(errors.Join(f.Sync(), f.file.Close(), f.release()))
+	return errors.Join(f.Sync(), f.file.Close(), f.release())
 }
 
 // Remove deletes the file, when nothing is left to go on with. One that is gone is no error.
