@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rs/zerolog"
 
@@ -27,12 +28,16 @@ func (e *Engine) endIfDone(ctx context.Context, scan string) {
 // An export that can't be sealed fails. It reports whether this call ended the scan.
 func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 	var unsealed error
-	ended, err := e.ledger.Finish(ctx, scan, e.options.Now(), func(s ledger.Scan) error {
+	ended, err := e.ledger.Finish(ctx, scan, e.options.Now(), func(s ledger.Listed) error {
 		unsealed = e.seal(ctx, s)
 		return unsealed
 	})
 	if unsealed != nil && !storage.Passing(unsealed) && problem.FateOf(unsealed) == problem.Retry {
-		return e.ledger.End(ctx, scan, ledger.Failed, e.options.Now(), shortened("the export can't be completed: "+unsealed.Error()+"; mend that and retry, or export to another prefix"))
+		advice := "mend that and retry, or export to another prefix"
+		if errors.Is(unsealed, errFilesLost) {
+			advice = "start a new scan, to another prefix"
+		}
+		return e.ledger.End(ctx, scan, ledger.Failed, e.options.Now(), shortened("the export can't be completed: "+unsealed.Error()+"; "+advice))
 	}
 	if err != nil || !ended {
 		return ended, err

@@ -86,10 +86,11 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 }
 
 // cleared returns the work of a scan that exports, its claim and the data files that its commits have recorded, in table order. It
-// deletes those of deliveries that were not committed, and fails if one that was is missing. It returns nil for other scans.
-func (e *Engine) cleared(ctx context.Context, s ledger.Scan) (o *opened, claim place.Claim, files []exportFile, err error) {
+// deletes those of deliveries that were not committed, and fails if one that was is missing, or the record of one: rows is how many the
+// scan has written. It returns nil for other scans.
+func (e *Engine) cleared(ctx context.Context, s ledger.Scan, rows int64) (o *opened, claim place.Claim, files []exportFile, err error) {
 	r, err := parseStored(s.Request)
-	if err != nil || r.Action.Destination == nil || r.Action.Destination.Container == "" {
+	if err != nil || !r.exports() {
 		return nil, claim, nil, err
 	}
 	if o, err = e.open(r); err != nil {
@@ -100,7 +101,7 @@ func (e *Engine) cleared(ctx context.Context, s ledger.Scan) (o *opened, claim p
 		err = fmt.Errorf("%s belongs to scan %s now", to.Address(), claim.ID)
 	}
 	if err == nil {
-		files, err = e.exported(ctx, s.ID)
+		files, err = e.exported(ctx, s.ID, rows)
 	}
 	if err == nil {
 		err = clearLeftovers(ctx, to, files)
@@ -110,8 +111,8 @@ func (e *Engine) cleared(ctx context.Context, s ledger.Scan) (o *opened, claim p
 
 // seal completes the export of a scan of which no step is pending; it does nothing for other scans. It may be
 // repeated, and run in several processes at once.
-func (e *Engine) seal(ctx context.Context, s ledger.Scan) error {
-	o, claim, files, err := e.cleared(ctx, s)
+func (e *Engine) seal(ctx context.Context, s ledger.Listed) error {
+	o, claim, files, err := e.cleared(ctx, s.Scan, s.Totals.Written)
 	if err != nil || o == nil {
 		return err
 	}
@@ -144,20 +145,29 @@ func (e *Engine) seal(ctx context.Context, s ledger.Scan) error {
 	return place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(s.ID))
 }
 
-// exported returns the data files that a scan's commits have recorded, in table order.
-func (e *Engine) exported(ctx context.Context, id string) ([]exportFile, error) {
+// errFilesLost means that somebody has deleted rows of the state table in which commits recorded data files.
+var errFilesLost = errors.New("the state table lacks data files that steps have written")
+
+// exported returns the data files that a scan's commits have recorded, in table order. They must have as many rows as the scan has
+// written.
+func (e *Engine) exported(ctx context.Context, id string, rows int64) ([]exportFile, error) {
 	var files []exportFile
+	has := int64(0)
 	err := e.ledger.Files(ctx, id, func(packed []byte) error {
 		var f exportFile
 		text, err := unpack(packed)
 		if err == nil {
 			err = json.Unmarshal(text, &f)
 		}
+		has += f.File.Rows
 		if files = append(files, f); err == nil && len(files) > maxFiles {
 			err = fmt.Errorf("more than %d files; export prefixes of the table by themselves", maxFiles)
 		}
 		return err
 	})
+	if err == nil && has != rows {
+		err = fmt.Errorf("%w: its files have %d rows, of %d", errFilesLost, has, rows)
+	}
 	slices.SortFunc(files, func(a, b exportFile) int { return a.File.First.Key().Compare(b.File.First.Key()) })
 	return files, err
 }
@@ -192,9 +202,9 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []exportFile) e
 
 // tidyExport deletes what deliveries put into an export after it was sealed.
 func (e *Engine) tidyExport(ctx context.Context, id string) error {
-	s, err := e.ledger.Scan(ctx, id)
-	if err == nil && s.State == ledger.Succeeded {
-		_, _, _, err = e.cleared(ctx, s)
+	found, err := e.ledger.Snapshot(ctx, id)
+	if err == nil && found.Scan.State == ledger.Succeeded {
+		_, _, _, err = e.cleared(ctx, found.Scan, found.Sums.Written)
 	}
 	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // the export was deleted, or moved
 		return nil

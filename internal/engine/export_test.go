@@ -220,7 +220,7 @@ func TestRedoOfAnImport(t *testing.T) {
 	}
 	for _, free := range [][]storage.Entity{others[1:], others[:1]} {
 		for _, o := range free {
-			w.remove(o.Key)
+			w.remove("Target", o.Key)
 		}
 		if err := w.engine.RetryFailed(t.Context(), s.ID); err != nil {
 			t.Fatal(err)

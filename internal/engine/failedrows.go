@@ -57,7 +57,7 @@ func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) 
 	if err != nil {
 		return FailedRows{}, err
 	}
-	f := FailedRows{Rows: []FailedRow{}, Total: found.Sums.Failed, Kept: found.Sums.Kept}
+	f := FailedRows{Rows: []FailedRow{}, Total: max(0, found.Sums.Failed), Kept: max(0, found.Sums.Kept)}
 	position, listed, err := parseFailedCursor(cursor)
 	if err != nil {
 		return f, err

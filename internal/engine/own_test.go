@@ -111,7 +111,7 @@ func TestTablesBecomeTheApps(t *testing.T) {
 	t.Run("failed rows", func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		id, taken := w.refusedCopy(6, 5)
-		w.remove(taken...)
+		w.remove("Target", taken...)
 		before := len(w.rows("Target"))
 		w.reserve("Target", "")
 		if err := w.engine.RetryFailed(t.Context(), id); err == nil || problem.Of(err).Field != "action.destination.table" {

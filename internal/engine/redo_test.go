@@ -37,11 +37,11 @@ func (w *world) refusedCopy(rows, segment int) (id string, taken []key.Key) {
 	return s.ID, taken
 }
 
-// remove takes rows out of the way.
-func (w *world) remove(keys ...key.Key) {
+// remove deletes rows of a table, as an operator would.
+func (w *world) remove(table string, keys ...key.Key) {
 	w.Helper()
 	for _, k := range keys {
-		if err := w.account.Table("Target").Write(w.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: k}}); err != nil {
+		if err := w.account.Table(table).Write(w.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: k}}); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -74,14 +74,14 @@ func TestRedo(t *testing.T) {
 	}
 	redo()
 	check(ledger.Failed, 20)
-	w.remove(taken[:7]...)
+	w.remove("Target", taken[:7]...)
 	redo()
 	check(ledger.Failed, 13)
 	err := w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: taken[7]}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.remove(taken[7:]...)
+	w.remove("Target", taken[7:]...)
 	redo()
 	s := w.status(id)
 	if s.State != ledger.Succeeded || s.Rows.Failed != 0 || s.Rows.Written != 59 || s.Rows.Scanned != 60 {
@@ -114,7 +114,7 @@ func TestRedoOfMany(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	for i := range 600 {
-		w.remove(others[i].Key)
+		w.remove("Target", others[i].Key)
 	}
 	for _, left := range []int64{500, 0} {
 		if err := w.engine.RetryFailed(t.Context(), s.ID); err != nil {
@@ -128,7 +128,7 @@ func TestRedoOfMany(t *testing.T) {
 		}
 		if left > 0 {
 			for _, e := range others[600:] {
-				w.remove(e.Key)
+				w.remove("Target", e.Key)
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func TestRedoCrashPoints(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, emulator.Options{})
 				id, taken := w.refusedCopy(12, 4)
-				w.remove(taken[1:]...)
+				w.remove("Target", taken[1:]...)
 				time.Sleep(time.Minute)
 				w.process.DieWith(n, applied)
 				process := w.process

@@ -38,6 +38,11 @@ type Request struct {
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
 }
 
+// exports reports whether the scan makes an export.
+func (r Request) exports() bool {
+	return r.Action.Destination != nil && r.Action.Destination.Container != ""
+}
+
 // TableRef names a table of one of the app's accounts, or an export in a container: where the
 // names of its blobs start with Prefix and a slash.
 type TableRef struct {

@@ -70,17 +70,18 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 	if s.State == ledger.Succeeded {
 		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
 	}
-	if r, err := parseStored(s.Request); err == nil { // else a newer instance can do it
+	r, err := parseStored(s.Request)
+	if err == nil { // else a newer instance can do it
 		if _, err := e.open(r); err != nil {
 			return err
 		}
 	}
-	if s.State == ledger.Canceled && !rows {
-		return nil
-	}
 	found, err := e.ledger.Snapshot(ctx, s.ID)
 	if err != nil {
 		return err
+	}
+	if found.Lost != 0 {
+		return problem.Conflictf("id", "steps are lost: somebody has deleted rows of this scan from the state table; start a new scan")
 	}
 	if rows {
 		if found.Sums.Failed == 0 {
@@ -88,8 +89,15 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 		}
 		return nil
 	}
-	if pending, _ := found.Sums.Pending(); pending == 0 && found.Sums.Failed > 0 {
+	pending, _ := found.Sums.Pending()
+	switch {
+	case s.State == ledger.Canceled || pending > 0:
+	case found.Sums.Failed > 0:
 		return problem.Conflictf("id", "every step is done, and %d rows were refused; a retry would not write them: fix the cause that the scan's error names, and retry with {\"rows\":\"failed\"}", found.Sums.Failed)
+	case r.exports():
+		if _, err := e.exported(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
+			return problem.Conflictf("id", "%v; start a new scan, to another prefix", err)
+		}
 	}
 	return nil
 }

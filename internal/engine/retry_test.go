@@ -143,7 +143,7 @@ func TestAbandonedRetryIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		id := w.canceled()
-		w.process.DieWith(2, true)
+		w.process.DieWith(3, true) // behind the readings of its row and its steps
 		if err := w.engine.Retry(t.Context(), id); err == nil {
 			t.Fatal("the process did not die")
 		}

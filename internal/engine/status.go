@@ -241,8 +241,9 @@ func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, pending int64, now ti
 	if !s.Finished.IsZero() {
 		st.FinishedAt = &s.Finished
 	}
-	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed = t.Rows, t.Written, t.Failed
-	st.Steps.Pending, st.Steps.Done = pending, t.Steps
+	// If somebody has deleted rows of the scan from the state table, sums may be below 0.
+	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed = max(0, t.Rows), max(0, t.Written), max(0, t.Failed)
+	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
 	return st, nil
 }
 

@@ -60,7 +60,7 @@ func (w work) queries() int {
 func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	switch r.Action.Type {
 	case Copy:
-		if r.Action.Destination.Container != "" {
+		if r.exports() {
 			return e.exportTo(*r.Action.Destination)
 		}
 		w, err := e.writing(r.Action)

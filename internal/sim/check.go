@@ -87,14 +87,19 @@ func (w *world) check() {
 	if err := w.storage.SetFaults(""); err != nil {
 		w.violated("faults: %v", err)
 	}
+	unfinished := map[string]bool{} // scans that lost rows, by their targets
 	for _, id := range w.listed() {
-		if s, ok := w.planned(id); ok {
+		switch s, ok := w.planned(id); {
+		case !ok:
+		case w.lost(id, s):
+			unfinished[target(s.Request)] = true
+		default:
 			w.checkScan(id, expect(s, w.plan.Source))
 		}
 	}
 	for _, s := range w.plan.Scans {
 		switch to := s.Request.Action.Destination; {
-		case to == nil:
+		case to == nil || unfinished[target(s.Request)]:
 		case to.Container != "":
 			w.checkExport(to.Prefix, target(s.Request))
 		default:
@@ -111,6 +116,11 @@ func (w *world) check() {
 	}
 }
 
+// lost reports whether a scan has not succeeded that may have lost rows.
+func (w *world) lost(id string, s PlannedScan) bool {
+	return s.Lose > 0 && w.witness.succeeded[id] == 0
+}
+
 // checkLedger checks that the ledger has only hints, and rows of scans that the
 // witness saw begin.
 func (w *world) checkLedger() {
@@ -121,6 +131,10 @@ func (w *world) checkLedger() {
 		case pk == "hints" || pk == "beats" || pk == "maintain":
 		case pk == "scans" && (kind == "a" || kind == "t") && slices.Contains(scans, id):
 		case slices.Contains(scans, pk) && slices.Contains([]string{"s", "h", "d", "x", "w"}, kind):
+		case slices.Contains(scans, pk) && kind == "p":
+			if s, ok := w.planned(pk); !ok || !w.lost(pk, s) {
+				w.violated("scan %s is over, and its step %q is pending", pk, row.Key.Row)
+			}
 		default:
 			w.violated("the ledger keeps a row %q %q", pk, row.Key.Row)
 		}

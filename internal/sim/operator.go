@@ -12,8 +12,10 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 const (
@@ -45,7 +47,7 @@ func (w *world) operate() {
 	// If an answer was lost, there may be a scan that the operator does not know.
 	for _, id := range w.listed() {
 		if s, ok := w.planned(id); ok {
-			w.follow(id, PlannedScan{Request: s.Request, Destination: s.Destination, Rounds: s.Rounds})
+			w.follow(id, PlannedScan{Lose: s.Lose, Request: s.Request, Destination: s.Destination, Rounds: s.Rounds})
 		}
 	}
 }
@@ -150,6 +152,9 @@ func (w *world) planned(id string) (PlannedScan, bool) {
 // follow cancels a scan if the plan says so, retries it if that helps, and returns when it
 // has ended for good.
 func (w *world) follow(id string, s PlannedScan) {
+	if s.Lose > 0 {
+		w.group.Go(func() { w.lose(id, s.Lose) })
+	}
 	if s.Cancel > 0 {
 		time.Sleep(s.Cancel)
 		w.change(http.MethodDelete, "/api/scans/"+id, nil)
@@ -163,7 +168,7 @@ func (w *world) follow(id string, s PlannedScan) {
 		case row.State == ledger.Succeeded:
 			return
 		case row.State == ledger.Failed:
-			w.failure(row)
+			w.failure(row, s.Lose > 0)
 		case row.State == ledger.Canceled:
 			time.Sleep(s.Rest)
 		}
@@ -178,12 +183,37 @@ func (w *world) follow(id string, s PlannedScan) {
 			}
 			w.retryRows(id, s.Twice)
 		}
+		if a.status == http.StatusConflict && s.Lose > 0 && strings.Contains(string(a.body), "tart a new scan") {
+			return
+		}
 		w.count(&w.stats.Retries)
 	}
 }
 
-// failure checks that a failed scan gives a reason, and that the plan allows that reason.
-func (w *world) failure(row scanRow) {
+// lose deletes one of a scan's pending steps or files from the state table after a time, if it has one then. A fault may keep it from that.
+func (w *world) lose(id string, after time.Duration) {
+	if !task.Sleep(w.over, after) {
+		return
+	}
+	var rows []key.Key
+	for _, row := range w.table(stateTable) {
+		if kind, _, _ := strings.Cut(row.Key.Row, "|"); row.Key.Partition == id && (kind == "p" || kind == "w") {
+			rows = append(rows, row.Key)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	lost := rows[draw(w.plan.Seed, "lose", id)%uint64(len(rows))]
+	err := w.account.Table(stateTable).With(storage.RequestOptions{Once: true}).Write(w.over, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: lost}})
+	w.log.Info().Str("row", lost.Row).Err(err).Msg("lost")
+	if err == nil {
+		w.count(&w.stats.Lost)
+	}
+}
+
+// failure checks that a failed scan gives a reason, and that the plan allows that reason. One is that rows of the scan are lost.
+func (w *world) failure(row scanRow, lost bool) {
 	w.mu.Lock()
 	w.failed = true
 	w.stats.Failures++
@@ -191,7 +221,8 @@ func (w *world) failure(row scanRow) {
 	refused := strings.Contains(row.Error, "rows could not be written; the first: PartitionKey")
 	gaveUp := strings.Contains(row.Error, "a step failed 5 times, at last with: ") || strings.Contains(row.Error, "was begun 5 times and never finished") ||
 		strings.Contains(row.Error, " and never finished; it failed at last with: ")
-	if !refused && !gaveUp || gaveUp && w.plan.Calm {
+	lost = lost && strings.Contains(row.Error, "the state table lacks ")
+	if !refused && !gaveUp && !lost || gaveUp && w.plan.Calm {
 		w.violated("a scan failed with %q", row.Error)
 	}
 }

@@ -52,6 +52,8 @@ type PlannedScan struct {
 	// Cancel, unless zero, is when the operator cancels the scan. It retries the scan after
 	// Rest.
 	Cancel, Rest time.Duration
+	// Lose, unless zero, is when somebody deletes one of the scan's rows from the state table.
+	Lose time.Duration
 	// Rounds is how often the operator mends a third of the rows that the scan could not write, and has them done again. With
 	// Twice it asks for that twice at once.
 	Rounds int
@@ -79,7 +81,7 @@ func (p Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %d rows, calm %v\nfaults: %s\nlate %.3f, polling up to %v, Maintain overlaps %v, folds every %d steps\n", p.Seed, len(p.Source), p.Calm, p.Faults, p.Late, p.MaxPolling, p.Overlap, p.FoldEvery)
 	for _, s := range p.Scans {
-		fmt.Fprintf(&b, "scan %+v, %d rows at the destination, cancel at %v, retry %v later\n", s.Request, len(s.Destination), s.Cancel, s.Rest)
+		fmt.Fprintf(&b, "scan %+v, %d rows at the destination, cancel at %v, retry %v later, a row of it is lost at %v\n", s.Request, len(s.Destination), s.Cancel, s.Rest, s.Lose)
 	}
 	for i, m := range p.Machines {
 		fmt.Fprintf(&b, "machine %d: clock %+v, handler restarts in %v, machine is replaced in %v, accidents %v\n", i, m.Skew, m.Restart, m.Replace, m.Accidents)
@@ -109,8 +111,12 @@ func (d dice) number(low, high int) int { return low + d.IntN(high-low+1) }
 // Draw makes the plan of a seed.
 func Draw(seed uint64) Plan {
 	p := drawTables(seed)
-	d := dice{rand.New(rand.NewPCG(seed, 0xb10b))}
+	d, losses := dice{rand.New(rand.NewPCG(seed, 0xb10b))}, dice{rand.New(rand.NewPCG(seed, 0x1057))}
 	for i, s := range p.Scans {
+		if !p.Calm && losses.chance(0.1) {
+			p.Scans[i].Lose = losses.between(time.Second, 10*time.Second)
+			s = p.Scans[i]
+		}
 		if s.Request.Action.Type != engine.Copy || d.chance(0.6) {
 			continue
 		}
@@ -122,7 +128,9 @@ func Draw(seed uint64) Plan {
 		s.Request.Action, s.Destination = engine.Action{Type: engine.Copy, Destination: &place}, nil
 		s.Request.SegmentsPerInvocation = d.number(1, 4)
 		p.Scans[i] = s
-		p.Scans = append(p.Scans, back)
+		if s.Lose == 0 { // else it may never be complete
+			p.Scans = append(p.Scans, back)
+		}
 	}
 	return p
 }

@@ -38,6 +38,7 @@ type Stats struct {
 	Failures   int // scans that failed
 	Retries    int // by the operator
 	Redone     int // of them, those of failed rows
+	Lost       int // rows of scans that somebody deleted from the state table
 }
 
 // world is what surrounds the app in a run: storage, hosts, machines and the operator.

@@ -131,8 +131,8 @@ func runWorker(t *testing.T, executable, tests string, args ...string) (string, 
 
 // summary adds up what happened in many runs.
 type summary struct {
-	runs, rows, requests, resent, poisoned, failures, retries, redone, exports int
-	took, longest                                                              time.Duration
+	runs, rows, requests, resent, poisoned, failures, retries, redone, lost, exports int
+	took, longest                                                                    time.Duration
 }
 
 func (s *summary) add(r sim.Stats) {
@@ -144,12 +144,13 @@ func (s *summary) add(r sim.Stats) {
 	s.failures += r.Failures
 	s.retries += r.Retries
 	s.redone += r.Redone
+	s.lost += r.Lost
 	s.exports += r.Exports
 	s.took += r.Took
 	s.longest = max(s.longest, r.Took)
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%d runs, %d rows, %d storage requests, %v of virtual time, the longest %v; %d messages sent again, %d poisoned, %d failures and %d retries of scans, and %d of failed rows; %d exports",
-		s.runs, s.rows, s.requests, s.took.Round(time.Second), s.longest.Round(time.Second), s.resent, s.poisoned, s.failures, s.retries, s.redone, s.exports)
+	return fmt.Sprintf("%d runs, %d rows, %d storage requests, %v of virtual time, the longest %v; %d messages sent again, %d poisoned, %d failures and %d retries of scans, and %d of failed rows; %d rows lost; %d exports",
+		s.runs, s.rows, s.requests, s.took.Round(time.Second), s.longest.Round(time.Second), s.resent, s.poisoned, s.failures, s.retries, s.redone, s.lost, s.exports)
 }

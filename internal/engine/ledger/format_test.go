@@ -173,7 +173,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 
 	must(l.Create(ctx, succeededScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
 	commit(succeededScan, "a", ledger.Done{Totals: other})
-	_, err = l.Finish(ctx, succeededScan, time.Now(), func(ledger.Scan) error { return nil })
+	_, err = l.Finish(ctx, succeededScan, time.Now(), func(ledger.Listed) error { return nil })
 	must(err)
 	must(l.Create(ctx, openScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
 }

@@ -24,6 +24,9 @@ type Snapshot struct {
 	Steps map[string]bool
 	Done  map[string]bool
 	Whole bool
+	// Lost counts the steps that were begun, and are neither pending nor done: somebody has deleted their rows. It is below 0
+	// if steps are done that nobody has begun, and 0 if the scan takes more than a page, which shows one moment.
+	Lost int64
 	// Only [Ledger.Detail] reads Notes and Pending: the notes of done rows, and the pending steps.
 	Notes   [][]byte
 	Pending []Pending
@@ -68,6 +71,10 @@ func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot
 			if r.s.Scan, err = l.Scan(ctx, id); err != nil {
 				return Snapshot{}, err
 			}
+		}
+		if r.pages == 1 && r.s.Whole {
+			pending, _ := r.s.Sums.Pending()
+			r.s.Lost = pending - int64(len(r.s.Steps))
 		}
 		return r.s, nil
 	}

@@ -15,9 +15,9 @@ import (
 const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending. It reports
-// whether this call ended it. A scan with failed rows ends as failed. Before any other ends, seal is called, perhaps by
-// several processes: after an error the scan runs on.
-func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func(Scan) error) (bool, error) {
+// whether this call ended it. A scan ends as failed if it has failed rows, or if rows of its own are missing in the
+// table. Before any other ends, seal is called, perhaps by several processes: after an error the scan runs on.
+func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func(Listed) error) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
 	if err != nil || idle.State != Running {
 		return false, err
@@ -26,8 +26,11 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func
 	if err != nil {
 		return false, err
 	}
-	state, reason := Succeeded, ""
-	if s.Totals.Failed > 0 {
+	state, reason := Succeeded, lacking(s.Pending)
+	switch {
+	case reason != "":
+		state = Failed
+	case s.Totals.Failed > 0:
 		first, err := l.firstRefused(ctx, id)
 		if err != nil {
 			return false, err
@@ -36,11 +39,23 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func
 		reason = fmt.Sprintf("%d rows could not be written; the first: %s", s.Totals.Failed, first)
 	}
 	if state == Succeeded {
-		if err := seal(idle); err != nil {
+		if err := seal(s); err != nil {
 			return false, err
 		}
 	}
 	return l.end(ctx, idle, state, now, reason)
+}
+
+// lacking says what is missing in the table if the sums over done steps say that so many steps are pending, and none is.
+func lacking(pending int64) string {
+	const otherwise = "; somebody has deleted rows of this scan. Start a new scan"
+	switch {
+	case pending > 0:
+		return fmt.Sprintf("the state table lacks %d pending steps, which nobody has done%s", pending, otherwise)
+	case pending < 0:
+		return fmt.Sprintf("the state table lacks done steps: %d more are done than were begun%s", -pending, otherwise)
+	}
+	return ""
 }
 
 // nothingPending returns the scan as it was when no step was pending, or none. It reads the first row from pending steps to the scan's own:
