@@ -2,7 +2,9 @@ package key_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,6 +154,24 @@ func TestSidesOfRanges(t *testing.T) {
 }
 
 // TestBoundsAnd: what lies within both bounds lies within both, and nothing else does.
+// TestFormatOfTokens: messages and checkpoints have tokens. Those of earlier versions do not say what is before them.
+func TestFormatOfTokens(t *testing.T) {
+	t.Parallel()
+	for stored, want := range map[string]key.Token{
+		`{"p":"x"}`:         {Partition: "x"},
+		`{"p":"x","r":"y"}`: {Partition: "x", Row: "y"},
+		`{"p":"x","r":"y","a":{"Partition":"p","Row":"r"}}`: {Partition: "x", Row: "y", After: &key.Key{Partition: "p", Row: "r"}},
+	} {
+		var got key.Token
+		if err := json.Unmarshal([]byte(stored), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %+v, %v; want %+v", stored, got, err, want)
+		}
+		if text, err := json.Marshal(want); err != nil || string(text) != stored {
+			t.Errorf("%+v is written as %s, %v; want %s", want, text, err, stored)
+		}
+	}
+}
+
 func TestBoundsAnd(t *testing.T) {
 	t.Parallel()
 	texts := []string{"", "a", "ab", "abc", "b", "\uffff", "\U0001F600"}

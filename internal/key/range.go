@@ -81,6 +81,9 @@ func tighterHigh(a, b Bound) bool {
 type Token struct {
 	Partition string `json:"p"`
 	Row       string `json:"r,omitempty"` // the service may leave it out
+	// After is the last key of the pages before: the page that the token stands for has greater ones. It is nil if
+	// there was none, or if that was not noted.
+	After *Key `json:"a,omitempty"`
 }
 
 // Bounds limit a scan by partition key. Empty fields do not limit.

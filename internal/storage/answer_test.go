@@ -190,6 +190,107 @@ func TestStrangeAnswersStay(t *testing.T) {
 	}
 }
 
+// TestKeysOfPages: a page whose keys do not ascend, within the query's range and behind the pages before, is no answer. Cosmos DB
+// sorts none: there the query ends at once.
+func TestKeysOfPages(t *testing.T) {
+	p, q := "p", "q"
+	after := &key.Token{Partition: "t", After: &key.Key{Partition: "p", Row: "5"}}
+	for _, tt := range []struct {
+		name         string
+		query        storage.Query
+		good, bad    string // keys, as partition and row of a character each
+		unsorted, ok bool
+	}{
+		{"twice", storage.Query{}, "p1 p2", "p1 p1 p2", true, false},
+		{"again later", storage.Query{}, "p1 p2", "p1 p2 p1", true, false},
+		{"another order", storage.Query{}, "p1 p2 q1", "p1 q1 p2", true, false},
+		{"by code points", storage.Query{}, "p😀 p～", "p～ p😀", true, false},
+		{"behind the range", storage.Query{Range: key.Range{High: &key.Bound{Key: "q", Open: true}}}, "p1", "p1 q1", false, false},
+		{"ahead of the range", storage.Query{Range: key.Range{Low: &key.Bound{Key: "q"}}}, "q1", "p1 q1", false, false},
+		{"another partition", storage.Query{Range: key.Range{Partition: &p}}, "p1", "p1 q1", false, false},
+		{"another row", storage.Query{Range: key.Range{Partition: &q, Low: &key.Bound{Key: "2"}, High: &key.Bound{Key: "2"}}}, "q2", "q3", false, false},
+		{"the page before", storage.Query{Token: after}, "p6", "p4 p5", true, false},
+		{"its last row", storage.Query{Token: after}, "p6", "p5 p6", true, false},
+		{"a token whose key was not noted", storage.Query{Token: &key.Token{Partition: "t"}}, "p6", "p4 p5", true, true},
+	} {
+		for _, raw := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.name, raw), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					body := func(keys string) string {
+						var rows []string
+						for k := range strings.FieldsSeq(keys) {
+							rows = append(rows, fmt.Sprintf(`{"PartitionKey":"%s","RowKey":"%s"}`, k[:1], k[1:]))
+						}
+						return `{"value":[` + strings.Join(rows, ",") + `]}`
+					}
+					keysOf := func(p storage.Page) (text string) {
+						for _, k := range p.Keys() {
+							text += " " + k.Partition + k.Row
+						}
+						return strings.TrimSpace(text)
+					}
+					var s *stub
+					s = &stub{answer: func(r *http.Request) (*http.Response, error) {
+						if s.tries.Load() <= 3 {
+							return answered(r, 200, http.Header{}, body(tt.bad)), nil
+						}
+						return answered(r, 200, http.Header{}, body(tt.good)), nil
+					}}
+					query := tt.query
+					query.Raw = raw
+					page, err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Query(t.Context(), query)
+					want, tries := tt.good, int64(4)
+					if tt.ok {
+						want, tries = tt.bad, 1
+					}
+					if got := keysOf(page); err != nil || got != want || s.tries.Load() != tries {
+						t.Errorf("got %q, %v after %d tries, want %q after %d", got, err, s.tries.Load(), want, tries)
+					}
+					if tt.ok || !tt.unsorted {
+						return
+					}
+					s.tries.Store(0)
+					cosmos := strings.Replace(signed, "https://h/acct", "https://orders.table.cosmos.azure.com", 1)
+					_, err = open(t, cosmos, storage.Options{Transport: s}).Table("Orders").Query(t.Context(), query)
+					if s.tries.Load() != 1 || !storage.Permanent(err) || !strings.Contains(err.Error(), "order of their keys") {
+						t.Errorf("Cosmos: got %v after %d tries, want the name of it after 1", err, s.tries.Load())
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestTokensKnowWhatIsBefore: an empty page does not make a query forget which keys it has had.
+func TestTokensKnowWhatIsBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pages := []string{"1", "", "1", "2"} // the third is the first again
+		var s *stub
+		s = &stub{answer: func(r *http.Request) (*http.Response, error) {
+			i := s.tries.Load() - 1
+			h := http.Header{}
+			if i < 3 {
+				h.Set("X-Ms-Continuation-NextPartitionKey", "opaque")
+			}
+			row := ""
+			if pages[i] != "" {
+				row = `{"PartitionKey":"p","RowKey":"` + pages[i] + `"}`
+			}
+			return answered(r, 200, h, `{"value":[`+row+`]}`), nil
+		}}
+		got := ""
+		err := open(t, signed, storage.Options{Transport: s}).Table("Orders").All(t.Context(), storage.Query{}, func(p storage.Page) error {
+			for _, k := range p.Keys() {
+				got += k.Row
+			}
+			return nil
+		})
+		if err != nil || got != "12" || s.tries.Load() != 4 {
+			t.Errorf("got rows %q, %v after %d tries, want 12 after 4", got, err, s.tries.Load())
+		}
+	})
+}
+
 // A row whose key a proxy refuses in a URL is sent once more in a transaction, at once.
 func TestKeyInURLRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -52,10 +52,10 @@ func brokenBy(status int, code string) bool {
 }
 
 // Permanent reports whether err is a refusal by the service that repeating the
-// request will not change.
+// request will not change, or says that the service does not sort its rows.
 func Permanent(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && !e.Temporary()
+	return errors.As(err, &e) && !e.Temporary() || errors.Is(err, errUnsorted)
 }
 
 // errNoAnswer marks requests that the service did not answer.

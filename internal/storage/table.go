@@ -143,7 +143,10 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 		if err = needJSON(h); err == nil {
 			p.Entities, err = q.entities(body)
 		}
-		if errors.As(err, new(*unreadableRow)) {
+		if err == nil {
+			err = q.inOrder(p.Entities)
+		}
+		if errors.As(err, new(*unreadableRow)) || errors.Is(err, errUnsorted) && t.Cosmos() {
 			unreadable, err = err, nil // however often it is read
 		}
 		return err
@@ -160,10 +163,52 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 	x.options.Rows.had(len(p.Entities), x.rows*float64(x.tries))
 	p.Bytes = len(x.answer)
 	if np, nr := header.Get(nextPartition), header.Get(nextRow); np != "" || nr != "" {
-		p.Next = &key.Token{Partition: np, Row: nr}
+		p.Next = &key.Token{Partition: np, Row: nr, After: q.after(p.Entities)}
 	}
 	p.Date, _ = http.ParseTime(header.Get("Date"))
 	return p, nil
+}
+
+// errUnsorted is the error of rows that do not ascend by their keys. Those of Cosmos DB need not. (Microsoft Learn, "Frequently
+// asked questions about Azure Cosmos DB for Table")
+var errUnsorted = errors.New("its rows are not in the order of their keys, as those of Azure Table storage are")
+
+// inOrder returns what is wrong with the keys of a page: they must ascend, within the query's range and behind those of the
+// pages before.
+func (q Query) inOrder(rows []Entity) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	first, last := rows[0].Key, rows[len(rows)-1].Key
+	unsorted := func(k key.Key) error {
+		return fmt.Errorf("%w: PartitionKey %q RowKey %q stands too late", errUnsorted, k.Partition, k.Row)
+	}
+	if q.Token != nil && q.Token.After != nil && q.Token.After.Compare(first) >= 0 {
+		return unsorted(first)
+	}
+	for i := 1; i < len(rows); i++ {
+		if rows[i-1].Key.Compare(rows[i].Key) >= 0 {
+			return unsorted(rows[i].Key)
+		}
+	}
+	for _, k := range []key.Key{first, last} {
+		if !q.Range.Contains(k) {
+			return fmt.Errorf("PartitionKey %q RowKey %q is not in the range of the query", k.Partition, k.Row)
+		}
+	}
+	return nil
+}
+
+// after returns the last key of the query's page and of those before, nil if it is not known.
+func (q Query) after(rows []Entity) *key.Key {
+	switch {
+	case len(rows) > 0:
+		last := rows[len(rows)-1].Key
+		return &last
+	case q.Token != nil:
+		return q.Token.After
+	}
+	return nil
 }
 
 // The headers with the token of a query's next page.

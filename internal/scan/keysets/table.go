@@ -19,14 +19,13 @@ func (t Table) Pages() int { return max(1, (len(t.Keys)+t.Page-1)/t.Page) }
 // Query returns the page of a step.
 func (t Table) Query(s scan.Step) scan.Page {
 	first := t.first(func(k key.Key) bool {
-		return s.Range.Side(k) >= 0 && (s.Token == nil || k.Compare(key.Key(*s.Token)) >= 0)
+		return s.Range.Side(k) >= 0 && (s.Token == nil || k.Compare(key.Key{Partition: s.Token.Partition, Row: s.Token.Row}) >= 0)
 	})
 	end := t.first(func(k key.Key) bool { return s.Range.Side(k) > 0 })
 	next := first + t.Page
 	p := scan.Page{Keys: t.Keys[first:min(end, next)]}
 	if next < end {
-		token := key.Token(t.Keys[next])
-		p.Next = &token
+		p.Next = &key.Token{Partition: t.Keys[next].Partition, Row: t.Keys[next].Row}
 	}
 	return p
 }

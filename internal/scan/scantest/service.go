@@ -42,7 +42,7 @@ func (t *Service) Query(s scan.Step) (scan.Page, error) {
 		return scan.Page{}, fmt.Errorf("token %s is not of the range %s", text(s.Token), text(s.Range))
 	}
 	first := sort.Search(len(t.rows), func(i int) bool {
-		return s.Range.Side(t.rows[i]) >= 0 && (s.Token == nil || t.rows[i].Compare(key.Key(*s.Token)) >= 0)
+		return s.Range.Side(t.rows[i]) >= 0 && (s.Token == nil || t.rows[i].Compare(key.Key{Partition: s.Token.Partition, Row: s.Token.Row}) >= 0)
 	})
 	end := first
 	for end < len(t.rows) && end <= first+t.segment && s.Range.Contains(t.rows[end]) {
@@ -70,7 +70,7 @@ func (t *Service) Query(s scan.Step) (scan.Page, error) {
 // token names the next row. Where the page shows that a new partition starts
 // with it, the row key may be left out.
 func (t *Service) token(page []key.Key, next key.Key) *key.Token {
-	token := key.Token(next)
+	token := key.Token{Partition: next.Partition, Row: next.Row}
 	if len(page) > 0 && page[len(page)-1].Partition != next.Partition && t.rand.IntN(2) == 0 {
 		token.Row = ""
 	}
