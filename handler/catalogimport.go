@@ -25,7 +25,7 @@ Records that the catalog has with the same contents stay unchanged. Refused reco
 the file FILE.failed, which can be corrected and imported, and to stderr with their reasons.
 
 ` + checkpointHelp + ` The file of
-records, and FILE.failed, may have moved: name it again.
+records, and FILE.failed, may have moved, or lie elsewhere than the checkpoint: name it again.
 
 Exits with 3 if records were refused.
 
@@ -118,6 +118,9 @@ func (o *importOptions) path(c *cobra.Command, args []string) (string, error) {
 	done, err := load.Progress(o.file)
 	if err != nil {
 		return "", refused(err)
+	}
+	if _, ok := beside(homeOf(o.resume), done.File); !ok {
+		return "", usagef("--resume %s: name the file of records again: it does not lie beside the checkpoint, which does not choose others", o.resume)
 	}
 	return done.File, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/jobrecord"
@@ -24,14 +25,14 @@ import (
 type checkpointFlags struct {
 	checkpoint, resume string
 	file               *journal.File    // set by restore or begin; nil without a checkpoint
-	record             jobrecord.Record // of the checkpoint, set by restore
+	record             jobrecord.Record // of the checkpoint, set by restore or begin
 	digest             string           // of the file of rows; "" without one
 }
 
 func (f *checkpointFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "file that records the progress; it must not exist, and is removed at the end")
-	flags.StringVar(&f.resume, "resume", "", "resume from this checkpoint")
+	flags.StringVar(&f.resume, "resume", "", "resume from this checkpoint; it chooses no connection, no URL, and no file that lies elsewhere: give these again")
 	c.PreRunE = func(c *cobra.Command, _ []string) error { return f.restore(c) }
 }
 
@@ -74,25 +75,35 @@ func (f *checkpointFlags) restore(c *cobra.Command) error {
 // restoreFlags sets flags to the record's values.
 func (f *checkpointFlags) restoreFlags(c *cobra.Command) error {
 	f.digest = f.record.Rows
-	set, err := f.record.Restore(recordFlags(c))
+	home, restored := homeOf(f.resume), map[string]string{}
+	for name, kept := range f.record.Flags {
+		flag := c.Flags().Lookup(name)
+		if flag == nil {
+			continue // Restore says so
+		}
+		value, ok := fromRecord(flag, kept, home)
+		if restored[name] = value; !ok {
+			delete(f.record.Flags, name)
+			f.record.Again = append(f.record.Again, name)
+		}
+	}
+	set, err := f.record.Restore(recordFlags(c, home))
 	if err != nil {
-		return usageError{err}
+		return usagef("--resume %s: %w", f.resume, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if err := c.Flags().Set(name, set[name]); err != nil {
+		if err := c.Flags().Set(name, restored[name]); err != nil {
 			return usagef("--resume %s: %w", f.resume, err)
 		}
 	}
 	return nil
 }
 
-// recordFlags returns the command's flags as a record takes them.
-func recordFlags(c *cobra.Command) (flags []jobrecord.Flag) {
+// recordFlags returns the command's flags as a record takes them. home is that of its file.
+func recordFlags(c *cobra.Command, home string) (flags []jobrecord.Flag) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		flags = append(flags, jobrecord.Flag{
-			Name: f.Name, Value: flagText(f), Default: f.DefValue, Given: f.Changed,
-			Secret: strings.Contains(f.Name, "connection") && !isSetting(f.Value.String()) || hasSAS(f.Value),
-		})
+		value, ok := toRecord(f, home)
+		flags = append(flags, jobrecord.Flag{Name: f.Name, Value: value, Default: f.DefValue, Given: f.Changed, Again: !ok})
 	})
 	return flags
 }
@@ -105,18 +116,88 @@ func flagText(f *pflag.Flag) string {
 	return f.Value.String()
 }
 
+// homeOf returns the directory in which a record's file lies, or the directory that has the file. The paths in a record begin there.
+func homeOf(path string) string {
+	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // . and .. lie in none that the path names
+		if abs, err := filepath.Abs(path); err == nil {
+			path = abs
+		}
+	}
+	return filepath.Dir(path)
+}
+
+// toRecord returns a flag's value as a record has it. ok is false if a record must not have it.
+func toRecord(f *pflag.Flag, home string) (value string, ok bool) {
+	value = flagText(f)
+	switch {
+	case !f.Changed:
+		return value, true
+	case hasSAS(f.Value) || leadsElsewhere(f, value):
+		return "", false
+	case !onDisk(f, value):
+		return value, true
+	}
+	return beside(home, value)
+}
+
+// beside returns the path from a directory to a file that lies in it or below it. It is no table's name.
+func beside(home, path string) (rel string, ok bool) {
+	from, err := filepath.Abs(home)
+	to, toErr := filepath.Abs(path)
+	rel, relErr := filepath.Rel(from, to)
+	return "./" + filepath.ToSlash(rel), errors.Join(err, toErr, relErr) == nil && rel != "." && filepath.IsLocal(rel)
+}
+
+// fromRecord returns the value that a flag has in a record. ok is false if the record must not decide it.
+func fromRecord(f *pflag.Flag, kept, home string) (value string, ok bool) {
+	switch {
+	case leadsElsewhere(f, kept):
+		return "", false
+	case !onDisk(f, kept):
+		return kept, true
+	case !filepath.IsLocal(filepath.FromSlash(kept)):
+		return "", false
+	}
+	value = filepath.Join(home, filepath.FromSlash(kept))
+	if !onDisk(f, value) {
+		value = "./" + value
+	}
+	return value, true
+}
+
+// leadsElsewhere reports whether a flag's value is a connection or a URL, which may lead anywhere, and not the name of a setting.
+func leadsElsewhere(f *pflag.Flag, value string) bool {
+	_, isPlace := placeOf(f.Value)
+	return strings.Contains(f.Name, "connection") && !isSetting(value) || isPlace && place.IsURL(value)
+}
+
+// onDisk reports whether a flag's value is the path of a file or a directory.
+func onDisk(f *pflag.Flag, value string) bool {
+	if _, isPlace := placeOf(f.Value); isPlace && !place.InBlobs(value) {
+		kind, _ := place.KindOf(value)
+		return kind == place.KindExport || kind == place.KindFile
+	}
+	return jobrecord.IsFile(f.Name)
+}
+
 // begin returns the file of a checkpoint, a new one or that to go on from, nil if none was asked for. places are
 // the addresses of the tables and queues that the command is about: a checkpoint is good for
 // them alone.
 func (f *checkpointFlags) begin(c *cobra.Command, places ...string) (*journal.File, error) {
+	return f.beginAt(c, f.checkpoint, places...)
+}
+
+// beginAt does so with a new one at a path, which may lie in the directory that --checkpoint names.
+func (f *checkpointFlags) beginAt(c *cobra.Command, path string, places ...string) (*journal.File, error) {
 	switch {
 	case f.file != nil:
 		if err := f.record.At(places); err != nil {
 			return nil, usageError{err}
 		}
-	case f.checkpoint != "":
+	case path != "":
 		var err error
-		f.file, err = journal.New(f.checkpoint, jobrecord.New(jobName(c), recordFlags(c), places, f.digest).JSON())
+		f.record = jobrecord.New(jobName(c), recordFlags(c, homeOf(f.checkpoint)), places, f.digest)
+		f.file, err = journal.New(path, f.record.JSON())
 		if errors.Is(err, fs.ErrExist) {
 			return nil, hinted{usagef("checkpoint %w", err), "--resume continues from it; remove it to start over"}
 		}
@@ -158,7 +239,7 @@ func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error
 		if _, statErr := os.Stat(path); statErr != nil { // nothing was begun
 			return err
 		}
-		return hinted{err, fmt.Sprintf("%s --resume %s continues with the rest", c.CommandPath(), path)}
+		return hinted{err, f.resumes(c, path)}
 	case errors.As(err, new(hinted)):
 	case errors.Is(err, sweep.ErrInterrupted):
 		return hinted{err, "it can't be resumed without --checkpoint FILE"}
@@ -166,4 +247,21 @@ func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error
 		return hinted{err, "it can't be resumed without --checkpoint FILE; --patience sets how long to wait for an account"}
 	}
 	return err
+}
+
+// resumes says how to go on: by --resume with a path, and with what a checkpoint does not choose.
+func (f *checkpointFlags) resumes(c *cobra.Command, path string) string {
+	text := c.CommandPath() + " --resume " + path
+	for _, name := range f.record.Asks() {
+		flag := c.Flags().Lookup(name)
+		value := flagText(flag)
+		switch {
+		case hasSAS(flag.Value):
+			value += "?SAS"
+		case strings.Contains(name, "connection") && !isSetting(value):
+			value = "CONNECTION" // it may be secret
+		}
+		text += " --" + name + " " + value
+	}
+	return text + " continues with the rest"
 }

@@ -439,13 +439,18 @@ func changed(c *cobra.Command, address string) {
 	if !changes(c) {
 		return
 	}
-	meter := sharedBy(c).meter
-	if f := c.Flags().Lookup("progress"); f != nil {
-		meter.Use(progress.Style(f.Value.String()))
-	}
 	verb := "changes"
 	if f := c.Flags().Lookup("dry-run"); f != nil && f.Value.String() != "false" {
 		verb = "would change"
+	}
+	first(c, verb, address)
+}
+
+// first says what a command is about to do, before all else.
+func first(c *cobra.Command, verb, address string) {
+	meter := sharedBy(c).meter
+	if f := c.Flags().Lookup("progress"); f != nil {
+		meter.Use(progress.Style(f.Value.String()))
 	}
 	meter.Say(verb, address)
 }

@@ -42,7 +42,7 @@ const copyExamples = `  handler copy --from orders --to orders --to-connection A
   handler copy --from orders --to orders2024 --prefix 2024- --mode skip --verify
   handler copy --from orders --to orders --to-connection ARCHIVE --dry-run
   handler copy --from orders --to orders --to-connection ARCHIVE --checkpoint orders.ckpt --failed failed.jsonl
-  handler copy --resume orders.ckpt
+  handler copy --resume orders.ckpt --to-connection ARCHIVE
   handler copy --all --to-connection ARCHIVE --checkpoint archive.ckpt --failed failed
   handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl
   handler copy --from orders --to orders --to-connection ARCHIVE --since last --state orders.state

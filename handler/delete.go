@@ -20,7 +20,7 @@ const deleteHelp = `Delete rows of a table, by range and filter. The table itsel
 is left in it.
 
 --dry-run counts the rows that would be deleted: all of them, or as many as 30 s suffice for.
-Otherwise the command asks before it starts, unless --yes is given. A row that matched
+Otherwise the command asks before it starts, and when it is resumed, unless --yes is given. A row that matched
 when it was read is deleted, even if it has changed since.
 
 ` + jobHelp + `
@@ -71,7 +71,7 @@ func (o *deleteOptions) run(c *cobra.Command) error {
 		}}
 		return o.showIntent(c, s, o.options(c), i)
 	}
-	if err := o.confirm(c, s.Table.String()); err != nil {
+	if err := o.confirm(c, s.Table.Address()); err != nil {
 		return err
 	}
 	j, err := o.start(c, o.options(c), func(context.Context) error { return nil }, s.Table.Address())
@@ -87,9 +87,6 @@ func (o *deleteOptions) confirm(c *cobra.Command, where string) error {
 	what := o.what()
 	if o.rows != "" {
 		what = "the rows listed in " + o.rows
-	}
-	if o.resume != "" { // what goes on has been asked about
-		return nil
 	}
 	return o.askDelete(c, what, where, o.table)
 }

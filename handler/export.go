@@ -127,10 +127,11 @@ func (o *copyOptions) restoreExport(c *cobra.Command) error {
 	if o.record, err = jobrecord.Parse(claim.Request, jobName(c)); err != nil {
 		return usagef("--resume %s: %w", o.resume, err)
 	}
+	delete(o.record.Flags, "to") // it may have moved
 	if err := o.restoreFlags(c); err != nil {
 		return err
 	}
-	o.to = o.resume // it may have moved
+	o.to = o.resume
 	return nil
 }
 
@@ -214,7 +215,7 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 	case errors.Is(err, place.ErrComplete):
 		return usagef("--resume: %w", err)
 	case local && writer != nil:
-		return hinted{err, fmt.Sprintf("handler export --resume %s continues with the rest", to)}
+		return hinted{err, w.resumes(w.cmd, fmt.Sprint(to))}
 	case local:
 		return err
 	case w.file == nil && writer != nil:
@@ -243,8 +244,10 @@ func (w *rowsOut) begin(ctx context.Context, to place.Objects, o place.Options, 
 	if w.resume != "" {
 		return place.Resume(ctx, to, o)
 	}
-	record := jobrecord.New(jobName(w.cmd), recordFlags(w.cmd), source, "")
-	return place.Create(ctx, to, place.NewClaim(exportID(w.cmd), record.JSON(), started, program()), o)
+	if w.file == nil {
+		w.record = jobrecord.New(jobName(w.cmd), recordFlags(w.cmd, homeOf(w.to)), source, "")
+	}
+	return place.Create(ctx, to, place.NewClaim(exportID(w.cmd), w.record.JSON(), started, program()), o)
 }
 
 func (w *rowsOut) manifest(started, finished time.Time, c place.Compress) place.Manifest {

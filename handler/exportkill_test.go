@@ -215,7 +215,7 @@ func killImport(t *testing.T, g *gate, command func(...string) *exec.Cmd, from, 
 	args := []string{"import", "--from", from, "--to", to, "--checkpoint", checkpoint}
 	for i := range kills {
 		g.kill(t, command(args...), func() bool { return g.batches.Load()*int64(kills+1) >= int64(partitions*(i+1)) })
-		args = []string{"import", "--resume", checkpoint}
+		args = []string{"import", "--resume", checkpoint, "--from", from}
 	}
 	out, err := command(args...).Output()
 	var result jobResult

@@ -20,9 +20,9 @@ import (
 )
 
 const checkpointHelp = `With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
-or a reboot. --resume FILE continues where it stopped, and needs no other flags, with one
-exception: a connection that was not the name of a variable must be given again, because the
-file holds no secrets.`
+or a reboot. --resume FILE continues where it stopped, with the flags that FILE has. Somebody may
+have given you FILE, so it has no secrets, and does not choose where rows and tokens go outside of your default
+account: a connection, a URL, and a file that does not lie beside FILE or below must be given again.`
 
 const jobHelp = `A failed row does not stop the others. It is listed on stderr, or in the file given by --failed,
 with its keys and the reason. --rows takes such a file, of any size, and handles only
@@ -130,6 +130,8 @@ func (j *job) openFailed() (err error) {
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return hinted{usagef("--failed: %w", err), "--resume continues with it; remove it to start over, or name another file"}
+	case errors.Is(err, rowlist.ErrNoList):
+		return hinted{usagef("--failed: %w", err), "its last line is none that this program has written there; name another file"}
 	case err != nil:
 		return usagef("--failed: %w", err)
 	}

@@ -208,8 +208,10 @@ func (p *pairFlags) allOf(r *manyRun, fits func(c *cobra.Command, from, to place
 	if err != nil {
 		return err
 	}
-	if !to.local() {
+	if to.account != nil {
 		changed(r.cmd, to.address())
+	} else {
+		goesTo(r.cmd, to.opened)
 	}
 	r.choice, r.from, r.to, r.accounts = p.manyFlags, from, &to, p.accountFlags.open
 	return r.run()

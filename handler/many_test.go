@@ -82,7 +82,7 @@ func TestManyTables(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "points")
 	tables, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir)
-	if exitCode(err) != exitFailedRows || fmt.Sprint(err) != "1 of 20 tables failed: "+bad || !strings.Contains(hintFor(err), "copy --resume "+dir+" continues with the rest") {
+	if exitCode(err) != exitFailedRows || fmt.Sprint(err) != "1 of 20 tables failed: "+bad || !strings.Contains(hintFor(err), "copy --resume "+dir+" --from-connection CONNECTION --to-connection CONNECTION continues with the rest") {
 		t.Errorf("got %v with exit code %d, and the hint %q", err, exitCode(err), hintFor(err))
 	}
 	if sum.Tables != 20 || sum.Succeeded != 19 || sum.Failed != 1 || sum.Rows != (190-7)*25 {
@@ -101,7 +101,7 @@ func TestManyTables(t *testing.T) {
 
 	other.SetFaults("")
 	touched.Clear()
-	if _, _, err = manyResult(t.Context(), "copy", "--resume", dir); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "--from-connection may have held a secret") {
+	if _, _, err = manyResult(t.Context(), "copy", "--resume", dir); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "give --from-connection and --to-connection again") {
 		t.Errorf("without connections: %v", err)
 	}
 	if _, _, err = manyResult(t.Context(), "copy", "--resume", dir, "--from-connection", from, "--to-connection", from); exitCode(err) != exitUsage {
@@ -215,7 +215,7 @@ func TestManyTablesInterrupted(t *testing.T) {
 	const all = 66 * 20
 	dir := filepath.Join(t.TempDir(), "points")
 	_, sum, err := manyResult(ctx, "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir, "--workers", "16")
-	if exitCode(err) != exitInterrupted || hintFor(err) != "handler copy --resume "+dir+" continues with the rest" || sum.Pending == 0 || sum.Failed > 0 {
+	if exitCode(err) != exitInterrupted || hintFor(err) != "handler copy --resume "+dir+" --from-connection CONNECTION --to-connection CONNECTION continues with the rest" || sum.Pending == 0 || sum.Failed > 0 {
 		t.Fatalf("got %v, the hint %q and %+v", err, hintFor(err), sum)
 	}
 	if points, _ := filepath.Glob(filepath.Join(dir, "*"+tableExt)); len(points) == 0 {
@@ -264,6 +264,9 @@ func TestKilledMany(t *testing.T) {
 		for i := range kill {
 			tt.at.kill(t, command(args...), func() bool { return tt.done()*(kills+1) >= tt.of*(i+1) })
 			args = []string{"copy", "--resume", tt.dir}
+			if slices.Contains(tt.args, "OTHER") {
+				args = append(args, "--to-connection", "OTHER")
+			}
 		}
 		if out, err := command(args...).CombinedOutput(); err != nil {
 			t.Errorf("%v: %v\n%s", tt.args, err, out)

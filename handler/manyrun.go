@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tablesweep/internal/memory"
 	"tablesweep/internal/place"
@@ -22,6 +23,7 @@ import (
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/sweep/rowlist"
 	"tablesweep/internal/sweep/verify"
 	"tablesweep/internal/task"
 )
@@ -171,9 +173,8 @@ func (r *manyRun) open() (err error) {
 	if !r.exports() || filepath.Clean(r.dir) != filepath.Clean(r.to.path) {
 		places = append(places, r.to.address())
 	}
-	r.point.checkpoint = filepath.Join(r.dir, tablesName)
-	r.file, err = r.point.begin(r.cmd, places...)
 	r.point.checkpoint = r.dir // as --resume takes it
+	r.file, err = r.point.beginAt(r.cmd, filepath.Join(r.dir, tablesName), places...)
 	return err
 }
 
@@ -211,7 +212,9 @@ func (r *manyRun) restore() error {
 			*t = tableResult{Table: t.Table, State: tablePending, Export: t.Export}
 		}
 		if list := r.own("failed", t.Table); t.State == tablePending && list != "" && !isThere(r.pointOf(t.Table)) {
-			_ = os.Remove(list) // all rows are done again
+			if err := rowlist.Remove(list); err != nil { // all rows are done again
+				return usagef("--failed: %w", err)
+			}
 		}
 	}
 	return nil
@@ -344,14 +347,15 @@ func (t *tableResult) take(result any, err error) {
 // args returns the command line of a table's run: the flags of this command, with the table's places and files.
 func (r *manyRun) args(t *tableResult) []string {
 	args := []string{r.cmd.Name()}
-	for _, f := range recordFlags(r.cmd) {
+	r.cmd.Flags().Visit(func(f *pflag.Flag) {
+		value := flagText(f)
 		if ownFile[f.Name] != "" {
-			f.Value = r.own(f.Name, t.Table)
+			value = r.own(f.Name, t.Table)
 		}
-		if f.Given && !slices.Contains(ofMany, f.Name) {
-			args = append(args, "--"+f.Name+"="+f.Value)
+		if !slices.Contains(ofMany, f.Name) {
+			args = append(args, "--"+f.Name+"="+value)
 		}
-	}
+	})
 	if r.to == nil {
 		return append(args, "--table="+r.from.of(t.Table))
 	}

@@ -24,7 +24,7 @@ directory of an export: files of JSON lines in table order, each page of rows wi
 which all commands read like a table. blob:CONTAINER/PREFIX is an export in blobs of the
 connection's account, and https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX one in any
 account: a SAS behind the URL signs in, or else the connection, if it is for that account,
-or else Entra ID. orders.jsonl, .ndjson, .jsonl.gz and .jsonl.zst are single files, and - is
+or else Entra ID, in Azure's own clouds. orders.jsonl, .ndjson, .jsonl.gz and .jsonl.zst are single files, and - is
 stdin or stdout.`
 
 // placeValue is a flag's place. Its text, which errors and checkpoints repeat, is without the SAS that a URL may have.
@@ -49,12 +49,18 @@ func (v placeValue) String() string {
 // Type implements [pflag.Value].
 func (v placeValue) Type() string { return "string" }
 
-// hasSAS reports whether a flag's value is a place with a SAS.
-func hasSAS(v pflag.Value) bool {
+// placeOf returns a flag's value if that is a place.
+func placeOf(v pflag.Value) (placeValue, bool) {
 	if o, ok := v.(*once); ok {
 		v = o.Value
 	}
 	p, ok := v.(placeValue)
+	return p, ok
+}
+
+// hasSAS reports whether a flag's value is a place with a SAS.
+func hasSAS(v pflag.Value) bool {
+	p, ok := placeOf(v)
 	return ok && *p.sas != ""
 }
 
@@ -257,10 +263,18 @@ func (p *pairFlags) open(c *cobra.Command, reads bool) (from, to opened, err err
 	if from.table != nil && to.table != nil && from.table.Same(to.table) {
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
+	goesTo(c, to)
+	return from, to, nil
+}
+
+// goesTo names the place that rows go to: what changes in an account, or where the files of a resumed command are written, which a
+// checkpoint has chosen.
+func goesTo(c *cobra.Command, to opened) {
 	if to.table != nil || place.InBlobs(to.path) {
 		changed(c, to.address())
+	} else if c.Name() != "verify" && c.Flags().Changed("resume") {
+		first(c, "writes", to.address())
 	}
-	return from, to, nil
 }
 
 // unfit are flags that do not fit places, and why.

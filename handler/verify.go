@@ -36,7 +36,7 @@ const verifyExamples = `  handler verify --from orders --to orders --to-connecti
   handler verify --from orders --to orders2024 --prefix 2024- --allow-extra
   handler verify --from orders --to orders --to-connection ARCHIVE --repair --json
   handler verify --from orders --to orders --to-connection ARCHIVE --checkpoint verify.ckpt
-  handler verify --resume verify.ckpt
+  handler verify --resume verify.ckpt --to-connection ARCHIVE
   handler verify --all --from backup/ --to-connection ARCHIVE`
 
 // verifyOptions are the flags of the command verify.

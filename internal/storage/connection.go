@@ -148,6 +148,8 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 		return known, path, nil
 	case u.Scheme != "https":
 		return c, "", errors.New("a URL of another account than the connection's, without a SAS, means Entra ID, whose tokens travel over https only")
+	case !slices.Contains(clouds, strings.TrimSuffix(strings.ToLower(suffix), ":443")):
+		return c, "", errors.New("a URL without a SAS means Entra ID, whose tokens go to accounts of Azure's own clouds alone; an account elsewhere takes a connection with its address, and blob:CONTAINER/PREFIX")
 	default:
 		c.identity = &identity{}
 	}
@@ -235,6 +237,10 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 
 // defaultSuffix is what endpoints of the public cloud end with.
 const defaultSuffix = "core.windows.net"
+
+// clouds are what endpoints of Azure's clouds end with. (Microsoft Learn, "Azure Government developer guide", "Azure China
+// developer guide")
+var clouds = []string{defaultSuffix, "core.usgovcloudapi.net", "core.chinacloudapi.cn"}
 
 // addEndpoints gives a named account the endpoints that it has not been given.
 func (c *Connection) addEndpoints(scheme, suffix string) {

@@ -137,6 +137,10 @@ func TestBlobURL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own, err := storage.SettingConnection("S", storage.Settings{"S__blobServiceUri": "https://acct.blob.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	local, err := storage.ParseConnection("UseDevelopmentStorage=true")
 	if err != nil {
 		t.Fatal(err)
@@ -149,6 +153,11 @@ func TestBlobURL(t *testing.T) {
 		{"https://ACCT.blob.core.windows.net:443/c/p%20q", "c/p q", "acct", "its key", known},
 		{"https://acct.blob.core.windows.net/c?sv=1&sig=x%2F", "c", "acct", "a shared access signature", known},
 		{"https://other.blob.core.windows.net/c/", "c/", "other", "this environment's identity: the app's in Azure, the developer's elsewhere", known},
+		{"https://acct.blob.core.usgovcloudapi.net/c", "c", "acct", "this environment's identity: the app's in Azure, the developer's elsewhere", known},
+		{"https://acct.blob.example.org/c", "", "", "", known},
+		{"https://acct.blob.core.windows.net.example.org/c", "", "", "", known},
+		{"https://acct.blob.example.org/c?sig=x", "c", "acct", "a shared access signature", known},
+		{"https://acct.blob.example.org/c", "c", "acct", "this environment's identity: the app's in Azure, the developer's elsewhere", own},
 		{"https://acct.blob.core.windows.net/c", "c", "acct", "this environment's identity: the app's in Azure, the developer's elsewhere", storage.Connection{}},
 		{"http://127.0.0.1:10000/devstoreaccount1/c/p", "c/p", "devstoreaccount1", "its key", local},
 		{"http://localhost:10000/devstoreaccount1/c/p?sig=x", "c/p", "devstoreaccount1", "a shared access signature", local},

@@ -1,6 +1,7 @@
 package jobrecord_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ const stored = `{"version":1,"command":"copy","flags":{"failed":"f.jsonl","from"
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()
 	secret := given("to-connection", "AccountKey=c2VjcmV0")
-	secret.Secret = true
+	secret.Again = true
 	r := jobrecord.New("copy", []jobrecord.Flag{
 		given("from", "a"), given("rows", "list"), given("failed", "f.jsonl"), secret, given("workers", "3"), {Name: "mode", Value: "replace", Default: "replace"},
 	}, []string{"http://x/a", "http://x/b"}, "digest")
@@ -48,45 +49,43 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A resumed command takes over what is not given again, and refuses what has changed.
+// A resumed command takes over what is not given again, and refuses what has changed and what a file must not choose.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	r, err := jobrecord.Parse([]byte(stored), "copy")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []string{"from", "rows", "failed", "mode", "verify", "workers", "from-connection", "to-connection"}
+	r.Flags["from-connection"] = "LIVE"
+	theirs := []jobrecord.Flag{given("from-connection", "LIVE"), given("to-connection", "AccountKey=c2VjcmV0")}
+	whole := map[string]string{"from": "a", "rows": "list", "failed": "f.jsonl"}
 	for _, tt := range []struct {
 		name  string
 		given []jobrecord.Flag
 		want  map[string]string
 		err   string
 	}{
-		{"nothing", nil, nil, "--to-connection may have held a secret"},
-		{"the secret", nil, map[string]string{"from": "a", "rows": "list", "failed": "f.jsonl"}, ""},
-		{"files elsewhere", []jobrecord.Flag{given("rows", "b/list"), given("failed", "b/f")}, map[string]string{"from": "a"}, ""},
-		{"the same again", []jobrecord.Flag{given("from", "a")}, map[string]string{"rows": "list", "failed": "f.jsonl"}, ""},
-		{"another", []jobrecord.Flag{given("from", "b")}, nil, `--from was "a"`},
-		{"a new one", []jobrecord.Flag{given("mode", "skip")}, nil, "--mode was not given"},
-		{"its default", []jobrecord.Flag{given("mode", "")}, map[string]string{"from": "a", "rows": "list", "failed": "f.jsonl"}, ""},
-		{"once per run", []jobrecord.Flag{given("workers", "9")}, map[string]string{"from": "a", "rows": "list", "failed": "f.jsonl"}, ""},
-		{"afterwards", []jobrecord.Flag{given("verify", "true")}, map[string]string{"from": "a", "rows": "list", "failed": "f.jsonl"}, ""},
-		{"a connection", []jobrecord.Flag{given("from-connection", "OTHER")}, map[string]string{"from": "a", "rows": "list", "failed": "f.jsonl"}, ""},
+		{"nothing", nil, nil, "give --from-connection LIVE and --to-connection again"},
+		{"one of them", theirs[1:], nil, "give --from-connection LIVE again"},
+		{"both", theirs, whole, ""},
+		{"another setting", append([]jobrecord.Flag{given("from-connection", "OTHER")}, theirs[1:]...), whole, ""}, // the places tell
+		{"files elsewhere", append(theirs, given("rows", "b/list"), given("failed", "b/f")), map[string]string{"from": "a"}, ""},
+		{"the same again", append(theirs, given("from", "a")), map[string]string{"rows": "list", "failed": "f.jsonl"}, ""},
+		{"another", append(theirs, given("from", "b")), nil, `--from was "a"`},
+		{"a new one", append(theirs, given("mode", "skip")), nil, "--mode was not given"},
+		{"a new file", append(theirs, given("state", "s")), nil, "--state was not given"},
+		{"its default", append(theirs, given("mode", "")), whole, ""},
+		{"once per run", append(theirs, given("workers", "9")), whole, ""},
+		{"afterwards", append(theirs, given("verify", "true")), whole, ""},
+		{"slower", append(theirs, given("max-rows-per-second", "9")), whole, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var flags []jobrecord.Flag
-			for _, name := range all {
-				flag := jobrecord.Flag{Name: name}
-				for _, g := range tt.given {
-					if g.Name == name {
-						flag = g
-					}
+			flags := slices.Clone(tt.given)
+			for _, name := range []string{"from", "rows", "failed", "mode", "verify", "workers", "from-connection", "to-connection"} {
+				if !slices.ContainsFunc(flags, func(f jobrecord.Flag) bool { return f.Name == name }) {
+					flags = append(flags, jobrecord.Flag{Name: name})
 				}
-				if name == "to-connection" && tt.name != "nothing" {
-					flag = given(name, "AccountKey=c2VjcmV0")
-				}
-				flags = append(flags, flag)
 			}
 			got, err := r.Restore(flags)
 			if tt.err != "" {
@@ -102,6 +101,21 @@ func TestRestore(t *testing.T) {
 	}
 	if _, err := r.Restore(nil); err == nil {
 		t.Error("a record was restored by a program without its flags")
+	}
+}
+
+// A record has the flags that records have, and no others.
+func TestAllowed(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"yes", "workers", "resume"} {
+		r := jobrecord.Record{Version: 1, Command: "delete", Flags: map[string]string{name: "x"}}
+		if _, err := r.Restore([]jobrecord.Flag{{Name: name}}); err == nil || !strings.Contains(err.Error(), "which no checkpoint has") {
+			t.Errorf("--%s: %v", name, err)
+		}
+	}
+	r := jobrecord.Record{Flags: map[string]string{"connection": "AzureWebJobsStorage"}}
+	if set, err := r.Restore([]jobrecord.Flag{{Name: "connection", Default: "AzureWebJobsStorage"}}); err != nil || len(set) != 1 {
+		t.Errorf("the default: %v, %v", set, err)
 	}
 }
 

@@ -83,8 +83,11 @@ func Create(path string, durable bool) (*Writer, error) {
 	return open(path, mode, durable)
 }
 
+// ErrNoList is the error of a file that is not continued, since what it ends with was not written by [Writer.Add].
+var ErrNoList = errors.New("is no list of failed rows")
+
 // Continue goes on with a list, or makes it. It removes an incomplete last line, left by a process
-// that died while it wrote.
+// that died while it wrote. A file that ends in another way is refused with [ErrNoList], and stays as it is.
 func Continue(path string, durable bool) (*Writer, error) {
 	w, err := open(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, durable)
 	if err != nil {
@@ -94,6 +97,18 @@ func Continue(path string, durable bool) (*Writer, error) {
 		return nil, errors.Join(err, w.file.Close())
 	}
 	return w, nil
+}
+
+// Remove removes a list, if there is one. A file that [Continue] refuses stays.
+func Remove(path string) error {
+	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	w, err := Continue(path, false)
+	if err == nil {
+		err = errors.Join(w.file.Close(), os.Remove(path))
+	}
+	return err
 }
 
 func open(path string, mode int, durable bool) (*Writer, error) {
@@ -114,7 +129,29 @@ func (w *Writer) dropCutLine() error {
 	if _, err := w.file.ReadAt(tail, start); err != nil {
 		return err
 	}
-	return w.file.Truncate(start + int64(bytes.LastIndexByte(tail, '\n')) + 1)
+	whole := tail[:bytes.LastIndexByte(tail, '\n')+1]
+	cut := tail[len(whole):]
+	last := whole[bytes.LastIndexByte(bytes.TrimSuffix(whole, []byte("\n")), '\n')+1:]
+	switch {
+	case len(whole) > 0 && !isRow(last) || !bytes.HasPrefix(cut, []byte(rowBegin)[:min(len(cut), len(rowBegin))]):
+		return fmt.Errorf("%s %w", w.file.Name(), ErrNoList)
+	case isRow(cut):
+		_, err = w.file.WriteString("\n")
+		return err
+	}
+	return w.file.Truncate(start + int64(len(whole)))
+}
+
+// rowBegin is how a line begins that Add writes.
+const rowBegin = `{"PartitionKey":"`
+
+// isRow reports whether Add may have written a line.
+func isRow(line []byte) bool {
+	var row struct {
+		PartitionKey, RowKey *string
+		Reason               string `json:"reason"`
+	}
+	return input.JSON(line, &row) == nil && row.PartitionKey != nil && row.RowKey != nil
 }
 
 // Add appends rows.

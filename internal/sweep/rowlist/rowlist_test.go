@@ -75,29 +75,48 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A list goes on behind its last whole line. It is never written over.
+// A list goes on behind its last whole line. A file that is no list stays as it is.
 func TestContinue(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "failed.jsonl")
-	const whole = `{"PartitionKey":"a","RowKey":"b"}` + "\n"
-	if err := os.WriteFile(path, []byte(whole+`{"Partit`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := rowlist.Create(path, false); !errors.Is(err, os.ErrExist) {
-		t.Errorf("a list was made anew: %v", err)
-	}
-	w, err := rowlist.Continue(path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Add([]action.Failure{{Key: key.Key{Partition: "c", Row: "d"}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(true); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(path); string(text) != whole+`{"PartitionKey":"c","RowKey":"d"}`+"\n" {
-		t.Errorf("the list is %q, %v", text, err)
+	const row, added = `{"PartitionKey":"a","RowKey":"b","reason":"full"}`, `{"PartitionKey":"c","RowKey":"d"}` + "\n"
+	for _, tt := range []struct{ name, there, want string }{
+		{"nothing", "", added},
+		{"whole lines", "x\n" + row + "\n", "x\n" + row + "\n" + added},
+		{"a line that was cut off", row + "\n" + `{"Partit`, row + "\n" + added},
+		{"the first one", `{"PartitionKey":"a`, added},
+		{"a line without its end", row, row + "\n" + added},
+		{"notes", "buy milk\n", ""},
+		{"notes without an end", "call the bank about the loan", ""},
+		{"notes behind a row", row + "\nbuy milk", ""},
+		{"a scan's rows", `{"PartitionKey":"a","RowKey":"b","N":1}` + "\n", ""},
+		{"an empty line", row + "\n\n", ""},
+		{"half a row", `{"PartitionKey":"a"}` + "\n", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "failed.jsonl")
+			if err := os.WriteFile(path, []byte(tt.there), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := rowlist.Create(path, false); !errors.Is(err, os.ErrExist) {
+				t.Errorf("a list was made anew: %v", err)
+			}
+			w, err := rowlist.Continue(path, false)
+			if err == nil {
+				err = errors.Join(w.Add([]action.Failure{{Key: key.Key{Partition: "c", Row: "d"}}}), w.Close(true))
+			}
+			if refused := tt.want == ""; refused {
+				tt.want = tt.there
+				if !errors.Is(err, rowlist.ErrNoList) {
+					t.Errorf("got %v, want %v", err, rowlist.ErrNoList)
+				}
+			} else if err != nil {
+				t.Error(err)
+			}
+			if text, err := os.ReadFile(path); string(text) != tt.want || err != nil {
+				t.Errorf("the file is %q, %v", text, err)
+			}
+		})
 	}
 }
 

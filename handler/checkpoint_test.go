@@ -1,0 +1,176 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tablesweep/internal/catalog/load"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/place"
+	"tablesweep/internal/sweep/jobrecord"
+	"tablesweep/internal/sweep/journal"
+)
+
+// forged makes a checkpoint that somebody else has written, with these flags.
+func forged(t *testing.T, path, command string, flags map[string]string, event any, places ...string) {
+	t.Helper()
+	f, err := journal.New(path, jobrecord.Record{Version: 1, Command: command, Flags: flags, Places: places}.JSON())
+	if err == nil {
+		err = f.Renew([]any{event})
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestForgedCheckpoint: a file that is given to --resume chooses no account, no file elsewhere and no answer to a question.
+func TestForgedCheckpoint(t *testing.T) {
+	_, a, connection := serveEmulator(t, emulator.Options{})
+	rows := manyRows(1, 3)
+	table := emulatortest.Table(t, a, "orders", rows)
+	t.Setenv("AzureWebJobsStorage", connection)
+	t.Setenv("ARCHIVE", connection)
+	home := t.TempDir()
+	notes, elsewhere := filepath.Join(home, "notes"), filepath.Join(t.TempDir(), "notes")
+	for _, path := range []string{notes, elsewhere} {
+		if err := os.WriteFile(path, []byte("call the bank about the loan"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const again = " again: a checkpoint does not choose connections"
+	for _, tt := range []struct {
+		name, command string
+		flags         map[string]string
+		want          string
+	}{
+		{"a connection string", "copy", map[string]string{"from": "orders", "to": "stolen", "to-connection": "AccountName=a;AccountKey=c2VjcmV0"}, "give --to-connection again"},
+		{"an account's URL", "copy", map[string]string{"from": "orders", "to": "stolen", "to-connection": "https://a.table.example.org"}, "give --to-connection again"},
+		{"another setting", "copy", map[string]string{"from": "orders", "to": "stolen", "to-connection": "ARCHIVE"}, "give --to-connection ARCHIVE" + again},
+		{"a URL", "copy", map[string]string{"from": "orders", "to": "https://a.blob.example.org/c/p"}, "give --to again"},
+		{"a source's URL", "copy", map[string]string{"from": "https://a.blob.example.org/c/p", "to": "orders"}, "give --from again"},
+		{"a directory elsewhere", "copy", map[string]string{"from": "./../export", "to": "orders"}, "give --from again"},
+		{"a file elsewhere", "copy", map[string]string{"from": "orders", "to": "more", "failed": elsewhere}, "give --failed again"},
+		{"a file that is no list", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./notes"}, "notes is no list of failed rows"},
+		{"a list elsewhere", "delete", map[string]string{"table": "orders", "rows": elsewhere}, "give --rows again"},
+		{"a state elsewhere", "copy", map[string]string{"from": "orders", "to": "more", "since": "last", "state": elsewhere}, "give --state again"},
+		{"a catalog", "import", map[string]string{"catalog": "people"}, "give --catalog people again"},
+		{"a question", "delete", map[string]string{"table": "orders"}, "cannot confirm to delete all rows of " + table.Address()},
+		{"its answer", "delete", map[string]string{"table": "orders", "yes": "true"}, "the file has --yes, which no checkpoint has"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			places := []string{table.Address()}
+			if tt.command == "copy" {
+				places = append(places, a.Table(tt.flags["to"]).Address())
+			}
+			point := filepath.Join(home, uuid.NewString())
+			forged(t, point, tt.command, tt.flags, struct{}{}, places...)
+			args := []string{tt.command, "--resume", point}
+			if tt.command == "import" {
+				args = slices.Insert(args, 0, "catalog")
+			}
+			_, err := user(t.Context(), strings.NewReader(""), args...)
+			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "c2VjcmV0") {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+	for _, path := range []string{notes, elsewhere} {
+		if text, err := os.ReadFile(path); err != nil || string(text) != "call the bank about the loan" {
+			t.Errorf("%s is now %q, %v", path, text, err)
+		}
+	}
+	if !has(t, a, "orders", len(rows)) {
+		t.Error("rows are gone")
+	}
+
+	point := filepath.Join(home, "import")
+	forged(t, point, "import", nil, load.Note{File: elsewhere})
+	if _, err := user(t.Context(), nil, "catalog", "import", "--resume", point); err == nil || !strings.Contains(err.Error(), "name the file of records again") {
+		t.Errorf("by an import's progress: %v", err)
+	}
+	claim := jobrecord.Record{Version: 1, Command: "copy", Flags: map[string]string{"from": "orders", "from-connection": "https://a.table.example.org"}}
+	if err := place.PutClaim(t.Context(), place.Directory(filepath.Join(home, "export")), place.NewClaim(uuid.NewString(), claim.JSON(), time.Now(), "")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := user(t.Context(), nil, "export", "--resume", filepath.Join(home, "export")); err == nil || !strings.Contains(err.Error(), "give --from-connection again") {
+		t.Errorf("by an export's claim: %v", err)
+	}
+}
+
+// TestCheckpointMoves: files that lie beside a checkpoint go with it, and the first line says where rows go.
+func TestCheckpointMoves(t *testing.T) {
+	_, a, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "orders", manyRows(1, 3))
+	t.Setenv("AzureWebJobsStorage", connection)
+	home := t.TempDir()
+	places := []string{a.Table("orders").Address(), a.Table("more").Address()}
+	c := copyCommand()
+	if err := c.ParseFlags([]string{"--from", "orders", "--to", "more", "--mode", "fail", "--failed", filepath.Join(home, "lists", "f.jsonl")}); err != nil {
+		t.Fatal(err)
+	}
+	record := jobrecord.New("copy", recordFlags(c, homeOf(filepath.Join(home, "c.ckpt"))), places, "")
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.MkdirAll(filepath.Join(moved, "lists"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	forged(t, filepath.Join(moved, "c.ckpt"), "copy", record.Flags, struct{}{}, places...)
+	said, err := user(t.Context(), nil, "copy", "--resume", filepath.Join(moved, "c.ckpt"))
+	if err != nil || !strings.HasPrefix(said, "tablesweep: changes: "+places[1]+"\n") {
+		t.Errorf("%v, said %s", err, said)
+	}
+	if _, err := os.Stat(filepath.Join(moved, "lists", "f.jsonl")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEachFlagIsDecided: records have a flag of a command that can be resumed, or it is about one run.
+func TestEachFlagIsDecided(t *testing.T) {
+	t.Parallel()
+	once := []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "help", "dry-run", "patience", "pprof", "mirror", "max-deletes"}
+	commands := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Flags().Lookup("resume") != nil {
+			commands++
+			c.InheritedFlags() // adds them
+			c.Flags().VisitAll(func(f *pflag.Flag) {
+				if jobrecord.Keeps(f.Name) == slices.Contains(once, f.Name) {
+					t.Errorf("%s: a record must have --%s, or not", c.CommandPath(), f.Name)
+				}
+			})
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(rootCommand())
+	if commands < 7 {
+		t.Errorf("only %d commands can be resumed", commands)
+	}
+}
+
+// A record lies in the directory that has its file, or the directory of the file, whatever the spelling.
+func TestHomeOf(t *testing.T) {
+	t.Parallel()
+	abs, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"c.ckpt": ".", "a/c.ckpt": "a", "backup/": ".", "/a/b/": "/a", ".": filepath.Dir(abs), "..": filepath.Dir(filepath.Dir(abs))} {
+		if got := homeOf(path); got != want {
+			t.Errorf("%s lies in %s, want %s", path, got, want)
+		}
+	}
+}
