@@ -268,7 +268,11 @@ func printStatus(w io.Writer, s engine.Status) {
 	if s.FinishedAt != nil {
 		line("ended", "%s", s.FinishedAt.Format(time.RFC3339))
 	}
-	line("rows", "%d read, %d written, %d failed", s.Rows.Scanned, s.Rows.Written, s.Rows.Failed)
+	gone := ""
+	if s.Rows.Gone > 0 {
+		gone = fmt.Sprintf(", %d gone from the source before a retry", s.Rows.Gone)
+	}
+	line("rows", "%d read, %d written, %d failed%s", s.Rows.Scanned, s.Rows.Written, s.Rows.Failed, gone)
 	line("steps", "%d done, %d pending", s.Steps.Done, s.Steps.Pending)
 	if s.Progress != nil {
 		line("progress", "%.0f %%", 100**s.Progress)

@@ -28,6 +28,7 @@ type readPage struct {
 	Range key.Range  `json:"range"`
 	Token *key.Token `json:"token,omitempty"`
 	Last  key.Key    `json:"last"` // of the rows that the step did
+	Rows  int64      `json:"rows"` // how many these are, as the action counts them; 0 until they are counted
 	// Partitions are those that the step did, if it left rows between them to another.
 	Partitions []string `json:"partitions,omitempty"`
 
@@ -177,6 +178,24 @@ func (r *reading) yield(m message) yield {
 		}
 	}
 	return s
+}
+
+// rowsOf returns the rows of a page that the step does itself.
+func (s *yield) rowsOf(page int) []storage.Entity {
+	p := s.pages[page]
+	rows := s.spans[p.span]
+	behind := func(last key.Key) int {
+		n, found := slices.BinarySearchFunc(rows, last, func(row storage.Entity, k key.Key) int { return row.Key.Compare(k) })
+		if found {
+			n++
+		}
+		return n
+	}
+	from := 0
+	if page > 0 && s.pages[page-1].span == p.span {
+		from = behind(s.pages[page-1].Last)
+	}
+	return rows[from:behind(p.Last)]
 }
 
 // page makes a step's query. If it is about one partition, it first waits until that may be asked.

@@ -65,13 +65,18 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 		listed[key.Key{Partition: row.PartitionKey, Row: row.RowKey}] = true
 	}
 	var rows []storage.Entity
-	for _, p := range was.Pages {
+	lacking := int64(0) // rows that the pages had
+	for i, p := range was.Pages {
 		read, err := o.readAgain(ctx, p, &done.Queries)
 		if err != nil {
 			return fatalIfPermanent("read the source", err)
 		}
+		if has := o.work.count(read); has < p.Rows {
+			lacking += p.Rows - has
+			was.Pages[i].Rows = has // the next retry finds no more of them gone
+		}
 		for _, row := range read {
-			if all && (p.Partitions == nil || slices.Contains(p.Partitions, row.Key.Partition)) || !all && listed[row.Key] {
+			if all || listed[row.Key] {
 				rows = append(rows, row)
 			}
 		}
@@ -80,8 +85,17 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 	if err != nil {
 		return err
 	}
-	if all {
-		done.Written = was.Failed - done.Failed
+	deletes := o.request.Action.Type == Delete
+	switch {
+	case deletes: // what is gone is deleted, perhaps by a delivery that died
+		lacking = 0
+	case !all:
+		lacking = int64(len(was.Rows) - len(rows))
+	}
+	// Of a list that was cut, nobody knows which rows are missing: as many count as gone as do not fail again.
+	done.Gone = min(lacking, was.Failed-done.Failed)
+	if all || deletes {
+		done.Written = was.Failed - done.Failed - done.Gone
 	}
 	left := refusedRows{Pages: was.Pages}
 	ends := yield{ends: slices.Clone(was.Ends)}
@@ -108,9 +122,9 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 	return nil
 }
 
-// readAgain reads a page's rows again. Rows may have come to the table since, and be on pages between.
+// readAgain reads again the rows of a page that a step did. Rows may have come to the table since, and be on pages between.
 func (o *opened) readAgain(ctx context.Context, p readPage, queries *int64) (rows []storage.Entity, err error) {
-	step := scan.Step{Range: p.Range, Token: p.Token}
+	step, last := scan.Step{Range: p.Range, Token: p.Token}, key.Key{}
 	for {
 		page, err := o.page(ctx, step)
 		if err != nil {
@@ -121,17 +135,19 @@ func (o *opened) readAgain(ctx context.Context, p readPage, queries *int64) (row
 			if row.Key.Compare(p.Last) > 0 {
 				return rows, nil
 			}
-			rows = append(rows, row)
+			if last = row.Key; p.Partitions == nil || slices.Contains(p.Partitions, row.Key.Partition) {
+				rows = append(rows, row)
+			}
 		}
-		if page.Next == nil || len(rows) > 0 && rows[len(rows)-1].Key == p.Last {
+		if page.Next == nil || last == p.Last {
 			return rows, nil
 		}
 		step = step.Continue(*page.Next)
 	}
 }
 
-// refused returns how failed rows were read: their pages, or all if their keys are not those of the source.
-func (s *yield) refused(failed []action.Failure, all bool) refusedRows {
+// refused returns how failed rows were read: their pages, or all if their keys are not those of the source. count counts rows.
+func (s *yield) refused(failed []action.Failure, all bool, count func([]storage.Entity) int64) refusedRows {
 	var r refusedRows
 	for _, e := range s.ends {
 		if e.Failed > 0 {
@@ -145,6 +161,7 @@ func (s *yield) refused(failed []action.Failure, all bool) refusedRows {
 	}
 	for i, p := range s.pages {
 		if all || has[i] {
+			p.Rows = count(s.rowsOf(i))
 			r.Pages = append(r.Pages, p)
 		}
 	}

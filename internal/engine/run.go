@@ -167,7 +167,7 @@ func (o *opened) do(ctx context.Context, m message, delivery int) (done ledger.D
 			return done, nil, err
 		}
 		found.blame(failed, m.Rows)
-		done.Refused, done.Kept = packRefused(failed, found.refused(failed, o.request.Action.Type == Keys))
+		done.Refused, done.Kept = packRefused(failed, found.refused(failed, o.request.Action.Type == Keys, o.work.count))
 		if len(failed) > 0 {
 			done.FirstFailed = failed[0].String()
 		}

@@ -25,6 +25,7 @@ type Status struct {
 		Scanned int64 `json:"scanned"`
 		Written int64 `json:"written"`
 		Failed  int64 `json:"failed"`
+		Gone    int64 `json:"gone"` // failed rows that the source had no more when a retry did them again
 	} `json:"rows"`
 	Steps struct {
 		Pending int64 `json:"pending"`
@@ -242,7 +243,7 @@ func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, pending int64, now ti
 		st.FinishedAt = &s.Finished
 	}
 	// If somebody has deleted rows of the scan from the state table, sums may be below 0.
-	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed = max(0, t.Rows), max(0, t.Written), max(0, t.Failed)
+	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed, st.Rows.Gone = max(0, t.Rows), max(0, t.Written), max(0, t.Failed), max(0, t.Gone)
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
 	return st, nil
 }

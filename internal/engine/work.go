@@ -56,6 +56,14 @@ func (w work) queries() int {
 	return 1
 }
 
+// count returns how many rows the action makes of the source's, to write each or have it refused.
+func (w work) count(rows []storage.Entity) (n int64) {
+	for _, unit := range w.action.Split(rows) {
+		n += int64(len(unit))
+	}
+	return n
+}
+
 // work returns the work of a request's action; source is nil if the rows come from an export. Its errors are [problem.Invalid].
 func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 	switch r.Action.Type {

@@ -173,7 +173,7 @@ func (w *world) checkScan(id string, want expected) {
 		state = ledger.Failed
 	}
 	got := expected{scanned: s.Rows.Scanned, written: s.Rows.Written, failed: s.Rows.Failed}
-	if s.State != state || got.scanned != want.scanned || got.written != want.written || got.failed != want.failed || s.Steps.Done != totals.Steps || totals.Rows != want.scanned {
+	if s.State != state || got.scanned != want.scanned || got.written != want.written || got.failed != want.failed || s.Rows.Gone != 0 || s.Steps.Done != totals.Steps || totals.Rows != want.scanned {
 		w.violated("scan %s: %+v, done steps %+v, want %s with %d rows scanned, %d written, %d failed", id, s, totals, state, want.scanned, want.written, want.failed)
 	}
 	kept, err := e.Failed(ctx, id, 1000, "")

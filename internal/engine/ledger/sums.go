@@ -13,6 +13,7 @@ type Totals struct {
 	Rows         int64 // rows that steps yielded
 	Written      int64 // rows that the action has written, or found as it wants them
 	Failed       int64 // rows that could not be written
+	Gone         int64 // of them, those that the source had no more when they were done again; Failed has them no more
 	Queries      int64
 	Transactions int64 // requests sent by steps, commit and messages included
 	Throttled    int64 // of them, those that the storage throttled
@@ -23,6 +24,7 @@ func (t *Totals) add(d Totals) {
 	t.Rows += d.Rows
 	t.Written += d.Written
 	t.Failed += d.Failed
+	t.Gone += d.Gone
 	t.Queries += d.Queries
 	t.Transactions += d.Transactions
 	t.Throttled += d.Throttled
@@ -30,13 +32,13 @@ func (t *Totals) add(d Totals) {
 
 func totalsOf(e storage.Entity) Totals {
 	return Totals{
-		Steps: e.Int("Steps"), Rows: e.Int("Rows"), Written: e.Int("Written"), Failed: e.Int("Failed"),
+		Steps: e.Int("Steps"), Rows: e.Int("Rows"), Written: e.Int("Written"), Failed: e.Int("Failed"), Gone: e.Int("Gone"),
 		Queries: e.Int("Queries"), Transactions: e.Int("Transactions"), Throttled: e.Int("Throttled"),
 	}
 }
 
 func (t Totals) properties() []storage.Property {
-	return []storage.Property{
+	p := []storage.Property{
 		storage.Int64Property("Steps", t.Steps),
 		storage.Int64Property("Rows", t.Rows),
 		storage.Int64Property("Written", t.Written),
@@ -45,6 +47,10 @@ func (t Totals) properties() []storage.Property {
 		storage.Int64Property("Transactions", t.Transactions),
 		storage.Int64Property("Throttled", t.Throttled),
 	}
+	if t.Gone != 0 {
+		p = append(p, storage.Int64Property("Gone", t.Gone))
+	}
+	return p
 }
 
 // Sums are what the done rows of a scan add up to.
@@ -104,6 +110,6 @@ func (s Sums) properties() []storage.Property {
 
 // sumColumns are the properties that sums are made of.
 var sumColumns = []string{
-	"Timestamp", "Steps", "Rows", "Written", "Failed", "Queries", "Transactions", "Throttled",
+	"Timestamp", "Steps", "Rows", "Written", "Failed", "Gone", "Queries", "Transactions", "Throttled",
 	"Kept", "Children", "Millipages", "Guessed", "Unknown", "Times", "LastAt",
 }

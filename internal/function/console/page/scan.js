@@ -53,7 +53,7 @@ function figures() {
       all.share.update(s.progress === undefined ? '–' : percent(s.progress), s.progress === undefined ? 'not known yet' : 'about');
       all.left.update(s.secondsLeft === undefined ? '–' : duration(s.secondsLeft), s.phase === 'waiting' ? 'it waits' : s.secondsLeft === undefined ? 'not known' : 'about');
       show(all.written.element, s.action?.type !== 'count');
-      all.written.update(count(s.rows.written));
+      all.written.update(count(s.rows.written), s.rows.gone ? `${count(s.rows.gone)} gone from the source` : '');
       all.rate.update(running ? rate(s.rate) : rate(s.seconds > 0 ? s.rows.scanned / s.seconds : undefined), running ? 'over the last minute' : 'on average');
       all.took.update(duration(s.seconds), s.finishedAt && !running ? `ended ${when(s.finishedAt)}` : '');
       all.steps.update(count(s.steps.done), [s.steps.pending && `${count(s.steps.pending)} pending`, leased && `${count(leased.steps)} in hand`, running && s.lastStepAt && `last at ${time(s.lastStepAt)}`].filter(Boolean).join(', '));
