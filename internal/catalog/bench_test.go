@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
@@ -32,6 +33,13 @@ func TestTransactions(t *testing.T) {
 		smith := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith"}`)
 		raised := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith","wage":2}`)
 		var id catalog.Written
+		old := catalog.Condition{Match: []string{`"1"`}}
+		refused := func(kind problem.Kind, do func() error) func() error {
+			return func() error {
+				wantKind(t, do(), kind)
+				return nil
+			}
+		}
 		costs := []struct {
 			name     string
 			requests int64
@@ -62,6 +70,11 @@ func TestTransactions(t *testing.T) {
 				_, err := c.Patch(t.Context(), []byte(`{"wage":5}`), by("eid", "F1"), once)
 				return err
 			}},
+			// A refusal looks whether the shard has a write to carry out.
+			{"a refused put", 2, 2, refused(problem.Unmet, func() error { _, err := c.Put(t.Context(), raised, old); return err })},
+			{"a refused deletion by another key", 3, 3, refused(problem.Unmet, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450000"), old, nil); return err })},
+			// Its commit, the entry twice, and the head come before that.
+			{"a refused insertion", 5, 5, refused(problem.Conflict, func() error { _, err := c.Insert(t.Context(), smith, ""); return err })},
 			{"delete", 9, 4, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450000"), always, nil); return err }},
 			// The query meets the row that tells where the record was before it moved, and
 			// looks whether the shard has a move to complete.

@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	carryFile     = "internal/catalog/carry.go"
 	chooseFile    = "internal/catalog/choose.go"
 	followFile    = "internal/catalog/follow.go"
 	conditionFile = "internal/catalog/condition.go"
@@ -22,6 +23,7 @@ const (
 	findFile      = "internal/catalog/find.go"
 	identityFile  = "internal/catalog/store/store.go"
 	migrateFile   = "internal/catalog/migrate/migrate.go"
+	refuseFile    = "internal/catalog/refuse.go"
 	stopFile      = "internal/catalog/migrate/stop.go"
 	writeFile     = "internal/catalog/write.go"
 	walFile       = "internal/catalog/wal/wal.go"
@@ -33,8 +35,8 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"keys have a number's text, not its value", "TestNumbersAsKeys", identityFile,
 		"if n, ok := index.Number(text); ok {", "if n, ok := index.Number(text); ok && !WRONG {"},
 	{"PUT replaces any record with the first key", "TestModel", writeFile,
-		"		h, err := c.ReadHead(ctx, id.First(), id.Hash())\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n",
-		"		h, err := c.ReadHead(ctx, id.First(), id.Hash())\n		if first := c.Schema.Keys[0].Field; WRONG && !h.Live() {\n			value, _ := r.Get(first)\n			if done, err := c.Replace(ctx, r, Lookup{Keys: map[string]string{first: value}}, on); err == nil {\n				return done, nil\n			}\n		}\n		if err == nil {\n			err = on.check(h)\n		}\n		if err != nil {\n			return Written{}, err\n"},
+		"		h, err := c.ReadHead(ctx, id.First(), id.Hash())\n		if err == nil {\n			err = refuse(",
+		"		h, err := c.ReadHead(ctx, id.First(), id.Hash())\n		if first := c.Schema.Keys[0].Field; WRONG && !h.Live() {\n			value, _ := r.Get(first)\n			if done, err = c.Replace(ctx, r, Lookup{Keys: map[string]string{first: value}}, on); err == nil {\n				return false, nil\n			}\n		}\n		if err == nil {\n			err = refuse("},
 	{"If-Match is ignored", "TestModel", conditionFile,
 		"case len(on.Match) > 0 && !fits(on.Match):", "case len(on.Match) > 0 && !fits(on.Match) && !WRONG:"},
 	{"a write does not keep its Idempotency-Key", "TestKeyedCrashPoints", decideFile,
@@ -75,6 +77,10 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"if err == nil && (now == nil || now.ETag != old.ETag) {", "if err == nil && (now == nil || now.ETag != old.ETag) && !WRONG {"},
 	{"a row does not say whose place it has taken", "TestPlaceTakenWhileRead", walFile,
 		"head.Reused || head.Next != nil", "(head.Reused || head.Next != nil) && !WRONG"},
+	{"a refusal carries out nothing", "TestModel", refuseFile,
+		"!carried && errors.As(err, &r) {", "!carried && errors.As(err, &r) && !WRONG {"},
+	{"an entry goes ahead of one that has overtaken it", "TestRefusalBesideAWriter", carryFile,
+		"	for _, id := range newer {", "	if WRONG {\n		newer = nil\n	}\n	for _, id := range newer {"},
 	{"PUT takes a record from anywhere for its own", "TestMoves", writeFile,
 		"planErr != nil || !p.names(from) {", "planErr != nil || !p.names(from) && !WRONG {"},
 }

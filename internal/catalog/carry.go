@@ -3,11 +3,13 @@ package catalog
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
 )
 
 // carryOut applies an entry that this process has just committed.
@@ -32,13 +34,42 @@ func (c *Catalog) complete(ctx context.Context, shard, id string) error {
 	return c.redo(ctx, e)
 }
 
+// completeAll applies those of the shard's pending entries that have a write of the wanted ones. some means that there were any.
+func (c *Catalog) completeAll(ctx context.Context, shard string, wanted func(wal.Write) bool) (some bool, err error) {
+	err = c.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
+		for _, row := range p.Entities {
+			e, err := store.EntryOf(row)
+			if err != nil || !slices.ContainsFunc(e.Writes, wanted) {
+				continue // recovery reports entries that it can't read
+			}
+			if err := c.redo(ctx, e); !settled(err) { // a hopeless one must not be in the way
+				return err
+			}
+			some = true
+		}
+		return nil
+	})
+	return some, err
+}
+
+// settled reports whether nothing is left to do for an entry, by the error of redo: it was applied or withdrawn, or it is
+// hopeless.
+func settled(err error) bool {
+	return err == nil || hopeless(err) || errors.As(err, new(*withdrawn))
+}
+
 // redo applies an entry again, no matter who committed it and when. If another record has
 // taken the row key of an insertion, or the service refuses its rows for good, redo withdraws the
 // insertion and says so.
 func (c *Catalog) redo(ctx context.Context, e store.Entry) error {
-	writes, _, err := c.current(ctx, e)
+	writes, _, newer, err := c.current(ctx, e)
 	if err != nil {
 		return err
+	}
+	for _, id := range newer { // once an entry has gone, all rows have its writes, or later ones
+		if err := c.complete(ctx, e.Shard, id); !settled(err) {
+			return err
+		}
 	}
 	done, err := c.apply(ctx, e, writes, nil)
 	if e.Kind == wal.Insert && hopeless(err) {
@@ -53,20 +84,22 @@ func (c *Catalog) redo(ctx context.Context, e store.Entry) error {
 
 // current returns those writes of an entry that are the newest of their identities. Their
 // heads are marked as not sure: this process carries out another's entry. forgotten are the
-// deletions among the writes whose identity has no head any more.
-func (c *Catalog) current(ctx context.Context, e store.Entry) (writes, forgotten []wal.Write, err error) {
+// deletions among the writes whose identity has no head any more, newer the entries that have overtaken the others.
+func (c *Catalog) current(ctx context.Context, e store.Entry) (writes, forgotten []wal.Write, newer []string, err error) {
 	for _, w := range e.Writes {
 		h, err := c.headInDoubt(ctx, e, w)
 		switch {
 		case err != nil:
-			return nil, nil, err
+			return nil, nil, nil, err
 		case h != nil && h.Entry == e.ID:
 			writes = append(writes, w)
+		case h != nil:
+			newer = append(newer, h.Entry)
 		case h == nil && w.Gone:
 			forgotten = append(forgotten, w)
 		}
 	}
-	return writes, forgotten, nil
+	return writes, forgotten, newer, nil
 }
 
 // headInDoubt returns the head of the write's identity, nil for none. If the entry is its
@@ -104,13 +137,13 @@ func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) erro
 			if err := c.conclude(ctx, undo, done, err); err != nil {
 				return err
 			}
-			return c.refused(cause)
+			return c.takenBack(cause)
 		}
 	}
 	if _, there, err := c.Recorded(ctx, e.Shard, e.ID); there || err != nil {
 		return err
 	}
-	return c.refused(cause) // another process has withdrawn it
+	return c.takenBack(cause) // by another process
 }
 
 // conclude ends the first application of an entry; err is what apply returned. The entry
@@ -123,10 +156,15 @@ func (c *Catalog) conclude(ctx context.Context, e store.Entry, done applied, err
 	return nil
 }
 
-// refused: an insertion can't be applied.
-func (c *Catalog) refused(cause error) error {
+// withdrawn means that an insertion can't be applied, and was withdrawn.
+type withdrawn struct{ error }
+
+func (e *withdrawn) Unwrap() error { return e.error }
+
+// takenBack returns the error of an insertion that was withdrawn.
+func (c *Catalog) takenBack(cause error) error {
 	if errors.As(cause, new(*collision)) {
-		return c.inTheWay(cause)
+		return &withdrawn{c.inTheWay(cause)}
 	}
-	return refusal(cause)
+	return &withdrawn{refusal(cause)}
 }

@@ -11,39 +11,67 @@ import (
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
 )
 
-// choose returns the head of the only record that a write's query finds, nil for none. Several
-// are a Conflict.
+// chosen is the record that a write is about.
+type chosen struct {
+	head   *store.Head // nil for none; with an ID, perhaps that of a deletion
+	firsts []string    // as in refused
+}
+
+// check returns a refusal unless a record was found that meets the condition.
+func (x chosen) check(q Lookup, on Condition) error {
+	err := on.check(x.head)
+	switch {
+	case err != nil || x.head.Live():
+	case q.ID != "":
+		err = noSuchID()
+	default:
+		err = problem.NotFoundf("", "there is no record that the query string finds")
+	}
+	firsts := x.firsts
+	if x.head != nil {
+		firsts = append(firsts, x.head.First)
+	}
+	return refuse(err, firsts...)
+}
+
+// choose returns the only record that a write's query finds. Several are a Conflict.
 //
 // The heads of one first index value are the records that are committed, all at one moment. So
 // a query by the first index key is answered by heads: a record that others move is always
 // found. Index rows answer only what heads can't: other keys, and records that other programs wrote.
-func (c *Catalog) choose(ctx context.Context, q Lookup) (*store.Head, error) {
+func (c *Catalog) choose(ctx context.Context, q Lookup) (chosen, error) {
 	if q.ID != "" {
-		return c.headOf(ctx, q.ID)
+		h, err := c.headOf(ctx, q.ID)
+		return chosen{head: h}, err
 	}
 	p, err := c.plan(q)
 	if err != nil {
-		return nil, err
+		return chosen{}, err
 	}
+	var x chosen
 	if p.keys[0].rank == 0 {
-		if h, err := c.chooseHead(ctx, p); h != nil || err != nil {
-			return h, err
+		for _, first := range p.keys[0].partitions {
+			x.firsts = append(x.firsts, index.FirstHash(first.Value))
+		}
+		if x.head, err = c.chooseHead(ctx, p, x.firsts); x.head != nil || err != nil {
+			return x, err
 		}
 	}
-	return c.chooseRow(ctx, q)
+	return x, c.chooseRow(ctx, q, &x)
 }
 
 // errSeveral refuses a write whose query finds several records.
 var errSeveral = problem.Conflictf("", "the query string finds several records; add other index keys, or row_from and row_to")
 
 // chooseHead returns the only live head that a query by the first index key asks for.
-func (c *Catalog) chooseHead(ctx context.Context, p plan) (*store.Head, error) {
+func (c *Catalog) chooseHead(ctx context.Context, p plan, firsts []string) (*store.Head, error) {
 	checked := c.checking(ctx)
 	var chosen *store.Head
-	for _, first := range p.keys[0].partitions {
-		heads, err := c.headsOf(ctx, index.FirstHash(first.Value))
+	for _, first := range firsts {
+		heads, err := c.headsOf(ctx, first)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +81,7 @@ func (c *Catalog) chooseHead(ctx context.Context, p plan) (*store.Head, error) {
 				return nil, err
 			}
 			if wanted && chosen != nil {
-				return nil, errSeveral
+				return nil, refuse(errSeveral, firsts...)
 			}
 			if wanted {
 				chosen = h
@@ -124,38 +152,44 @@ func (c *Catalog) headsOf(ctx context.Context, first string) ([]*store.Head, err
 	return nil, c.busy()
 }
 
-// chooseRow returns the head of the only record whose index rows a query finds.
-func (c *Catalog) chooseRow(ctx context.Context, q Lookup) (*store.Head, error) {
+// chooseRow chooses the only record whose index rows a query finds.
+func (c *Catalog) chooseRow(ctx context.Context, q Lookup, x *chosen) error {
 	for range maxRaces {
-		m, err := c.onlyRow(ctx, q)
+		m, err := c.onlyRow(ctx, q, x)
 		if m == nil || err != nil {
-			return nil, err
+			return err
 		}
 		h, err := c.ReadHead(ctx, m.id.First(), m.id.Hash())
 		switch {
 		case err != nil:
-			return nil, err
+			return err
 		case h == nil:
-			return nil, c.unknown()
+			return c.unknown()
 		case h.Version == m.version:
-			return h, nil
+			x.head = h
+			return nil
 		}
-		if err := c.complete(ctx, store.ShardOf(h.First), h.Entry); err != nil { // the row is out of date: a write is under way
-			return nil, err
+		// The row is out of date: a write is under way.
+		if err := c.complete(ctx, store.ShardOf(h.First), h.Entry); !settled(err) {
+			return err
 		}
 	}
-	return nil, c.busy()
+	return c.busy()
 }
 
-// onlyRow returns the only record that the query finds among index rows, nil for none.
-func (c *Catalog) onlyRow(ctx context.Context, q Lookup) (*match, error) {
+// onlyRow returns the only record that the query finds among index rows, nil for none. What it meets goes to the
+// firsts of x.
+func (c *Catalog) onlyRow(ctx context.Context, q Lookup, x *chosen) (*match, error) {
 	q.Top = 2
-	a, err := c.search(ctx, q, nil, true)
+	a, err := c.search(ctx, q, func(gone storage.Entity) { x.firsts = append(x.firsts, gone.Get(store.FirstColumn)) }, true)
 	switch {
 	case err != nil || len(a.found) == 0:
 		return nil, err
 	case len(a.found) == 1:
 		return &a.found[0], nil
 	}
-	return nil, errSeveral
+	for _, m := range a.found {
+		x.firsts = append(x.firsts, m.id.First())
+	}
+	return nil, refuse(errSeveral, x.firsts...)
 }

@@ -25,7 +25,7 @@ func (c *Catalog) add(ctx context.Context, h *store.Head, id index.Identity, r r
 	case wal.Same:
 		return c.unchanged(ctx, h, r, o)
 	case wal.Taken:
-		return Written{}, false, c.taken(id.Row)
+		return Written{}, false, refuse(c.taken(id.Row), id.First())
 	}
 	raced, err = c.enter(ctx, r, headUpdate{h, w, content}, o)
 	if err != nil || raced {
@@ -67,7 +67,7 @@ func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r r
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return Written{}, true, nil
 		}
-		return Written{}, false, cmp.Or(err, c.taken(w.Row))
+		return Written{}, false, cmp.Or(err, refuse(c.taken(w.Row), w.First))
 	}
 	e := c.newEntry(wal.Replace, w.First, r, old.State(), target.State())
 	e.Writes = writes
@@ -98,7 +98,7 @@ func (c *Catalog) commitAfter(ctx context.Context, old *store.Head, e store.Entr
 			return raced, err
 		}
 	}
-	if err := c.complete(ctx, e.Shard, old.Entry); err != nil && !hopeless(err) { // a hopeless one must not block a deletion
+	if err := c.complete(ctx, e.Shard, old.Entry); !settled(err) { // a hopeless one must not block a deletion
 		return false, err
 	}
 	return c.commit(ctx, e, updates, more...)

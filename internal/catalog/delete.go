@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -118,7 +119,10 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 			}
 		}
 		for shard, identities := range gone {
-			g.Go(func() error { return x.completeDeletions(ctx, shard, identities) })
+			g.Go(func() error {
+				_, err := x.completeAll(ctx, shard, func(w wal.Write) bool { return w.Gone && slices.Contains(identities, w.Identity) })
+				return err
+			})
 		}
 		if err := cmp.Or(g.Wait(), x.err); err != nil {
 			return false, err
@@ -221,47 +225,29 @@ func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, 
 	return x.removeAt(ctx, h, h.First, h.Identity, r, nil)
 }
 
+// deleteOne deletes the only record that the query finds. There may be none, unless it asks for an ID.
 func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition) (Deleted, error) {
-	for range maxRaces {
-		h, err := c.choose(ctx, q)
+	var deleted Deleted
+	err := c.decided(ctx, func() (raced bool, err error) {
+		x, err := c.choose(ctx, q)
 		if err == nil {
-			err = on.check(h)
+			err = x.check(q, on)
 		}
-		if err == nil && h == nil && q.ID != "" {
-			err = noSuchID()
-		}
-		if err != nil || h == nil {
-			return Deleted{}, err
-		}
-		r, found, err := c.contents(ctx, h)
 		if err != nil {
-			return Deleted{}, err
+			return false, err
 		}
-		if !found {
-			continue
+		r, found, err := c.contents(ctx, x.head)
+		if err != nil || !found {
+			return true, err
 		}
-		if done, err := c.remove(ctx, h, r, nil); err != nil {
-			return Deleted{}, err
-		} else if done {
-			return Deleted{Records: 1}, nil
+		done, err := c.remove(ctx, x.head, r, nil)
+		if done && err == nil {
+			deleted.Records = 1
 		}
-	}
-	return Deleted{}, c.busy()
-}
-
-// completeDeletions applies the shard's pending entries that delete or move one of the
-// identities: one index row is a tombstone, others may not be yet.
-func (c *Catalog) completeDeletions(ctx context.Context, shard string, identities []string) error {
-	return c.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
-		for _, row := range p.Entities {
-			e, err := store.EntryOf(row)
-			if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return w.Gone && slices.Contains(identities, w.Identity) }) {
-				continue // recovery reports entries that it can't read
-			}
-			if err := c.redo(ctx, e); err != nil && !hopeless(err) { // a hopeless one must not block the deletion
-				return err
-			}
-		}
-		return nil
+		return !done, err
 	})
+	if q.ID == "" && err != nil && problem.Of(err).Kind == problem.NotFound {
+		return Deleted{}, nil
+	}
+	return deleted, err
 }

@@ -41,6 +41,10 @@
 // the entry. Every write to an index row is conditional on the row's version. So applying an
 // entry is idempotent: often or late, in any order, by any number of processes.
 //
+// Writes are decided on heads, and readers go by index rows. So before a write is refused, the entries of the
+// records that it is about are applied (decided, in refuse.go): whoever reads after a 412, 409 or 404 finds what it was
+// for. That holds because an entry leaves the log only when all rows have its writes, or later ones.
+//
 // # Files
 //
 // Calls go down this list, never up.
@@ -53,6 +57,7 @@
 //	choose.go     the one record that a write is about
 //	decide.go     one try of a write: decide, commit, carry out
 //	once.go       Idempotency-Keys: kept by the commit, and answered
+//	refuse.go     tries of a write, and what is carried out before a refusal
 //	carry.go      an entry is carried out, by its writer or by another process
 //	apply.go      the entry's index rows are written
 //	commit.go     the log's transactions: an entry and its heads, the change

@@ -74,7 +74,7 @@ func (c *Catalog) Find(ctx context.Context, q Lookup) (Matches, error) {
 func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, error) {
 	for range maxRaces {
 		h, err := c.headOf(ctx, id)
-		if err == nil && h == nil {
+		if err == nil && !h.Live() {
 			err = noSuchID()
 		}
 		if err != nil {
@@ -88,7 +88,7 @@ func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, erro
 	return record.Record{}, Meta{}, c.busy()
 }
 
-// headOf returns the head of the record with an ID, nil for none.
+// headOf returns the head of an ID, nil for none. It may be that of a deletion.
 func (c *Catalog) headOf(ctx context.Context, id string) (*store.Head, error) {
 	first, identity, ok := splitID(id)
 	if !ok {
@@ -99,10 +99,7 @@ func (c *Catalog) headOf(ctx context.Context, id string) (*store.Head, error) {
 	if err == nil {
 		err = checked()
 	}
-	if err != nil || !h.Live() {
-		return nil, err
-	}
-	return h, nil
+	return h, err
 }
 
 // noSuchID: no record has the ID.

@@ -147,7 +147,7 @@ func (c *Catalog) repeat(ctx context.Context, shard string, since time.Time) (in
 		if err != nil {
 			return n, err
 		}
-		writes, forgotten, err := c.current(ctx, e)
+		writes, forgotten, _, err := c.current(ctx, e)
 		if gone := removalsOf(writes); err == nil && len(gone) > 0 {
 			// The earlier note may be used up before the tombstones are back.
 			err = c.Log.Write(ctx, c.clearLater(shard, e.ID, storage.StringProperty("Writes", store.Encode(gone))))

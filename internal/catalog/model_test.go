@@ -224,7 +224,7 @@ func (m *modelRun) operate(c *catalog.Catalog, rnd *randv2.Rand) {
 	if npi, ok := o.record.Get("npi"); ok && rnd.IntN(2) == 0 {
 		o.query = by("npi", npi)
 	}
-	on := m.condition(c, rnd, &o)
+	on, known := m.condition(c, rnd, &o)
 	if rnd.IntN(3) == 0 {
 		on.Once = fmt.Sprint("once-", o.n)
 	}
@@ -260,6 +260,27 @@ func (m *modelRun) operate(c *catalog.Catalog, rnd *randv2.Rand) {
 		return
 	}
 	m.told(o, done, err)
+	m.readAgain(c, o, known, err)
+}
+
+// readAgain reads what a writer read before it was refused, as a refusal tells it to. What the refusal is about must not
+// be there any more.
+func (m *modelRun) readAgain(c *catalog.Catalog, o operation, known catalog.Matches, err error) {
+	kind := problem.Of(err).Kind
+	if o.match == "" || kind != problem.Unmet && kind != problem.NotFound || o.put && m.identity(o.record) != m.identity(known.Records[0]) {
+		return
+	}
+	for _, field := range []string{"eid", "npi", "ssn"} {
+		value, ok := valueOf(known.Records[0], field)
+		if !ok {
+			continue
+		}
+		for _, meta := range m.read(c, by(field, value)).Meta {
+			if meta == known.Meta[0] {
+				m.Errorf("operation %d was refused (%v), and by %s finds what it was refused for: %+v", o.n, err, field, o)
+			}
+		}
+	}
 }
 
 // bulk inserts several records at once.
@@ -291,19 +312,23 @@ func (m *modelRun) told(o operation, done catalog.Written, err error) {
 }
 
 // condition returns what a write demands: most often nothing, or that a record which it
-// reads first has not changed since, or that there is none.
-func (m *modelRun) condition(c *catalog.Catalog, rnd *randv2.Rand, o *operation) catalog.Condition {
+// reads first has not changed since, or that there is none. known is what it has read. The write may then be
+// about the record's address.
+func (m *modelRun) condition(c *catalog.Catalog, rnd *randv2.Rand, o *operation) (on catalog.Condition, known catalog.Matches) {
 	switch rnd.IntN(6) {
 	case 0:
 		o.absent = true
-		return catalog.Condition{Differ: []string{catalog.AnyETag}}
+		return catalog.Condition{Differ: []string{catalog.AnyETag}}, known
 	case 1, 2:
-		if found := m.read(c, o.query); len(found.Meta) > 0 {
-			o.match = found.Meta[0].ETag
-			return catalog.Condition{Match: []string{o.match}}
+		if known = m.read(c, o.query); len(known.Meta) > 0 {
+			o.match = known.Meta[0].ETag
+			if rnd.IntN(2) == 0 {
+				o.query = catalog.Lookup{ID: known.Meta[0].ID}
+			}
+			return catalog.Condition{Match: []string{o.match}}, known
 		}
 	}
-	return catalog.Condition{}
+	return catalog.Condition{}, known
 }
 
 // read checks what a query returns while others write.

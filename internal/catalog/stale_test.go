@@ -1,8 +1,12 @@
 package catalog_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +100,134 @@ func TestDeletionFollowsAMove(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefusalIsSeen lets a writer die at each request of a write. Whoever is refused for the write and reads again, as
+// the refusal says, does not get the ETag that was refused, by any key.
+func TestRefusalIsSeen(t *testing.T) {
+	t.Parallel()
+	const first = `{"eid":"1","npi":"7","ssn":"5","lastname":"Faux"}`
+	patch := func(text string) func(*catalog.Catalog, context.Context) {
+		return func(c *catalog.Catalog, ctx context.Context) {
+			_, _ = c.Patch(ctx, []byte(text), by("eid", "1"), always)
+		}
+	}
+	for name, write := range map[string]func(*catalog.Catalog, context.Context){
+		"patch": patch(`{"wage":1}`),
+		"move":  patch(`{"npi":"8","lastname":"Smith"}`),
+		"deletion": func(c *catalog.Catalog, ctx context.Context) {
+			_, _ = c.Delete(ctx, by("ssn", "5"), always, nil)
+		},
+	} {
+		for at, q := range map[string]catalog.Lookup{"its first key": by("eid", "1"), "its last key": by("ssn", "5"), "its address": {ID: "-"}} {
+			for what, refused := range map[string]func(context.Context, *catalog.Catalog, catalog.Lookup, catalog.Condition) error{
+				"patch": func(ctx context.Context, c *catalog.Catalog, q catalog.Lookup, on catalog.Condition) error {
+					_, err := c.Patch(ctx, []byte(`{"wage":2}`), q, on)
+					return err
+				},
+				"deletion": func(ctx context.Context, c *catalog.Catalog, q catalog.Lookup, on catalog.Condition) error {
+					_, err := c.Delete(ctx, q, on, nil)
+					return err
+				},
+				"put": func(ctx context.Context, c *catalog.Catalog, _ catalog.Lookup, on catalog.Condition) error {
+					_, err := c.Put(ctx, rec(t, `{"eid":"1","npi":"7","ssn":"5","lastname":"Faux","wage":2}`), on)
+					return err
+				},
+				"replacement without a condition": func(ctx context.Context, c *catalog.Catalog, q catalog.Lookup, _ catalog.Condition) error {
+					_, err := c.Replace(ctx, rec(t, `{"eid":"1","npi":"7","ssn":"5","lastname":"other"}`), q, always)
+					return err
+				},
+			} {
+				deaths(t, 2, testsize.Of(3, 1), func(t *testing.T, n int) bool {
+					w := newWorld(t, emulator.Options{}, people, "lastname")
+					c := w.catalog()
+					old, err := c.Insert(t.Context(), rec(t, first), "")
+					w.did(catalog.Created)(old, err)
+					c.Close()
+					victim, p := w.mortal(n, true, nil)
+					write(victim, t.Context())
+					victim.Close()
+					q := q
+					if q.ID != "" {
+						q.ID = old.ID
+					}
+					err = refused(t.Context(), c, q, catalog.Condition{Match: []string{old.ETag}})
+					if err == nil {
+						return p.Dead()
+					}
+					for key, value := range map[string]string{"eid": "1", "npi": "7", "ssn": "5"} {
+						found, err := c.Find(t.Context(), by(key, value))
+						if err != nil || slices.Contains(found.Meta, old.Meta) {
+							t.Errorf("by %s, %s finds what a %s by %s was refused for, after a %s", key, value, what, at, name)
+						}
+					}
+					t.Log(err)
+					c.Close()
+					w.check(c)
+					return p.Dead()
+				})
+			}
+		}
+	}
+}
+
+// TestRefusalBesideAWriter: a writer has died, and another one overtakes the refusal for its write. Neither that one's rows nor
+// the dead one's are written when the refusal looks. Whoever is refused does not read again what was refused.
+func TestRefusalBesideAWriter(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		put := func(c *catalog.Catalog, wage int, on catalog.Condition) (catalog.Written, error) {
+			return c.Put(t.Context(), rec(t, fmt.Sprintf(`{"eid":"1","npi":"7","lastname":"x","wage":%d}`, wage)), on)
+		}
+		old, err := put(c, 1, always)
+		w.did(catalog.Created)(old, err)
+		c.Close()
+		dead, p := w.mortal(0, false, nil)
+		p.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/People(") })
+		if _, err := put(dead, 2, always); err == nil || !p.Dead() {
+			t.Fatalf("the writer lives: %v", err)
+		}
+		atHead, goHead, heads := make(chan struct{}), make(chan struct{}), 0
+		refused := w.gated(func(what string) chan struct{} {
+			if strings.HasPrefix(what, "GET") && strings.Contains(what, "RowKey eq 'h|") {
+				if heads++; heads == 2 { // it carries out the dead one's write
+					close(atHead)
+					return goHead
+				}
+			}
+			return nil
+		}, nil)
+		atRow, goRow := make(chan struct{}, 8), make(chan struct{})
+		faster := w.gated(func(what string) chan struct{} {
+			if strings.Contains(what, "/People(") {
+				atRow <- struct{}{}
+				return goRow
+			}
+			return nil
+		}, nil)
+		var g sync.WaitGroup
+		g.Go(func() {
+			_, err := put(refused, 4, catalog.Condition{Match: []string{old.ETag}})
+			wantKind(t, err, problem.Unmet)
+			for key, value := range map[string]string{"eid": "1", "npi": "7"} {
+				if found, err := c.Find(t.Context(), by(key, value)); err != nil || slices.Contains(found.Meta, old.Meta) {
+					t.Errorf("by %s, it reads what it was refused for, %v", key, err)
+				}
+			}
+			refused.Close()
+		})
+		<-atHead
+		g.Go(func() {
+			w.did(catalog.Replaced)(put(faster, 3, always))
+			faster.Close()
+		})
+		<-atRow
+		close(goHead)
+		synctest.Wait()
+		close(goRow)
+		g.Wait()
+		w.check(c)
+	})
 }
 
 // TestNewestOfOneRecord reads several partitions, of which one has an older row of a record that was

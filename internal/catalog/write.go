@@ -46,20 +46,24 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 		return Written{}, err
 	}
 	o := onceOf(once, r.Hash())
-	var h *store.Head // most likely there is none
-	for range maxRaces {
-		done, raced, err := c.add(ctx, h, id, r, o)
-		if err != nil || !raced {
-			return done, err
+	var done Written
+	first := true // most likely there is no head
+	err = c.decided(ctx, func() (raced bool, err error) {
+		var h *store.Head
+		if !first {
+			var used bool
+			if done, used, err = c.answered(ctx, o, store.ShardOf(id.First())); err != nil || used {
+				return false, err
+			}
+			if h, err = c.ReadHead(ctx, id.First(), id.Hash()); err != nil {
+				return false, err
+			}
 		}
-		if done, used, err := c.answered(ctx, o, store.ShardOf(id.First())); err != nil || used {
-			return done, err
-		}
-		if h, err = c.ReadHead(ctx, id.First(), id.Hash()); err != nil {
-			return Written{}, err
-		}
-	}
-	return Written{}, c.busy()
+		first = false
+		done, raced, err = c.add(ctx, h, id, r, o)
+		return raced, err
+	})
+	return done, err
 }
 
 // Put creates the record, or replaces the contents of the record that has its identity.
@@ -72,29 +76,26 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 		return Written{}, err
 	}
 	o := onceOf(on.Once, "put", r.Hash())
-	for range maxRaces {
-		if done, used, err := c.answered(ctx, o, store.ShardOf(id.First())); err != nil || used {
-			return done, err
+	var done Written
+	err = c.decided(ctx, func() (raced bool, err error) {
+		var used bool
+		if done, used, err = c.answered(ctx, o, store.ShardOf(id.First())); err != nil || used {
+			return false, err
 		}
 		h, err := c.ReadHead(ctx, id.First(), id.Hash())
 		if err == nil {
-			err = on.check(h)
+			err = refuse(on.check(h), id.First())
 		}
-		if err != nil {
-			return Written{}, err
-		}
-		var done Written
-		var raced bool
-		if h.Live() {
+		switch {
+		case err != nil:
+		case h.Live():
 			done, raced, err = c.replace(ctx, h, store.WriteFor(id), r, o)
-		} else {
+		default:
 			done, raced, err = c.add(ctx, h, id, r, o)
 		}
-		if err != nil || !raced {
-			return done, err
-		}
-	}
-	return Written{}, c.busy()
+		return raced, err
+	})
+	return done, err
 }
 
 // Replace replaces the only record that the selector finds. The new record may have another
@@ -156,50 +157,37 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
 	}
-	for range maxRaces {
-		h, err := c.choose(ctx, selector)
+	var done Written
+	err := c.decided(ctx, func() (raced bool, err error) {
+		x, err := c.choose(ctx, selector)
 		if err == nil || errors.Is(err, errSeveral) { // others may match since the first try
-			if done, used, err := c.answered(ctx, o, shardsOf(h, selector)...); err != nil || used {
-				return done, err
+			first, used, err := c.answered(ctx, o, shardsOf(x.head, selector)...)
+			if err != nil || used {
+				done = first
+				return false, err
 			}
 		}
 		if err == nil {
-			err = on.check(h)
-		}
-		if err == nil && h == nil {
-			err = noneFound(selector)
+			err = x.check(selector, on)
 		}
 		if err != nil {
-			return Written{}, err
+			return false, err
 		}
-		r, found, err := change(h)
-		if err != nil {
-			return Written{}, err
-		}
-		if !found {
-			continue
+		r, found, err := change(x.head)
+		if err != nil || !found {
+			return true, err
 		}
 		id, err := c.Identify(r)
 		if err != nil {
-			return Written{}, err
+			return false, err
 		}
-		if id.First() != h.First {
-			return Written{}, problem.Invalidf(c.Schema.Keys[0].Field, "is the first index key, which never changes; delete the record and insert the new one")
+		if id.First() != x.head.First {
+			return false, problem.Invalidf(c.Schema.Keys[0].Field, "is the first index key, which never changes; delete the record and insert the new one")
 		}
-		done, raced, err := c.replace(ctx, h, store.WriteFor(id), r, o)
-		if err != nil || !raced {
-			return done, err
-		}
-	}
-	return Written{}, c.busy()
-}
-
-// noneFound: a write's query finds no record.
-func noneFound(q Lookup) error {
-	if q.ID != "" {
-		return noSuchID()
-	}
-	return problem.NotFoundf("", "there is no record that the query string finds")
+		done, raced, err = c.replace(ctx, x.head, store.WriteFor(id), r, o)
+		return raced, err
+	})
+	return done, err
 }
 
 // bulkWriters is how many records WriteAll writes at once: enough to keep a laptop's
