@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -96,12 +96,9 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// signature is that of a SAS, which somebody may have given where it does not belong.
-var signature = regexp.MustCompile(`\bsig=[^&\s"]+`)
-
 // report prints an error, and advice.
 func report(m *progress.Meter, err error) {
-	m.Say("error", signature.ReplaceAllString(err.Error(), "sig=…"))
+	m.Say("error", err.Error())
 	if hint := hintFor(err); hint != "" {
 		m.Say("hint", hint)
 	}
@@ -376,8 +373,8 @@ func (f *accountFlags) openAccount(cmd *cobra.Command, flag, connection string) 
 func parseConnection(flag, connection string) (c storage.Connection, name string, err error) {
 	if !isSetting(connection) {
 		c, err = storage.ParseConnection(connection)
-	} else if strings.Contains(connection, ".") {
-		return c, "", hinted{usagef("--%s: %q is not the name of a setting", flag, connection), "an account's URL begins with https://"}
+	} else if strings.Contains(connection, ".") || secret.InName(connection) {
+		return c, "", hinted{usagef("--%s: %s is not the name of a setting", flag, secret.Name(connection)), "an account's URL begins with https://"}
 	} else {
 		name = connection
 		c, err = storage.SettingConnection(connection, environment())

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/place"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/progress"
 )
@@ -54,10 +55,10 @@ func (f *manyFlags) choose(names []string) ([]string, error) {
 	}
 	for _, pattern := range f.patterns {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return nil, usagef("--tables is %q, want a pattern such as 'logs*' or 'log[0-9]'", pattern)
+			return nil, usagef("--tables is %s, want a pattern such as 'logs*' or 'log[0-9]'", secret.Name(pattern))
 		}
 		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
-			return nil, hinted{usagef("--tables: %q matches none of %s", pattern, progress.Plural(len(names), "table")), "handler tables list shows which an account has"}
+			return nil, hinted{usagef("--tables: %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), "handler tables list shows which an account has"}
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return !f.chooses(name) }), nil

@@ -10,6 +10,7 @@ import (
 	"text/template"
 	"text/template/parse"
 
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 
@@ -32,6 +33,9 @@ type Template struct{ parsed *template.Template }
 // annotations of its types. If a row lacks a property, it fails;
 // {{with index . "Name"}}…{{end}} avoids that.
 func ParseTemplate(text string) (*Template, error) {
+	if secret.In(text) {
+		return nil, errors.New("has what looks like a key, a signature or a token; templates are stored, and their messages can be read by others: keep it where the messages are read")
+	}
 	t, err := template.New("message").Option("missingkey=error").Funcs((&budget{}).functions(storage.Entity{})).Parse(text)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"tablesweep/internal/problem"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 
@@ -48,7 +49,7 @@ func (e *Engine) QueueNames(ctx context.Context, connection string) (QueueNames,
 func (e *Engine) names(ctx context.Context, connection string, each func(*storage.Account, context.Context, func(string) error) error) ([]string, error) {
 	a, ok := e.options.Accounts[connection]
 	if !ok {
-		return nil, problem.NotFoundf("connection", "%q is not among the app's connections", connection)
+		return nil, problem.NotFoundf("connection", "%s is not among the app's connections", secret.Name(connection))
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

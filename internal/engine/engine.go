@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 
@@ -136,7 +137,7 @@ func (e *Engine) account(field, connection string) (*storage.Account, error) {
 	name := cmp.Or(connection, storage.HostConnection)
 	a, ok := e.options.Accounts[name]
 	if !ok {
-		return nil, problem.Invalidf(field+".connection", "%q is not among the app's connections; add the setting's name to TABLESWEEP_CONNECTIONS", name)
+		return nil, problem.Invalidf(field+".connection", "%s is not among the app's connections; add the setting's name to TABLESWEEP_CONNECTIONS", secret.Name(name))
 	}
 	return a, nil
 }

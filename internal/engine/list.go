@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -47,10 +48,10 @@ type ScanList struct {
 func (q ListQuery) check() error {
 	var errs []error
 	if q.State != "" && !slices.Contains(states, q.State) {
-		errs = append(errs, problem.Invalidf("state", "%q is unknown; use running, succeeded, failed or canceled", q.State))
+		errs = append(errs, problem.Invalidf("state", "%s is unknown; use running, succeeded, failed or canceled", secret.Name(string(q.State))))
 	}
 	if q.Action != "" && !slices.Contains(actionTypes, q.Action) {
-		errs = append(errs, problem.Invalidf("action", "%q is unknown; use one of %s", q.Action, strings.Join(actionTypes, ", ")))
+		errs = append(errs, problem.Invalidf("action", "%s is unknown; use one of %s", secret.Name(q.Action), strings.Join(actionTypes, ", ")))
 	}
 	if q.Table != "" {
 		if err := storage.CheckTableName(q.Table); err != nil {

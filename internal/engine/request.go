@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 
@@ -154,6 +155,9 @@ func (r Request) check() error {
 	if n := utf8.RuneCountInString(r.Name); n > maxName {
 		invalid("name", "has %d characters; %d are the most", n, maxName)
 	}
+	if secret.InName(r.Name) {
+		invalid("name", "has what looks like a key, a signature or a token; it is stored and shown, and must have none")
+	}
 	errs = append(errs, r.Source.check("source"))
 	errs = append(errs, r.Action.check())
 	if r.SegmentSize < 0 || r.SegmentSize > storage.PageRows {
@@ -168,7 +172,7 @@ func (r Request) check() error {
 	}
 	for _, name := range r.Select {
 		if !propertyName.MatchString(name) {
-			invalid("select", "%q is not a property's name; list names of letters, digits and underscores", name)
+			invalid("select", "%s is not a property's name; list names of letters, digits and underscores", secret.Name(name))
 		}
 	}
 	errs = append(errs, storage.CheckFilter(r.Filter))
@@ -186,7 +190,7 @@ func (r Request) checkStrategy() error {
 	}
 	switch {
 	case r.Strategy != "" && !slices.Contains(strategy.Names, r.Strategy):
-		invalid("strategy", "%q is unknown; use one of %s", r.Strategy, strings.Join(strategy.Names, ", "))
+		invalid("strategy", "%s is unknown; use one of %s", secret.Name(r.Strategy), strings.Join(strategy.Names, ", "))
 	case r.Action.Type == Keys && r.Strategy != "" && r.Strategy != strategy.Prefix:
 		invalid("strategy", "keys always uses %s, which can step over rows; leave it out", strategy.Prefix)
 	}
@@ -208,7 +212,7 @@ func (r Request) checkStrategy() error {
 
 func (a Action) check() error {
 	if !slices.Contains(actionTypes, a.Type) {
-		return problem.Invalidf("action.type", "%q is unknown; use one of %s", a.Type, strings.Join(actionTypes, ", "))
+		return problem.Invalidf("action.type", "%s is unknown; use one of %s", secret.Name(a.Type), strings.Join(actionTypes, ", "))
 	}
 	var errs []error
 	invalid := func(field, format string, args ...any) {
@@ -248,7 +252,7 @@ func (a Action) check() error {
 		}
 	}
 	if a.Mode != "" && !slices.Contains(action.Modes, a.Mode) {
-		invalid("action.mode", "%q is unknown; use replace, merge, skip or fail", a.Mode)
+		invalid("action.mode", "%s is unknown; use replace, merge, skip or fail", secret.Name(string(a.Mode)))
 	}
 	return errors.Join(errs...)
 }

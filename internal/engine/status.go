@@ -9,6 +9,7 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 
@@ -148,7 +149,7 @@ func (l Leased) waits(idle time.Duration) bool {
 // notFound turns the ledger's error for a missing scan into [problem.NotFound].
 func notFound(id string, err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
-		return problem.NotFoundf("id", "there is no scan %q", id)
+		return problem.NotFoundf("id", "there is no scan %s", secret.Name(id))
 	}
 	return err
 }

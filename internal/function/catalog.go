@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 
@@ -106,7 +107,7 @@ func (c Catalogs) named(name string) (*catalog.Catalog, error) {
 	}
 	p := problem.NotFoundf("", "this app has no catalog without a name; setting TABLE_CATALOG_NAME creates one")
 	if name != "" {
-		p.Detail = fmt.Sprintf("there is no catalog %q; setting TABLESWEEP_CATALOGS creates one", name)
+		p.Detail = fmt.Sprintf("there is no catalog %s; setting TABLESWEEP_CATALOGS creates one", secret.Name(name))
 	}
 	if name != "" && len(c) > 0 {
 		p.Detail += fmt.Sprintf("; there are %q", slices.Sorted(maps.Keys(c)))

@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/secret"
 )
 
 // item is one record of a body, or what is wrong with it.
@@ -70,7 +71,7 @@ func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *h
 		switch {
 		case one.Err != nil:
 			p := problemOf(one.Err)
-			results[n] = inserted{Status: problem.Status(p), Error: &fieldError{p.Field, detailOf(one.Err)}}
+			results[n] = inserted{Status: problem.Status(p), Error: &fieldError{secret.Hide(p.Field), secret.Hide(detailOf(one.Err))}}
 			if results[n].Status >= http.StatusInternalServerError {
 				zerolog.Ctx(r.Context()).Error().Err(one.Err).Int("record", n).Msg("record not inserted")
 			}

@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/input"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -303,9 +304,9 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, "application/json", encode(v))
 }
 
-// writeProblemJSON answers with v, which has the members of RFC 9457.
+// writeProblemJSON answers with v, which has the members of RFC 9457. A caller may have sent a secret where a name belongs.
 func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
-	writeBytes(w, r, status, "application/problem+json", encode(v))
+	writeBytes(w, r, status, "application/problem+json", []byte(secret.Hide(string(encode(v)))))
 }
 
 // encode is the one encoder of answers: <, > and & stay as they are.

@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/input"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/secret"
 )
 
 const (
@@ -93,7 +94,7 @@ func retryScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if asked.Rows != "failed" {
-			return problem.Invalidf("rows", "%q is unknown; use failed, or send no body", asked.Rows)
+			return problem.Invalidf("rows", "%s is unknown; use failed, or send no body", secret.Name(asked.Rows))
 		}
 		retry = e.RetryFailed
 	}

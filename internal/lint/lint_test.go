@@ -29,7 +29,7 @@ var pure = []string{"key", "sweep/jobrecord", "input", "pace", "odata", "scan", 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
-	{"key", "problem", "task", "pace", "loopback", "function/console", "bugtest", "memory", "sweep/jobrecord", "sweep/journal", "testsize", "lint", "deploy", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
+	{"key", "problem", "secret", "task", "pace", "loopback", "function/console", "bugtest", "memory", "sweep/jobrecord", "sweep/journal", "testsize", "lint", "deploy", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
 	{"input", "lines", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
 	{"scan/adaptive", "scan/steal", "storage", "catalog/index", "emulator/entity", "scan/scantest", "scan/keysets"},
 	{"action", "place", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},

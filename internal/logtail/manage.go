@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 
@@ -107,7 +108,7 @@ func (s *Streams) Delete(ctx context.Context, stream string) (removed int64, err
 		return 0, fmt.Errorf("delete stream %q: %w", stream, err)
 	}
 	if l.shards == 0 {
-		return 0, problem.NotFoundf("", "there is no stream %q", stream)
+		return 0, problem.NotFoundf("", "there is no stream %s", secret.Name(stream))
 	}
 	log := s.logOf(escaped, l)
 	tail, err := log.Newest(ctx, Span{}, 1)

@@ -2,10 +2,12 @@ package place
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 
@@ -34,6 +36,9 @@ func InContainer(account *storage.Account, container, prefix string) (*Blobs, er
 
 // CleanPrefix returns a prefix as names have it: with its slash, or empty. The error says why names of blobs must not have it.
 func CleanPrefix(prefix string) (string, error) {
+	if secret.In(prefix) {
+		return "", errors.New("the prefix has what looks like a key or a signature; it is stored and shown, and must have none")
+	}
 	prefix = strings.Trim(prefix, "/")
 	if prefix == "" {
 		return "", nil

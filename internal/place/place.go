@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 
@@ -40,6 +41,8 @@ func InBlobs(text string) bool {
 // ends as JSON lines do is a file, and what has a slash or a dot is a directory.
 func KindOf(text string) (Kind, error) {
 	switch {
+	case !IsURL(text) && secret.In(text):
+		return KindTable, errors.New("has what looks like a key, and names a place; a connection string belongs in a setting or the flag of a connection")
 	case InBlobs(text) && isFile(text):
 		return KindFile, errors.New("blobs take exports, not single files; name a prefix that does not end as a file does")
 	case InBlobs(text):
@@ -51,10 +54,11 @@ func KindOf(text string) (Kind, error) {
 	case strings.ContainsAny(text, `/\.`):
 		return KindExport, nil
 	}
-	if err := storage.CheckTableName(text); err != nil {
-		return KindTable, fmt.Errorf("%w; the path of a directory has a slash in it, such as ./%s", err, text)
+	err := storage.CheckTableName(text)
+	if err != nil && !secret.InName(text) {
+		err = fmt.Errorf("%w; the path of a directory has a slash in it, such as ./%s", err, text)
 	}
-	return KindTable, nil
+	return KindTable, err
 }
 
 // isFile reports whether a name is that of a file of JSON lines.

@@ -19,6 +19,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+
+	"tablesweep/internal/secret"
 )
 
 // errNoBlobs means that the connection names no blob endpoint.
@@ -28,7 +30,7 @@ var errNoBlobs = errors.New("the connection names no blob endpoint: add BlobEndp
 // as queues are. (Microsoft Learn, "Naming and referencing containers, blobs, and metadata")
 func CheckContainerName(name string) error {
 	if CheckQueueName(name) != nil {
-		return fmt.Errorf("container name %q must be 3 to 63 lower-case letters, digits and single hyphens between them", name)
+		return fmt.Errorf("container name %s must be 3 to 63 lower-case letters, digits and single hyphens between them", secret.Name(name))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/secret"
 )
 
 // maxComparisons is what the service takes in a filter (Microsoft Learn,
@@ -18,6 +19,9 @@ const maxComparisons = 15 - 3
 // and this one: too many comparisons, or parentheses and quotes that don't match. It names what
 // other query languages have in place of OData; the service finds other mistakes. The error is [problem.Invalid].
 func CheckFilter(filter string) error {
+	if secret.In(filter) {
+		return problem.Invalidf("filter", "has what looks like a key, a signature or a token; filters are stored and shown, and must have none")
+	}
 	n, depth := 0, 0
 	for i, piece := range strings.Split(filter, "'") {
 		if i%2 == 1 {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
+
+	"tablesweep/internal/secret"
 )
 
 // Limits of the Queue service. (Microsoft Learn, "Put Message", "Get Messages")
@@ -24,7 +26,7 @@ var queueName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // CheckQueueName returns what is wrong with a queue's name, nil if it is legal.
 func CheckQueueName(name string) error {
 	if len(name) < 3 || len(name) > 63 || !queueName.MatchString(name) {
-		return fmt.Errorf("queue name %q must be 3 to 63 lower-case letters, digits and single hyphens between them", name)
+		return fmt.Errorf("queue name %s must be 3 to 63 lower-case letters, digits and single hyphens between them", secret.Name(name))
 	}
 	return nil
 }

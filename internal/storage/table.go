@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/secret"
 )
 
 // PageRows is the most rows a query returns. (Microsoft Learn, "Query timeout and pagination")
@@ -25,7 +26,7 @@ var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 // CheckTableName returns what is wrong with a table name, nil if it is legal.
 func CheckTableName(name string) error {
 	if !tableName.MatchString(name) || strings.EqualFold(name, "tables") {
-		return fmt.Errorf("table name %q must be 3 to 63 letters and digits, start with a letter, and not be \"tables\"", name)
+		return fmt.Errorf("table name %s must be 3 to 63 letters and digits, start with a letter, and not be \"tables\"", secret.Name(name))
 	}
 	return nil
 }

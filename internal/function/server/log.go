@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
+
+	"tablesweep/internal/secret"
 )
 
 // maxValue is the longest text in a line of the log, in bytes. Keys, messages and what callers send may be longer, and
@@ -32,7 +34,7 @@ func (b byLevel) WriteLevel(l zerolog.Level, p []byte) (int, error) {
 	if l >= zerolog.WarnLevel && l < zerolog.NoLevel {
 		w = b.high
 	}
-	if _, err := w.Write(shortened(p)); err != nil {
+	if _, err := io.WriteString(w, secret.Hide(string(shortened(p)))); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -3,9 +3,11 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -66,6 +68,88 @@ func TestLinesAreShort(t *testing.T) {
 	}
 	if lines < 100 {
 		t.Errorf("%d lines, want one for each message that is refused", lines)
+	}
+}
+
+// TestSecretsAreNotRepeated: what looks like a secret, in the place of whatever name, stands in no answer and in no line of the log. No
+// stored field takes it.
+func TestSecretsAreNotRepeated(t *testing.T) {
+	const (
+		key       = "c2VjcmV0K2tleS9vZis2NCtieXRlcy1mb3ItdGVzdHMtb25seS0wMTIzNDU2Nzg5YWJjZGVmZ2hpamtsbW5vcA=="
+		signature = "c2VjcmV0c2lnbmF0dXJlb2YzMmJ5dGVzMDEyMzQ1Njc4OWE="
+	)
+	settings := environment(t, map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"})
+	c, err := config.Load(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, _, err := newApp(c, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cat := app.Catalogs[""]
+	if err := errors.Join(app.Engine.TryPrepare(t.Context()), app.Log.TryPrepare(t.Context()), cat.TryPrepare(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cat.Close)
+	var out bytes.Buffer
+	handler := function.Handler(function.Functions(app), function.Host{}, newLog(&out, &out, zerolog.DebugLevel))
+	quoted := func(s string) string { b, _ := json.Marshal(s); return string(b) }
+	for name, text := range map[string]string{
+		"connection string": "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + key + ";EndpointSuffix=core.windows.net",
+		"SAS URL":           "https://a.table.core.windows.net/?sv=2024-11-04&sig=" + url.QueryEscape(signature),
+		"bare key":          key,
+		"function's URL":    "https://f.azurewebsites.net/api/scans?code=" + key,
+	} {
+		escaped := url.PathEscape(text)
+		type call struct{ method, path, body string }
+		calls := []call{
+			{"GET", "/api/scans?table=" + url.QueryEscape(text), ""}, {"GET", "/api/scans?state=" + url.QueryEscape(text), ""},
+			{"GET", "/api/scans?action=" + url.QueryEscape(text), ""}, {"GET", "/api/scans?" + url.QueryEscape(text) + "=1", ""},
+			{"GET", "/api/scans?since=" + url.QueryEscape(text), ""}, {"GET", "/api/scans?cursor=" + url.QueryEscape(text), ""},
+			{"GET", "/api/scans/" + escaped, ""}, {"POST", "/api/scans/" + escaped + "/retry", ""}, {"GET", "/api/" + escaped, ""},
+			{"GET", "/api/scans/connections/" + escaped + "/tables", ""}, {"DELETE", "/api/log/" + escaped, ""},
+			{"GET", "/api/log/orders?since=" + url.QueryEscape(text), ""}, {"GET", "/api/log/orders?after=" + url.QueryEscape(text), ""},
+			{"GET", "/api/catalog/" + escaped + "/records", ""}, {"GET", "/api/catalog/records/" + escaped, ""},
+			{"GET", "/api/catalog/records?" + url.QueryEscape(text) + "=1", ""}, {"POST", "/api/catalog/records", `{"eid":` + quoted(text) + `}`},
+			{"POST", "/api/catalog/records", `[{"eid@odata.type":` + quoted(text) + `,"eid":"1"}]`}, {"GET", "/api/catalog/changes?cursor=" + url.QueryEscape(text), ""},
+		}
+		for _, body := range []string{
+			`{"source":{"table":%s},"action":{"type":"count"}}`, `{"source":{"table":"T12","connection":%s},"action":{"type":"count"}}`,
+			`{"source":{"container":%s},"action":{"type":"count"}}`, `{"source":{"container":"abc","prefix":%s},"action":{"type":"count"}}`,
+			`{"source":{"container":"abc","export":%s},"action":{"type":"count"}}`,
+			`{"source":{"table":"T12"},"action":{"type":"enqueue","queue":{"name":%s}}}`, `{"source":{"table":"T12"},"action":{"type":%s}}`,
+			`{"source":{"table":"T12"},"action":{"type":"enqueue","queue":{"name":"abc","connection":%s}}}`,
+			`{"source":{"table":"T12"},"action":{"type":"enqueue","queue":{"name":"abc"},"message":%s}}`,
+			`{"source":{"table":"T12"},"action":{"type":"copy","destination":{"table":%s}}}`, `{"source":{"table":"T12"},"action":{"type":"copy","destination":{"table":"T123","connection":%s}}}`,
+			`{"source":{"table":"T12"},"action":{"type":"copy","mode":%s,"destination":{"table":"T123"}}}`,
+			`{"name":%s,"source":{"table":"T12"},"action":{"type":"count"}}`, `{"filter":%s,"source":{"table":"T12"},"action":{"type":"count"}}`,
+			`{"strategy":%s,"source":{"table":"T12"},"action":{"type":"count"}}`, `{"select":[%s],"source":{"table":"T12"},"action":{"type":"copy"}}`,
+			`{%s:1,"source":{"table":"T12"},"action":{"type":"count"}}`, `%s`,
+		} {
+			calls = append(calls, call{"POST", "/api/scans", fmt.Sprintf(body, quoted(text))})
+		}
+		for _, queue := range []string{engine.ScanPrefix, engine.CopyRows} {
+			calls = append(calls, call{"POST", "/" + queue, `{"Data":{"item":` + quoted(`{"v":1,"scan":`+quoted(text)+`}`) + `},"Metadata":{"DequeueCount":"1"}}`})
+		}
+		for _, c := range calls {
+			out.Reset()
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest(c.method, c.path, strings.NewReader(c.body)))
+			said := w.Body.String() + out.String()
+			if refused := w.Code >= 400 && w.Code < 500; !refused && !strings.HasPrefix(c.body, "[") {
+				t.Errorf("%s: %s %s %s: %d", name, c.method, c.path, c.body, w.Code)
+			}
+			for _, part := range []string{key[:40], signature[:40], "c2VjcmV0"} {
+				if strings.Contains(said, part) {
+					t.Errorf("%s: %s %s %s: repeats it:\n%s", name, c.method, c.path, c.body, said)
+					break
+				}
+			}
+			if !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s: %s", name, w.Body)
+			}
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"golang.org/x/term"
 
 	"tablesweep/internal/lines"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -210,6 +211,7 @@ func (m *Meter) Say(kind, text string) {
 }
 
 func (m *Meter) say(kind, text string) {
+	text = secret.Hide(text)
 	m.clear()
 	if m.machine {
 		m.encode(map[string]string{kind: text})

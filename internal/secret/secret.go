@@ -1,0 +1,44 @@
+// Package secret tells what looks like a secret: an account's key, a connection string, a shared access signature, a function's key or
+// a token. People paste them where a name belongs. Whoever prints what a caller gave asks this package, and what is stored is refused
+// if it has one.
+//
+// It sees the look alone. Rows and records are data, and never go through it.
+package secret
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// hidden stands in the place of a secret.
+const hidden = "…"
+
+var (
+	// labelled is a secret behind its name, as connection strings and URLs have it, the URL's escapes included. A template's
+	// placeholder is none.
+	labelled = regexp.MustCompile(`(?i)((?:\b|%[0-9a-f]{2})(?:AccountKey|SharedAccessKey|SharedAccessSignature|ClientSecret|Password|Pwd|sig)(?:\s*=\s*|%3D))[^\s;&"'<>\\{}]+|((?:\b|%[0-9a-f]{2})code(?:=|%3D))[a-z0-9+/_%=-]{16,}`)
+	// padded is a key of 32 bytes or more in base64, of either alphabet, with its padding; and a token of Entra ID.
+	padded = regexp.MustCompile(`(?i)[a-z0-9+/_-]{42,}(?:={1,2}|%3D(?:%3D)?)|\beyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]*`)
+	// base64 is as long as a key of 32 bytes. In free text it may be anything, in a name hardly.
+	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
+)
+
+// In reports whether a text has what looks like a secret.
+func In(text string) bool { return labelled.MatchString(text) || padded.MatchString(text) }
+
+// InName is [In] for a name, of which 44 characters of base64 are too much.
+func InName(name string) bool { return In(name) || base64.MatchString(name) }
+
+// Name returns a name in quotes for a message, or says what it looks like in its place.
+func Name(name string) string {
+	if InName(name) {
+		return fmt.Sprintf("%q (which looks like a secret)", hidden)
+	}
+	return fmt.Sprintf("%q", name)
+}
+
+// Hide returns a text with … in the place of all that looks like a secret.
+func Hide(text string) string {
+	text = labelled.ReplaceAllString(text, "$1$2"+hidden)
+	return padded.ReplaceAllString(text, hidden)
+}

@@ -1,0 +1,58 @@
+package secret_test
+
+import (
+	"strings"
+	"testing"
+
+	"tablesweep/internal/secret"
+)
+
+func TestSecrets(t *testing.T) {
+	const (
+		key       = "ZmFrZS1hY2NvdW50LWtleS9mb3IrdGVzdHMtb25seS0wMTIzNDU2Nzg5YWJjZGVmZ2hpamtsbW5vcHFyc3R1dg=="
+		signature = "c2lnbmF0dXJlLW9mLTMyLWJ5dGVzLWZvci10ZXN0cyE"
+		function  = "ZnVuY3Rpb24ta2V5LW9mLTQwLWJ5dGVzLWZvci10ZXN0cy1vbmx5IQ=="
+	)
+	for _, tt := range []struct {
+		name, text string
+		in, inName bool
+		hide       string // "" for the text itself
+	}{
+		{"connection string", "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + key + ";EndpointSuffix=core.windows.net", true, true,
+			"DefaultEndpointsProtocol=https;AccountName=a;AccountKey=…;EndpointSuffix=core.windows.net"},
+		{"in any case, with blanks", "accountkey = c2VjcmV0", true, true, "accountkey = …"},
+		{"of a URL's path", "/api/scans/AccountName%3Da%3BAccountKey%3DabcDEF%3D%3D", true, true, "/api/scans/AccountName%3Da%3BAccountKey%3D…"},
+		{"SAS URL", "https://a.table.core.windows.net/?sv=2024&sig=" + signature + "%3D&se=2026", true, true, "https://a.table.core.windows.net/?sv=2024&sig=…&se=2026"},
+		{"SAS in a connection string", "BlobEndpoint=https://a;SharedAccessSignature=sv=1&sig=abc", true, true, "BlobEndpoint=https://a;SharedAccessSignature=…&sig=…"},
+		{"function's URL", "https://f/api/scans?code=" + function, true, true, "https://f/api/scans?code=…"},
+		{"bare key in a sentence", "there is no " + key + " here", true, true, "there is no … here"},
+		{"bare function's key", function, true, true, "…"},
+		{"44 characters", strings.Repeat("aB3/", 11), false, true, ""},
+		{"43 characters", strings.Repeat("aB3/", 10) + "aB3", false, false, ""},
+		{"token", "Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJtZSIsImlhdCI6MX0.c2ln", true, true, "Bearer …"},
+		{"JSON", `{"error":"AccountKey=abc\"","more":1}`, true, true, `{"error":"AccountKey=…\"","more":1}`},
+		{"placeholder", "https://f/?code={{.Code}}&sig={{.Sig}}", false, false, ""},
+		{"exit code", "exit code=1", false, false, ""},
+		{"filter", "code eq 'x' and Signature ge 3", false, false, ""},
+		{"name of a scan", "nightly-copy-of-orders-to-the-backup-account-2026-11-23", false, false, ""},
+		{"path", "/home/somebody/Projects/tablesweep/backups/Orders20261123/data", false, true, ""},
+		{"hash", "sha256 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", false, true, ""},
+		{"nothing", "", false, false, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := tt.hide
+			if want == "" {
+				want = tt.text
+			}
+			if got := secret.Hide(tt.text); got != want || secret.Hide(got) != got {
+				t.Errorf("hides %q, want %q", got, want)
+			}
+			if in, inName := secret.In(tt.text), secret.InName(tt.text); in != tt.in || inName != tt.inName {
+				t.Errorf("in %v, in a name %v, want %v and %v", in, inName, tt.in, tt.inName)
+			}
+			if named := secret.Name(tt.text); tt.inName == strings.Contains(named, tt.text) && tt.text != "" {
+				t.Errorf("named %s", named)
+			}
+		})
+	}
+}
