@@ -49,7 +49,9 @@ const importHelp = `Write the rows of files to a table: copy, from a directory, 
 created if it is missing.
 
 A page of an export is proved by its hash before a row of it is written, and a prefix is read without the rest.
-The rows of other files may stand in any order. Of two rows with the same key, the later one wins.
+The rows of other files may stand in any order, and nothing proves that such a file is whole. Of rows with the same key,
+the last one wins; with --mode merge, the others are merged before it, and with skip and fail, the first one stays if they
+stand far apart. They are counted as repeated.
 
 ` + placeHelp + `
 
@@ -222,7 +224,8 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 		return hinted{err, fmt.Sprintf("it can't be resumed without --checkpoint FILE; name another prefix, or delete the blobs of %s", to.Address())}
 	}
 	return w.ended(w.cmd, blobHint(err), func() error {
-		return w.summary(exportResult{Rows: m.Rows, Files: m.Files.Count, Bytes: m.Bytes}, totals)
+		where := fmt.Sprintf("%s: %s of %d bytes,", to.Address(), progress.Plural(int64(m.Files.Count), "file"), m.Bytes)
+		return w.summary(exportResult{Rows: m.Rows, Files: m.Files.Count, Bytes: m.Bytes, To: to.Address()}, where, "", totals)
 	})
 }
 
@@ -303,29 +306,34 @@ func (w *rowsOut) single(to opened) error {
 	if err != nil {
 		return err
 	}
-	return w.summary(exportResult{Rows: totals.Rows, Files: 1}, totals)
+	where := to.path
+	if to.kind == place.KindStream {
+		where = "stdout"
+	}
+	return w.summary(exportResult{Rows: totals.Rows, Files: 1, To: to.path}, where, unproven, totals)
 }
+
+// unproven ends the last line about a file or a pipe: one that was cut between two rows looks whole.
+const unproven = "; only an export in a directory or in blobs proves that it is whole"
 
 // exportResult has what an export wrote.
 type exportResult struct {
 	Rows       int64   `json:"rows"`
 	Files      int     `json:"files"`
-	Bytes      int64   `json:"bytes,omitempty"`
+	Bytes      int64   `json:"bytes,omitempty"` // of an export
+	To         string  `json:"to"`              // where they are
 	Requests   int64   `json:"requests"`
 	Throttles  int64   `json:"throttles"`
 	Seconds    float64 `json:"seconds"`       // of this run
 	RowsPerSec float64 `json:"rowsPerSecond"` // of this run
 }
 
-func (w *rowsOut) summary(r exportResult, t sweep.Totals) error {
+// summary prints what was exported, where it is, and a warning at the end.
+func (w *rowsOut) summary(r exportResult, where, end string, t sweep.Totals) error {
 	r.Requests, r.Throttles, r.Seconds = t.Requests, t.Throttles, time.Since(w.began).Round(time.Millisecond).Seconds()
 	r.RowsPerSec = math.Round(float64(t.Rows) / max(r.Seconds, 0.001))
-	size := ""
-	if r.Bytes > 0 {
-		size = fmt.Sprintf(" of %d bytes", r.Bytes)
-	}
-	return w.print(w.cmd, r, "exported %s to %s%s in %.1f s: %.0f rows/s, %s, %d throttled\n", progress.Plural(r.Rows, "row"),
-		progress.Plural(int64(r.Files), "file"), size, r.Seconds, r.RowsPerSec, progress.Plural(r.Requests, "request"), r.Throttles)
+	return w.print(w.cmd, r, "exported %s to %s in %.1f s: %.0f rows/s, %s, %d throttled%s\n", progress.Plural(r.Rows, "row"), where,
+		r.Seconds, r.RowsPerSec, progress.Plural(r.Requests, "request"), r.Throttles, end)
 }
 
 const importAgain = "import all of it again: a row that is there with the same content counts as written"
@@ -348,6 +356,7 @@ func (o *copyOptions) takeLines(c *cobra.Command, s sweep.Spec, from opened, wor
 		in = arriving(c.Context(), c.InOrStdin())
 		defer in.Close()
 	}
+	j.inLines = true
 	j.meter.Phase("importing")
 	var all sweep.Totals
 	j.options.Watch = func(p sweep.Progress) {
@@ -357,16 +366,15 @@ func (o *copyOptions) takeLines(c *cobra.Command, s sweep.Spec, from opened, wor
 		j.ran = now
 		j.meter.Show(p)
 	}
-	err = place.Windows(in, s.Filter == "" && s.Select == nil, func(rows place.Rows, twice []place.Twice) error {
-		var failed []action.Failure
-		for _, t := range twice {
-			failed = append(failed, action.Failure{Key: t.Key, Reason: fmt.Sprintf("line %d: line %d has the same key", t.Line, t.Next)})
-		}
+	windows := 0
+	err = place.Windows(in, s.Filter == "" && s.Select == nil, work.Mode == action.Merge, func(rows place.Rows, repeated int) error {
+		windows++
+		j.lines.Repeated += int64(repeated)
+		j.lines.MoreRepeated = windows > 1
 		s.Read = rows.Read
 		t, err := sweep.Do(c.Context(), s, j.options, work)
-		t.Rows, t.Failed = t.Rows+int64(len(failed)), t.Failed+int64(len(failed))
 		all.Add(t)
-		return errors.Join(err, j.rowsFailed(failed))
+		return err
 	})
 	if err == nil && c.Context().Err() != nil { // who wrote to stdin may have been interrupted, too
 		err = sweep.ErrInterrupted

@@ -81,6 +81,8 @@ type job struct {
 	began   time.Time
 	ran     sweep.Totals // of this run alone
 	rows    int64        // that the source has, if it says so; 0 if not
+	inLines bool         // the rows come in any order, from a file or a pipe
+	lines   lineTotals
 
 	failures failures // if out is nil
 }
@@ -269,6 +271,23 @@ func (j *job) expect(ctx context.Context, s sweep.Spec, removes bool) error {
 	return nil
 }
 
+// lineTotals are what only rows in any order have.
+type lineTotals struct {
+	Repeated     int64 `json:"repeated,omitempty"`     // rows before which another one with their key was read
+	MoreRepeated bool  `json:"moreRepeated,omitempty"` // others may have stood too far apart to be noticed
+}
+
+// String returns the totals for people.
+func (t lineTotals) String() string {
+	switch {
+	case t.Repeated == 0:
+		return ""
+	case t.MoreRepeated:
+		return fmt.Sprintf(", at least %d repeated", t.Repeated)
+	}
+	return fmt.Sprintf(", %d repeated", t.Repeated)
+}
+
 // jobResult has a job's totals.
 type jobResult struct {
 	Rows       int64   `json:"rows"`
@@ -281,12 +300,14 @@ type jobResult struct {
 	Seconds    float64 `json:"seconds"`       // of this run
 	RowsPerSec float64 `json:"rowsPerSecond"` // of this run
 	Doubts     int64   `json:"possibleDuplicates,omitempty"`
+	lineTotals
 }
 
 // summary prints a job's totals.
 func (j *job) summary(t sweep.Totals, doubts int64, verb string) error {
 	took := time.Since(j.began).Round(time.Millisecond).Seconds()
-	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, t.Requests, t.Throttles, took, math.Round(float64(j.ran.Rows) / max(took, 0.001)), doubts}
+	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, t.Requests, t.Throttles, took, math.Round(float64(j.ran.Rows) / max(took, 0.001)), doubts, j.lines}
+	r.Rows += j.lines.Repeated
 	text := fmt.Sprintf("%s %d of %d rows", verb, r.Written, r.Rows)
 	switch {
 	case j.flags.resume != "" && j.ran == (sweep.Totals{}):
@@ -299,6 +320,9 @@ func (j *job) summary(t sweep.Totals, doubts int64, verb string) error {
 	text += fmt.Sprintf(", %d requests, %d throttled, %d skipped, %d failed", r.Requests, r.Throttles, r.Skipped, r.Failed)
 	if doubts > 0 {
 		text += fmt.Sprintf(", up to %d put twice", doubts)
+	}
+	if text += j.lines.String(); j.inLines {
+		text += unproven
 	}
 	return j.flags.print(j.cmd, r, "%s\n", text)
 }

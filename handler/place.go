@@ -25,7 +25,8 @@ which all commands read like a table. blob:CONTAINER/PREFIX is an export in blob
 connection's account, and https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX one in any
 account: a SAS behind the URL signs in, or else the connection, if it is for that account,
 or else Entra ID, in Azure's own clouds. orders.jsonl, .ndjson, .jsonl.gz and .jsonl.zst are single files, and - is
-stdin or stdout.`
+stdin or stdout: only an export proves that it is whole. Any other ending, such as .csv, is
+refused, unless a slash ends the path.`
 
 // placeValue is a flag's place. Its text, which errors and checkpoints repeat, is without the SAS that a URL may have.
 type placeValue struct{ text, sas *string }
@@ -104,7 +105,27 @@ func (f *accountFlags) openPlace(c *cobra.Command, flag, path, sas, connectionFl
 	case p.kind == place.KindExport:
 		p.objects = place.Directory(path)
 	}
+	if err == nil && p.objects != nil {
+		err = p.checkEnding(c.Context(), flag)
+	}
 	return p, err
+}
+
+// checkEnding refuses a place that is to have exports, but ends as a file does, unless one has been there.
+func (p opened) checkEnding(ctx context.Context, flag string) error {
+	ending := place.UnknownEnding(p.path)
+	if ending == "" {
+		return nil
+	}
+	_, err := p.objects.Get(ctx, place.ClaimName, 0, 1)
+	switch {
+	case err == nil:
+		return nil
+	case place.InBlobs(p.path) && !errors.Is(err, fs.ErrNotExist) && !storage.NotFound(err):
+		return blobHint(fmt.Errorf("--%s: %w", flag, err))
+	}
+	err = usagef("--%s %s: no form of files ends with %s", flag, p.path, ending)
+	return hinted{err, fmt.Sprintf("a file ends with .jsonl or .ndjson, and perhaps .gz or .zst behind that; if an export is meant, end it with a slash: %s/", p.path)}
 }
 
 // openBlobs opens a place in blobs.

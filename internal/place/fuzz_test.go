@@ -144,11 +144,11 @@ func FuzzWindows(f *testing.F) {
 	f.Add(`{"PartitionKey":"b","N":1,"RowKey":"1"}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		read := func(raw bool) (all []storage.Entity, err error) {
-			err = place.Windows(strings.NewReader(text), raw, func(rows place.Rows, twice []place.Twice) error {
+			err = place.Windows(strings.NewReader(text), raw, true, func(rows place.Rows, repeated int) error {
 				found, err := readAll(t.Context(), rows.Read, storage.Query{Raw: raw})
 				inOrder(t, found)
-				if len(found)+len(twice) > strings.Count(text, "\n")+1 {
-					t.Errorf("%d rows and %d twice", len(found), len(twice))
+				if len(found)+repeated > strings.Count(text, "\n")+1 {
+					t.Errorf("%d rows and %d repeated", len(found), repeated)
 				}
 				all = append(all, found...)
 				return err

@@ -61,6 +61,18 @@ func KindOf(text string) (Kind, error) {
 	return KindTable, err
 }
 
+// UnknownEnding returns how a place's text ends if no form of files ends so, such as .csv: who gives it expects a file. It is ""
+// for all other places, and for those that end with a slash.
+func UnknownEnding(text string) string {
+	name := strings.ToLower(text[strings.LastIndexAny(text, `/\`)+1:])
+	packed := exts[CompressOf(name)]
+	ext := filepath.Ext(strings.TrimSuffix(name, packed)) + packed
+	if ext == name || strings.Trim(name, ".") == "" || isFile(name) { // a hidden directory, this one, or the one above it
+		return ""
+	}
+	return ext
+}
+
 // isFile reports whether a name is that of a file of JSON lines.
 func isFile(name string) bool {
 	name = strings.TrimSuffix(strings.ToLower(name), exts[CompressOf(name)])

@@ -52,35 +52,32 @@ func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query)
 	return p, 1, nil
 }
 
-// Twice is a row that another one of the same key follows in the same window.
-type Twice struct {
-	Key        key.Key
-	Line, Next int
-}
-
 // Windows reads rows in any order, a JSON object a line, and calls fn with windows of them: at most 50,000 rows or about 16 MiB,
-// sorted. Of rows with one key, the window has the last one. With raw, rows are parsed as [storage.ParseLines] does. A
-// line that is no row ends it.
-func Windows(from io.Reader, raw bool, fn func(rows Rows, twice []Twice) error) error {
-	type numbered struct {
-		storage.Entity
-		line int
-	}
-	var rows []numbered
+// sorted. Of rows with one key, the window has the last one; with merge, it has what only earlier ones have, too. fn is told how
+// many earlier ones there were. With raw, rows are parsed as [storage.ParseLines] does. A line that is no row ends it.
+func Windows(from io.Reader, raw, merge bool, fn func(rows Rows, repeated int) error) error {
+	var rows Rows
 	size := 0
 	flush := func() error {
-		slices.SortStableFunc(rows, func(a, b numbered) int { return a.Key.Compare(b.Key) })
+		slices.SortStableFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
 		window := make(Rows, 0, len(rows))
-		var twice []Twice
-		for i, r := range rows {
-			if i+1 < len(rows) && rows[i+1].Key == r.Key {
-				twice = append(twice, Twice{r.Key, r.line, rows[i+1].line})
+		for _, row := range rows {
+			last := len(window) - 1
+			if last < 0 || window[last].Key != row.Key {
+				window = append(window, row)
 				continue
 			}
-			window = append(window, r.Entity)
+			if merge {
+				var err error
+				if row, err = row.Over(window[last]); err != nil {
+					return err
+				}
+			}
+			window[last] = row
 		}
+		repeated := len(rows) - len(window)
 		rows, size = nil, 0
-		return fn(window, twice)
+		return fn(window, repeated)
 	}
 	in := lines.NewReader(from, maxLine)
 	for {
@@ -104,7 +101,7 @@ func Windows(from io.Reader, raw bool, fn func(rows Rows, twice []Twice) error) 
 			}
 			return fmt.Errorf("line %d is no row: %w", line.Number, cmp.Or(errors.Unwrap(err), err)) // the inner one: it is line 1 there
 		}
-		rows = append(rows, numbered{parsed[0], line.Number})
+		rows = append(rows, parsed[0])
 		if size += len(line.Text); len(rows) == windowRows || size >= windowBytes {
 			if err := flush(); err != nil {
 				return err

@@ -18,25 +18,28 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Rows in any order become sorted windows; a key's later row wins, and the first is named.
+// Rows in any order become sorted windows. A key's later row wins, and a merge keeps what only the earlier one has.
 func TestWindows(t *testing.T) {
 	t.Parallel()
-	in := "\ufeff" + `{"RowKey":"2","PartitionKey":"b","N":1,"odata.etag":"x"}` + "\r\n\n" + `{"PartitionKey":"a","RowKey":"1","D":"3","D@odata.type":"Edm.Double"}` + "\n" + `{"PartitionKey":"b","RowKey":"2","N":2}`
+	in := "\ufeff" + `{"RowKey":"2","PartitionKey":"b","N":1,"L":"4","L@odata.type":"Edm.Int64","odata.etag":"x"}` + "\r\n\n" + `{"PartitionKey":"a","RowKey":"1","D":"3","D@odata.type":"Edm.Double"}` + "\n" +
+		`{"PartitionKey":"b","RowKey":"2","N":2}` + "\n" + `{"PartitionKey":"b","RowKey":"2","N":3}`
 	for _, raw := range []bool{true, false} {
-		calls := 0
-		err := place.Windows(strings.NewReader(in), raw, func(rows place.Rows, twice []place.Twice) error {
-			calls++
-			want := `{"PartitionKey":"a","RowKey":"1","D@odata.type":"Edm.Double","D":"3"}` + "\n" + `{"PartitionKey":"b","RowKey":"2","N":2}` + "\n"
-			if diff := cmp.Diff(want, linesOf(rows)); diff != "" {
-				t.Errorf("raw %v (-want +got):\n%s", raw, diff)
+		for merge, last := range map[bool]string{false: `"N":3}`, true: `"N":3,"L@odata.type":"Edm.Int64","L":"4"}`} {
+			calls := 0
+			err := place.Windows(strings.NewReader(in), raw, merge, func(rows place.Rows, repeated int) error {
+				calls++
+				want := `{"PartitionKey":"a","RowKey":"1","D@odata.type":"Edm.Double","D":"3"}` + "\n" + `{"PartitionKey":"b","RowKey":"2",` + last + "\n"
+				if diff := cmp.Diff(want, linesOf(rows)); diff != "" {
+					t.Errorf("raw %v, merge %v (-want +got):\n%s", raw, merge, diff)
+				}
+				if repeated != 2 || (rows[1].JSON != nil) != raw {
+					t.Errorf("raw %v, merge %v: %d repeated, %+v", raw, merge, repeated, rows[1])
+				}
+				return nil
+			})
+			if err != nil || calls != 1 {
+				t.Errorf("%d windows, %v", calls, err)
 			}
-			if len(twice) != 1 || twice[0].Key != rows[1].Key || twice[0].Line != 1 || twice[0].Next != 4 {
-				t.Errorf("got %+v", twice)
-			}
-			return nil
-		})
-		if err != nil || calls != 1 {
-			t.Errorf("%d windows, %v", calls, err)
 		}
 	}
 	var many strings.Builder
@@ -44,7 +47,7 @@ func TestWindows(t *testing.T) {
 		many.WriteString(`{"PartitionKey":"` + strconv.Itoa(i*7919%120_000) + `","RowKey":""}` + "\n")
 	}
 	var sizes []int
-	err := place.Windows(strings.NewReader(many.String()), true, func(rows place.Rows, _ []place.Twice) error {
+	err := place.Windows(strings.NewReader(many.String()), true, false, func(rows place.Rows, _ int) error {
 		sizes = append(sizes, len(rows))
 		return nil
 	})
@@ -69,7 +72,7 @@ func TestWindowsRefuse(t *testing.T) {
 		good + strings.Repeat(" ", 8<<20+1):                                     "line 2 is longer than 8388608 bytes",
 		"PartitionKey,RowKey\n":                                                 "line 1 is no row",
 	} {
-		err := place.Windows(strings.NewReader(text), true, func(place.Rows, []place.Twice) error { return errors.New("used") })
+		err := place.Windows(strings.NewReader(text), true, false, func(place.Rows, int) error { return errors.New("used") })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: got %v, want %q", text, err, want)
 		}
@@ -81,7 +84,7 @@ func TestWindowsCutOff(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("cut off")
 	text := io.MultiReader(strings.NewReader(`{"PartitionKey":"a","RowKey":"1"}`+"\n"+`{"Part`), iotest.ErrReader(cut))
-	err := place.Windows(text, true, func(place.Rows, []place.Twice) error { return errors.New("used") })
+	err := place.Windows(text, true, false, func(place.Rows, int) error { return errors.New("used") })
 	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "at line ") {
 		t.Errorf("got %v", err)
 	}
@@ -116,7 +119,7 @@ func TestFiles(t *testing.T) {
 			}
 			defer f.Close()
 			var all []storage.Entity
-			err = place.Windows(f, true, func(rows place.Rows, _ []place.Twice) error {
+			err = place.Windows(f, true, false, func(rows place.Rows, _ int) error {
 				all = append(all, rows...)
 				return nil
 			})
@@ -180,6 +183,14 @@ func TestKindOf(t *testing.T) {
 	}
 	if _, err := place.KindOf("blob:backups/x.jsonl.zst"); err == nil || !strings.Contains(err.Error(), "not single files") {
 		t.Errorf("got %v", err)
+	}
+	for text, want := range map[string]string{
+		"orders.csv": ".csv", "a/out.JSON.gz": ".json.gz", `a\b.zst`: ".zst", "blob:backups/2026.11": ".11", "x.": ".",
+		"orders.csv/": "", "a.b/orders": "", ".": "", "..": "", "../.hidden": "", "a.b/": "", "orders.jsonl.gz": "", "-": "", "orders": "", "https://acme.blob.core.windows.net/x/y": "",
+	} {
+		if got := place.UnknownEnding(text); got != want {
+			t.Errorf("%s ends with %q, want %q", text, got, want)
+		}
 	}
 	for _, text := range []string{"blob:b/x", "BLOB:b/x", "HTTPS://a.b/c/x?sig=1", " https://a.b/c/x?sig=1", "s3://b/x", "blob://b/x"} {
 		if !place.InBlobs(text) {

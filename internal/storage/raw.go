@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -377,6 +378,27 @@ func (e Entity) decoded() (Entity, error) {
 		return Entity{}, err
 	}
 	return all[0], nil
+}
+
+// Over returns the row as it is when it has been merged into another one: with the properties that only that one has, too.
+func (e Entity) Over(other Entity) (Entity, error) {
+	row, err := e.decoded()
+	if err != nil {
+		return e, err
+	}
+	if other, err = other.decoded(); err != nil {
+		return e, err
+	}
+	row.Properties = slices.Clone(row.Properties)
+	for _, p := range other.Properties {
+		if !slices.ContainsFunc(row.Properties, func(own Property) bool { return own.Name == p.Name }) {
+			row.Properties = append(row.Properties, p)
+		}
+	}
+	if e.JSON != nil {
+		row = row.asRaw()
+	}
+	return row, nil
 }
 
 // asRaw returns an entity with JSON in the place of all but its key.

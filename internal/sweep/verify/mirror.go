@@ -144,7 +144,7 @@ func (x *extras) each(fn func(place.Rows) error) error {
 	if err != nil {
 		return fmt.Errorf("nothing is deleted: the file of the extra rows: %w", err)
 	}
-	return place.Windows(x.file, false, func(rows place.Rows, _ []place.Twice) error { return fn(rows) })
+	return place.Windows(x.file, false, false, func(rows place.Rows, _ int) error { return fn(rows) })
 }
 
 func (x *extras) close() { _ = sweep.RemoveTemp(x.file) }
