@@ -42,6 +42,26 @@ func (r Range) Side(k Key) int {
 	return 0
 }
 
+// End returns the first key that lies behind all rows of the range, nil if there is none.
+func (r Range) End() *Key {
+	var end Key
+	switch {
+	case r.Partition != nil && r.High == nil:
+		end = BehindPartition(*r.Partition)
+	case r.Partition != nil && r.High.Open:
+		end = Key{Partition: *r.Partition, Row: r.High.Key}
+	case r.Partition != nil:
+		end = Key{Partition: *r.Partition, Row: r.High.Key}.Behind()
+	case r.High == nil:
+		return nil
+	case r.High.Open:
+		end = Key{Partition: r.High.Key}
+	default:
+		end = BehindPartition(r.High.Key)
+	}
+	return &end
+}
+
 // Empty reports whether the bounds leave no key between them. It may report
 // false for a range that no well-formed key falls into; such a range costs one
 // query and yields nothing.

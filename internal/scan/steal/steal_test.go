@@ -24,13 +24,12 @@ type query struct {
 	page   *scan.Page // nil until the service has made the answer
 }
 
-// scanCase runs a case. Queries are answered, and answers arrive, in random order;
+// scanCase runs a case within a range. Queries are answered, and answers arrive, in random order;
 // idle workers steal at any moment from anybody. It returns the rows in order, and
 // how many thieves there were.
-func scanCase(c scantest.Case, r *rand.Rand) (rows []key.Key, thieves int, err error) {
+func scanCase(c scantest.Case, whole key.Range, r *rand.Rand) (rows []key.Key, thieves int, err error) {
 	s := c.Open(r)
 	m := steal.New(c.Segment)
-	whole := c.Bounds.Range()
 	if whole.Empty() {
 		return nil, 0, nil
 	}
@@ -91,7 +90,7 @@ func TestRandomTables(t *testing.T) {
 	for i := range 2500 / slowdown {
 		r := rand.New(rand.NewPCG(15, uint64(i)))
 		c := scantest.Random(r)
-		rows, n, err := scanCase(c, r)
+		rows, n, err := scanCase(c, c.Bounds.Range(), r)
 		if err == nil {
 			err = c.Compare(rows)
 		}
@@ -103,6 +102,48 @@ func TestRandomTables(t *testing.T) {
 	if thieves < 5_000/slowdown {
 		t.Errorf("only %d thieves: hardly anything was tried", thieves)
 	}
+}
+
+// A strand keeps all bounds of its range, of whatever shape: neither it nor its thieves yield a row beyond them.
+func TestRangesOfAnyShape(t *testing.T) {
+	t.Parallel()
+	thieves := 0
+	for i := range 5000 / slowdown {
+		r := rand.New(rand.NewPCG(16, uint64(i)))
+		c := scantest.Random(r)
+		if c.Bounds, c.Churn = (key.Bounds{}), 0; len(c.Rows) == 0 {
+			continue
+		}
+		whole := randomRange(r, c.Rows)
+		rows, n, err := scanCase(c, whole, r)
+		if err == nil {
+			c.Rows = slices.DeleteFunc(slices.Clone(c.Rows), func(k key.Key) bool { return !whole.Contains(k) })
+			err = c.Compare(rows)
+		}
+		if err != nil {
+			t.Fatalf("case %d: %+v: %v", i, whole, err)
+		}
+		thieves += n
+	}
+	if thieves < 2_500/slowdown {
+		t.Errorf("only %d thieves: hardly anything was tried", thieves)
+	}
+}
+
+// randomRange returns a range of partitions, or of a partition's rows, whose bounds are keys of some rows.
+func randomRange(r *rand.Rand, rows []key.Key) (whole key.Range) {
+	a, b := rows[r.IntN(len(rows))], rows[r.IntN(len(rows))]
+	low, high := a.Partition, b.Partition
+	if r.IntN(2) == 0 {
+		whole.Partition, low, high = &a.Partition, a.Row, b.Row
+	}
+	if r.IntN(2) == 0 {
+		whole.Low = &key.Bound{Key: low, Open: r.IntN(2) == 0}
+	}
+	if r.IntN(2) == 0 {
+		whole.High = &key.Bound{Key: high, Open: r.IntN(2) == 0}
+	}
+	return whole
 }
 
 // Tables of a hundred pages and more are cut in all their dimensions.
@@ -128,7 +169,7 @@ func TestLargerTables(t *testing.T) {
 				c.Rows = append(c.Rows, row(i))
 			}
 			slices.SortFunc(c.Rows, key.Key.Compare)
-			rows, thieves, err := scanCase(c, r)
+			rows, thieves, err := scanCase(c, c.Bounds.Range(), r)
 			if err == nil {
 				err = c.Compare(rows)
 			}

@@ -30,18 +30,9 @@ type Strand struct {
 	measure     *measure
 }
 
-// NewStrand returns a strand through a range of partition keys.
-func NewStrand(r key.Range) *Strand {
-	s := &Strand{}
-	if r.High != nil {
-		end := key.Key{Partition: r.High.Key}
-		if !r.High.Open {
-			end = key.BehindPartition(r.High.Key)
-		}
-		s.End = &end
-	}
-	return s
-}
+// NewStrand returns a strand through a range: of partitions, or of one partition's rows. Its first query asks for that range, so
+// its rows begin there.
+func NewStrand(r key.Range) *Strand { return &Strand{End: r.End()} }
 
 // Range returns what a thief's first query asks for. It may reach beyond the
 // strand's end.
@@ -49,21 +40,29 @@ func (s *Strand) Range() key.Range {
 	if s.from.Row != "" { // the rest of one partition, or less of it
 		r := key.Range{Partition: &s.from.Partition, Low: &key.Bound{Key: s.from.Row}}
 		if s.End != nil && s.End.Partition == s.from.Partition {
-			r.High = &key.Bound{Key: s.End.Row, Open: true}
+			r.High = upTo(s.End.Row)
 		}
 		return r
 	}
 	r := key.Range{Low: &key.Bound{Key: s.from.Partition}}
-	if p, ok := strings.CutSuffix(s.from.Partition, "\x00"); ok { // the same without a control character
+	if p, ok := strings.CutSuffix(s.from.Partition, "\x00"); ok { // as in upTo
 		r.Low = &key.Bound{Key: p, Open: true}
 	}
 	if s.End != nil {
-		r.High = &key.Bound{Key: s.End.Partition, Open: s.End.Row == ""}
-		if p, ok := strings.CutSuffix(s.End.Partition, "\x00"); ok && s.End.Row == "" {
-			r.High = &key.Bound{Key: p}
+		r.High = &key.Bound{Key: s.End.Partition}
+		if s.End.Row == "" {
+			r.High = upTo(s.End.Partition)
 		}
 	}
 	return r
+}
+
+// upTo returns the bound of the keys ahead of one, without the control character of a key that is the next one behind another.
+func upTo(end string) *key.Bound {
+	if k, ok := strings.CutSuffix(end, "\x00"); ok {
+		return &key.Bound{Key: k}
+	}
+	return &key.Bound{Key: end, Open: true}
 }
 
 // Page takes in the answer to a strand's query. It returns how many of the keys,
