@@ -98,21 +98,34 @@ func (g *gate) kill(t *testing.T, c *exec.Cmd, done func() bool) {
 	close(killed)
 }
 
+// killed is a table whose exports and imports are killed.
+type killed struct {
+	partitions, each int // rows of each
+	kills            int
+	unique           string // ends the names of what is made
+}
+
 // TestKilledExport kills exports and their imports many times. The files must equal those of an export without kills, and
-// the rows those of the table.
+// the rows those of the table. Partitions of many pages fill several files each: a resume goes on within one.
 func TestKilledExport(t *testing.T) {
 	t.Parallel()
-	for _, to := range []string{"directory", "blobs"} {
-		t.Run(to, func(t *testing.T) {
-			t.Parallel()
-			_, a, connection := serveEmulator(t, emulator.Options{})
-			killExport(t, a, connection, to == "blobs", testsize.Slow(600, 2000, 6000), "")
-		})
+	few := testsize.Slow(2, 6, 20)
+	for name, k := range map[string]killed{
+		"small partitions": {partitions: testsize.Slow(600, 2000, 6000), each: 10, kills: few},
+		"large partitions": {partitions: testsize.Slow(2, 3, 10), each: 3500, kills: testsize.Slow(3, 8, 50)},
+	} {
+		for _, to := range []string{"directory", "blobs"} {
+			t.Run(name+" to "+to, func(t *testing.T) {
+				t.Parallel()
+				_, a, connection := serveEmulator(t, emulator.Options{})
+				k.export(t, a, connection, to == "blobs")
+			})
+		}
 	}
 	t.Run("azurite", func(t *testing.T) {
 		t.Parallel()
 		a, connection := azurite(t)
-		killExport(t, a, connection, true, testsize.Slow(300, 400, 1200), strings.ToLower("x"+rand.Text()))
+		killed{testsize.Slow(300, 400, 1200), 10, few, strings.ToLower("x" + rand.Text())}.export(t, a, connection, true)
 	})
 }
 
@@ -134,11 +147,10 @@ func azurite(t *testing.T) (*storage.Account, string) {
 	return a, connection
 }
 
-func killExport(t *testing.T, a *storage.Account, connection string, blobs bool, partitions int, unique string) {
-	kills := testsize.Slow(2, 6, 20)
+func (k killed) export(t *testing.T, a *storage.Account, connection string, blobs bool) {
 	g := newGate(t, connection)
-	rows := manyRows(partitions, 10)
-	source, back := "source"+unique, "back"+unique
+	rows := manyRows(k.partitions, k.each)
+	source, back := "source"+k.unique, "back"+k.unique
 	emulatortest.Table(t, a, source, rows)
 	command := func(args ...string) *exec.Cmd {
 		c := exec.Command("smallhandler", append(args, "--progress", "none", "--json")...)
@@ -161,17 +173,17 @@ func killExport(t *testing.T, a *storage.Account, connection string, blobs bool,
 		if path = filepath.Join(dir, name); !blobs {
 			return path, place.Directory(path)
 		}
-		in, err := place.InContainer(a, "backups"+unique, name)
+		in, err := place.InContainer(a, "backups"+k.unique, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return "blob:backups" + unique + "/" + name, in
+		return "blob:backups" + k.unique + "/" + name, in
 	}
 	whole, wholeObjects := at("whole")
 	pieces, objects := at("pieces")
 	run("export", "--from", source, "--to", whole, "--workers", "3")
 	want := exported(t, wholeObjects)
-	if len(want) < 2*kills {
+	if len(want) < 2*k.kills {
 		t.Fatalf("only %d files", len(want))
 	}
 
@@ -181,14 +193,14 @@ func killExport(t *testing.T, a *storage.Account, connection string, blobs bool,
 	if blobs {
 		args, again = append(args, "--checkpoint", checkpoint), []string{"copy", "--resume", checkpoint}
 	}
-	for i := range kills {
+	for i := range k.kills {
 		g.kill(t, command(args...), func() bool {
 			files := 0
 			_ = objects.List(t.Context(), place.DataPrefix, func(string, int64) error { // there may be no container yet
 				files++
 				return nil
 			})
-			return files*(kills+1) >= (len(want)-1)*(i+1)
+			return files*(k.kills+1) >= (len(want)-1)*(i+1)
 		})
 		args = again
 	}
@@ -202,24 +214,25 @@ func killExport(t *testing.T, a *storage.Account, connection string, blobs bool,
 	if len(got) != len(want) {
 		t.Errorf("%d files, want %d", len(got), len(want))
 	}
-	killImport(t, g, command, pieces, back, partitions, kills)
+	k.importAgain(t, g, command, pieces, back)
 	run("verify", "--from", source, "--to", back)
 	run("verify", "--from", pieces, "--to", back)
 }
 
-// killImport kills an import of rows in partitions of 10 each.
-func killImport(t *testing.T, g *gate, command func(...string) *exec.Cmd, from, to string, partitions, kills int) {
+// importAgain kills an import of the rows.
+func (k killed) importAgain(t *testing.T, g *gate, command func(...string) *exec.Cmd, from, to string) {
 	t.Helper()
 	g.batches.Store(0)
+	all, batches := int64(k.partitions*k.each), int64(k.partitions*max(1, k.each/100))
 	checkpoint := filepath.Join(t.TempDir(), "import.ckpt")
 	args := []string{"import", "--from", from, "--to", to, "--checkpoint", checkpoint}
-	for i := range kills {
-		g.kill(t, command(args...), func() bool { return g.batches.Load()*int64(kills+1) >= int64(partitions*(i+1)) })
+	for i := range int64(k.kills) {
+		g.kill(t, command(args...), func() bool { return g.batches.Load()*int64(k.kills+1) >= batches*(i+1) })
 		args = []string{"import", "--resume", checkpoint, "--from", from}
 	}
 	out, err := command(args...).Output()
 	var result jobResult
-	if err != nil || json.Unmarshal(out, &result) != nil || result.Rows != int64(10*partitions) || result.Written != result.Rows {
-		t.Errorf("it counted %s, %v; want %d rows", out, err, 10*partitions)
+	if err != nil || json.Unmarshal(out, &result) != nil || result.Rows != all || result.Written != all {
+		t.Errorf("it counted %s, %v; want %d rows", out, err, all)
 	}
 }

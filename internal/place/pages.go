@@ -1,10 +1,12 @@
 package place
 
 import (
+	"fmt"
 	"io"
 	"runtime"
 	"slices"
 
+	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -17,6 +19,7 @@ type Pages struct {
 	take      func(p *page, last bool) error
 
 	page   page
+	last   *key.Key // of the rows so far, nil if there is none
 	json   int      // of the file, before the page
 	coming []coming // are being encoded, in order
 	err    error    // of a page that could not be handed on: none behind it is
@@ -37,9 +40,15 @@ func NewStream(w io.Writer, c *Codec, timestamp bool) *Pages {
 	}}
 }
 
-// Add adds rows. It does not keep them.
+// Add adds rows. It does not keep them. It fails at a row that does not stand behind the one before it in table order: such a file
+// could not be read.
 func (p *Pages) Add(rows []storage.Entity) error {
-	for _, row := range rows {
+	last := p.last
+	for i, row := range rows {
+		if last != nil && last.Compare(row.Key) >= 0 {
+			return fmt.Errorf("PartitionKey %q RowKey %q came behind PartitionKey %q RowKey %q, which it is not greater than", row.Key.Partition, row.Key.Row, last.Partition, last.Row)
+		}
+		last = &rows[i].Key
 		if !p.page.add(row, p.timestamp) {
 			if err := p.flush(false); err != nil {
 				return err
@@ -51,6 +60,10 @@ func (p *Pages) Add(rows []storage.Entity) error {
 				return err
 			}
 		}
+	}
+	if last != nil {
+		k := *last
+		p.last = &k
 	}
 	return nil
 }

@@ -3,10 +3,12 @@ package place_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 )
@@ -153,6 +156,9 @@ func TestStreamFails(t *testing.T) {
 	rows := oddRows(t, 3000)
 	err = nil
 	for i := 0; i < 100 && err == nil; i++ {
+		for j := range rows {
+			rows[j].Key = key.Key{Partition: fmt.Sprintf("%03d", i), Row: fmt.Sprintf("%05d", j)}
+		}
 		err = pages.Add(rows)
 	}
 	if !errors.Is(err, full) || !errors.Is(pages.End(err), full) {
@@ -199,5 +205,40 @@ func TestKindOf(t *testing.T) {
 	}
 	if _, err := place.KindOf("my_table"); err == nil || !strings.Contains(err.Error(), "./my_table") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What writes rows refuses one that does not stand behind the one before it: in a page, in the next one, and in the next file.
+func TestWritersRefuseDisorder(t *testing.T) {
+	t.Parallel()
+	rows := oddRows(t, 30)
+	c, err := place.NewCodec(place.Zstd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func(t *testing.T) *place.Pages{
+		"a stream":        func(*testing.T) *place.Pages { return place.NewStream(io.Discard, c, false) },
+		"the app's files": func(*testing.T) *place.Pages { return place.NewFile(c).Pages },
+		"an export": func(t *testing.T) *place.Pages {
+			w, err := place.Create(t.Context(), place.Directory(t.TempDir()), claim(), place.Options{Compress: place.Zstd, FileBytes: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w.Pages
+		},
+	} {
+		for _, next := range []int{29, 28, 0} {
+			pages := open(t)
+			if err := pages.Add(rows); err != nil {
+				t.Fatal(err)
+			}
+			if err := pages.Add(rows[next:]); err == nil || !strings.Contains(err.Error(), "which it is not greater than") {
+				t.Errorf("%s: row %d behind the last one: got %v", name, next, err)
+			}
+			swapped := append(slices.Clone(rows[:next/2]), rows[next/2+1], rows[next/2])
+			if err := open(t).Add(swapped); err == nil {
+				t.Errorf("%s: rows %d and %d are taken in disorder", name, next/2, next/2+1)
+			}
+		}
 	}
 }

@@ -71,6 +71,7 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 		}
 		return nil, errors.Join(err, w.index.close())
 	}
+	w.last = w.Seal.Last()
 	return w, nil
 }
 
