@@ -110,14 +110,15 @@ type killed struct {
 func TestKilledExport(t *testing.T) {
 	t.Parallel()
 	few := testsize.Slow(2, 6, 20)
+	const latency = 5 * time.Millisecond // so that workers are idle, and steal
 	for name, k := range map[string]killed{
 		"small partitions": {partitions: testsize.Slow(600, 2000, 6000), each: 10, kills: few},
-		"large partitions": {partitions: testsize.Slow(2, 3, 10), each: 3500, kills: testsize.Slow(3, 8, 50)},
+		"large partitions": {partitions: testsize.Slow(4, 6, 6), each: testsize.Slow(2500, 6000, 6000), kills: testsize.Slow(3, 8, 50)},
 	} {
 		for _, to := range []string{"directory", "blobs"} {
 			t.Run(name+" to "+to, func(t *testing.T) {
 				t.Parallel()
-				_, a, connection := serveEmulator(t, emulator.Options{})
+				_, a, connection := serveEmulator(t, emulator.Options{Latency: latency})
 				k.export(t, a, connection, to == "blobs")
 			})
 		}
