@@ -82,10 +82,10 @@ func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *h
 	return answer(w, r, map[string]any{"results": results}, nil)
 }
 
-// detailOf returns an error's text for callers, with all errors that are joined in it.
+// detailOf returns an error's text for callers, with the first errors that are joined in it.
 func detailOf(err error) string {
 	var all []string
-	for _, p := range problem.All(err) {
+	for _, p := range firstOf(err) {
 		text := told(p)
 		if p.Field != "" && len(all) > 0 {
 			text = p.Field + " " + text

@@ -278,9 +278,18 @@ type fieldError struct {
 	Detail string `json:"detail"`
 }
 
-// fieldErrors lists everything that is wrong if there are several things, else nil.
-func fieldErrors(err error) []fieldError {
+// maxErrors is how many of the things that are wrong an answer lists, of each of several records. A body may have hundreds of thousands.
+const maxErrors = 20
+
+// firstOf returns the first problems that are joined in an error.
+func firstOf(err error) []*problem.Error {
 	all := problem.All(err)
+	return all[:min(len(all), maxErrors)]
+}
+
+// fieldErrors lists what is wrong if there are several things, else nil.
+func fieldErrors(err error) []fieldError {
+	all := firstOf(err)
 	if len(all) < 2 {
 		return nil
 	}

@@ -108,3 +108,47 @@ func TestNeverReady(t *testing.T) {
 		})
 	}
 }
+
+// TestFewErrorsAreListed: an answer names the first things that are wrong, however many there are.
+func TestFewErrorsAreListed(t *testing.T) {
+	a := newApp(t)
+	wrong := `{"a@odata.type":1` + strings.Repeat(`,"b@odata.type":1`, 200) + "}"
+	for i := range 200 {
+		wrong = strings.Replace(wrong, `"b@`, fmt.Sprintf(`"b%d@`, i), 1)
+	}
+	for _, path := range []string{"/api/log/orders", people} {
+		body := "[" + strings.Repeat(wrong+",", 300) + wrong + "]"
+		if answer := a.send("POST", path, body).Body; answer.Len() > 1<<20 || strings.Count(answer.String(), "Edm.Binary") < 20 {
+			t.Errorf("%s: %d bytes for a body of %d", path, answer.Len(), len(body))
+		}
+	}
+}
+
+// TestCountsHoldWhileBodiesAreRead: too many records or fields are refused when the limit is met, not when all of them were read.
+func TestCountsHoldWhileBodiesAreRead(t *testing.T) {
+	a := newApp(t)
+	const most = 4 << 20 // bytes of a body
+	var fields strings.Builder
+	for i := range 300_000 {
+		fmt.Fprintf(&fields, `"f%d":1,`, i)
+	}
+	object := "{" + fields.String() + `"eid":"1","lastname":"A"}`
+	for name, c := range map[string]struct{ path, body, contentType string }{
+		"events":             {"/api/log/orders", "[" + strings.Repeat("1,", most/2-2) + "1]", "application/json"},
+		"events in lines":    {"/api/log/orders", strings.Repeat("1\n", most/2), "application/x-ndjson"},
+		"records":            {people, "[" + strings.Repeat("{},", most/3-2) + "{}]", "application/json"},
+		"records in lines":   {people, strings.Repeat("{}\n", most/3), "application/x-ndjson"},
+		"fields of an event": {"/api/log/orders", object, "application/json"},
+		"fields of a record": {people, object, "application/json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var status int
+			allocations := testing.AllocsPerRun(1, func() {
+				status = a.send("POST", c.path, c.body, "Content-Type", c.contentType).Code
+			})
+			if status != http.StatusRequestEntityTooLarge || allocations > 10_000 {
+				t.Errorf("%d after %v allocations, want 413 after few", status, allocations)
+			}
+		})
+	}
+}

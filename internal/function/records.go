@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/problem"
@@ -20,7 +19,7 @@ func splitRecords(body []byte, noun string) (texts []jsontext.Value, several boo
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '[' {
 		return []jsontext.Value{body}, false, nil
 	}
-	if texts, err = elements(body); err != nil {
+	if texts, err = elements(body, maxRecords+1); err != nil {
 		return nil, true, problem.Invalidf("", "the body is not a JSON array of %ss", noun).Because(err)
 	}
 	return texts, true, checkNumber(len(texts), noun)
@@ -32,6 +31,9 @@ func splitLines(body []byte, noun string) (texts []jsontext.Value, err error) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			texts = append(texts, line)
 		}
+		if len(texts) > maxRecords {
+			break
+		}
 	}
 	return texts, checkNumber(len(texts), noun)
 }
@@ -42,15 +44,29 @@ func checkNumber(n int, noun string) error {
 	case n == 0:
 		return problem.Invalidf("", "there is no %s; send at least one", noun)
 	case n > maxRecords:
-		return problem.TooLargef("", "there are %d %ss, at most %d are possible; send them in several requests", n, noun, maxRecords)
+		return problem.TooLargef("", "there are more than %d %ss; send them in several requests", maxRecords, noun)
 	}
 	return nil
 }
 
-// elements returns the texts of an array's values.
-func elements(body []byte) (texts []jsontext.Value, err error) {
+// elements returns the texts of an array's values. It stops behind the most that the caller wants.
+func elements(body []byte, most int) (texts []jsontext.Value, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if err := json.UnmarshalDecode(dec, &texts); err != nil {
+	if _, err := dec.ReadToken(); err != nil { // the opening bracket
+		return nil, err
+	}
+	for dec.PeekKind() != ']' && len(texts) < most {
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := dec.InputOffset() // the decoder reuses value
+		texts = append(texts, body[end-int64(len(value)):end])
+	}
+	if len(texts) == most {
+		return texts, nil
+	}
+	if _, err := dec.ReadToken(); err != nil { // the closing one
 		return nil, err
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {

@@ -11,11 +11,11 @@ import (
 // gives a value has the type of that value, or the one that the patch names: the record's
 // annotation goes with the old value. Errors are those of [Parse].
 func (r Record) Merge(patch []byte) (Record, error) {
-	changes, err := split(patch)
+	changes, err := split(patch, maxMembers)
 	if err != nil {
 		return Record{}, err
 	}
-	members, err := split(r.AppendJSON(nil))
+	members, err := split(r.AppendJSON(nil), maxMembers)
 	if err != nil {
 		return Record{}, err
 	}
@@ -66,11 +66,11 @@ func mergeValue(old, patch jsontext.Value) (jsontext.Value, error) {
 	var members []member
 	if old.Kind() == '{' {
 		var err error
-		if members, err = split(old); err != nil {
+		if members, err = split(old, maxNested); err != nil {
 			return nil, err
 		}
 	}
-	changes, err := split(patch)
+	changes, err := split(patch, maxNested)
 	if err != nil {
 		return nil, err
 	}

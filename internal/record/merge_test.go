@@ -90,7 +90,7 @@ func TestMergeEndsSoon(t *testing.T) {
 			began = time.Now()
 			_, mergeErr := old.Merge([]byte(patch))
 			merged := time.Since(began)
-			if removes := strings.Contains(patch, "null"); (readErr == nil) != removes || (mergeErr == nil) != removes {
+			if readErr == nil || mergeErr == nil {
 				t.Errorf("read: %v, merged: %v", readErr, mergeErr)
 			}
 			if merged > 30*read {

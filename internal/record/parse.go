@@ -24,6 +24,11 @@ const (
 	maxBytes  = 960 << 10 // as the service counts: names and strings in UTF-16
 	maxValue  = 64 << 10  // bytes of a String, in UTF-16, or a Binary
 	maxDepth  = 64        // of nested objects and arrays
+
+	// A patch names fields to remove, too, and every field may have an annotation: a record and a patch have so many names at most.
+	maxMembers = 4 * maxFields
+	// A nested object that fits into a value has fewer.
+	maxNested = maxValue / 4
 )
 
 const typeSuffix = "@odata.type"
@@ -31,7 +36,7 @@ const typeSuffix = "@odata.type"
 // Parse reads a record from a JSON object. All errors are [problem.Error]s that name the field
 // and say what to change. They are joined.
 func Parse(data []byte) (Record, error) {
-	members, err := split(data)
+	members, err := split(data, maxMembers)
 	if err != nil {
 		return Record{}, err
 	}
@@ -65,8 +70,8 @@ type member struct {
 	value jsontext.Value // part of the data
 }
 
-// split cuts an object into its members.
-func split(data []byte) ([]member, error) {
+// split cuts an object into its members. It reads no more than most of them.
+func split(data []byte, most int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
 	}
@@ -79,6 +84,9 @@ func split(data []byte) ([]member, error) {
 	var members []member
 	for err == nil && dec.PeekKind() == '"' {
 		var m member
+		if len(members) == most {
+			return nil, problem.TooLargef("", "the object has more than %d names; a record has %d fields at most", most, maxFields)
+		}
 		if m, err = readMember(dec, data); err == nil {
 			members = append(members, m)
 		}
