@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/claim"
 	"tablesweep/internal/logtail"
 )
 
@@ -54,11 +55,11 @@ func logDeleteCommand() *cobra.Command {
 			if err := yes.askDelete(c, fmt.Sprintf("all events of stream %q", stream), "table "+f.table, f.table); err != nil {
 				return err
 			}
-			n, err := streams.Delete(c.Context(), stream)
+			done, err := streams.Delete(c.Context(), stream, claim.Sent{})
 			if err != nil {
 				return asUsage(err)
 			}
-			return f.print(c, map[string]int64{"deleted": n}, "deleted %d events\n", n)
+			return f.print(c, done, "deleted %d events\n", done.Events)
 		})
 	f.add(c, "print the number as JSON")
 	yes.add(c)

@@ -3,6 +3,7 @@ package action
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"tablesweep/internal/storage"
@@ -25,6 +26,25 @@ func (d Delete) Changes() *storage.Table { return d.Table }
 
 // Split cuts rows in table order into transactions.
 func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return Copy{}.Split(rows) }
+
+// DeleteFound deletes the rows that a query finds; of these, unless which is nil, those alone for which it is true: it
+// is given their keys and Timestamps. It returns how many it has deleted, also with an error.
+func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, which func(storage.Entity) bool) (removed int64, err error) {
+	q.Select = []string{"Timestamp"}
+	err = table.All(ctx, q, func(p storage.Page) error {
+		rows := p.Entities
+		if which != nil {
+			rows = slices.DeleteFunc(rows, func(e storage.Entity) bool { return !which(e) })
+		}
+		done, err := All(ctx, storage.RequestOptions{}, Delete{Table: table}, rows)
+		removed += done.Written
+		if err == nil && len(done.Failed) > 0 {
+			err = fmt.Errorf("%d rows could not be removed; the first: %s", len(done.Failed), done.Failed[0])
+		}
+		return err
+	})
+	return removed, err
+}
 
 // Do removes rows of one partition. A row that is already gone counts as deleted:
 // a first try whose answer was lost may have deleted it. Unless

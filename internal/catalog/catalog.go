@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// clearAfter is the age at which tombstones and used idempotency keys are deleted.
+	// clearAfter is the age at which tombstones are deleted.
 	// A writer gives up after applyTime.
 	clearAfter = 24 * time.Hour
 	applyTime  = 5 * time.Minute
@@ -57,9 +57,10 @@ type Catalog struct {
 	background task.Group
 	reading    task.Group
 
-	mu    sync.Mutex
-	seen  time.Time // when the stored schema was last found to be ours
-	found bool      // false if none was stored
+	mu     sync.Mutex
+	seen   time.Time // when the stored schema was last found to be ours
+	found  bool      // false if none was stored
+	tidied time.Time // when claims were last looked for that are no longer needed
 }
 
 // New returns a catalog. Call [Catalog.Prepare] before use.

@@ -256,13 +256,6 @@ func headDeletion(note storage.Entity, w wal.Write, etag string) storage.Op {
 // clearNoted deletes what a note is about, and the note.
 func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
 	ops := []storage.Op{{Kind: storage.Delete, Entity: storage.Entity{Key: note.Key}}}
-	if row := note.Get("Row"); row != "" {
-		err := c.Log.Write(ctx, append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: note.Key.Partition, Row: row}}})...)
-		if store.Overtaken(err) { // the row is gone, or both are
-			err = c.Log.Write(ctx, ops...)
-		}
-		return err
-	}
 	writes, err := notedWrites(note)
 	if err != nil {
 		return err

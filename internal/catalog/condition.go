@@ -7,6 +7,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/claim"
 	"tablesweep/internal/problem"
 )
 
@@ -39,8 +40,11 @@ type Condition struct {
 	Match  []string // unless empty: the record exists and has one of these ETags, or any for AnyETag
 	Differ []string // unless empty: the record does not exist, or has none of these ETags
 	// Once, unless "", is the caller's Idempotency-Key: for a day, the same write with it is done
-	// once, and gets the first answer. A deletion needs none.
+	// once, and gets the first answer.
 	Once string
+	// Invocation, unless "", is the host's id of the request, which the host may send again. It does for a
+	// deletion what Once does, for an hour, if that is "".
+	Invocation string
 }
 
 // check returns an Unmet error unless the head's record meets the condition.
@@ -57,6 +61,11 @@ func (on Condition) check(h *store.Head) error {
 		return problem.Unmetf("If-None-Match", "the record exists")
 	}
 	return nil
+}
+
+// id returns the id of a deletion that parts describe.
+func (on Condition) id(parts ...any) claim.ID {
+	return claim.Sent{Key: on.Once, Invocation: on.Invocation}.ID(store.Encode(parts))
 }
 
 // splitID returns the hashes that a record's ID consists of.

@@ -7,6 +7,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/claim"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -18,7 +19,7 @@ import (
 // try; raced means that nothing was done because a head had changed.
 
 // add tries to insert the record. h is its identity's head.
-func (c *Catalog) add(ctx context.Context, h *store.Head, id index.Identity, r record.Record, o once) (done Written, raced bool, err error) {
+func (c *Catalog) add(ctx context.Context, h *store.Head, id index.Identity, r record.Record, o claim.ID) (done Written, raced bool, err error) {
 	content := r.Hash()
 	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), content, c.now())
 	switch verdict {
@@ -35,10 +36,10 @@ func (c *Catalog) add(ctx context.Context, h *store.Head, id index.Identity, r r
 }
 
 // enter commits a decided insertion, and carries it out.
-func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, o once) (raced bool, err error) {
+func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, o claim.ID) (raced bool, err error) {
 	e := c.newEntry(wal.Insert, u.to.First, r, u.from.State())
 	e.Writes = []wal.Write{u.to}
-	raced, err = c.commit(ctx, e, []headUpdate{u}, c.onceOps(o, e.Shard, e.ID, u.to, Created)...)
+	raced, err = c.commit(ctx, e, []headUpdate{u}, onceOps(o, e.Shard, e.ID, u.to, Created)...)
 	if err != nil || raced {
 		return raced, err
 	}
@@ -47,7 +48,7 @@ func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, o on
 
 // replace tries to replace the record of head old by the record r, whose index rows w
 // describes.
-func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r record.Record, o once) (done Written, raced bool, err error) {
+func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r record.Record, o claim.ID) (done Written, raced bool, err error) {
 	var target *store.Head
 	if old != nil && old.Identity != w.Identity {
 		if target, err = c.ReadHead(ctx, w.First, w.Identity); err != nil {
@@ -79,7 +80,7 @@ func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r r
 		updates = []headUpdate{{old, writes[0], ""}, {target, writes[1], content}}
 	}
 	last := writes[len(writes)-1]
-	if raced, err := c.commitAfter(ctx, old, e, updates, c.onceOps(o, e.Shard, e.ID, last, Replaced)...); err != nil || raced {
+	if raced, err := c.commitAfter(ctx, old, e, updates, onceOps(o, e.Shard, e.ID, last, Replaced)...); err != nil || raced {
 		return Written{}, raced, err
 	}
 	return Written{Replaced, metaOf(last), r}, false, c.carryOut(ctx, e)
@@ -105,10 +106,10 @@ func (c *Catalog) commitAfter(ctx context.Context, old *store.Head, e store.Entr
 }
 
 // unchanged completes the last write of the head, whose record is r already.
-func (c *Catalog) unchanged(ctx context.Context, h *store.Head, r record.Record, o once) (done Written, raced bool, err error) {
+func (c *Catalog) unchanged(ctx context.Context, h *store.Head, r record.Record, o claim.ID) (done Written, raced bool, err error) {
 	shard := store.ShardOf(h.First)
-	if err = c.complete(ctx, shard, h.Entry); err == nil && o.key != "" {
-		err = c.Log.Write(ctx, c.onceOps(o, shard, h.Entry, h.Write, Unchanged)...)
+	if err = c.complete(ctx, shard, h.Entry); err == nil && !o.None() {
+		err = c.Log.Write(ctx, onceOps(o, shard, h.Entry, h.Write, Unchanged)...)
 	}
 	if storage.Conflict(err) { // the key was used meanwhile
 		return Written{}, true, nil
@@ -119,11 +120,12 @@ func (c *Catalog) unchanged(ctx context.Context, h *store.Head, r record.Record,
 // Remove deletes the record r of an identity. If the record is gone already or has moved,
 // it returns false, and completes the write that has done that.
 func (c *Catalog) Remove(ctx context.Context, first, identity string, r record.Record) (bool, error) {
-	return c.removeAt(ctx, nil, first, identity, r, nil)
+	return c.removeAt(ctx, nil, first, identity, r, nil, nil)
 }
 
-// removeAt is Remove where the identity's head was perhaps read, and slots is as in remove.
-func (c *Catalog) removeAt(ctx context.Context, h *store.Head, first, identity string, r record.Record, slots func() map[string]store.Slot) (done bool, err error) {
+// removeAt is Remove where the identity's head was perhaps read, and slots is as in remove. If stays, unless nil, is true for the
+// head, the error is errStays.
+func (c *Catalog) removeAt(ctx context.Context, h *store.Head, first, identity string, r record.Record, stays func(*store.Head) bool, slots func() map[string]store.Slot) (done bool, err error) {
 	for range maxRaces {
 		if h == nil {
 			if h, err = c.ReadHead(ctx, first, identity); err != nil {
@@ -136,7 +138,10 @@ func (c *Catalog) removeAt(ctx context.Context, h *store.Head, first, identity s
 			}
 			return false, c.complete(ctx, store.ShardOf(first), h.Entry)
 		}
-		if done, err := c.remove(ctx, h, r, slots); done || err != nil {
+		if stays != nil && stays(h) {
+			return false, errStays
+		}
+		if done, err := c.remove(ctx, h, r, claim.ID{}, slots); done || err != nil {
 			return done, err
 		}
 		h = nil
@@ -144,14 +149,14 @@ func (c *Catalog) removeAt(ctx context.Context, h *store.Head, first, identity s
 	return false, c.busy()
 }
 
-// remove tries to delete the record r of a live head. If done, the deletion is committed, even with an
-// error. If neither done nor failed, another write was first. slots, unless nil, returns what is known of
+// remove tries to delete the record r of a live head, for a request with the id. If done, the deletion is committed, even with an
+// error. If neither done nor failed, another write or another try was first. slots, unless nil, returns what is known of
 // the index rows, by partition.
-func (c *Catalog) remove(ctx context.Context, h *store.Head, r record.Record, slots func() map[string]store.Slot) (done bool, err error) {
+func (c *Catalog) remove(ctx context.Context, h *store.Head, r record.Record, o claim.ID, slots func() map[string]store.Slot) (done bool, err error) {
 	w, _ := wal.Removal(h.State()) // a live head has a record to remove
 	e := c.newEntry(wal.Delete, h.First, r, h.State())
 	e.Writes = []wal.Write{w}
-	if raced, err := c.commitAfter(ctx, h, e, []headUpdate{{h, w, ""}}); err != nil || raced {
+	if raced, err := c.commitAfter(ctx, h, e, []headUpdate{{h, w, ""}}, onceOps(o, e.Shard, e.ID, w, deleted)...); err != nil || raced {
 		return false, err
 	}
 	var known map[string]store.Slot

@@ -9,9 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -24,6 +27,8 @@ const deleteTime = 100 * time.Second
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // the time was over: the same call goes on
+	// Repeated means that an earlier try of the request did not end. Records does not count what that has deleted.
+	Repeated bool `json:"repeated,omitzero"`
 
 	// After an error, of the others that were found:
 	committed int // the index rows are not all written yet
@@ -54,39 +59,88 @@ func (d Deleted) Told() string {
 // an error, [Deleted.Told] says what was done; a retry goes on. With a condition, the query must
 // find only one record; with an ID, that record must exist. The query's Top and Cursor must not be
 // set. noted, unless nil, gets the number of deleted records whenever it has grown.
+//
+// With an id, see [Condition], a deletion is carried out once. A repetition returns what the first try has returned or,
+// if that did not end, deletes the rest, and counts that alone: records that were written since the first
+// try came stay.
 func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Deleted{}, err
 	}
-	if q.ID != "" || len(on.Match)+len(on.Differ) > 0 {
-		return c.deleteOne(ctx, q, on)
-	}
-	p, err := c.plan(q)
-	if err != nil {
-		return Deleted{}, err
-	}
-	x := deleting{Catalog: c, plan: p, start: c.now(), noted: noted}
-	q.Top = MaxTop
-	for range maxRaces {
-		if again, err := x.pass(ctx, q); err != nil || !again {
-			return x.done, err
+	var p plan
+	if q.ID == "" {
+		var err error
+		if p, err = c.plan(q); err != nil {
+			return Deleted{}, err
 		}
 	}
-	return x.done, c.busy()
+	o := on.id("delete", q, on.Match, on.Differ)
+	var claimed claim.Claim
+	claims := c.claims()
+	// By an ID, the answer's row beside the record is enough, but a key may come again with another request.
+	if !o.None() && (q.ID == "" || o.Keyed()) {
+		var err error
+		if claimed, err = claims.Take(ctx, o); err != nil {
+			return Deleted{}, fmt.Errorf("catalog %s: %w", c.Name, err)
+		}
+	}
+	if q.ID != "" || len(on.Match)+len(on.Differ) > 0 {
+		return c.deleteOne(ctx, q, on, o, claimed.Known || o.Keyed() || q.ID != "")
+	}
+	if claimed.Answer != "" {
+		var first Deleted
+		return first, store.Decode(claimed.Answer, &first)
+	}
+	x := deleting{Catalog: c, plan: p, start: c.now(), before: claimed.Made, noted: noted}
+	x.done.Repeated = claimed.Known
+	err := x.all(ctx, q)
+	if err == nil && !o.None() && !x.done.More {
+		if err := claims.Record(ctx, claimed, store.Encode(x.done)); err != nil { // then a repetition counts what it finds
+			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("answer of a deletion not kept")
+		}
+	}
+	return x.done, err
 }
 
 // deleting is a deletion of many records.
 type deleting struct {
 	*Catalog
-	plan  plan
-	start time.Time
-	noted func(records int)
-	heads map[string]*store.Head // by identity: those of the query's first index value that were not met
+	plan   plan
+	start  time.Time
+	before time.Time // when the deletion was claimed, by the service's clock: what was written since stays; zero for none
+	noted  func(records int)
+	heads  map[string]*store.Head // by identity: those of the query's first index value that were not met
 
 	mu     sync.Mutex
 	done   Deleted
 	behind bool  // rows or heads were met whose records are gone or have moved
 	err    error // the first; nothing more begins then
+}
+
+// all deletes what the query finds.
+func (x *deleting) all(ctx context.Context, q Lookup) error {
+	q.Top = MaxTop
+	for range maxRaces {
+		if again, err := x.pass(ctx, q); err != nil || !again {
+			return err
+		}
+	}
+	return x.busy()
+}
+
+// errStays: a record is not to be deleted.
+var errStays = errors.New("the record was written since the deletion was claimed")
+
+// since reports of a live head whether its write is newer than the deletion. Its index rows were written later
+// than it was committed, and a process that completes the write touches the head: one of them that is older is proof.
+func (x *deleting) since(row storage.Entity, version int64) func(h *store.Head) bool {
+	if x.before.IsZero() {
+		return nil
+	}
+	return func(h *store.Head) bool {
+		older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.before) }
+		return !older(h.Written) && !(version == h.Version && older(row.Timestamp))
+	}
 }
 
 // pass deletes what the query finds, page by page. It returns again if a record may have moved past
@@ -156,6 +210,8 @@ func (x *deleting) one(do func() (done bool, err error)) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
+	case errors.Is(err, errStays):
+		return nil
 	case err == nil && done:
 		x.done.Records++
 		if x.noted != nil {
@@ -205,7 +261,7 @@ func (x *deleting) readHeads(ctx context.Context) error {
 // removeFound deletes a record that was found in an index row. h is its head, nil if that was not read.
 func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (done bool, err error) {
 	slots := x.readAhead(ctx, store.WriteFor(m.id), m.row)
-	done, err = x.removeAt(ctx, h, m.id.First(), m.id.Hash(), m.record, slots)
+	done, err = x.removeAt(ctx, h, m.id.First(), m.id.Hash(), m.record, x.since(m.row, m.version), slots)
 	if !done {
 		slots() // leaves no reads under way
 	}
@@ -214,6 +270,10 @@ func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (don
 
 // removeUnseen deletes the record of a live head, if the query asks for it.
 func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, err error) {
+	stays := x.since(storage.Entity{}, 0)
+	if stays != nil && stays(h) {
+		return false, errStays
+	}
 	r, found, err := x.contents(ctx, h)
 	if err != nil || !found {
 		return false, err
@@ -222,16 +282,23 @@ func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, 
 	if err != nil || !x.plan.window.Contains(id.Sort) {
 		return false, err
 	}
-	return x.removeAt(ctx, h, h.First, h.Identity, r, nil)
+	return x.removeAt(ctx, h, h.First, h.Identity, r, stays, nil)
 }
 
-// deleteOne deletes the only record that the query finds. There may be none, unless it asks for an ID.
-func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition) (Deleted, error) {
+// deleteOne deletes the only record that the query finds, for a request with the id. There may be none, unless it asks for
+// an ID. repeated means that an earlier try may have deleted it: then its answer is looked for before a refusal.
+func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID, repeated bool) (Deleted, error) {
 	var deleted Deleted
 	err := c.decided(ctx, func() (raced bool, err error) {
 		x, err := c.choose(ctx, q)
 		if err == nil {
 			err = x.check(q, on)
+		}
+		if err != nil && repeated {
+			var failed error
+			if deleted, failed = c.deletedBefore(ctx, o, shardsOf(nil, q)...); failed != nil || deleted.Records > 0 {
+				return false, failed
+			}
 		}
 		if err != nil {
 			return false, err
@@ -240,14 +307,27 @@ func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition) (Delete
 		if err != nil || !found {
 			return true, err
 		}
-		done, err := c.remove(ctx, x.head, r, nil)
-		if done && err == nil {
+		done, err := c.remove(ctx, x.head, r, o, nil)
+		switch {
+		case err != nil:
+			return false, err
+		case done:
 			deleted.Records = 1
+			return false, nil
 		}
-		return !done, err
+		deleted, err = c.deletedBefore(ctx, o, store.ShardOf(x.head.First))
+		return deleted.Records == 0, err
 	})
 	if q.ID == "" && err != nil && problem.Of(err).Kind == problem.NotFound {
 		return Deleted{}, nil
 	}
 	return deleted, err
+}
+
+// deletedBefore returns what an earlier try of a deletion of one record has done, and completes that.
+func (c *Catalog) deletedBefore(ctx context.Context, o claim.ID, shards ...string) (Deleted, error) {
+	if _, did, err := c.answered(ctx, o, shards...); err != nil || !did {
+		return Deleted{}, err
+	}
+	return Deleted{Records: 1}, nil
 }

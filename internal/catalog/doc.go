@@ -24,10 +24,10 @@
 //	e|ENTRY              a pending entry, whose index rows may be incomplete: Kind, Writes, and the record
 //	g|ENTRY              a note of the tombstones that an applied entry has left: Writes, the ETags of Rows, its t| row (Later)
 //	c|ENTRY              a change: an applied entry
-//	i|HASH               a used Idempotency-Key: Request (hash), Outcome, and the Write and Entry of the answer
-//	t|TICKS|ENTRY        a note of rows to delete after TICKS: a Row, tombstones of Writes and heads, or the Head alone
+//	i|…                  the id of a request (package claim): Request (hash), Outcome, and the Write and Entry of the answer
+//	t|TICKS|ENTRY        a note of rows to delete after TICKS: tombstones of Writes and heads, or the Head alone
 //
-// In the partition "cleared", each shard has a row that is written whenever tombstones of moved records are
+// The partition "claims" has claims of requests, whatever their shard. In the partition "cleared", each shard has a row that is written whenever tombstones of moved records are
 // about to be cleared away. The row "schema", "" has the catalog's Schema and State. ENTRY starts with the entry's
 // time in inverted ticks, so changes are sorted newest first.
 //
@@ -56,7 +56,7 @@
 //	clear.go      index rows and notes that are no longer needed
 //	choose.go     the one record that a write is about
 //	decide.go     one try of a write: decide, commit, carry out
-//	once.go       Idempotency-Keys: kept by the commit, and answered
+//	once.go       requests that come again: their answers are kept by the commit
 //	refuse.go     tries of a write, and what is carried out before a refusal
 //	carry.go      an entry is carried out, by its writer or by another process
 //	apply.go      the entry's index rows are written

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/claim"
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
@@ -26,7 +27,7 @@ type Recovered struct {
 }
 
 // Maintain completes the writes that crashes have left unfinished. It deletes tombstones,
-// used idempotency keys and old changes that are no longer needed. It may run at any time,
+// claims of requests and old changes that are no longer needed. It may run at any time,
 // and several times at once.
 func (c *Catalog) Maintain(ctx context.Context) error {
 	if err := c.Writable(ctx); err != nil {
@@ -37,7 +38,29 @@ func (c *Catalog) Maintain(ctx context.Context) error {
 		return errors.Join(err, c.clearDue(ctx, shard))
 	})
 	_, trimErr := c.changes(store.ShardNames()...).Trim(ctx, c.now().Add(-c.keepChanges))
-	return errors.Join(err, trimErr)
+	return errors.Join(err, trimErr, c.tidy(ctx))
+}
+
+// tidy deletes the claims that are no longer needed, and the answers that were kept beside records, if it is due.
+func (c *Catalog) tidy(ctx context.Context) error {
+	now, _ := c.Log.Now(c.now())
+	c.mu.Lock()
+	last := c.tidied
+	c.mu.Unlock()
+	if now.Sub(last) < claim.TidyEvery {
+		return nil
+	}
+	err := store.EachOf(append(store.ShardNames(), store.ClaimsPartition), func(partition string) error {
+		_, err := claim.Tidy(ctx, c.Log, key.WithPrefix(partition, claim.Prefix), now)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("catalog %s: %w", c.Name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tidied = now
+	return nil
 }
 
 // Recover applies all entries in the log, including parked ones and those of writers under

@@ -2,56 +2,41 @@ package catalog
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"sync"
 
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
-	"tablesweep/internal/key"
+	"tablesweep/internal/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
 
-// once is a write's Idempotency-Key. The zero value is none.
-type once struct {
-	key     string
-	request string // hash of what the write was asked to do
+// deleted is the outcome of a deletion, in the row that keeps its answer.
+const deleted Outcome = "deleted"
+
+// claims are those of all requests.
+func (c *Catalog) claims() claim.Claims {
+	return claim.Claims{Table: c.Log, Partition: store.ClaimsPartition}
 }
 
-// onceOf returns the key of a write that parts describe.
-func onceOf(key string, parts ...any) once { return once{key, hashOf(store.Encode(parts))} }
+// onceOf returns the id of a write that parts describe, by its Idempotency-Key.
+func onceOf(key string, parts ...any) claim.ID { return claim.Key(key, store.Encode(parts)) }
 
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
-
-// at returns the key of the row that keeps the use of the Idempotency-Key.
-func (o once) at(shard string) key.Key {
-	return key.Key{Partition: shard, Row: store.OncePrefix + hashOf(o.key)}
-}
-
-// onceOps returns the operations that keep the use of an Idempotency-Key, and the answer: the entry has its record. There are
-// none without a key.
-func (c *Catalog) onceOps(o once, shard, entry string, w wal.Write, did Outcome) []storage.Op {
-	if o.key == "" {
+// onceOps returns the operations that keep a write's id and its answer: the entry has its record. There are
+// none without an id.
+func onceOps(o claim.ID, shard, entry string, w wal.Write, did Outcome) []storage.Op {
+	if o.None() {
 		return nil
 	}
-	at := o.at(shard)
-	return []storage.Op{
-		{Kind: storage.Insert, Entity: storage.Entity{Key: at, Properties: []storage.Property{
-			storage.StringProperty("Request", o.request),
-			storage.StringProperty("Outcome", string(did)),
-			storage.StringProperty("Write", store.Encode(w)),
-			storage.StringProperty("Entry", entry),
-		}}},
-		c.clearLater(shard, at.Row, storage.StringProperty("Row", at.Row)),
-	}
+	return []storage.Op{{Kind: storage.Insert, Entity: o.Row(shard,
+		storage.StringProperty("Outcome", string(did)),
+		storage.StringProperty("Write", store.Encode(w)),
+		storage.StringProperty("Entry", entry),
+	)}}
 }
 
-// shardsOf returns where a write may have left its Idempotency-Key, if its selector now finds the head. A record stays
+// shardsOf returns where a write may have left its answer, if its selector now finds the head. A record stays
 // in its shard. If nothing is found, perhaps the write itself has moved the record away; if several are, the head is nil, too.
 func shardsOf(h *store.Head, selector Lookup) []string {
 	if first, _, ok := splitID(selector.ID); ok {
@@ -63,10 +48,10 @@ func shardsOf(h *store.Head, selector Lookup) []string {
 	return store.ShardNames()
 }
 
-// answered returns the first answer to a write with the Idempotency-Key, and completes the write. used is false if
+// answered returns the first answer to a write with the id, and completes the write. used is false if
 // none of the shards has one.
-func (c *Catalog) answered(ctx context.Context, o once, shards ...string) (done Written, used bool, err error) {
-	if o.key == "" {
+func (c *Catalog) answered(ctx context.Context, o claim.ID, shards ...string) (done Written, used bool, err error) {
+	if o.None() {
 		return Written{}, false, nil
 	}
 	var mu sync.Mutex
@@ -84,13 +69,13 @@ func (c *Catalog) answered(ctx context.Context, o once, shards ...string) (done 
 
 // answeredIn is answered for one shard. The error is KeyReused if the write was another one, and a Conflict if it was
 // withdrawn.
-func (c *Catalog) answeredIn(ctx context.Context, o once, shard string) (done Written, used bool, err error) {
-	row, used, err := c.Log.Get(ctx, o.at(shard))
+func (c *Catalog) answeredIn(ctx context.Context, o claim.ID, shard string) (done Written, used bool, err error) {
+	row, used, err := c.Log.Get(ctx, o.Row(shard).Key)
 	if err != nil || !used {
 		return Written{}, false, err
 	}
-	if row.Get("Request") != o.request {
-		return Written{}, false, problem.ReusedKey()
+	if err := o.Check(row); err != nil {
+		return Written{}, false, err
 	}
 	var w wal.Write
 	if err := store.Decode(row.Get("Write"), &w); err != nil {
@@ -98,6 +83,9 @@ func (c *Catalog) answeredIn(ctx context.Context, o once, shard string) (done Wr
 	}
 	done = Written{Outcome: Outcome(row.Get("Outcome")), Meta: metaOf(w)}
 	entry := row.Get("Entry")
+	if done.Outcome == deleted {
+		return done, true, c.complete(ctx, shard, entry)
+	}
 	row, found, err := c.Recorded(ctx, shard, entry)
 	if found {
 		done.Record = record.FromProperties(row.Properties)

@@ -8,6 +8,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 )
@@ -28,7 +29,7 @@ func unlessRaced(raced bool, err error) error {
 
 // Rewrite gives the record of the head the contents r, in all its index rows.
 func (c *Catalog) Rewrite(ctx context.Context, h *store.Head, r record.Record) error {
-	_, raced, err := c.replace(ctx, h, h.Write, r, once{})
+	_, raced, err := c.replace(ctx, h, h.Write, r, claim.ID{})
 	return unlessRaced(raced, err)
 }
 
@@ -36,7 +37,7 @@ func (c *Catalog) Rewrite(ctx context.Context, h *store.Head, r record.Record) e
 func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	if store.ShardOf(h.First) == store.ShardOf(w.First) {
-		_, raced, err := c.replace(ctx, h, w, r, once{})
+		_, raced, err := c.replace(ctx, h, w, r, claim.ID{})
 		return unlessRaced(raced, err)
 	}
 	target, err := c.ReadHead(ctx, w.First, w.Identity)
@@ -47,7 +48,7 @@ func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r 
 		return c.taken(w.Row)
 	case target == nil || target.Gone || target.Version < h.Version: // a change of schema that is taken back meets the record as it was
 		w = wal.Succeed(h.State(), target.State(), w, c.now())
-		if err := unlessRaced(c.enter(ctx, r, headUpdate{target, w, r.Hash()}, once{})); err != nil {
+		if err := unlessRaced(c.enter(ctx, r, headUpdate{target, w, r.Hash()}, claim.ID{})); err != nil {
 			return err
 		}
 	}
@@ -82,7 +83,7 @@ func (c *Catalog) Adopt(ctx context.Context, id index.Identity, r record.Record)
 		}
 	}
 	w, _ = wal.Insertion(before, w, "", c.now())
-	return unlessRaced(c.enter(ctx, r, headUpdate{nil, w, r.Hash()}, once{}))
+	return unlessRaced(c.enter(ctx, r, headUpdate{nil, w, r.Hash()}, claim.ID{}))
 }
 
 // Restore writes a record whose identity has the head of a deletion.
@@ -91,5 +92,5 @@ func (c *Catalog) Restore(ctx context.Context, h *store.Head, id index.Identity,
 	if verdict != wal.Commit {
 		return ErrRaced
 	}
-	return unlessRaced(c.enter(ctx, r, headUpdate{h, w, r.Hash()}, once{}))
+	return unlessRaced(c.enter(ctx, r, headUpdate{h, w, r.Hash()}, claim.ID{}))
 }

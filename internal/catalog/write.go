@@ -8,6 +8,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/task"
@@ -153,7 +154,7 @@ func (c *Catalog) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 
 // changeOne replaces the only record that the selector finds by the result of change, which is given its
 // head. found is false if another write has overtaken that.
-func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, o once, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
+func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
 	}

@@ -298,6 +298,10 @@ func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
+	if on.Once, err = idempotencyKey(r); err != nil {
+		return err
+	}
+	on.Invocation = invocationID(r)
 	deleted, err := c.Delete(r.Context(), q, on, nil)
 	if told := deleted.Told(); err != nil && told != "" {
 		p := *problemOf(err)

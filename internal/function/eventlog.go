@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/claim"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -215,6 +216,10 @@ func deleteStream(s *logtail.Streams, w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	deleted, err := s.Delete(r.Context(), stream)
-	return answer(w, r, map[string]int64{"deleted": deleted}, err)
+	once, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	done, err := s.Delete(r.Context(), stream, claim.Sent{Key: once, Invocation: invocationID(r)})
+	return answer(w, r, done, err)
 }

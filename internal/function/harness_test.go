@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog"
@@ -37,7 +38,7 @@ const (
 	copyBody  = `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"}}}`
 	timerBody = `{"Data":{"timer":"{}"},"Metadata":{}}`
 
-	invocation = "69d26e0c-3c8c-4c2c-9e53-30a9e8d4c5a1" // the id of every request
+	invocation = "69d26e0c-3c8c-4c2c-9e53-30a9e8d4c5a1" // the id of every request but deletions
 )
 
 // app is the custom handler on embedded storage that holds the table Source, of three rows.
@@ -122,7 +123,11 @@ func newCatalog(t *testing.T, a *storage.Account, table, keys, row string) *cata
 func (a *app) send(method, path, body string, header ...string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r.Header.Set("X-Azure-Functions-InvocationId", invocation)
+	id := invocation
+	if method == http.MethodDelete {
+		id = uuid.NewString() // else it would be the last one again
+	}
+	r.Header.Set("X-Azure-Functions-InvocationId", id)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}

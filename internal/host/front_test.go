@@ -172,7 +172,7 @@ func TestProxy(t *testing.T) {
 }
 
 // TestProxyRepeats: a request without a body comes again when no answer came, whatever
-// its method; one with a body doesn't.
+// its method, and with the same invocation id; one with a body doesn't.
 func TestProxyRepeats(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(n int, c call) order {
@@ -185,6 +185,10 @@ func TestProxyRepeats(t *testing.T) {
 	r := startRig(t, o, files, host.Options{HTTP: host.Proxying})
 	if resp := do(t, request(t, "POST", r.URL()+"/api/web", nil)); resp.StatusCode != 201 || len(o.all()) != 2 {
 		t.Errorf("status %d after %d calls, want 201 after 2", resp.StatusCode, len(o.all()))
+	}
+	first, again := o.all()[0].Header.Get(envelope.HeaderInvocation), o.all()[1].Header.Get(envelope.HeaderInvocation)
+	if first == "" || again != first {
+		t.Errorf("invocation %q comes again as %q", first, again)
 	}
 	if resp := do(t, request(t, "POST", r.URL()+"/api/web", strings.NewReader("body"))); resp.StatusCode != 500 || len(o.all()) != 3 {
 		t.Errorf("with a body: status %d after %d calls, want 500 after 1 more", resp.StatusCode, len(o.all()))

@@ -33,7 +33,7 @@ var floors = [][]string{
 	{"input", "lines", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
 	{"scan/adaptive", "scan/steal", "storage", "catalog/index", "emulator/entity", "scan/scantest", "scan/keysets"},
 	{"action", "place", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},
-	{"sweep", "emulator", "host"},
+	{"sweep", "claim", "emulator", "host"},
 	{"sweep/estimate"},
 	{"engine", "logtail", "sweep/verify", "sweep/progress", "sweep/rowlist", "emulator/emulatortest"},
 	{"catalog/store", "config", "demo"},

@@ -10,6 +10,7 @@
 //	STREAM         TICKS-SEQ-WRITER  an event: a property for each field, see package record
 //	STREAM|NN      TICKS-SEQ-WRITER  an event in shard NN, 01 to 63, of a stream that has several
 //	|once|STREAM   HASH              a used idempotency key: Version, First id, Partition, and Content, a hash of the events
+//	|claims        i|…               the claim of a deletion, see package claim
 //	|streams       STREAM            a stream that has been written to: Version, Name, Shards, and Empty if it was deleted
 //
 // STREAM is the stream's name, escaped (see name.go). TICKS are 19 digits of inverted time,
@@ -54,7 +55,8 @@
 //
 // # The end of events
 //
-// Deleting a stream marks its row and keeps it: running writers don't read the row again, and
+// Deleting a stream deletes its rows by Timestamp, up to that of the deletion's claim: what others append meanwhile
+// stays, also when the request is sent again. It marks the stream's row and keeps it: running writers don't read the row again, and
 // it leads readers to the shards. Retention removes old events, a hundred rows a transaction.
 //
 // The package knows nothing of HTTP, or of what events mean.

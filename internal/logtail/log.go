@@ -85,26 +85,12 @@ func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	for _, p := range l.Partitions {
 		r := l.rows(p, Span{})
 		r.Low = &bound
-		n, err := remove(ctx, l.Table, storage.Query{Range: r})
+		n, err := action.DeleteFound(ctx, l.Table, storage.Query{Range: r}, nil)
 		if removed += n; err != nil {
 			return removed, fmt.Errorf("trim log in partition %q: %w", p, err)
 		}
 	}
 	return removed, nil
-}
-
-// remove deletes the rows that a query finds. It returns how many it has deleted, also with an error.
-func remove(ctx context.Context, table *storage.Table, q storage.Query) (removed int64, err error) {
-	q.Select = []string{}
-	err = table.All(ctx, q, func(p storage.Page) error {
-		done, err := action.All(ctx, storage.RequestOptions{}, action.Delete{Table: table}, p.Entities)
-		removed += done.Written
-		if err == nil && len(done.Failed) > 0 {
-			err = fmt.Errorf("%d rows could not be removed; the first: %s", len(done.Failed), done.Failed[0])
-		}
-		return err
-	})
-	return removed, err
 }
 
 // rows returns the key range of a span in a partition.

@@ -7,8 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
 
+	"tablesweep/internal/action"
+	"tablesweep/internal/claim"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
@@ -95,14 +99,51 @@ func readListCursor(cursor string) (*key.Bound, error) {
 	return &key.Bound{Key: after, Open: true}, nil
 }
 
+// Deleted is what a deletion of a stream has done.
+type Deleted struct {
+	Events int64 `json:"deleted"`
+	// Repeated means that an earlier try of the request did not end. Events does not count what that has deleted.
+	Repeated bool `json:"repeated,omitzero"`
+}
+
 // Delete deletes all events of a stream, and takes it off the list. Events that are appended
-// meanwhile may stay. It returns how many it has deleted. After an error, retry. A stream
-// that is not listed is NotFound.
-func (s *Streams) Delete(ctx context.Context, stream string) (removed int64, err error) {
+// meanwhile may stay. After an error, retry. A stream that is not listed is NotFound.
+//
+// With an id, a deletion is carried out once. A repetition returns what the first try has returned or, if that did not
+// end, deletes the rest: what was appended since the first try came stays.
+func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (Deleted, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
-		return 0, err
+		return Deleted{}, err
 	}
+	claims, id := claim.Claims{Table: s.options.Table, Partition: claimsPartition}, sent.ID("delete "+escaped)
+	var claimed claim.Claim
+	if !id.None() {
+		if claimed, err = claims.Take(ctx, id); err != nil {
+			return Deleted{}, fmt.Errorf("delete stream %q: %w", stream, err)
+		}
+	}
+	var done Deleted
+	if claimed.Answer != "" {
+		return done, json.Unmarshal([]byte(claimed.Answer), &done)
+	}
+	done.Repeated = claimed.Known
+	if done.Events, err = s.empty(ctx, stream, escaped, claimed.Made); err != nil || id.None() {
+		return done, err
+	}
+	answer, err := json.Marshal(done)
+	if err == nil {
+		err = claims.Record(ctx, claimed, string(answer))
+	}
+	if err != nil { // then a repetition counts what it finds
+		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("answer of a deletion not kept")
+	}
+	return done, nil
+}
+
+// empty deletes the events of a stream, and its notes of keys, that were written before a time by the service's
+// clock; all if it is zero. It returns the number of events.
+func (s *Streams) empty(ctx context.Context, stream, escaped string, before time.Time) (removed int64, err error) {
 	l, err := s.lookUp(ctx, escaped)
 	if err != nil {
 		return 0, fmt.Errorf("delete stream %q: %w", stream, err)
@@ -110,26 +151,15 @@ func (s *Streams) Delete(ctx context.Context, stream string) (removed int64, err
 	if l.shards == 0 {
 		return 0, problem.NotFoundf("", "there is no stream %s", secret.Name(stream))
 	}
-	log := s.logOf(escaped, l)
-	tail, err := log.Newest(ctx, Span{}, 1)
-	if err != nil {
-		return 0, fmt.Errorf("delete stream %q: %w", stream, err)
-	}
-	if len(tail.Rows) > 0 {
-		newest, err := eventOf(tail.Rows[0])
-		if err != nil {
-			return 0, fmt.Errorf("delete stream %q: %w", stream, err)
-		}
-		until := s.now()
-		if newest.Time.After(until) {
-			until = newest.Time
-		}
-		if removed, err = log.Trim(ctx, until.Add(2*key.Tick)); err != nil {
+	older := func(row storage.Entity) bool { return before.IsZero() || row.Timestamp.Before(before) }
+	for _, p := range s.logOf(escaped, l).Partitions {
+		n, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &p}}, older)
+		if removed += n; err != nil {
 			return removed, fmt.Errorf("delete stream %q, after %d events were removed: %w", stream, removed, err)
 		}
 	}
 	notes := oncePartition + escaped // or else a retry would bring its events back
-	if _, err := remove(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &notes}}); err != nil {
+	if _, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &notes}}, older); err != nil {
 		return removed, fmt.Errorf("delete stream %q: its notes of idempotency keys: %w", stream, err)
 	}
 	err = s.options.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: l.etag, Entity: storage.Entity{

@@ -13,6 +13,8 @@ import (
 const (
 	// streamsPartition has the list of streams. No stream's partition has this name.
 	streamsPartition = "|streams"
+	// claimsPartition has the claims of deletions, which go on when a stream's rows are gone.
+	claimsPartition = "|claims"
 	// maxNameUnits keeps a stream's keys well within the service's limits.
 	maxNameUnits = 256
 	// MaxShards is the most partitions of a stream. Ten at their target rate already use up

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"tablesweep/internal/claim"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -18,9 +18,6 @@ import (
 const (
 	// oncePartition and a stream's name are the partition of its notes of used idempotency keys.
 	oncePartition = "|once|"
-	// keepNotes is how long a note is kept at least, and tidyNotes the time between two looks for
-	// older ones.
-	keepNotes, tidyNotes = 24 * time.Hour, time.Hour
 
 	maxRaces = 20 // with other tries of the same append
 )
@@ -145,21 +142,18 @@ func (s *Streams) findEvents(ctx context.Context, partition string, events []Eve
 	})
 }
 
-// tidy deletes the notes of keys that were used more than a day ago. It looks for them once an hour.
+// tidy deletes the notes of keys that were used more than a day ago, and claims that are over. It looks for them once an hour.
 func (s *Streams) tidy(ctx context.Context) (removed int64, err error) {
 	now := s.now()
 	s.mu.Lock()
 	last := s.tidied
 	s.mu.Unlock()
-	if now.Sub(last) < tidyNotes {
+	if now.Sub(last) < claim.TidyEvery {
 		return 0, nil
 	}
-	old := storage.Query{
-		Range:  key.Range{Low: &key.Bound{Key: oncePartition}, High: key.PrefixEnd(oncePartition)},
-		Filter: "Timestamp lt datetime'" + now.Add(-keepNotes).UTC().Format("2006-01-02T15:04:05Z") + "'",
-	}
-	if removed, err = remove(ctx, s.options.Table, old); err != nil {
-		return removed, fmt.Errorf("delete notes of used idempotency keys: %w", err)
+	all := key.Range{Low: &key.Bound{Key: claimsPartition}, High: key.PrefixEnd(oncePartition)} // nothing else is there
+	if removed, err = claim.Tidy(ctx, s.options.Table, all, now); err != nil {
+		return removed, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

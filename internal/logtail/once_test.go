@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tablesweep/internal/claim"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/logtail"
@@ -193,7 +194,7 @@ func TestAppendOnce(t *testing.T) {
 		if again = w.appendOnce(s, numbered(t, "g", 20), "k"); slices.Equal(ids(first), ids(again)) {
 			t.Error("after a day the key is still in use")
 		}
-		if _, err := s.Delete(t.Context(), "s"); err != nil {
+		if _, err := s.Delete(t.Context(), "s", claim.Sent{}); err != nil {
 			t.Fatal(err)
 		}
 		again = w.appendOnce(s, numbered(t, "h", 3), "k")

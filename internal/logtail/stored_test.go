@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/claim"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/logtail"
@@ -78,8 +79,8 @@ func TestStored(t *testing.T) {
 		if got := w.read(s, "short", logtail.EventQuery{}).Events; len(got) != 0 {
 			t.Errorf("events outlast their retention: %q", texts(got))
 		}
-		if n, err := s.Delete(t.Context(), "orders"); err != nil || n != 9 {
-			t.Errorf("%d events deleted, %v; want 9", n, err)
+		if done, err := s.Delete(t.Context(), "orders", claim.Sent{}); err != nil || done.Events != 9 {
+			t.Errorf("%+v, %v; want 9 events deleted", done, err)
 		}
 	})
 }

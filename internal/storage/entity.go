@@ -295,6 +295,18 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 	return nil
 }
 
+// ETagTime returns the Timestamp that an ETag of the Table service is made of. ok is false if it is made of none, as
+// those of Cosmos DB.
+func ETagTime(etag string) (t time.Time, ok bool) {
+	text, weak := strings.CutPrefix(etag, `W/"datetime'`)
+	text, whole := strings.CutSuffix(text, `'"`)
+	text, err := url.QueryUnescape(text)
+	if weak && whole && err == nil {
+		t, err = time.Parse(time.RFC3339Nano, text)
+	}
+	return t, weak && whole && err == nil
+}
+
 // setKey sets a key, which must be well formed: a repaired text would be another row's
 // key.
 func setKey(to *string, name string, value jsontext.Value) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,7 +25,6 @@ const (
 	HeadPrefix      = "h|"
 	EntryPrefix     = "e|"
 	ChangePrefix    = "c|"
-	OncePrefix      = "i|"
 	ClearPrefix     = "t|"
 	TombstonePrefix = "g|" // directly behind the entries
 )
@@ -32,6 +32,9 @@ const (
 // ClearedPartition has a row for each shard whose tombstones of moved records were cleared
 // away. Its Timestamp says when that was last begun.
 const ClearedPartition = "cleared"
+
+// ClaimsPartition has the claims of requests, see package claim. They are in one place, whatever record they are about.
+const ClaimsPartition = "claims"
 
 // Columns of our own, beside the record's fields.
 const (
@@ -59,7 +62,8 @@ type Entry struct {
 // Head is a head as it was read, with its ETag: updates are conditional on it.
 type Head struct {
 	wal.Head
-	ETag string
+	ETag    string
+	Written time.Time // by the service's clock; another process that completes the write makes it later
 }
 
 // State returns the head as package wal knows it, nil for none.
@@ -147,7 +151,7 @@ func Doubt(shard string, w wal.Write, etag string) storage.Op {
 
 // HeadOf reads a head.
 func HeadOf(e storage.Entity) (*Head, error) {
-	h := &Head{ETag: e.ETag, Head: wal.Head{Entry: e.Get("Entry"), Content: e.Get("Content"), Sure: e.Get("Sure") == "true"}}
+	h := &Head{ETag: e.ETag, Written: e.Timestamp, Head: wal.Head{Entry: e.Get("Entry"), Content: e.Get("Content"), Sure: e.Get("Sure") == "true"}}
 	err := errors.Join(CheckFormat(e.Int("Format")), Decode(e.Get("Write"), &h.Write))
 	if err == nil {
 		h.Time, err = logtail.KeyTime(h.Entry)

@@ -1,0 +1,170 @@
+// Package claim lets a request that comes again be carried out once. A client sends a request again under
+// its Idempotency-Key, and a Functions host under its invocation id, when no answer came.
+//
+// A claim is a row that a request inserts before it looks anything up:
+//
+//	RowKey     row
+//	i|HASH     of an Idempotency-Key: Request (hash of what was asked), and the Answer once there is one
+//	i|v|HASH   of an invocation id and what was asked
+//
+// The same rows may be written by a transaction that carries a request out; [ID.Row] names them.
+package claim
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+const (
+	// Prefix is how the keys of all claims begin.
+	Prefix           = "i|"
+	invocationPrefix = Prefix + "v|" // sorts behind all others, which go on with a hexadecimal digit
+
+	// How long claims are kept at least after their last change. A host repeats a request within seconds.
+	keepKeys, keepInvocations = 24 * time.Hour, time.Hour
+	// TidyEvery is how often [Tidy] is due.
+	TidyEvery = time.Hour
+
+	requestColumn, answerColumn = "Request", "Answer"
+
+	maxRaces = 20 // with those who delete old claims
+)
+
+// Sent is what comes with a request, and again with its repetition. The zero value is that of a request that nobody
+// sends again.
+type Sent struct {
+	Key        string // the Idempotency-Key, "" for none
+	Invocation string // the host's invocation id; it counts only without a key
+}
+
+// ID returns the request's id. request describes what is asked.
+func (s Sent) ID(request string) ID {
+	if s.Key != "" {
+		return Key(s.Key, request)
+	}
+	return invocation(s.Invocation, request)
+}
+
+// ID tells requests apart. The zero value is that of a request that nobody sends again.
+type ID struct{ row, request string }
+
+// Key returns the id of a request with an Idempotency-Key, the zero ID if that is "". request describes what
+// is asked.
+func Key(key, request string) ID {
+	if key == "" {
+		return ID{}
+	}
+	return ID{Prefix + hash(key), hash(request)}
+}
+
+// invocation returns the id of a request with a host's invocation id, the zero ID if that is "". The same id
+// with another request is another ID: no caller has chosen it.
+func invocation(id, request string) ID {
+	if id == "" {
+		return ID{}
+	}
+	return ID{invocationPrefix + hash(id+" "+request), hash(request)}
+}
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// None reports whether the id is the zero value.
+func (id ID) None() bool { return id.row == "" }
+
+// Keyed reports whether the id is that of an Idempotency-Key.
+func (id ID) Keyed() bool { return id.row != "" && !strings.HasPrefix(id.row, invocationPrefix) }
+
+// Row returns the row of the id in a partition, with what tells whose it is and more properties.
+func (id ID) Row(partition string, more ...storage.Property) storage.Entity {
+	return storage.Entity{
+		Key:        key.Key{Partition: partition, Row: id.row},
+		Properties: append([]storage.Property{storage.StringProperty(requestColumn, id.request)}, more...),
+	}
+}
+
+// Check returns a KeyReused error if a row that has the id is that of another request.
+func (id ID) Check(row storage.Entity) error {
+	if row.Get(requestColumn) != id.request {
+		return problem.ReusedKey()
+	}
+	return nil
+}
+
+// Claims are those of one partition.
+type Claims struct {
+	Table     *storage.Table
+	Partition string
+}
+
+// Claim is a request's claim.
+type Claim struct {
+	// Known means that an earlier try of the request has made the claim; or this one, whose answer was lost.
+	Known  bool
+	Made   time.Time // when it was made, by the service's clock
+	Answer string    // that a try has recorded, "" for none
+
+	row storage.Entity
+}
+
+// Take claims a request, or returns the claim that an earlier try has made. The error is a KeyReused if the
+// Idempotency-Key was used for another request. It takes one request; two for a repetition.
+func (c Claims) Take(ctx context.Context, id ID) (Claim, error) {
+	row := id.Row(c.Partition)
+	for range maxRaces {
+		b := c.Table.Batch()
+		b.Add(storage.Op{Kind: storage.Insert, Entity: row})
+		err := b.Do(ctx)
+		if err != nil && !storage.Conflict(err) {
+			return Claim{}, fmt.Errorf("claim the request: %w", err)
+		}
+		known := err != nil
+		if made, ok := storage.ETagTime(b.ETag()); ok && !known {
+			row.ETag = b.ETag()
+			return Claim{Made: made, row: row}, nil
+		}
+		there, found, err := c.Table.Get(ctx, row.Key)
+		switch {
+		case err != nil:
+			return Claim{}, fmt.Errorf("read the request's claim: %w", err)
+		case found:
+			return Claim{known, there.Timestamp, there.Get(answerColumn), there}, id.Check(there)
+		}
+	}
+	return Claim{}, problem.Busyf("", "the request's claim comes and goes; try again")
+}
+
+// Record keeps the answer for repetitions, unless another try has recorded its own.
+func (c Claims) Record(ctx context.Context, of Claim, answer string) error {
+	err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Entity: storage.Entity{
+		Key: of.row.Key, Properties: []storage.Property{storage.StringProperty(answerColumn, answer)},
+	}})
+	if storage.HasCode(err, "UpdateConditionNotSatisfied") || storage.NotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Tidy deletes the claims of a range that are no longer needed at a time by the service's clock, and all other rows there
+// that were written a day before. It takes a query, and returns how many it has deleted, also with an error.
+func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
+	before := func(age time.Duration) string {
+		return "Timestamp lt datetime'" + now.Add(-age).UTC().Format("2006-01-02T15:04:05Z") + "'"
+	}
+	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", before(keepKeys), before(keepInvocations), invocationPrefix)
+	if removed, err = action.DeleteFound(ctx, table, storage.Query{Range: in, Filter: filter}, nil); err != nil {
+		err = fmt.Errorf("delete the claims of requests that are over: %w", err)
+	}
+	return removed, err
+}

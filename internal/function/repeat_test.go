@@ -1,0 +1,42 @@
+package function_test
+
+import (
+	"net/http"
+	"testing"
+)
+
+// TestRepeatedDeletes sends each DELETE twice with the invocation id of a host, or an Idempotency-Key, as if the first
+// answer were lost. Others write in between. Both have one answer, and what was written in between is there. Another
+// id is another deletion.
+func TestRepeatedDeletes(t *testing.T) {
+	t.Parallel()
+	a := newApp(t)
+	const record, other = `{"eid":"1","lastname":"Faux","npi":"7"}`, `{"eid":"2","lastname":"New","npi":"7"}`
+	const event = `{"text":"x"}`
+	location := a.send("POST", people, record).Header().Get("Location")
+	for _, tt := range []struct{ name, path, append, to, find, left string }{
+		{"a Location", location, record, people, people + "?eid=1", `{"records":[` + record},
+		{"a selector", people + "?npi=7", other, people, people + "?npi=7", `{"records":[` + other},
+		{"a stream", "/api/log?stream=orders", event, "/api/log?stream=orders", "/api/log?stream=orders", `{"events":[{"id"`},
+	} {
+		for name, header := range map[string][]string{
+			"proxied":   {"X-Azure-Functions-InvocationId", "0d26e0c9-3c8c-4c2c-9e53-30a9e8d4c5a1"},
+			"forwarded": {"X-Azure-Functions-InvocationId", "FORGED, 1d26e0c9-3c8c-4c2c-9e53-30a9e8d4c5a1", "User-Agent", "curl Azure-Functions-Host/4"},
+			"keyed":     {"Idempotency-Key", "key-of-" + tt.path},
+		} {
+			a.send("POST", tt.to, tt.append)
+			a.call(t, "DELETE", tt.path, "", http.StatusOK, `{"deleted":1}`, header...)
+			a.send("POST", tt.to, tt.append)
+			a.call(t, "DELETE", tt.path, "", http.StatusOK, `{"deleted":1}`, header...)
+			if got := a.call(t, "GET", tt.find, "", http.StatusOK, tt.left); t.Failed() {
+				t.Fatalf("%s, %s: %s", tt.name, name, got)
+			}
+			a.call(t, "DELETE", tt.path, "", http.StatusOK, `{"deleted":1}`)
+		}
+	}
+	key := []string{"Idempotency-Key", "one"}
+	a.call(t, "DELETE", people+"?npi=7", "", http.StatusOK, `{"deleted":0}`, key...)
+	a.call(t, "DELETE", people+"?npi=8", "", http.StatusUnprocessableEntity, `{"title"`, key...)
+	a.call(t, "DELETE", location, "", http.StatusUnprocessableEntity, `{"title"`, key...)
+	a.call(t, "DELETE", people+"?npi=7", "", http.StatusBadRequest, `{"title"`, "Idempotency-Key", "two words")
+}

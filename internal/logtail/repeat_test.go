@@ -1,0 +1,129 @@
+package logtail_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/claim"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// TestRepeatedDelete lets the process that deletes a stream die with each of its requests, or live and its answer get
+// lost. Others append, one of them with a key, or nobody. Then the same request comes again to another process: what was
+// appended since stays, with its note.
+func TestRepeatedDelete(t *testing.T) {
+	t.Parallel()
+	for _, sent := range []claim.Sent{{Invocation: "id"}, {Key: "key", Invocation: "id"}} {
+		for _, applied := range []bool{false, true} {
+			for _, alone := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v, applied %v, alone %v", sent, applied, alone), func(t *testing.T) {
+					t.Parallel()
+					n := 1
+					for died := true; died && !t.Failed(); n++ {
+						synctest.Test(t, func(t *testing.T) { died = deleteTwice(t, n, sent, applied, alone) })
+					}
+					if n < 9 {
+						t.Errorf("only %d requests", n)
+					}
+				})
+			}
+		}
+	}
+}
+
+func deleteTwice(t *testing.T, n int, sent claim.Sent, applied, alone bool) (died bool) {
+	w := newWorld(t, emulator.Options{})
+	o := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 2}}}
+	s := w.streams(o)
+	w.append(s, "s", event(t, "before"))
+	time.Sleep(2 * time.Minute) // until shards are used
+	for i := range 3 {
+		w.append(s, "s", event(t, fmt.Sprint("old ", i)))
+	}
+	w.appendOnce(s, numbered(t, "noted", 2), "k")
+	time.Sleep(time.Second)
+	p := &emulatortest.Process{Next: w.emulator.Transport()}
+	p.DieWith(n, applied)
+	o.Table = w.table(p)
+	first, firstErr := w.streams(o).Delete(t.Context(), "s", sent)
+	time.Sleep(time.Second)
+	left := w.all(s, "s", 1000)
+	claimed := len(w.claims()) > 0
+	var since []logtail.Event
+	if !alone {
+		since = append(w.append(s, "s", event(t, "new")), w.appendOnce(s, numbered(t, "noted since", 2), "k2")...)
+		time.Sleep(time.Second)
+	}
+	again, err := s.Delete(t.Context(), "s", sent)
+	want := logtail.Deleted{Events: int64(len(left)), Repeated: claimed}
+	switch {
+	case firstErr == nil && (applied || !p.Dead()): // it has recorded its answer last
+		want = logtail.Deleted{Events: 6}
+	case !claimed:
+		want.Events += int64(len(since))
+		since = nil
+	}
+	if err != nil || again != want {
+		t.Errorf("died with request %d: %+v, %v; again %+v, %v; want %+v", n, first, firstErr, again, err, want)
+	}
+	if third, err := s.Delete(t.Context(), "s", sent); third != again || err != nil {
+		t.Errorf("died with request %d: a third time %+v, %v; want %+v", n, third, err, again)
+	}
+	slices.Reverse(since)
+	if got := w.all(s, "s", 1000); !slices.Equal(ids(got), ids(since)) {
+		t.Errorf("died with request %d: %v are left, want %v", n, texts(got), texts(since))
+	}
+	if since != nil {
+		if retried := w.appendOnce(s, numbered(t, "noted since", 2), "k2"); retried[0].ID != since[1].ID {
+			t.Errorf("died with request %d: the note of a key is gone, whose events are there", n)
+		}
+	}
+	if done, err := s.Delete(t.Context(), "s", claim.Sent{Invocation: "another"}); err != nil || done != (logtail.Deleted{Events: int64(len(since))}) {
+		t.Errorf("died with request %d: another deletion %+v, %v", n, done, err)
+	}
+	time.Sleep(26 * time.Hour)
+	if err := s.Maintain(t.Context()); err != nil || len(w.claims()) > 0 {
+		t.Errorf("a day later %v; claims are left: %v", err, w.claims())
+	}
+	return p.Dead()
+}
+
+// claims returns the rows of claims of the table.
+func (w *world) claims() (all []string) {
+	w.Helper()
+	partition := "|claims"
+	err := w.table(nil).All(w.Context(), storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
+		for _, row := range p.Entities {
+			all = append(all, row.Key.Row)
+		}
+		return nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return all
+}
+
+// A key that was used to delete another stream is refused, and an invocation's id is not.
+func TestDeletesAreToldApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	s := w.streams(logtail.Options{})
+	for _, sent := range []claim.Sent{{Key: "k"}, {Invocation: "i"}} {
+		for _, stream := range []string{"a", "b"} {
+			w.append(s, stream, event(t, "x"))
+			done, err := s.Delete(t.Context(), stream, sent)
+			if refused := err != nil && problem.Of(err).Kind == problem.KeyReused; refused != (stream == "b" && sent.Key != "") || !refused && done.Events == 0 {
+				t.Errorf("%v, %s: %+v, %v", sent, stream, done, err)
+			}
+		}
+	}
+}
