@@ -30,6 +30,9 @@ func (l listing) add(v any, columns ...string) error {
 	if l.json != nil {
 		return l.json.Encode(v)
 	}
+	for i := range columns {
+		columns[i] = lines.Plain(strings.ReplaceAll(columns[i], "\n", "; "))
+	}
 	_, err := fmt.Fprintln(l.columns, strings.Join(columns, "\t"))
 	return err
 }

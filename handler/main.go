@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/function/server"
+	"tablesweep/internal/lines"
 	"tablesweep/internal/memory"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -25,7 +26,8 @@ import (
 )
 
 func main() {
-	log.SetOutput(withoutAnswers{os.Stderr})
+	errOut := lines.NewPlainWriter(os.Stderr)
+	log.SetOutput(withoutAnswers{errOut})
 	first, second := interrupts()
 	meter := progress.New(os.Stderr)
 	context.AfterFunc(second, func() {
@@ -34,7 +36,12 @@ func main() {
 		report(meter, sweep.ErrInterrupted)
 		os.Exit(exitInterrupted)
 	})
-	err := execute(withShared(first, shared{meter: meter, second: second}), rootCommand())
+	root := rootCommand()
+	root.SetErr(errOut)
+	if progress.IsTerminal(os.Stdout) { // other programs take what there is
+		root.SetOut(lines.NewPlainWriter(os.Stdout))
+	}
+	err := execute(withShared(first, shared{meter: meter, second: second}), root)
 	meter.End()
 	var again server.Restart
 	if err != nil && !(errors.As(err, &again) && again.Cause == nil) {

@@ -299,6 +299,7 @@ func (r *manyRun) one(t *tableResult, with together) error {
 	root := rootCommand()
 	root.SetArgs(r.args(t))
 	root.SetOut(&out)
+	root.SetErr(r.cmd.ErrOrStderr())
 	cause := execute(withShared(r.cmd.Context(), s), root)
 	t.take(with.result, cause)
 	r.parts.End(meter, t.State != tablePending)

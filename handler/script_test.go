@@ -5,9 +5,12 @@ import (
 	"encoding/base64"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +45,7 @@ func TestMain(m *testing.M) {
 //	messages QUEUE           take all messages of a queue, sorted, as stdout
 //	runscan NAME FROM TO     copy a table as an app does, in the mode fail; its id is the setting NAME
 //	faults SPEC              what goes wrong from now on with AzureWebJobsStorage
+//	lying STATUS JSON        a service that answers all with that; the setting LYING has its connection
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	scripts, err := filepath.Glob("testdata/*.txtar")
@@ -89,6 +93,20 @@ func TestScripts(t *testing.T) {
 				id, err := runCopyScan(ts, args[1], args[2])
 				ts.Check(err)
 				ts.Setenv(args[0], id)
+			},
+			"lying": func(ts *testscript.TestScript, _ bool, args []string) {
+				status, err := strconv.Atoi(args[0])
+				ts.Check(err)
+				s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", "application/json;odata=minimalmetadata")
+					w.Header().Set("X-Ms-Request-Id", "1")
+					w.Header().Set("X-Ms-Client-Request-Id", r.Header.Get("X-Ms-Client-Request-Id"))
+					w.Header().Set("X-Ms-Version", "2019-02-02")
+					w.WriteHeader(status)
+					fmt.Fprint(w, args[1])
+				}))
+				ts.Defer(s.Close)
+				ts.Setenv("LYING", "AccountName=a;AccountKey=c2VjcmV0;TableEndpoint="+s.URL+"/a")
 			},
 			"faults": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(ts.Value("AzureWebJobsStorage").(*emulator.Emulator).SetFaults(args[0]))

@@ -57,7 +57,8 @@ const (
 // Meter shows progress and writes all other messages on stderr. It is safe for concurrent
 // use.
 type Meter struct {
-	out   io.Writer
+	out   io.Writer // takes the live line as it is; all else goes through text
+	text  io.Writer
 	width func() int // of the terminal, in columns; 0 if nobody knows
 	parts *Parts     // that it belongs to, as the meter of the table; nil for none
 	table string
@@ -84,9 +85,9 @@ type Meter struct {
 
 // New returns a meter that writes to w. It has the style [None] until [Meter.Use].
 func New(w io.Writer) *Meter {
-	m := &Meter{out: w, style: None, width: func() int { return 0 }}
+	m := &Meter{out: w, text: lines.NewPlainWriter(w), style: None, width: func() int { return 0 }}
 	if f, ok := w.(*os.File); ok {
-		m.terminal = isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd())
+		m.terminal = IsTerminal(f)
 		m.width = func() int {
 			columns, _, err := term.GetSize(int(f.Fd()))
 			if err != nil {
@@ -97,6 +98,9 @@ func New(w io.Writer) *Meter {
 	}
 	return m
 }
+
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()) }
 
 // Use sets the style.
 func (m *Meter) Use(s Style) {
@@ -156,7 +160,7 @@ func (m *Meter) Show(p sweep.Progress) {
 	case m.style != None && at-m.last >= interval:
 		m.last = at
 		if m.style == Plain {
-			fmt.Fprintln(m.out, m.figures.line(0))
+			fmt.Fprintln(m.text, m.figures.line(0))
 			return
 		}
 		m.encode(m.figures)
@@ -171,7 +175,7 @@ func (m *Meter) draw() {
 	if !m.begun {
 		text = fit(f.waiting(), m.width()-1)
 	}
-	fmt.Fprintf(m.out, "\r\x1b[K\x1b[?7l%s\x1b[?7h", text) // nothing wraps, whatever the width
+	fmt.Fprintf(m.out, "\r\x1b[K\x1b[?7l%s\x1b[?7h", lines.Plain(text)) // nothing wraps, whatever the width
 	m.shown = true
 }
 
@@ -217,11 +221,11 @@ func (m *Meter) say(kind, text string) {
 		m.encode(map[string]string{kind: text})
 		return
 	}
-	fmt.Fprintf(m.out, "tablesweep: %s: %s\n", kind, text)
+	fmt.Fprintf(m.text, "tablesweep: %s: %s\n", kind, strings.ReplaceAll(text, "\n", "\n  ")) // which looks like no other message
 }
 
 // encode writes a line of JSON. It drops errors: there is no place to report them.
-func (m *Meter) encode(v any) { _ = lines.JSON(m.out).Encode(v) }
+func (m *Meter) encode(v any) { _ = lines.JSON(m.text).Encode(v) }
 
 // Await shows the outages that the function returns, until ctx ends.
 func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {

@@ -239,3 +239,19 @@ func TestAfterAnOutageOfASecond(t *testing.T) {
 		})
 	}
 }
+
+// What others say does not steer the terminal, and looks like no message of this program.
+func TestSaysPlainText(t *testing.T) {
+	t.Parallel()
+	const said = "table red\x1b[31m\u009b2J\ntablesweep: error: none\x7f\u202e"
+	for style, want := range map[progress.Style]string{
+		progress.Plain: "tablesweep: warning: table red\\u001b[31m\\u009b2J\n  tablesweep: error: none\\u007f\\u202e\n",
+		progress.JSON:  `{"warning":"table red\u001b[31m\u009b2J\ntablesweep: error: none\u007f\u202e"}` + "\n",
+	} {
+		var out bytes.Buffer
+		meter(&out, style).Say("warning", said)
+		if out.String() != want {
+			t.Errorf("%s: got %q, want %q", style, out.String(), want)
+		}
+	}
+}

@@ -70,6 +70,7 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 // Writer appends failed rows to a file. It may be a device or a pipe.
 type Writer struct {
 	file    *os.File
+	to      io.Writer // the file, or what keeps a terminal from being steered
 	durable bool
 }
 
@@ -116,7 +117,11 @@ func open(path string, mode int, durable bool) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{f, durable}, nil
+	w := &Writer{f, f, durable}
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		w.to = lines.NewPlainWriter(f)
+	}
+	return w, nil
 }
 
 func (w *Writer) dropCutLine() error {
@@ -163,7 +168,7 @@ func (w *Writer) Add(rows []action.Failure) error {
 			return err
 		}
 	}
-	if _, err := w.file.Write(text.Bytes()); err != nil || !w.durable {
+	if _, err := w.to.Write(text.Bytes()); err != nil || !w.durable {
 		return err
 	}
 	if err := w.file.Sync(); !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) { // a pipe has no disk
