@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"tablesweep/internal/engine/ledger"
@@ -172,25 +171,21 @@ func (e *Engine) exported(ctx context.Context, id string, rows int64) ([]exportF
 	return files, err
 }
 
-// clearLeftovers deletes the data files of deliveries that were not committed. It fails if one that was is missing.
+// clearLeftovers deletes the data files of deliveries that were not committed. It fails if one that was is missing, or has another
+// length.
 func clearLeftovers(ctx context.Context, to place.Objects, files []exportFile) error {
-	missing := map[string]bool{}
+	committed := map[string]int64{}
 	for _, f := range files {
-		missing[f.File.Path] = true
+		committed[f.File.Path] = f.File.Bytes
 	}
 	var leftovers []string
-	err := to.List(ctx, place.DataPrefix, func(name string, _ int64) error {
-		if !missing[name] && place.Leftover(name) {
+	err := place.CheckObjects(ctx, to, place.DataPrefix, committed, func(name string) {
+		if place.Leftover(name) {
 			leftovers = append(leftovers, name)
 		}
-		delete(missing, name)
-		return nil
 	})
 	if err != nil {
 		return err
-	}
-	for name := range missing {
-		return fmt.Errorf("%s/%s is gone: somebody has deleted it", strings.TrimSuffix(to.Address(), "/"), name)
 	}
 	for _, name := range leftovers {
 		if err := to.Delete(ctx, name); err != nil {

@@ -288,6 +288,38 @@ func TestLateDeliveryOfAnExport(t *testing.T) {
 	}
 }
 
+// A data blob that is gone, or was replaced by one of another length, keeps the export from its manifest.
+func TestVanishedBlobs(t *testing.T) {
+	t.Parallel()
+	for _, with := range []string{"", "x"} {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(1, 20))
+		id := w.start(exportRequest("Source", "p"))
+		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+			answer, err := w.emulator.Transport().Do(r)
+			if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/data/") && err == nil {
+				to, name := w.objects("p"), r.URL.Path[strings.Index(r.URL.Path, "data/"):]
+				if err := to.Delete(t.Context(), name); err != nil {
+					t.Error(err)
+				}
+				if with != "" {
+					if _, err := to.Put(t.Context(), name, []byte(with)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			return answer, err
+		})
+		_, messages := w.take(engine.ScanPrefix, 1)
+		if _, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), 1); err != nil {
+			t.Error(err)
+		}
+		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, " is damaged: data/") || w.blobs("p")[place.ManifestName] != "" {
+			t.Errorf("replaced by %q: %+v", with, s)
+		}
+	}
+}
+
 func TestExportsThatAreRefused(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(2, 3))

@@ -28,6 +28,32 @@ type Objects interface {
 	Address() string
 }
 
+// CheckObjects lists the objects whose names start with the prefix, and fails with [ErrDamaged] if one is gone, or has another length
+// than it should have: what was put may be deleted, be replaced, or never have been there. It calls other with the names of all others.
+func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
+	there := map[string]int64{}
+	err := o.List(ctx, prefix, func(name string, bytes int64) error {
+		if _, ours := lengths[name]; !ours {
+			other(name)
+			return nil
+		}
+		there[name] = bytes
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for name, want := range lengths {
+		switch bytes, ok := there[name]; {
+		case !ok:
+			return fmt.Errorf("%s %w: %s is gone, or was never there", o.Address(), ErrDamaged, name)
+		case bytes != want:
+			return fmt.Errorf("%s %w: %s has %d bytes, not the %d that were put", o.Address(), ErrDamaged, name, bytes, want)
+		}
+	}
+	return nil
+}
+
 // Directory has an export's objects as files. It is made by the first Put.
 type Directory string
 

@@ -1,8 +1,11 @@
 package place_test
 
 import (
+	"context"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -87,5 +90,61 @@ func TestPartOfClaim(t *testing.T) {
 	finish(t, w, oddRows(t, 3), place.Options{Compress: place.Zstd}, 3)
 	if there := content(t, dir); len(there) != 4 {
 		t.Errorf("got %v", slices.Sorted(maps.Keys(there)))
+	}
+}
+
+// forgetful says of a data file that it is put, and has none.
+type forgetful struct{ *place.Blobs }
+
+func (f forgetful) Put(ctx context.Context, name string, content []byte) (bool, error) {
+	if strings.HasPrefix(name, place.DataPrefix+"000001-") {
+		return true, nil
+	}
+	return f.Blobs.Put(ctx, name, content)
+}
+
+// What was put and is gone, replaced, or was never there by the end is noticed before the manifest.
+func TestVanishedFiles(t *testing.T) {
+	t.Parallel()
+	rows := oddRows(t, 300)
+	o := place.Options{Compress: place.Zstd, FileBytes: 16_000}
+	whole := content(t, write(t, rows, o, 100))
+	for name := range whole {
+		if name == place.ManifestName || name == place.ClaimName {
+			continue
+		}
+		for _, with := range []string{"", "x"} {
+			dir := place.Directory(t.TempDir())
+			w, err := place.Create(t.Context(), dir, claim(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.End(t.Context(), w.Add(rows), func() (place.Manifest, error) { // all files have been put
+				path := filepath.Join(string(dir), name)
+				if with == "" {
+					return manifest(o), os.Remove(path)
+				}
+				return manifest(o), os.WriteFile(path, []byte(with), 0o600)
+			})
+			if !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s replaced by %q: got %v", name, with, err)
+			}
+			if _, err := dir.Get(t.Context(), place.ManifestName, 0, 1); err == nil {
+				t.Errorf("%s replaced by %q: there is a manifest", name, with)
+			}
+		}
+	}
+
+	b, _ := inBlobs(t)
+	if err := b.Make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w, err := place.Create(t.Context(), forgetful{b}, claim(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.End(t.Context(), w.Add(rows), func() (place.Manifest, error) { return manifest(o), nil })
+	if !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), "data/000001-") || !strings.Contains(err.Error(), "or was never there") {
+		t.Errorf("got %v", err)
 	}
 }

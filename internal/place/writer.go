@@ -13,12 +13,11 @@ import (
 	"tablesweep/internal/sweep/journal"
 )
 
-// Errors of a place that takes no export.
+// Errors of a place that takes no export, or not the rest of one.
 var (
 	ErrTaken    = errors.New("is taken")
 	ErrComplete = errors.New("is a complete export; nothing is left to do")
-
-	errDamaged = errors.New("is damaged")
+	ErrDamaged  = errors.New("is damaged")
 )
 
 // Options say how an export is written.
@@ -36,6 +35,7 @@ type Writer struct {
 	Seal  Seal  // what the export has so far; not to be used while rows are added
 	to    Objects
 	index index
+	put   map[string]int64 // the data files and files.jsonl, with their lengths
 }
 
 // Create begins an export in a place that is empty or does not exist.
@@ -57,7 +57,7 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{to: to, index: index{to: to, journal: o.Journal}, FileDraft: NewFile(codec)}
+	w := &Writer{to: to, put: map[string]int64{}, index: index{to: to, journal: o.Journal}, FileDraft: NewFile(codec)}
 	w.index.dir, _ = to.(Directory)
 	w.timestamp, w.fileBytes = o.Timestamp, cmp.Or(o.FileBytes, fileBytes)
 	if o.Compress == None { // which is known to become so large
@@ -66,7 +66,7 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	whole := context.WithoutCancel(ctx)
 	w.take = func(p *page, last bool) error { return w.write(whole, p, last) }
 	if err := from(w); err != nil {
-		if errors.Is(err, ErrTaken) || errors.Is(err, ErrComplete) || errors.Is(err, errDamaged) {
+		if errors.Is(err, ErrTaken) || errors.Is(err, ErrComplete) || errors.Is(err, ErrDamaged) {
 			err = fmt.Errorf("%s %w", to.Address(), err)
 		}
 		return nil, errors.Join(err, w.index.close())
@@ -146,7 +146,7 @@ func (w *Writer) restore(ctx context.Context) error {
 			err = w.prove(ctx, f)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %s, line %d: %w", errDamaged, FilesName, i+1, err)
+			return fmt.Errorf("%w: %s, line %d: %w", ErrDamaged, FilesName, i+1, err)
 		}
 	}
 	for name := range stored {
@@ -178,7 +178,14 @@ func (w *Writer) takeOver(f File, line []byte, stored int64) error {
 	case f.Path != name || !bytes.Equal(bytes.TrimSuffix(written, []byte("\n")), line):
 		return fmt.Errorf("it is not what this program has written about %.80s", name)
 	}
+	w.note(f, written)
 	return nil
+}
+
+// note notes a data file that was put, and its line.
+func (w *Writer) note(f File, line []byte) {
+	w.put[f.Path] = f.Bytes
+	w.put[FilesName] += int64(len(line))
 }
 
 // order begins the name of the next file.
@@ -197,6 +204,7 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 		line, err = w.Seal.Add(f)
 	}
 	if err == nil {
+		w.note(f, line)
 		err = w.index.add(line)
 	}
 	if err != nil {
@@ -215,6 +223,9 @@ func (w *Writer) End(ctx context.Context, err error, manifest func() (Manifest, 
 	}
 	if err == nil && w.index.file == nil { // of blobs, or of nothing
 		err = PutSame(ctx, w.to, FilesName, w.index.text)
+	}
+	if err == nil {
+		err = CheckObjects(ctx, w.to, "", w.put, func(string) {})
 	}
 	if err == nil {
 		m = w.Seal.Manifest(m)
