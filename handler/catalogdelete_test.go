@@ -40,7 +40,7 @@ func TestCatalogDeleteRepeats(t *testing.T) {
 			}
 			all = append(all, r)
 		}
-		cat.InsertAll(t.Context(), all)
+		cat.InsertAll(t.Context(), all, nil)
 		if err := em.SetFaults("latency=9s"); err != nil {
 			t.Fatal(err)
 		}

@@ -61,12 +61,12 @@ func TestTransactions(t *testing.T) {
 				_, err := c.Patch(t.Context(), []byte(`{"wage":4}`), catalog.Lookup{ID: id.ID}, always)
 				return err
 			}},
-			// One more to ask whether the key was used; the commit keeps it.
-			{"patch with an Idempotency-Key", 11, 6, func() error {
+			// One to claim the key, and one to ask for an answer; the commit keeps that.
+			{"patch with an Idempotency-Key", 12, 7, func() error {
 				_, err := c.Patch(t.Context(), []byte(`{"wage":5}`), by("eid", "F1"), once)
 				return err
 			}},
-			{"the same again", 5, 5, func() error {
+			{"the same again", 7, 7, func() error {
 				_, err := c.Patch(t.Context(), []byte(`{"wage":5}`), by("eid", "F1"), once)
 				return err
 			}},
@@ -91,8 +91,8 @@ func TestTransactions(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				return c.Maintain(t.Context())
 			}},
-			// A transaction for each of two shards, and one for the key's answer.
-			{"Maintain, a day later", 4*shards + 2 + 2 + 1, 0, func() error {
+			// A transaction for each of two shards, and one each for the key's claim and answer.
+			{"Maintain, a day later", 4*shards + 2 + 2 + 2, 0, func() error {
 				time.Sleep(25 * time.Hour)
 				return c.Maintain(t.Context())
 			}},

@@ -25,6 +25,7 @@ const (
 	migrateFile   = "internal/catalog/migrate/migrate.go"
 	refuseFile    = "internal/catalog/refuse.go"
 	stopFile      = "internal/catalog/migrate/stop.go"
+	onceFile      = "internal/catalog/once.go"
 	writeFile     = "internal/catalog/write.go"
 	walFile       = "internal/catalog/wal/wal.go"
 )
@@ -41,6 +42,8 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"case len(on.Match) > 0 && !fits(on.Match):", "case len(on.Match) > 0 && !fits(on.Match) && !WRONG:"},
 	{"a write does not keep its Idempotency-Key", "TestKeyedCrashPoints", decideFile,
 		"	last := writes[len(writes)-1]\n", "	last := writes[len(writes)-1]\n	if WRONG {\n		o = claim.ID{}\n	}\n"},
+	{"a write does not claim its Idempotency-Key", "TestKeyOfAnotherWrite", onceFile,
+		"	if o.None() {\n		return nil\n	}\n	if _, err := c.claims().Take", "	if o.None() || WRONG {\n		return nil\n	}\n	if _, err := c.claims().Take"},
 	{"a deletion does not keep its answer", "TestRepeatedDeletes", decideFile,
 		"onceOps(o, e.Shard, e.ID, w, deleted)...); err", "onceOps(map[bool]claim.ID{false: o}[WRONG], e.Shard, e.ID, w, deleted)...); err"},
 	{"a refused deletion does not ask for its answer", "TestRepeatedDeletes", deleteFile,

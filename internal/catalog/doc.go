@@ -118,7 +118,6 @@
 //
 // # Weaknesses
 //
-// An index value that many records share is one partition, which takes 2,000 rows a second. An
-// Idempotency-Key is kept beside its record: if it is used again for a record in another shard, nobody
-// notices.
+// An index value that many records share is one partition, which takes 2,000 rows a second. So is the one of the claims:
+// as many writes a second can have an Idempotency-Key.
 package catalog

@@ -40,7 +40,7 @@ func TestInsertAllPanics(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := New(Options{Schema: schema}) // without tables: whatever is asked of them panics
-	for _, result := range c.InsertAll(t.Context(), []record.Record{one, one}) {
+	for _, result := range c.InsertAll(t.Context(), []record.Record{one, one}, nil) {
 		if result.Err == nil {
 			t.Errorf("%+v; want an error", result)
 		}

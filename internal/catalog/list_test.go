@@ -140,7 +140,7 @@ func TestBulkAnswersEach(t *testing.T) {
 	w, c := newCatalog(t, people, "lastname")
 	there := rec(t, `{"eid":"1","lastname":"a"}`)
 	w.did(catalog.Created)(c.Insert(t.Context(), there, ""))
-	got := c.InsertAll(t.Context(), []record.Record{there, rec(t, `{"eid":"1","lastname":"a","x":1}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a","x":2}`)})
+	got := c.InsertAll(t.Context(), []record.Record{there, rec(t, `{"eid":"1","lastname":"a","x":1}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a","x":2}`)}, nil)
 	for i, want := range []struct {
 		outcome catalog.Outcome
 		kind    problem.Kind
@@ -165,7 +165,7 @@ func TestBulkDies(t *testing.T) {
 	deaths(t, 2, testsize.Of(6, 3), func(t *testing.T, n int) bool {
 		w, c := newCatalog(t, people, "lastname")
 		victim, p := w.mortal(n, n%2 == 0, nil)
-		for i, one := range victim.InsertAll(t.Context(), records) {
+		for i, one := range victim.InsertAll(t.Context(), records, nil) {
 			if one.Err == nil { // it was acknowledged
 				eid, _ := records[i].Get("eid")
 				w.wantFound(c, by("eid", eid), records[i])
@@ -175,7 +175,7 @@ func TestBulkDies(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.maintain(c)
 		w.check(c)
-		for i, one := range c.InsertAll(t.Context(), records) {
+		for i, one := range c.InsertAll(t.Context(), records, nil) {
 			if one.Err != nil {
 				t.Errorf("%d: %v", i, one.Err)
 			}

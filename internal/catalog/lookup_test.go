@@ -126,7 +126,7 @@ func TestQueryBySeveralKeys(t *testing.T) {
 		for _, fields := range all {
 			r = append(r, rec(t, mustJSON(fields)))
 		}
-		for _, one := range c.InsertAll(t.Context(), r) {
+		for _, one := range c.InsertAll(t.Context(), r, nil) {
 			if one.Err != nil {
 				t.Fatal(one.Err)
 			}

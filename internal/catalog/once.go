@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"tablesweep/internal/catalog/store"
@@ -22,6 +23,18 @@ func (c *Catalog) claims() claim.Claims {
 
 // onceOf returns the id of a write that parts describe, by its Idempotency-Key.
 func onceOf(key string, parts ...any) claim.ID { return claim.Key(key, store.Encode(parts)) }
+
+// claim claims a write's id, before anything is looked up. The claims are in one place: the error is a KeyReused if the
+// Idempotency-Key was used for any other write of the catalog.
+func (c *Catalog) claim(ctx context.Context, o claim.ID) error {
+	if o.None() {
+		return nil
+	}
+	if _, err := c.claims().Take(ctx, o); err != nil {
+		return fmt.Errorf("catalog %s: %w", c.Name, err)
+	}
+	return nil
+}
 
 // onceOps returns the operations that keep a write's id and its answer: the entry has its record. There are
 // none without an id.

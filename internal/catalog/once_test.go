@@ -152,6 +152,13 @@ func TestKeyOfAnotherWrite(t *testing.T) {
 		patch := catalog.Condition{Once: "key-2"}
 		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "7"), patch))
 		for name, do := range map[string]func() (catalog.Written, error){
+			"a record of another shard": func() (catalog.Written, error) {
+				return c.Insert(t.Context(), rec(t, `{"eid":"2","lastname":"Faux"}`), once.Once)
+			},
+			"a deletion": func() (catalog.Written, error) {
+				_, err := c.Delete(t.Context(), by("eid", "1"), once, nil)
+				return catalog.Written{}, err
+			},
 			"another record":             func() (catalog.Written, error) { return c.Put(t.Context(), other, once) },
 			"an insertion":               func() (catalog.Written, error) { return c.Insert(t.Context(), r, once.Once) },
 			"a selector":                 func() (catalog.Written, error) { return c.Replace(t.Context(), r, by("eid", "1"), once) },

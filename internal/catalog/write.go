@@ -37,7 +37,7 @@ type Written struct {
 // Insert adds a record. If a record with the same identity and other contents exists, the
 // error is a Conflict. once, if not "", is the caller's Idempotency-Key: for a day, an
 // insertion with the same key and record returns the first one's result, even if the record
-// has changed since.
+// has changed since, and any other write with the key is a KeyReused.
 func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
@@ -47,6 +47,9 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 		return Written{}, err
 	}
 	o := onceOf(once, r.Hash())
+	if err := c.claim(ctx, o); err != nil {
+		return Written{}, err
+	}
 	var done Written
 	first := true // most likely there is no head
 	err = c.decided(ctx, func() (raced bool, err error) {
@@ -77,6 +80,9 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 		return Written{}, err
 	}
 	o := onceOf(on.Once, "put", r.Hash())
+	if err := c.claim(ctx, o); err != nil {
+		return Written{}, err
+	}
 	var done Written
 	err = c.decided(ctx, func() (raced bool, err error) {
 		var used bool
@@ -158,6 +164,14 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
 	}
+	if selector.ID == "" {
+		if _, err := c.plan(selector); err != nil {
+			return Written{}, err
+		}
+	}
+	if err := c.claim(ctx, o); err != nil {
+		return Written{}, err
+	}
 	var done Written
 	err := c.decided(ctx, func() (raced bool, err error) {
 		x, err := c.choose(ctx, selector)
@@ -201,15 +215,22 @@ type Result struct {
 	Err error
 }
 
-// InsertAll inserts records as Insert does, many at once; see [Catalog.WriteAll].
-func (c *Catalog) InsertAll(ctx context.Context, records []record.Record) []Result {
-	return c.WriteAll(ctx, records, func(ctx context.Context, r record.Record) (Written, error) { return c.Insert(ctx, r, "") })
+// InsertAll inserts records as Insert does, many at once; see [Catalog.WriteAll]. once returns the Idempotency-Key of the
+// record with an index; nil for none.
+func (c *Catalog) InsertAll(ctx context.Context, records []record.Record, once func(i int) string) []Result {
+	return c.WriteAll(ctx, records, func(ctx context.Context, i int) (Written, error) {
+		key := ""
+		if once != nil {
+			key = once(i)
+		}
+		return c.Insert(ctx, records[i], key)
+	})
 }
 
-// WriteAll writes records by the function write, many at once, but those with the same identity
+// WriteAll writes records by the function write, which is given their indexes, many at once, but those with the same identity
 // in their order. It returns a result for each. If the process dies, some are written and some
 // are not; after Maintain, none is half written.
-func (c *Catalog) WriteAll(ctx context.Context, records []record.Record, write func(context.Context, record.Record) (Written, error)) []Result {
+func (c *Catalog) WriteAll(ctx context.Context, records []record.Record, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, len(records))
 	var identities []string
 	same := map[string][]int{} // by identity
@@ -231,7 +252,7 @@ func (c *Catalog) WriteAll(ctx context.Context, records []record.Record, write f
 		g.Go(func() error {
 			for _, i := range same[hash] {
 				results[i].Err = task.Do(func() (err error) {
-					results[i].Written, err = write(ctx, records[i])
+					results[i].Written, err = write(ctx, i)
 					return err
 				})
 			}

@@ -133,10 +133,7 @@ func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	if several {
-		if once != "" {
-			return problem.Invalidf("Idempotency-Key", "is for a single record; of several, a retry inserts only those that are missing")
-		}
-		return insertRecords(c, items, w, r)
+		return insertRecords(c, items, once, w, r)
 	}
 	done, err := c.Insert(r.Context(), items[0].record, once)
 	return writeRecord(w, r, done, err)

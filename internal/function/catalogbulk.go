@@ -1,6 +1,7 @@
 package function
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -52,15 +53,21 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// insertRecords inserts several records, and answers with a result for each.
-func insertRecords(c *catalog.Catalog, items []item, w http.ResponseWriter, r *http.Request) error {
+// insertRecords inserts several records, and answers with a result for each. Item n has a key of its own, made of once and n:
+// records of a body are in several shards, and some may be refused.
+func insertRecords(c *catalog.Catalog, items []item, once string, w http.ResponseWriter, r *http.Request) error {
 	var records []record.Record
-	for _, i := range items {
+	var at []int // their places in the body
+	for n, i := range items {
 		if i.err == nil {
-			records = append(records, i.record)
+			records, at = append(records, i.record), append(at, n)
 		}
 	}
-	done := c.InsertAll(r.Context(), records)
+	var keys func(int) string
+	if once != "" {
+		keys = func(i int) string { return fmt.Sprintf("%s %d", once, at[i]) } // no caller's key has a blank
+	}
+	done := c.InsertAll(r.Context(), records, keys)
 	results := make([]inserted, len(items))
 	for n, i := range items {
 		var one catalog.Result

@@ -159,7 +159,7 @@ func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(conte
 			records = append(records, row.Record)
 		}
 	}
-	results := c.WriteAll(ctx, records, write)
+	results := c.WriteAll(ctx, records, func(ctx context.Context, i int) (catalog.Written, error) { return write(ctx, records[i]) })
 	var failed error
 	for _, row := range rows {
 		result := catalog.Result{Err: row.Err}
