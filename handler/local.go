@@ -41,8 +41,9 @@ environment, or else from local.settings.json.
 
 --keys requires keys from callers, as the cloud does. --keys alone makes a function key
 and a master key and logs them; --keys=FUNCTION,MASTER sets them. A request sends
-its key in the header x-functions-key or in the query parameter code. Without --keys, requests
-that come from other web pages or under other host names are refused. POST
+its key in the header x-functions-key or in the query parameter code. If other machines can
+reach --addr, keys are made and logged without the flag, too. On a loopback address without --keys,
+requests that come from other web pages or under other host names are refused. POST
 /admin/functions/NAME with {"input":"..."} runs a queue or timer function by hand.
 
 EXIT STATUS
@@ -69,7 +70,7 @@ func localCommand() *cobra.Command {
 	flags.StringVar(&o.root, "root", ".", "the app's directory, which has host.json")
 	flags.StringVar(&o.http, "http", "", "how requests reach the handlers: forwarding or proxying (default: as host.json has it)")
 	flags.StringVar(&o.keys, "keys", "", "ask callers for keys; see above")
-	flags.Lookup("keys").NoOptDefVal = "new"
+	flags.Lookup("keys").NoOptDefVal = newKeys
 	flags.BoolVar(&o.verbose, "verbose", false, "log every invocation")
 	return c
 }
@@ -108,8 +109,8 @@ func (o *localOptions) run(c *cobra.Command) error {
 		return err
 	}
 	defer h.Close()
-	if o.keys == "new" {
-		log.Info().Str("function", options.Keys.Function).Str("master", options.Keys.Master).Msg("keys")
+	if keys := h.Keys(); keys != options.Keys || o.keys == newKeys {
+		log.Info().Str("function", keys.Function).Str("master", keys.Master).Msg("keys")
 	}
 	fmt.Fprintln(c.OutOrStdout(), "ready", h.URL())
 	if address := consoleOf(ctx, h.URL()); address != "" {
@@ -132,11 +133,14 @@ func localLog(w io.Writer, verbose bool) zerolog.Logger {
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }
 
+// newKeys is the value of --keys that makes them.
+const newKeys = "new"
+
 func localKeys(flag string) host.Keys {
 	switch flag {
 	case "":
 		return host.Keys{}
-	case "new":
+	case newKeys:
 		return host.NewKeys()
 	}
 	function, master, _ := strings.Cut(flag, ",")

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"tablesweep/internal/loopback"
 )
 
 // addPprof gives every command the flag --pprof.
 func addPprof(root *cobra.Command) {
 	var addr string
-	root.PersistentFlags().StringVar(&addr, "pprof", "", "serve profiles for go tool pprof at this address, such as 127.0.0.1:6060, while the command runs")
+	root.PersistentFlags().StringVar(&addr, "pprof", "", "serve profiles for go tool pprof at this address of this machine alone, such as 127.0.0.1:6060, while the command runs")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if err := noEmptyFlags(c); err != nil || addr == "" {
 			return err
@@ -22,19 +24,30 @@ func addPprof(root *cobra.Command) {
 	}
 }
 
-// servePprof serves the process's profiles until it ends. It leaves out the command line,
-// which may hold secrets.
+// servePprof serves the process's profiles until it ends, to programs of this machine alone: they show what
+// it works on. It leaves out the command line, which may hold secrets.
 func servePprof(addr string) (net.Addr, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, usagef("--pprof: %w", err)
+	}
+	if !loopback.Is(l.Addr().String()) {
+		_ = l.Close()
+		return nil, usagef("--pprof %s can be reached from other machines; give a loopback address, such as 127.0.0.1:6060", addr)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if why := loopback.Foreign(r); why != "" {
+			http.Error(w, why, http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	server := &http.Server{Handler: own, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(l) }() // ends with the process
 	return l.Addr(), nil
 }

@@ -25,9 +25,27 @@ func TestPprof(t *testing.T) {
 			t.Errorf("%s: status %d, %d bytes, %v; want status %d", path, resp.StatusCode, len(body), err, want)
 		}
 	}
-	c := rootCommand()
-	c.SetArgs([]string{"version", "--pprof", "nowhere"})
-	if err := c.Execute(); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "--pprof") {
-		t.Errorf("an address that is none: %v", err)
+	for name, value := range map[string]string{"Host": "evil.example", "Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr.String()+"/debug/pprof/heap", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Header.Set(name, value); name == "Host" {
+			r.Host = value
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s %s: %d", name, value, resp.StatusCode)
+		}
+	}
+	for _, addr := range []string{"nowhere", "0.0.0.0:0", ":0", "[::]:0"} {
+		c := rootCommand()
+		c.SetArgs([]string{"version", "--pprof", addr})
+		if err := c.Execute(); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "--pprof") {
+			t.Errorf("--pprof %s: %v", addr, err)
+		}
 	}
 }

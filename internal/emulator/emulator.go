@@ -34,6 +34,7 @@ package emulator
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -53,6 +54,13 @@ const (
 	DefaultAccount = "devstoreaccount1"
 	DefaultKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
+
+// NewKey returns a random key for an account.
+func NewKey() string {
+	key := make([]byte, 64)
+	_, _ = rand.Read(key) // which never fails
+	return base64.StdEncoding.EncodeToString(key)
+}
 
 // Options configure an emulator. The zero value is an account named
 // [DefaultAccount], without latency and without faults.

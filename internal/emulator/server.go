@@ -51,6 +51,10 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr str
 func (p pipeline) onlyHosts(addr string, next http.Handler) http.Handler {
 	given, _, _ := net.SplitHostPort(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isAdmin(r) && !loopback.Is(r.RemoteAddr) { // no signature protects it
+			http.Error(w, "/_emulator answers its own machine alone", http.StatusForbidden)
+			return
+		}
 		host := (&url.URL{Host: r.Host}).Hostname()
 		if !loopback.Is(r.Host) && !strings.EqualFold(host, given) && !arrivedAt(r.Context(), host) {
 			p.fail(w, p.newCall(r), refusal.New(refusal.AuthorizationFailure, "Embedded storage is not served as "+strconv.Quote(host)+": use localhost, or serve it at that address."))

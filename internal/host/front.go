@@ -17,6 +17,7 @@ import (
 
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/loopback"
 )
 
 // Limits of the front. The cloud's load balancer gives up after 230 s. The function
@@ -76,7 +77,7 @@ func (h *Host) front(ctx context.Context) http.HandlerFunc {
 		r.Method = canonicalMethod(r.Method)
 		r.Header.Del(envelope.HeaderSecret)
 		if h.options.Keys == (Keys{}) {
-			if why := h.foreign(r); why != "" {
+			if why := loopback.Foreign(r); why != "" {
 				http.Error(w, why+"; an app without keys takes requests from this machine and its own pages alone: start it with --keys", http.StatusForbidden)
 				return
 			}

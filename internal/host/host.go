@@ -19,6 +19,7 @@ import (
 
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/loopback"
 	"tablesweep/internal/storage"
 )
 
@@ -38,7 +39,7 @@ type Options struct {
 	Instances int
 	// HTTP is how requests reach the handler. Default: as in host.json.
 	HTTP HTTPMode
-	// Keys, if set, are required of requests, as in the cloud.
+	// Keys, if set, are required of requests, as in the cloud. Beyond loopback addresses there are always some; see [Host.Keys].
 	Keys Keys
 	// Times are shorter in tests. Default: the real host's.
 	Times Times
@@ -111,6 +112,9 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	if h.listener, err = net.Listen("tcp", h.options.Addr); err != nil {
 		return nil, fmt.Errorf("serve the app: %w", err)
 	}
+	if h.options.Keys == (Keys{}) && !loopback.Is(h.listener.Addr().String()) {
+		h.options.Keys = NewKeys()
+	}
 	ctx, h.stop = context.WithCancel(ctx)
 	work, kill := context.WithCancel(context.WithoutCancel(ctx))
 	h.running.Go(func() {
@@ -143,6 +147,10 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	}
 	return h, nil
 }
+
+// Keys returns the keys that requests need: those of the options, or new ones if the app can be reached from other machines. The zero
+// value means none.
+func (h *Host) Keys() Keys { return h.options.Keys }
 
 // drain waits for invocations under way, at most [Times.Drain]. The real host
 // then kills the handler processes. It never sends them a signal.

@@ -92,7 +92,10 @@ func newRig(t *testing.T, o *orders) *rig {
 // start starts the app.
 func (r *rig) start(t *testing.T, files map[string]string, options host.Options) {
 	t.Helper()
-	options.Root, options.Executable, options.Addr = writeApp(t, files), os.Args[0], "127.0.0.1:0"
+	options.Root, options.Executable = writeApp(t, files), os.Args[0]
+	if options.Addr == "" {
+		options.Addr = "127.0.0.1:0"
+	}
 	options.Log, options.Settings = zerolog.New(r.log), r.settings
 	if options.Times == (host.Times{}) {
 		options.Times = quick(host.MessageLease)

@@ -11,6 +11,33 @@ import (
 	"tablesweep/internal/host"
 )
 
+// TestKeysOnTheNetwork: an app that other machines can reach needs keys, whether or not somebody asked for them.
+func TestKeysOnTheNetwork(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("web", "function", ""), "Work/function.json": queueFunction}
+	for _, addr := range []string{"0.0.0.0:0", ":0", "127.0.0.1:0"} {
+		t.Run(addr, func(t *testing.T) {
+			t.Parallel()
+			o := newOrders(t, func(int, call) order { return answer("{}") })
+			r := startRig(t, o, files, host.Options{Addr: addr})
+			made := r.Keys() != host.Keys{}
+			if want := addr != "127.0.0.1:0"; made != want {
+				t.Fatalf("keys %+v, want some: %v", r.Keys(), want)
+			}
+			for _, target := range []string{"GET /api/web", "POST /admin/functions/Work"} {
+				method, path, _ := strings.Cut(target, " ")
+				for key, want := range map[string]bool{"": !made, "wrong": !made, r.Keys().Function: !made || method == "GET", r.Keys().Master: true} {
+					req := request(t, method, strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(r.URL())+path, strings.NewReader(`{"input":"x"}`))
+					req.Header.Set("x-functions-key", key)
+					if status := do(t, req).StatusCode; (status == http.StatusUnauthorized) == want {
+						t.Errorf("%s with the key %q: %d, want let in: %v", target, key, status, want)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestForeignPages: an app without keys answers its own pages and programs on this machine,
 // and refuses what other web pages can send, whatever the route.
 func TestForeignPages(t *testing.T) {

@@ -1,0 +1,32 @@
+package emulator
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestAdministrationIsLocal: what no signature protects answers this machine alone, wherever it is served.
+func TestAdministrationIsLocal(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := pipeline{e, tableService{e}}.onlyHosts("0.0.0.0:10002", e.tableHandler())
+	for from, want := range map[string]int{"127.0.0.1:5000": 200, "[::1]:5000": 200, "192.0.2.7:5000": 403, "[fe80::1]:5000": 403, "[::ffff:10.0.0.1]:1": 403, "": 403} {
+		for _, method := range []string{"GET", "DELETE"} {
+			for _, path := range []string{"/_emulator/counts", "/_emulator/faults"} {
+				r, w := httptest.NewRequest(method, "http://localhost:10002"+path, nil), httptest.NewRecorder()
+				r.RemoteAddr = from
+				if served.ServeHTTP(w, r); w.Code != want {
+					t.Errorf("%s %s from %q: %d, want %d", method, path, from, w.Code, want)
+				}
+			}
+		}
+	}
+	r, w := httptest.NewRequest(http.MethodGet, "http://evil.example/_emulator/counts", nil), httptest.NewRecorder()
+	r.RemoteAddr = "127.0.0.1:5000" // a page of a browser on this machine
+	if served.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+		t.Errorf("under another name: %d", w.Code)
+	}
+}
