@@ -12,6 +12,7 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -57,11 +58,13 @@ type Work interface {
 }
 
 // All does the work of all rows, several units at once, by requests with the options. The
-// rows must be in table order. After an error, some units may have been done.
+// rows must be in table order. After an error, some units may have been done. A request that is held back
+// ([storage.HeldBack]) lets those that are under way end.
 func All(ctx context.Context, o storage.RequestOptions, w Work, rows []storage.Entity) (Result, error) {
 	var (
-		mu    sync.Mutex // guards total
+		mu    sync.Mutex // guards the following
 		total Result
+		held  error
 	)
 	g, ctx := task.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -72,10 +75,14 @@ func All(ctx context.Context, o storage.RequestOptions, w Work, rows []storage.E
 			defer mu.Unlock()
 			total.Written += r.Written
 			total.Failed = append(total.Failed, r.Failed...)
+			if storage.HeldBack(err) {
+				held = err
+				return nil
+			}
 			return err
 		})
 	}
-	err := g.Wait()
+	err := cmp.Or(g.Wait(), held)
 	slices.SortFunc(total.Failed, func(a, b Failure) int { return a.Key.Compare(b.Key) })
 	return total, err
 }

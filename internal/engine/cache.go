@@ -18,7 +18,7 @@ type cache[T any] struct {
 // cached is what a cache holds of one scan.
 type cached[T any] struct {
 	value   T
-	at      time.Time     // when it was read; zero if it never was
+	at      time.Time     // when the reading of it began; zero if it never was read
 	stale   bool          // it must be read again, however fresh it is
 	reading chan struct{} // closed when the reading under way has ended; nil if there is none
 }
@@ -27,9 +27,14 @@ func newCache[T any](fresh, kept time.Duration) *cache[T] {
 	return &cache[T]{fresh: fresh, kept: kept, byID: map[string]*cached[T]{}}
 }
 
-// get returns a scan's fresh value. If there is none, it reads it, and other callers wait for that. read gets the
+// get returns a scan's value that was fresh at the call. If there is none, it reads it, and other callers wait for that. read gets the
 // value that was kept, or the zero value.
 func (c *cache[T]) get(ctx context.Context, id string, read func(was T) (T, error)) (T, error) {
+	return c.since(ctx, id, time.Now().Add(-c.fresh), read)
+}
+
+// since is get for a value whose reading began after a time.
+func (c *cache[T]) since(ctx context.Context, id string, oldest time.Time, read func(was T) (T, error)) (T, error) {
 	for {
 		c.mu.Lock()
 		c.forget()
@@ -39,9 +44,9 @@ func (c *cache[T]) get(ctx context.Context, id string, read func(was T) (T, erro
 			c.byID[id] = of
 		}
 		value, reading := of.value, of.reading
-		fresh := !of.stale && time.Since(of.at) < c.fresh
+		fresh := !of.stale && of.at.After(oldest)
 		if !fresh && reading == nil {
-			of.reading = make(chan struct{})
+			of.reading, of.stale = make(chan struct{}), false
 		}
 		c.mu.Unlock()
 		switch {
@@ -60,12 +65,14 @@ func (c *cache[T]) get(ctx context.Context, id string, read func(was T) (T, erro
 
 // fill reads a value for whoever waits for it. After an error, the next one reads.
 func (c *cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, err error) {
-	filled := false
+	filled, began := false, time.Now()
 	defer func() { // also if read panics
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if filled {
-			of.value, of.at, of.stale = value, time.Now(), false
+			of.value, of.at = value, began
+		} else {
+			of.stale = true
 		}
 		close(of.reading)
 		of.reading = nil
@@ -84,7 +91,7 @@ func (c *cache[T]) forget() {
 	}
 }
 
-// outdate has a scan's value read again if it is outdated.
+// outdate has a scan's value read again if it is outdated. Then a reading that is under way does not count either.
 func (c *cache[T]) outdate(id string, outdated func(T) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

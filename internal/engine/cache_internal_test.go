@@ -77,5 +77,17 @@ func TestCache(t *testing.T) {
 		if err := <-reading; err != nil {
 			t.Error(err)
 		}
+
+		reads.Store(0)
+		time.Sleep(4*time.Second + time.Millisecond)
+		expect("as old as its reading's beginning", "xxxx", "xxx", 1)
+		time.Sleep(10 * time.Second)
+		go func() { _, err := c.get(t.Context(), "a", read); reading <- err }()
+		synctest.Wait()
+		c.outdate("a", func(string) bool { return true })
+		expect("outdated while it was read", "xxxxxx", "xxxxx", 2)
+		if err := <-reading; err != nil {
+			t.Error(err)
+		}
 	})
 }

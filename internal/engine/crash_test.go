@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -459,5 +460,63 @@ func TestCancel(t *testing.T) {
 	w.drain()
 	if again := w.status(id); again.Rows != s.Rows {
 		t.Errorf("the canceled scan went on: %+v", again)
+	}
+}
+
+// TestCanceledBeginsNothing: a second after a scan was canceled, by another process than the one that works on it, no request to the data
+// begins, although the step has many left. A retry does the rest. A page of messages is sent whole, or the retry would send some twice; what
+// that counts is listed, although the scan had ended.
+func TestCanceledBeginsNothing(t *testing.T) {
+	t.Parallel()
+	const rows, takes = 600, 300 * time.Millisecond
+	for _, action := range []engine.Action{
+		{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target"}},
+		{Type: engine.Delete},
+		{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "orders"}, Message: "{RowKey}"},
+	} {
+		t.Run(action.Type, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				w.fill("Source", plainRows(rows, 1))
+				id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: action, Strategy: "serial"})
+				var began atomic.Int64 // when the last request did
+				w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+					for _, data := range []string{"/Source(", "/Target", "/orders/messages"} {
+						if r.Method != http.MethodGet && strings.Contains(r.URL.Path, data) {
+							began.Store(time.Now().UnixNano())
+							time.Sleep(takes)
+						}
+					}
+					return w.emulator.Transport().Do(r)
+				})
+				var canceled time.Time
+				time.AfterFunc(1600*time.Millisecond, func() { // the state was read at 1.2 s, with the fifth request
+					if err := w.observer.Cancel(t.Context(), id); err != nil {
+						t.Error(err)
+					}
+					canceled = time.Now()
+				})
+				w.drain()
+				after := time.Unix(0, began.Load()).Sub(canceled)
+				if s := w.status(id); action.Type == engine.Enqueue {
+					if s.State != ledger.Canceled || s.Rows.Written != rows {
+						t.Errorf("%+v, want the page of messages sent, or a retry sends some of them again", s)
+					}
+				} else if s.State != ledger.Canceled || s.Steps.Pending != 1 || after > time.Second || after < 0 {
+					t.Errorf("%+v, the last request began %v after the cancellation", s, after)
+				}
+				if list, err := w.list(1); err != nil || list[0].Rows != w.status(id).Rows || list[0].Steps != w.status(id).Steps {
+					t.Errorf("listed as %+v, %v; want the figures of the status", list, err)
+				}
+				if err := w.engine.Retry(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+				w.drain()
+				if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Failed != 0 || s.Steps.Pending != 0 {
+					t.Errorf("%+v, want it succeeded", s)
+				}
+			})
+		})
 	}
 }

@@ -29,7 +29,7 @@ const (
 	stepTime  = 8 * time.Minute  // a step's own deadline, below host.json's functionTimeout
 	readTime  = 20 * time.Second // an invocation that has read for so long reads no further page
 	readBytes = 16 << 20         // nor does one that has read so much
-	scanTime  = 5 * time.Second  // how old a scan's state may be when a step begins
+	scanTime  = time.Second      // how old a scan's state may be when a step begins, or a request of it to the data
 	hintsTime = 10 * time.Minute // how long an idle scan's hints stay cached
 	startTime = 30 * time.Second // to check a request, and to record that its scan starts: a caller waits
 	afterwork = 30 * time.Second // to record a failure when a step's time is up

@@ -77,9 +77,8 @@ func (q ListQuery) takes(s Status) bool {
 }
 
 // List returns a page of the list of scans, without leased steps: first those that may be open, then the others, each the newest
-// first. The first page makes two requests, further ones one, and one more for each open scan. A filtered one reads at most listPages
-// pages of the list, and openMost open scans: it may have few scans, or none, and a cursor. For some minutes, the figures of a scan that was
-// canceled or has failed are those of that moment.
+// first. The first page makes two requests, further ones one, and one more for each scan that is open, or may have steps under way. A filtered
+// one reads at most listPages pages of the list, and openMost open scans: it may have few scans, or none, and a cursor.
 func (e *Engine) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
@@ -154,7 +153,7 @@ func (l *lister) readAll(ctx context.Context, behind string) error {
 		last = s.ID
 		switch {
 		case s.Summarized:
-			if st, err := l.engine.listed(ctx, s); err == nil && l.takes(st) {
+			if st, err := l.engine.summarized(s); err == nil && l.takes(st) {
 				scans = append(scans, s)
 			}
 		case first && !l.open[s.ID]: // it was begun since the open ones were read
@@ -199,10 +198,10 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	return nil
 }
 
-// listed returns the status of a scan in the list. It reads the scan if its row there has no summary.
+// listed returns the status of a scan in the list. It reads the scan if its row there has no summary, or one that is not settled.
 func (e *Engine) listed(ctx context.Context, s ledger.Listed) (Status, error) {
-	if s.Summarized {
-		return e.summaryOf(s.Scan, s.Totals, s.Pending, s.Finished)
+	if s.Summarized && !s.Unsettled {
+		return e.summarized(s)
 	}
 	found, err := e.ledger.Snapshot(ctx, s.ID)
 	if err != nil {
@@ -210,6 +209,11 @@ func (e *Engine) listed(ctx context.Context, s ledger.Listed) (Status, error) {
 	}
 	st, _, err := e.statusOf(found)
 	return st, err
+}
+
+// summarized returns the status that the summary of a scan gives.
+func (e *Engine) summarized(s ledger.Listed) (Status, error) {
+	return e.summaryOf(s.Scan, s.Totals, s.Pending, s.Finished)
 }
 
 // listCursor says where a page of the list begins: behind an id in the list of open scans or of all.

@@ -26,7 +26,6 @@ func (w *world) canceled() string {
 	if err := w.engine.Cancel(w.Context(), id); err != nil {
 		w.Fatal(err)
 	}
-	w.restart() // forgets that the scan was running a moment ago
 	w.drain()
 	return id
 }

@@ -60,8 +60,8 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, throttles
 	if err != nil {
 		return "", err
 	}
-	if o.state != ledger.Running {
-		return "", problem.Stalef("", "the scan has ended: its state is %s", o.state)
+	if err := o.ended(); err != nil {
+		return "", err
 	}
 	var throttled atomic.Int64
 	counter := storage.Counter{OnThrottle: func(bool) { throttled.Add(1); throttles.Add(1) }}
@@ -71,9 +71,11 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, throttles
 		return "", err
 	}
 	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
-	do := o.with(counted).do
+	asking := counted
+	asking.Ask = func(ctx context.Context) error { return e.mayGoOn(ctx, m.Scan) }
+	do := o.with(asking).do
 	if m.Again != nil {
-		do = o.with(counted).redo(e.ledger.With(counted))
+		do = o.with(asking).redo(e.ledger.With(counted))
 	}
 	done, children, err := do(ctx, m, delivery)
 	if err != nil {

@@ -88,10 +88,27 @@ type loaded struct {
 	attempt int64
 }
 
+// ended returns an error that drops the message of a step, if the scan does not run.
+func (s *loaded) ended() error {
+	if s.state == ledger.Running {
+		return nil
+	}
+	return problem.Stalef("", "the scan has ended: its state is %s", s.state)
+}
+
+// mayGoOn returns an error unless a step of the scan may begin something, such as a transaction.
+func (e *Engine) mayGoOn(ctx context.Context, id string) error {
+	s, err := e.load(ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.ended()
+}
+
 // load returns the scan as it was at most scanTime ago. One that has ended may be restarted at any
 // time, so a state other than running is never older than the call.
 func (e *Engine) load(ctx context.Context, id string) (*loaded, error) {
-	own := false
+	own, called := false, time.Now()
 	read := func(was *loaded) (*loaded, error) {
 		own = true
 		return e.loadAnew(ctx, id, was)
@@ -100,9 +117,7 @@ func (e *Engine) load(ctx context.Context, id string) (*loaded, error) {
 	if err != nil || own || s.state == ledger.Running {
 		return s, err
 	}
-	// Another caller began that reading, perhaps before a restart. The next one begins after this call.
-	e.scans.outdate(id, func(s *loaded) bool { return s != nil && s.state != ledger.Running })
-	return e.scans.get(ctx, id, read)
+	return e.scans.since(ctx, id, called, read) // another caller began that reading, perhaps before a restart
 }
 
 // loadAnew reads a scan. was is the scan as it was read before; nil if it wasn't. Then only its state may have changed.

@@ -179,7 +179,14 @@ func refusal(field, detail string, err error) error {
 // write does the scan's work with the rows and adds the result to done. It returns the rows that
 // could not be written. Over a broken one, all deliveries but the last fail.
 func (o *opened) write(ctx context.Context, rows []storage.Entity, delivery int, done *ledger.Totals) ([]action.Failure, error) {
-	r, err := action.All(ctx, o.options, o.work.action, rows)
+	options := o.options
+	if o.request.Action.Type == Enqueue && options.Ask != nil { // what is not put now is put again by a retry, with all other messages
+		if err := options.Ask(ctx); err != nil {
+			return nil, err
+		}
+		options.Ask = nil
+	}
+	r, err := action.All(ctx, options, o.work.action, rows)
 	if err != nil {
 		return nil, fatalIfPermanent(o.work.what, err)
 	}

@@ -157,7 +157,9 @@ func (w *world) follow(id string, s PlannedScan) {
 	}
 	if s.Cancel > 0 {
 		time.Sleep(s.Cancel)
-		w.change(http.MethodDelete, "/api/scans/"+id, nil)
+		if a := w.change(http.MethodDelete, "/api/scans/"+id, nil); a.status == http.StatusAccepted {
+			w.cancel(s, true)
+		}
 	}
 	for retries := 0; ; retries++ {
 		row, ok := w.waitForEnd(id)
@@ -171,6 +173,7 @@ func (w *world) follow(id string, s PlannedScan) {
 			w.failure(row, s.Lose > 0)
 		case row.State == ledger.Canceled:
 			time.Sleep(s.Rest)
+			w.cancel(s, false)
 		}
 		if retries == maxRetries {
 			w.violated("scan %s did not succeed in %d retries: %+v", id, retries, row)
@@ -187,6 +190,16 @@ func (w *world) follow(id string, s PlannedScan) {
 			return
 		}
 		w.count(&w.stats.Retries)
+	}
+}
+
+// cancel notes that a scan is canceled, or will be retried.
+func (w *world) cancel(s PlannedScan, canceled bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.canceled, target(s.Request))
+	if canceled {
+		w.canceled[target(s.Request)] = time.Now()
 	}
 }
 

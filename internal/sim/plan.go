@@ -165,6 +165,12 @@ func drawTables(seed uint64) Plan {
 	p.FoldEvery = dice{rand.New(rand.NewPCG(seed, 0xf01d))}.number(2, 6)
 	if p.Calm {
 		p.Faults = d.faults(true)
+		for i := range p.Scans {
+			if again.chance(0.5) { // steps take so long that some have much left to do then
+				p.Scans[i].Cancel, p.Scans[i].Rest = again.between(100*time.Millisecond, 20*time.Second), again.between(10*time.Second, time.Minute)
+				p.Faults = "latency=300ms..900ms on=batch,insert,update,merge,delete; " + p.Faults
+			}
+		}
 		return p
 	}
 	p.Faults, p.Overlap, p.Holder = d.faults(false), d.chance(0.3), d.IntN(len(p.Machines))

@@ -60,18 +60,19 @@ type world struct {
 	mu         sync.Mutex // guards the fields below
 	violations []string
 	stats      Stats
-	lights     chan struct{}   // in a blackout: closed when it is over
-	failed     bool            // a scan has failed
-	raging     []int           // outages
-	holder     *machine        // of the timer's lease
-	rounds     map[string]int  // of mended rows, by target
-	looks      map[string]bool // of Maintain at pending steps, by the timer's run and scan
+	lights     chan struct{}        // in a blackout: closed when it is over
+	failed     bool                 // a scan has failed
+	raging     []int                // outages
+	holder     *machine             // of the timer's lease
+	rounds     map[string]int       // of mended rows, by target
+	canceled   map[string]time.Time // when the operator was told so, by target, until a retry
+	looks      map[string]bool      // of Maintain at pending steps, by the timer's run and scan
 }
 
 // Run carries out the plan. It returns the violations that it finds, none if all is well. It must be
 // called in a bubble of testing/synctest, since it takes hours. log gets every event.
 func Run(p Plan, log zerolog.Logger) (Stats, []string) {
-	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), rounds: map[string]int{}, looks: map[string]bool{}}
+	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), rounds: map[string]int{}, canceled: map[string]time.Time{}, looks: map[string]bool{}}
 	w.stats.Rows = len(p.Source)
 	w.appLog = log
 	if log.GetLevel() == zerolog.Disabled {
@@ -148,6 +149,19 @@ func (w *world) note(name string, req *http.Request, result string) {
 	w.stats.Transcript = h.Sum64()
 	if e := w.log.Trace(); e.Enabled() {
 		e.Str("at", now.String()).Str("wire", name).Str("request", req.Method+" "+req.URL.Path+" "+req.URL.RawQuery).Msg(result)
+	}
+}
+
+// notCanceled checks that a request to the data of a scan does not begin long after the scan was canceled. Where something fails, a state may
+// take longer to be read.
+func (w *world) notCanceled(req *http.Request, body []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for target, at := range w.canceled {
+		writes := req.Method != http.MethodGet && (strings.Contains(req.URL.Path, "/"+target+"(") || bytes.Contains(body, []byte("/"+target+"(")) || strings.Contains(req.URL.Path, "/"+exports+"/"+target+"/"))
+		if late := time.Since(at); w.plan.Calm && writes && late > time.Second {
+			w.violations = append(w.violations, fmt.Sprintf("%s %s begins %v after the cancellation", req.Method, req.URL.Path, late))
+		}
 	}
 }
 

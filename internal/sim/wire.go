@@ -106,6 +106,7 @@ func (l *wire) Do(req *http.Request) (*http.Response, error) {
 		return nil, errReset
 	}
 	l.tally(req, body)
+	l.notCanceled(req, body)
 	// Requests under way when the process dies may still be carried out.
 	ctx := req.Context()
 	if chance(0.5, draw(moment, "under way")) {

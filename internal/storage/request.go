@@ -21,6 +21,9 @@ type RequestOptions struct {
 	MaxErrors int
 	// Stop, if set and closed, ends retries. Requests under way go on.
 	Stop <-chan struct{}
+	// Ask, if set, is called before each try, however many there are. Its error keeps the try from being made, and ends the request:
+	// see [HeldBack].
+	Ask func(context.Context) error
 	// Requests and Rows, if set, are the most requests, and rows read or written, a second. Each
 	// try waits for them.
 	Requests, Rows *Limit

@@ -103,6 +103,11 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		if !o.Rows.use(ctx, x.rows, o.Stop) || !o.Requests.use(ctx, 1, o.Stop) {
 			return nil, ended(ctx, began, cause)
 		}
+		if o.Ask != nil {
+			if err := o.Ask(ctx); err != nil {
+				return nil, &heldBack{err}
+			}
+		}
 		sent := time.Now()
 		resp, err := r.once(req, try, began)
 		if doubtful(resp, err) {
@@ -168,6 +173,15 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		}
 	}
 }
+
+// heldBack is the error of a request of which another try was not to be made.
+type heldBack struct{ error }
+
+func (h *heldBack) Unwrap() error { return h.error }
+
+// HeldBack reports whether a request has ended because [RequestOptions.Ask] kept it from being sent. An earlier try may
+// have been carried out.
+func HeldBack(err error) bool { return errors.As(err, new(*heldBack)) }
 
 // wait returns early if again is closed. It reports false if nobody wants another try.
 func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-chan struct{}) bool {

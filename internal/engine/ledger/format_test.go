@@ -229,7 +229,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("list", recent, []ledger.Listed{
 		{Scan: ledger.Scan{ID: openScan}},
 		{Scan: succeeded, Summarized: true, Totals: other},
-		{Scan: scan, Summarized: true, Totals: sum, Pending: 1},
+		{Scan: scan, Summarized: true, Unsettled: true, Totals: sum, Pending: 1},
 	}, err)
 	open, err := l.Open(ctx)
 	check("open scans", open, []ledger.OpenScan{{ID: openScan, Attempt: 1}}, err)

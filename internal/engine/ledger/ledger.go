@@ -45,7 +45,7 @@
 //
 // When a scan ends, one transaction takes it off the list of open scans and puts its summary
 // into the list of all, on condition that no later attempt has been listed there. A canceled
-// or failed scan may still have steps under way: their sums are added 15 minutes later. A day
+// or failed scan may still have steps under way: their sums are added 15 minutes later, and until then, whoever lists it reads the scan. A day
 // after its end, a scan is folded into one row. Retention removes the scan's own row first, on
 // condition that it is unchanged, so no retry meets a half-removed scan; its row in the list
 // goes last.

@@ -36,7 +36,7 @@ func listed(id string, attempt int64) storage.Op {
 }
 
 // summary puts an ended scan's figures into its row in the list of all, which has the etag.
-func summary(s Listed, etag string) storage.Op {
+func summary(s Listed, settled bool, etag string) storage.Op {
 	op := list(allPrefix + s.ID)
 	op.IfMatch = etag
 	op.Entity.Properties = append([]storage.Property{
@@ -50,6 +50,9 @@ func summary(s Listed, etag string) storage.Op {
 		storage.Int64Property("Pending", s.Pending),
 	}, s.Totals.properties()...)
 	op.Entity.Properties = append(op.Entity.Properties, s.resumption()...)
+	if !settled {
+		op.Entity.Properties = append(op.Entity.Properties, storage.Int64Property("Unsettled", 1))
+	}
 	return op
 }
 
@@ -113,7 +116,8 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 			return fmt.Errorf("close scan %s: %w", o.ID, err)
 		}
 		if found && e.Int("Attempt") <= o.Attempt {
-			ops = append(ops, summary(s, e.ETag), ended(o.ID, s.State == Succeeded))
+			settled := s.Pending == 0
+			ops = append(ops, summary(s, settled, e.ETag), ended(o.ID, settled))
 		}
 	}
 	return unlessOvertaken(l.table.Write(ctx, ops...), "close scan "+o.ID)
@@ -158,8 +162,8 @@ func (l *Ledger) unlistInTurn(ctx context.Context, what string, rows ...string) 
 type Listed struct {
 	Scan
 	// Summarized is true if the scan has ended and was closed. Otherwise only its ID is known.
-	// For some minutes, the figures of a scan that was canceled or has failed are those of that moment.
 	Summarized bool
+	Unsettled  bool // it was canceled or has failed minutes ago, and steps were pending: the figures are those of that moment
 	Totals     Totals
 	Pending    int64 // steps that were left at its end
 }
@@ -210,5 +214,5 @@ func listedOf(e storage.Entity) Listed {
 	if err != nil {
 		return Listed{Scan: Scan{ID: id}} // it runs, or the summary is a newer version's
 	}
-	return Listed{Scan: s, Summarized: true, Totals: totalsOf(e), Pending: e.Int("Pending")}
+	return Listed{Scan: s, Summarized: true, Unsettled: e.Int("Unsettled") > 0, Totals: totalsOf(e), Pending: e.Int("Pending")}
 }

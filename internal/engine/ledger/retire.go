@@ -59,7 +59,7 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	}
 	settled := ended(s.ID, true)
 	settled.IfMatch = old.etag
-	return unlessOvertaken(l.table.Write(ctx, summary(s, e.ETag), settled), "settle scan "+s.ID)
+	return unlessOvertaken(l.table.Write(ctx, summary(s, true, e.ETag), settled), "settle scan "+s.ID)
 }
 
 // cameTo returns a scan with its present figures.
