@@ -9,8 +9,9 @@
 //
 // A service may also refuse a few requests whatever the load. So a Pace goes by the share of
 // requests that are refused. If the share rises, it halves the load on trial. If
-// fewer requests are refused then, the load was too high. Otherwise the share is the floor: the load
-// comes back, and a share near the floor no longer counts.
+// fewer requests are refused then, or nearly as many answered, the load was too high. Otherwise the share is the
+// floor: the load comes back, and a share near the floor no longer counts. A high floor is tried again from
+// time to time: a service that takes bursts answers more before a trial than in it.
 //
 // A partition that throttles gets a limit in rows a second: nine tenths of what it answered
 // while it throttled. The limit grows by 3 % in each second in which the partition is busy and
@@ -45,12 +46,14 @@ const (
 const (
 	enough     = 100         // a measurement has so many requests
 	longest    = time.Second // or ends after this time
-	tolerated  = 2           // times the floor is no reason for a trial,
+	tolerated  = 1.25        // times the floor is no reason for a trial,
 	deviations = 3           // nor are so many standard deviations above that
 	crowded    = 0.3         // a larger share needs no trial
-	fallen     = 0.4         // in a trial, the share falls by at least this part of it if a limit was exceeded
-	mostFloor  = 0.1         // in a trial, a larger share shows a limit, too
+	fallen     = 0.4         // in a trial, the share falls by at least this part of it if a limit was exceeded,
+	spared     = 0.75        // or more than this part of the answers still come, though half of the load is gone
 	telling    = 10          // a trial goes on until so many refusals are to be expected
+	high       = 0.05        // a floor above it slows work down if it is none: it is tried again
+	credible   = 40          // after so many measurements
 )
 
 // Pace is the number of requests to have under way. Make it with [New].
@@ -73,6 +76,8 @@ type Pace struct {
 	floor    float64 // share of requests that the service refuses whatever the load
 	trial    float64 // limit before the trial that is under way; 0 if none is
 	before   float64 // share of requests refused before the trial, at least
+	served   float64 // requests answered a second before the trial
+	believed int     // measurements since a trial has shown the floor
 }
 
 // Seen is what has happened since the last call of [Pace.Observe].
@@ -136,27 +141,31 @@ func (p *Pace) count(s Seen) bool {
 // judge decides by the share of requests refused whether the limit is too high.
 func (p *Pace) judge() {
 	share := p.refused / max(1, p.counted)
+	served := (p.counted - p.refused) / p.counting.Seconds()
 	floor, before := p.floor*p.counted, p.before*p.counted // refusals to expect
 	many := p.refused > tolerated*floor+deviations*math.Sqrt(max(1, floor))
+	p.believed++
 	switch {
 	case many && share > crowded:
 		p.found(shrink)
-	case p.trial > 0 && (share > mostFloor || p.refused+math.Sqrt(before) <= (1-fallen)*before):
+	case p.trial > 0 && (served > spared*p.served || p.refused+math.Sqrt(before) <= (1-fallen)*before):
 		p.found(1)
 	case p.trial > 0:
-		p.limit, p.trial, p.floor = p.trial, 0, share
+		p.limit, p.trial, p.floor, p.believed = p.trial, 0, share, 0
+		p.limited = false // what was found before may have been chance
 		p.reset()
-	case many:
-		p.trial, p.before = p.limit, (p.refused-math.Sqrt(p.refused))/p.counted
+	case many, p.floor > high && p.believed >= credible && p.busy:
+		p.trial, p.before, p.served = p.limit, (p.refused-math.Sqrt(p.refused))/p.counted, served
 		p.lower(shrink * shrink)
 	default:
 		p.floor = min(p.floor, (7*p.floor+share)/8) // it may have become better
 	}
 }
 
-// found notes a limit of the service, and takes a step down by a factor.
+// found notes a limit of the service, and takes a step down by a factor. What was refused before
+// may have been refused for the load: that shows no floor.
 func (p *Pace) found(factor float64) {
-	p.limited, p.trial, p.previous, p.wait = true, 0, 0, calm
+	p.limited, p.trial, p.previous, p.wait, p.floor = true, 0, 0, calm, 0
 	p.lower(factor)
 }
 

@@ -58,17 +58,18 @@ func TestJudge(t *testing.T) {
 	}
 	stale := seen{100, 0, 49, 0.02} // sent before the step down
 	for name, all := range map[string][]seen{
-		"too few requests to tell":                      {{100, 99, 100, 0.02}},
-		"the floor and a little":                        {{186, 14, 100, 0.02}},
-		"fewer than the floor":                          {{200, 0, 100, 0.0175}},
-		"too many":                                      {{140, 60, 49, 0.02}},
-		"far too many":                                  {{139, 61, 70, 0.02}},
-		"after a trial, as many":                        {{180, 20, 49, 0.02}, stale, {120, 9, 100, 9.0 / 129}},
-		"after a trial, too few requests to tell":       {{180, 20, 49, 0.02}, stale, {128, 0, 49, 0.02}},
-		"after a trial, few":                            {{180, 20, 49, 0.02}, stale, {127, 2, 49, 0.02}, {49, 0, 49, 0.02}, {100, 0, 49, 0.0175}},
-		"after a trial, many":                           {{180, 20, 49, 0.02}, stale, {115, 14, 49, 0.02}, {49, 0, 49, 0.02}, {100, 0, 49, 0.0175}},
-		"after a trial, far too many":                   {{180, 20, 49, 0.02}, stale, {80, 49, 34, 0.02}},
-		"what was sent before the trial does not count": {{180, 20, 49, 0.02}, {50, 49, 49, 0.02}, {1, 0, 49, 0.02}, {120, 9, 100, 9.0 / 129}},
+		"too few requests to tell":                       {{100, 99, 100, 0.02}},
+		"the floor and a little":                         {{189, 11, 100, 0.02}},
+		"fewer than the floor":                           {{200, 0, 100, 0.0175}},
+		"too many":                                       {{140, 60, 49, 0.02}},
+		"far too many":                                   {{139, 61, 70, 0}},
+		"after a trial, as many":                         {{180, 20, 49, 0.02}, stale, {120, 9, 100, 9.0 / 129}},
+		"after a trial, too few requests to tell":        {{180, 20, 49, 0.02}, stale, {128, 0, 49, 0.02}},
+		"after a trial, few":                             {{180, 20, 49, 0.02}, stale, {127, 2, 49, 0}, {49, 0, 49, 0}, {100, 0, 49, 0}},
+		"after a trial, more":                            {{180, 20, 49, 0.02}, stale, {115, 14, 100, 14.0 / 129}},
+		"after a trial, far too many":                    {{180, 20, 49, 0.02}, stale, {80, 49, 34, 0}},
+		"after a trial, as many, and nearly all answers": {{180, 20, 49, 0.02}, stale, {136, 15, 49, 0}},
+		"what was sent before the trial does not count":  {{180, 20, 49, 0.02}, {50, 49, 49, 0.02}, {1, 0, 49, 0.02}, {120, 9, 100, 9.0 / 129}},
 	} {
 		p := New(100, 100)
 		p.floor = 0.02
@@ -77,6 +78,16 @@ func TestJudge(t *testing.T) {
 			if p.Limit() != s.limit || math.Abs(p.floor-s.floor) > 1e-9 {
 				t.Errorf("%s: after %d measurements the limit is %d, and the floor %v; want %d and %v", name, i+1, p.Limit(), p.floor, s.limit, s.floor)
 			}
+		}
+	}
+	for floor, want := range map[float64]int{0.05: 100, 0.06: 49} { // a high floor is tried again
+		p := New(100, 100)
+		p.floor = floor
+		for range credible {
+			p.Observe(Seen{Elapsed: time.Millisecond, Done: 188, Refused: 12, Saturated: true})
+		}
+		if p.Limit() != want {
+			t.Errorf("after %d measurements with a floor of %v, the limit is %d, want %d", credible, floor, p.Limit(), want)
 		}
 	}
 	p := New(100, 100)

@@ -15,14 +15,17 @@ import (
 	"tablesweep/internal/testsize"
 )
 
+// quick is how long the service takes for a request.
+const quick = "latency=15ms..25ms"
+
 // copyRefused copies rows of as many partitions, in virtual time, while the account refuses requests as a rule says.
 // It returns how long that took.
-func copyRefused(t *testing.T, rows int, rule string) (took time.Duration) {
+func copyRefused(t *testing.T, rows int, latency, rule string) (took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{})
 		emulatortest.Table(t, a, "source", someRows(rows, 1))
 		emulatortest.Table(t, a, "destination", nil)
-		if err := e.SetFaults(rule + "; latency=15ms..25ms"); err != nil {
+		if err := e.SetFaults(rule + "; " + latency); err != nil {
 			t.Fatal(err)
 		}
 		e.ResetCounts()
@@ -41,7 +44,7 @@ func copyRefused(t *testing.T, rows int, rule string) (took time.Duration) {
 func median(t *testing.T, rows int, rule string, copies int) time.Duration {
 	var took []time.Duration
 	for seed := range copies {
-		took = append(took, copyRefused(t, rows, fmt.Sprintf("seed=%d; %s", seed, rule)))
+		took = append(took, copyRefused(t, rows, quick, fmt.Sprintf("seed=%d; %s", seed, rule)))
 	}
 	slices.Sort(took)
 	return took[copies/2]
@@ -53,13 +56,29 @@ func TestRefusedByChance(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := testsize.Of(4000, 20_000)
-	undisturbed := copyRefused(t, rows, "seed=0")
+	undisturbed := copyRefused(t, rows, quick, "seed=0")
 	for rule, most := range map[string]float64{
 		"busy p=0.01":           testsize.Of(2.5, 1.3),
 		"timeout-before p=0.05": testsize.Of(3.5, 1.8),
 	} {
 		if times := median(t, rows, rule, testsize.Of(1, 3)).Seconds() / undisturbed.Seconds(); times > most {
 			t.Errorf("%s: it took %.2f times as long, want at most %.1f times", rule, times, most)
+		}
+	}
+}
+
+// TestOftenRefused: a copy of a minute takes at most 1.6 times as long if 20 % of all requests are refused, whatever the load. If each is
+// made once more for each refusal, it takes 1.25 times as long. The small test is so short that the last requests' pauses show.
+func TestOftenRefused(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	const slow = "latency=150ms..250ms"
+	rows := testsize.Of(4000, 40_000)
+	undisturbed := copyRefused(t, rows, slow, "seed=0")
+	for seed := range testsize.Of(1, 3) {
+		times := copyRefused(t, rows, slow, fmt.Sprintf("seed=%d; busy p=0.2", seed)).Seconds() / undisturbed.Seconds()
+		if most := testsize.Of(4, 1.6); times > most {
+			t.Errorf("with seed %d it took %.2f times as long, want at most %.1f times", seed, times, most)
 		}
 	}
 }
