@@ -43,6 +43,15 @@ func checkType(r *http.Request, others ...string) error {
 	return problem.WrongEncodingf(field, "is %q; send JSON as %s", r.Header.Get(field), strings.Join(append([]string{"application/json"}, others...), " or "))
 }
 
+// private keeps answers out of caches, and browsers from taking data for a page. The console's page, which has none, may be cached.
+func private(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
 // refuseHeaders refuses a write with a header that would change what it means, and which this app
 // does not know.
 func refuseHeaders(next http.Handler) http.Handler {

@@ -34,7 +34,6 @@ func serviceRoutes(a App) func(chi.Router) {
 			if report.Status == health.Failed {
 				status = http.StatusServiceUnavailable
 			}
-			w.Header().Set("Cache-Control", "no-store")
 			writeJSON(w, r, status, report)
 			return nil
 		}))
