@@ -66,11 +66,12 @@ func (x *exporting) put(ctx context.Context, to place.Objects, step string) (row
 // claim makes the place this scan's, before it has another object.
 func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	to := o.work.export
+	const refused = "the Blob service refuses what an export needs: to list, to read and to write blobs; check the connection and its permissions"
 	taken := func(name string, _ int64) error {
 		return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
 	}
 	if err := to.List(ctx, "", taken); err != nil {
-		return err
+		return refusal("action.destination", refused, err)
 	}
 	c := place.NewClaim(id, jsonOf(o.request), o.began, program)
 	if o.from != nil {
@@ -81,7 +82,7 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	if errors.Is(err, place.ErrTaken) {
 		err = taken(place.ClaimName, 0)
 	}
-	return err
+	return refusal("action.destination", refused, err)
 }
 
 // cleared returns the work of a scan that exports, its claim and the data files that its commits have recorded, in table order. It

@@ -320,6 +320,29 @@ func TestVanishedBlobs(t *testing.T) {
 	}
 }
 
+// What an export will need is asked for before it begins: who lacks a permission is told so, and nothing is left.
+func TestExportWithoutPermission(t *testing.T) {
+	t.Parallel()
+	for _, lacks := range []string{"list", "get-blob", "put-blob"} {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(1, 3))
+		w.refuse(http.StatusForbidden, "AuthorizationPermissionMismatch", func(r *http.Request, _ string) bool {
+			blob := strings.Contains(r.URL.Path, "/exports/")
+			return map[string]bool{
+				"list": r.URL.Query().Get("comp") == "list", "get-blob": blob && r.Method == http.MethodGet, "put-blob": blob && r.Method == http.MethodPut,
+			}[lacks]
+		})
+		_, err := w.engine.Start(t.Context(), exportRequest("Source", "p"))
+		if problem.Status(err) != http.StatusBadRequest || !strings.Contains(err.Error(), "action.destination") || !strings.Contains(err.Error(), "to list, to read and to write") {
+			t.Errorf("without %s: got %v", lacks, err)
+		}
+		w.process.Next = w.emulator.Transport()
+		if list, err := w.engine.List(t.Context(), engine.ListQuery{Top: 1}); err != nil || len(list.Scans) != 0 || len(w.blobs("p")) != 0 {
+			t.Errorf("without %s: %d scans, %d blobs, %v", lacks, len(list.Scans), len(w.blobs("p")), err)
+		}
+	}
+}
+
 func TestExportsThatAreRefused(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(2, 3))

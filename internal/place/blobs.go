@@ -31,7 +31,7 @@ func InContainer(account *storage.Account, container, prefix string) (*Blobs, er
 	if prefix, err = CleanPrefix(prefix); err != nil {
 		return nil, err
 	}
-	return &Blobs{c, prefix, c.Address() + "/" + prefix}, nil
+	return &Blobs{c, prefix, strings.TrimSuffix(c.Address()+"/"+prefix, "/")}, nil
 }
 
 // CleanPrefix returns a prefix as names have it: with its slash, or empty. The error says why names of blobs must not have it.

@@ -27,6 +27,18 @@ func inBlobs(t testing.TB) (*place.Blobs, *emulator.Emulator) {
 	return b, em
 }
 
+// Messages put a slash and an object's name behind the address.
+func TestBlobsAddress(t *testing.T) {
+	t.Parallel()
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
+	for prefix, want := range map[string]string{"": "/backups", "base/": "/backups/base", "/a/b//": "/backups/a/b"} {
+		b, err := place.InContainer(a, "backups", prefix)
+		if err != nil || !strings.HasSuffix(b.Address(), want) {
+			t.Errorf("%q: %v, %v", prefix, b, err)
+		}
+	}
+}
+
 // An export to blobs that dies at any row goes on to the objects that a directory has, whatever answers get lost.
 func TestResumeInBlobs(t *testing.T) {
 	t.Parallel()

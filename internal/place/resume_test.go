@@ -148,3 +148,24 @@ func TestVanishedFiles(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// unreadable has objects that may be listed and put, but not read.
+type unreadable struct{ place.Directory }
+
+var errUnreadable = errors.New("no permission to read")
+
+func (unreadable) Get(context.Context, string, int64, int64) ([]byte, error) {
+	return nil, errUnreadable
+}
+
+// Who may not read is told so before anything is put: a resume would be too late.
+func TestReadsFirst(t *testing.T) {
+	t.Parallel()
+	dir := unreadable{place.Directory(t.TempDir())}
+	if _, err := place.Create(t.Context(), dir, claim(), place.Options{Compress: place.Zstd}); !errors.Is(err, errUnreadable) {
+		t.Errorf("got %v", err)
+	}
+	if err := dir.List(t.Context(), "", func(name string, _ int64) error { return errors.New(name) }); err != nil {
+		t.Errorf("there is %v", err)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"tablesweep/internal/sweep/journal"
 )
@@ -93,9 +92,14 @@ func ClaimOf(ctx context.Context, o Objects) (c Claim, err error) {
 	return c, err
 }
 
-// PutClaim makes the place an export's. It fails with [ErrTaken] if it is another's.
+// PutClaim makes the place an export's. It fails with [ErrTaken] if it is another's. It reads before it puts anything: who may not
+// read could neither complete the export after a crash nor go on with it.
 func PutClaim(ctx context.Context, to Objects, c Claim) error {
-	made, err := to.Put(ctx, ClaimName, c.JSON())
+	_, err := to.Get(ctx, ClaimName, 0, 1)
+	made := false
+	if errors.Is(err, fs.ErrNotExist) {
+		made, err = to.Put(ctx, ClaimName, c.JSON())
+	}
 	if err != nil || made {
 		return err
 	}
@@ -114,7 +118,7 @@ func PutSame(ctx context.Context, to Objects, name string, content []byte) error
 	}
 	there, err := to.Get(ctx, name, 0, int64(len(content))+1)
 	if err == nil && !bytes.Equal(there, content) {
-		err = fmt.Errorf("%s/%s is not what this export has: somebody else has put it there", strings.TrimSuffix(to.Address(), "/"), name)
+		err = fmt.Errorf("%s/%s is not what this export has: somebody else has put it there", to.Address(), name)
 	}
 	return err
 }
