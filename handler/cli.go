@@ -115,6 +115,10 @@ func hintFor(err error) string {
 		return "--help shows the flags, with examples"
 	case storage.HasCode(err, "TableNotFound"):
 		return "the account has no such table; check its name and the connection"
+	case storage.HasCode(err, "TableBeingDeleted", "QueueBeingDeleted", "ContainerBeingDeleted"):
+		return "that takes a minute; try again then"
+	case storage.Expired(err):
+		return "make a new SAS for the account"
 	case storage.HasCode(err, "AuthenticationFailed", "InvalidAuthenticationInfo"):
 		return "check the account's key, or the SAS and its expiry; a wrong clock on this machine has the same effect"
 	case storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure"):

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/place"
 	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/progress"
 )
@@ -72,6 +74,20 @@ func TestMisspeltPlaces(t *testing.T) {
 	}
 	if said, err := user(t.Context(), nil, "export", "--from", "source", "--to", "BLOB:backups/orders", "--from-connection", connection); err != nil {
 		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+// What a scan of the app has begun is not finished by a command.
+func TestBegunByTheApp(t *testing.T) {
+	t.Parallel()
+	dir := place.Directory(filepath.Join(t.TempDir(), "orders"))
+	claim := place.NewClaim("0123-ab", []byte(`{"source":{"table":"orders"},"action":{"type":"copy"}}`), time.Now(), "tablesweep")
+	if err := place.PutClaim(t.Context(), dir, claim); err != nil {
+		t.Fatal(err)
+	}
+	_, err := user(t.Context(), nil, "count", "--table", string(dir))
+	if hint := hintFor(err); exitCode(err) != exitUsage || !strings.Contains(hint, "POST /api/scans/0123-ab/retry") || strings.Contains(hint, "--resume") {
+		t.Errorf("got %v, hint %q", err, hint)
 	}
 }
 

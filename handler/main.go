@@ -157,7 +157,8 @@ func (f *rowFlags) comparison(c *cobra.Command, places ...sweep.Spec) sweep.Opti
 
 // execute runs the command. An error after ctx has ended is an interrupt.
 func execute(ctx context.Context, c *cobra.Command) error {
-	err := c.ExecuteContext(ctx)
+	c, err := c.ExecuteContextC(ctx)
+	err = meant(c, err)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, sweep.ErrInterrupted) {
 		return fmt.Errorf("%w: %w", sweep.ErrInterrupted, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/jobrecord"
 )
 
 const placeHelp = `A table's name has letters and digits only. A path with a slash, such as ./orders, is the
@@ -202,19 +203,23 @@ func (p *opened) read(ctx context.Context, flag string) (err error) {
 		return blobHint(fmt.Errorf("--%s: %w", flag, err))
 	}
 	err = usagef("--%s: %w", flag, err)
-	if _, claimErr := place.ClaimOf(ctx, p.objects); claimErr == nil && errors.Is(err, place.ErrNoExport) {
-		with := p.path
-		if place.InBlobs(with) {
-			with = "FILE, the file of its --checkpoint,"
-		}
-		err = hinted{err, fmt.Sprintf("it was begun; handler export --resume %s finishes it", with)}
+	claim, claimErr := place.ClaimOf(ctx, p.objects)
+	if claimErr != nil || !errors.Is(err, place.ErrNoExport) {
+		return err
 	}
-	return err
+	with := p.path
+	switch _, notOurs := jobrecord.Parse(claim.Request, "copy"); {
+	case notOurs != nil:
+		return hinted{err, fmt.Sprintf("scan %s of the app began it; a retry of the scan finishes it: POST /api/scans/%s/retry", claim.ID, claim.ID)}
+	case place.InBlobs(with):
+		with = "FILE, the file of its --checkpoint,"
+	}
+	return hinted{err, fmt.Sprintf("it was begun; handler export --resume %s finishes it", with)}
 }
 
 // blobHint adds to a refusal of the Blob service which permissions are needed.
 func blobHint(err error) error {
-	if !storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure") {
+	if !storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure") || storage.Expired(err) {
 		return err
 	}
 	return hinted{err, "reading takes the role Storage Blob Data Reader, writing Storage Blob Data Contributor, or a SAS with those permissions; the account's firewall may refuse this machine, too"}
@@ -346,9 +351,6 @@ func probe(ctx context.Context, s sweep.Spec) error {
 // moment makes a query and returns the service's time, as its answer has it; of what is no table, this machine's.
 func moment(ctx context.Context, s sweep.Spec) (time.Time, error) {
 	p, _, err := s.Query(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: 1})
-	if s.Filter != "" && storage.HasCode(err, "InvalidInput") {
-		return p.Date, hinted{usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes"}
-	}
 	if err != nil {
 		return p.Date, fmt.Errorf("read the table: %w", err)
 	}

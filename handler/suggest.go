@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -51,6 +52,27 @@ func meantFlag(c *cobra.Command, name string) string {
 		return "; did you mean " + c.Root().Name() + " " + other + "?"
 	}
 	return didYouMean(name, "--", flagNames(c))
+}
+
+// meant returns a command's error with what the service's refusal means for its flags.
+func meant(c *cobra.Command, err error) error {
+	value := func(flag string) string {
+		if f := c.Flags().Lookup(flag); f != nil && f.Changed {
+			return f.Value.String()
+		}
+		return ""
+	}
+	switch {
+	case storage.HasCode(err, "InvalidInput") && value("filter") != "" && exitCode(err) == exitFailed:
+		return hinted{usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes"}
+	case storage.HasCode(err, "TableNotFound"):
+		for _, flag := range []string{"table", "from", "to"} {
+			if name := value(flag); name != "" && isDirectory(name) {
+				return hinted{err, fmt.Sprintf("there is a directory %s here; --%s ./%s reads it", name, flag, name)}
+			}
+		}
+	}
+	return err
 }
 
 // distance is the number of edits that turn b into a: letters inserted, deleted or

@@ -136,6 +136,32 @@ func TestNoBlobEndpoint(t *testing.T) {
 	}
 }
 
+// A refusal says so if the SAS had ended by the service's clock, whatever the service calls it.
+func TestExpiredSAS(t *testing.T) {
+	t.Parallel()
+	for se, ended := range map[string]string{
+		"2026-11-23T09:59:59Z": "2026-11-23T09:59:59Z", "2026-11-23T11%3A00%2B02%3A00": "2026-11-23T11:00:00+02:00", "2026-11-22": "2026-11-22T00:00:00Z",
+		"2026-11-23T10%3A01Z": "", "2026-11-24": "", "soon": "", "": "",
+	} {
+		service := do(func(r *http.Request) (*http.Response, error) {
+			refusal := emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationFailure")
+			refusal.Header.Set("Date", "Mon, 23 Nov 2026 10:00:00 GMT")
+			return refusal, nil
+		})
+		a := open(t, "AccountName=acct;SharedAccessSignature=sv=1&se="+se+"&sig=SECRET", storage.Options{Transport: service})
+		c, err := a.Container("abc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, query := a.Table("orders").Query(t.Context(), storage.Query{})
+		for _, err := range []error{c.Create(t.Context()), query, a.Table("orders").Create(t.Context())} {
+			if says := strings.Contains(fmt.Sprint(err), "; the SAS ended at "+ended); storage.Expired(err) != (ended != "") || says != (ended != "") || !storage.Denied(err) {
+				t.Errorf("se=%s: got %v", se, err)
+			}
+		}
+	}
+}
+
 // A shared access signature travels in each blob request's URL, and stays out of errors.
 func TestBlobsBySharedAccessSignature(t *testing.T) {
 	var seen []string

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
@@ -23,6 +24,8 @@ type Error struct {
 	Code    string // the service's error code, such as EntityAlreadyExists
 	Message string // the service's message, its first line
 	Index   int    // the batch's operation that failed; -1 for the request as a whole
+
+	expired time.Time // when the SAS ended that signed the request, if it had ended by the service's clock
 }
 
 func (e *Error) Error() string {
@@ -30,7 +33,11 @@ func (e *Error) Error() string {
 	if code == "" {
 		code = http.StatusText(e.Status)
 	}
-	return fmt.Sprintf("%s: %d %s: %s", e.Op, e.Status, code, e.Message)
+	text := fmt.Sprintf("%s: %d %s: %s", e.Op, e.Status, code, e.Message)
+	if !e.expired.IsZero() {
+		text += "; the SAS ended at " + e.expired.Format(time.RFC3339)
+	}
+	return text
 }
 
 // Temporary reports whether the same request may succeed later: the service was
@@ -88,6 +95,29 @@ func Denied(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }
 
+// Expired reports whether err is the refusal of a request whose SAS had ended. The service may say so, or that a permission is
+// missing.
+func Expired(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && !e.expired.IsZero()
+}
+
+// expiry returns when the SAS of a refused request ended, by its parameter se; zero if there is none that had ended by the
+// answer's time. (Microsoft Learn, "Create an account SAS")
+func expiry(refusal *http.Response) time.Time {
+	now, err := http.ParseTime(refusal.Header.Get("Date"))
+	if err != nil || refusal.Request == nil {
+		return time.Time{}
+	}
+	se := refusal.Request.URL.Query().Get("se")
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
+		if end, err := time.Parse(layout, se); err == nil && end.Before(now) {
+			return end
+		}
+	}
+	return time.Time{}
+}
+
 // Conflict reports whether err says that a row, table, queue, container or blob already exists.
 func Conflict(err error) bool {
 	return HasCode(err, "EntityAlreadyExists", "TableAlreadyExists", "QueueAlreadyExists", "ContainerAlreadyExists", "BlobAlreadyExists")
@@ -111,6 +141,9 @@ func wrap(op string, x *exchange, err error) error {
 	e.Message = cleanMessage(message, e.Index)
 	if e.Message == "" {
 		e.Message = "the service gave no reason"
+	}
+	if Denied(e) {
+		e.expired = expiry(re.RawResponse)
 	}
 	return e
 }
