@@ -73,7 +73,7 @@ func (p *picky) Do(r *http.Request) (*http.Response, error) {
 func answer(r *http.Request, status int, contentType, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Status: http.StatusText(status), Request: r,
-		Header: http.Header{"Content-Type": {contentType}, "X-Ms-Version": {"2019-02-02"}}, Body: io.NopCloser(strings.NewReader(body)),
+		Header: http.Header{"Content-Type": {contentType}, "X-Ms-Version": {"2019-02-02"}, "X-Ms-Client-Request-Id": r.Header["X-Ms-Client-Request-Id"]}, Body: io.NopCloser(strings.NewReader(body)),
 	}
 }
 

@@ -172,7 +172,7 @@ func TestTooBusyToFollow(t *testing.T) {
 		for i := range 1000 {
 			rows = append(rows, fmt.Sprintf(`{"PartitionKey":"s","RowKey":"%019d-ffff-aaaaaaaaaaaa"}`, 1000*pages+i))
 		}
-		header := http.Header{"X-Ms-Continuation-Nextpartitionkey": {"1"}, "X-Ms-Continuation-Nextrowkey": {"1"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}, "Content-Type": {"application/json;odata=minimalmetadata"}, "X-Ms-Version": {"2019-02-02"}}
+		header := http.Header{"X-Ms-Continuation-Nextpartitionkey": {"1"}, "X-Ms-Continuation-Nextrowkey": {"1"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}, "Content-Type": {"application/json;odata=minimalmetadata"}, "X-Ms-Version": {"2019-02-02"}, "X-Ms-Client-Request-Id": r.Header["X-Ms-Client-Request-Id"]}
 		return &http.Response{StatusCode: http.StatusOK, Request: r, Header: header, Body: io.NopCloser(strings.NewReader(`{"value":[` + strings.Join(rows, ",") + `]}`))}, nil
 	}))})
 	var refused *problem.Error

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 )
@@ -37,8 +38,9 @@ var (
 	createTable = operation{tableService, []int{http.StatusCreated, http.StatusNoContent}, createdTable}
 	listTables  = operation{tableService, []int{http.StatusOK}, tableList}
 	deleteTable = operation{tableService, []int{http.StatusNoContent}, nil}
-	insertRow   = operation{tableService, []int{http.StatusCreated, http.StatusNoContent}, nil}
-	changeRow   = operation{tableService, []int{http.StatusNoContent}, nil} // or delete it
+	insertRow   = operation{tableService, []int{http.StatusCreated, http.StatusNoContent}, needETag}
+	changeRow   = operation{tableService, []int{http.StatusNoContent}, needETag}
+	deleteRow   = operation{tableService, []int{http.StatusNoContent}, nil}
 
 	listQueues  = operation{queueService, []int{http.StatusOK}, nil}
 	createQueue = operation{queueService, []int{http.StatusCreated, http.StatusNoContent}, nil}
@@ -56,7 +58,7 @@ var (
 	}}
 
 	createContainer = operation{blobService, []int{http.StatusCreated}, nil}
-	putBlob         = operation{blobService, []int{http.StatusCreated}, func(h http.Header, _ []byte) error { return needHeader(h, "ETag") }}
+	putBlob         = operation{blobService, []int{http.StatusCreated}, needETag}
 	deleteBlob      = operation{blobService, []int{http.StatusAccepted}, nil}
 )
 
@@ -87,8 +89,8 @@ func strangeRefusal(err error) bool {
 
 // believe returns nil if an answer to a request of the id is the service's: a good one of the
 // operation, or a refusal. The service's good answers all have its version, and its refusals
-// an error code. This is the only place that decides it.
-func (o operation) believe(id string, status int, h http.Header, body []byte) error {
+// an error code. With echoes, its good answers have the request's id, too. This is the only place that decides it.
+func (o operation) believe(id string, echoes bool, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
 	switch echo := h.Get(clientRequestID); {
@@ -100,6 +102,8 @@ func (o operation) believe(id string, status int, h http.Header, body []byte) er
 		}
 		a.why = "it has no error code"
 	case h.Get("X-Ms-Version") == "":
+	case echo == "" && echoes:
+		a.why = "it does not say which request it answers"
 	case !slices.Contains(o.statuses, status):
 		a.why = "no answer to such a request"
 	case o.check != nil:
@@ -117,6 +121,18 @@ func (o operation) believe(id string, status int, h http.Header, body []byte) er
 // clientRequestID is the header by which the services say which request they answer.
 const clientRequestID = "X-Ms-Client-Request-Id"
 
+// echo notes that an endpoint's good answers have the request's id. Those of transactions are noted apart: Azurite's
+// have none.
+type echo struct{ transactions, others atomic.Bool }
+
+// of returns the note about answers to such a request.
+func (e *echo) of(x *exchange) *atomic.Bool {
+	if x.transaction {
+		return &e.transactions
+	}
+	return &e.others
+}
+
 // codeOf returns a refusal's error code, "" if it has none.
 func codeOf(h http.Header, body []byte) string {
 	if code := h.Get("X-Ms-Error-Code"); code != "" {
@@ -132,6 +148,8 @@ func needHeader(h http.Header, name string) error {
 	}
 	return nil
 }
+
+func needETag(h http.Header, _ []byte) error { return needHeader(h, "ETag") }
 
 func needJSON(h http.Header) error {
 	if !strings.HasPrefix(h.Get("Content-Type"), "application/json") {
@@ -191,11 +209,11 @@ func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 	}
 }
 
-// transaction is the operation of an entity group transaction of n rows whose failed
-// operation, if one failed, is put into failed.
-func transaction(n int, failed **part) operation {
+// transaction is the operation of an entity group transaction of these operations. The answer of the one
+// that failed, if one did, is put into failed.
+func transaction(kinds []OpKind, failed **part) operation {
 	return operation{tableService, []int{http.StatusAccepted}, func(h http.Header, body []byte) (err error) {
-		*failed, err = readChangeset(h.Get("Content-Type"), body, n)
+		*failed, err = readChangeset(h.Get("Content-Type"), body, kinds)
 		return err
 	}}
 }
@@ -208,9 +226,9 @@ type part struct {
 	body   []byte
 }
 
-// readChangeset reads the answer to a transaction of n operations: a changeset with a part
-// for each of them, or with that of the one that failed, which it returns.
-func readChangeset(contentType string, body []byte, n int) (*part, error) {
+// readChangeset reads the answer to a transaction of these operations: a changeset with a part
+// for each of them, or with that of the one that failed, which it returns. What was written has an ETag.
+func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, error) {
 	outer, ok := partsOf(contentType, body)
 	if !ok || len(outer) != 1 {
 		return nil, errors.New("it is not one whole changeset")
@@ -221,10 +239,14 @@ func readChangeset(contentType string, body []byte, n int) (*part, error) {
 	if !ok || !strings.EqualFold(name, "Content-Type") {
 		return nil, errors.New("its changeset is not whole")
 	}
-	for _, change := range changes {
+	n := len(kinds)
+	for i, change := range changes {
 		_, answer, _ := bytes.Cut(change, blankLine)
 		switch status := statusOf(answer); {
 		case status == http.StatusNoContent || status == http.StatusCreated:
+			if i < n && kinds[i] != Delete && !hasETag(answer) {
+				return nil, errors.New("an operation has no etag")
+			}
 		case status >= http.StatusBadRequest && len(changes) == 1:
 			failed, err := readPart(answer)
 			if err == nil && n == 1 && aboutRow(status) {
@@ -272,6 +294,17 @@ func statusOf(answer []byte) int {
 	}
 	status, _ := strconv.Atoi(string(rest[:3]))
 	return status
+}
+
+// hasETag reports whether an HTTP answer's text has an ETag.
+func hasETag(answer []byte) bool {
+	head, _, _ := bytes.Cut(answer, blankLine)
+	for line := range bytes.SplitSeq(head, blankLine[:2]) {
+		if name, value, _ := bytes.Cut(line, []byte(":")); len(name) == len("ETag") && bytes.EqualFold(name, []byte("ETag")) {
+			return len(bytes.TrimSpace(value)) > 0
+		}
+	}
+	return false
 }
 
 // readPart reads a failed operation's answer.

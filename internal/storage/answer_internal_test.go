@@ -54,6 +54,8 @@ func readRecordings(t *testing.T) []recording {
 	return all
 }
 
+var kindOf = map[string]OpKind{"POST": Insert, "PUT": Replace, "PATCH": Merge, "MERGE": Merge, "DELETE": Delete}
+
 var batched = regexp.MustCompile(`(?m)^(POST|PUT|PATCH|MERGE|DELETE) \S+ HTTP/1.1`)
 
 // operationOf returns the operation of a recorded request. ok is false for requests that this
@@ -87,7 +89,11 @@ func operationOf(r recording) (o operation, ok bool) {
 	case strings.HasPrefix(q.Path, "/Tables("):
 		return deleteTable, q.Method == http.MethodDelete
 	case q.Path == "/$batch":
-		return transaction(len(batched.FindAllString(q.Body, -1)), new(*part)), q.Body != "" && batched.MatchString(q.Body)
+		var kinds []OpKind
+		for _, m := range batched.FindAllStringSubmatch(q.Body, -1) {
+			kinds = append(kinds, kindOf[m[1]])
+		}
+		return transaction(kinds, new(*part)), len(kinds) > 0
 	case q.Method == http.MethodGet:
 		keysToo := !strings.Contains(q.Query, "select=") || strings.Contains(q.Query, "PartitionKey%2CRowKey") || strings.HasSuffix(q.Query, "select=")
 		return operation{tableService, []int{http.StatusOK}, func(h http.Header, body []byte) error {
@@ -103,6 +109,8 @@ func operationOf(r recording) (o operation, ok bool) {
 		}}, strings.HasSuffix(q.Path, "()") && keysToo
 	case q.Method == http.MethodPost:
 		return insertRow, true
+	case q.Method == http.MethodDelete:
+		return deleteRow, true
 	}
 	return changeRow, true
 }
@@ -110,7 +118,7 @@ func operationOf(r recording) (o operation, ok bool) {
 // Every answer of the real service is believed, and none that the way or a proxy has spoilt.
 func TestRecordedAnswers(t *testing.T) {
 	t.Parallel()
-	own, spoilt := 0, 0
+	own, spoilt, tagless := 0, 0, 0
 	for _, r := range readRecordings(t) {
 		o, ok := operationOf(r)
 		refused := r.Answer.Status >= 400
@@ -122,13 +130,13 @@ func TestRecordedAnswers(t *testing.T) {
 		}
 		own++
 		h, body := r.header(), []byte(r.Answer.Body)
-		if err := o.believe("id", r.Answer.Status, h, body); err != nil {
+		if err := o.believe("id", false, r.Answer.Status, h, body); err != nil {
 			t.Errorf("%s: %s %s: %v\n%s", r.Case, r.Request.Method, r.Request.Path, err, body)
 			continue
 		}
 		believed := func(what string, status int, h http.Header, body []byte) {
 			spoilt++
-			if o.believe("id", status, h, body) == nil {
+			if o.believe("id", false, status, h, body) == nil {
 				t.Errorf("%s: %s %s: believed with %s\n%s", r.Case, r.Request.Method, r.Request.Path, what, body)
 			}
 		}
@@ -138,6 +146,19 @@ func TestRecordedAnswers(t *testing.T) {
 		other := h.Clone()
 		other.Set(clientRequestID, "other")
 		believed("another's id", r.Answer.Status, other, body)
+		// The recordings have no ids.
+		if err := o.believe("id", true, r.Answer.Status, h, body); (err == nil) != refused {
+			t.Errorf("%s: %s %s: without the id that others have: %v", r.Case, r.Request.Method, r.Request.Path, err)
+		}
+		if written := h.Clone(); !refused && r.Service == "table" && h.Get("ETag") != "" {
+			written.Del("ETag")
+			believed("no ETag", r.Answer.Status, written, body)
+			tagless++
+		}
+		if text := bytes.Replace(body, []byte("\r\nETag:"), []byte("\r\nTag:"), 1); len(text) < len(body) {
+			believed("no ETag in a part", r.Answer.Status, h, text)
+			tagless++
+		}
 		without := h.Clone()
 		without.Del("X-Ms-Version")
 		if refused {
@@ -162,7 +183,7 @@ func TestRecordedAnswers(t *testing.T) {
 		}
 	}
 	t.Logf("%d answers, spoilt in %d ways", own, spoilt)
-	if own < 350 {
-		t.Errorf("only %d answers to requests like ours", own)
+	if own < 350 || tagless < 100 {
+		t.Errorf("only %d answers to requests like ours, %d with an ETag", own, tagless)
 	}
 }

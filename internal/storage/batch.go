@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"tablesweep/internal/key"
@@ -46,8 +47,7 @@ type Batch struct {
 	table    *Table
 	boundary string
 	body     *bytes.Buffer
-	rows     int
-	deletes  bool       // all operations are Delete
+	kinds    []OpKind   // of the operations
 	alone    bool       // the operation must be the only one
 	first    rowRequest // the first operation alone
 	target   extent     // of first, in body
@@ -76,7 +76,7 @@ func (b *Batch) With(o RequestOptions) *Batch {
 func (b *Batch) ETag() string { return b.etag }
 
 // Rows returns the number of operations added so far.
-func (b *Batch) Rows() int { return b.rows }
+func (b *Batch) Rows() int { return len(b.kinds) }
 
 // Add appends an operation. It reports false, and adds nothing, if the
 // transaction would exceed the service's limits. The first operation is always
@@ -87,13 +87,12 @@ func (b *Batch) Add(op Op) bool {
 	b.append(op)
 	// Azurite stores such a row of a transaction under another key.
 	alone := strings.HasPrefix(op.Entity.Key.Row, ",") && b.table.account.connection.account == devAccount
-	if b.rows > 0 && (alone || b.alone || b.rows == MaxBatchRows || b.body.Len() > maxBatchBytes-1024) {
+	if len(b.kinds) > 0 && (alone || b.alone || len(b.kinds) == MaxBatchRows || b.body.Len() > maxBatchBytes-1024) {
 		b.body.Truncate(before)
 		return false
 	}
 	b.alone = alone
-	b.deletes = op.Kind == Delete && (b.rows == 0 || b.deletes)
-	b.rows++
+	b.kinds = append(b.kinds, op.Kind)
 	return true
 }
 
@@ -128,7 +127,7 @@ func (b *Batch) append(op Op) {
 	}
 	json.to = b.body.Len()
 	b.write("\r\n")
-	if b.rows == 0 {
+	if len(b.kinds) == 0 {
 		b.first = rowRequest{method: method, contentType: "application/json", ifMatch: op.IfMatch}
 		b.target, b.json = target, json
 		if op.Entity.Key.Partition == "" || op.Entity.Key.Row == "" {
@@ -188,7 +187,7 @@ const batchTarget = "/$batch"
 // may refuse empty keys in URLs, so these stay in transactions.
 func (b *Batch) plain() bool {
 	n := b.target.to - b.target.from
-	return b.rows == 1 && n >= 0 && n+len(b.table.account.connection.tableURL) <= maxPlainURL
+	return len(b.kinds) == 1 && n >= 0 && n+len(b.table.account.connection.tableURL) <= maxPlainURL
 }
 
 // request returns what to send: its only operation alone if plain, the transaction otherwise.
@@ -205,22 +204,25 @@ func (b *Batch) request(plain bool) rowRequest {
 // Do sends the transaction. If an operation is refused, none is applied, and
 // the [Error] has its Index. An empty transaction sends nothing.
 func (b *Batch) Do(ctx context.Context) error {
-	if b.rows == 0 {
+	if len(b.kinds) == 0 {
 		return nil
 	}
 	x := newRowExchange(b.table.options, operation{}, &statusBuffers)
 	defer x.release()
-	x.rows = float64(b.rows)
-	what := "write to table "
-	if b.deletes {
-		what = "delete from table "
+	x.rows = float64(len(b.kinds))
+	what := "delete from table "
+	if slices.ContainsFunc(b.kinds, func(k OpKind) bool { return k != Delete }) {
+		what = "write to table "
 	}
 	send := func(plain bool) error {
-		switch x.plain = plain; {
+		x.plain, x.transaction = plain, !plain
+		switch {
 		case !plain:
-			x.operation = transaction(b.rows, &x.part)
-		case b.first.method == http.MethodPost:
+			x.operation = transaction(b.kinds, &x.part)
+		case b.kinds[0] == Insert:
 			x.operation = insertRow
+		case b.kinds[0] == Delete:
+			x.operation = deleteRow
 		default:
 			x.operation = changeRow
 		}

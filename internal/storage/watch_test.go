@@ -34,7 +34,7 @@ func (h *hanging) Do(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	}
 	if r.Method == http.MethodPut {
-		return answered(r, 204, http.Header{}, ""), nil
+		return answered(r, 204, http.Header{"Etag": {"W/1"}}, ""), nil
 	}
 	return answered(r, 200, http.Header{}, `{"value":[]}`), nil
 }

@@ -18,6 +18,7 @@ type exchange struct {
 	options    RequestOptions
 	operation  operation
 	connection string  // that it went to, as in [Outage]
+	echo       *echo   // of the endpoint that it went to
 	answer     []byte  // body of the last answer; of the failed operation, if one failed
 	failed     int     // index of the batch's operation that failed, -1 if none
 	part       *part   // its answer, if the request is a transaction
@@ -25,7 +26,9 @@ type exchange struct {
 	try        *try    // under way
 	rows       float64 // that each try writes, or is thought to read
 	plain      bool    // the request is the only operation of a batch
-	probe      bool    // the request only shows whether its host answers
+	// transaction is that the request is a batch.
+	transaction bool
+	probe       bool // the request only shows whether its host answers
 	// buffer, if set, holds the bodies of good answers, until release.
 	buffer  *bytes.Buffer
 	answers *bufferPool // that the buffer is from
@@ -120,8 +123,12 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.failed, x.part = -1, nil
-	if err := x.operation.believe(id, resp.StatusCode, resp.Header, x.answer); err != nil {
+	echoes := x.echo.of(x)
+	if err := x.operation.believe(id, echoes.Load(), resp.StatusCode, resp.Header, x.answer); err != nil {
 		return nil, err
+	}
+	if resp.StatusCode < 400 && resp.Header.Get(clientRequestID) != "" {
+		echoes.Store(true)
 	}
 	switch {
 	case x.part != nil:
