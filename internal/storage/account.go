@@ -117,6 +117,7 @@ func newTransport(connections int) transport {
 		connections = 256
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DisableCompression = true // a small answer could take any amount of memory
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, connections, connections
 	return transport{t}
 }

@@ -96,6 +96,8 @@ func (o operation) believe(id string, echoes bool, status int, h http.Header, bo
 	switch echo := h.Get(clientRequestID); {
 	case echo != "" && echo != id: // a connection on which an answer came twice
 		a.why = "it answers another request"
+	case o.service != blobService && h.Get("Content-Encoding") != "": // a blob may be stored so
+		a.why = "it is compressed, for which nobody asked"
 	case status >= http.StatusBadRequest:
 		if codeOf(h, body) != "" {
 			return nil

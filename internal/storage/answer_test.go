@@ -1,10 +1,15 @@
 package storage_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,6 +127,10 @@ var strange = map[string]func(*http.Request, *http.Response) *http.Response{
 		good.Header.Set("X-Ms-Client-Request-Id", "another")
 		return good
 	},
+	"compressed": func(_ *http.Request, good *http.Response) *http.Response {
+		good.Header.Set("Content-Encoding", "gzip")
+		return good
+	},
 	"broken": func(_ *http.Request, good *http.Response) *http.Response { good.Body = broken{}; return good },
 	"broken 503": func(r *http.Request, _ *http.Response) *http.Response {
 		busy := answered(r, 503, http.Header{}, "")
@@ -231,6 +240,53 @@ func TestWritesHaveETags(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestNothingIsCompressed: nobody asks for compressed answers, and those that come take no more memory than they have bytes. A page
+// that is compressed is no answer; a blob that was stored compressed is read as it was stored.
+func TestNothingIsCompressed(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := io.WriteString(z, `{"value":[]`+strings.Repeat(" ", 8<<20)+`}`)
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var pages atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked := r.Header.Get("Accept-Encoding"); asked != "" {
+			t.Errorf("%s asks for %s", r.URL.Path, asked)
+		}
+		h := w.Header()
+		h.Set("X-Ms-Version", "2019-02-02")
+		h.Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/blob"):
+			h.Set("Content-Encoding", "gzip")
+			h.Set("Content-Range", fmt.Sprintf("bytes 0-%d/%[2]d", packed.Len()-1, packed.Len()))
+			w.WriteHeader(http.StatusPartialContent)
+			_, _ = w.Write(packed.Bytes())
+		case pages.Add(1) == 1:
+			h.Set("Content-Encoding", "gzip")
+			_, _ = w.Write(packed.Bytes())
+		default:
+			_, _ = io.WriteString(w, `{"value":[{"PartitionKey":"p","RowKey":"r"}]}`)
+		}
+	}))
+	defer s.Close()
+	a := open(t, fmt.Sprintf("TableEndpoint=%s/a;BlobEndpoint=%[1]s/a;AccountName=a;SharedAccessSignature=sv=1", s.URL), storage.Options{Patience: 3 * time.Second})
+	p, err := a.Table("Orders").Query(t.Context(), storage.Query{})
+	if err != nil || len(p.Entities) != 1 || pages.Load() != 2 {
+		t.Errorf("%d rows, %v after %d tries; want a row after 2", len(p.Entities), err, pages.Load())
+	}
+	c, err := a.Container("container")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Get(t.Context(), "blob", 0, 1<<20)
+	if err != nil || !bytes.Equal(got, packed.Bytes()) {
+		t.Errorf("got %d bytes of a blob, %v; want the %d that are stored", len(got), err, packed.Len())
 	}
 }
 

@@ -32,9 +32,10 @@
 // is neither. It is repeated like a broken connection, and a write may have been carried out. If
 // only 3xx and 4xx come for 30 s, the request ends. A single row that a proxy refuses is sent
 // as a transaction at once, because its key is in the URL otherwise. Each try has an id, so that
-// an answer that came twice is not taken for the next request's. An endpoint whose good
-// answers say which request they answer is held to that. What was written has an ETag. The keys of a page must ascend,
-// within the query's range and behind those of the pages before.
+// an answer that came twice is not taken for the next request's. An endpoint whose good answers
+// say which request they answer is held to that. What was written has an ETag. Nothing is
+// compressed, but for blobs that are stored so. The keys of a page must ascend, within the
+// query's range and behind those of the pages before.
 //
 // # Retries
 //
