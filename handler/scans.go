@@ -97,15 +97,19 @@ func scansListCommand() *cobra.Command {
 			return usagef("--top is %d, want at least 1", q.Top)
 		}
 		q.State = ledger.State(state)
-		if since != "" {
-			var err error
-			if q.Since, err = logtail.ParseTime(since, time.Now()); err != nil {
-				return usagef("--since %v", err)
-			}
+		if _, err := logtail.ParseTime(since, time.Now()); since != "" && err != nil {
+			return usagef("--since %v", err)
 		}
 		e, err := f.open(c)
 		if err != nil {
 			return err
+		}
+		if since != "" {
+			now, err := e.Now(c.Context())
+			if err != nil {
+				return err
+			}
+			q.Since, _ = logtail.ParseTime(since, now) // which was parsed above
 		}
 		l := newListing(c, f.json)
 		for most := q.Top; ; {

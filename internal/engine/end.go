@@ -11,6 +11,15 @@ import (
 	"tablesweep/internal/storage"
 )
 
+// end ends a running scan as failed, with the reason, or as canceled. It reports whether this call ended it.
+func (e *Engine) end(ctx context.Context, scan string, state ledger.State, reason string) (bool, error) {
+	now, err := e.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	return e.ledger.End(ctx, scan, state, now, reason)
+}
+
 // endIfDone ends the scan if no step is pending.
 func (e *Engine) endIfDone(ctx context.Context, scan string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
@@ -28,7 +37,11 @@ func (e *Engine) endIfDone(ctx context.Context, scan string) {
 // An export that can't be sealed fails. It reports whether this call ended the scan.
 func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 	var unsealed error
-	ended, err := e.ledger.Finish(ctx, scan, e.options.Now(), func(s ledger.Listed) error {
+	now, err := e.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	ended, err := e.ledger.Finish(ctx, scan, now, func(s ledger.Listed) error {
 		unsealed = e.seal(ctx, s)
 		return unsealed
 	})
@@ -37,7 +50,7 @@ func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 		if errors.Is(unsealed, errFilesLost) {
 			advice = "start a new scan, to another prefix"
 		}
-		return e.ledger.End(ctx, scan, ledger.Failed, e.options.Now(), shortened("the export can't be completed: "+unsealed.Error()+"; "+advice))
+		return e.end(ctx, scan, ledger.Failed, shortened("the export can't be completed: "+unsealed.Error()+"; "+advice))
 	}
 	if err != nil || !ended {
 		return ended, err

@@ -59,9 +59,8 @@ type Options struct {
 	Retention time.Duration
 	// Price is what 10,000 storage requests cost, in dollars.
 	Price float64
-	// Now is the app's own clock; nil means time.Now. It only dates scans and steps. The ages of
-	// messages and pending steps come from the service's clock, since the clocks of two instances
-	// may differ.
+	// Now is the process's own clock; nil means time.Now. It dates done steps, for their order alone. All else is by the
+	// service's clock, since the clocks of two instances may differ.
 	Now func() time.Time
 }
 
@@ -75,6 +74,7 @@ type Engine struct {
 	heard   atomic.Pointer[heard]
 	queues  map[string]*storage.Queue // by function
 	limiter action.Limiter            // of requests to busy partitions
+	tidied  atomic.Pointer[string]    // up to which ended scan Maintain has tidied up; nil to begin with the newest
 }
 
 // New returns an engine. Call [Engine.TryPrepare] before its other methods.
@@ -102,6 +102,11 @@ func New(o Options) (*Engine, error) {
 		e.queues[function] = q
 	}
 	return e, nil
+}
+
+// Now returns the time by the clock of the app's own storage, which dates scans. It makes a request if the process does not know it yet.
+func (e *Engine) Now(ctx context.Context) (time.Time, error) {
+	return e.ledger.Now(ctx, e.options.Now())
 }
 
 // waits returns the app's connections that give no good answer, in their order.

@@ -104,7 +104,7 @@ func (e *Engine) failIfPending(ctx context.Context, scan, step, reason string) e
 	if err != nil || !pending {
 		return err
 	}
-	ended, err := e.ledger.End(ctx, scan, ledger.Failed, e.options.Now(), reason)
+	ended, err := e.end(ctx, scan, ledger.Failed, reason)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}

@@ -51,9 +51,13 @@ func (w *world) restart() {
 	w.engine = w.newEngine(emulatortest.Open(w, w.emulator, w.process))
 }
 
-func (w *world) newEngine(a *storage.Account) *engine.Engine {
+func (w *world) newEngine(a *storage.Account, change ...func(*engine.Options)) *engine.Engine {
 	w.Helper()
-	e, err := engine.New(engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep"})
+	o := engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep"}
+	for _, f := range change {
+		f(&o)
+	}
+	e, err := engine.New(o)
 	if err != nil {
 		w.Fatal(err)
 	}

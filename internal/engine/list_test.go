@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
@@ -96,5 +99,51 @@ func TestList(t *testing.T) {
 		if p := problem.Of(err); !errors.As(err, &p) || p.Kind != problem.Invalid || p.Field != field {
 			t.Errorf("%+v: %v, want a problem of %s", q, err, field)
 		}
+	}
+}
+
+// TestClocks: a scan's times are the service's, whatever the clocks of the processes say that start, end and list it.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	for _, slow := range []time.Duration{-20 * time.Minute, 20 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{})
+			w.fill("Source", plainRows(30, 1))
+			skewed := func(by time.Duration) *engine.Engine { // a process that has had no answer yet
+				return w.newEngine(emulatortest.Open(t, w.emulator, nil), func(o *engine.Options) { o.Now = func() time.Time { return time.Now().Add(by) } })
+			}
+			w.engine = skewed(-slow)
+			began := time.Now()
+			time.Sleep(10 * time.Second)
+			id := w.start(inSteps)
+			w.deliver()
+			time.Sleep(time.Minute)
+			w.engine = skewed(slow)
+			w.drain()
+			s := w.status(id)
+			ran := s.FinishedAt.Sub(s.StartedAt)
+			if early := s.StartedAt.Sub(began); early < 9*time.Second || early > 11*time.Second || ran < 59*time.Second || ran > 61*time.Second || s.Seconds != ran.Seconds() {
+				t.Errorf("clocks %v apart: %+v, %v", 2*slow, s, ran)
+			}
+			if err := w.engine.Cancel(t.Context(), w.start(inSteps)); err != nil {
+				t.Fatal(err)
+			}
+			for age, want := range map[time.Duration]int{30 * time.Second: 1, 2 * time.Minute: 2} {
+				reader := skewed(slow)
+				now, err := reader.Now(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, err := reader.List(t.Context(), engine.ListQuery{Top: 10, Since: now.Add(-age)})
+				if err != nil || len(l.Scans) != want {
+					t.Errorf("%d scans since %v ago, %v; want %d", len(l.Scans), age, err, want)
+				}
+				for _, s := range l.Scans {
+					if s.FinishedAt.Before(s.StartedAt) || s.Seconds < 0 {
+						t.Errorf("%+v ended before it began", s)
+					}
+				}
+			}
+		})
 	}
 }

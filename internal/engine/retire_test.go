@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -161,9 +162,16 @@ func TestOldScansAreFolded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.maintain(2)
-		if done := w.ledgerRows(id, "d|"); len(done) != 1 {
-			t.Errorf("%d done rows a day later, want 1", len(done))
+		looks := 0
+		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Query().Get("$filter"), "'t|") {
+				looks++
+			}
+			return w.emulator.Transport().Do(r)
+		})
+		w.maintain(3)
+		if done := w.ledgerRows(id, "d|"); len(done) != 1 || looks != 3 {
+			t.Errorf("%d done rows a day later, and the list was read %d times in 3 minutes; want 1 and 3", len(done), looks)
 		}
 	})
 }

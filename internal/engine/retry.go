@@ -55,7 +55,11 @@ func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 	}
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	if err := e.ledger.Restart(starting, s, e.options.Now(), root, ahead); err != nil {
+	now, err := e.Now(starting)
+	if err != nil {
+		return err
+	}
+	if err := e.ledger.Restart(starting, s, now, root, ahead); err != nil {
 		return notFound(id, err)
 	}
 	// The scan runs now. Maintain sends what this call does not.

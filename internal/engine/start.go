@@ -35,7 +35,10 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 		o.from.hash = o.from.opened.Hash()
 		r.Source.Export = o.from.hash
 	}
-	now := e.options.Now()
+	now, err := e.Now(ctx)
+	if err != nil {
+		return "", err
+	}
 	id := ledger.NewID(now)
 	if o.work.export != nil {
 		if err := e.claim(ctx, o, id); err != nil {
@@ -65,7 +68,11 @@ func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
 	if d := o.work.destination; d != nil && o.source != nil && d.Same(o.source) {
 		return nil, problem.Invalidf("action.destination", "is the source itself; name another table or connection")
 	}
-	return o, o.probe(ctx, e.options.Now())
+	now, err := e.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o, o.probe(ctx, now)
 }
 
 // probe reads one row of the source with the request's filter and properties. An export has no clock of its own: it is read now.

@@ -252,7 +252,7 @@ func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, pending int64, now ti
 // Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, nothing begins any
 // more: no step, and no request of one, but the messages of a page of enqueue and a commit. What is under way ends.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
-	ended, err := e.ledger.End(ctx, id, ledger.Canceled, e.options.Now(), "")
+	ended, err := e.end(ctx, id, ledger.Canceled, "")
 	e.scans.outdate(id, func(*loaded) bool { return true })
 	if err != nil || ended {
 		return notFound(id, err)

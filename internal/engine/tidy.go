@@ -50,20 +50,22 @@ func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	return true, nil
 }
 
-// tidyEnded does a minute's share of the work on ended scans. It lists canceled and failed ones with their
+// tidyEnded does a minute's share of the work on ended scans: on one page of their list, each in turn. It lists canceled and failed ones with their
 // final figures, and folds done rows.
 func (e *Engine) tidyEnded(ctx context.Context) error {
-	ended, more, err := e.ledger.Ended(ctx, time.Time{})
+	behind := ""
+	if last := e.tidied.Load(); last != nil {
+		behind = *last
+	}
+	ended, more, err := e.ledger.Ended(ctx, behind)
 	if err != nil {
 		return err
 	}
-	// The list is full of scans that are too young to fold, or the page came empty, which a page may.
-	if more && (len(ended) == 0 || ended[len(ended)-1].Age < wholeTime) {
-		old, _, err := e.ledger.Ended(ctx, e.options.Now().Add(-wholeTime))
-		if err != nil {
-			return err
-		}
-		ended = append(ended, old...)
+	switch {
+	case !more:
+		e.tidied.Store(nil)
+	case len(ended) > 0: // a page may come empty
+		e.tidied.Store(&ended[len(ended)-1].ID)
 	}
 	var errs error
 	done := 0
@@ -95,7 +97,11 @@ func (e *Engine) tidyEnded(ctx context.Context) error {
 
 // removeOld does a minute's share of removing scans whose retention is over.
 func (e *Engine) removeOld(ctx context.Context) error {
-	now, age := e.options.Now(), e.options.Retention
+	age := e.options.Retention
+	now, err := e.Now(ctx)
+	if err != nil {
+		return err
+	}
 	old, err := e.ledger.Outdated(ctx, now, age, removeReads)
 	if err != nil {
 		return err

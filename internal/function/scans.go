@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -155,7 +154,11 @@ func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 		Table: given.Get("table"), Name: given.Get("name"),
 	}
 	if since := given.Get("since"); since != "" {
-		if q.Since, err = logtail.ParseTime(since, time.Now()); err != nil {
+		now, err := e.Now(r.Context())
+		if err != nil {
+			return err
+		}
+		if q.Since, err = logtail.ParseTime(since, now); err != nil {
 			return problem.Invalidf("since", "%v; escape the + of a time zone as %%2B", err)
 		}
 	}

@@ -188,6 +188,9 @@ func (w *world) checkScan(id string, want expected) {
 	if failed := slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }); err != nil || failed != (want.failed > 0) {
 		w.violated("scan %s shows failed ranges: %v, %v", id, failed, err)
 	}
+	if s.StartedAt.Before(w.start.Add(-time.Second)) || s.FinishedAt != nil && (s.FinishedAt.Before(s.StartedAt) || s.FinishedAt.After(time.Now().Add(time.Second))) {
+		w.violated("scan %s began at %v and ended at %v", id, s.StartedAt, s.FinishedAt)
+	}
 	if s.FinishedAt == nil || (s.Error != "") != (state == ledger.Failed) {
 		w.violated("scan %s: %+v lacks its end or the reason", id, s)
 	}

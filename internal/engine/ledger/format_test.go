@@ -233,6 +233,6 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	}, err)
 	open, err := l.Open(ctx)
 	check("open scans", open, []ledger.OpenScan{{ID: openScan, Attempt: 1}}, err)
-	ended, _, err := l.Ended(ctx, time.Time{})
+	ended, _, err := l.Ended(ctx, "")
 	check("ended scans", ended, []ledger.EndedScan{{ID: succeededScan, Settled: true}, {ID: failedScan}}, err)
 }

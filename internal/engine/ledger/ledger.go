@@ -117,14 +117,18 @@ type Scan struct {
 // Ran returns how long the scan has run until its end, or until now. The time between an end and a restart
 // does not count.
 func (s Scan) Ran(now time.Time) time.Duration {
-	began := s.Resumed
-	if began.IsZero() {
-		began = s.Started
-	}
 	if !s.Finished.IsZero() {
 		now = s.Finished
 	}
-	return s.ran + max(0, now.Sub(began))
+	return s.ran + max(0, now.Sub(s.began()))
+}
+
+// began returns when the attempt did.
+func (s Scan) began() time.Time {
+	if s.Resumed.IsZero() {
+		return s.Started
+	}
+	return s.Resumed
 }
 
 // Done is the record of a done step.
@@ -158,6 +162,19 @@ func New(table *storage.Table) *Ledger { return &Ledger{table: table} }
 
 // With returns the same ledger by requests that are made with the options.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
+
+// Now returns the time by the service's clock; own is the caller's. It makes a request if the service's time is not known.
+func (l *Ledger) Now(ctx context.Context, own time.Time) (time.Time, error) {
+	now, known := l.table.Now(own)
+	if known {
+		return now, nil
+	}
+	if _, err := l.Maintained(ctx); err != nil { // any answer tells the time
+		return now, err
+	}
+	now, _ = l.table.Now(own)
+	return now, nil
+}
 
 // idForm matches what [NewID] returns.
 var idForm = regexp.MustCompile(`^[0-9]{19}-[a-z2-7]{6}$`)

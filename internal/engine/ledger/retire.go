@@ -20,12 +20,12 @@ type EndedScan struct {
 	etag string
 }
 
-// Ended returns ended scans that are yet to be tidied up, newest first: at most a thousand of those that were
-// started before the time, or of all if it is zero. It reports whether there are more.
-func (l *Ledger) Ended(ctx context.Context, started time.Time) (scans []EndedScan, more bool, err error) {
+// Ended returns ended scans that are yet to be tidied up, newest first: at most a thousand behind an id, or of all if it is
+// empty. It reports whether there are more.
+func (l *Ledger) Ended(ctx context.Context, behind string) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
-	if !started.IsZero() {
-		r.Low = &key.Bound{Key: endedPrefix + key.Inverted(started)}
+	if behind != "" {
+		r.Low = &key.Bound{Key: endedPrefix + behind, Open: true}
 	}
 	p, err := l.table.Query(ctx, storage.Query{Range: r})
 	if err != nil {

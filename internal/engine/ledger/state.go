@@ -91,6 +91,9 @@ func (l *Ledger) End(ctx context.Context, id string, state State, now time.Time,
 // end writes the scan's end once: only over the row as it was read. It has ended then, even if its attempt
 // can't be closed: Maintain does that.
 func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, reason string) (bool, error) {
+	if began := s.began(); now.Before(began) { // processes know the service's time to a second
+		now = began
+	}
 	properties := []storage.Property{
 		storage.StringProperty("State", string(state)),
 		storage.TimeProperty("FinishedAt", now),
