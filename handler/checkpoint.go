@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,18 +57,51 @@ func (f *checkpointFlags) restore(c *cobra.Command) error {
 	case f.checkpoint != "":
 		return usagef("--checkpoint starts and --resume continues; give one of them")
 	}
-	var err error
-	path := f.resume
-	if isDirectory(path) { // of many tables
-		path = filepath.Join(path, tablesName)
+	path, export := f.resume, false
+	if isDirectory(path) {
+		path, export = journalIn(path)
 	}
-	if f.file, err = journal.Read(path); err != nil {
+	var err error
+	switch f.file, err = journal.Read(path); {
+	case errors.Is(err, fs.ErrNotExist) && export:
+		return withoutJournal(f.resume)
+	case err != nil:
 		return refused(err)
 	}
 	if f.record, err = jobrecord.Parse(f.file.Job(), jobName(c)); err != nil {
 		return usagef("--resume %s: %w", f.resume, err)
 	}
-	return f.restoreFlags(c)
+	if !export {
+		return f.restoreFlags(c)
+	}
+	delete(f.record.Flags, "to") // it may have moved
+	if err := f.restoreFlags(c); err != nil {
+		return err
+	}
+	to := f.resume
+	if kind, err := place.KindOf(to); err != nil || kind != place.KindExport {
+		to = strings.TrimRight(to, "/") + "/"
+	}
+	return c.Flags().Set("to", to)
+}
+
+// journalIn returns the journal in a directory: that of many tables, or of the export that is made in it.
+func journalIn(dir string) (path string, export bool) {
+	for _, name := range []string{place.JournalName, place.ClaimName} {
+		export = export || isThere(filepath.Join(dir, name))
+	}
+	if export {
+		return filepath.Join(dir, place.JournalName), true
+	}
+	return filepath.Join(dir, tablesName), false
+}
+
+// withoutJournal is the error of an export in a directory that can't be resumed.
+func withoutJournal(dir string) error {
+	if isThere(filepath.Join(dir, place.ManifestName)) {
+		return usagef("--resume: %s is a complete export; nothing is left to do", dir)
+	}
+	return hinted{usagef("--resume: %s has no %s: it is gone, or another version of this program has begun the export", dir, place.JournalName), "export to another directory"}
 }
 
 // restoreFlags sets flags to the record's values.
@@ -236,7 +268,7 @@ func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error
 		return f.file.Remove()
 	case f.file != nil:
 		path := cmp.Or(f.resume, f.checkpoint)
-		if _, statErr := os.Stat(path); statErr != nil { // nothing was begun
+		if !isThere(f.file.Path()) { // nothing was begun
 			return err
 		}
 		return hinted{err, f.resumes(c, path)}

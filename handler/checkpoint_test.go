@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -100,12 +99,13 @@ func TestForgedCheckpoint(t *testing.T) {
 	if _, err := user(t.Context(), nil, "catalog", "import", "--resume", point); err == nil || !strings.Contains(err.Error(), "name the file of records again") {
 		t.Errorf("by an import's progress: %v", err)
 	}
-	claim := jobrecord.Record{Version: 1, Command: "copy", Flags: map[string]string{"from": "orders", "from-connection": "https://a.table.example.org"}}
-	if err := place.PutClaim(t.Context(), place.Directory(filepath.Join(home, "export")), place.NewClaim(uuid.NewString(), claim.JSON(), time.Now(), "")); err != nil {
+	dir := filepath.Join(home, "export")
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := user(t.Context(), nil, "export", "--resume", filepath.Join(home, "export")); err == nil || !strings.Contains(err.Error(), "give --from-connection again") {
-		t.Errorf("by an export's claim: %v", err)
+	forged(t, filepath.Join(dir, place.JournalName), "copy", map[string]string{"from": "orders", "from-connection": "https://a.table.example.org"}, struct{}{})
+	if _, err := user(t.Context(), nil, "export", "--resume", dir); err == nil || !strings.Contains(err.Error(), "give --from-connection again") {
+		t.Errorf("by an export's journal: %v", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -96,10 +95,7 @@ func copyPlaces(name, short, long, examples string) *cobra.Command {
 	o.mirrorFlags.add(c)
 	restore := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
-		switch {
-		case isDirectory(o.resume) && !isThere(filepath.Join(o.resume, tablesName)):
-			return o.restoreExport(c)
-		case place.InBlobs(o.resume):
+		if place.InBlobs(o.resume) {
 			return usagef("--resume takes the file that --checkpoint named, not blobs")
 		}
 		return restore(c, args)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
@@ -117,26 +118,6 @@ func (o *copyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 	return err
 }
 
-// restoreExport sets flags to those of the export to go on with.
-func (o *copyOptions) restoreExport(c *cobra.Command) error {
-	claim, err := place.ClaimOf(c.Context(), place.Directory(o.resume))
-	if err != nil && !isThere(filepath.Join(o.resume, place.ClaimName)) {
-		return hinted{usagef("--resume: %w", err), "a finished command removes its checkpoint"}
-	}
-	if err != nil {
-		return usagef("--resume: %w", err)
-	}
-	if o.record, err = jobrecord.Parse(claim.Request, jobName(c)); err != nil {
-		return usagef("--resume %s: %w", o.resume, err)
-	}
-	delete(o.record.Flags, "to") // it may have moved
-	if err := o.restoreFlags(c); err != nil {
-		return err
-	}
-	o.to = o.resume
-	return nil
-}
-
 // write writes the rows of a sweep to files.
 func (o *copyOptions) write(c *cobra.Command, s sweep.Spec, from, to opened) error {
 	limitMemory(c)
@@ -193,34 +174,30 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 	var m place.Manifest
 	var totals sweep.Totals
 	if err == nil {
-		w.spec.From = writer.Seal.Last()
-		totals, err = w.each(writer.Add)
+		if w.spec.From = writer.Seal.Last(); !writer.Whole {
+			totals, err = w.each(writer.Add)
+		}
 		m, err = writer.End(ctx, err, func() (place.Manifest, error) {
 			finished, err := moment(ctx, w.spec)
 			return w.manifest(writer.Claim.StartedAt, finished, o.Compress), err
 		})
 	}
-	if errors.Is(err, place.ErrComplete) && (w.file != nil || sharedBy(w.cmd).together != nil) { // it died before that was noted
+	if errors.Is(err, place.ErrComplete) { // it died before that was noted
 		var e *place.Export
 		if e, err = place.Open(ctx, to); err == nil {
 			m = e.Manifest()
 		}
 	}
 	w.meter.End()
-	_, local := to.(place.Directory)
+	if err != nil && w.file != nil {
+		err = errors.Join(err, w.file.Close())
+	}
 	switch {
-	case err == nil:
 	case errors.Is(err, place.ErrTaken):
 		return hinted{usagef("--to: %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete"}
-	case errors.Is(err, journal.ErrLocked):
+	case errors.Is(err, journal.ErrLocked), errors.Is(err, journal.ErrDamaged):
 		return refused(err)
-	case errors.Is(err, place.ErrComplete):
-		return usagef("--resume: %w", err)
-	case local && writer != nil:
-		return hinted{err, w.resumes(w.cmd, fmt.Sprint(to))}
-	case local:
-		return err
-	case w.file == nil && writer != nil:
+	case err != nil && w.file == nil && writer != nil:
 		return hinted{err, fmt.Sprintf("it can't be resumed without --checkpoint FILE; name another prefix, or delete the blobs of %s", to.Address())}
 	}
 	return w.ended(w.cmd, blobHint(err), func() error {
@@ -229,28 +206,29 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 	})
 }
 
-// begin begins an export, or goes on with one.
-func (w *rowsOut) begin(ctx context.Context, to place.Objects, o place.Options, started time.Time) (*place.Writer, error) {
-	_, local := to.(place.Directory)
-	source := []string{w.spec.Address()}
-	switch {
-	case !local:
-		var err error
-		if o.Journal, err = w.checkpointFlags.begin(w.cmd, append(source, to.Address())...); err != nil {
+// begin begins an export, or goes on with one. A directory has its journal in it, and may move with it.
+func (w *rowsOut) begin(ctx context.Context, to place.Objects, o place.Options, started time.Time) (_ *place.Writer, err error) {
+	places, path := []string{w.spec.Address()}, w.checkpoint
+	if dir, local := to.(place.Directory); local {
+		if w.checkpoint, path = string(dir), filepath.Join(string(dir), place.JournalName); w.resume == "" && isThere(path) {
+			return nil, fmt.Errorf("%s %w: it has %s", to.Address(), place.ErrTaken, place.JournalName)
+		}
+		if err := makeDirectory(string(dir)); err != nil {
 			return nil, err
 		}
-	case w.resume != "":
-		if err := w.record.At(source); err != nil {
-			return nil, usageError{err}
-		}
+	} else {
+		places = append(places, to.Address())
+	}
+	if o.Journal, err = w.beginAt(w.cmd, path, places...); err != nil {
+		return nil, err
 	}
 	if w.resume != "" {
 		return place.Resume(ctx, to, o)
 	}
 	if w.file == nil {
-		w.record = jobrecord.New(jobName(w.cmd), recordFlags(w.cmd, homeOf(w.to)), source, "")
+		w.record = jobrecord.New(jobName(w.cmd), recordFlags(w.cmd, ""), places, "")
 	}
-	return place.Create(ctx, to, place.NewClaim(exportID(w.cmd), w.record.JSON(), started, program()), o)
+	return place.Create(ctx, to, place.NewClaim(uuid.NewString(), w.record.JSON(), started, program()), o)
 }
 
 func (w *rowsOut) manifest(started, finished time.Time, c place.Compress) place.Manifest {

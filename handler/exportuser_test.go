@@ -143,7 +143,7 @@ func TestExportUnderWay(t *testing.T) {
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "source", manyRows(1, 3))
 	dir := t.TempDir()
-	lock, err := journal.Lock(filepath.Join(dir, "export"))
+	lock, err := journal.Lock(filepath.Join(dir, place.JournalName))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/function/server"
@@ -130,14 +129,6 @@ func limitMemory(c *cobra.Command, files ...string) {
 	if sharedBy(c).together == nil {
 		memory.Limit(files...)
 	}
-}
-
-// exportID returns the id of an export that the command begins.
-func exportID(c *cobra.Command) string {
-	if t := sharedBy(c).together; t != nil {
-		return t.export
-	}
-	return uuid.NewString()
 }
 
 // exportWorkers is how many workers compare an export, unless more are asked for: each holds a page of it that others

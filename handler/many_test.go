@@ -415,7 +415,7 @@ func TestManyTablesRefuses(t *testing.T) {
 	if isThere(filepath.Join(old, tablesName)) {
 		t.Error("a refused copy left a checkpoint")
 	}
-	refused("is no export", "a finished command removes its checkpoint", "export", "--resume", old)
+	refused("no such file", "a finished command removes its checkpoint", "export", "--resume", old)
 	if err := run(export...); err != nil {
 		t.Fatal(err)
 	}

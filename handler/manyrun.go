@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -57,7 +56,6 @@ type tableResult struct {
 	State  string          `json:"state"`
 	Rows   int64           `json:"rows"`
 	Error  string          `json:"error,omitempty"`
-	Export string          `json:"export,omitempty"` // the id of the export that is made
 	Result json.RawMessage `json:"result,omitempty"` // what the command prints for one table
 }
 
@@ -81,9 +79,9 @@ type together struct {
 	requests *storage.Limit
 	sweeps   *sweep.Share
 
-	table, export string        // its name, and the id of the export that it makes
-	result        any           // what it would have printed last
-	ended         *journal.File // its checkpoint, which goes when it is known that the table is done
+	table  string        // its name
+	result any           // what it would have printed last
+	ended  *journal.File // its checkpoint, which goes when it is known that the table is done
 }
 
 // manyRun is a command that does the same with many tables: each by a run of the command for one table, in this process.
@@ -209,7 +207,7 @@ func (r *manyRun) restore() error {
 	for i := range r.tables {
 		t := &r.tables[i]
 		if t.State == tableFailed {
-			*t = tableResult{Table: t.Table, State: tablePending, Export: t.Export}
+			*t = tableResult{Table: t.Table, State: tablePending}
 		}
 		if list := r.own("failed", t.Table); t.State == tablePending && list != "" && !isThere(r.pointOf(t.Table)) {
 			if err := rowlist.Remove(list); err != nil { // all rows are done again
@@ -234,9 +232,6 @@ func (r *manyRun) find() error {
 	}
 	for _, name := range names {
 		r.tables = append(r.tables, tableResult{Table: name, State: tablePending})
-		if r.exports() {
-			r.tables[len(r.tables)-1].Export = uuid.NewString()
-		}
 	}
 	if r.dir = r.point.checkpoint; r.dir == "" && r.exports() && r.to.local() {
 		r.dir = r.to.path
@@ -263,8 +258,13 @@ func (r *manyRun) flag(name string) string {
 // own returns the path of a table's own file, "" without one.
 func (r *manyRun) own(flag, table string) string { return inside(r.flag(flag), table+ownFile[flag]) }
 
-// pointOf returns the path of a table's checkpoint, "" without one.
-func (r *manyRun) pointOf(table string) string { return inside(r.dir, table+tableExt) }
+// pointOf returns the path of a table's checkpoint, "" without one. An export in a directory has it there.
+func (r *manyRun) pointOf(table string) string {
+	if r.exports() && r.to.local() {
+		return filepath.Join(r.to.of(table), place.JournalName)
+	}
+	return inside(r.dir, table+tableExt)
+}
 
 func inside(dir, name string) string {
 	if dir == "" {
@@ -292,7 +292,7 @@ func (r *manyRun) one(t *tableResult, with together) error {
 		return nil
 	}
 	meter := r.parts.Begin(t.Table)
-	with.table, with.export = t.Table, t.Export
+	with.table = t.Table
 	s := sharedBy(r.cmd)
 	s.meter, s.together = meter, &with
 	var out bytes.Buffer
@@ -363,17 +363,16 @@ func (r *manyRun) args(t *tableResult) []string {
 	args = append(args, "--from="+r.from.of(t.Table))
 	to, point := r.to.of(t.Table), r.pointOf(t.Table)
 	local := r.exports() && r.to.local()
-	if local {
-		if claim, err := place.ClaimOf(r.cmd.Context(), place.Directory(to)); err == nil && claim.ID == t.Export {
-			return append(args, "--resume="+to)
-		}
+	switch {
+	case !isThere(point):
+	case local:
+		return append(args, "--resume="+to)
+	default:
+		return append(args, "--to="+to, "--resume="+point)
 	}
 	args = append(args, "--to="+to)
-	switch {
-	case local || point == "":
+	if local || point == "" {
 		return args
-	case isThere(point):
-		return append(args, "--resume="+point)
 	}
 	return append(args, "--checkpoint="+point)
 }

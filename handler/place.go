@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -208,11 +209,14 @@ func (p *opened) read(ctx context.Context, flag string) (err error) {
 		return err
 	}
 	with := p.path
+	_, local := p.objects.(place.Directory)
 	switch _, notOurs := jobrecord.Parse(claim.Request, "copy"); {
 	case notOurs != nil:
 		return hinted{err, fmt.Sprintf("scan %s of the app began it; a retry of the scan finishes it: POST /api/scans/%s/retry", claim.ID, claim.ID)}
-	case place.InBlobs(with):
+	case !local:
 		with = "FILE, the file of its --checkpoint,"
+	case !isThere(filepath.Join(with, place.JournalName)):
+		return err
 	}
 	return hinted{err, fmt.Sprintf("it was begun; handler export --resume %s finishes it", with)}
 }

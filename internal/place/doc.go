@@ -7,6 +7,8 @@
 //	files.jsonl     a line a file, in table order ([File])
 //	manifest.json   put last: the export is complete if it is there ([Manifest])
 //
+// The claim and the manifest prove themselves: their last member is the hash of all that stands before it.
+//
 // NAME is ORDER-HASH.EXT: six digits or a step's id, and the first 16 hex digits of the content's SHA-256. No object is
 // ever replaced.
 //
@@ -16,6 +18,6 @@
 // more than it asks for.
 //
 // A complete export answers queries as a table does ([Export.Read]). Its token is the page's place: FILE/PAGE, and the row
-// in it. The command line's [Writer] makes exports; its files.jsonl grows as files are finished, and is what a killed
-// export goes on from. [Windows] reads files of JSON lines that are no export, in any order of rows.
+// in it. The command line's [Writer] makes exports. It keeps the lines of files.jsonl in a journal ([journal.File]) until it has
+// them all, which is what a killed export goes on from. [Windows] reads files of JSON lines that are no export, in any order of rows.
 package place

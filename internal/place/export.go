@@ -51,7 +51,7 @@ func Open(ctx context.Context, o Objects) (*Export, error) {
 }
 
 func (e *Export) open(ctx context.Context) error {
-	text, err := get(ctx, e.objects, ManifestName)
+	text, err := get(ctx, e.objects, ManifestName, MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: it has no %s", ErrNoExport, ManifestName)
 	}
@@ -112,11 +112,11 @@ func (e *Export) Files(fn func(last key.Key, rows int64)) {
 	}
 }
 
-// get reads a small object.
-func get(ctx context.Context, o Objects, name string) ([]byte, error) {
-	text, err := o.Get(ctx, name, 0, MaxManifest+1)
-	if err == nil && len(text) > MaxManifest {
-		err = fmt.Errorf("%s has more than %d bytes", name, MaxManifest)
+// get reads an object of so many bytes at most.
+func get(ctx context.Context, o Objects, name string, most int64) ([]byte, error) {
+	text, err := o.Get(ctx, name, 0, most+1)
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", name, most)
 	}
 	return text, err
 }

@@ -47,12 +47,41 @@ type head struct {
 	ID      string `json:"id"`
 }
 
-func (h head) check(name string) error {
+func (h head) check(name, format string) error {
 	switch {
 	case h.Format != format:
 		return fmt.Errorf("%s is not that of an export: its format is %.40q, want %q", name, h.Format, format)
 	case h.Version < 1 || h.Version > version:
 		return fmt.Errorf("%s has version %d; this program knows version %d", name, h.Version, version)
+	}
+	return nil
+}
+
+// proofName begins the last member of what proves itself: the SHA-256 of all that stands before it.
+const proofName = `,"proof":"`
+
+// proven returns the JSON of one of these objects, which proves itself: whatever has changed in it, even the name of a member that
+// a reader does not know, [parse] notices.
+func proven(v any) []byte {
+	text := bytes.TrimSuffix(asJSON(v), []byte("}\n"))
+	return fmt.Appendf(text, "%s%x\"}\n", proofName, sha256.Sum256(text))
+}
+
+// parse reads an object that proves itself, of a format.
+func parse(name, format string, text []byte, v any) error {
+	var h head
+	if err := json.Unmarshal(text, &h); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if err := h.check(name, format); err != nil {
+		return err
+	}
+	at := max(0, len(text)-len(proofName)-hex.EncodedLen(sha256.Size)-len("\"}\n"))
+	if want := fmt.Sprintf("%s%x\"}\n", proofName, sha256.Sum256(text[:at])); string(text[at:]) != want {
+		return fmt.Errorf("%s is not as it was written: its proof is not the hash of what stands before it", name)
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
@@ -72,7 +101,9 @@ func NewClaim(id string, request json.RawMessage, startedAt time.Time, program s
 }
 
 // JSON returns the object's content.
-func (c Claim) JSON() []byte { return bytes.TrimSuffix(asJSON(c), []byte("\n")) }
+func (c Claim) JSON() []byte { return proven(c) }
+
+func (c Claim) name() string { return ClaimName }
 
 // Key is a row's key in an export's objects.
 type Key struct {
@@ -245,7 +276,7 @@ func (m Manifest) Of(source Manifest) Manifest {
 func (m Manifest) JSON(id string) []byte {
 	m.head = head{format, version, id}
 	for {
-		text := asJSON(m)
+		text := proven(m)
 		if len(text) <= MaxManifest || len(m.List) == 0 {
 			return text
 		}
@@ -255,10 +286,7 @@ func (m Manifest) JSON(id string) []byte {
 
 // ParseManifest reads a manifest.
 func ParseManifest(text []byte) (m Manifest, err error) {
-	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("%s: %w", ManifestName, err)
-	}
-	if err := m.check(ManifestName); err != nil {
+	if err := parse(ManifestName, format, text, &m); err != nil {
 		return m, err
 	}
 	if m.Encoding.Format != "jsonl" || !slices.Contains(Compressions, m.Encoding.Compress) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,7 +23,7 @@ type Options struct {
 	Compress  Compress
 	Timestamp bool          // rows have their Timestamp
 	FileBytes int           // of JSON that a data file has, about; 0 means 64 MiB
-	Journal   *journal.File // of an export in blobs: what a resume goes on from; nil for none. A directory needs none
+	Journal   *journal.File // what a resume goes on from; nil for an export that can't be resumed. The caller closes it
 }
 
 // Writer makes an export from rows in table order. Its [Pages.Add] takes them.
@@ -32,9 +31,10 @@ type Writer struct {
 	*FileDraft
 	Claim Claim // of the export, which an earlier process may have begun
 	Seal  Seal  // what the export has so far; not to be used while rows are added
+	Whole bool  // an earlier process has written all rows: [Writer.End] is left to do
 	to    Objects
 	index index
-	put   map[string]int64 // the data files and files.jsonl, with their lengths
+	put   map[string]int64 // the lengths of data files
 }
 
 // Create begins an export in a place that is empty or does not exist.
@@ -45,8 +45,8 @@ func Create(ctx context.Context, to Objects, c Claim, o Options) (w *Writer, err
 	})
 }
 
-// Resume goes on with an export behind its last whole file, with the options that it was begun with. It removes what is left
-// of the next one.
+// Resume goes on with an export behind its last whole file, with the options that it was begun with, a journal included. It removes
+// what is left of the next file.
 func Resume(ctx context.Context, to Objects, o Options) (w *Writer, err error) {
 	return begin(ctx, to, o, func(w *Writer) error { return w.restore(ctx) })
 }
@@ -57,7 +57,6 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 		return nil, err
 	}
 	w := &Writer{to: to, put: map[string]int64{}, index: index{to: to, journal: o.Journal}, FileDraft: NewFile(codec)}
-	w.index.dir, _ = to.(Directory)
 	w.timestamp, w.fileBytes = o.Timestamp, cmp.Or(o.FileBytes, fileBytes)
 	if o.Compress == None { // which is known to become so large
 		w.content = make([]byte, 0, w.fileBytes+pageBytes)
@@ -65,29 +64,30 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	whole := context.WithoutCancel(ctx)
 	w.take = func(p *page, last bool) error { return w.write(whole, p, last) }
 	if err := from(w); err != nil {
-		if errors.Is(err, ErrTaken) || errors.Is(err, ErrComplete) || errors.Is(err, ErrDamaged) {
+		if errors.Is(err, ErrTaken) || errors.Is(err, ErrComplete) {
 			err = fmt.Errorf("%s %w", to.Address(), err)
 		}
-		return nil, errors.Join(err, w.index.close())
+		return nil, err
 	}
 	w.last = w.Seal.Last()
 	return w, nil
 }
 
 // ClaimOf returns the claim of an export, complete or not.
-func ClaimOf(ctx context.Context, o Objects) (c Claim, err error) {
-	text, err := get(ctx, o, ClaimName)
+func ClaimOf(ctx context.Context, o Objects) (Claim, error) {
+	return claimOf(ctx, o, ClaimName, format)
+}
+
+func claimOf(ctx context.Context, o Objects, name, format string) (c Claim, err error) {
+	text, err := get(ctx, o, name, MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s is no export: it has no %s", o.Address(), ClaimName)
+		return c, fmt.Errorf("%s is no export: it has no %s", o.Address(), name)
+	}
+	if err == nil {
+		err = parse(name, format, text, &c)
 	}
 	if err != nil {
-		return c, err
-	}
-	if err = json.Unmarshal(text, &c); err == nil {
-		err = c.check(ClaimName)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %s: %w", o.Address(), ClaimName, err)
+		err = fmt.Errorf("%s: %w", o.Address(), err)
 	}
 	return c, err
 }
@@ -95,15 +95,15 @@ func ClaimOf(ctx context.Context, o Objects) (c Claim, err error) {
 // PutClaim makes the place an export's. It fails with [ErrTaken] if it is another's. It reads before it puts anything: who may not
 // read could neither complete the export after a crash nor go on with it.
 func PutClaim(ctx context.Context, to Objects, c Claim) error {
-	_, err := to.Get(ctx, ClaimName, 0, 1)
+	_, err := to.Get(ctx, c.name(), 0, 1)
 	made := false
 	if errors.Is(err, fs.ErrNotExist) {
-		made, err = to.Put(ctx, ClaimName, c.JSON())
+		made, err = to.Put(ctx, c.name(), c.JSON())
 	}
 	if err != nil || made {
 		return err
 	}
-	there, err := ClaimOf(ctx, to)
+	there, err := claimOf(ctx, to, c.name(), c.Format)
 	if err == nil && there.ID != c.ID { // else an earlier try of this request made it
 		err = fmt.Errorf("%w: it has an export", ErrTaken)
 	}
@@ -125,71 +125,41 @@ func PutSame(ctx context.Context, to Objects, name string, content []byte) error
 
 // restore takes over the files that an earlier process finished.
 func (w *Writer) restore(ctx context.Context) error {
-	c, lines, err := w.index.resume(ctx)
+	c, files, err := w.index.resume(ctx)
 	if err != nil {
 		return err
 	}
 	w.Claim = c
-	if _, err := get(ctx, w.to, ManifestName); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := w.to.Get(ctx, ManifestName, 0, 1); !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, ErrComplete)
 	}
-	stored := map[string]int64{}
-	err = w.to.List(ctx, DataPrefix, func(name string, bytes int64) error {
-		stored[name] = bytes
-		return nil
+	for _, f := range files {
+		if _, err := w.Seal.Add(f); err != nil {
+			return fmt.Errorf("%s %w: %w", w.to.Address(), ErrDamaged, err)
+		}
+		w.put[f.Path] = f.Bytes
+	}
+	var leftovers []string
+	err = CheckObjects(ctx, w.to, DataPrefix, w.put, func(name string) {
+		if Leftover(name) {
+			leftovers = append(leftovers, name)
+		}
 	})
 	if err != nil {
 		return err
 	}
-	for i, line := range lines {
-		f, err := ParseFile(line)
-		if err == nil {
-			err = w.takeOver(f, line, stored[f.Path])
-		}
-		if delete(stored, f.Path); err == nil && i == len(lines)-1 {
-			err = w.prove(ctx, f)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %s, line %d: %w", ErrDamaged, FilesName, i+1, err)
+	for _, name := range leftovers {
+		if err := w.to.Delete(ctx, name); err != nil {
+			return err
 		}
 	}
-	for name := range stored {
-		if Leftover(name) {
-			err = errors.Join(err, w.to.Delete(ctx, name))
-		}
-	}
-	return err
-}
-
-// prove reads a file whose last key is where the export goes on, so that no row is passed over.
-func (w *Writer) prove(ctx context.Context, f File) (err error) {
-	e := &Export{objects: w.to, codec: w.codec, files: []dataFile{inMemory(f)}}
-	for i := 0; err == nil && i < len(f.Pages); i++ {
-		_, _, err = e.page(ctx, w.to, position{0, i, 0}, true)
-	}
-	return err
-}
-
-// takeOver counts a finished file, of which so many bytes are stored. Its name has its number, so that no line before it is gone.
-func (w *Writer) takeOver(f File, line []byte, stored int64) error {
-	name := dataName(w.order(), f.SHA256, w.codec)
-	written, err := w.Seal.Add(f)
-	switch {
-	case err != nil:
+	switch _, err := w.to.Get(ctx, FilesName, 0, 1); {
+	case err == nil:
+		w.Whole = true // rows that came behind the last one meanwhile are not in it
+	case !errors.Is(err, fs.ErrNotExist):
 		return err
-	case stored != f.Bytes:
-		return fmt.Errorf("%s is missing or has another size", f.Path)
-	case f.Path != name || !bytes.Equal(bytes.TrimSuffix(written, []byte("\n")), line):
-		return fmt.Errorf("it is not what this program has written about %.80s", name)
 	}
-	w.note(f, written)
 	return nil
-}
-
-// note notes a data file that was put, and its line.
-func (w *Writer) note(f File, line []byte) {
-	w.put[f.Path] = f.Bytes
-	w.put[FilesName] += int64(len(line))
 }
 
 // order begins the name of the next file.
@@ -208,7 +178,7 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 		line, err = w.Seal.Add(f)
 	}
 	if err == nil {
-		w.note(f, line)
+		w.put[f.Path] = f.Bytes
 		err = w.index.add(line)
 	}
 	if err != nil {
@@ -225,18 +195,16 @@ func (w *Writer) End(ctx context.Context, err error, manifest func() (Manifest, 
 	if err == nil {
 		m, err = manifest()
 	}
-	if err == nil && w.index.file == nil { // of blobs, or of nothing
+	if err == nil {
 		err = PutSame(ctx, w.to, FilesName, w.index.text)
 	}
 	if err == nil {
+		w.put[FilesName] = int64(len(w.index.text))
 		err = CheckObjects(ctx, w.to, "", w.put, func(string) {})
 	}
 	if err == nil {
 		m = w.Seal.Manifest(m)
 		err = PutSame(ctx, w.to, ManifestName, m.JSON(w.Claim.ID))
-	}
-	if closeErr := w.index.close(); err == nil {
-		err = closeErr
 	}
 	return m, err
 }
