@@ -235,6 +235,12 @@ func TestNothingIsWrittenOfWhatIsWrong(t *testing.T) {
 		_, err := c.Insert(t.Context(), rec(t, text), "")
 		wantKind(t, err, problem.Invalid)
 	}
+	for _, q := range []catalog.Lookup{by("eid", "\xff"), {Keys: map[string]string{"eid": "1"}, RowFrom: "\xff"}} {
+		_, err := c.Replace(t.Context(), rec(t, `{"eid":"1","lastname":"x"}`), q, always)
+		wantKind(t, err, problem.Invalid)
+		_, err = c.Patch(t.Context(), []byte("{\"wage\":\"\xff\"}"), q, always)
+		wantKind(t, err, problem.Invalid)
+	}
 	for _, table := range []string{"People", "PeopleWAL"} {
 		for _, row := range w.rows(table, "") {
 			if row.Key.Partition != "schema" {

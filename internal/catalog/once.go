@@ -22,7 +22,12 @@ func (c *Catalog) claims() claim.Claims {
 }
 
 // onceOf returns the id of a write that parts describe, by its Idempotency-Key.
-func onceOf(key string, parts ...any) claim.ID { return claim.Key(key, store.Encode(parts)) }
+func onceOf(key string, parts ...any) claim.ID {
+	if key == "" {
+		return claim.ID{} // parts may be what is refused later
+	}
+	return claim.Key(key, store.Encode(parts))
+}
 
 // claim claims a write's id, before anything is looked up. The claims are in one place: the error is a KeyReused if the
 // Idempotency-Key was used for any other write of the catalog.

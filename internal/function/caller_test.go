@@ -186,7 +186,7 @@ func TestForwardedQueries(t *testing.T) {
 	a.call(t, "POST", people, comma, 201, comma)
 	for _, target := range []string{
 		"DELETE " + people + "?eid=12%2C34", "PATCH " + people + "?eid=12%2C34", "PUT " + people + "?eid=12%2C34", "GET " + people + "?eid=12%2C34",
-		"GET /api/catalog/count?EID=12%2C34", "GET " + people + "?eid=1&row_from=A%2CB", "POST /api/log?stream=a%2Cb", "DELETE /api/log?stream=a%2Cb", "GET /api/scans?top=1%2C2",
+		"GET /api/catalog/count?eid=12%2C34", "GET " + people + "?eid=1&row_from=A%2CB", "POST /api/log?stream=a%2Cb", "DELETE /api/log?stream=a%2Cb", "GET /api/scans?top=1%2C2",
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		for _, agent := range []string{"Azure-Functions-Host/4.1037.0.0", "curl/8 (x; y) Azure-Functions-Host/4.1037.0.0"} {

@@ -392,13 +392,13 @@ func readSelector(s index.Schema, r *http.Request) (q catalog.Lookup, on catalog
 // maxValues is the most values of one index key in a query: each costs a request.
 const maxValues = 100
 
-// readQuery reads the query string: values of index keys, whose names match in any case, and
+// readQuery reads the query string: values of index keys, spelt as in the settings, and
 // the allowed ones of row_from, row_to, row_prefix, top and cursor. An index key may have the
 // name of a parameter of the host's; then callers send their function key as a header.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Lookup, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {
-		takes = append(takes, input.Parameter{Name: k.Field, AnyCase: true, Many: true})
+		takes = append(takes, input.Parameter{Name: k.Field, Many: true})
 	}
 	given, err := readParameters(r, append(takes, input.Once(allowed...)...))
 	if err != nil {

@@ -23,7 +23,7 @@ func TestRecordsOverHTTP(t *testing.T) {
 	a.call(t, "POST", people, faux, 201, faux)
 	a.call(t, "POST", people, faux, 200, faux)
 	a.call(t, "POST", people, strings.Replace(faux, "3.0", "4.0", 1), 409, `{"title":"Conflict","status":409,"detail":"a record with the same index values`)
-	for _, query := range []string{"eid=f314", "NPI=1414213562", "ssn=123456789", "ssn=123+45+6789&eid=F314", "eid=F314&row_from=fau&row_to=f", "eid=F314&code=KEY"} {
+	for _, query := range []string{"eid=f314", "npi=1414213562", "ssn=123456789", "ssn=123+45+6789&eid=F314", "eid=F314&row_from=fau&row_to=f", "eid=F314&code=KEY"} {
 		a.call(t, "GET", people+"?"+query, "", 200, `{"records":[`+faux+`],"meta":[{"id":"`)
 	}
 	a.call(t, "GET", people+"?eid=F314&npi=1", "", 200, `{"records":[],"meta":[]}`)

@@ -142,7 +142,7 @@ func Functions(a App) []Function {
 func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	r := chi.NewRouter()
 	var all routes
-	r.Use(private, withLogger(log), timed, recovered, host.only, inAnyCase(&all, otherMethod(r, &all)), middleware.GetHead)
+	r.Use(private, withLogger(log), timed, recovered, host.only, inUnicode, inAnyCase(&all, otherMethod(r, &all)), middleware.GetHead)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(otherMethod(r, &all))
 	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { // the host's health check

@@ -14,9 +14,8 @@ const (
 	mergePatch = "application/merge-patch+json"
 )
 
-// bodyTypes are the media types of a JSON body, and those of clients that don't say what they send,
-// such as curl -d.
-var bodyTypes = []string{"", "application/json", "text/json", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded"}
+// bodyTypes are the media types of a JSON body, and what curl -d sends.
+var bodyTypes = []string{"", "application/json", "application/x-www-form-urlencoded"}
 
 // mediaType returns the type of the request's body, without its parameters.
 func mediaType(r *http.Request) string {

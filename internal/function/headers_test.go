@@ -7,12 +7,13 @@ import (
 	"testing"
 )
 
-// A body's type is checked; that of clients that don't say what they send is JSON.
+// A body's type is checked. Without one, and as curl -d sends it, a body is JSON.
 func TestBodyTypes(t *testing.T) {
 	a := newApp(t)
 	location, _ := a.headers(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201)
 	for kind, says := range map[string]string{
-		"": "", "application/json": "", "Application/JSON; charset=utf-8": "", "application/x-www-form-urlencoded": "", "text/plain;charset=UTF-8": "",
+		"": "", "application/json": "", "Application/JSON; charset=utf-8": "", "application/x-www-form-urlencoded": "",
+		"text/plain;charset=UTF-8": "send JSON", "text/json": "send JSON", "application/octet-stream": "send JSON",
 		"application/json-patch+json": "a JSON merge patch", "application/xml": "is XML", "application/atom+xml; type=entry": "is XML",
 		"multipart/form-data; boundary=x": "send JSON", "application/json; charset": "send JSON", "nonsense": "send JSON", "application/cbor": "send JSON",
 	} {

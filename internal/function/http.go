@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/rs/zerolog"
@@ -189,8 +190,32 @@ func readBody(r *http.Request, others ...string) ([]byte, error) {
 		return nil, problem.Invalidf("", "the body did not arrive within %v", bodyTime)
 	case err != nil:
 		return nil, problem.Invalidf("", "the body can't be read").Because(err)
+	case !utf8.Valid(b):
+		return nil, problem.Invalidf("", "line %d of the body is not valid UTF-8; send JSON in UTF-8", invalidLine(b))
 	}
 	return bytes.TrimPrefix(b, []byte(lines.ByteOrderMark)), nil
+}
+
+// invalidLine returns the number of the first line that is not valid UTF-8.
+func invalidLine(text []byte) int {
+	n := 0
+	for line := range bytes.Lines(text) {
+		if n++; !utf8.Valid(line) {
+			break
+		}
+	}
+	return n
+}
+
+// inUnicode refuses a path that is not UTF-8, as [input.Query] and readBody do with the rest that callers send.
+func inUnicode(next http.Handler) http.Handler {
+	return failing(func(w http.ResponseWriter, r *http.Request) error {
+		if !utf8.ValidString(r.URL.Path) {
+			return problem.Invalidf("", "the path is not valid UTF-8; escape the bytes of UTF-8")
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
 }
 
 // withLogger puts a logger with the invocation's id into each request's context.

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -331,5 +333,42 @@ func TestSlowClients(t *testing.T) {
 				_ = server.Close()
 			})
 		})
+	}
+}
+
+// What callers send reaches no call unless it is UTF-8: each call refuses a path, a query and a body that is not.
+func TestNothingButUTF8(t *testing.T) {
+	a := newApp(t)
+	a.headers(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201)
+	hostile := []string{"%FF", "%E2%82", "%ED%A0%80", "x%C0%AF"} // half a character, a surrogate, a slash that is too long
+	parameters := []string{"top", "cursor", "state", "action", "table", "name", "since", "after", "stream", "eid", "row_from", "row_to", "row_prefix", "select", "code", "%FF"}
+	part := regexp.MustCompile(`\{\w+\}`)
+	for path, methods := range readOpenAPI(t).paths {
+		named := strings.NewReplacer("{name}", "visits", "{id}", strings.Repeat("0", 64)).Replace(path)
+		for method := range methods {
+			if method = strings.ToUpper(method); method == "PARAMETERS" {
+				continue
+			}
+			for _, text := range hostile {
+				if at := part.ReplaceAllString(path, text); at != path {
+					a.call(t, method, at, "{}", 400, "{")
+				}
+				for _, name := range parameters {
+					a.call(t, method, named+"?"+name+"="+text, "{}", 400, "{")
+				}
+				bad, _ := url.PathUnescape(text)
+				for _, at := range []string{named, named + "?eid=1"} {
+					if w := a.send(method, at, `{"eid":"1","lastname":"`+bad+`"}`, "Idempotency-Key", "k"); w.Code >= 500 {
+						t.Errorf("%s %s with %q in its body: %d %s", method, at, bad, w.Code, w.Body)
+					}
+				}
+			}
+		}
+	}
+	for _, at := range []string{people, "/api/log/orders"} {
+		a.refuse(t, "POST", at, "[{\"eid\":\"2\",\"lastname\":\"A\"},\n{\"eid\":\"\xff\"}]", 400, "", "line 2 of the body is not valid UTF-8")
+	}
+	if strings.Contains(a.log.String(), "panic") {
+		t.Error(a.log.String())
 	}
 }

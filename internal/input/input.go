@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -84,11 +85,10 @@ func kind(t reflect.Type) string {
 
 // Parameter is a query parameter of a call.
 type Parameter struct {
-	Name    string
-	AnyCase bool // all spellings of Name that differ in case only count
-	Many    bool // it may be given several times
-	Empty   bool // it may be empty, which is the same as left out
-	List    bool // its value is a list with commas
+	Name  string
+	Many  bool // it may be given several times
+	Empty bool // it may be empty, which is the same as left out
+	List  bool // its value is a list with commas
 }
 
 // Once returns parameters that are spelt exactly and given once. Only cursor may be empty, which
@@ -105,8 +105,8 @@ func Once(names ...string) []Parameter {
 // the key's name.
 var hosts = []string{"code", "clientId"}
 
-// Query reads a URL's query string. It refuses unknown parameters, and repeated or empty ones that
-// takes does not allow. It leaves the host's own parameters out, unless the call takes one of
+// Query reads a URL's query string. It refuses unknown parameters, repeated or empty ones that
+// takes does not allow, and invalid UTF-8. It leaves the host's own parameters out, unless the call takes one of
 // that name. The result has the names of takes. Its errors are [problem.Invalid]. Those about a
 // parameter name it.
 func Query(raw string, takes []Parameter) (url.Values, error) {
@@ -116,14 +116,14 @@ func Query(raw string, takes []Parameter) (url.Values, error) {
 	}
 	read := url.Values{}
 	for name, values := range given {
-		i := slices.IndexFunc(takes, func(p Parameter) bool {
-			return p.Name == name || p.AnyCase && strings.EqualFold(p.Name, name)
-		})
 		switch {
-		case i >= 0:
-			read[takes[i].Name] = append(read[takes[i].Name], values...)
+		case slices.ContainsFunc(takes, func(p Parameter) bool { return p.Name == name }):
+			read[name] = values
 		case !slices.Contains(hosts, name):
 			return nil, problem.Invalidf(name, "is not a parameter of this call; %s", listed(takes))
+		}
+		if slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
+			return nil, problem.Invalidf(name, "is not valid UTF-8; escape the bytes of UTF-8")
 		}
 	}
 	for _, p := range takes {

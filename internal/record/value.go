@@ -109,7 +109,7 @@ func finerThanTick(text []byte) bool {
 	return len(bytes.TrimRight(digits, "0")) > 7
 }
 
-// normalizeDouble keeps the number's text, and adds a point if it has none and no exponent.
+// normalizeDouble keeps the number's text, and adds a point if it has none and no exponent. -0.0 becomes 0.0.
 func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	switch string(v) {
 	case `"NaN"`, `"Infinity"`, `"-Infinity"`:
@@ -121,6 +121,9 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil {
 		return nil, errors.New("is beyond the range of a Double; send it as a string")
+	}
+	if f == 0 && math.Signbit(f) { // the storage keeps no sign of 0; the answer to a write must not show one either
+		return jsontext.Value("0.0"), nil
 	}
 	if !hasDigits(f, v) {
 		return nil, fmt.Errorf("has more digits than a Double keeps, which would make it %s; round it, or send it as a string", shortest(v))
