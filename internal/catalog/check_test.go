@@ -70,6 +70,23 @@ func TestCheckRepairs(t *testing.T) {
 			row.Properties = []storage.Property{{Name: "tsw_gone", Type: storage.Boolean, Value: []byte("true")}, storage.StringProperty("tsw_first", "f"), storage.StringProperty("tsw_identity", "i"), storage.Int64Property("tsw_version", 5)}
 			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
 		}, "left behind", true},
+		{"another record's row was copied over it", func(w *world, row storage.Entity) {
+			other := w.rows("People", "other:")[0]
+			other.Key = row.Key
+			w.write("People", storage.Op{Kind: storage.Replace, Entity: other})
+		}, "another record's", false},
+		{"it has changed places with another record's row", func(w *world, row storage.Entity) {
+			other := w.rows("People", "other:")[0]
+			other.Key, row.Key = row.Key, other.Key
+			w.write("People", storage.Op{Kind: storage.Replace, Entity: other})
+			w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
+		}, "another record's", false},
+		{"a changed row of another record was copied over it", func(w *world, row storage.Entity) {
+			other := w.rows("People", "other:")[0]
+			other.Key = row.Key
+			other.Properties = append(other.Properties, storage.StringProperty("new", "x"))
+			w.write("People", storage.Op{Kind: storage.Replace, Entity: other})
+		}, "another record's", true},
 		{"a row too many", func(w *world, row storage.Entity) {
 			row.Key.Partition = "3_npi8"
 			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
@@ -80,6 +97,7 @@ func TestCheckRepairs(t *testing.T) {
 			t.Parallel()
 			w, c := newCatalog(t, people, "lastname")
 			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, r), ""))
+			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"other","lastname":"Other"}`), ""))
 			c.Close()
 			i := slices.IndexFunc(w.rows("People", ""), func(e storage.Entity) bool { return e.Key.Partition == at.Partition })
 			tt.damage(w, w.rows("People", "")[i])

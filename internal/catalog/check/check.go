@@ -98,13 +98,15 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 	return t.close(), err
 }
 
-// entries counts the shard's entries, and reports the parked ones.
+// entries counts the shard's entries, and reports the parked ones and those that can't be read.
 func (k *checker) entries(ctx context.Context, shard string) error {
 	return k.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities {
 			k.count(&k.sum.Pending, 1)
 			if reason := row.Get(store.ParkedColumn); reason != "" {
 				k.report(row.Key, false, "an entry of the log can't be applied: %s", reason)
+			} else if _, err := store.EntryOf(row); err != nil {
+				k.report(row.Key, false, "an entry of the log can't be applied: %v", err)
 			}
 		}
 		return nil
@@ -199,11 +201,22 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 	what := "the index row is missing"
 	op := storage.Op{Kind: storage.Insert, Entity: store.IndexRow(h.Write, x.At.Partition, r)}
 	if x.Slot.Exists {
-		if x.Slot.Identity != h.Identity {
-			k.report(x.At, false, "another record has this row's key; change the sort value of one of the two")
-			return nil
+		if what = "the index row differs from the record"; x.Slot.Identity != h.Identity {
+			stray, known, err := k.stray(ctx, x)
+			switch {
+			case err != nil:
+				return err
+			case !stray:
+				k.report(x.At, false, "another record has this row's key; change the sort value of one of the two")
+				return nil
+			}
+			what = "the index row is another record's"
+			if known {
+				k.claim(x.At.Partition, x.At.Row)
+			} else {
+				what, allowed = what+", and its contents differ from that record", k.do.RemoveUnknown
+			}
 		}
-		what = "the index row differs from the record"
 		op.Kind, op.IfMatch = storage.Replace, x.Slot.ETag
 	}
 	return k.repairing(allowed, x.At, what, func() error {

@@ -101,6 +101,36 @@ func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Sl
 	})
 }
 
+// stray reports whether a row that is not its place's record's does not belong there at all; else two records have one key. known means
+// that the log knows what the row holds: nothing is lost with it.
+func (k *checker) stray(ctx context.Context, x store.Copy) (stray, known bool, err error) {
+	if x.Slot.Gone {
+		h, err := k.ReadHead(ctx, x.Row.Get(store.FirstColumn), x.Slot.Identity)
+		return h == nil || h.Row != x.At.Row || !slices.Contains(h.Partitions, x.At.Partition), true, err
+	}
+	r := store.ContentOf(x.Row)
+	id, err := k.Identify(r)
+	if err != nil {
+		return true, false, nil // it holds no record
+	}
+	if x.At.Row == id.Row && slices.Contains(id.Partitions, x.At.Partition) {
+		return false, false, nil
+	}
+	h, err := k.ReadHead(ctx, id.First(), id.Hash())
+	if err != nil || h == nil || x.Slot.Version == 0 || x.Slot.Version > h.Version {
+		return true, false, err
+	}
+	if h.Gone || x.Slot.Version < h.Version {
+		return true, true, nil
+	}
+	all, err := k.Copies(ctx, h.Write)
+	if err != nil || r.Hash() != h.Content {
+		return true, false, err
+	}
+	_, known, err = k.Logged(ctx, h, all)
+	return true, known, err
+}
+
 // misplacedRow handles a row in a place where its record has none.
 func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) error {
 	there, err := k.StandsEverywhere(ctx, id, r)

@@ -152,7 +152,10 @@ func Doubt(shard string, w wal.Write, etag string) storage.Op {
 // HeadOf reads a head.
 func HeadOf(e storage.Entity) (*Head, error) {
 	h := &Head{ETag: e.ETag, Written: e.Timestamp, Head: wal.Head{Entry: e.Get("Entry"), Content: e.Get("Content"), Sure: e.Get("Sure") == "true"}}
-	err := errors.Join(CheckFormat(e.Int("Format")), Decode(e.Get("Write"), &h.Write))
+	err := CheckFormat(e.Int("Format"))
+	if err == nil {
+		err = Decode(e.Get("Write"), &h.Write)
+	}
 	if err == nil {
 		h.Time, err = logtail.KeyTime(h.Entry)
 	}
@@ -181,7 +184,10 @@ func EntryOf(row storage.Entity) (Entry, error) {
 		Shard:  row.Key.Partition,
 		Record: record.FromProperties(row.Properties),
 	}
-	err := errors.Join(CheckFormat(row.Int(formatColumn)), Decode(row.Get(WritesColumn), &e.Writes))
+	err := CheckFormat(row.Int(formatColumn))
+	if err == nil {
+		err = Decode(row.Get(WritesColumn), &e.Writes)
+	}
 	if err == nil {
 		e.Time, err = logtail.KeyTime(e.ID)
 	}
