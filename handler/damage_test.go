@@ -36,15 +36,20 @@ type damaged struct {
 	done int
 	rnd  *rand.Rand
 	p    float64
-	over chan struct{} // closed when the damage is over
+	over chan struct{}     // closed when the damage is over
+	had  map[string]string // connections, with the kind of request that had the last good answer there
+	kept map[string]bool   // kinds of requests whose good answers the client has read
 }
 
 // exchanged is a request whose answer is damaged.
 type exchanged struct {
-	conn *net.TCPConn
-	send func() (head, body []byte) // sends the request, and returns the answer as it is on the wire
-	some bool                       // drawn
-	over chan struct{}
+	conn    *net.TCPConn
+	request *http.Request // its query may be changed before it is sent
+	body    []byte
+	send    func() (head, body []byte) // sends the request, and returns the answer as it is on the wire
+	some    bool                       // drawn
+	proved  bool                       // the client has read a good answer to a request of its kind
+	over    chan struct{}
 }
 
 func (e *exchanged) write(parts ...[]byte) {
@@ -125,7 +130,86 @@ var damages = map[string]func(*exchanged){
 		e.write(contentLength.ReplaceAll(head, fmt.Appendf(nil, "Content-Length: %d", len(body))), body)
 	},
 	"a byte a second":       (*exchanged).trickle,
+	"rows twice":            rows(func(rows []json.RawMessage) []json.RawMessage { return append(rows, rows[len(rows)-1]) }),
+	"rows in another order": rows(func(rows []json.RawMessage) []json.RawMessage { slices.Reverse(rows); return rows }),
+	"rows elsewhere":        (*exchanged).elsewhere,
+	"no id":                 (*exchanged).withoutID,
+	"no ETag":               (*exchanged).withoutETag,
 	"a storm of ServerBusy": func(e *exchanged) { e.some = false; e.answer(503, marked, busy) },
+}
+
+// forward sends the request and answers it as the service does, but for what change makes of the rows of a page.
+func (e *exchanged) forward(change func(rows []json.RawMessage) []json.RawMessage) {
+	head, body := e.send()
+	var page struct {
+		Value []json.RawMessage `json:"value"`
+	}
+	if change != nil && e.asksForRows() && json.Unmarshal(body, &page) == nil && len(page.Value) > 1 {
+		page.Value = change(page.Value)
+		body, _ = json.Marshal(page)
+		head = contentLength.ReplaceAll(head, fmt.Appendf(nil, "Content-Length: %d", len(body)))
+	}
+	e.write(head, body)
+}
+
+func (e *exchanged) asksForRows() bool {
+	return e.request.Method == http.MethodGet && strings.HasSuffix(e.request.URL.Path, "()")
+}
+
+// rows changes the rows of pages.
+func rows(change func(rows []json.RawMessage) []json.RawMessage) func(*exchanged) {
+	return func(e *exchanged) { e.forward(change) }
+}
+
+// elsewhere answers a query with the first page of its table.
+func (e *exchanged) elsewhere() {
+	if q := e.request.URL.Query(); e.asksForRows() {
+		q.Del("$filter")
+		q.Del("NextPartitionKey")
+		q.Del("NextRowKey")
+		e.request.URL.RawQuery = q.Encode()
+	}
+	e.forward(nil)
+}
+
+// madeUp answers a request about rows as the service could: there are none, or they were written. Half of the requests
+// are not carried out. header goes into the answer's head, and rowHeader into the parts about rows. Other requests are answered by the service.
+func (e *exchanged) madeUp(header, rowHeader string) {
+	service := "X-Ms-Version: 2019-02-02\r\n" + header
+	written := "HTTP/1.1 204 No Content\r\n" + rowHeader
+	switch r := e.request; {
+	case e.asksForRows():
+		e.answer(200, service+"Content-Type: application/json\r\n", `{"value":[]}`)
+	case strings.HasSuffix(r.URL.Path, "/$batch"):
+		part := "--c\r\nContent-Type: application/http\r\n\r\n" + written + "\r\n\r\n"
+		e.answer(202, service+"Content-Type: multipart/mixed; boundary=b\r\n", "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n"+
+			strings.Repeat(part, bytes.Count(e.body, []byte("Content-Type: application/http")))+"--c--\r\n--b--\r\n")
+	case strings.HasSuffix(r.URL.Path, ")") || r.Method == http.MethodPost && r.Header.Get("Prefer") != "" && !strings.HasSuffix(r.URL.Path, "/Tables"):
+		if e.some {
+			e.send()
+		}
+		e.write([]byte(written + service + "\r\n"))
+	default:
+		e.forward(nil)
+	}
+}
+
+// withoutID is an answer that could be another request's. The first one cannot be told from that of a service that never says.
+func (e *exchanged) withoutID() {
+	if !e.proved {
+		e.forward(nil)
+		return
+	}
+	e.madeUp("", "ETag: W/1\r\n")
+}
+
+// withoutETag says that rows were written, and has no ETags. Those that were deleted have none.
+func (e *exchanged) withoutETag() {
+	if e.request.Method == http.MethodGet || e.request.Method == http.MethodDelete || bytes.Contains(e.body, []byte("\nDELETE ")) {
+		e.forward(nil)
+		return
+	}
+	e.madeUp("X-Ms-Client-Request-Id: "+e.request.Header.Get("X-Ms-Client-Request-Id")+"\r\n", "")
 }
 
 func (e *exchanged) trickle() {
@@ -146,7 +230,7 @@ func (e *exchanged) trickle() {
 
 // newDamaged returns a proxy, and the connection string by way of it.
 func newDamaged(t *testing.T, connection string) (*damaged, string) {
-	d := &damaged{rnd: rand.New(rand.NewPCG(1, 2))}
+	d := &damaged{rnd: rand.New(rand.NewPCG(1, 2)), had: map[string]string{}, kept: map[string]bool{}}
 	// Its two endpoints differ by their path: each service has a server of its own.
 	for _, name := range []string{"TableEndpoint", "QueueEndpoint"} {
 		found := regexp.MustCompile(name + `=http://([^/;]+)`).FindStringSubmatch(connection)
@@ -169,6 +253,11 @@ func (d *damaged) serve(w http.ResponseWriter, r *http.Request, next string) {
 		d.done++
 	}
 	some := d.rnd.IntN(2) == 0
+	kind := fmt.Sprint(next, strings.HasSuffix(r.URL.Path, "/$batch"))
+	if read, ok := d.had[r.RemoteAddr]; ok { // or else the connection would not be used again
+		d.kept[read] = true
+	}
+	proved := d.kept[kind]
 	d.mu.Unlock()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -187,6 +276,11 @@ func (d *damaged) serve(w http.ResponseWriter, r *http.Request, next string) {
 	}
 	if do == nil {
 		resp, answer := send()
+		if resp.StatusCode < 300 {
+			d.mu.Lock()
+			d.had[r.RemoteAddr] = kind
+			d.mu.Unlock()
+		}
 		for name, values := range resp.Header {
 			w.Header()[name] = values
 		}
@@ -199,7 +293,7 @@ func (d *damaged) serve(w http.ResponseWriter, r *http.Request, next string) {
 		return
 	}
 	defer conn.Close()
-	do(&exchanged{conn: conn.(*net.TCPConn), some: some, over: over, send: func() (head, body []byte) {
+	do(&exchanged{conn: conn.(*net.TCPConn), request: r, body: body, some: some, proved: proved, over: over, send: func() (head, body []byte) {
 		resp, body := send()
 		var b bytes.Buffer
 		fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", resp.StatusCode, http.StatusText(resp.StatusCode))
@@ -311,7 +405,7 @@ func has(t *testing.T, a *storage.Account, table string, want int) bool {
 func TestDamagedAnswers(t *testing.T) {
 	t.Parallel()
 	rows := manyRows(testsize.Of(40, 80), 2)
-	names := []string{"answers twice", "html 200", "html 404", "marked {}", "half, as if whole", "half a body"}
+	names := []string{"answers twice", "html 200", "html 404", "marked {}", "half, as if whole", "half a body", "rows twice", "rows elsewhere", "no id", "no ETag"}
 	if testsize.Full() {
 		names = names[:0]
 		for name := range damages {
