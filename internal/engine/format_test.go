@@ -72,6 +72,9 @@ func TestFormatOfSteps(t *testing.T) {
 				t.Errorf("no message has %s any more", name)
 			}
 		}
+		if before := "adaptive step.token.a.Row"; !today[before] { // younger than the stored ones
+			t.Errorf("no message has %s: its token does not say what is before it", before)
+		}
 	})
 }
 

@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
@@ -22,6 +27,51 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/testsize"
 )
+
+// repeating is a service that answers the first query with a token by the first page of the table.
+type repeating struct {
+	policy.Transporter
+	did atomic.Bool
+}
+
+func (r *repeating) Do(req *http.Request) (*http.Response, error) {
+	if q := req.URL.Query(); q.Has("NextPartitionKey") && r.did.CompareAndSwap(false, true) {
+		q.Del("NextPartitionKey")
+		q.Del("NextRowKey")
+		req.URL.RawQuery = q.Encode()
+	}
+	return r.Transporter.Do(req)
+}
+
+// TestResumedTokenKnowsWhatIsBefore: a sweep that is resumed does not take the page before for the one that it asked for.
+func TestResumedTokenKnowsWhatIsBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		em, a := emulatortest.NewAccount(t, emulator.Options{})
+		var rows []storage.Entity
+		for i := range 40 {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}})
+		}
+		s := Spec{Table: emulatortest.Table(t, a, "source", rows), PageRows: 5}
+		path := filepath.Join(t.TempDir(), "checkpoint")
+		ctx, cancel := context.WithCancel(t.Context())
+		pages := 0
+		first, err := Count(ctx, s, Options{Checkpoint: newCheckpoint(t, path), Trace: func(Trace) {
+			if pages++; pages == 3 {
+				cancel()
+			}
+		}}, nil)
+		if !errors.Is(err, ErrInterrupted) || first.Rows == 0 || first.Rows == 40 {
+			t.Fatal(first.Rows, err)
+		}
+		stale := &repeating{Transporter: em.Transport()}
+		s.Table = emulatortest.Open(t, em, stale).Table("source")
+		all, err := Count(t.Context(), s, Options{Checkpoint: readCheckpoint(t, path)}, nil)
+		if err != nil || all.Rows != 40 || !stale.did.Load() {
+			t.Errorf("%d rows, %v, want 40; a page was repeated: %v", all.Rows, err, stale.did.Load())
+		}
+	})
+}
 
 // recorder is an action that notes the rows it gets, ten a unit.
 type recorder struct {

@@ -12,6 +12,8 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/verify"
@@ -104,6 +106,31 @@ func TestKilledAtAnyLine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBothSidesKnowWhatIsBefore: the token of a page of both tables says for each of them which key is before its own token.
+func TestBothSidesKnowWhatIsBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a := emulatortest.NewAccount(t, emulator.Options{})
+		var rows []storage.Entity
+		for i := range 40 {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}})
+		}
+		path := filepath.Join(t.TempDir(), "checkpoint")
+		s := sweep.Spec{Table: emulatortest.Table(t, a, "source", rows), PageRows: 5}
+		if _, err := verify.Tables(t.Context(), s, emulatortest.Table(t, a, "destination", rows[:30]), verify.Options{Options: sweep.Options{Checkpoint: newCheckpoint(t, path)}}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens := bytes.Count(text, []byte(`{\"t\":{`))
+		if before := bytes.Count(text, []byte(`\"a\":{\"Partition\":\"p\",\"Row\"`)); tokens < 10 || before < tokens {
+			t.Errorf("%d tokens, %d of them with the key before\n%s", tokens, before, text)
+		}
+	})
 }
 
 // TestKilledRepair repairs random tables by processes that die at any request, with the
