@@ -2,8 +2,10 @@
 package memory
 
 import (
+	"math"
 	"os"
 	"runtime/debug"
+	"sync"
 )
 
 const (
@@ -32,5 +34,21 @@ func Limit(files ...string) {
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
+	}
+}
+
+// Held is one large piece of memory that work holds beside what the limit is for, such as a file until it is written. It raises
+// the limit while it is held: otherwise the collector would never rest. The zero value holds nothing.
+type Held struct{ bytes int64 }
+
+var mu sync.Mutex // guards changes of the limit by what is held
+
+// Set says how many bytes are held now.
+func (h *Held) Set(bytes int64) {
+	mu.Lock()
+	defer mu.Unlock()
+	if now := debug.SetMemoryLimit(-1); now < math.MaxInt64 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(now + bytes - h.bytes)
+		h.bytes = bytes
 	}
 }

@@ -24,4 +24,18 @@ func TestLimitLeavesRoomForFiles(t *testing.T) {
 	if without := debug.SetMemoryLimit(-1); without != limit || with != without+fileWeight<<20 {
 		t.Errorf("the limit is %d, and %d with a file of 1 MiB", without, with)
 	}
+	var a, b Held
+	for _, tt := range []struct {
+		held        *Held
+		bytes, want int64
+	}{{&a, 5, limit + 5}, {&b, 7, limit + 12}, {&a, 2, limit + 9}, {&b, 0, limit + 2}, {&a, 0, limit}} {
+		if tt.held.Set(tt.bytes); debug.SetMemoryLimit(-1) != tt.want {
+			t.Errorf("the limit is %d, want %d", debug.SetMemoryLimit(-1), tt.want)
+		}
+	}
+	debug.SetMemoryLimit(math.MaxInt64)
+	a.Set(5)
+	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
+		t.Error("what is held sets a limit where there is none")
+	}
 }

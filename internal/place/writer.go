@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"tablesweep/internal/memory"
 	"tablesweep/internal/sweep/journal"
 )
 
@@ -35,6 +36,7 @@ type Writer struct {
 	to    Objects
 	index index
 	put   map[string]int64 // the lengths of data files
+	held  memory.Held      // the content of the file under way
 }
 
 // Create begins an export in a place that is empty or does not exist.
@@ -168,6 +170,7 @@ func (w *Writer) order() string { return fmt.Sprintf("%06d", w.Seal.files) }
 // write adds a page to the file, and ends it with its last one.
 func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	w.append(p)
+	w.held.Set(int64(cap(w.content)))
 	if !last {
 		return nil
 	}
@@ -191,6 +194,7 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 // and rows it adds. Otherwise the export can be resumed.
 func (w *Writer) End(ctx context.Context, err error, manifest func() (Manifest, error)) (Manifest, error) {
 	err = w.Pages.End(err)
+	w.held.Set(0)
 	var m Manifest
 	if err == nil {
 		m, err = manifest()
