@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
+	"tablesweep/internal/file"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -55,11 +56,11 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(path)
+	in, err := file.OpenPipe(c.Context(), path, os.O_RDONLY, 0)
 	if err != nil {
 		return usageError{err}
 	}
-	defer file.Close()
+	defer in.Close()
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
 		journal, err := o.begin(c, cat.Index.Address(), cat.Schema.String())
 		if err != nil {
@@ -75,7 +76,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		meter.Use(progress.Plain)
 		meter.Phase("importing")
 		start, before := time.Now(), 0
-		done, err := load.Import(ctx, cat, file, load.ImportOptions{
+		done, err := load.Import(ctx, cat, in, load.ImportOptions{
 			Checkpoint: journal,
 			Patience:   o.patience,
 			Resumed: func(rows int) {

@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
+	"tablesweep/internal/file"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 )
@@ -67,7 +68,7 @@ func (o *insertOptions) run(c *cobra.Command, args []string) error {
 		args[i] = strings.ReplaceAll(a, "\n", " ") // no JSON string has one
 	}
 	if o.file != "" && o.file != "-" {
-		f, err := os.Open(o.file)
+		f, err := file.OpenPipe(c.Context(), o.file, os.O_RDONLY, 0)
 		if err != nil {
 			return usagef("--file: %w", err)
 		}

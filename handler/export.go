@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/file"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -278,7 +280,7 @@ func (w *rowsOut) single(to opened) error {
 		err = write(w.cmd.OutOrStdout())
 		w.cmd.SetOut(w.cmd.ErrOrStderr())
 	} else {
-		err = place.CreateFile(to.path, write)
+		err = file.At(to.path).Create(write)
 	}
 	w.meter.End()
 	if err != nil {
@@ -321,7 +323,7 @@ func (o *copyOptions) takeLines(c *cobra.Command, s sweep.Spec, from opened, wor
 	var in io.ReadCloser
 	if from.kind == place.KindFile {
 		var err error
-		if in, err = place.OpenFile(from.path); err != nil {
+		if in, err = place.OpenFile(c.Context(), from.path); err != nil {
 			return usagef("--from: %w", err)
 		}
 		defer in.Close()
@@ -354,7 +356,7 @@ func (o *copyOptions) takeLines(c *cobra.Command, s sweep.Spec, from opened, wor
 		all.Add(t)
 		return err
 	})
-	if err == nil && c.Context().Err() != nil { // who wrote to stdin may have been interrupted, too
+	if c.Context().Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // who wrote to stdin may have been interrupted, too
 		err = sweep.ErrInterrupted
 	}
 	if err != nil && !errors.Is(err, sweep.ErrInterrupted) && !errors.As(err, new(*fs.PathError)) {

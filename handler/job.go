@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/file"
 	"tablesweep/internal/key"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -125,9 +126,9 @@ func (j *job) openFailed() (err error) {
 	}
 	durable := j.options.Checkpoint != nil
 	if j.flags.resume != "" {
-		j.out, err = rowlist.Continue(j.flags.failed, durable)
+		j.out, err = rowlist.Continue(j.cmd.Context(), j.flags.failed, durable)
 	} else {
-		j.out, err = rowlist.Create(j.flags.failed, durable)
+		j.out, err = rowlist.Create(j.cmd.Context(), j.flags.failed, durable)
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -192,7 +193,7 @@ func (j *jobFlags) keys(c *cobra.Command, in key.Range) (*sweep.Keys, error) {
 	if j.rows == "" {
 		return nil, nil
 	}
-	f, err := os.Open(j.rows)
+	f, err := file.OpenPipe(c.Context(), j.rows, os.O_RDONLY, 0)
 	if err != nil {
 		err = usagef("--rows: %w", err)
 		if j.resume != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/file"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/memory"
@@ -69,7 +70,7 @@ func (o *logAppendOptions) run(c *cobra.Command, args []string) error {
 		}
 		return a.failed(a.flush())
 	case o.file != "" && o.file != "-":
-		f, err := os.Open(o.file)
+		f, err := file.OpenPipe(c.Context(), o.file, os.O_RDONLY, 0)
 		if err != nil {
 			return usagef("--file: %w", err)
 		}
@@ -102,7 +103,7 @@ func (a *appender) arriving(in io.Reader) error {
 		}
 		return a.flush()
 	})
-	if a.cmd.Context().Err() != nil && errors.Is(err, a.cmd.Context().Err()) {
+	if ended := a.cmd.Context().Err(); ended != nil && (errors.Is(err, ended) || errors.Is(err, os.ErrDeadlineExceeded)) {
 		err = sweep.ErrInterrupted
 	}
 	return a.failed(err)

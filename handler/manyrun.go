@@ -210,7 +210,7 @@ func (r *manyRun) restore() error {
 			*t = tableResult{Table: t.Table, State: tablePending}
 		}
 		if list := r.own("failed", t.Table); t.State == tablePending && list != "" && !isThere(r.pointOf(t.Table)) {
-			if err := rowlist.Remove(list); err != nil { // all rows are done again
+			if err := rowlist.Remove(r.cmd.Context(), list); err != nil { // all rows are done again
 				return usagef("--failed: %w", err)
 			}
 		}

@@ -29,9 +29,9 @@ var pure = []string{"key", "sweep/jobrecord", "input", "pace", "odata", "scan", 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
-	{"key", "problem", "secret", "task", "pace", "loopback", "function/console", "bugtest", "memory", "sweep/jobrecord", "sweep/journal", "testsize", "lint", "deploy", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
-	{"input", "lines", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
-	{"scan/adaptive", "scan/steal", "storage", "catalog/index", "emulator/entity", "scan/scantest", "scan/keysets"},
+	{"key", "problem", "secret", "task", "pace", "loopback", "function/console", "bugtest", "memory", "sweep/jobrecord", "testsize", "lint", "deploy", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
+	{"input", "lines", "file", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
+	{"scan/adaptive", "scan/steal", "storage", "sweep/journal", "catalog/index", "emulator/entity", "scan/scantest", "scan/keysets"},
 	{"action", "place", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},
 	{"sweep", "claim", "emulator", "host"},
 	{"sweep/estimate"},

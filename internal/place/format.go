@@ -213,7 +213,7 @@ var dataPath = regexp.MustCompile(`^data/[0-9A-Za-z_-][0-9A-Za-z._-]*$`)
 
 // leftover matches the names of data files that this program makes, and of those that are not whole. What else stands there
 // is somebody else's, even another export.
-var leftover = regexp.MustCompile(`^data/[0-9a-z]+-[0-9a-f]{16}\.jsonl(\.zst|\.gz)?(\.part)?$`)
+var leftover = regexp.MustCompile(`^data/[0-9a-z]+-[0-9a-f]{16}\.jsonl(\.zst|\.gz)?(\.[a-z2-7]{16}\.part)?$`)
 
 // Leftover reports whether an object may be deleted if files.jsonl does not have it.
 func Leftover(name string) bool { return leftover.MatchString(name) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"tablesweep/internal/file"
 	"tablesweep/internal/sweep/journal"
 )
 
@@ -32,8 +33,9 @@ func (x *index) begin(ctx context.Context, c Claim) (err error) {
 	}
 	if err == nil {
 		err = x.to.List(ctx, "", func(name string, _ int64) error {
-			switch name {
-			case JournalName + ".lock", JournalName + ".new", ClaimName + tempExt: // of a process that was killed before it had claimed the place
+			of, _ := file.Temporary(name)
+			switch {
+			case name == JournalName+".lock", of == JournalName, of == ClaimName: // of a process that was killed before it had claimed the place
 				return nil
 			}
 			return fmt.Errorf("%w: it has %s", ErrTaken, name)

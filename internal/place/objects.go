@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"tablesweep/internal/file"
 )
 
 // Objects are where the objects of an export stand: a directory, or the blobs under a prefix. Names have slashes. An
@@ -57,12 +59,12 @@ func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[str
 // Directory has an export's objects as files. It is made by the first Put.
 type Directory string
 
-// tempExt ends the name of a file that is not whole yet.
-const tempExt = ".part"
-
 func (d Directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
+
+// at returns where an object's file stands.
+func (d Directory) at(name string) file.Path { return file.In(string(d), name) }
 
 // Address implements [Objects].
 func (d Directory) Address() string {
@@ -75,10 +77,10 @@ func (d Directory) Address() string {
 
 // Put implements [Objects]. The file gets its name when it is on the disk.
 func (d Directory) Put(_ context.Context, name string, content []byte) (made bool, err error) {
-	if err := os.MkdirAll(filepath.Dir(d.path(name)), 0o700); err != nil {
-		return false, err
+	if !strings.Contains(name, "/") { // in data, there may be many files, and Leftover finds these
+		_ = d.at(name).Clear() // the export is locked
 	}
-	err = CreateFile(d.path(name), func(w io.Writer) error {
+	err = d.at(name).Create(func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	})
@@ -88,56 +90,9 @@ func (d Directory) Put(_ context.Context, name string, content []byte) (made boo
 	return err == nil, err
 }
 
-// CreateFile makes a file, which gets its name when write is done and the file is on the disk. The error is [fs.ErrExist] if there
-// is one of that name.
-func CreateFile(path string, write func(io.Writer) error) error {
-	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("%s: %w", path, fs.ErrExist)
-	}
-	temp := path + tempExt
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = rename(temp, path)
-	}
-	return errors.Join(err, removed(temp))
-}
-
-// rename gives a file a name that no other has.
-func rename(from, to string) error {
-	if err := os.Link(from, to); errors.Is(err, fs.ErrExist) { // a rename would replace
-		return err
-	} else if err != nil { // a file system without links
-		if _, err := os.Lstat(to); err == nil {
-			return fmt.Errorf("%s: %w", to, fs.ErrExist)
-		}
-		if err := os.Rename(from, to); err != nil {
-			return err
-		}
-	}
-	if d, err := os.Open(filepath.Dir(to)); err == nil { // where a directory can be synced
-		_ = d.Sync()
-		d.Close()
-	}
-	return nil
-}
-
-func removed(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // Get implements [Objects].
 func (d Directory) Get(_ context.Context, name string, offset, most int64) ([]byte, error) {
-	f, err := os.Open(d.path(name))
+	f, err := d.at(name).Open(os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -174,4 +129,4 @@ func (d Directory) List(_ context.Context, prefix string, fn func(name string, b
 }
 
 // Delete implements [Objects].
-func (d Directory) Delete(_ context.Context, name string) error { return removed(d.path(name)) }
+func (d Directory) Delete(_ context.Context, name string) error { return d.at(name).Remove() }

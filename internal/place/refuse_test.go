@@ -166,7 +166,7 @@ func TestCreateRefuses(t *testing.T) {
 func TestClaimedByNobody(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, name := range []string{place.JournalName + ".lock", place.JournalName + ".new", place.ClaimName + ".part"} {
+	for _, name := range []string{place.JournalName + ".lock", place.JournalName + ".abcdefghijklmnop.part", place.ClaimName + ".abcdefghijklmnop.part"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestClaimedByNobody(t *testing.T) {
 	if _, err := w.End(t.Context(), nil, func() (place.Manifest, error) { return place.Manifest{}, nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, place.ClaimName+".part")); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, place.ClaimName+".abcdefghijklmnop.part")); err == nil {
 		t.Error("what the dead process left is still there")
 	}
 }

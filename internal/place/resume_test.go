@@ -90,7 +90,7 @@ func TestResume(t *testing.T) {
 		for path, to := range map[string]place.Objects{filepath.Join(dir, place.JournalName): place.Directory(dir), filepath.Join(t.TempDir(), "checkpoint"): blobs} {
 			die(t, to, path, o, rows[:dies])
 			const foreign = "data/orders/data/000007-0123456789abcdef.jsonl.zst" // of an export that stands there
-			for _, name := range []string{"data/000007-0123456789abcdef.jsonl.zst", "data/000008-0123456789abcdef.jsonl.zst.part", foreign} {
+			for _, name := range []string{"data/000007-0123456789abcdef.jsonl.zst", "data/000008-0123456789abcdef.jsonl.zst.abcdefghijklmnop.part", foreign} {
 				if _, err := to.Put(t.Context(), name, []byte("a leftover")); err != nil {
 					t.Fatal(err)
 				}
@@ -269,7 +269,7 @@ func TestResumeBehindEdits(t *testing.T) {
 func TestPartOfClaim(t *testing.T) {
 	t.Parallel()
 	dir := place.Directory(t.TempDir())
-	if _, err := dir.Put(t.Context(), place.ClaimName+".part", []byte(`{"form`)); err != nil {
+	if _, err := dir.Put(t.Context(), place.ClaimName+".abcdefghijklmnop.part", []byte(`{"form`)); err != nil {
 		t.Fatal(err)
 	}
 	w, err := place.Create(t.Context(), dir, claim(), place.Options{Compress: place.Zstd})

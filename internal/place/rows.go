@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"tablesweep/internal/file"
 	"tablesweep/internal/key"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/storage"
@@ -114,9 +115,9 @@ func Windows(from io.Reader, raw, merge bool, fn func(rows Rows, repeated int) e
 	return flush()
 }
 
-// OpenFile opens a file of JSON lines, decompressed as its name says.
-func OpenFile(path string) (io.ReadCloser, error) {
-	f, err := os.Open(path)
+// OpenFile opens a file of JSON lines, decompressed as its name says. It may be a pipe, for which nobody waits behind the end of ctx.
+func OpenFile(ctx context.Context, path string) (io.ReadCloser, error) {
+	f, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/file"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
@@ -100,7 +101,7 @@ func TestFiles(t *testing.T) {
 	for _, name := range []string{"a.jsonl", "a.ndjson.gz", "A.JSONL.ZST"} {
 		path := filepath.Join(t.TempDir(), name)
 		create := func() error {
-			return place.CreateFile(path, func(w io.Writer) error {
+			return file.At(path).Create(func(w io.Writer) error {
 				c, err := place.NewCodec(place.CompressOf(path))
 				if err != nil {
 					return err
@@ -116,7 +117,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("got %v for a file that exists", err)
 		}
 		read := func() (string, error) {
-			f, err := place.OpenFile(path)
+			f, err := place.OpenFile(t.Context(), path)
 			if err != nil {
 				return "", err
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/file"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/sweep/journal"
@@ -110,7 +111,7 @@ func (im *importer) open(file *os.File) (*File, error) {
 
 // run imports the rows.
 func (im *importer) run(ctx context.Context, rows *File) (err error) {
-	if im.failed, err = os.OpenFile(im.path+RefusedExt, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	if im.failed, err = file.At(im.path + RefusedExt).Open(os.O_CREATE | os.O_RDWR); err != nil {
 		return err
 	}
 	defer im.failed.Close()

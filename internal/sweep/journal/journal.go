@@ -25,10 +25,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 
 	strict "github.com/go-json-experiment/json"
+
+	"tablesweep/internal/file"
 )
 
 // version changes with the form of the file.
@@ -73,8 +76,11 @@ type line struct {
 // New prepares a journal in a file that must not exist; it is made by the first
 // [File.Renew]. job is kept as it is.
 func New(path string, job json.RawMessage) (*File, error) {
-	if _, err := os.Stat(path); err == nil {
+	switch _, err := file.At(path).Stat(); {
+	case err == nil:
 		return nil, fmt.Errorf("%s: %w", path, os.ErrExist)
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, about(path, err)
@@ -85,16 +91,17 @@ func New(path string, job json.RawMessage) (*File, error) {
 // Read reads a journal to go on from, and locks it until [File.Close]. [Events] returns what
 // it holds, and [File.Renew] begins the next run.
 func Read(path string) (*File, error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, about(path, err)
+	at := file.At(path)
+	if _, err := at.Stat(); err != nil {
+		return nil, err
 	}
 	f := &File{path: path}
 	if err := f.acquire(); err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(path)
+	text, err := at.Read()
 	if err != nil {
-		return nil, errors.Join(about(path, err), f.release())
+		return nil, errors.Join(err, f.release())
 	}
 	if err := f.parse(text); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s %w", path, err), f.release())
@@ -252,41 +259,31 @@ func (f *File) Renew(snapshot []any) error {
 	if f.file != nil {
 		f.file.Close()
 	}
-	err := replace(f.path, f.pending.Bytes())
+	err := f.put()
 	if err == nil {
-		f.file, err = os.OpenFile(f.path, os.O_APPEND|os.O_WRONLY, 0)
+		f.file, err = file.At(f.path).Open(os.O_APPEND | os.O_WRONLY)
 	}
 	f.start = int64(f.pending.Len())
 	f.size, f.disk = f.start, f.start
 	if err != nil {
-		return fmt.Errorf("write %w", about(f.path, err))
+		return fmt.Errorf("write %w", err)
 	}
 	return nil
 }
 
-// replace writes a file so that its path always names the old content or the new one, whole.
-func replace(path string, content []byte) error {
-	next := path + nextExt
-	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) { // left by a process that was killed
-		return err
+// put writes what is pending to a new file, in the place of the one before.
+func (f *File) put() error {
+	at := file.At(f.path)
+	if f.file == nil {
+		_ = at.Clear() // what killed processes have left
 	}
-	to, err := os.OpenFile(next, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
+	if f.file == nil && f.read == nil {
+		return at.Create(func(w io.Writer) error {
+			_, err := w.Write(f.pending.Bytes())
+			return about(f.path, err)
+		})
 	}
-	_, err = to.Write(content)
-	err = errors.Join(err, to.Sync(), to.Close())
-	if err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	if d, err := os.Open(filepath.Dir(path)); err == nil { // where a directory can be synced
-		_ = d.Sync()
-		d.Close()
-	}
-	return nil
+	return at.Replace(f.pending.Bytes())
 }
 
 // Close ends the run. Another process may go on with the file.
@@ -299,10 +296,5 @@ func (f *File) Close() error {
 
 // Remove deletes the file, when nothing is left to go on with. One that is gone is no error.
 func (f *File) Remove() error {
-	_ = os.Remove(f.path + nextExt) // one that stays does no harm
-	err := os.Remove(f.path)
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil
-	}
-	return errors.Join(err, f.release())
+	return errors.Join(file.At(f.path).Remove(), f.release())
 }

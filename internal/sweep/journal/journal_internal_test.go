@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/file"
 	"tablesweep/internal/task"
 )
 
@@ -209,7 +210,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path+nextExt, []byte("half a snaps"), 0o600); err != nil {
+	if err := os.WriteFile(path+".abcdefghijklmnop.part", []byte("half a snaps"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f, err := Read(path)
@@ -226,5 +227,57 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
 		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// TestNoLinks: neither the file nor its lock is opened through a link.
+func TestNoLinks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, victim := filepath.Join(dir, "checkpoint"), filepath.Join(dir, "victim")
+	f := newFile(t, victim)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(victim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, path); err != nil {
+		t.Skip(err)
+	}
+	_, newErr := New(path, nil)
+	_, readErr := Read(path)
+	if !errors.Is(newErr, file.ErrNotRegular) || !errors.Is(readErr, file.ErrNotRegular) {
+		t.Errorf("got %v and %v", newErr, readErr)
+	}
+	if err := os.Rename(path, victim+lockExt); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(victim); !errors.Is(err, file.ErrNotRegular) {
+		t.Errorf("by the lock: %v", err)
+	}
+	if after, err := os.ReadFile(victim); string(after) != string(before) || err != nil {
+		t.Errorf("%q became %q, %v", before, after, err)
+	}
+}
+
+// TestNothingIsReplaced: a file that came between is not written over.
+func TestNothingIsReplaced(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	f, err := New(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Renew(nil); !errors.Is(err, os.ErrExist) {
+		t.Errorf("got %v", err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "precious" || err != nil {
+		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -7,14 +7,12 @@ import (
 	"syscall"
 
 	"github.com/gofrs/flock"
+
+	"tablesweep/internal/file"
 )
 
-// What is appended to the journal's path: for the lock, since a rename replaces the journal itself,
-// and for the text that is to replace it.
-const (
-	lockExt = ".lock"
-	nextExt = ".new"
-)
+// lockExt is appended to the journal's path for the lock, since a rename replaces the journal itself.
+const lockExt = ".lock"
 
 // ErrLocked is the error of a journal that another process goes on with.
 var ErrLocked = errors.New("another process is using it")
@@ -26,6 +24,9 @@ type Guard struct{ lock *flock.Flock }
 // without locks gets none.
 func Lock(path string) (*Guard, error) {
 	for range tries {
+		if _, err := file.At(path + lockExt).Stat(); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
 		lock := flock.New(path+lockExt, flock.SetPermissions(0o600))
 		locked, err := lock.TryLock()
 		switch {
@@ -37,7 +38,7 @@ func Lock(path string) (*Guard, error) {
 			return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 		}
 		if ours, err := lock.Stat(); err == nil {
-			if there, err := os.Stat(path + lockExt); err == nil && os.SameFile(ours, there) {
+			if there, err := os.Lstat(path + lockExt); err == nil && os.SameFile(ours, there) {
 				return &Guard{lock}, nil
 			}
 		}

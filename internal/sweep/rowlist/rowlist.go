@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/file"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
 	"tablesweep/internal/lines"
@@ -67,7 +68,8 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 	return keys.Add(one)
 }
 
-// Writer appends failed rows to a file. It may be a device or a pipe.
+// Writer appends failed rows to a file. It may be a device or a pipe, for which nobody waits behind the end of the context that it
+// was opened with.
 type Writer struct {
 	file    *os.File
 	to      io.Writer // the file, or what keeps a terminal from being steered
@@ -76,12 +78,12 @@ type Writer struct {
 
 // Create makes a list. A file that exists is refused with an [os.ErrExist], since it may be the list of
 // another job. durable means that rows are on the disk when Add returns.
-func Create(path string, durable bool) (*Writer, error) {
+func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 	mode := os.O_CREATE | os.O_WRONLY
 	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
 		mode |= os.O_EXCL
 	}
-	return open(path, mode, durable)
+	return open(ctx, path, mode, durable)
 }
 
 // ErrNoList is the error of a file that is not continued, since what it ends with was not written by [Writer.Add].
@@ -89,8 +91,8 @@ var ErrNoList = errors.New("is no list of failed rows")
 
 // Continue goes on with a list, or makes it. It removes an incomplete last line, left by a process
 // that died while it wrote. A file that ends in another way is refused with [ErrNoList], and stays as it is.
-func Continue(path string, durable bool) (*Writer, error) {
-	w, err := open(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, durable)
+func Continue(ctx context.Context, path string, durable bool) (*Writer, error) {
+	w, err := open(ctx, path, os.O_CREATE|os.O_RDWR|os.O_APPEND, durable)
 	if err != nil {
 		return nil, err
 	}
@@ -101,19 +103,19 @@ func Continue(path string, durable bool) (*Writer, error) {
 }
 
 // Remove removes a list, if there is one. A file that [Continue] refuses stays.
-func Remove(path string) error {
+func Remove(ctx context.Context, path string) error {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	w, err := Continue(path, false)
+	w, err := Continue(ctx, path, false)
 	if err == nil {
 		err = errors.Join(w.file.Close(), os.Remove(path))
 	}
 	return err
 }
 
-func open(path string, mode int, durable bool) (*Writer, error) {
-	f, err := os.OpenFile(path, mode, 0o600)
+func open(ctx context.Context, path string, mode int, durable bool) (*Writer, error) {
+	f, err := file.OpenPipe(ctx, path, mode, 0o600)
 	if err != nil {
 		return nil, err
 	}

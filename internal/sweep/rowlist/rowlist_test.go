@@ -18,7 +18,7 @@ import (
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "failed.jsonl")
-	w, err := rowlist.Create(path, true)
+	w, err := rowlist.Create(t.Context(), path, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +98,10 @@ func TestContinue(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tt.there), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := rowlist.Create(path, false); !errors.Is(err, os.ErrExist) {
+			if _, err := rowlist.Create(t.Context(), path, false); !errors.Is(err, os.ErrExist) {
 				t.Errorf("a list was made anew: %v", err)
 			}
-			w, err := rowlist.Continue(path, false)
+			w, err := rowlist.Continue(t.Context(), path, false)
 			if err == nil {
 				err = errors.Join(w.Add([]action.Failure{{Key: key.Key{Partition: "c", Row: "d"}}}), w.Close(true))
 			}
@@ -125,7 +125,7 @@ func TestCloseUnused(t *testing.T) {
 	t.Parallel()
 	for _, unused := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "failed.jsonl")
-		w, err := rowlist.Create(path, false)
+		w, err := rowlist.Create(t.Context(), path, false)
 		if err != nil {
 			t.Fatal(err)
 		}

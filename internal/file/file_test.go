@@ -1,0 +1,175 @@
+package file_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/file"
+)
+
+func text(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
+	}
+}
+
+// put writes a file as others do.
+func put(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// names returns what a directory has.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	var all []string
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return strings.Join(all, " ")
+}
+
+// A file gets its name when it is whole, and takes the place of none. Its directory may be a link.
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skip(err)
+	}
+	p := file.In(link, "data/one")
+	broken := errors.New("broken")
+	err := p.Create(func(w io.Writer) error {
+		if of, ok := file.Temporary(names(t, filepath.Join(dir, "data"))); !ok || of != "one" {
+			t.Errorf("%s stands there meanwhile", names(t, filepath.Join(dir, "data")))
+		}
+		return broken
+	})
+	if !errors.Is(err, broken) || names(t, filepath.Join(dir, "data")) != "" {
+		t.Errorf("got %v, and %s", err, names(t, filepath.Join(dir, "data")))
+	}
+	if err := p.Create(text("1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Create(text("2")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("got %v", err)
+	}
+	if content, err := p.Read(); string(content) != "1" || err != nil {
+		t.Errorf("%q, %v", content, err)
+	}
+	if err := p.Replace([]byte("3")); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := p.Read(); string(content) != "3" || err != nil || names(t, filepath.Join(dir, "data")) != "one" {
+		t.Errorf("%q, %v, %s", content, err, names(t, filepath.Join(dir, "data")))
+	}
+	if err := errors.Join(p.Remove(), p.Remove()); err != nil || names(t, filepath.Join(dir, "data")) != "" {
+		t.Error(err)
+	}
+	if _, err := p.Read(); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), filepath.Join(link, "data", "one")+": ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Links, wherever they lead, and directories are no files, and nothing changes behind them.
+func TestNoLinks(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	put(t, filepath.Join(dir, "own"), "own")
+	put(t, filepath.Join(elsewhere, "victim"), "precious")
+	for link, to := range map[string]string{
+		"within": "own", "out": filepath.Join(elsewhere, "victim"), "nowhere": filepath.Join(elsewhere, "new"), "data": elsewhere, "round": "round",
+	} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Skip(err)
+		}
+	}
+	for _, name := range []string{"within", "out", "nowhere", "round", "data", "data/victim", "data/new"} {
+		for _, p := range []file.Path{file.In(dir, name), file.At(filepath.Join(dir, name))} {
+			if strings.Contains(name, "/") && p == file.At(filepath.Join(dir, name)) {
+				continue // whose directory the user has named
+			}
+			_, openErr := p.Open(os.O_RDONLY)
+			_, makeErr := p.Open(os.O_RDWR | os.O_CREATE)
+			_, statErr := p.Stat()
+			for i, err := range []error{openErr, makeErr, statErr, p.Create(text("x")), p.Replace([]byte("x"))} {
+				if err == nil {
+					t.Errorf("%s: way %d led behind a link", name, i)
+				}
+			}
+			if strings.Contains(name, "/") && p.Remove() == nil {
+				t.Errorf("%s was removed", name)
+			}
+		}
+	}
+	if content, err := os.ReadFile(filepath.Join(elsewhere, "victim")); string(content) != "precious" || err != nil || names(t, elsewhere) != "victim" {
+		t.Errorf("%q, %v, %s", content, err, names(t, elsewhere))
+	}
+	if content, err := os.ReadFile(filepath.Join(dir, "own")); string(content) != "own" || err != nil {
+		t.Errorf("%q, %v", content, err)
+	}
+}
+
+// A name stays in its directory on each system, and is no device of Windows.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{
+		"", ".", "..", "../x", "/x", "a/../../x", "a//b", `a\b`, `..\x`, "C:", "C:x", "c:/x", "x:stream", "x.", "x ", "a./b",
+		"CON", "con", "aux.jsonl", "data/AUX.jsonl.zst", "nul/x", "COM1", "lpt9.txt", "COM²", "CONIN$", "con .txt", "prn:",
+	} {
+		if err := file.In(dir, name).Create(text("x")); !errors.Is(err, file.ErrName) {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+	for _, name := range []string{"console", "com10", "auxiliary.jsonl", "a.con", "data/000000-0123456789abcdef.jsonl.zst", "nu", ".x"} {
+		if err := file.In(dir, name).Create(text("x")); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// What killed processes have left goes, and nothing else.
+func TestClear(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"c", "c.part", "c.abcdefghijklmnop.part", "cc.abcdefghijklmnop.part", "c.abcdefghijklmnop", "c.234567abcdefghij.part", "c.notes.part"} {
+		put(t, filepath.Join(dir, name), "")
+	}
+	if err := file.At(filepath.Join(dir, "c")).Clear(); err != nil || names(t, dir) != "c c.abcdefghijklmnop c.notes.part c.part cc.abcdefghijklmnop.part" {
+		t.Errorf("%v: %s", err, names(t, dir))
+	}
+}
+
+// A file that the user names may be missing, and is opened as the system does.
+func TestOpenPipeOfAFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "list")
+	if _, err := file.OpenPipe(t.Context(), path, os.O_RDONLY, 0); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	put(t, path, "x")
+	ctx, interrupt := context.WithCancel(t.Context())
+	f, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	interrupt()
+	if content, err := io.ReadAll(f); string(content) != "x" || err != nil {
+		t.Errorf("%q, %v", content, err)
+	}
+}

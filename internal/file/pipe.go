@@ -1,0 +1,44 @@
+package file
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"tablesweep/internal/task"
+)
+
+// grace is how long a pipe may take what is written when the command is interrupted.
+const grace = time.Second
+
+// OpenPipe opens a file that the user names, as [os.OpenFile] does. It may be a pipe or a device. Waiting for its other end, or for
+// what it gives, ends with ctx; what is under way then fails with [os.ErrDeadlineExceeded].
+func OpenPipe(ctx context.Context, path string, flag int, mode os.FileMode) (*os.File, error) {
+	type result struct {
+		f   *os.File
+		err error
+	}
+	opened := make(chan result, 1)
+	var opener task.Group
+	opener.Go(func() error { // ends when the file is open, or with the process
+		f, err := os.OpenFile(path, flag, mode)
+		opened <- result{f, err}
+		return nil
+	})
+	var r result
+	select {
+	case r = <-opened:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	if info, err := r.f.Stat(); err == nil && !info.Mode().IsRegular() {
+		context.AfterFunc(ctx, func() {
+			_ = r.f.SetReadDeadline(time.Now()) // a device may have none
+			_ = r.f.SetWriteDeadline(time.Now().Add(grace))
+		})
+	}
+	return r.f, nil
+}

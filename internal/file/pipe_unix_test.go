@@ -1,0 +1,75 @@
+//go:build unix
+
+package file_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"tablesweep/internal/file"
+)
+
+// A pipe in the place of a file is refused, and nobody waits for its other end.
+func TestPipeIsNoFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := file.In(dir, "pipe")
+	_, err := p.Read()
+	_, openErr := p.Open(os.O_RDWR | os.O_CREATE)
+	for _, err := range []error{err, openErr, p.Replace(nil)} {
+		if !errors.Is(err, file.ErrNotRegular) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// Waiting for a pipe ends with an interrupt: for its other end, for what it gives, and until it takes more.
+func TestOpenPipe(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []int{os.O_RDONLY, os.O_WRONLY} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		interrupt()
+		if _, err := file.OpenPipe(ctx, path, flag, 0); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	both, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer both.Close()
+	in, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := file.OpenPipe(ctx, path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error)
+	go func() {
+		_, err := io.ReadAll(in)
+		read <- err
+	}()
+	interrupt()
+	if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("reading ended with %v", err)
+	}
+	if _, err := out.Write(bytes.Repeat([]byte("x"), 1<<21)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("writing ended with %v", err)
+	}
+}
