@@ -58,7 +58,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 	}
 	in, err := file.OpenPipe(c.Context(), path, os.O_RDONLY, 0)
 	if err != nil {
-		return usageError{err}
+		return unopened("the file of records", err)
 	}
 	defer in.Close()
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {

@@ -70,7 +70,7 @@ func (o *insertOptions) run(c *cobra.Command, args []string) error {
 	if o.file != "" && o.file != "-" {
 		f, err := file.OpenPipe(c.Context(), o.file, os.O_RDONLY, 0)
 		if err != nil {
-			return usagef("--file: %w", err)
+			return unopened("--file", err)
 		}
 		defer f.Close()
 		o.input = f

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -48,6 +49,14 @@ type usageError struct{ error }
 func (u usageError) Unwrap() error { return u.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// unopened is the error for a file that can't be opened. A pipe may have been waited for until an interrupt.
+func unopened(what string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return sweep.ErrInterrupted
+	}
+	return usagef("%s: %w", what, err)
+}
 
 // hinted is an error with advice.
 type hinted struct {

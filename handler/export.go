@@ -324,7 +324,7 @@ func (o *copyOptions) takeLines(c *cobra.Command, s sweep.Spec, from opened, wor
 	if from.kind == place.KindFile {
 		var err error
 		if in, err = place.OpenFile(c.Context(), from.path); err != nil {
-			return usagef("--from: %w", err)
+			return unopened("--from", err)
 		}
 		defer in.Close()
 	}

@@ -136,7 +136,7 @@ func (j *job) openFailed() (err error) {
 	case errors.Is(err, rowlist.ErrNoList):
 		return hinted{usagef("--failed: %w", err), "its last line is none that this program has written there; name another file"}
 	case err != nil:
-		return usagef("--failed: %w", err)
+		return unopened("--failed", err)
 	}
 	return nil
 }
@@ -195,8 +195,8 @@ func (j *jobFlags) keys(c *cobra.Command, in key.Range) (*sweep.Keys, error) {
 	}
 	f, err := file.OpenPipe(c.Context(), j.rows, os.O_RDONLY, 0)
 	if err != nil {
-		err = usagef("--rows: %w", err)
-		if j.resume != "" {
+		err = unopened("--rows", err)
+		if j.resume != "" && exitCode(err) == exitUsage {
 			err = hinted{err, "if the file was moved, --rows may name it at its new place"}
 		}
 		return nil, err

@@ -72,7 +72,7 @@ func (o *logAppendOptions) run(c *cobra.Command, args []string) error {
 	case o.file != "" && o.file != "-":
 		f, err := file.OpenPipe(c.Context(), o.file, os.O_RDONLY, 0)
 		if err != nil {
-			return usagef("--file: %w", err)
+			return unopened("--file", err)
 		}
 		defer f.Close()
 		in = f

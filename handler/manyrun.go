@@ -119,7 +119,10 @@ func (r *manyRun) run() (err error) {
 	if err := r.begin(); err != nil {
 		return err
 	}
-	points, _ := filepath.Glob(r.pointOf("*")) // whose size takes memory
+	var points []string // whose size takes memory
+	if r.dir != "" {
+		points, _ = filepath.Glob(filepath.Join(r.dir, "*"+tableExt))
+	}
 	memory.Limit(points...)
 	with := together{accounts: r.accounts, requests: storage.NewLimit(r.rows.maxRequests), sweeps: sweep.NewShare(r.rows.workers, r.rows.maxRows)}
 	r.meter.Phase(r.phase)
@@ -256,21 +259,22 @@ func (r *manyRun) flag(name string) string {
 }
 
 // own returns the path of a table's own file, "" without one.
-func (r *manyRun) own(flag, table string) string { return inside(r.flag(flag), table+ownFile[flag]) }
+func (r *manyRun) own(flag, table string) string { return inside(r.flag(flag), table, ownFile[flag]) }
 
 // pointOf returns the path of a table's checkpoint, "" without one. An export in a directory has it there.
 func (r *manyRun) pointOf(table string) string {
 	if r.exports() && r.to.local() {
-		return filepath.Join(r.to.of(table), place.JournalName)
+		return inside(r.to.path, table, "/"+place.JournalName)
 	}
-	return inside(r.dir, table+tableExt)
+	return inside(r.dir, table, tableExt)
 }
 
-func inside(dir, name string) string {
-	if dir == "" {
+// inside returns the path of a table's file in a directory, "" without a directory, and for what is no table's name: it may lead elsewhere.
+func inside(dir, table, ext string) string {
+	if dir == "" || storage.CheckTableName(table) != nil {
 		return ""
 	}
-	return filepath.Join(dir, name)
+	return filepath.Join(dir, table+ext)
 }
 
 // in returns the names of the tables that are in a state.
@@ -296,11 +300,14 @@ func (r *manyRun) one(t *tableResult, with together) error {
 	s := sharedBy(r.cmd)
 	s.meter, s.together = meter, &with
 	var out bytes.Buffer
-	root := rootCommand()
-	root.SetArgs(r.args(t))
-	root.SetOut(&out)
-	root.SetErr(r.cmd.ErrOrStderr())
-	cause := execute(withShared(r.cmd.Context(), s), root)
+	cause := storage.CheckTableName(t.Table) // who lists tables may lie, and a place is not what was asked for
+	if cause == nil {
+		root := rootCommand()
+		root.SetArgs(r.args(t))
+		root.SetOut(&out)
+		root.SetErr(r.cmd.ErrOrStderr())
+		cause = execute(withShared(r.cmd.Context(), s), root)
+	}
 	t.take(with.result, cause)
 	r.parts.End(meter, t.State != tablePending)
 	if t.State == tableFailed {
