@@ -65,7 +65,7 @@ func (o *catalogMigrateOptions) run(c *cobra.Command) error {
 			}
 			// Another schema is no error here: this command changes it.
 			var p *problem.Error
-			if err := cat.Prepare(ctx); err != nil && (!errors.As(err, &p) || p.Kind != problem.Conflict) {
+			if err := cat.Prepare(ctx); err != nil && (!errors.As(err, &p) || p.Kind != problem.Conflict && p.Kind != problem.Moving) {
 				return err
 			}
 		}

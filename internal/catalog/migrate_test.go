@@ -440,7 +440,7 @@ func TestMigrationUnderWriters(t *testing.T) {
 						mu.Lock()
 						if err == nil {
 							acknowledged = append(acknowledged, r)
-						} else if wantKind(t, err, problem.Conflict); true {
+						} else if wantKind(t, err, problem.Moving, problem.Conflict); true { // the latter once it is moved
 							refused = append(refused, r)
 						}
 						mu.Unlock()

@@ -75,14 +75,11 @@ func (c *Catalog) checkSchema(ctx context.Context, log *storage.Table) (found bo
 	if err := store.CheckFormat(row.Int("Format")); err != nil {
 		return true, fmt.Errorf("catalog %s: its schema: %w", c.Name, err)
 	}
-	conflict := func(format string, args ...any) error {
-		return problem.Conflictf("", "catalog %s %s", c.Name, fmt.Sprintf(format, args...))
-	}
 	switch stored := row.Get("Schema"); {
-	case stored != c.Schema.String():
-		return true, conflict("was written with the schema %s, but the settings say %s; restore the settings of the index keys and the row key, or move every record with: handler catalog migrate", stored, c.Schema)
 	case row.Get("State") != store.Ready:
-		return true, conflict("is being moved to the schema %s; finish that with: handler catalog migrate; with the settings from before, the same command takes it back", stored)
+		return true, problem.Movingf("", "the records of catalog %s are being moved to the schema %s; try again later. If that was interrupted, finish it with: handler catalog migrate; with the settings from before, the same command takes it back", c.Name, stored)
+	case stored != c.Schema.String():
+		return true, problem.Conflictf("", "catalog %s was written with the schema %s, but the settings say %s; restore the settings of the index keys and the row key, or move every record with: handler catalog migrate", c.Name, stored, c.Schema)
 	}
 	return true, nil
 }

@@ -286,7 +286,7 @@ func TestReadsCheckTheSchema(t *testing.T) {
 			for _, reader := range []*catalog.Catalog{old, c} {
 				found, err := reader.Find(t.Context(), by("npi", "7-7"))
 				if err != nil {
-					wantKind(t, err, problem.Conflict)
+					wantKind(t, err, problem.Moving, problem.Conflict)
 				} else if len(found.Records) != 1 {
 					t.Errorf("the answer is %v", found.Records)
 				}

@@ -192,11 +192,11 @@ func TestStoredMigration(t *testing.T) {
 
 		w.suffix = "Moving"
 		moving := w.on(w.account, nil)
-		wantKind(t, moving.Prepare(t.Context()), problem.Conflict) // it has the first schema
+		wantKind(t, moving.Prepare(t.Context()), problem.Moving)
 		w.schema = other
 		moving = w.on(w.account, nil)
 		t.Cleanup(moving.Close)
-		wantKind(t, moving.Prepare(t.Context()), problem.Conflict) // it is being moved
+		wantKind(t, moving.Prepare(t.Context()), problem.Moving)
 		start := time.Now()
 		w.migrate(moving)
 		if took := time.Since(start); took > time.Second {

@@ -266,7 +266,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(r.Context().Err(), context.Canceled):
 		log.Debug().Err(err).Msg("the caller has left")
-	case status < http.StatusInternalServerError: // which neither the host's log tells
+	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // which neither the host's log tells
 		log.Info().Str("method", r.Method).Str("route", chi.RouteContext(r.Context()).RoutePattern()).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
 	case p.Kind != problem.NotReady: // which the log has once a minute
 		log.Error().Err(err).Str("path", r.URL.Path).Msg("request failed")

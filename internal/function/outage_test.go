@@ -16,6 +16,8 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
 )
 
 // awayTable is a transport by which a table can't be reached, once it is cut off.
@@ -92,4 +94,27 @@ func TestRefusedCallsAreLogged(t *testing.T) {
 	if got := a.log.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, `{"level":"debug"`) {
 		t.Errorf("a caller who has left is logged as %s, want a line at debug", got)
 	}
+}
+
+// While a catalog's records are moved to another schema, its calls say so: try again later, and change no settings. Nobody is alarmed.
+func TestCallsDuringAMigration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t)
+		moving := storage.Entity{Key: key.Key{Partition: "schema"}, Properties: []storage.Property{storage.StringProperty("Schema", "eid | lastname"), storage.StringProperty("State", "moving")}}
+		if err := a.account.Table("PeopleWAL").Write(t.Context(), storage.Op{Kind: storage.Merge, IfMatch: "*", Entity: moving}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // processes trust the schema that long
+		for path, method := range map[string]string{people: "POST", people + "?eid=2": "PATCH", people + "?eid=3": "DELETE", people + "?eid=1": "GET"} {
+			w := a.send(method, path, `{"eid":"1","lastname":"A"}`)
+			if body := w.Body.String(); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(body, "are being moved to the schema") {
+				t.Errorf("%s %s: %d %s", method, path, w.Code, body)
+			}
+		}
+		a.call(t, "POST", visits, `{"eid":"1","at":"2026-01-01"}`, 201, "{")
+		a.call(t, "POST", "/Maintain", timerBody, 200, "{")
+		if log := a.log.String(); strings.Contains(log, `"level":"error"`) {
+			t.Error(log)
+		}
+	})
 }

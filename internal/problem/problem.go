@@ -25,6 +25,7 @@ const (
 	WrongEncoding             // the body has an unsupported Content-Encoding
 	Unmet                     // a condition of the request, such as If-Match, does not hold
 	KeyReused                 // the request has the Idempotency-Key of another one
+	Moving                    // the catalog's records are being moved to another schema; that ends by itself
 )
 
 // Fate says what happens to a queue message after an error.
@@ -56,6 +57,7 @@ var outcomes = [...]struct {
 	NotReady:      {"notReady", 503, Retry},
 	Unmet:         {"unmet", 412, Done},
 	KeyReused:     {"keyReused", 422, Done},
+	Moving:        {"moving", 503, Done},
 }
 
 // String returns the kind's code, for logs.
@@ -131,6 +133,9 @@ func Stalef(field, format string, args ...any) *Error { return newf(Stale, field
 func ReusedKey() *Error {
 	return newf(KeyReused, "Idempotency-Key", "was used for a request with other contents; use a new key for each request")
 }
+
+// Movingf: see [Moving].
+func Movingf(field, format string, args ...any) *Error { return newf(Moving, field, format, args...) }
 
 func newf(kind Kind, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Detail: fmt.Sprintf(format, args...)}

@@ -46,7 +46,10 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 		app.Gates.Catalogs[cat.Name] = behind("catalog "+c.Name, func(ctx context.Context) error {
 			err := c.TryPrepare(ctx)
 			var p *problem.Error
-			if errors.As(err, &p) && p.Kind == problem.Conflict {
+			switch {
+			case errors.As(err, &p) && p.Kind == problem.Moving:
+				return p
+			case p != nil && p.Kind == problem.Conflict:
 				return problem.Conflictf("", "%s: %s", cat.SchemaSettings(), p.Detail).Because(p.Err)
 			}
 			return storageError(cat.Setting, err)
