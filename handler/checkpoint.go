@@ -26,6 +26,7 @@ type checkpointFlags struct {
 	file               *journal.File    // set by restore or begin; nil without a checkpoint
 	record             jobrecord.Record // of the checkpoint, set by restore or begin
 	digest             string           // of the file of rows; "" without one
+	export             string           // the id of the export of many tables that the command makes; "" for others
 }
 
 func (f *checkpointFlags) add(c *cobra.Command) {
@@ -106,7 +107,7 @@ func withoutJournal(dir string) error {
 
 // restoreFlags sets flags to the record's values.
 func (f *checkpointFlags) restoreFlags(c *cobra.Command) error {
-	f.digest = f.record.Rows
+	f.digest, f.export = f.record.Rows, f.record.Export
 	home, restored := homeOf(f.resume), map[string]string{}
 	for name, kept := range f.record.Flags {
 		flag := c.Flags().Lookup(name)
@@ -229,6 +230,7 @@ func (f *checkpointFlags) beginAt(c *cobra.Command, path string, places ...strin
 	case path != "":
 		var err error
 		f.record = jobrecord.New(jobName(c), recordFlags(c, homeOf(f.checkpoint)), places, f.digest)
+		f.record.Export = f.export
 		f.file, err = journal.New(path, f.record.JSON())
 		if errors.Is(err, fs.ErrExist) {
 			return nil, hinted{usagef("checkpoint %w", err), "--resume continues from it; remove it to start over"}

@@ -3,23 +3,27 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/place"
 	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep/jobrecord"
 	"tablesweep/internal/sweep/progress"
 )
 
 const manyHelp = `With --all, or --tables 'logs*', the command is about many tables: those of the account, or the exports in
-a place such as backup/ or blob:CONTAINER/PREFIX. Each has the same name at both places, and its export stands in
+a place such as backup/ or blob:CONTAINER/PREFIX. --all takes an export of many tables that proves to be whole,
+--tables those complete exports that match, and names the others. Each has the same name at both places, and its export stands in
 backup/TABLE. Up to 8 tables at once share --workers and the limits. A table that fails does not stop the
 others: it is named at the end, with the reason, and the exit status is 3.`
 
@@ -34,7 +38,7 @@ type manyFlags struct {
 }
 
 func (f *manyFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.all, "all", false, "all tables of the account, or all exports of a directory")
+	c.Flags().BoolVar(&f.all, "all", false, "all tables of the account, or of an export of many tables")
 	c.Flags().StringSliceVar(&f.patterns, "tables", nil, "the tables whose names match, in any case, such as 'logs*'; several are separated by commas")
 }
 
@@ -119,33 +123,39 @@ func (h tableHome) address() string {
 	return h.opened.address()
 }
 
-// tables returns the names of the tables, in order. Those of exports have a claim or a manifest.
+// tables returns the names of the tables, in order. Exports that are not complete are among them.
 func (h tableHome) tables(ctx context.Context) (names []string, err error) {
-	if h.account != nil {
-		err = h.account.TableNames(ctx, func(name string) error {
-			if !strings.HasPrefix(name, "$") { // the service's own
-				names = append(names, name)
-			}
-			return nil
-		})
-		return names, err
+	if h.account == nil {
+		names, err = place.ExportsIn(ctx, h.objects)
+		return names, blobHint(err)
 	}
-	err = h.objects.List(ctx, "", func(object string, _ int64) error {
-		name, object, _ := strings.Cut(object, "/")
-		if object == place.ClaimName || object == place.ManifestName {
+	err = h.account.TableNames(ctx, func(name string) error {
+		if !strings.HasPrefix(name, "$") { // the service's own
 			names = append(names, name)
 		}
 		return nil
 	})
-	return slices.Compact(names), blobHint(err)
+	return names, err
+}
+
+// whole refuses exports that are not all of an export of many tables: some may be missing.
+func (h tableHome) whole(ctx context.Context) error {
+	if h.objects == nil {
+		return nil
+	}
+	_, err := place.OpenTables(ctx, h.objects)
+	if err == nil || storage.Passing(err) || storage.Denied(err) {
+		return blobHint(err)
+	}
+	hint := "--tables '*' takes the complete exports that are there, and names the others"
+	if h.local() && isThere(filepath.Join(h.path, tablesName)) {
+		hint = fmt.Sprintf("handler export --resume %s completes it; %s", strings.TrimRight(h.path, "/"), hint)
+	}
+	return hinted{usagef("--all: %w", err), hint}
 }
 
 // refuse refuses what no table's own run would notice, and adds the tables that a comparison's destination alone has.
 func (r *manyRun) refuse(names []string) error {
-	if r.choice.all && r.from.local() && isThere(filepath.Join(r.from.path, tablesName)) { // tables may be missing that were not begun
-		dir := strings.TrimRight(r.from.path, "/")
-		return hinted{usagef("--all: %s has %s, the checkpoint of a command that is not done", dir, tablesName), fmt.Sprintf("if that is the export, handler export --resume %s completes it; --tables '*' takes what is there", dir)}
-	}
 	known := map[string]string{}
 	for _, name := range names {
 		low := strings.ToLower(name)
@@ -176,7 +186,27 @@ func (r *manyRun) refuse(names []string) error {
 			r.tables = append(r.tables, tableResult{Table: name, State: tableDifferent, Error: "only the destination has it"})
 		}
 	}
+	if r.exports() {
+		return r.takenBy(place.FreeOfTables(r.cmd.Context(), r.to.objects))
+	}
 	return nil
+}
+
+// claim makes the place the export's of many tables.
+func (r *manyRun) claim() error {
+	if r.file == nil {
+		r.point.record = jobrecord.New(jobName(r.cmd), recordFlags(r.cmd, ""), []string{r.from.address(), r.to.address()}, "")
+	}
+	c := place.NewTablesClaim(r.point.export, r.point.record.JSON(), time.Now().UTC().Truncate(time.Second), program())
+	return r.takenBy(place.ClaimTables(r.cmd.Context(), r.to.objects, c))
+}
+
+// takenBy adds what to do about a place that another export of many tables has.
+func (*manyRun) takenBy(err error) error {
+	if errors.Is(err, place.ErrTaken) {
+		return hinted{usagef("--to: %w", err), "give another place: an export of many tables takes no others"}
+	}
+	return blobHint(err)
 }
 
 // homes opens what the pair's tables stand in. They must differ.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -144,6 +145,14 @@ func (r *manyRun) run() (err error) {
 
 // begin finds the tables, or takes them from the checkpoint to go on with.
 func (r *manyRun) begin() (err error) {
+	if r.choice.all {
+		if err = r.from.whole(r.cmd.Context()); err == nil && r.to != nil && !r.exports() {
+			err = r.to.whole(r.cmd.Context())
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if r.point.file != nil {
 		r.dir = r.point.resume
 		err = r.restore()
@@ -155,14 +164,17 @@ func (r *manyRun) begin() (err error) {
 			err = makeDirectory(r.flag(flag))
 		}
 	}
-	if err != nil || r.file == nil {
-		return err
+	if err == nil && r.file != nil {
+		var all []any
+		for _, t := range r.tables {
+			all = append(all, t)
+		}
+		err = r.file.Renew(all)
 	}
-	var all []any
-	for _, t := range r.tables {
-		all = append(all, t)
+	if err == nil && r.exports() {
+		err = r.claim()
 	}
-	return r.file.Renew(all)
+	return err
 }
 
 // open opens the checkpoint, if there is to be one. One that stands where the exports are made may move with them.
@@ -194,6 +206,9 @@ func makeDirectory(dir string) error {
 func (r *manyRun) restore() error {
 	if err := r.open(); err != nil {
 		return err
+	}
+	if r.exports() && r.point.export == "" {
+		return hinted{usagef("--resume %s: another version of this program has begun the export", r.dir), "export to another place"}
 	}
 	at := map[string]int{}
 	err := journal.Events(r.file, func(t tableResult) error {
@@ -238,6 +253,9 @@ func (r *manyRun) find() error {
 	}
 	if r.dir = r.point.checkpoint; r.dir == "" && r.exports() && r.to.local() {
 		r.dir = r.to.path
+	}
+	if r.exports() {
+		r.point.export = uuid.NewString()
 	}
 	if err := r.open(); err != nil {
 		return err
@@ -392,6 +410,9 @@ func (r *manyRun) end(err error, took time.Duration) error {
 	if failed := r.in(tableFailed); err == nil && failed != nil {
 		err = failedTables{fmt.Errorf("%d of %s failed: %s", len(failed), progress.Plural(len(r.tables), "table"), strings.Join(failed, ", "))}
 	}
+	if err == nil && r.exports() {
+		err = r.seal()
+	}
 	if printErr := r.print(took); err == nil {
 		err = printErr
 	}
@@ -411,6 +432,15 @@ func (r *manyRun) end(err error, took time.Duration) error {
 		return errDifferent
 	}
 	return nil
+}
+
+// seal completes the export of many tables.
+func (r *manyRun) seal() error {
+	var names []string
+	for _, t := range r.tables {
+		names = append(names, t.Table)
+	}
+	return blobHint(place.SealTables(r.cmd.Context(), r.to.objects, r.point.export, names))
 }
 
 // print prints a line a table, and the sum.

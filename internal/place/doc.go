@@ -7,7 +7,11 @@
 //	files.jsonl     a line a file, in table order ([File])
 //	manifest.json   put last: the export is complete if it is there ([Manifest])
 //
-// The claim and the manifest prove themselves: their last member is the hash of all that stands before it.
+// The claim and the manifest prove themselves: their last member is the hash of all that stands before it. An export of many tables
+// has an export in each part that a table's name names, and besides:
+//
+//	tables-claim.json   the claim, put first
+//	tables.json         put last: the export is whole if it is there ([Tables])
 //
 // NAME is ORDER-HASH.EXT: six digits or a step's id, and the first 16 hex digits of the content's SHA-256. No object is
 // ever replaced.

@@ -103,7 +103,12 @@ func NewClaim(id string, request json.RawMessage, startedAt time.Time, program s
 // JSON returns the object's content.
 func (c Claim) JSON() []byte { return proven(c) }
 
-func (c Claim) name() string { return ClaimName }
+func (c Claim) name() string {
+	if c.Format == tablesFormat {
+		return tablesClaimName
+	}
+	return ClaimName
+}
 
 // Key is a row's key in an export's objects.
 type Key struct {

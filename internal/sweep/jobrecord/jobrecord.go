@@ -20,9 +20,10 @@ type Record struct {
 	Version int               `json:"version"`
 	Command string            `json:"command"`
 	Flags   map[string]string `json:"flags"`
-	Again   []string          `json:"again,omitempty"` // flags with what may be secret
-	Places  []string          `json:"places"`          // addresses of its tables and queue
-	Rows    string            `json:"rows,omitempty"`  // a digest of the list of rows
+	Again   []string          `json:"again,omitempty"`  // flags with what may be secret
+	Places  []string          `json:"places"`           // addresses of its tables and queue
+	Rows    string            `json:"rows,omitempty"`   // a digest of the list of rows
+	Export  string            `json:"export,omitempty"` // the id of the export of many tables that it makes
 }
 
 // Flag is a flag of a command.

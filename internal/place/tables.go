@@ -1,0 +1,200 @@
+package place
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// The names of the objects of an export of many tables. They stand in the place whose parts are the tables' exports, each by its
+// table's name.
+const (
+	tablesClaimName = "tables-claim.json"
+	TablesName      = "tables.json"
+)
+
+const (
+	tablesFormat = "tablesweep-tables"
+	maxTables    = 64 << 20 // bytes of tables.json
+	tablesAtOnce = 8        // manifests that are read
+	maxNamed     = 10       // tables that an error names
+)
+
+// Tables is what tables.json says: the manifest of an export of many tables. It is put last, so the export is whole if it is there.
+type Tables struct {
+	head
+	Account    string        `json:"account"`    // "" for the exports of several accounts
+	StartedAt  time.Time     `json:"startedAt"`  // the earliest of the tables' manifests
+	FinishedAt time.Time     `json:"finishedAt"` // the latest
+	Tables     []TableExport `json:"tables"`     // by name
+	Failed     []string      `json:"failed,omitempty"`
+}
+
+// TableExport is one of the exports.
+type TableExport struct {
+	Name     string `json:"name"`
+	ID       string `json:"id"`
+	Rows     int64  `json:"rows"`
+	Manifest string `json:"manifest"` // the SHA-256 of its manifest.json
+}
+
+// NewTablesClaim returns the claim of an export of many tables.
+func NewTablesClaim(id string, request json.RawMessage, startedAt time.Time, program string) Claim {
+	return Claim{head: head{tablesFormat, version, id}, Request: request, StartedAt: startedAt, Program: program}
+}
+
+// FreeOfTables fails with [ErrTaken] if the place has an export of many tables, or one under way.
+func FreeOfTables(ctx context.Context, to Objects) error {
+	for _, name := range []string{TablesName, tablesClaimName} {
+		switch _, err := to.Get(ctx, name, 0, 1); {
+		case err == nil:
+			return fmt.Errorf("%s %w: it has %s", to.Address(), ErrTaken, name)
+		case !errors.Is(err, fs.ErrNotExist) && !storage.NotFound(err): // a container that is not there is made
+			return err
+		}
+	}
+	return nil
+}
+
+// ClaimTables makes the place an export's of many tables. It fails with [ErrTaken] if it is another's.
+func ClaimTables(ctx context.Context, to Objects, c Claim) error {
+	if b, ok := to.(*Blobs); ok {
+		if err := b.Make(ctx); err != nil {
+			return err
+		}
+	}
+	err := PutClaim(ctx, to, c)
+	if errors.Is(err, ErrTaken) {
+		err = fmt.Errorf("%s %w of many tables", to.Address(), err)
+	}
+	return err
+}
+
+// SealTables puts tables.json for complete exports. It may be repeated: what it puts follows from their manifests.
+func SealTables(ctx context.Context, to Objects, id string, names []string) error {
+	t := Tables{head: head{tablesFormat, version, id}, Tables: make([]TableExport, len(names))}
+	manifests := make([]Manifest, len(names))
+	names = slices.Sorted(slices.Values(names))
+	err := each(names, func(i int) (err error) {
+		text, err := get(ctx, to, names[i]+"/"+ManifestName, MaxManifest)
+		if err == nil {
+			manifests[i], err = ParseManifest(text)
+		}
+		m := manifests[i]
+		t.Tables[i] = TableExport{names[i], m.ID, m.Rows, hashOf(text)}
+		if err != nil {
+			err = fmt.Errorf("%s/%s: %w", to.Address(), names[i], err)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, m := range manifests {
+		if i == 0 {
+			t.Account, t.StartedAt, t.FinishedAt = m.Account, m.StartedAt, m.FinishedAt
+		}
+		if m.Account != t.Account {
+			t.Account = ""
+		}
+		t.StartedAt = slices.MinFunc([]time.Time{t.StartedAt, m.StartedAt}, time.Time.Compare)
+		t.FinishedAt = slices.MaxFunc([]time.Time{t.FinishedAt, m.FinishedAt}, time.Time.Compare)
+	}
+	return PutSame(ctx, to, TablesName, proven(t))
+}
+
+// OpenTables reads tables.json and proves that all of its exports, and no others, stand in the place and are complete. The error is
+// [ErrNoExport] if it is not there, and names the tables that are missing, are others, or are not complete.
+func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
+	text, err := get(ctx, from, TablesName, maxTables)
+	if errors.Is(err, fs.ErrNotExist) || storage.HasCode(err, "ContainerNotFound") {
+		return t, fmt.Errorf("%s %w of many tables: it has no %s", from.Address(), ErrNoExport, TablesName)
+	}
+	if err == nil {
+		err = parse(TablesName, tablesFormat, text, &t)
+	}
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", from.Address(), err)
+	}
+	there, err := ExportsIn(ctx, from)
+	if err != nil {
+		return t, err
+	}
+	wrong := make([]string, len(t.Tables))
+	err = each(t.Tables, func(i int) (err error) {
+		wrong[i], err = t.Tables[i].wrong(ctx, from, there)
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	wrong = slices.DeleteFunc(wrong, func(text string) bool { return text == "" })
+	for _, name := range t.Failed {
+		wrong = append(wrong, name+" had failed")
+	}
+	for _, name := range there {
+		if !slices.ContainsFunc(t.Tables, func(e TableExport) bool { return e.Name == name }) {
+			wrong = append(wrong, name+" is not in it")
+		}
+	}
+	if n := len(wrong); n > maxNamed {
+		wrong = append(wrong[:maxNamed], fmt.Sprintf("and %d more", n-maxNamed))
+	}
+	if len(wrong) > 0 {
+		return t, fmt.Errorf("%s is not what its %s says: %s", from.Address(), TablesName, strings.Join(wrong, ", "))
+	}
+	return t, nil
+}
+
+// wrong says what is wrong with an export, "" if nothing is. there are the exports that stand in the place, complete or not.
+func (e TableExport) wrong(ctx context.Context, from Objects, there []string) (string, error) {
+	if !slices.Contains(there, e.Name) {
+		return e.Name + " is missing", nil
+	}
+	text, err := get(ctx, from, e.Name+"/"+ManifestName, MaxManifest)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return e.Name + " is no complete export", nil
+	case err == nil && hashOf(text) != e.Manifest:
+		return e.Name + " is another export", nil
+	}
+	return "", err
+}
+
+// ExportsIn returns the names of the exports that stand in a place, complete or not, in order.
+func ExportsIn(ctx context.Context, o Objects) (names []string, err error) {
+	err = o.List(ctx, "", func(object string, _ int64) error {
+		name, object, _ := strings.Cut(object, "/")
+		if object == ClaimName || object == ManifestName || object == JournalName {
+			names = append(names, name)
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// each calls do with the index of each item, for several at once.
+func each[T any](items []T, do func(i int) error) error {
+	var group task.Group
+	group.SetLimit(tablesAtOnce)
+	for i := range items {
+		group.Go(func() error { return do(i) })
+	}
+	return group.Wait()
+}
+
+func hashOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
