@@ -39,8 +39,8 @@ func FuzzManifest(f *testing.F) {
 // FuzzFiles opens exports with any files.jsonl, which the manifest vouches for, and reads them: rows come in table order, from objects of the
 // export alone, or it is an error.
 func FuzzFiles(f *testing.F) {
-	rows := oddRows(f, 25)
-	objects := content(f, write(f, rows, place.Options{Compress: place.None, FileBytes: 2000}, 7))
+	rows := oddRows(f, 6)
+	objects := content(f, write(f, rows, place.Options{Compress: place.None, FileBytes: 400}, 2))
 	f.Add(objects[place.FilesName], "1/0/2")
 	f.Add(objects[place.FilesName], "-1/0/99999999999")
 	f.Fuzz(func(t *testing.T, index, token string) {
@@ -67,7 +67,7 @@ func FuzzFiles(f *testing.F) {
 		if err != nil {
 			t.Fatalf("a file that was written is not read: %v", err)
 		}
-		for _, q := range []storage.Query{{}, {Raw: true}, {Token: &key.Token{Partition: token}}, {Range: key.WithPrefix(rows[9].Key.Partition, "")}} {
+		for _, q := range []storage.Query{{}, {Raw: true}, {Token: &key.Token{Partition: token}}, {Range: key.WithPrefix(rows[3].Key.Partition, "")}} {
 			checkOrder(t, e, q)
 		}
 	})

@@ -98,9 +98,14 @@ func checkRaw(t *testing.T, body []byte, rows []Entity) {
 
 // FuzzRawPage compares with decodePage as the naive twin.
 func FuzzRawPage(f *testing.F) {
-	f.Add([]byte(servicePage))
-	f.Add([]byte(page))
-	f.Add([]byte(`{"value":[{"PartitionKey":"p","RowKey":"r","odata.x":1,"A@odata.type":"Edm.Guid","A":"g","B":null,"C":1e5}]}`))
+	// Small ones: whoever fuzzes waits while each new input is made smaller.
+	for _, properties := range []string{
+		`"Timestamp":"2020-01-01T00:00:00.1234567Z","S":"a\u00e9<&>\ud800\\","Empty":""`, `"B":true,"I":-3,"D":3.0,"Exp":1E+300,"Large":2147483648`,
+		`"L@odata.type":"Edm.Int64","L":"9","N@odata.type":"Edm.Double","N":"NaN"`, `"T":"2020-01-01T00:00:00.1Z","T@odata.type":"Edm.DateTime"`,
+		`"odata.x":1,"A@odata.type":"Edm.Guid","A":"g","B":null,"C":1e5`, `"X@odata.type":"Edm.Binary","X":"AAEC","Größe":1`,
+	} {
+		f.Add([]byte(`{"value":[{"PartitionKey":"p'","RowKey":"é😀",` + properties + `}]}`))
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		kept := slices.Clone(body)
 		rows, ok := rawPage(body)

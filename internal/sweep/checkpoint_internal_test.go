@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/sweep/journal"
@@ -232,7 +234,7 @@ func FuzzRestore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		events := strings.Split(text, "\n")
 		for _, e := range events {
-			if !json.Valid([]byte(e)) {
+			if !jsontext.Value(e).IsValid() { // nobody appends names that are given twice
 				return
 			}
 		}
