@@ -340,7 +340,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 
 // writeProblemJSON answers with v, which has the members of RFC 9457. A caller may have sent a secret where a name belongs.
 func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
-	writeBytes(w, r, status, "application/problem+json", []byte(secret.Hide(string(encode(v)))))
+	writeBytes(w, r, status, "application/problem+json", secret.HideJSON(encode(v)))
 }
 
 // encode is the one encoder of answers: <, > and & stay as they are.

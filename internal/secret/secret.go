@@ -6,8 +6,11 @@
 package secret
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // hidden stands in the place of a secret.
@@ -41,4 +44,26 @@ func Name(name string) string {
 func Hide(text string) string {
 	text = labelled.ReplaceAllString(text, "$1$2"+hidden)
 	return padded.ReplaceAllString(text, hidden)
+}
+
+// HideJSON is [Hide] for the texts of a JSON value, names included. What is not JSON is hidden as text.
+func HideJSON(value []byte) []byte {
+	tolerant := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+	var out bytes.Buffer
+	from, to := jsontext.NewDecoder(bytes.NewReader(value), tolerant...), jsontext.NewEncoder(&out, tolerant...)
+	for {
+		t, err := from.ReadToken()
+		if err == nil && t.Kind() == '"' {
+			t = jsontext.String(Hide(t.String()))
+		}
+		if err == nil {
+			err = to.WriteToken(t)
+		}
+		if err != nil {
+			return []byte(Hide(string(value)))
+		}
+		if from.StackDepth() == 0 {
+			return out.Bytes()
+		}
+	}
 }

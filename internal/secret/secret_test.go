@@ -1,8 +1,10 @@
 package secret_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"tablesweep/internal/secret"
 )
@@ -55,4 +57,27 @@ func TestSecrets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzHide: hiding once is enough, and an answer that is JSON stays JSON.
+func FuzzHide(f *testing.F) {
+	f.Add("AccountName=a;AccountKey=abc==;sig=%2B\"\\&code=0123456789abcdef")
+	f.Add("/api/%3BAccountKey%3Dabc eyJhbGciOi.eyJzdWIiOi.c2ln")
+	f.Fuzz(func(t *testing.T, text string) {
+		hidden := secret.Hide(text)
+		if again := secret.Hide(hidden); again != hidden {
+			t.Errorf("%q is hidden as %q, and then as %q", text, hidden, again)
+		}
+		if secret.In(hidden) && !secret.In(text) {
+			t.Errorf("%q has no secret, %q has", text, hidden)
+		}
+		quoted, err := json.Marshal(map[string]string{"detail": text, "more": "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said map[string]string
+		if err := json.Unmarshal(secret.HideJSON(quoted), &said); err != nil || said["detail"] != secret.Hide(text) && utf8.ValidString(text) || said["more"] != "x" {
+			t.Errorf("%s becomes %s, %v", quoted, said, err)
+		}
+	})
 }

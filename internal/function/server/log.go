@@ -34,7 +34,7 @@ func (b byLevel) WriteLevel(l zerolog.Level, p []byte) (int, error) {
 	if l >= zerolog.WarnLevel && l < zerolog.NoLevel {
 		w = b.high
 	}
-	if _, err := io.WriteString(w, secret.Hide(string(shortened(p)))); err != nil {
+	if _, err := w.Write(shortened(secret.HideJSON(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil

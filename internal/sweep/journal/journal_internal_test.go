@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -280,4 +281,49 @@ func TestNothingIsReplaced(t *testing.T) {
 	if text, err := os.ReadFile(path); string(text) != "precious" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}
+}
+
+// FuzzParse damages a journal in three ways: a byte is changed, text is put in, and the end is cut off. What is read of it is a
+// beginning of what was written, or it is refused.
+func FuzzParse(f *testing.F) {
+	f.Add(`{"n":1}`+"\n"+`{"n":2}`+"\n"+`[]`, 1, 40, byte(1), 60, "x", 5)
+	f.Add(`{"n":1}`, 0, 0, byte(0), 0, "", 0)
+	f.Add("1\n2\n3\n4", 2, 0, byte(0), 75, "\n", 0)
+	f.Fuzz(func(t *testing.T, events string, snapshot, at int, by byte, in int, text string, cut int) {
+		written := strings.Split(events, "\n")
+		for _, e := range written {
+			if !json.Valid([]byte(e)) {
+				return
+			}
+		}
+		if snapshot < 0 || snapshot > len(written) {
+			return
+		}
+		whole := &File{job: []byte(`{}`)}
+		whole.Append(head{version, whole.job, snapshot})
+		for _, e := range written {
+			whole.Append(json.RawMessage(e))
+			whole.disk = int64(whole.pending.Len())
+		}
+		content := whole.pending.Bytes()
+		if at >= 0 && at < len(content) {
+			content[at] ^= by
+		}
+		if in >= 0 && in <= len(content) {
+			content = slices.Insert(content, in, []byte(text)...)
+		}
+		content = content[:len(content)-min(max(cut, 0), len(content))]
+		var read File
+		if read.parse(content) != nil {
+			return
+		}
+		if len(read.read) > len(written) || len(read.read) < snapshot {
+			t.Fatalf("%d events of %d, of which %d are the snapshot", len(read.read), len(written), snapshot)
+		}
+		for i, e := range read.read {
+			if want, err := json.Marshal(json.RawMessage(written[i])); err != nil || !bytes.Equal(e, want) {
+				t.Errorf("event %d is %s, want %s", i, e, want)
+			}
+		}
+	})
 }
