@@ -90,6 +90,14 @@ func (d Directory) Put(_ context.Context, name string, content []byte) (made boo
 	return err == nil, err
 }
 
+// clear removes what a process that was killed has left of the objects that stand beside data. The export must be locked.
+func (d Directory) clear() (err error) {
+	for _, name := range []string{ClaimName, FilesName, ManifestName, JournalName} {
+		err = errors.Join(err, d.at(name).Clear())
+	}
+	return err
+}
+
 // Get implements [Objects].
 func (d Directory) Get(_ context.Context, name string, offset, most int64) ([]byte, error) {
 	f, err := d.at(name).Open(os.O_RDONLY)

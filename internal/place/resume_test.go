@@ -95,6 +95,16 @@ func TestResume(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			killed := func() { // while it gave an object its name
+				for _, name := range []string{place.ClaimName, place.FilesName, place.ManifestName, place.JournalName} {
+					if to, ok := to.(place.Directory); ok {
+						if err := os.WriteFile(filepath.Join(string(to), name+".abcdefghijklmnop.part"), []byte("{"), 0o600); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+			killed()
 			second := o
 			second.Journal = reopen(t, path)
 			w, err := place.Resume(t.Context(), to, second)
@@ -114,9 +124,13 @@ func TestResume(t *testing.T) {
 			if diff := cmp.Diff(want, ofExport(t, to)); diff != "" {
 				t.Fatalf("%s: died at %d (-want +got):\n%s", to.Address(), dies, diff)
 			}
+			killed()
 			second.Journal = reopen(t, path)
 			if _, err := place.Resume(t.Context(), to, second); !errors.Is(err, place.ErrComplete) {
 				t.Errorf("got %v", err)
+			}
+			if diff := cmp.Diff(want, ofExport(t, to)); diff != "" {
+				t.Fatalf("%s: complete (-want +got):\n%s", to.Address(), diff)
 			}
 		}
 	}

@@ -132,6 +132,11 @@ func (w *Writer) restore(ctx context.Context) error {
 		return err
 	}
 	w.Claim = c
+	if d, ok := w.to.(Directory); ok {
+		if err := d.clear(); err != nil {
+			return err
+		}
+	}
 	if _, err := w.to.Get(ctx, ManifestName, 0, 1); !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, ErrComplete)
 	}

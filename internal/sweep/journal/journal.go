@@ -294,7 +294,8 @@ func (f *File) Close() error {
 	return errors.Join(f.Sync(), f.file.Close(), f.release())
 }
 
-// Remove deletes the file, when nothing is left to go on with. One that is gone is no error.
+// Remove deletes the file, when nothing is left to go on with. One that is gone is no error. The lock's file goes first: if the process
+// is killed in between, whoever goes on with the journal removes the rest.
 func (f *File) Remove() error {
-	return errors.Join(file.At(f.path).Remove(), f.release())
+	return errors.Join(f.release(), file.At(f.path).Remove())
 }
