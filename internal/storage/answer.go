@@ -265,7 +265,10 @@ func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, erro
 	return nil, nil
 }
 
-var blankLine = []byte("\r\n\r\n")
+var (
+	blankLine = []byte("\r\n\r\n")
+	etagName  = []byte("ETag:")
+)
 
 // partsOf returns the parts of a multipart text. ok is false if it does not have its form
 // up to its end. It is for texts as large as a transaction's answer, at each of which
@@ -302,8 +305,8 @@ func statusOf(answer []byte) int {
 func hasETag(answer []byte) bool {
 	head, _, _ := bytes.Cut(answer, blankLine)
 	for line := range bytes.SplitSeq(head, blankLine[:2]) {
-		if name, value, _ := bytes.Cut(line, []byte(":")); len(name) == len("ETag") && bytes.EqualFold(name, []byte("ETag")) {
-			return len(bytes.TrimSpace(value)) > 0
+		if len(line) > len(etagName) && bytes.EqualFold(line[:len(etagName)], etagName) {
+			return len(bytes.TrimSpace(line[len(etagName):])) > 0
 		}
 	}
 	return false

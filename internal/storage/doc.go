@@ -35,7 +35,8 @@
 // an answer that came twice is not taken for the next request's. An endpoint whose good answers
 // say which request they answer is held to that. What was written has an ETag. Nothing is
 // compressed, but for blobs that are stored so. The keys of a page must ascend, within the
-// query's range and behind those of the pages before.
+// query's range and behind those of the pages before. What nobody can see is a page from which rows
+// were left out, and a deletion that is confirmed with the request's id and was not carried out.
 //
 // # Retries
 //
