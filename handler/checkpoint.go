@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tablesweep/internal/file"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -188,7 +189,7 @@ func fromRecord(f *pflag.Flag, kept, home string) (value string, ok bool) {
 		return "", false
 	case !onDisk(f, kept):
 		return kept, true
-	case !filepath.IsLocal(filepath.FromSlash(kept)):
+	case !filepath.IsLocal(filepath.FromSlash(kept)) || file.ByLink(home, kept):
 		return "", false
 	}
 	value = filepath.Join(home, filepath.FromSlash(kept))

@@ -48,6 +48,11 @@ func TestForgedCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for link, to := range map[string]string{"link": elsewhere, "links": filepath.Dir(elsewhere)} {
+		if err := os.Symlink(to, filepath.Join(home, link)); err != nil {
+			t.Skip(err)
+		}
+	}
 	const again = " again: a checkpoint does not choose connections"
 	for _, tt := range []struct {
 		name, command string
@@ -61,6 +66,8 @@ func TestForgedCheckpoint(t *testing.T) {
 		{"a source's URL", "copy", map[string]string{"from": "https://a.blob.example.org/c/p", "to": "orders"}, "give --from again"},
 		{"a directory elsewhere", "copy", map[string]string{"from": "./../export", "to": "orders"}, "give --from again"},
 		{"a file elsewhere", "copy", map[string]string{"from": "orders", "to": "more", "failed": elsewhere}, "give --failed again"},
+		{"a list behind a link", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./link"}, "give --failed again"},
+		{"a directory behind a link", "copy", map[string]string{"from": "./links/export", "to": "more"}, "give --from again"},
 		{"a file that is no list", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./notes"}, "notes is no list of failed rows"},
 		{"a list elsewhere", "delete", map[string]string{"table": "orders", "rows": elsewhere}, "give --rows again"},
 		{"a state elsewhere", "copy", map[string]string{"from": "orders", "to": "more", "since": "last", "state": elsewhere}, "give --state again"},

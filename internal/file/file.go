@@ -52,13 +52,17 @@ func portable(name string) bool {
 	return !strings.ContainsAny(name, `\:*?"<>|`) && !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, " ") && !devices.MatchString(name)
 }
 
-// check returns an error unless the name leads to a file in the directory.
-func (p Path) check() error {
-	ok := p.name != "." && fs.ValidPath(p.name)
+// leadsIn reports whether the name leads to a file in the directory, and none of them to a device.
+func (p Path) leadsIn(windows bool) bool {
+	ok := p.name != "." && fs.ValidPath(p.name) && !(windows && devices.MatchString(filepath.Base(p.dir)))
 	for _, part := range strings.Split(p.name, "/") {
-		ok = ok && (portable(part) || !p.own && runtime.GOOS != "windows")
+		ok = ok && (portable(part) || !p.own && !windows)
 	}
-	if !ok {
+	return ok
+}
+
+func (p Path) check() error {
+	if !p.leadsIn(runtime.GOOS == "windows") {
 		return fmt.Errorf("%s %w", p, ErrName)
 	}
 	return nil
@@ -108,6 +112,18 @@ func (p Path) inRoot(fn func(*os.Root) error) error {
 		}
 	}
 	return fn(root)
+}
+
+// ByLink reports whether a part of a name in a directory is a link.
+func ByLink(dir, name string) bool {
+	at := dir
+	for _, part := range strings.Split(path.Clean(name), "/") {
+		at = filepath.Join(at, part)
+		if info, err := os.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Stat returns what is known of the file, which must be a regular one.

@@ -61,7 +61,15 @@ func TestCreate(t *testing.T) {
 	if !errors.Is(err, broken) || names(t, filepath.Join(dir, "data")) != "" {
 		t.Errorf("got %v, and %s", err, names(t, filepath.Join(dir, "data")))
 	}
-	if err := p.Create(text("1")); err != nil {
+	other := file.In(link, "data/other")
+	err = other.Create(func(io.Writer) error {
+		put(t, filepath.Join(dir, "data", "other"), "precious") // by another process
+		return nil
+	})
+	if content, readErr := other.Read(); !errors.Is(err, fs.ErrExist) || string(content) != "precious" || readErr != nil {
+		t.Errorf("got %v, and %q, %v", err, content, readErr)
+	}
+	if err := errors.Join(other.Remove(), p.Create(text("1"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Create(text("2")); !errors.Is(err, fs.ErrExist) {

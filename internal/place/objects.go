@@ -59,10 +59,6 @@ func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[str
 // Directory has an export's objects as files. It is made by the first Put.
 type Directory string
 
-func (d Directory) path(name string) string {
-	return filepath.Join(string(d), filepath.FromSlash(name))
-}
-
 // at returns where an object's file stands.
 func (d Directory) at(name string) file.Path { return file.In(string(d), name) }
 
