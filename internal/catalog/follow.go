@@ -113,24 +113,17 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (chase, error) {
 	if store.Decode(row.Get(store.NextColumn), &at) != nil || store.Decode(row.Get(store.LineColumn), &line) != nil {
 		return chase{lost: true}, nil // somebody has changed it
 	}
-	for range maxHops {
-		h, err := t.ReadHead(ctx, row.Get(store.FirstColumn), at.Identity)
-		switch {
-		case err != nil || h == nil: // deleted a day ago
-			return chase{}, err
-		case h.Line == nil || *h.Line != line: // another record has this place by now
-			return chase{lost: true}, nil
-		case h.Next != nil:
-			at = *h.Next
-			continue
-		case h.Gone:
-			return chase{}, nil
+	for hops := maxHops; ; {
+		h, lost, err := t.trace(ctx, row.Get(store.FirstColumn), at, line, &hops)
+		if err != nil || h == nil {
+			return chase{lost: lost}, err
 		}
 		r, found, err := t.contents(ctx, h)
-		if err != nil || !found { // overtaken: it has moved again
-			if err != nil {
-				return chase{}, err
-			}
+		if err != nil {
+			return chase{}, err
+		}
+		if !found { // overtaken: it has moved again
+			at = wal.Past{Identity: h.Identity, Version: h.Version}
 			continue
 		}
 		id, err := t.Identify(r)
@@ -139,7 +132,28 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (chase, error) {
 		}
 		return chase{m: &match{record: r, id: id, version: h.Version, state: wal.Standing{Identity: h.Identity, Version: h.Version, Line: h.Line}}}, nil
 	}
-	return chase{lost: true}, nil
+}
+
+// trace goes from where a record has moved to, in a line of writes, to the live head of where it is: nil if it was deleted, or lost: nobody
+// can tell any more. It takes a request for each move, which it takes off hops.
+func (c *Catalog) trace(ctx context.Context, first string, at, line wal.Past, hops *int) (h *store.Head, lost bool, err error) {
+	for *hops > 0 {
+		*hops--
+		h, err := c.ReadHead(ctx, first, at.Identity)
+		switch {
+		case err != nil || h == nil: // deleted a day ago
+			return nil, false, err
+		case h.Line == nil || *h.Line != line: // another record has this place by now
+			return nil, true, nil
+		case h.Next != nil:
+			at = *h.Next
+		case h.Gone:
+			return nil, false, nil
+		default:
+			return h, false, nil
+		}
+	}
+	return nil, true, nil
 }
 
 // add adds a match, unless a newer write of its identity was found.

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -265,4 +266,65 @@ func TestAnyFieldAndValue(t *testing.T) {
 	if changes, next, err := c.Changes(t.Context(), 10, "", time.Time{}); err != nil || len(changes) != 1 || next != "" || !record.Equal(changes[0].Record, r) {
 		t.Errorf("changes %v, %q, %v", changes, next, err)
 	}
+}
+
+// TestMovedAddress asks for a record at addresses that it has left: they lead to where it is, for a day, unless it was deleted
+// or another record has that place.
+func TestMovedAddress(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "eid,city", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		ids := map[string]string{}
+		insert := func(name string) {
+			done, err := c.Insert(t.Context(), rec(t, `{"eid":"1","city":"Bern","lastname":"`+name+`"}`), "")
+			w.did(catalog.Created)(done, err)
+			ids[name] = done.ID
+		}
+		move := func(from, to string) {
+			done, err := c.Patch(t.Context(), []byte(`{"lastname":"`+to+`"}`), catalog.Lookup{ID: ids[from]}, always)
+			w.did(catalog.Replaced)(done, err)
+			ids[to] = done.ID
+		}
+		leads := func(from, to string, requests int64) { // to "" means nowhere
+			t.Helper()
+			c.Close()
+			w.emulator.ResetCounts()
+			_, _, err := c.Get(t.Context(), ids[from])
+			if n := w.emulator.Counts().TableTransactions(); n != requests {
+				t.Errorf("from %s: %d requests, want %d", from, n, requests)
+			}
+			var moved *catalog.MovedError
+			switch {
+			case to == from && err == nil:
+			case problem.Of(err).Kind != problem.NotFound || errors.As(err, &moved) != (to != "") || moved != nil && moved.ID != ids[to]:
+				t.Errorf("from %s: %v, want it led to %q, %s", from, err, to, ids[to])
+			}
+			_, err = c.Delete(t.Context(), catalog.Lookup{ID: ids[from]}, catalog.Condition{Match: []string{"never"}}, nil)
+			if moved = nil; errors.As(err, &moved) != (to != "" && to != from) {
+				t.Errorf("a write at %s: %v", from, err)
+			}
+		}
+		insert("a")
+		move("a", "b")
+		move("b", "c")
+		leads("a", "c", 3)
+		leads("b", "c", 2)
+		leads("c", "c", 2)
+		move("c", "a") // back
+		leads("a", "a", 2)
+		leads("b", "a", 3)
+		move("a", "d")
+		insert("c") // another one
+		leads("b", "", 2)
+		leads("a", "d", 2)
+		w.delete(c, catalog.Lookup{ID: ids["d"]}, 1)
+		leads("a", "", 2)
+		leads("d", "", 1)
+		insert("x")
+		move("x", "y")
+		c.Close()
+		w.pass(c, minutes)
+		leads("x", "y", 2)
+		w.nextDay(c)
+		leads("x", "", 1)
+	})
 }

@@ -55,7 +55,13 @@ func (c Catalogs) routes(gates map[string]*gate.Gate, resources ...served) func(
 				if err := gates[name].Pass(r.Context(), readyTime); err != nil {
 					return err
 				}
-				return s.serve(found, w, r)
+				err = s.serve(found, w, r)
+				if moved := (*catalog.MovedError)(nil); errors.As(err, &moved) {
+					w.Header().Set("Location", locationOf(r, moved.ID))
+					w.WriteHeader(http.StatusTemporaryRedirect)
+					return nil
+				}
+				return err
 			})
 			r.Method(s.method, "/api/catalog/"+s.resource, h)
 			r.Method(s.method, "/api/catalog/{name}/"+s.resource, h)
@@ -189,11 +195,7 @@ func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, e
 	if done.Outcome == catalog.Created {
 		status = http.StatusCreated
 	}
-	path := "/api/catalog/"
-	if name := parameter(r, "name"); name != "" {
-		path += url.PathEscape(name) + "/"
-	}
-	w.Header().Set("Location", path+"records/"+done.ID)
+	w.Header().Set("Location", locationOf(r, done.ID))
 	w.Header().Set("ETag", done.ETag)
 	if wantsMinimal(w, r) {
 		if status == http.StatusOK {
@@ -204,6 +206,15 @@ func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, e
 	}
 	writeJSON(w, r, status, done.Record)
 	return nil
+}
+
+// locationOf returns the address of a record in the request's catalog.
+func locationOf(r *http.Request, id string) string {
+	path := "/api/catalog/"
+	if name := parameter(r, "name"); name != "" {
+		path += url.PathEscape(name) + "/"
+	}
+	return path + "records/" + id
 }
 
 // getRecord answers with the record of an id, which is the last part of a Location.

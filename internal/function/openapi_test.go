@@ -245,7 +245,12 @@ func (o *openAPI) playCatalog(a *app, at, one, two, patch string) {
 	o.play(a, 412, "PUT", location, changed, "If-Match", etag)
 	location = o.play(a, 200, "PATCH", location, patch).Header().Get("Location") // it may move
 	o.play(a, 204, "PATCH", location, patch, "Prefer", minimal)
-	o.play(a, 200, "DELETE", location, "")
+	elsewhere := strings.NewReplacer(`"B"`, `"C"`, "01-02", "01-03").Replace(two)
+	moved := o.play(a, 200, "PUT", location, elsewhere).Header().Get("Location")
+	for method, body := range map[string]string{"GET": "", "PUT": elsewhere, "PATCH": patch, "DELETE": ""} {
+		o.play(a, 307, method, location, body)
+	}
+	o.play(a, 200, "DELETE", moved, "")
 	o.play(a, 200, "DELETE", records+"?eid=3", "")
 	o.play(a, 200, "GET", at+"/count?eid=1", "")
 	o.play(a, 200, "GET", at+"/changes?top=2&since=1h", "")
