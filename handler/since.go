@@ -15,7 +15,6 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/journal"
-	"tablesweep/internal/sweep/progress"
 )
 
 const sinceHelp = `--since TIME copies the rows that were written at TIME or later, by the Timestamps that the
@@ -155,8 +154,8 @@ func (o *copyOptions) remember(ctx context.Context, w *changedRows, s sweep.Spec
 		case err == nil:
 			why = "has none of them"
 		}
-		err = usagef("--since last: by --state %s, earlier copies wrote %s to %s, which %s", o.state, progress.Plural(w.state.was.Rows, "row"), to.address(), why)
-		return hinted{err, "leave --since out to copy all rows again, or begin anew with another --state"}
+		err = usagef("--since last: by --state %s, earlier copies wrote rows to %s, which %s; leave --since out to copy all rows again, or give another --state", o.state, to.address(), why)
+		return hinted{err, "rows that have not changed since then would stay lost"}
 	}
 }
 
@@ -229,7 +228,7 @@ func (c sinceCopy) String() string {
 // success is the event of a state.
 type success struct {
 	Last time.Time `json:"last"`           // when it began, by the service's clock
-	Rows int64     `json:"rows,omitempty"` // that were copied to a table, by all successes
+	Rows int64     `json:"rows,omitempty"` // that all successes copied to a table; one that was copied twice counts twice
 }
 
 // openState opens the state of a copy, or makes an empty one: or else hours of work would end with a disk that takes none. A

@@ -314,8 +314,8 @@ func TestSinceGone(t *testing.T) {
 		}
 		for _, args := range [][]string{last, append(last, "--dry-run"), append(last, "--checkpoint", state+".ckpt")} {
 			_, said, code := w.run(t.Context(), args...)
-			if code != exitUsage || !strings.Contains(said, "--since last: by --state "+state+", earlier copies wrote 1 row to "+dest.Address()+", which "+why) ||
-				!strings.Contains(said, "leave --since out to copy all rows again, or begin anew with another --state") {
+			if code != exitUsage || !strings.Contains(said, "--since last: by --state "+state+", earlier copies wrote rows to "+dest.Address()+", which "+why) ||
+				!strings.Contains(said, "leave --since out to copy all rows again, or give another --state") {
 				t.Errorf("%v: code %d\n%s", args, code, said)
 			}
 		}
