@@ -64,5 +64,5 @@
 // interval between the first and last partition of pages without a gap. CopyRows reads the
 // range again. That costs about seven requests, message included, and releases the children
 // a few hundred writes earlier. The page may have cut its first and last partition, so the
-// step writes these itself.
+// step writes these itself. A delete hands nothing over: its children are released before it deletes.
 package engine

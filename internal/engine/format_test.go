@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +69,21 @@ func TestFormatOfSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.restart()
+		w.drain()
+		d := deleteRequest("serial", 1)
+		d.Source.Table, d.Range.After = "Wide", "a"
+		deletions := 0
+		w.process.DieWhen(func(r *http.Request) bool { // in the deletion of the second page
+			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/Wide(") {
+				deletions++
+			}
+			return deletions == 15
+		})
+		id := w.start(d)
+		w.drain()
+		if err := errors.Join(w.engine.Cancel(t.Context(), id), w.engine.Retry(t.Context(), id)); err != nil {
+			t.Fatal(err)
+		}
 		w.drain()
 		for name := range stored {
 			if !today[name] {

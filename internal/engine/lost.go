@@ -64,7 +64,8 @@ func newFront(messages []storage.Message) front {
 	f := front{steps: map[string]bool{}, all: len(messages) < storage.MaxGetMessages}
 	for _, m := range messages {
 		if body, err := base64.StdEncoding.DecodeString(m.Text); err == nil {
-			f.steps[stepID(body)] = true
+			m, _ := parseMessage(body) // whatever else is wrong with it
+			f.steps[m.id] = true
 		}
 		if m.Inserted.After(f.newest) {
 			f.newest = m.Inserted

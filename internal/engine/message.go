@@ -32,7 +32,7 @@ var Queues = map[string]string{
 	CopyRows:      "tablesweep-copy-rows",
 }
 
-// messageVersion is the newest format of [message]. Messages without Again have format 1.
+// messageVersion is the newest format of [message]. Messages with neither Again nor Delete have format 1.
 const messageVersion = 2
 
 // maxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the
@@ -46,11 +46,12 @@ type message struct {
 	Scan    string    `json:"scan"`
 	Rows    bool      `json:"rows,omitempty"` // a range handed over to CopyRows
 	Step    scan.Step `json:"step"`
-	Again   *again    `json:"again,omitempty"` // to do refused rows again; then Step is empty
+	Again   *again    `json:"again,omitempty"`  // to do refused rows again; then Step is empty
+	Delete  *deletion `json:"delete,omitempty"` // of what a step has read; then Step is empty
 
 	// [parseMessage] and [message.seal] set these.
 	body []byte // the JSON
-	id   string // the step's id: a hash of the body
+	id   string // the step's id: a hash of the body, or of whose rows are to be deleted
 }
 
 // newMessage returns the message for a step of a scan.
@@ -81,7 +82,7 @@ func (m message) child(step scan.Step) message {
 // function names the function that handles the message.
 func (m message) function() string {
 	switch {
-	case m.Rows || m.Again != nil:
+	case m.Rows || m.Again != nil || m.Delete != nil:
 		return CopyRows
 	case m.Step.Range.Partition != nil:
 		return ScanPartition
@@ -90,8 +91,11 @@ func (m message) function() string {
 }
 
 // ahead estimates the work of the step and all its descendants. It depends on the message
-// alone: every process gets the same answer.
+// alone: every process gets the same answer. Work is reading, so a deletion has none.
 func (m message) ahead() adaptive.Outlook {
+	if m.Delete != nil {
+		return adaptive.Outlook{}
+	}
 	if m.Rows || m.Again != nil {
 		return adaptive.Pages(1)
 	}
@@ -104,8 +108,16 @@ func (m *message) seal() error {
 	if len(m.body) > maxMessageBytes {
 		return fmt.Errorf("a step's message is %d bytes, %d is the most", len(m.body), maxMessageBytes)
 	}
-	m.id = stepID(m.body)
+	m.identify()
 	return nil
+}
+
+// identify gives the message's step its id.
+func (m *message) identify() {
+	m.id = stepID(m.body)
+	if m.Delete != nil {
+		m.id = deletionID(m.Delete.Of)
+	}
 }
 
 // jsonOf returns the JSON of what is stored or sent, with <, > and & as they are.
@@ -139,14 +151,15 @@ func parseMessage(body []byte) (message, error) {
 	if json.Unmarshal(body, &format) == nil && format.Version > messageVersion {
 		return message{}, problem.Stalef("", "the message has format %d, and this version of the program knows format %d; the step waits for an instance of a newer version", format.Version, messageVersion)
 	}
-	m := message{body: body, id: stepID(body)}
+	m := message{body: body}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
 		return m, problem.Invalidf("", "the message is not a step of a scan; it was not made by this app").Because(err)
 	}
+	m.identify()
 	switch {
-	case m.Version < 1 || (m.Version == 2) != (m.Again != nil):
+	case m.Version < 1 || (m.Version == 2) != (m.Again != nil || m.Delete != nil) || m.Again != nil && m.Delete != nil:
 		return m, problem.Invalidf("v", "the message has format %d and this program knows format %d", m.Version, messageVersion)
 	case !ledger.IsID(m.Scan):
 		return m, problem.Invalidf("scan", "is not the id of a scan")

@@ -41,8 +41,11 @@ func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
 	var pending []span
 	leased := e.heard.Load().steps(id, found.Date)
 	for _, p := range found.Pending {
-		if m, err := parseMessage(p.Message); err == nil && m.Again == nil {
-			s := pendingSpan(m)
+		m, err := parseMessage(p.Message)
+		if err != nil || m.Again != nil {
+			continue
+		}
+		for _, s := range pendingSpans(m) {
 			s.failed = p.Reason != "" && found.Scan.State == ledger.Failed
 			s.leased = leased[p.ID]
 			pending = append(pending, s)

@@ -48,6 +48,7 @@ type reading struct {
 	found   []pageOrStep // in table order
 	queries int
 	bytes   int
+	pages   int        // of the pages' JSON, if they are left to be deleted
 	file    *exporting // takes the rows; nil if the yield does
 }
 
@@ -55,8 +56,8 @@ type reading struct {
 // the steps that the first one leaves. The adaptive strategy makes as many of them at once as it may: its cuts
 // are guesses, and a guess that finds no rows costs a query here, but a message and a step elsewhere. Other
 // strategies make the first of them, which continues where the rows end: a partition that the
-// page's end cuts is then written in one piece. So does an export: the rows of a step are a file's, without a gap. file takes
-// them, if it is not nil.
+// page's end cuts is then written in one piece. So do an export, as the rows of a step are a file's, without a gap, and a delete: the pages that it
+// leaves to be deleted must fit into a message. file takes the rows, if it is not nil.
 func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, file: file}
 	strategy := o.strategy
@@ -73,8 +74,11 @@ func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, e
 		if time.Since(start) <= readTime {
 			n = r.affordable(o.queries)
 		}
-		if !wide || file != nil {
+		if !wide || file != nil || o.work.deletes {
 			n = min(n, 1)
+		}
+		if r.pages > maxMessageBytes/3 { // the largest page takes less than the rest
+			n = 0
 		}
 	}
 	return r.yield(m), nil
@@ -139,6 +143,9 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		next := pageOrStep{rows: rows, of: *f.step}
 		if len(rows) > 0 {
 			next.end = adaptive.PageEnd{Last: rows[len(rows)-1].Key, Rows: len(rows)}
+			if o.work.deletes {
+				r.pages += len(jsonOf(readPage{Range: f.step.Range, Token: f.step.Token, Last: next.end.Last, Rows: int64(len(rows))}))
+			}
 		}
 		if r.file != nil { // the first step was made: all pages lie ahead of all steps
 			if err := r.file.Add(rows); err != nil {
@@ -178,6 +185,13 @@ func (r *reading) yield(m message) yield {
 		}
 	}
 	return s
+}
+
+// count has each page tell how many rows the step does of it.
+func (s *yield) count(w work) {
+	for i := range s.pages {
+		s.pages[i].Rows = w.count(s.rowsOf(i))
+	}
 }
 
 // rowsOf returns the rows of a page that the step does itself.

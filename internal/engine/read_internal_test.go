@@ -81,3 +81,32 @@ func TestNoteOfLongKeys(t *testing.T) {
 		}
 	}
 }
+
+// What a step leaves to be deleted fits into a message, however long the keys are: it reads on while its pages take a third of one.
+func TestDeletionFits(t *testing.T) {
+	t.Parallel()
+	for _, letter := range []string{"a", "漢", "\u2028"} {
+		long := strings.Repeat(letter, 512) // the most units of a key
+		token := "1!2048!" + strings.Repeat("A", 2048)
+		page := readPage{
+			Range: key.Range{Partition: &long, Low: &key.Bound{Key: long, Open: true}, High: &key.Bound{Key: long, Open: true}},
+			Token: &key.Token{Partition: token, Row: token, After: &key.Key{Partition: long, Row: long}}, Last: key.Key{Partition: long, Row: long}, Rows: 1000,
+		}
+		var pages []readPage
+		for bytes := 0; bytes <= maxMessageBytes/3; bytes += len(jsonOf(page)) {
+			pages = append(pages, page)
+		}
+		m := newMessage("2516068397287191785-bowofo", scan.Step{})
+		if err := m.seal(); err != nil {
+			t.Fatal(err)
+		}
+		left := m.deletionOf()
+		left.Delete.Pages = pages
+		if err := left.seal(); err != nil {
+			t.Errorf("%d pages of keys of %q: %v", len(pages), letter, err)
+		}
+		if again, err := parseMessage(left.body); err != nil || again.id != left.id || again.id != m.deletionOf().id || len(again.Delete.Pages) != len(pages) {
+			t.Errorf("read as %+v, %v", again, err)
+		}
+	}
+}

@@ -17,20 +17,18 @@ import (
 // redoAtOnce is how many steps go out from one that goes through refused rows.
 const redoAtOnce = 50
 
-// redo returns what [opened.do] is for a message with Again.
-func (o *opened) redo(l *ledger.Ledger) func(ctx context.Context, m message, delivery int) (ledger.Done, []message, error) {
-	return func(ctx context.Context, m message, delivery int) (done ledger.Done, children []message, err error) {
-		done.Ahead = adaptive.Outlook{}.Minus(m.ahead())
-		if m.Again.At == "" {
-			children, err = redoEach(ctx, l, m)
-		} else {
-			err = o.redoRows(ctx, l, m, delivery, &done)
-		}
-		for _, c := range children {
-			done.Ahead = done.Ahead.Plus(c.ahead())
-		}
-		return done, children, err
+// redo is what [opened.do] is for a message with Again.
+func (o *opened) redo(ctx context.Context, l *ledger.Ledger, m message, delivery int) (done ledger.Done, children []message, err error) {
+	done.Ahead = adaptive.Outlook{}.Minus(m.ahead())
+	if m.Again.At == "" {
+		children, err = redoEach(ctx, l, m)
+	} else {
+		err = o.redoRows(ctx, l, m, delivery, &done)
 	}
+	for _, c := range children {
+		done.Ahead = done.Ahead.Plus(c.ahead())
+	}
+	return done, children, err
 }
 
 // redoEach returns the messages of steps that do the refused rows behind a position again, and of one that goes on.
@@ -85,16 +83,15 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 	if err != nil {
 		return err
 	}
-	deletes := o.request.Action.Type == Delete
 	switch {
-	case deletes: // what is gone is deleted, perhaps by a delivery that died
+	case o.work.deletes: // what is gone is deleted, perhaps by a delivery that died
 		lacking = 0
 	case !all:
 		lacking = int64(len(was.Rows) - len(rows))
 	}
 	// Of a list that was cut, nobody knows which rows are missing: as many count as gone as do not fail again.
 	done.Gone = min(lacking, was.Failed-done.Failed)
-	if all || deletes {
+	if all || o.work.deletes {
 		done.Written = was.Failed - done.Failed - done.Gone
 	}
 	left := refusedRows{Pages: was.Pages}
@@ -146,8 +143,8 @@ func (o *opened) readAgain(ctx context.Context, p readPage, queries *int64) (row
 	}
 }
 
-// refused returns how failed rows were read: their pages, or all if their keys are not those of the source. count counts rows.
-func (s *yield) refused(failed []action.Failure, all bool, count func([]storage.Entity) int64) refusedRows {
+// refused returns how failed rows were read: their pages, or all if their keys are not those of the source.
+func (s *yield) refused(failed []action.Failure, all bool) refusedRows {
 	var r refusedRows
 	for _, e := range s.ends {
 		if e.Failed > 0 {
@@ -161,7 +158,6 @@ func (s *yield) refused(failed []action.Failure, all bool, count func([]storage.
 	}
 	for i, p := range s.pages {
 		if all || has[i] {
-			p.Rows = count(s.rowsOf(i))
 			r.Pages = append(r.Pages, p)
 		}
 	}

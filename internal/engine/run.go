@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,100 +30,128 @@ func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report str
 	if err != nil {
 		return "", err
 	}
-	log := zerolog.Ctx(ctx)
-	log.UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", m.id) })
-	throttled := e.heart.take(log, m.Scan, m.id)
+	zerolog.Ctx(ctx).UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", m.id) })
+	working, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	report, left, err := e.step(ctx, working, m, delivery)
+	if left == nil {
+		return report, err
+	}
+	deleted, _, err := e.step(ctx, working, *left, delivery)
+	return strings.Trim(report+"; "+deleted, "; "), err
+}
+
+// step makes a message's step in the time that working has. If it leaves a deletion to this invocation, it returns that.
+func (e *Engine) step(ctx, working context.Context, m message, delivery int) (report string, left *message, err error) {
+	throttled := e.heart.take(zerolog.Ctx(ctx), m.Scan, m.id)
 	again := true // also if it panics
 	defer func() {
 		if e.heart.release(m.id, again && delivery < MaxDeliveries) {
 			e.endIfDone(ctx, m.Scan)
 		}
 	}()
-	stepCtx, cancel := context.WithTimeout(ctx, stepTime)
-	defer cancel()
 	err = task.Do(func() (err error) {
-		report, err = e.process(stepCtx, m, delivery, throttled)
+		report, left, err = e.process(working, m, delivery, throttled)
 		return err
 	})
 	if fatal := fatalOf(err, delivery); fatal != nil {
 		again = false
-		return e.failScan(ctx, m, fatal)
+		report, err = e.failScan(ctx, m, fatal)
+		return report, nil, err
 	}
 	again = problem.FateOf(err) == problem.Retry
-	return report, err
+	return report, left, err
 }
 
 // process makes the message's step, commits it, and sends its children's messages. It counts the step's throttles
-// as they come.
-func (e *Engine) process(ctx context.Context, m message, delivery int, throttles *atomic.Int64) (report string, err error) {
+// as they come. It returns what it leaves to this invocation, as step does.
+func (e *Engine) process(ctx context.Context, m message, delivery int, throttles *atomic.Int64) (report string, left *message, err error) {
 	start := time.Now()
 	o, err := e.load(ctx, m.Scan)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if err := o.ended(); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	var throttled atomic.Int64
 	counter := storage.Counter{OnThrottle: func(bool) { throttled.Add(1); throttles.Add(1) }}
 	counted := storage.RequestOptions{Counter: &counter}
-	p, err := e.begin(ctx, counted, m, delivery)
-	if err != nil {
-		return "", err
+	p, pending, err := e.begin(ctx, counted, m, delivery)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case !pending && o.work.deletes && m.Delete == nil && m.Again == nil: // perhaps a process died over what that left
+		deletion := m.deletionOf()
+		return "", &deletion, nil
+	case !pending:
+		return "", nil, e.repeated(ctx, m.Scan, delivery)
+	case m.Delete != nil && m.Delete.rows == nil: // the ledger's word counts: m may know the id alone
+		if m, err = parseMessage(p.Message); err != nil {
+			return "", nil, err
+		}
 	}
 	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
 	asking := counted
 	asking.Ask = func(ctx context.Context) error { return e.mayGoOn(ctx, m.Scan) }
-	do := o.with(asking).do
-	if m.Again != nil {
-		do = o.with(asking).redo(e.ledger.With(counted))
+	var done ledger.Done
+	var children []message
+	switch working := o.with(asking); {
+	case m.Again != nil:
+		done, children, err = working.redo(ctx, e.ledger.With(counted), m, delivery)
+	case m.Delete != nil:
+		done, err = working.delete(ctx, m, delivery)
+	default:
+		done, children, left, err = working.do(ctx, m, delivery)
 	}
-	done, children, err := do(ctx, m, delivery)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	done.Attempt = o.attempt
 	done.Transactions = counter.Requests() + 1 + int64(len(children))
 	done.Throttled = throttled.Load()
-	committed, maybe, err := e.commit(ctx, m, done, children)
+	committed, maybe, err := e.commit(ctx, m, done, children, left)
 	if err == nil && !committed && done.Redone != "" {
 		err = e.othersRedid(ctx, m)
 	}
 	if err != nil {
-		return "", err
+		return "", nil, err
+	}
+	if left != nil && !committed { // another delivery may have read other rows
+		*left = m.deletionOf()
 	}
 	// Of two deliveries at once, only the one that committed the step sends messages: else each step
 	// below it would be done twice, too. A message for a child that does not exist does no harm: no
 	// pending row is found for it.
 	if committed || maybe {
-		e.follow(ctx, m, children)
+		e.follow(ctx, m, children, left)
 	}
 	if committed {
 		e.foldAfter(ctx, m.Scan, m.id)
 	}
-	return reportOf(m, done, len(children), time.Since(start), committed), nil
+	return reportOf(m, done, len(children), time.Since(start), committed), left, nil
 }
 
 // begin reads the step's pending row. If a delivery or message before this one may have begun the
-// step, it records one more beginning. It returns the step as it was before.
-func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, m message, delivery int) (ledger.Pending, error) {
+// step, it records one more beginning. It returns the step as it was before, and whether it is pending. A deletion that this invocation has just
+// committed is not read.
+func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, m message, delivery int) (p ledger.Pending, pending bool, err error) {
+	if m.Delete != nil && m.Delete.rows != nil {
+		p = m.pending()
+		p.FirstEnded = true // if there is need to write that
+		return p, true, nil
+	}
 	l := e.ledger.With(o)
-	p, pending, err := l.Pending(ctx, m.Scan, m.id)
-	if err != nil {
-		return p, err
-	}
-	if !pending {
-		return p, e.repeated(ctx, m.Scan, delivery)
-	}
-	if unrecorded(p, delivery) {
-		return p, nil
+	p, pending, err = l.Pending(ctx, m.Scan, m.id)
+	if err != nil || !pending || unrecorded(p, delivery) {
+		return p, pending, err
 	}
 	if p.Deaths() >= MaxDeliveries {
-		return p, &fatalError{diedOver(m.id)} // it would go on ending processes
+		return p, true, &fatalError{diedOver(m.id)} // it would go on ending processes
 	}
 	// If another delivery was faster, that one is counted and this one is not.
 	_, err = l.Begin(ctx, m.Scan, p)
-	return p, err
+	return p, true, err
 }
 
 // unrecorded reports whether a delivery is the step's first one, of whose beginning the ledger has no record.
@@ -141,16 +170,16 @@ func (e *Engine) repeated(ctx context.Context, scan string, delivery int) error 
 	return problem.Stalef("", "the step was committed by an earlier delivery")
 }
 
-// do reads the step's rows and does the scan's work with them. It returns what the ledger keeps of
+// do reads the step's rows and does the scan's work with them, unless that is a deletion, which it leaves. It returns what the ledger keeps of
 // the step, and the messages of its children. Doing it twice has the same effect as once.
-func (o *opened) do(ctx context.Context, m message, delivery int) (done ledger.Done, children []message, err error) {
+func (o *opened) do(ctx context.Context, m message, delivery int) (done ledger.Done, children []message, left *message, err error) {
 	var file *exporting
 	if o.work.export != nil {
 		file = &exporting{FileDraft: place.NewFile(o.work.codec)}
 	}
 	found, err := o.read(ctx, m, file)
 	if err != nil {
-		return done, nil, err
+		return done, nil, nil, err
 	}
 	if o.work.packs {
 		found.handOver(m)
@@ -159,33 +188,36 @@ func (o *opened) do(ctx context.Context, m message, delivery int) (done ledger.D
 	done.Rows, done.Queries = int64(len(rows)), found.queries
 	if file != nil {
 		if done.Rows, done.File, err = file.put(ctx, o.work.export, m.id); err != nil {
-			return done, nil, err
+			return done, nil, nil, err
 		}
 		done.Written = done.Rows
 	}
-	if o.work.action != nil {
+	switch {
+	case o.work.deletes:
+		found.count(o.work)
+		left = found.leaveDeletion(m, rows)
+	case o.work.action != nil:
 		failed, err := o.write(ctx, rows, delivery, &done.Totals)
 		if err != nil {
-			return done, nil, err
+			return done, nil, nil, err
 		}
-		found.blame(failed, m.Rows)
-		done.Refused, done.Kept = packRefused(failed, found.refused(failed, o.request.Action.Type == Keys, o.work.count))
-		if len(failed) > 0 {
-			done.FirstFailed = failed[0].String()
+		if found.blame(failed, m.Rows); len(failed) > 0 {
+			found.count(o.work)
 		}
+		found.keepFailed(&done, failed, o.request.Action.Type == Keys)
 	}
 	done.Note = found.note()
 	done.Ahead = adaptive.Outlook{}.Minus(m.ahead())
 	for _, c := range found.children {
 		done.Ahead = done.Ahead.Plus(c.ahead())
 	}
-	return done, found.children, nil
+	return done, found.children, left, nil
 }
 
-// commit records in one transaction that the step is done and that its children are pending. committed
+// commit records in one transaction that the step is done and that its children, and the deletion that it leaves, are pending. committed
 // is false if the step was not pending any more. maybe then tells that the transaction was sent more than
 // once: its first try may have committed the step, and lost its answer.
-func (e *Engine) commit(ctx context.Context, m message, done ledger.Done, children []message) (committed, maybe bool, err error) {
+func (e *Engine) commit(ctx context.Context, m message, done ledger.Done, children []message, left *message) (committed, maybe bool, err error) {
 	pending := make([]ledger.Pending, len(children))
 	for i := range children {
 		if err := children[i].seal(); err != nil {
@@ -193,15 +225,21 @@ func (e *Engine) commit(ctx context.Context, m message, done ledger.Done, childr
 		}
 		pending[i] = children[i].pending()
 	}
+	if left != nil {
+		if err := left.seal(); err != nil {
+			return false, false, err
+		}
+		pending = append(pending, left.pending())
+	}
 	var sent storage.Counter
 	committed, err = e.ledger.With(storage.RequestOptions{Counter: &sent}).Commit(ctx, m.Scan, m.id, e.options.Now(), done, pending)
 	return committed, sent.Requests() > 1, err
 }
 
-// follow sends the children's messages. If there are none, the scan may have ended. Maintain sends what
+// follow sends the children's messages. If there are none, and no deletion is left, the scan may have ended. Maintain sends what
 // follow cannot: the step is committed, and must not be repeated.
-func (e *Engine) follow(ctx context.Context, m message, children []message) {
-	if len(children) == 0 {
+func (e *Engine) follow(ctx context.Context, m message, children []message, left *message) {
+	if len(children) == 0 && left == nil {
 		e.heart.childless(m.id)
 		return
 	}

@@ -12,12 +12,26 @@ type span struct {
 	low      key.Key
 	high     *key.Key // the first key behind it; nil where the table ends
 	goesOn   bool     // pages of it have been read
+	last     bool     // it ends with the page that ends at high, and begins behind the page before
 	launches bool     // the step also starts steps behind its span, along hints
 	failed   bool
 	leased   bool // an instance has the step in hand
 }
 
-// pendingSpan returns a pending step's span.
+// pendingSpans returns the spans of a pending step: those of the pages that it is to delete, or one.
+func pendingSpans(m message) (spans []span) {
+	if m.Delete == nil {
+		return []span{pendingSpan(m)}
+	}
+	for _, p := range m.Delete.Pages {
+		s := spanOf(p.Range)
+		s.high, s.goesOn, s.last = &p.Last, true, true
+		spans = append(spans, s)
+	}
+	return spans
+}
+
+// pendingSpan returns the span of a pending step that reads.
 func pendingSpan(m message) span {
 	s := spanOf(m.Step.Range)
 	stop, launches := adaptive.End(m.Step)
@@ -100,6 +114,10 @@ func (s span) advanced(ends []adaptive.PageEnd) span {
 	}
 	if n > 0 && ends[n-1].Last.Compare(s.low) >= 0 {
 		s.low = ends[n-1].Last.Behind()
+	}
+	if s.last {
+		behind := s.high.Behind()
+		s.high = &behind
 	}
 	return s
 }

@@ -29,7 +29,9 @@ type work struct {
 	missing func(context.Context) (bool, error)
 	// destination is the table that it writes to, if that is not the source.
 	destination *storage.Table
-	// packs is set if it writes a partition's rows in transactions. Then a page of many
+	// deletes is set if it deletes rows of the source.
+	deletes bool
+	// packs is set if it writes a partition's rows in transactions before the step is committed. Then a page of many
 	// partitions takes long and may be handed over.
 	packs bool
 	// properties is set if it needs more of a row than its keys.
@@ -87,7 +89,7 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 			return work{}, err
 		}
 		return work{
-			action: action.Delete{Table: source, Limiter: &e.limiter}, what: "delete rows", packs: true,
+			action: action.Delete{Table: source, Limiter: &e.limiter}, what: "delete rows", deletes: true,
 			missing: func(ctx context.Context) (bool, error) {
 				return false, refusal("source", "the Table service refuses to delete from it; check the connection and its permissions", source.MayDelete(ctx))
 			},

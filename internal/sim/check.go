@@ -99,7 +99,10 @@ func (w *world) check() {
 	}
 	for _, s := range w.plan.Scans {
 		switch to := s.Request.Action.Destination; {
-		case to == nil || unfinished[target(s.Request)]:
+		case unfinished[target(s.Request)]:
+		case s.Request.Action.Type == engine.Delete:
+			w.checkTable(s.Request.Source.Table, nil)
+		case to == nil:
 		case to.Container != "":
 			w.checkExport(to.Prefix, target(s.Request))
 		default:

@@ -51,14 +51,20 @@ var strategies = flag.Int("strategies", 1, "how many of the strategies TestEvery
 // machines in turn, before the request is applied or after. Each row of DESIGN.md's
 // crash table is among these points.
 func TestEveryCrashPoint(t *testing.T) {
+	plans := map[string]sim.Plan{"delete": small("serial")}
+	plans["delete"].Scans[0].Request.Source.Table = "Doomed"
+	plans["delete"].Scans[0].Request.Action = engine.Action{Type: engine.Delete}
 	for _, strategy := range strategy.Names[:*strategies] {
-		undisturbed, violations := run(t, small(strategy), zerolog.Nop())
+		plans[strategy] = small(strategy)
+	}
+	for name, plan := range plans {
+		undisturbed, violations := run(t, plan, zerolog.Nop())
 		if len(violations) > 0 {
 			t.Fatal(violations)
 		}
 		for _, kind := range []sim.Kind{sim.Loss, sim.Crash, sim.Silence} {
-			t.Run(strategy+" "+string(kind), func(t *testing.T) {
-				points := crashEverywhere(t, small(strategy), kind, undisturbed.Took)
+			t.Run(name+" "+string(kind), func(t *testing.T) {
+				points := crashEverywhere(t, plan, kind, undisturbed.Took)
 				for holder, limit := range map[bool]time.Duration{false: repair, true: repairOfHolder} {
 					delays := points[holder]
 					if len(delays) == 0 {

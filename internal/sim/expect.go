@@ -23,6 +23,9 @@ type expected struct {
 func expect(p PlannedScan, source []storage.Entity) expected {
 	a, destination := p.Request.Action, p.Destination
 	x := expected{scanned: int64(len(source))}
+	if a.Type == engine.Delete {
+		x.written = x.scanned
+	}
 	if a.Type != engine.Copy {
 		return x
 	}

@@ -116,6 +116,9 @@ func (w *world) dropClaim(prefix string) {
 
 // target identifies one of the plan's scans.
 func target(r engine.Request) string {
+	if r.Action.Type == engine.Delete {
+		return r.Source.Table
+	}
 	if r.Action.Destination != nil {
 		return r.Action.Destination.Table + r.Action.Destination.Prefix
 	}

@@ -112,6 +112,14 @@ func (d dice) number(low, high int) int { return low + d.IntN(high-low+1) }
 func Draw(seed uint64) Plan {
 	p := drawTables(seed)
 	d, losses := dice{rand.New(rand.NewPCG(seed, 0xb10b))}, dice{rand.New(rand.NewPCG(seed, 0x1057))}
+	if deletes := (dice{rand.New(rand.NewPCG(seed, 0xde1))}); deletes.chance(0.4) {
+		s := deletes.scan(len(p.Scans), p.Source)
+		s.Request.Source.Table, s.Request.Action, s.Destination = doomed, engine.Action{Type: engine.Delete}, nil
+		if deletes.chance(0.4) {
+			s.Cancel, s.Rest = deletes.between(time.Second, 20*time.Second), deletes.between(10*time.Second, 10*time.Minute)
+		}
+		p.Scans = append(p.Scans, s)
+	}
 	for i, s := range p.Scans {
 		if !p.Calm && losses.chance(0.1) {
 			p.Scans[i].Lose = losses.between(time.Second, 10*time.Second)
@@ -135,8 +143,10 @@ func Draw(seed uint64) Plan {
 	return p
 }
 
-// exports is the container of all exports.
-const exports = "exports"
+const (
+	exports = "exports" // the container of all exports
+	doomed  = "Doomed"  // a table with the source's rows, of which they are deleted
+)
 
 func drawTables(seed uint64) Plan {
 	d := dice{rand.New(rand.NewPCG(seed, 0x7ab1e))}

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/storage"
 )
@@ -202,6 +203,11 @@ func (w *world) prepare() error {
 		return err
 	}
 	for _, s := range w.plan.Scans {
+		if s.Request.Action.Type == engine.Delete {
+			if err := w.fill(s.Request.Source.Table, w.plan.Source); err != nil {
+				return err
+			}
+		}
 		if d := s.Request.Action.Destination; d != nil && d.Table != "" {
 			if err := w.fill(d.Table, s.Destination); err != nil {
 				return err

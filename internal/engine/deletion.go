@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
+)
+
+// Deletions. A step of a delete must not delete rows before its reading is committed: if it died then, the rows would be gone, and the next
+// delivery would read and count others. So it commits what it has read first, with the deletion of that as a pending child: its pages, and how
+// many rows they have. The same invocation then does the deletion, without a message, and commits it with that number. If it dies, the next
+// delivery of the step finds the step done, and goes on with the deletion, whose id follows from the step's. Maintain and a retry send
+// it as they send other steps.
+
+// deletion is what a step has read and left to be deleted.
+type deletion struct {
+	Of    string     `json:"of"` // the step's id
+	Pages []readPage `json:"pages,omitempty"`
+
+	rows []storage.Entity // of the pages, if this invocation has read them
+}
+
+// deletionID returns the id of a step's deletion.
+func deletionID(step string) string { return stepID([]byte("delete what was read by " + step)) }
+
+// deletionOf returns the message for the deletion of what m's step has read, as far as its id tells: the ledger has the pages.
+func (m message) deletionOf() message {
+	return message{Version: 2, Scan: m.Scan, Delete: &deletion{Of: m.id}, id: deletionID(m.id)}
+}
+
+// leaveDeletion returns the message for the deletion of what m's step has read; nil if that is nothing.
+func (s *yield) leaveDeletion(m message, rows []storage.Entity) *message {
+	if len(rows) == 0 {
+		return nil
+	}
+	left := m.deletionOf()
+	left.Delete.Pages, left.Delete.rows = s.pages, rows
+	return &left
+}
+
+// delete deletes what a step has read. If another invocation has read it, the pages are read again: what is gone then was deleted by deliveries
+// that died. All of it counts as deleted, except for rows that are refused.
+func (o *opened) delete(ctx context.Context, m message, delivery int) (done ledger.Done, err error) {
+	read, rows, noted := yield{pages: m.Delete.Pages}, m.Delete.rows, int64(0)
+	for _, p := range read.pages {
+		noted += p.Rows
+		read.ends = append(read.ends, adaptive.PageEnd{Last: p.Last})
+		if m.Delete.rows != nil {
+			continue
+		}
+		left, err := o.readAgain(ctx, p, &done.Queries)
+		if err != nil {
+			return done, fatalIfPermanent("read the source", err)
+		}
+		rows = append(rows, left...)
+	}
+	failed, err := o.write(ctx, rows, delivery, &done.Totals)
+	if err != nil {
+		return done, err
+	}
+	done.Written = max(0, noted-done.Failed)
+	read.blame(failed, false)
+	read.keepFailed(&done, failed, false)
+	read.ends = slices.DeleteFunc(read.ends, func(e adaptive.PageEnd) bool { return e.Failed == 0 }) // the step has noted the pages
+	done.Note = read.note()
+	return done, nil
+}
+
+// keepFailed has the ledger keep the rows of pages that could not be written.
+func (s *yield) keepFailed(done *ledger.Done, failed []action.Failure, all bool) {
+	done.Refused, done.Kept = packRefused(failed, s.refused(failed, all))
+	if len(failed) > 0 {
+		done.FirstFailed = failed[0].String()
+	}
+}

@@ -1,0 +1,165 @@
+package engine_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/storage"
+)
+
+// doomed is a table of few large and many small partitions.
+func doomed() []storage.Entity { return append(plainRows(3, 40), plainRows(60, 1)[3:]...) }
+
+func deleteRequest(strategy string, queries int) engine.Request {
+	return engine.Request{
+		Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Delete},
+		Strategy: strategy, SegmentSize: 10, SegmentsPerInvocation: queries,
+	}
+}
+
+// checkDeleted checks that a delete of so many rows has counted each once, and has left nothing.
+func (w *world) checkDeleted(id string, rows int) {
+	w.Helper()
+	s := w.status(id)
+	if n := int64(rows); s.State != ledger.Succeeded || s.Rows.Scanned != n || s.Rows.Written != n || s.Rows.Failed+s.Rows.Gone != 0 || s.Steps.Pending != 0 {
+		w.Errorf("%+v, want %d rows scanned and deleted", s, n)
+	}
+	if left := w.rows("Source"); len(left) > 0 {
+		w.Errorf("%d rows are left", len(left))
+	}
+}
+
+// TestDeleteCrashPoints has the process die at requests of a delete. It counts each row once all the same, although the dead process had
+// deleted rows that nobody finds any more.
+func TestDeleteCrashPoints(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		strategy string
+		queries  int
+	}{{"serial", 1}, {"serial", 3}, {"prefix", 2}, {"adaptive", 1}} {
+		for _, applied := range []bool{false, true} {
+			for n, survived := 1, false; !survived; n += everyRequest {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, emulator.Options{})
+					rows := doomed()
+					w.fill("Source", rows)
+					id := w.start(deleteRequest(tt.strategy, tt.queries))
+					w.process.DieWith(n, applied)
+					process := w.process
+					w.settle(id)
+					survived = !process.Dead()
+					w.restart()
+					w.tidy()
+					w.checkDeleted(id, len(rows))
+				})
+				if t.Failed() {
+					t.Fatalf("%+v: failed at request %d, applied %v", tt, n, applied)
+				}
+			}
+		}
+	}
+}
+
+// TestDeletionGoesOn: a delivery that finds its step committed goes on with the step's deletion, and so does one that comes twice.
+func TestDeletionGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(1, 5))
+		id := w.start(deleteRequest("serial", 1))
+		_, messages := w.take(engine.ScanPrefix, 1)
+		body := w.bodyOf(messages[0])
+		committed := false
+		w.process.DieWhen(func(*http.Request) bool { // the first request behind the commit
+			was := committed
+			committed = len(w.ledgerRows(id, "d|")) == 2
+			return was || committed
+		})
+		if _, err := w.engine.Run(t.Context(), body, 1); err == nil {
+			t.Fatal("the process did not die")
+		}
+		w.restart()
+		if s := w.status(id); s.Rows.Scanned != 5 || s.Rows.Written != 0 || s.Steps.Pending != 1 || len(w.rows("Source")) != 5 {
+			t.Fatalf("%+v, want the reading committed, and the deletion pending", s)
+		}
+		ranges, err := w.observer.Ranges(t.Context(), id)
+		if err != nil || len(ranges.Ranges) != 2 || ranges.Ranges[0].State != "pending" || ranges.Ranges[0].Rows != 5 {
+			t.Errorf("ranges %+v, %v; want five rows pending", ranges.Ranges, err)
+		}
+		for delivery := 2; delivery < 4; delivery++ {
+			_, _ = w.engine.Run(t.Context(), body, delivery)
+			w.checkDeleted(id, 5)
+		}
+	})
+}
+
+// TestDeletionRefused: a row that can't be deleted keeps the deletion pending for four deliveries of its step's message. Then the deletion lists
+// it and shows a failed range, and a retry does it again.
+func TestDeletionRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		rows := plainRows(3, 40)
+		w.fill("Source", rows)
+		refused := rows[70].Key
+		w.refuse(http.StatusInternalServerError, "InternalError", func(r *http.Request, body string) bool {
+			return r.Method != http.MethodGet && strings.Contains(r.URL.Path+body, "PartitionKey='"+refused.Partition+"',RowKey='"+refused.Row+"'")
+		})
+		id := w.start(deleteRequest("serial", 2))
+		w.settle(id)
+		s := w.status(id)
+		if n := int64(len(rows)); s.State != ledger.Failed || s.Rows.Scanned != n || s.Rows.Written != n-1 || s.Rows.Failed != 1 || len(w.rows("Source")) != 1 {
+			t.Fatalf("%+v, and %d rows are left", s, len(w.rows("Source")))
+		}
+		ranges, err := w.observer.Ranges(t.Context(), id)
+		if err != nil || len(ranges.Ranges) != 3 || ranges.Ranges[1].State != engine.RangeFailed {
+			t.Errorf("ranges %+v, %v; want a failed one in the middle", ranges.Ranges, err)
+		}
+		w.restart()
+		if err := w.engine.RetryFailed(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(id)
+		w.checkDeleted(id, len(rows))
+	})
+}
+
+// TestCanceledDeletion: a delete that is canceled in the midst of a deletion keeps that, with its count, for a retry.
+func TestCanceledDeletion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		rows := plainRows(500, 1)
+		w.fill("Source", rows)
+		r := deleteRequest("serial", 1)
+		r.SegmentSize = 0
+		id := w.start(r)
+		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodDelete {
+				time.Sleep(time.Second)
+			}
+			return w.emulator.Transport().Do(r)
+		})
+		time.AfterFunc(5*time.Second, func() {
+			if err := w.observer.Cancel(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		})
+		w.drain()
+		left := len(w.rows("Source"))
+		if s := w.status(id); s.State != ledger.Canceled || s.Rows.Scanned != 500 || s.Rows.Written != 0 || s.Steps.Pending != 1 || left == 0 || left == 500 {
+			t.Fatalf("%+v, %d rows left; want the deletion pending", s, left)
+		}
+		if err := w.engine.Retry(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		w.drain()
+		w.checkDeleted(id, 500)
+	})
+}
