@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a release's archives and their checksums in dist/: scripts/release.sh v1.2.3
+# Makes a release's archives, the list of what is in them, and their checksums in dist/: scripts/release.sh v1.2.3
 # The same commit gives the same bytes. Needs GNU tar, zip and sha256sum.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -60,4 +60,5 @@ cp docs/deploy.md "dist/$name/docs/"
 cp -r LICENSE azure.yaml infra "dist/$name/"
 rm "dist/$name/infra/"Dockerfile*
 pack
-(cd dist && sha256sum -- *.tar.gz *.zip >SHA256SUMS && cat SHA256SUMS)
+scripts/spdx.sh "$version" >"dist/tablesweep_${version#v}.spdx"
+(cd dist && sha256sum -- *.tar.gz *.zip *.spdx >SHA256SUMS && cat SHA256SUMS)

@@ -3,7 +3,7 @@
 # full, planted bugs, against embedded storage and Azurite, Microsoft's other clients, the console
 # in a browser, what deploys the app, and the benchmarks that documents name. --long adds fuzzing, the
 # other benchmarks and all of the slowest tests; FUZZ_TIME=10m fuzzes longer than the minute of each test. Needs Go; with Node and npm, Azurite is installed
-# into .azurite, Microsoft's SDKs into scripts/jssdk, what drives a browser into scripts/browser,
+# into scripts/azurite, Microsoft's SDKs into scripts/jssdk, what drives a browser into scripts/browser,
 # DuckDB into scripts/duckdb, and what parses infra/ into scripts/infra. Chromium and Microsoft's Python clients root on Debian gets
 # from apt, and with --long Azure CLI, which takes a minute. The script ends with a list of what it had
 # to skip, and of what it checked by less than the real tool. If CI is set, a skipped check is a failure.
@@ -19,7 +19,6 @@ case "$*" in
   exit 2
   ;;
 esac
-azurite_version=3.35.0 # runs on Node 20; later ones want 22
 export fuzz_time=${FUZZ_TIME:-1m}
 skipped=()
 weaker=() # checked by less than the real tool
@@ -30,17 +29,12 @@ say() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 fetch_tools() {
   set +e
   if command -v npm >/dev/null; then
-    if [ "$(cat .azurite/version 2>/dev/null)" != "$azurite_version" ]; then
-      mkdir -p .azurite
-      npm install --no-audit --no-fund --loglevel=error --prefix .azurite "azurite@$azurite_version" &&
-        echo "$azurite_version" >.azurite/version
-    fi
-    npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/jssdk
-    npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/browser
-    npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/openapi
-    npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix scripts/duckdb
+    local at
+    for at in azurite jssdk browser openapi duckdb; do
+      npm ci --no-audit --no-fund --loglevel=error --prefix "scripts/$at"
+    done
     # Not the peer, a parser that would have to be compiled.
-    npm install --no-package-lock --no-audit --no-fund --loglevel=error --legacy-peer-deps --ignore-scripts --prefix scripts/infra
+    npm ci --no-audit --no-fund --loglevel=error --legacy-peer-deps --ignore-scripts --prefix scripts/infra
   fi
   local packages=()
   browser || packages+=(chromium)
@@ -60,15 +54,15 @@ fetch_tools() {
 browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 
 start_azurite() {
-  local binary=.azurite/node_modules/.bin/azurite
+  local binary=scripts/azurite/node_modules/.bin/azurite
   if [ ! -x "$binary" ]; then
     skipped+=("everything that compares with Azurite: npm did not install it")
     return
   fi
-  say "azurite $azurite_version"
+  say azurite
   local port=$((20000 + RANDOM % 20000))
   "$binary" --inMemoryPersistence --skipApiVersionCheck --disableTelemetry --silent \
-    --blobPort "$port" --queuePort $((port + 1)) --tablePort $((port + 2)) >.azurite/log 2>&1 &
+    --blobPort "$port" --queuePort $((port + 1)) --tablePort $((port + 2)) >scripts/azurite/log 2>&1 &
   for _ in $(seq 150); do
     if (exec 3<>"/dev/tcp/127.0.0.1/$((port + 2))") 2>/dev/null; then
       # The key that every storage emulator has; it protects nothing.
@@ -79,7 +73,7 @@ start_azurite() {
     sleep 0.2
   done
   echo "azurite does not answer; its log:" >&2
-  cat .azurite/log >&2
+  cat scripts/azurite/log >&2
   exit 1
 }
 

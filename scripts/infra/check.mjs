@@ -1,6 +1,6 @@
 // Checks infra/: the Bicep files by the real compiler and its linter where "bicep" is on PATH, else by
 // tree-sitter's grammar; that what connects them fits; and the Dockerfile's form.
-//   npm install --legacy-peer-deps --ignore-scripts --prefix scripts/infra && node scripts/infra/check.mjs
+//   npm ci --legacy-peer-deps --ignore-scripts --prefix scripts/infra && node scripts/infra/check.mjs
 import { spawnSync } from 'node:child_process'
 import { readFileSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'

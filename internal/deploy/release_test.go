@@ -1,0 +1,90 @@
+package deploy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestWorkflowsArePinned: nobody but this repository decides what its workflows run, and no job has permissions that it did not ask for.
+func TestWorkflowsArePinned(t *testing.T) {
+	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*"))
+	if err != nil || len(workflows) == 0 {
+		t.Fatal(workflows, err)
+	}
+	pinned := regexp.MustCompile(`^\s*- uses: [\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	tool := regexp.MustCompile(`\bgo run \S+@v\d+\.\d+\.\d+ `)
+	for _, path := range workflows {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, jobs, _ := strings.Cut(string(text), "\njobs:\n")
+		if !strings.Contains(top, "\npermissions: {}\n") {
+			t.Errorf("%s: a job that asks for no permissions has some", path)
+		}
+		if jobs, permissions := len(regexp.MustCompile(`(?m)^  \w+:$`).FindAllString(jobs, -1)), strings.Count(jobs, "\n    permissions:\n"); jobs != permissions {
+			t.Errorf("%s: %d jobs, %d with permissions", path, jobs, permissions)
+		}
+		for line := range strings.Lines(jobs) {
+			line = strings.TrimSuffix(line, "\n")
+			switch {
+			case strings.Contains(line, "uses:") && !pinned.MatchString(line),
+				strings.Contains(line, "go run ") && !tool.MatchString(line),
+				strings.Contains(line, "npm install"), strings.Contains(line, "npx "), strings.Contains(line, "curl "):
+				t.Errorf("%s: floats: %s", path, line)
+			}
+		}
+	}
+}
+
+// TestPackagesAreLocked: what npm installs is told by hash. No lock file names a registry: each user has their own.
+func TestPackagesAreLocked(t *testing.T) {
+	packages, err := filepath.Glob(filepath.Join(root, "scripts", "*", "package.json"))
+	if err != nil || len(packages) < 5 {
+		t.Fatal(packages, err)
+	}
+	for _, path := range packages {
+		lock, err := os.ReadFile(filepath.Join(filepath.Dir(path), "package-lock.json"))
+		if err != nil {
+			t.Error(err)
+		}
+		text := string(lock)
+		if strings.Contains(text, `"resolved"`) || strings.Count(text, "\n    \"node_modules/") != strings.Count(text, `"integrity"`) {
+			t.Errorf("%s: a package without a hash, or with an address", path)
+		}
+	}
+}
+
+// TestListOfModules: a release's list has the modules that its programs link, on every system, and no others.
+func TestListOfModules(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "spdx.sh"), "v1.2.3").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := string(out)
+	for _, want := range []string{
+		"SPDXVersion: SPDX-2.3\n", "PackageName: tablesweep\n", "PackageName: std\n", "PackageName: github.com/go-chi/chi/v5\n",
+		"PackageName: github.com/inconshreveable/mousetrap\n", // of Windows alone
+	} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the list lacks %q", want)
+		}
+	}
+	if strings.Contains(list, "go-cmp") {
+		t.Error("the list has a module of tests")
+	}
+	ids := map[string]bool{}
+	for _, id := range regexp.MustCompile(`(?m)^SPDXID: (.+)$`).FindAllStringSubmatch(list, -1) {
+		if ids[id[1]] || !regexp.MustCompile(`^SPDXRef-[A-Za-z0-9.-]+$`).MatchString(id[1]) {
+			t.Errorf("id %s", id[1])
+		}
+		ids[id[1]] = true
+	}
+	if n := strings.Count(list, " DEPENDS_ON "); n != len(ids)-2 || n < 10 {
+		t.Errorf("%d of %d are linked", n, len(ids))
+	}
+}
