@@ -125,7 +125,7 @@ func newTransport(connections int) transport {
 // newRetries returns the retries of an endpoint, which all clients for it share.
 func (a *Account) newRetries(endpoint string, o Options) *retries {
 	r := newRetries(cmp.Or(o.Name, hostOf(endpoint)), o)
-	r.clock = &a.clock
+	r.clock, r.endpoint.cosmos = &a.clock, ofCosmos(endpoint)
 	if t, ok := o.Transport.(interface{ CloseIdleConnections() }); ok {
 		r.closeIdle = t.CloseIdleConnections
 	}

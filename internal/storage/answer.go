@@ -88,9 +88,9 @@ func strangeRefusal(err error) bool {
 }
 
 // believe returns nil if an answer to a request of the id is the service's: a good one of the
-// operation, or a refusal. The service's good answers all have its version, and its refusals
-// an error code. With echoes, its good answers have the request's id, too. This is the only place that decides it.
-func (o operation) believe(id string, echoes bool, status int, h http.Header, body []byte) error {
+// operation, or a refusal. Good answers have all that the endpoint's need, and refusals
+// an error code. This is the only place that decides it.
+func (o operation) believe(id string, good needs, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
 	switch echo := h.Get(clientRequestID); {
@@ -103,8 +103,8 @@ func (o operation) believe(id string, echoes bool, status int, h http.Header, bo
 			return nil
 		}
 		a.why = "it has no error code"
-	case h.Get("X-Ms-Version") == "":
-	case echo == "" && echoes:
+	case h.Get("X-Ms-Version") == "" && good.version:
+	case echo == "" && good.id:
 		a.why = "it does not say which request it answers"
 	case !slices.Contains(o.statuses, status):
 		a.why = "no answer to such a request"
@@ -123,12 +123,20 @@ func (o operation) believe(id string, echoes bool, status int, h http.Header, bo
 // clientRequestID is the header by which the services say which request they answer.
 const clientRequestID = "X-Ms-Client-Request-Id"
 
-// echo notes that an endpoint's good answers have the request's id. Those of transactions are noted apart: Azurite's
-// have none.
-type echo struct{ transactions, others atomic.Bool }
+// endpoint is what is known of a service's endpoint by its good answers.
+type endpoint struct {
+	cosmos bool // Cosmos DB's have no version. (recordings of the tests of azure-sdk-for-python)
+	// They have had the request's id. Those of transactions are noted apart: Azurite's have none.
+	transactions, others atomic.Bool
+}
 
-// of returns the note about answers to such a request.
-func (e *echo) of(x *exchange) *atomic.Bool {
+// needs are headers that a good answer must have.
+type needs struct{ version, id bool }
+
+func (e *endpoint) needs(x *exchange) needs { return needs{!e.cosmos, e.echoes(x).Load()} }
+
+// echoes is whether answers to such a request have had its id.
+func (e *endpoint) echoes(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions
 	}

@@ -68,7 +68,7 @@ type retries struct {
 	patience   time.Duration
 	unproven   bool
 	clock      *clock // the account's
-	echo       echo
+	endpoint   endpoint
 
 	mu      sync.Mutex
 	pending int           // requests without an answer, pauses included
@@ -95,7 +95,7 @@ func newRetries(connection string, o Options) *retries {
 func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	x := exchangeOf(ctx)
-	x.connection, x.echo = r.connection, &r.echo
+	x.connection, x.endpoint = r.connection, &r.endpoint
 	o := x.options
 	began := time.Now()
 	heard := r.begin()

@@ -66,8 +66,10 @@ func (t *Table) Same(other *Table) bool {
 }
 
 // Cosmos reports whether the table is one of Cosmos DB, which speaks the Table service's protocol and compares no Timestamp.
-func (t *Table) Cosmos() bool {
-	return strings.Contains(strings.ToLower(hostOf(t.account.connection.tableURL)), ".table.cosmos")
+func (t *Table) Cosmos() bool { return ofCosmos(t.account.connection.tableURL) }
+
+func ofCosmos(endpoint string) bool {
+	return strings.Contains(strings.ToLower(hostOf(endpoint)), ".table.cosmos")
 }
 
 // Create makes the table unless it exists.

@@ -17,8 +17,8 @@ import (
 type exchange struct {
 	options    RequestOptions
 	operation  operation
-	connection string  // that it went to, as in [Outage]
-	echo       *echo   // of the endpoint that it went to
+	connection string // that it went to, as in [Outage]
+	endpoint   *endpoint
 	answer     []byte  // body of the last answer; of the failed operation, if one failed
 	failed     int     // index of the batch's operation that failed, -1 if none
 	part       *part   // its answer, if the request is a transaction
@@ -123,12 +123,11 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.failed, x.part = -1, nil
-	echoes := x.echo.of(x)
-	if err := x.operation.believe(id, echoes.Load(), resp.StatusCode, resp.Header, x.answer); err != nil {
+	if err := x.operation.believe(id, x.endpoint.needs(x), resp.StatusCode, resp.Header, x.answer); err != nil {
 		return nil, err
 	}
 	if resp.StatusCode < 400 && resp.Header.Get(clientRequestID) != "" {
-		echoes.Store(true)
+		x.endpoint.echoes(x).Store(true)
 	}
 	switch {
 	case x.part != nil:
