@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,6 +114,36 @@ func TestForgedCheckpoint(t *testing.T) {
 	forged(t, filepath.Join(dir, place.JournalName), "copy", map[string]string{"from": "orders", "from-connection": "https://a.table.example.org"}, struct{}{})
 	if _, err := user(t.Context(), nil, "export", "--resume", dir); err == nil || !strings.Contains(err.Error(), "give --from-connection again") {
 		t.Errorf("by an export's journal: %v", err)
+	}
+}
+
+// TestForgedTables: a directory of many tables does not choose which files are removed, or cut.
+func TestForgedTables(t *testing.T) {
+	t.Parallel()
+	_, a, from := serveEmulator(t, emulator.Options{})
+	_, b, to := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "orders", manyRows(1, 3))
+	for _, table := range []string{"orders", "../notes"} {
+		home := t.TempDir()
+		points, lists := filepath.Join(home, "points"), filepath.Join(home, "lists")
+		for _, dir := range []string{points, lists} {
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		notes := filepath.Join(lists, table+".jsonl")
+		if err := os.WriteFile(notes, []byte("call the bank\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		places := []string{tableHome{account: a}.address(), tableHome{account: b}.address()}
+		forged(t, filepath.Join(points, tablesName), "copy", map[string]string{"all": "true", "failed": "./lists"}, tableResult{Table: table, State: tableFailed}, places...)
+		_, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)
+		if err == nil || errors.Is(err, journal.ErrDamaged) {
+			t.Errorf("%s: got %v", table, err)
+		}
+		if text, err := os.ReadFile(notes); string(text) != "call the bank\n" || err != nil {
+			t.Errorf("%s: %q, %v", table, text, err)
+		}
 	}
 }
 
