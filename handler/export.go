@@ -206,7 +206,7 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 	}
 	return w.ended(w.cmd, blobHint(err), func() error {
 		where := fmt.Sprintf("%s: %s of %d bytes,", to.Address(), progress.Plural(int64(m.Files.Count), "file"), m.Bytes)
-		return w.summary(exportResult{Rows: m.Rows, Files: m.Files.Count, Bytes: m.Bytes, To: to.Address()}, where, "", totals)
+		return w.summary(exportResult{Rows: m.Rows, Files: m.Files.Count, Bytes: m.Bytes, To: to.Address()}, where, totals)
 	})
 }
 
@@ -292,7 +292,7 @@ func (w *rowsOut) single(to opened) error {
 	if to.kind == place.KindStream {
 		where = "stdout"
 	}
-	return w.summary(exportResult{Rows: totals.Rows, Files: 1, To: to.path}, where, unproven, totals)
+	return w.summary(exportResult{Rows: totals.Rows, Files: 1, To: to.path, Unproven: true}, where, totals)
 }
 
 // unproven ends the last line about a file or a pipe: one that was cut between two rows looks whole.
@@ -302,16 +302,21 @@ const unproven = "; only an export in a directory or in blobs proves that it is 
 type exportResult struct {
 	Rows       int64   `json:"rows"`
 	Files      int     `json:"files"`
-	Bytes      int64   `json:"bytes,omitempty"` // of an export
-	To         string  `json:"to"`              // where they are
+	Bytes      int64   `json:"bytes,omitempty"`    // of an export
+	To         string  `json:"to"`                 // where they are
+	Unproven   bool    `json:"unproven,omitempty"` // that these are all rows: of a file or a pipe
 	Requests   int64   `json:"requests"`
 	Throttles  int64   `json:"throttles"`
 	Seconds    float64 `json:"seconds"`       // of this run
 	RowsPerSec float64 `json:"rowsPerSecond"` // of this run
 }
 
-// summary prints what was exported, where it is, and a warning at the end.
-func (w *rowsOut) summary(r exportResult, where, end string, t sweep.Totals) error {
+// summary prints what was exported, and where it is.
+func (w *rowsOut) summary(r exportResult, where string, t sweep.Totals) error {
+	end := ""
+	if r.Unproven {
+		end = unproven
+	}
 	r.Requests, r.Throttles, r.Seconds = t.Requests, t.Throttles, time.Since(w.began).Round(time.Millisecond).Seconds()
 	r.RowsPerSec = math.Round(float64(t.Rows) / max(r.Seconds, 0.001))
 	return w.print(w.cmd, r, "exported %s to %s in %.1f s: %.0f rows/s, %s, %d throttled%s\n", progress.Plural(r.Rows, "row"), where,
@@ -338,7 +343,7 @@ func (o *copyOptions) takeLines(c *cobra.Command, s sweep.Spec, from opened, wor
 		in = arriving(c.Context(), c.InOrStdin())
 		defer in.Close()
 	}
-	j.inLines = true
+	j.lines.Unproven = true
 	j.meter.Phase("importing")
 	var all sweep.Totals
 	j.options.Watch = func(p sweep.Progress) {

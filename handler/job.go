@@ -82,7 +82,6 @@ type job struct {
 	began   time.Time
 	ran     sweep.Totals // of this run alone
 	rows    int64        // that the source has, if it says so; 0 if not
-	inLines bool         // the rows come in any order, from a file or a pipe
 	lines   lineTotals
 
 	failures failures // if out is nil
@@ -272,8 +271,9 @@ func (j *job) expect(ctx context.Context, s sweep.Spec, removes bool) error {
 	return nil
 }
 
-// lineTotals are what only rows in any order have.
+// lineTotals are what only rows in any order have, from a file or a pipe.
 type lineTotals struct {
+	Unproven     bool  `json:"unproven,omitempty"`     // that these are all rows: always, for these
 	Repeated     int64 `json:"repeated,omitempty"`     // rows before which another one with their key was read
 	MoreRepeated bool  `json:"moreRepeated,omitempty"` // others may have stood too far apart to be noticed
 }
@@ -322,7 +322,7 @@ func (j *job) summary(t sweep.Totals, doubts int64, verb string) error {
 	if doubts > 0 {
 		text += fmt.Sprintf(", up to %d put twice", doubts)
 	}
-	if text += j.lines.String(); j.inLines {
+	if text += j.lines.String(); j.lines.Unproven {
 		text += unproven
 	}
 	return j.flags.print(j.cmd, r, "%s\n", text)
