@@ -49,6 +49,8 @@
 // an event only if it is written more than a minute after the time in its id, which a request
 // can be that hangs in the network, or a row that another program writes.
 //
+// Other logs are followed likewise, by a [Feed]. The bound of their positions may have to stay further behind.
+//
 // One follower gets 4,000 events a second if a query takes 30 ms, twice what the service
 // writes to a partition. Beyond its ceiling it reads what follows at each call, and fails when more than
 // 100,000 events follow.

@@ -31,7 +31,7 @@ type FollowOptions struct {
 // It polls as callers of After do. It also remembers what it has read, and leaves out what a
 // late event brings again.
 func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, show func(Event) error) error {
-	if _, err := s.bound("since", o.Since); err != nil {
+	if _, err := bound("since", o.Since, s.now()); err != nil {
 		return err
 	}
 	after := cmp.Or(o.Since, Now)

@@ -15,6 +15,9 @@ import (
 // maxSequence is the most keys that a Clock makes within a tick.
 const maxSequence = 1 << 16
 
+// inverted is how many digits of inverted time a key begins with.
+const inverted = 19
+
 // keyForm is the form of a Clock's keys.
 var keyForm = regexp.MustCompile(`^[0-9]{19}-[0-9a-f]{4}-[a-z2-7]{12}$`)
 
@@ -78,7 +81,7 @@ func KeyTime(id string) (time.Time, error) {
 	if !keyForm.MatchString(id) {
 		return time.Time{}, fmt.Errorf("%.60q is not the id of an event", id)
 	}
-	return key.InvertedTime(id[:19])
+	return key.InvertedTime(id[:inverted])
 }
 
 // Since returns the bound for [Span.Newer] that admits only rows after t.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
 )
 
 // What a call reads again, so that it finds a row which becomes visible later than one with a later
@@ -116,32 +117,32 @@ func parsePosition(text string) (position, error) {
 	return p, nil
 }
 
-var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, how long ago, such as 15m, an event's id, or what an answer has as next")
+var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, how long ago, such as 15m, an id, or what an answer has as next")
 
-// arrival is an event with the time at which it was written, and whether the follower has got it.
+// arrival is a row with its place, and whether the follower has got it.
 type arrival struct {
 	place
-	event Event
+	row   storage.Entity
 	given bool
 }
 
 // wanted returns the oldest of the rows, newest first, that the follower has not got, at most top,
-// and marks them as given. They are sorted by their ids, oldest first. more reports whether others
+// and marks them as given. They are sorted by their keys, oldest first. more reports whether others
 // are left.
-func wanted(rows []arrival, top int) (events []Event, more bool) {
+func wanted(rows []arrival, top int) (found []storage.Entity, more bool) {
 	for i := len(rows) - 1; i >= 0; i-- {
 		if rows[i].given {
 			continue
 		}
-		if len(events) == top {
+		if len(found) == top {
 			more = true
 			break
 		}
 		rows[i].given = true
-		events = append(events, rows[i].event)
+		found = append(found, rows[i].row)
 	}
-	slices.SortFunc(events, func(a, b Event) int { return strings.Compare(b.ID, a.ID) })
-	return events, more
+	slices.SortFunc(found, func(a, b storage.Entity) int { return strings.Compare(b.Key.Row, a.Key.Row) })
+	return found, more
 }
 
 // settle says which of the rows, newest first, the follower has got.
@@ -172,8 +173,8 @@ func (p position) settle(rows []arrival) {
 // after returns the position of a follower that has got some of these rows, newest first, and all
 // others that were written before known. Groups grow with the age of their rows: what becomes
 // visible late is nearly new. What was written since known is in groups of its own: the shards were read
-// at different moments.
-func (p position) after(rows []arrival, known time.Time) position {
+// at different moments. oldest is the newest bound that the position may have, "" for any.
+func (p position) after(rows []arrival, known time.Time, oldest string) position {
 	next := position{floor: ticksOf(known.Add(-againMost))}
 	if len(rows) > againRows {
 		next.floor = max(next.floor, rows[againRows].written)
@@ -185,7 +186,12 @@ func (p position) after(rows []arrival, known time.Time) position {
 		}
 	}
 	next.floor = max(next.floor, p.floor)
-	next.newer = min(p.newer, Since(next.floor.time().Add(-window))) // the smaller bound is the newer
+	next.newer = max(min(p.newer, Since(next.floor.time().Add(-window))), oldest) // the smaller bound is the newer
+	for _, a := range rows {                                                      // those that are read again, however old their ids are
+		if a.written >= next.floor {
+			next.newer = max(next.newer, a.id+"~")
+		}
+	}
 	first := slices.IndexFunc(rows, func(a arrival) bool { return a.given })
 	if first < 0 {
 		return next

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/testsize"
 )
 
@@ -20,6 +22,10 @@ func TestPositionsTellWhatWasGiven(t *testing.T) {
 		var rows []arrival // newest first
 		from, longest := position{newer: Since(start.Add(-time.Hour))}, 0
 		now := start
+		var waiting []string // ids of rows that are written later, newest first
+		for i := range 30 {
+			waiting = append(waiting, NewClock().NextKey(start.Add(-time.Duration(i)*time.Minute)))
+		}
 		sent := map[string]bool{}
 		top := 1 + r.IntN(50)
 		for range 40 {
@@ -28,24 +34,31 @@ func TestPositionsTellWhatWasGiven(t *testing.T) {
 					now = now.Add(time.Duration(r.Int64N(int64(40 * time.Millisecond))))
 				}
 				id := NewClock().NextKey(now.Add(-time.Duration(r.Int64N(int64(time.Minute)))))
-				rows = append(rows, arrival{place: place{ticksOf(now), id}, event: Event{ID: id}})
+				if n := len(waiting); n > 0 && r.IntN(20) == 0 { // one whose id is hours old
+					id, waiting = waiting[n-1], waiting[:n-1]
+				}
+				rows = append(rows, arrival{place: place{ticksOf(now), id}, row: storage.Entity{Key: key.Key{Row: id}}})
+			}
+			oldest := ""
+			if n := len(waiting); n > 0 {
+				oldest = Since(start.Add(-time.Duration(n) * time.Minute))
 			}
 			now = now.Add(time.Millisecond) // or else some may come at a tick that was read
 			slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
-			read := slices.DeleteFunc(slices.Clone(rows), func(a arrival) bool { return a.written < from.floor })
+			read := slices.DeleteFunc(slices.Clone(rows), func(a arrival) bool { return a.written < from.floor || a.id >= from.newer })
 			from.settle(read)
 			events, _ := wanted(read, top)
 			for _, e := range events {
-				if sent[e.ID] {
+				if sent[e.Key.Row] {
 					t.Fatalf("round %d: an event is sent twice", round)
 				}
-				sent[e.ID] = true
+				sent[e.Key.Row] = true
 			}
 			left := slices.IndexFunc(read, func(a arrival) bool { return !a.given })
 			if want := len(rows) - len(sent); (left < 0) != (want == 0) {
 				t.Fatalf("round %d: %d events of %d were not sent, and nobody knows", round, want, len(rows))
 			}
-			text := from.after(read, now).String()
+			text := from.after(read, now, oldest).String()
 			longest = max(longest, len(text))
 			var err error
 			if from, err = parsePosition(text); err != nil {
@@ -65,10 +78,10 @@ func TestPositionWithALateRow(t *testing.T) {
 	var rows []arrival
 	for i := range 10_000 {
 		id := fmt.Sprintf("%s-ffff-abcdefghijkl", Since(at.Add(-time.Duration(i)*time.Microsecond)))
-		rows = append(rows, arrival{place{ticksOf(at.Add(-time.Duration(i) * time.Microsecond)), id}, Event{ID: id}, true})
+		rows = append(rows, arrival{place{ticksOf(at.Add(-time.Duration(i) * time.Microsecond)), id}, storage.Entity{}, true})
 	}
 	for late, most := range map[int]int{3: 3, 50: 40, 1000: 700, 5000: 4500} {
-		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), at)
+		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), at, "")
 		if text := p.String(); len(text) > 800 || strings.ContainsAny(text, "+/=&% ") {
 			t.Errorf("position %s of %d characters", text, len(text))
 		}

@@ -263,7 +263,7 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery) (EventP
 	if err := input.Top(q.Top, MaxTop); err != nil {
 		return EventPage{}, err
 	}
-	newer, err := s.bound("since", q.Since)
+	newer, err := bound("since", q.Since, s.now())
 	if err != nil {
 		return EventPage{}, err
 	}
@@ -287,7 +287,7 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery) (EventP
 // Newest calls show with the newest n events of a stream, or all if n is negative, newest first,
 // until show fails. since is as in [EventQuery].
 func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
-	newer, err := s.bound("since", since)
+	newer, err := bound("since", since, s.now())
 	if err == nil && n != 0 {
 		_, err = s.newest(ctx, stream, Span{Newer: newer}, n, show)
 	}
@@ -323,14 +323,14 @@ func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, s
 	return m.more(), nil
 }
 
-// bound returns the bound for Span.Newer of a parameter such as since: an id or a time.
-func (s *Streams) bound(parameter, since string) (string, error) {
+// bound returns the bound for Span.Newer of a parameter such as since: an id or a time. now is the service's time.
+func bound(parameter, since string, now time.Time) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
 	}
-	t, err := ParseTime(since, s.now())
+	t, err := ParseTime(since, now)
 	if err != nil {
-		return "", problem.Invalidf(parameter, "%v, or an event's id; escape the + of a time zone as %%2B", err)
+		return "", problem.Invalidf(parameter, "%v, or an id; escape the + of a time zone as %%2B", err)
 	}
 	return Since(t), nil
 }

@@ -1,0 +1,179 @@
+package logtail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/input"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// Now is the position behind all rows that a log has at this moment.
+const Now = "now"
+
+const (
+	// maxBehind is the most rows that may follow a position. A follower holds them in memory.
+	maxBehind = 100_000
+	// startRead is how far before now a follower reads that starts now.
+	startRead = 2 * time.Second
+)
+
+var errBehind = fmt.Errorf("more than %d follow", maxBehind)
+
+// Next are the rows behind a position in a log.
+type Next struct {
+	Rows  []storage.Entity // in the order of their keys, oldest first
+	After string           // the position behind them
+	More  bool             // there are more; ask at once
+}
+
+// Feed is a log that is followed: each of its rows is found once, whatever clock has made its key, in the order in
+// which the service has written them.
+type Feed struct {
+	Log
+	// Now returns the service's time.
+	Now func() time.Time
+	// Oldest returns a time before that of the key of any row that is not written yet, but for the minute that a
+	// write may take. nil means the time of the last row that was read.
+	Oldest func(ctx context.Context) (time.Time, error)
+
+	// merge reads the first pages of a span; nil means Log's.
+	merge func(ctx context.Context, s Span) (*merge, error)
+}
+
+// After returns the rows behind a position: [Now], a time as [ParseTime] reads it, a key that a [Clock] has made, or the
+// position that an earlier call returned. A follower needs to keep nothing but the position. Rows come in the order in
+// which they were written, and those of one answer in the order of their keys. If more than 100,000 rows follow the
+// position, the error is a [problem.Conflict].
+//
+// A call makes one query for each 1,000 rows of a partition that the caller has not got yet, however small top
+// is, with up to 200 from before that, or those of 0.2 s if these are more. The service finds them
+// among all rows with keys from a minute before the last call on, since it has no index of Timestamps.
+func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
+	if err := input.Top(top, MaxTop); err != nil {
+		return Next{}, err
+	}
+	next, _, err := f.after(ctx, after, top)
+	return next, tooFar(err)
+}
+
+// tooFar returns what callers are told if err is errBehind.
+func tooFar(err error) error {
+	if errors.Is(err, errBehind) {
+		return problem.Conflictf("after", "%v; read them with since, and start again with after=%s", errBehind, Now)
+	}
+	return err
+}
+
+// after does what After does, for any top. It also returns all rows that it has read.
+func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival, error) {
+	if after == Now {
+		return f.start(ctx)
+	}
+	from, err := f.position(after)
+	if err != nil {
+		return Next{}, nil, err
+	}
+	oldest, err := f.oldest(ctx, from)
+	if err != nil {
+		return Next{}, nil, err
+	}
+	rows, known, err := f.arrivals(ctx, from)
+	if err != nil {
+		return Next{}, nil, err
+	}
+	from.settle(rows)
+	found, more := wanted(rows, top)
+	return Next{found, from.after(rows, known, oldest).String(), more}, rows, nil
+}
+
+// start returns the position behind all rows that a log has now, and those that it has read.
+func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
+	for now := f.Now(); ; {
+		at := now.Add(-startRead)
+		from := position{newer: Since(at.Add(-window)), floor: ticksOf(at)}
+		oldest, err := f.oldest(ctx, position{})
+		if err != nil {
+			return Next{}, nil, err
+		}
+		from.newer = max(from.newer, oldest)
+		rows, known, err := f.arrivals(ctx, from)
+		if err != nil {
+			return Next{}, nil, err
+		}
+		if now = known; at.After(known.Add(-settling)) { // the service's clock was set, or ours
+			continue
+		}
+		for i := range rows {
+			rows[i].given = true
+		}
+		return Next{After: from.after(rows, known, oldest).String()}, rows, nil
+	}
+}
+
+// oldest returns the newest bound that a position behind p may have, "" for any. It must be asked for before the rows
+// are read: what becomes a row in between is found among these. It takes no request as long as p's own bound is
+// good enough.
+func (f Feed) oldest(ctx context.Context, p position) (bound string, err error) {
+	if f.Oldest == nil {
+		return "", nil
+	}
+	if len(p.newer) >= inverted {
+		t, err := key.InvertedTime(p.newer[:inverted])
+		if err == nil && f.Now().Sub(t) < 4*window {
+			return p.newer, nil
+		}
+	}
+	t, err := f.Oldest(ctx)
+	return Since(t.Add(-window)), err
+}
+
+// arrivals reads the rows that a position leaves open, newest first. All that were written until known
+// are among them.
+func (f Feed) arrivals(ctx context.Context, p position) (rows []arrival, known time.Time, err error) {
+	span := Span{Newer: p.newer}
+	if p.floor > 0 {
+		span.Since = p.floor.time()
+	}
+	read := f.merge
+	if read == nil {
+		read = func(ctx context.Context, s Span) (*merge, error) { return f.Log.merge(ctx, s, storage.PageRows) }
+	}
+	m, err := read(ctx, span)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	n := 0
+	for row, err := range m.rows(ctx) {
+		if n++; err == nil && n > maxBehind {
+			err = errBehind
+		}
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		id := strings.TrimPrefix(row.Key.Row, f.Prefix)
+		if a := (arrival{place: place{ticksOf(row.Timestamp), id}, row: row}); a.written >= p.floor {
+			rows = append(rows, a)
+		}
+	}
+	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
+	return rows, m.known, nil
+}
+
+// position reads what callers send as after, but not [Now].
+func (f Feed) position(after string) (position, error) {
+	if isPosition(after) {
+		return parsePosition(after)
+	}
+	newer, err := bound("after", after, f.Now())
+	if after == "" || err != nil {
+		return position{}, errNoPosition
+	}
+	return position{newer: newer}, nil
+}
