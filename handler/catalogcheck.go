@@ -24,12 +24,19 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 		if err := p.check(); err != nil {
 			return err
 		}
-		from, err := parseSince(since, time.Now())
-		if err != nil {
+		if _, err := parseSince(since, time.Now()); err != nil {
 			return err
 		}
 		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
 			if err := cat.Fits(ctx); err != nil {
+				return err
+			}
+			now, err := cat.Now(ctx)
+			if err != nil {
+				return err
+			}
+			from, err := parseSince(since, now) // how long ago is by the service's clock
+			if err != nil {
 				return err
 			}
 			changes, next, err := cat.Changes(ctx, p.top, p.cursor, from)

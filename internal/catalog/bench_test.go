@@ -51,7 +51,7 @@ func TestTransactions(t *testing.T) {
 			// Heads of the first key; head to be; the three rows to be; commit; a read
 			// and a write in each of three partitions; the change.
 			{"replace that moves the rows", 13, 6, func() error { _, err := c.Replace(t.Context(), smith, by("eid", "F1"), always); return err }},
-			{"replace of contents", 9, 4, func() (err error) { id, err = c.Put(t.Context(), raised, always); return err }},
+			{"replace of contents, behind a move", 10, 5, func() (err error) { id, err = c.Put(t.Context(), raised, always); return err }},
 			{"patch by the first key", 10, 5, func() error {
 				_, err := c.Patch(t.Context(), []byte(`{"wage":3}`), by("eid", "F1"), always)
 				return err

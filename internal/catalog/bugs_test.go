@@ -17,6 +17,8 @@ const (
 	carryFile     = "internal/catalog/carry.go"
 	chooseFile    = "internal/catalog/choose.go"
 	followFile    = "internal/catalog/follow.go"
+	changesFile   = "internal/catalog/changes.go"
+	catalogFile   = "internal/catalog/catalog.go"
 	conditionFile = "internal/catalog/condition.go"
 	decideFile    = "internal/catalog/decide.go"
 	deleteFile    = "internal/catalog/delete.go"
@@ -42,6 +44,10 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"case len(on.Match) > 0 && !fits(on.Match):", "case len(on.Match) > 0 && !fits(on.Match) && !WRONG:"},
 	{"a write does not keep its Idempotency-Key", "TestKeyedCrashPoints", decideFile,
 		"	last := writes[len(writes)-1]\n", "	last := writes[len(writes)-1]\n	if WRONG {\n		o = claim.ID{}\n	}\n"},
+	{"the changes of slow writers are not waited for", "TestChangesAreFollowed", changesFile,
+		"if err == nil && t.Before(oldest) {", "if err == nil && t.Before(oldest) && !WRONG {"},
+	{"a change has the time of its writer's clock", "TestChangesAreFollowed", catalogFile,
+		"	now, _ := c.Log.Now(c.now())\n", "	now, _ := c.Log.Now(c.now())\n	if WRONG {\n		return c.now()\n	}\n"},
 	{"a write does not claim its Idempotency-Key", "TestKeyOfAnotherWrite", onceFile,
 		"	if o.None() {\n		return nil\n	}\n	if _, err := c.claims().Take", "	if o.None() || WRONG {\n		return nil\n	}\n	if _, err := c.claims().Take"},
 	{"a deletion does not keep its answer", "TestRepeatedDeletes", decideFile,

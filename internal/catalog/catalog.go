@@ -76,6 +76,12 @@ func New(o Options) *Catalog {
 	return c
 }
 
+// serviceNow returns the service's time or, before its first answer, our own.
+func (c *Catalog) serviceNow() time.Time {
+	now, _ := c.Log.Now(c.now())
+	return now
+}
+
 // Close waits for the work that goes on after writes and queries were answered.
 func (c *Catalog) Close() {
 	_ = c.reading.Wait()    // its callers have the errors

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"tablesweep/internal/catalog/store"
@@ -11,15 +12,50 @@ import (
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
 )
 
 // Change is a write that was applied.
 type Change struct {
-	ID   string    `json:"id"` // its position among the changes; also a cursor
-	Time time.Time `json:"time"`
+	ID   string    `json:"id"`   // its position among the changes; also a cursor
+	Time time.Time `json:"time"` // of the commit
 	Kind wal.Kind  `json:"kind"`
+	// RecordID and ETag are the record's, as in [Meta]. They tell the changes of one record apart, and which is later: the
+	// greater number. A deletion has an ETag, too, which no record has.
+	RecordID string `json:"recordId"`
+	ETag     string `json:"etag"`
+	OldID    string `json:"oldId,omitzero"` // the record's ID until this change, if that was another one
 	// Record is the record that was written or, for a deletion, the one that was deleted.
 	Record record.Record `json:"record"`
+}
+
+// changeOf returns the change of a row.
+func changeOf(row storage.Entity) (Change, error) {
+	e, err := store.EntryOf(row)
+	if err == nil && len(e.Writes) == 0 {
+		err = fmt.Errorf("the entry %s has no writes", row.Key.Row)
+	}
+	if err != nil {
+		return Change{}, err
+	}
+	last := metaOf(e.Writes[len(e.Writes)-1])
+	c := Change{ID: e.ID, Time: e.Time, Kind: e.Kind, RecordID: last.ID, ETag: last.ETag, Record: e.Record}
+	if len(e.Writes) > 1 {
+		c.OldID = metaOf(e.Writes[0]).ID
+	}
+	return c, nil
+}
+
+// changesOf returns the changes of rows.
+func (c *Catalog) changesOf(rows []storage.Entity) ([]Change, error) {
+	all := make([]Change, len(rows))
+	for i, row := range rows {
+		var err error
+		if all[i], err = changeOf(row); err != nil {
+			return nil, fmt.Errorf("catalog %s: %w", c.Name, err)
+		}
+	}
+	return all, nil
 }
 
 // changes returns the changes of some shards as a log.
@@ -31,6 +67,9 @@ func (c *Catalog) changes(shards ...string) logtail.Log {
 // if it is not "", and newer than since, if it is not zero. next is the cursor for the next
 // page, "" after the last one. Changes are kept for [Options.KeepChanges]. A page costs one
 // request for each of the 16 shards.
+//
+// A change is found here once its index rows are written, which may be later than that of a newer one.
+// [Catalog.ChangesAfter] misses none.
 func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since time.Time) (all []Change, next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return nil, "", err
@@ -44,20 +83,54 @@ func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since tim
 	if !since.IsZero() {
 		span.Newer = logtail.Since(since)
 	}
-	log := c.changes(store.ShardNames()...)
-	tail, err := log.Newest(ctx, span, top)
+	tail, err := c.changes(store.ShardNames()...).Newest(ctx, span, top)
 	if err != nil {
 		return nil, "", fmt.Errorf("catalog %s: %w", c.Name, err)
 	}
-	for _, row := range tail.Rows {
-		e, err := store.EntryOf(row)
-		if err != nil {
-			return nil, "", err
-		}
-		all = append(all, Change{e.ID, e.Time, e.Kind, e.Record})
-	}
-	if tail.More {
+	if all, err = c.changesOf(tail.Rows); err == nil && tail.More {
 		next = all[len(all)-1].ID
 	}
-	return all, next, nil
+	return all, next, err
+}
+
+// ChangesAfter returns at most top changes (1 to MaxTop) behind a position, sorted by id, oldest first, and the position
+// behind them; more says that others follow. The position is [logtail.Now], a time, the id of a change, or what an
+// earlier call returned. So each change is found once. A time or an id stands for the changes that were committed since.
+//
+// Changes come in the order in which the service has written them. So two of one record may come in two answers in the
+// wrong order, when both writes are under way at once: their ETags tell. A call makes a request for each
+// of the 16 shards, and twice as many once in two minutes.
+func (c *Catalog) ChangesAfter(ctx context.Context, after string, top int) (all []Change, next string, more bool, err error) {
+	if _, err := c.Now(ctx); err != nil {
+		return nil, "", false, err
+	}
+	feed := logtail.Feed{Log: c.changes(store.ShardNames()...), Now: c.serviceNow, Oldest: c.oldestPending}
+	found, err := feed.After(ctx, after, top)
+	if err != nil {
+		return nil, "", false, fmt.Errorf("catalog %s: %w", c.Name, err)
+	}
+	all, err = c.changesOf(found.Rows)
+	return all, found.After, found.More, err
+}
+
+// oldestPending returns the time of the oldest write that was committed and is no change yet; now, if there is none.
+func (c *Catalog) oldestPending(ctx context.Context) (time.Time, error) {
+	oldest := c.serviceNow()
+	var mu sync.Mutex
+	err := store.EachShard(func(shard string) error {
+		q := store.PrefixQuery(shard, store.EntryPrefix)
+		q.Select = []string{}
+		return c.Log.All(ctx, q, func(p storage.Page) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, row := range p.Entities {
+				t, err := logtail.KeyTime(row.Key.Row[len(store.EntryPrefix):])
+				if err == nil && t.Before(oldest) { // check tells of a row that is no entry
+					oldest = t
+				}
+			}
+			return nil
+		})
+	})
+	return oldest, err
 }

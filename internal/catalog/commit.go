@@ -16,11 +16,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// newEntry returns an entry whose time is later than that of the heads.
+// newEntry returns an entry whose time is later than that of the heads. It is made just before its commit, by the service's
+// clock: who follows the changes counts on it that no entry is committed more than a minute after its time.
 func (c *Catalog) newEntry(kind wal.Kind, first string, r record.Record, heads ...*wal.Head) store.Entry {
 	// Each entry has a clock of its own. Otherwise, one head from a writer whose clock is far
 	// ahead would date all later entries.
-	id := logtail.NewClock().NextKey(wal.After(c.now(), heads...))
+	id := logtail.NewClock().NextKey(wal.After(c.serviceNow(), heads...))
 	t, err := logtail.KeyTime(id)
 	if err != nil {
 		panic("catalog: internal error: " + err.Error())

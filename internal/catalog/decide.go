@@ -8,7 +8,6 @@ import (
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/claim"
-	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -70,8 +69,6 @@ func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r r
 		}
 		return Written{}, false, cmp.Or(err, refuse(c.taken(w.Row), w.First))
 	}
-	e := c.newEntry(wal.Replace, w.First, r, old.State(), target.State())
-	e.Writes = writes
 	updates := []headUpdate{{old, writes[0], content}}
 	if len(writes) == 2 {
 		if err := c.free(ctx, writes[1]); err != nil {
@@ -79,30 +76,29 @@ func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r r
 		}
 		updates = []headUpdate{{old, writes[0], ""}, {target, writes[1], content}}
 	}
+	if err := c.afterMove(ctx, old); err != nil {
+		return Written{}, false, err
+	}
+	e := c.newEntry(wal.Replace, w.First, r, old.State(), target.State())
+	e.Writes = writes
 	last := writes[len(writes)-1]
-	if raced, err := c.commitAfter(ctx, old, e, updates, onceOps(o, e.Shard, e.ID, last, Replaced)...); err != nil || raced {
+	if raced, err := c.commit(ctx, e, updates, onceOps(o, e.Shard, e.ID, last, Replaced)...); err != nil || raced {
 		return Written{}, raced, err
 	}
 	return Written{Replaced, metaOf(last), r}, false, c.carryOut(ctx, e)
 }
 
-// commitAfter commits a write that replaces or removes the record of the head old. If a move has brought the record
+// afterMove comes before a write that replaces or removes the record of the head old. If a move has brought the record
 // there, the move's rows must be written first. Else a query by what the record has left would find it
-// as it was, after the later write is acknowledged. The change tells that they are: so the transaction touches it.
-func (c *Catalog) commitAfter(ctx context.Context, old *store.Head, e store.Entry, updates []headUpdate, more ...storage.Op) (raced bool, err error) {
+// as it was, after the later write is acknowledged.
+func (c *Catalog) afterMove(ctx context.Context, old *store.Head) error {
 	if old.Instead == nil {
-		return c.commit(ctx, e, updates, more...)
+		return nil
 	}
-	if c.now().Sub(old.Time) < c.keepChanges {
-		applied := storage.Op{Kind: storage.Merge, IfMatch: "*", Entity: storage.Entity{Key: key.Key{Partition: e.Shard, Row: store.ChangePrefix + old.Entry}}}
-		if raced, err := c.commit(ctx, e, updates, append(more, applied)...); err != nil || !raced {
-			return raced, err
-		}
+	if err := c.complete(ctx, store.ShardOf(old.First), old.Entry); !settled(err) { // a hopeless one must not block a deletion
+		return err
 	}
-	if err := c.complete(ctx, e.Shard, old.Entry); !settled(err) { // a hopeless one must not block a deletion
-		return false, err
-	}
-	return c.commit(ctx, e, updates, more...)
+	return nil
 }
 
 // unchanged completes the last write of the head, whose record is r already.
@@ -154,9 +150,12 @@ func (c *Catalog) removeAt(ctx context.Context, h *store.Head, first, identity s
 // the index rows, by partition.
 func (c *Catalog) remove(ctx context.Context, h *store.Head, r record.Record, o claim.ID, slots func() map[string]store.Slot) (done bool, err error) {
 	w, _ := wal.Removal(h.State()) // a live head has a record to remove
+	if err := c.afterMove(ctx, h); err != nil {
+		return false, err
+	}
 	e := c.newEntry(wal.Delete, h.First, r, h.State())
 	e.Writes = []wal.Write{w}
-	if raced, err := c.commitAfter(ctx, h, e, []headUpdate{{h, w, ""}}, onceOps(o, e.Shard, e.ID, w, deleted)...); err != nil || raced {
+	if raced, err := c.commit(ctx, e, []headUpdate{{h, w, ""}}, onceOps(o, e.Shard, e.ID, w, deleted)...); err != nil || raced {
 		return false, err
 	}
 	var known map[string]store.Slot

@@ -65,8 +65,8 @@
 //	find.go       index rows are read and merged
 //	follow.go     records that move while pages are read
 //	plan.go       what a lookup asks for, and its cursor
+//	changes.go    the list of changes, and their followers
 //	schema.go     the schema's row: who may write and read
-//	changes.go    the list of changes
 //	condition.go  ETags, and conditions on them
 //	catalog.go    options, limits, background work, what callers learn of a refusal
 //
@@ -85,6 +85,13 @@
 // identity's next life has greater versions than the last, and later changes.
 //
 // A record's ETag is its version. A condition is checked on the head that the commit depends on.
+//
+// # Following the changes
+//
+// A follower asks for the changes by their Timestamps, as those of streams do (package logtail). A change is written when its
+// entry is finished, perhaps hours after its commit, and its key has the time of the commit. So a position goes back to the oldest
+// pending entry, and nothing touches a change after it was written. Entries are dated by the service's clock, and committed
+// within a minute.
 //
 // # Several identities
 //

@@ -43,7 +43,7 @@ func (c *Catalog) Maintain(ctx context.Context) error {
 
 // tidy deletes the claims that are no longer needed, and the answers that were kept beside records, if it is due.
 func (c *Catalog) tidy(ctx context.Context) error {
-	now, _ := c.Log.Now(c.now())
+	now := c.serviceNow()
 	c.mu.Lock()
 	last := c.tidied
 	c.mu.Unlock()

@@ -512,35 +512,3 @@ func TestMoveIsSeenBeforeLaterWrites(t *testing.T) {
 		}
 	}
 }
-
-// TestWriteLongAfterAMove: the change that tells that the move is applied was removed by age. The write costs
-// one request more than another one (see TestTransactions). If the writer's clock is late, it costs four more.
-func TestWriteLongAfterAMove(t *testing.T) {
-	t.Parallel()
-	for late, more := range map[time.Duration]int64{0: 1, 2 * 24 * time.Hour: 4} {
-		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-			w.insertAll(c, map[string]any{"eid": "1", "npi": 7, "ssn": "1", "lastname": "x"})
-			patch := func(c *catalog.Catalog, text string) int64 {
-				c.Close()
-				if err := c.Writable(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				w.emulator.ResetCounts()
-				w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(text), by("eid", "1"), always))
-				c.Close()
-				return w.emulator.Counts().TableTransactions()
-			}
-			patch(c, `{"lastname":"y"}`)
-			time.Sleep(31 * 24 * time.Hour)
-			w.maintain(c)
-			if left := w.rows("PeopleWAL", "c|"); len(left) > 0 {
-				t.Fatal(left)
-			}
-			writer := w.on(w.account, func() time.Time { return time.Now().Add(-late) })
-			first, second := patch(writer, `{"wage":1}`), patch(writer, `{"wage":2}`)
-			if first-second != more {
-				t.Errorf("%d requests, and %d after that, with a clock that is %v late", first, second, late)
-			}
-		})
-	}
-}

@@ -62,6 +62,16 @@ func (c *Catalog) Fits(ctx context.Context) error {
 	return err
 }
 
+// Now returns the service's time. It takes a request if no answer has told it yet.
+func (c *Catalog) Now(ctx context.Context) (time.Time, error) {
+	if _, known := c.Log.Now(c.now()); !known {
+		if err := c.Fits(ctx); err != nil {
+			return time.Time{}, err
+		}
+	}
+	return c.serviceNow(), nil
+}
+
 // errEnough ends a query early.
 var errEnough = errors.New("enough")
 

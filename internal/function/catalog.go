@@ -1,6 +1,7 @@
 package function
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -278,7 +279,7 @@ func recoverWrites(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	since, err := readSince(given)
+	since, err := readSince(r.Context(), c, given)
 	if err != nil {
 		return err
 	}
@@ -286,15 +287,32 @@ func recoverWrites(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	return answer(w, r, done, err)
 }
 
-// readSince reads the parameter since, the zero time if it is not given.
-func readSince(given url.Values) (time.Time, error) {
+// followChanges answers with the changes behind a position.
+func followChanges(c *catalog.Catalog, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
+	if err := onlyAfter(given); err != nil {
+		return err
+	}
+	changes, next, more, err := c.ChangesAfter(r.Context(), given.Get("after"), top)
+	return answer(w, r, struct {
+		Changes []catalog.Change `json:"changes"`
+		Next    string           `json:"next"`
+		More    bool             `json:"more"`
+	}{append([]catalog.Change{}, changes...), next, more}, err)
+}
+
+// readSince reads the parameter since, the zero time if it is not given. How long ago is by the service's clock.
+func readSince(ctx context.Context, c *catalog.Catalog, given url.Values) (time.Time, error) {
 	if !given.Has("since") {
 		return time.Time{}, nil
 	}
 	if t, err := logtail.KeyTime(given.Get("since")); err == nil { // a change's id
 		return t, nil
 	}
-	t, err := logtail.ParseTime(given.Get("since"), time.Now())
+	now, err := c.Now(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	t, err := logtail.ParseTime(given.Get("since"), now)
 	if err != nil {
 		return t, problem.Invalidf("since", "%v; escape the + of a time zone as %%2B", err)
 	}
@@ -320,11 +338,14 @@ func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 }
 
 func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
-	given, top, err := readList(r, catalog.DefaultTop, storage.PageRows, "top", "cursor", "since")
+	given, top, err := readList(r, catalog.DefaultTop, storage.PageRows, "top", "cursor", "since", "after")
 	if err != nil {
 		return err
 	}
-	since, err := readSince(given)
+	if given.Has("after") {
+		return followChanges(c, given, top, w, r)
+	}
+	since, err := readSince(r.Context(), c, given)
 	if err != nil {
 		return err
 	}

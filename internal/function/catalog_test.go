@@ -119,6 +119,22 @@ func TestChanges(t *testing.T) {
 	}
 	a.call(t, "GET", "/api/catalog/changes", "", 200, `{"changes":[]}`)
 	a.call(t, "GET", list+"?top=0", "", 400, "")
+	var page struct {
+		Changes []struct{ Kind, RecordID, ETag string }
+		Next    string
+		More    bool
+	}
+	after := "1h"
+	for _, want := range []string{"insert", "replace", "delete"} {
+		a.ask(t, "GET", list+"?top=1&after="+after, "", &page)
+		if len(page.Changes) != 1 || page.Changes[0].Kind != want || page.Changes[0].RecordID == "" || page.Changes[0].ETag == "" || page.More != (want != "delete") {
+			t.Errorf("%+v, want one %s", page, want)
+		}
+		after = page.Next
+	}
+	a.call(t, "GET", list+"?after="+after, "", 200, `{"changes":[],"next":"f1.`)
+	a.call(t, "GET", list+"?after="+after+"&since=1h", "", 400, "")
+	a.call(t, "GET", list+"?after=yesterday", "", 400, "")
 	a.call(t, "GET", list+"?eid=1", "", 400, "")
 	a.call(t, "GET", list+"?cursor=x", "", 400, "")
 }

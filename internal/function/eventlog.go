@@ -185,10 +185,8 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 
 // followEvents answers with the events behind a position in the stream.
 func followEvents(s *logtail.Streams, stream string, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
-	for _, other := range []string{"since", "cursor"} {
-		if given.Has(other) {
-			return problem.Invalidf(other, "reads events newest first, and after follows the stream; leave one of the two out")
-		}
+	if err := onlyAfter(given); err != nil {
+		return err
 	}
 	next, err := s.After(r.Context(), stream, given.Get("after"), top)
 	return answer(w, r, struct {
@@ -196,6 +194,16 @@ func followEvents(s *logtail.Streams, stream string, given url.Values, top int, 
 		Next   string          `json:"next"`
 		More   bool            `json:"more"`
 	}{append([]logtail.Event{}, next.Events...), next.After, next.More}, err)
+}
+
+// onlyAfter refuses the parameters of a list beside after.
+func onlyAfter(given url.Values) error {
+	for _, other := range []string{"since", "cursor"} {
+		if given.Has(other) {
+			return problem.Invalidf(other, "reads the newest first, and after follows what is written; leave one of the two out")
+		}
+	}
+	return nil
 }
 
 func listStreams(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {

@@ -254,6 +254,7 @@ func (o *openAPI) playCatalog(a *app, at, one, two, patch string) {
 	o.play(a, 200, "DELETE", records+"?eid=3", "")
 	o.play(a, 200, "GET", at+"/count?eid=1", "")
 	o.play(a, 200, "GET", at+"/changes?top=2&since=1h", "")
+	o.play(a, 200, "GET", at+"/changes?top=2&after=1h", "")
 	o.play(a, 200, "POST", at+"/recover", "")
 }
 
