@@ -119,11 +119,11 @@ func (p opened) checkEnding(ctx context.Context, flag string) error {
 	if ending == "" {
 		return nil
 	}
-	_, err := p.objects.Get(ctx, place.ClaimName, 0, 1)
+	claimed, err := place.Claimed(ctx, p.objects)
 	switch {
-	case err == nil:
+	case claimed:
 		return nil
-	case place.InBlobs(p.path) && !errors.Is(err, fs.ErrNotExist) && !storage.NotFound(err):
+	case err != nil && place.InBlobs(p.path): // or else it is a file
 		return blobHint(fmt.Errorf("--%s: %w", flag, err))
 	}
 	err = usagef("--%s %s: no form of files ends with %s", flag, p.path, ending)

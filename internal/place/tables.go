@@ -53,6 +53,19 @@ func NewTablesClaim(id string, request json.RawMessage, startedAt time.Time, pro
 	return Claim{head: head{tablesFormat, version, id}, Request: request, StartedAt: startedAt, Program: program}
 }
 
+// Claimed reports whether a place has the claim of an export, of one table or of many.
+func Claimed(ctx context.Context, o Objects) (bool, error) {
+	for _, name := range []string{ClaimName, tablesClaimName} {
+		switch _, err := o.Get(ctx, name, 0, 1); {
+		case err == nil:
+			return true, nil
+		case !errors.Is(err, fs.ErrNotExist) && !storage.NotFound(err):
+			return false, err
+		}
+	}
+	return false, nil
+}
+
 // FreeOfTables fails with [ErrTaken] if the place has an export of many tables, or one under way.
 func FreeOfTables(ctx context.Context, to Objects) error {
 	for _, name := range []string{TablesName, tablesClaimName} {
