@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -100,8 +101,8 @@ func (g *gate) kill(t *testing.T, c *exec.Cmd, done func() bool) {
 
 // killed is a table whose exports and imports are killed.
 type killed struct {
-	partitions, each int // rows of each
-	kills            int
+	partitions, each int    // rows of each
+	exports, kills   int    // of each export
 	unique           string // ends the names of what is made
 }
 
@@ -110,15 +111,15 @@ type killed struct {
 func TestKilledExport(t *testing.T) {
 	t.Parallel()
 	few := testsize.Slow(2, 6, 20)
-	const latency = 5 * time.Millisecond // so that workers are idle, and steal
+	const slow = "latency=20ms on=query table=source" // so that workers are idle, and steal
 	for name, k := range map[string]killed{
-		"small partitions": {partitions: testsize.Slow(600, 2000, 6000), each: 10, kills: few},
-		"large partitions": {partitions: testsize.Slow(4, 6, 6), each: testsize.Slow(2500, 6000, 6000), kills: testsize.Slow(3, 8, 50)},
+		"small partitions": {partitions: testsize.Slow(600, 2000, 6000), each: 10, exports: 1, kills: few},
+		"large partitions": {partitions: 6, each: 6000, exports: testsize.Slow(1, 3, 25), kills: 2}, // a run must get beyond the partition it begins in
 	} {
 		for _, to := range []string{"directory", "blobs"} {
 			t.Run(name+" to "+to, func(t *testing.T) {
 				t.Parallel()
-				_, a, connection := serveEmulator(t, emulator.Options{Latency: latency})
+				_, a, connection := serveEmulator(t, emulator.Options{Faults: slow})
 				k.export(t, a, connection, to == "blobs")
 			})
 		}
@@ -126,7 +127,7 @@ func TestKilledExport(t *testing.T) {
 	t.Run("azurite", func(t *testing.T) {
 		t.Parallel()
 		a, connection := azurite(t)
-		killed{testsize.Slow(300, 400, 1200), 10, few, strings.ToLower("x" + rand.Text())}.export(t, a, connection, true)
+		killed{testsize.Slow(300, 400, 1200), 10, 1, few, strings.ToLower("x" + rand.Text())}.export(t, a, connection, true)
 	})
 }
 
@@ -181,32 +182,44 @@ func (k killed) export(t *testing.T, a *storage.Account, connection string, blob
 		return "blob:backups" + k.unique + "/" + name, in
 	}
 	whole, wholeObjects := at("whole")
-	pieces, objects := at("pieces")
 	run("export", "--from", source, "--to", whole, "--workers", "3")
 	want := exported(t, wholeObjects)
 	if len(want) < 2*k.kills {
 		t.Fatalf("only %d files", len(want))
 	}
 
-	// An export to a directory is its own checkpoint.
-	checkpoint := filepath.Join(dir, "export.ckpt")
-	args, again := []string{"export", "--from", source, "--to", pieces}, []string{"copy", "--resume", pieces}
-	if blobs {
-		args, again = append(args, "--checkpoint", checkpoint), []string{"copy", "--resume", checkpoint}
-	}
-	for i := range k.kills {
-		g.kill(t, command(args...), func() bool {
-			files := 0
-			_ = objects.List(t.Context(), place.DataPrefix, func(string, int64) error { // there may be no container yet
-				files++
-				return nil
+	pieces := ""
+	for n := range k.exports {
+		var objects place.Objects
+		pieces, objects = at(fmt.Sprint("pieces", n))
+		// An export to a directory is its own checkpoint.
+		checkpoint := filepath.Join(dir, fmt.Sprint("export.ckpt", n))
+		args, again := []string{"export", "--from", source, "--to", pieces}, []string{"copy", "--resume", pieces}
+		if blobs {
+			args, again = append(args, "--checkpoint", checkpoint), []string{"copy", "--resume", checkpoint}
+		}
+		for i := range k.kills {
+			g.kill(t, command(args...), func() bool {
+				files := 0
+				_ = objects.List(t.Context(), place.DataPrefix, func(string, int64) error { // there may be no container yet
+					files++
+					return nil
+				})
+				return files*(k.kills+1)*k.exports >= (len(want)-1)*(i*k.exports+n+1)
 			})
-			return files*(k.kills+1) >= (len(want)-1)*(i+1)
-		})
-		args = again
+			args = again
+		}
+		run(args...)
+		sameExport(t, want, exported(t, objects))
 	}
-	run(args...)
-	got := exported(t, objects)
+	k.importAgain(t, g, command, pieces, back)
+	run("verify", "--from", source, "--to", back)
+	run("verify", "--from", pieces, "--to", back)
+}
+
+// sameExport compares the files of two exports.
+func sameExport(t *testing.T, want, got map[string]string) {
+	t.Helper()
 	for name, text := range want {
 		if got[name] != text {
 			t.Errorf("%s differs", name)
@@ -215,9 +228,6 @@ func (k killed) export(t *testing.T, a *storage.Account, connection string, blob
 	if len(got) != len(want) {
 		t.Errorf("%d files, want %d", len(got), len(want))
 	}
-	k.importAgain(t, g, command, pieces, back)
-	run("verify", "--from", source, "--to", back)
-	run("verify", "--from", pieces, "--to", back)
 }
 
 // importAgain kills an import of the rows.
