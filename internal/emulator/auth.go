@@ -44,7 +44,7 @@ func (e *Emulator) authenticate(r *http.Request, s service) error {
 	if err != nil {
 		return authenticationFailed(err.Error())
 	}
-	mac := hmac.New(sha256.New, e.key)
+	mac := hmac.New(sha256.New, *e.key.Load())
 	mac.Write([]byte(text))
 	want := base64.StdEncoding.EncodeToString(mac.Sum(nil))
 	if !hmac.Equal([]byte(signature), []byte(want)) {

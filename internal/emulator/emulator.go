@@ -98,7 +98,7 @@ type Event struct {
 type Emulator struct {
 	account    string
 	keyText    string
-	key        []byte
+	key        atomic.Pointer[[]byte]
 	latency    time.Duration
 	clientTime time.Duration // how long a client may take to send a body or to read an answer
 	clock      func() time.Time
@@ -135,9 +135,8 @@ func New(o Options) (*Emulator, error) {
 	if e.clock == nil {
 		e.clock = time.Now
 	}
-	var err error
-	if e.key, err = base64.StdEncoding.DecodeString(e.keyText); err != nil {
-		return nil, fmt.Errorf("account key is not base64: %w", err)
+	if err := e.SetKey(e.keyText); err != nil {
+		return nil, err
 	}
 	for name, rows := range o.Tables {
 		if err := e.tables.Add(name, rows); err != nil {
@@ -145,6 +144,17 @@ func New(o Options) (*Emulator, error) {
 		}
 	}
 	return e, e.SetFaults(o.Faults)
+}
+
+// SetKey replaces the account's key, as its owner does: requests that are signed by the one before are refused from now on. Connection
+// strings keep the first one.
+func (e *Emulator) SetKey(text string) error {
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return fmt.Errorf("account key is not base64: %w", err)
+	}
+	e.key.Store(&key)
+	return nil
 }
 
 // SetFaults replaces the fault spec, and forgets what fired under the old one.

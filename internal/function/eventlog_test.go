@@ -317,10 +317,10 @@ func TestPartOfAnArrayIsAppended(t *testing.T) {
 		IDs    []*string
 	}
 	w := a.ask(t, "POST", "/api/log/s", "["+strings.Join(events, ",")+"]", &p)
-	if w.Code != http.StatusInternalServerError || p.Status != w.Code || len(p.IDs) != 250 || !strings.HasPrefix(p.Detail, "150 of 250 events were appended") {
+	if w.Code != http.StatusServiceUnavailable || p.Status != w.Code || len(p.IDs) != 250 || !strings.HasPrefix(p.Detail, "150 of 250 events were appended") {
 		t.Fatalf("status %d, %d ids, %s", w.Code, len(p.IDs), p.Detail)
 	}
-	if w := a.send("POST", "/api/log/keyed", "["+strings.Join(events, ",")+"]", "Idempotency-Key", "k"); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "150 of 250 events were appended") || !strings.Contains(w.Body.String(), "same Idempotency-Key") {
+	if w := a.send("POST", "/api/log/keyed", "["+strings.Join(events, ",")+"]", "Idempotency-Key", "k"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "150 of 250 events were appended") || !strings.Contains(w.Body.String(), "same Idempotency-Key") {
 		t.Errorf("with a key: %d %.300s", w.Code, w.Body)
 	}
 	var page logPage

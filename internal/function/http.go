@@ -280,11 +280,16 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	}{http.StatusText(status), status, p.Field, told(p), fieldErrors(err)})
 }
 
-// problemOf is [problem.Of], but storage that gave no good answer is [problem.Busy]: callers learn which, and why.
+// problemOf is [problem.Of], but storage that gave no good answer, or refuses the app, is [problem.Busy]: callers learn which, and why.
 func problemOf(err error) *problem.Error {
 	var p *problem.Error
-	if storage.Passing(err) && !errors.As(err, &p) {
+	switch {
+	case errors.As(err, &p):
+		return p
+	case storage.Passing(err):
 		return problem.Busyf("", "try again later: %v", err)
+	case storage.Denied(err):
+		return problem.Busyf("", "the storage refuses this app; its key, its SAS or its role may have changed: %v", err)
 	}
 	return problem.Of(err)
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/emulatortest"
+)
+
+// told waits until a call answers with a status and a text that has all of the parts: a minute at most, since people look then.
+func (a *localApp) told(t *testing.T, method, path string, status int, parts ...string) {
+	t.Helper()
+	got, text := 0, ""
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(200 * time.Millisecond) {
+		r, err := http.NewRequestWithContext(t.Context(), method, a.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("x-functions-key", "KEY")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			text = err.Error()
+			continue
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		got, text = resp.StatusCode, string(body)
+		has := got == status
+		for _, part := range parts {
+			has = has && strings.Contains(text, part)
+		}
+		if has {
+			return
+		}
+	}
+	t.Fatalf("%s %s answers %d %s, want %d with %q", method, path, got, text, status, parts)
+}
+
+// TestKeysChange: the key of a data account changes under a scan, then that of the app's own storage, and a SAS has ended. Who looks is told which
+// connection that is, and what the service says. With the right key, a retry does the rest.
+func TestKeysChange(t *testing.T) {
+	t.Parallel()
+	serve := func(o emulator.Options) (*emulator.Emulator, string) {
+		e := emulatortest.New(t, o)
+		s, err := e.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return e, s.ConnectionString()
+	}
+	own, ownConnection := serve(emulator.Options{})
+	data, dataConnection := serve(emulator.Options{Account: "data", Latency: 20 * time.Millisecond})
+	emulatortest.Table(t, emulatortest.Open(t, data, nil), "Orders", manyRows(12, 10))
+	ended := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Ms-Error-Code", "AuthenticationFailed")
+		w.Header().Set("X-Ms-Request-Id", "1")
+		w.Header().Set("X-Ms-Client-Request-Id", r.Header.Get("X-Ms-Client-Request-Id"))
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"odata.error":{"code":"AuthenticationFailed","message":{"lang":"en-US","value":"Server failed to authenticate the request."}}}`)
+	}))
+	t.Cleanup(ended.Close)
+	a, ok := startApp(t, map[string]string{
+		"DATA": dataConnection, "TABLESWEEP_CONNECTIONS": "AzureWebJobsStorage,DATA,ENDED",
+		"ENDED": "TableEndpoint=" + ended.URL + "/ended;SharedAccessSignature=sv=2024-11-04&se=2026-01-01T00:00:00Z&sig=c2VjcmV0",
+	}, "--storage", ownConnection, "--keys=KEY,MASTER")
+	if !ok {
+		t.Fatal(&a.log)
+	}
+	defer a.stop(t)
+	start := func(connection string, status int) (text string) {
+		resp, text := a.send(t, "POST", "/api/scans", strings.NewReader(`{"source":{"table":"Orders","connection":"`+connection+`"},"action":{"type":"count"},"strategy":"serial","segmentSize":2,"segmentsPerInvocation":1}`), "")
+		if resp.StatusCode != status {
+			t.Fatalf("%d %s", resp.StatusCode, text)
+		}
+		return text
+	}
+	if text := start("ENDED", 400); !strings.Contains(text, "the SAS ended at 2026-01-01T00:00:00Z") || !strings.Contains(text, "ENDED") || strings.Contains(text, "c2VjcmV0") {
+		t.Errorf("an ended SAS: %s", text)
+	}
+
+	var scan struct{ ID string }
+	if err := json.Unmarshal([]byte(start("DATA", 202)), &scan); err != nil {
+		t.Fatal(err)
+	}
+	path := "/api/scans/" + cmp.Or(scan.ID, "none")
+	a.told(t, "GET", path, 200, `"phase":"working"`)
+	if err := data.SetKey(emulator.NewKey()); err != nil {
+		t.Fatal(err)
+	}
+	a.told(t, "GET", path, 200, `"state":"failed"`, "of DATA: 403 AuthenticationFailed")
+	if err := data.SetKey(emulator.DefaultKey); err != nil {
+		t.Fatal(err)
+	}
+	if resp, text := a.send(t, "POST", path+"/retry", strings.NewReader(""), ""); resp.StatusCode >= 300 {
+		t.Fatal(text)
+	}
+	a.told(t, "GET", path, 200, `"state":"succeeded"`, `"scanned":120`)
+
+	if err := own.SetKey(emulator.NewKey()); err != nil {
+		t.Fatal(err)
+	}
+	a.told(t, "GET", "/api/scans", 503, "AzureWebJobsStorage: 403 AuthenticationFailed")
+	a.told(t, "GET", "/api/health", 503, `"status":"failed"`, "AzureWebJobsStorage: 403 AuthenticationFailed")
+	if err := own.SetKey(emulator.DefaultKey); err != nil {
+		t.Fatal(err)
+	}
+	a.told(t, "GET", path, 200, `"state":"succeeded"`)
+}
