@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -154,6 +155,49 @@ func (w *world) deletions(c *catalog.Catalog) (n int) {
 		}
 	}
 	return n
+}
+
+// TestDeletesWithAnIDCostLittle counts the requests that an id costs, of a host's and of a caller's.
+func TestDeletesWithAnIDCostLittle(t *testing.T) {
+	t.Parallel()
+	more := map[string][2]int64{ // by name: with an invocation id, with a key
+		"a Location": {0, 1}, "a Location on condition": {0, 1},
+		"a first key on condition": {1, 1}, "another key on condition": {1, 1},
+		"a first key": {2, 2}, "another key": {2, 2},
+		"a Location of nothing": {1, 2}, // its answer is looked for
+	}
+	nothing := twice[0]
+	nothing.name, nothing.query = "a Location of nothing", func(catalog.Meta) (catalog.Lookup, catalog.Condition) {
+		return catalog.Lookup{ID: strings.Repeat("0", 64)}, always
+	}
+	for _, tt := range append(slices.Clone(twice), nothing) {
+		requests := func(with catalog.Condition) (n int64) {
+			inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+				here, err := c.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","ssn":"1","lastname":"Faux"}`), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.insertMany(c, []record.Record{rec(t, five), rec(t, `{"eid":"5","npi":"7","lastname":"Second"}`)})
+				c.Close()
+				time.Sleep(time.Second)
+				w.emulator.ResetCounts()
+				q, on := tt.query(here.Meta)
+				on.Once, on.Invocation = with.Once, with.Invocation
+				if _, err := c.Delete(t.Context(), q, on, nil); (err != nil) != (tt.name == nothing.name) {
+					t.Error(err)
+				}
+				c.Close()
+				n = w.emulator.Counts().TableTransactions()
+			})
+			return n
+		}
+		plain := requests(always)
+		got := [2]int64{requests(catalog.Condition{Invocation: "id"}) - plain, requests(catalog.Condition{Once: "key"}) - plain}
+		if got != more[tt.name] {
+			t.Errorf("%s: %d requests more, want %d", tt.name, got, more[tt.name])
+		}
+		t.Logf("%s: %d requests, with an id %d, with a key %d", tt.name, plain, plain+got[0], plain+got[1])
+	}
 }
 
 // TestRepeatedDeleteBesideTheFirst: the first try goes on when the second has ended. It deletes nothing that was written since.
