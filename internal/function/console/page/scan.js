@@ -153,7 +153,7 @@ export function showScan(main, { path }) {
   const badge = stateBadge(), bar = progressBar('progress of the scan');
   const title = h('h1', {}, 'Scan');
   const button = (text, onclick) => h('button', { hidden: true, onclick }, text);
-  const stop = button('Cancel …', () => act('DELETE', undefined, 'Cancel this scan?', 'Steps under way end; the others are kept, so that the scan can go on later.', 'Cancel the scan', true));
+  const stop = button('Cancel …', () => act('DELETE', undefined, 'Cancel this scan?', 'Nothing begins a second later; what is left is kept, so that the scan can go on.', 'Cancel the scan', true));
   const retry = button('Retry …', () => act('POST', undefined, 'Go on with this scan?', 'It goes on with the steps that are kept. Rows that were done are not done again.', 'Go on'));
   const failedAgain = button('Run the failed rows again …', () => act('POST', { rows: 'failed' }, `Run ${plural(shown.rows.failed, 'failed row')} again?`,
     `Failed rows are read again, and get the scan’s action. Rows that are gone by now count no longer.${shown.steps.pending ? ' Steps that are kept go on, too.' : ''}`, 'Run them again', shown.action?.type === 'delete'));
