@@ -39,7 +39,11 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 			return p, 1, err
 		}
 	}
-	work := estimate.Work{PerQuery: ledgerRequests / float64(o.queries), Price: e.options.Price}
+	ledger := float64(ledgerRequests)
+	if o.work.deletes {
+		ledger++ // to commit the deletion
+	}
+	work := estimate.Work{PerQuery: ledger / float64(o.queries), Price: e.options.Price}
 	if o.work.action != nil {
 		work.Writes = func(rows []storage.Entity) int { return len(o.work.action.Split(rows)) }
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/task"
 )
 
@@ -151,9 +152,15 @@ func (e *Engine) resendLost(ctx context.Context, suspects []suspect, before, aft
 	return g.Wait()
 }
 
-// resend sends a lost step's message again, unless another process has done it or the step was
-// committed. A step that cannot be done fails its scan instead.
+// resend sends a lost step's message again, unless another process has done it, the step was
+// committed, or the scan has ended meanwhile, whose messages are dropped. A step that cannot be done fails its scan instead.
 func (e *Engine) resend(ctx context.Context, s suspect) error {
+	if err := e.mayGoOn(ctx, s.Scan); err != nil {
+		if problem.FateOf(err) == problem.Done {
+			return nil
+		}
+		return err
+	}
 	if reason := hopeless(s.seen); reason != nil {
 		return e.failIfPending(ctx, s.Scan, s.seen.ID, reason.Error())
 	}

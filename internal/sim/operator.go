@@ -122,7 +122,7 @@ func target(r engine.Request) string {
 	if r.Action.Destination != nil {
 		return r.Action.Destination.Table + r.Action.Destination.Prefix
 	}
-	return r.Action.Type
+	return r.Action.Type + r.Name
 }
 
 // listed returns the ids of all scans that exist, in order.

@@ -228,7 +228,7 @@ func (d dice) accident() Accident {
 // scan draws a scan. Each scan has a destination of its own.
 func (d dice) scan(i int, source []storage.Entity) PlannedScan {
 	s := PlannedScan{Request: engine.Request{
-		Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count},
+		Name: fmt.Sprint(i), Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count},
 		Strategy: strategy.Names[d.IntN(len(strategy.Names))], SegmentSize: d.number(2, 20),
 	}}
 	if n := len(source); n > 100 {
