@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
@@ -297,8 +298,15 @@ func (s stored) Put(context.Context, string, []byte) (bool, error) {
 func (s stored) Delete(context.Context, string) error { return errors.ErrUnsupported }
 func (s stored) Address() string                      { return "memory" }
 
-func (s stored) List(context.Context, string, func(string, int64) error) error {
-	return errors.ErrUnsupported
+func (s stored) List(_ context.Context, prefix string, fn func(string, int64) error) error {
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if strings.HasPrefix(name, prefix) {
+			if err := fn(name, int64(len(s[name]))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (s stored) Get(_ context.Context, name string, offset, most int64) ([]byte, error) {

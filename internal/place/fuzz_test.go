@@ -1,6 +1,8 @@
 package place_test
 
 import (
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +34,32 @@ func FuzzManifest(f *testing.F) {
 			if err != nil || string(again.JSON()) != string(c.JSON()) {
 				t.Errorf("%s: %v", again.JSON(), err)
 			}
+		}
+	})
+}
+
+// FuzzTables opens exports of many tables with any tables.json: what it lists are the exports that stand there, each once, or it is refused.
+func FuzzTables(f *testing.F) {
+	whole := place.Directory(f.TempDir())
+	exportTables(f, whole)
+	objects := content(f, whole)
+	f.Add(objects[place.TablesName])
+	f.Add(strings.Replace(objects[place.TablesName], `"name":"b"`, `"name":"../b"`, 1))
+	twice := strings.Index(objects[place.TablesName], `{"name":"b"`)
+	f.Add(objects[place.TablesName][:twice] + regexp.MustCompile(`{"name":"a"[^}]*},`).FindString(objects[place.TablesName]) + objects[place.TablesName][twice:])
+	f.Fuzz(func(t *testing.T, text string) {
+		forged := stored(maps.Clone(objects))
+		forged[place.TablesName] = proven(text)
+		tables, err := place.OpenTables(t.Context(), forged)
+		if err != nil {
+			return
+		}
+		var names []string
+		for _, e := range tables.Tables {
+			names = append(names, e.Name)
+		}
+		if slices.Sort(names); !slices.Equal(names, []string{"a", "b", "c"}) {
+			t.Errorf("%s is taken for %q", text, names)
 		}
 	})
 }

@@ -136,6 +136,11 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	if err == nil {
 		err = parse(TablesName, tablesFormat, text, &t)
 	}
+	for i := 1; i < len(t.Tables) && err == nil; i++ {
+		if t.Tables[i-1].Name >= t.Tables[i].Name {
+			err = fmt.Errorf("%s lists %s twice, or not by name", TablesName, t.Tables[i].Name)
+		}
+	}
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", from.Address(), err)
 	}

@@ -38,7 +38,7 @@ func (p part) List(ctx context.Context, prefix string, fn func(string, int64) er
 }
 
 // exportTable makes the export of a table in a place of many.
-func exportTable(t *testing.T, to place.Objects, name string, rows []storage.Entity, began time.Time) {
+func exportTable(t testing.TB, to place.Objects, name string, rows []storage.Entity, began time.Time) {
 	t.Helper()
 	w, err := place.Create(t.Context(), part{to, name}, place.NewClaim("id-"+name, nil, began, "test"), place.Options{Compress: place.None})
 	if err != nil {
@@ -54,7 +54,7 @@ func exportTable(t *testing.T, to place.Objects, name string, rows []storage.Ent
 func tablesClaim(id string) place.Claim { return place.NewTablesClaim(id, []byte(`{}`), began, "test") }
 
 // exportTables makes an export of three tables.
-func exportTables(t *testing.T, to place.Objects) {
+func exportTables(t testing.TB, to place.Objects) {
 	t.Helper()
 	if err := errors.Join(place.FreeOfTables(t.Context(), to), place.ClaimTables(t.Context(), to, tablesClaim("all"))); err != nil {
 		t.Fatal(err)
