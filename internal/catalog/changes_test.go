@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/testsize"
 )
 
-// TestChangesAreFollowed: four processes with clocks 30 s apart write, one of them dies with entries that others complete minutes
+// TestChangesAreFollowed: four processes write with clocks that are 30 s apart, or minutes; one of them dies with entries that others complete minutes
 // later, and followers keep nothing but their position. Each gets every change once.
 func TestChangesAreFollowed(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func followChanges(t *testing.T, faults string) {
 	writes := testsize.Of(200, 2000) / 4
 	var writing, following sync.WaitGroup
 	for n := range 4 {
-		off := time.Duration(n-1) * 30 * time.Second
+		off := []time.Duration{0, -30 * time.Second, -5 * time.Minute, 30 * time.Second}[n]
 		a := emulatortest.Open(w, w.emulator, nil)
 		process := &emulatortest.Process{Next: w.emulator.Transport()}
 		if n == 3 {
