@@ -10,8 +10,8 @@
 // A service may also refuse a few requests whatever the load. So a Pace goes by the share of
 // requests that are refused. If the share rises, it halves the load on trial. If
 // fewer requests are refused then, or nearly as many answered, the load was too high. Otherwise the share is the
-// floor: the load comes back, and a share near the floor no longer counts. A high floor is tried again from
-// time to time: a service that takes bursts answers more before a trial than in it.
+// floor: the load comes back, and a share near the floor no longer counts. Before a high floor is believed, the load is
+// halved once more: a service that takes bursts answers more before a trial than in it.
 //
 // A partition that throttles gets a limit in rows a second: nine tenths of what it answered
 // while it throttled. The limit grows by 3 % in each second in which the partition is busy and
@@ -52,8 +52,7 @@ const (
 	fallen     = 0.4         // in a trial, the share falls by at least this part of it if a limit was exceeded,
 	spared     = 0.75        // or more than this part of the answers still come, though half of the load is gone
 	telling    = 10          // a trial goes on until so many refusals are to be expected
-	high       = 0.05        // a floor above it slows work down if it is none: it is tried again
-	credible   = 40          // after so many measurements
+	high       = 0.05        // a share above it is believed to be the floor after a second trial
 )
 
 // Pace is the number of requests to have under way. Make it with [New].
@@ -75,9 +74,10 @@ type Pace struct {
 	stale    int     // requests to leave out: they may have been sent before the last step down
 	floor    float64 // share of requests that the service refuses whatever the load
 	trial    float64 // limit before the trial that is under way; 0 if none is
-	before   float64 // share of requests refused before the trial, at least
-	served   float64 // requests answered a second before the trial
-	believed int     // measurements since a trial has shown the floor
+	before   float64 // share of requests refused before it, at least
+	served   float64 // requests answered a second before it
+	twice    bool    // it is the second trial
+	warming  bool    // no measurement of refusals has ended yet: the first rate is too low, before the first answers come
 }
 
 // Seen is what has happened since the last call of [Pace.Observe].
@@ -92,7 +92,7 @@ type Seen struct {
 // New returns a pace that begins with start requests under way and never has more than
 // most.
 func New(start, most int) *Pace {
-	return &Pace{limit: float64(min(start, most)), most: float64(most)}
+	return &Pace{limit: float64(min(start, most)), most: float64(most), warming: true}
 }
 
 // Limit returns how many requests to have under way, at least 1. A refused request is not under way
@@ -144,28 +144,40 @@ func (p *Pace) judge() {
 	served := (p.counted - p.refused) / p.counting.Seconds()
 	floor, before := p.floor*p.counted, p.before*p.counted // refusals to expect
 	many := p.refused > tolerated*floor+deviations*math.Sqrt(max(1, floor))
-	p.believed++
 	switch {
 	case many && share > crowded:
 		p.found(shrink)
 	case p.trial > 0 && (served > spared*p.served || p.refused+math.Sqrt(before) <= (1-fallen)*before):
 		p.found(1)
+	case p.trial > 0 && !p.twice && share > high:
+		p.twice = true
+		p.halve(served)
 	case p.trial > 0:
-		p.limit, p.trial, p.floor, p.believed = p.trial, 0, share, 0
+		p.limit, p.trial, p.twice, p.floor = p.trial, 0, false, share
 		p.limited = false // what was found before may have been chance
 		p.reset()
-	case many, p.floor > high && p.believed >= credible && p.busy:
-		p.trial, p.before, p.served = p.limit, (p.refused-math.Sqrt(p.refused))/p.counted, served
-		p.lower(shrink * shrink)
+	case many:
+		if p.warming {
+			served = math.Inf(1)
+		}
+		p.trial = p.limit
+		p.halve(served)
 	default:
 		p.floor = min(p.floor, (7*p.floor+share)/8) // it may have become better
 	}
+	p.warming = false
+}
+
+// halve begins a trial with about half of the load. So far, the service has answered served requests a second.
+func (p *Pace) halve(served float64) {
+	p.before, p.served = (p.refused-math.Sqrt(p.refused))/p.counted, served
+	p.lower(shrink * shrink)
 }
 
 // found notes a limit of the service, and takes a step down by a factor. What was refused before
 // may have been refused for the load: that shows no floor.
 func (p *Pace) found(factor float64) {
-	p.limited, p.trial, p.previous, p.wait, p.floor = true, 0, 0, calm, 0
+	p.limited, p.trial, p.twice, p.previous, p.wait, p.floor = true, 0, false, 0, calm, 0
 	p.lower(factor)
 }
 

@@ -48,7 +48,7 @@ func TestPaceIsCalm(t *testing.T) {
 	}
 }
 
-// TestJudge states what measurements of refusals make of a limit of 100 with a floor of 0.02.
+// TestJudge states what measurements of refusals make of a limit of 100 with a floor of 0.02. Each slot has 1,000 requests a second.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	type seen struct {
@@ -58,36 +58,37 @@ func TestJudge(t *testing.T) {
 	}
 	stale := seen{100, 0, 49, 0.02} // sent before the step down
 	for name, all := range map[string][]seen{
-		"too few requests to tell":                       {{100, 99, 100, 0.02}},
-		"the floor and a little":                         {{189, 11, 100, 0.02}},
-		"fewer than the floor":                           {{200, 0, 100, 0.0175}},
-		"too many":                                       {{140, 60, 49, 0.02}},
-		"far too many":                                   {{139, 61, 70, 0}},
-		"after a trial, as many":                         {{180, 20, 49, 0.02}, stale, {120, 9, 100, 9.0 / 129}},
-		"after a trial, too few requests to tell":        {{180, 20, 49, 0.02}, stale, {128, 0, 49, 0.02}},
-		"after a trial, few":                             {{180, 20, 49, 0.02}, stale, {127, 2, 49, 0}, {49, 0, 49, 0}, {100, 0, 49, 0}},
-		"after a trial, more":                            {{180, 20, 49, 0.02}, stale, {115, 14, 100, 14.0 / 129}},
-		"after a trial, far too many":                    {{180, 20, 49, 0.02}, stale, {80, 49, 34, 0}},
-		"after a trial, as many, and nearly all answers": {{180, 20, 49, 0.02}, stale, {136, 15, 49, 0}},
-		"what was sent before the trial does not count":  {{180, 20, 49, 0.02}, {50, 49, 49, 0.02}, {1, 0, 49, 0.02}, {120, 9, 100, 9.0 / 129}},
+		"too few requests to tell":                      {{100, 99, 100, 0.02}},
+		"the floor and a little":                        {{189, 11, 100, 0.02}},
+		"fewer than the floor":                          {{200, 0, 100, 0.0175}},
+		"too many":                                      {{140, 60, 49, 0.02}},
+		"far too many":                                  {{139, 61, 70, 0}},
+		"after a trial, as many":                        {{180, 20, 49, 0.02}, stale, {123, 6, 100, 6.0 / 129}},
+		"after a trial, too few requests to tell":       {{180, 20, 49, 0.02}, stale, {128, 0, 49, 0.02}},
+		"after a trial, few":                            {{180, 20, 49, 0.02}, stale, {127, 2, 49, 0}, {49, 0, 49, 0}, {100, 0, 49, 0}},
+		"after a trial, far too many":                   {{180, 20, 49, 0.02}, stale, {80, 49, 34, 0}},
+		"after two trials, as many":                     {{180, 20, 49, 0.02}, stale, {115, 14, 24, 0.02}, {49, 0, 24, 0.02}, {120, 15, 100, 15.0 / 135}},
+		"after two trials, few":                         {{180, 20, 49, 0.02}, stale, {115, 14, 24, 0.02}, {49, 0, 24, 0.02}, {133, 2, 24, 0}},
+		"what was sent before the trial does not count": {{180, 20, 49, 0.02}, {50, 49, 49, 0.02}, {1, 0, 49, 0.02}, {123, 6, 100, 6.0 / 129}},
 	} {
 		p := New(100, 100)
-		p.floor = 0.02
+		p.floor, p.warming = 0.02, false
 		for i, s := range all {
-			p.Observe(Seen{Elapsed: time.Millisecond, Done: s.done, Refused: s.refused, Saturated: true})
+			slots := time.Duration(p.Limit())
+			p.Observe(Seen{Elapsed: time.Duration(s.done+s.refused) * time.Millisecond / slots, Done: s.done, Refused: s.refused, Saturated: true})
 			if p.Limit() != s.limit || math.Abs(p.floor-s.floor) > 1e-9 {
 				t.Errorf("%s: after %d measurements the limit is %d, and the floor %v; want %d and %v", name, i+1, p.Limit(), p.floor, s.limit, s.floor)
 			}
 		}
 	}
-	for floor, want := range map[float64]int{0.05: 100, 0.06: 49} { // a high floor is tried again
+	for warming, want := range map[bool]int{false: 49, true: 24} { // as many are answered by half of the load; the first rate says nothing
 		p := New(100, 100)
-		p.floor = floor
-		for range credible {
-			p.Observe(Seen{Elapsed: time.Millisecond, Done: 188, Refused: 12, Saturated: true})
+		p.warming = warming
+		for range 3 {
+			p.Observe(Seen{Elapsed: time.Millisecond, Done: 180, Refused: 20, Saturated: true})
 		}
 		if p.Limit() != want {
-			t.Errorf("after %d measurements with a floor of %v, the limit is %d, want %d", credible, floor, p.Limit(), want)
+			t.Errorf("in the beginning %v: if as many are answered in the trial, the limit is %d, want %d", warming, p.Limit(), want)
 		}
 	}
 	p := New(100, 100)
