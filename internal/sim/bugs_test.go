@@ -27,7 +27,7 @@ const (
 // bugs are what the simulation must find.
 var bugs = []bugtest.Bug{
 	bugtest.New("the pending row is not checked",
-		bugtest.In(runFile, "	if !pending {\n", "	if pending && !pending {\n"),
+		bugtest.In(runFile, "	p, pending, err = l.Pending(ctx, m.Scan, m.id)\n", "	p, pending, err = l.Pending(ctx, m.Scan, m.id)\n	pending = pending || err == nil && m.Delete == nil\n"),
 		bugtest.In(ledgerFile, "	err := l.table.Write(ctx, ops...)\n	if storage.HasCode(err, \"ResourceNotFound\"",
 			"	_ = l.table.Write(ctx, ops[0])\n	err := l.table.Write(ctx, ops[1:]...)\n	if storage.HasCode(err, \"ResourceNotFound\""),
 	),
@@ -103,8 +103,8 @@ var bugs = []bugtest.Bug{
 			"	if err := place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(s.ID)); err != nil {\n		return err\n	}\n	return place.PutSame(ctx, to, place.FilesName, index)\n"),
 	),
 	bugtest.New("an export is sealed when its scan has ended",
-		bugtest.In(stateFile, "	if state == Succeeded {\n		if err := seal(idle); err != nil {\n			return false, err\n		}\n	}\n	return l.end(ctx, idle, state, now, reason)\n",
-			"	ended, err := l.end(ctx, idle, state, now, reason)\n	if err == nil && state == Succeeded {\n		err = seal(idle)\n	}\n	return ended, err\n"),
+		bugtest.In(stateFile, "	if state == Succeeded {\n		if err := seal(s); err != nil {\n			return false, err\n		}\n	}\n	return l.end(ctx, idle, state, now, reason)\n",
+			"	ended, err := l.end(ctx, idle, state, now, reason)\n	if err == nil && state == Succeeded {\n		err = seal(s)\n	}\n	return ended, err\n"),
 	),
 	bugtest.New("a blob is named by its step",
 		bugtest.In(formatFile, `order + "-" + hash[:min(len(hash), hashDigits)] +`, `order +`),
