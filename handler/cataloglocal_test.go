@@ -114,7 +114,7 @@ func TestCatalogInTheApp(t *testing.T) {
 	all := func(records string) string { return `{"records":[` + records + `],"meta":[` }
 	a.call(t, "POST", people, nil, faux, 201, faux)
 	a.call(t, "POST", people, nil, faux, 200, faux)
-	for key, value := range map[string]string{"eid": "f314", "NPI": "1414213562", "ssn": "123 45 6789"} {
+	for key, value := range map[string]string{"eid": "f314", "npi": "1414213562", "ssn": "123 45 6789"} {
 		a.call(t, "GET", people, url.Values{key: {value}, "row_from": {"o'hara/ł"}}, "", 200, all(faux))
 	}
 	a.call(t, "PUT", people, url.Values{"eid": {"F314"}}, moved, 200, moved)

@@ -59,7 +59,8 @@ type started struct {
 // startServe starts serve with the settings and waits until it answers.
 func startServe(t *testing.T, settings map[string]string) started {
 	t.Helper()
-	port := freePort(t)
+	settings = environment(t, settings)
+	port := freePort(t) // last, or the storage could take it
 	if settings[portVariables[1]] == "" {
 		settings[portVariables[0]] = port
 	} else {
@@ -67,7 +68,7 @@ func startServe(t *testing.T, settings map[string]string) started {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	s := started{url: "http://127.0.0.1:" + port, stop: stop, ended: make(chan error, 1)}
-	go func() { s.ended <- Serve(ctx, environment(t, settings), os.Stdout, os.Stderr) }()
+	go func() { s.ended <- Serve(ctx, settings, os.Stdout, os.Stderr) }()
 	for {
 		resp, err := http.Get(s.url + "/")
 		if err == nil {
