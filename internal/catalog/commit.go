@@ -98,8 +98,15 @@ func (c *Catalog) finish(ctx context.Context, e store.Entry, done applied) error
 		}
 	}
 	err := c.Log.Write(ctx, ops...)
-	if storage.Conflict(err) { // the change exists: a backup has brought the entry back
-		err = c.Log.Write(ctx, ops[0])
+	if storage.Conflict(err) {
+		_, there, asked := c.Log.Get(ctx, key.Key{Partition: e.Shard, Row: store.ChangePrefix + e.ID})
+		switch {
+		case asked != nil:
+			return asked
+		case !there: // the answer is about an upsert: others write that row at this moment
+			return c.busy()
+		}
+		err = c.Log.Write(ctx, ops[0]) // a backup has brought the entry back
 	}
 	if store.Overtaken(err) { // another process has finished it
 		return nil

@@ -512,3 +512,46 @@ func TestMoveIsSeenBeforeLaterWrites(t *testing.T) {
 		}
 	}
 }
+
+// contested is storage where others write at the same time: it answers 409 to the transactions that the filter takes, and carries
+// none of them out.
+type contested struct {
+	policy.Transporter
+	takes func(what string) bool
+}
+
+func (c contested) Do(r *http.Request) (*http.Response, error) {
+	if c.takes(describe(r)) {
+		return emulatortest.Refusal(r, http.StatusConflict, "EntityAlreadyExists"), nil
+	}
+	return c.Transporter.Do(r)
+}
+
+// TestContestedChange: the service answers 409 to an upsert, too, if others write the row at that moment. An applied entry then stays until
+// it is among the changes.
+func TestContestedChange(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		r := w.insertAll(c, map[string]any{"eid": "1", "lastname": "a"})
+		c.Close()
+		var times atomic.Int64
+		via := contested{w.emulator.Transport(), func(what string) bool {
+			return containsAll(what, []string{"RowKey='t%7C", `"RowKey":"c|`}) && times.Add(1) == 1
+		}}
+		deleter := w.on(emulatortest.Open(w, w.emulator, via), nil)
+		w.delete(deleter, by("eid", "1"), len(r))
+		deleter.Close()
+		if times.Load() == 0 {
+			t.Fatal("nothing was contested")
+		}
+		if n := len(w.rows("PeopleWAL", "e|")) + len(w.rows("PeopleWAL", "c|")); n != 2 {
+			t.Errorf("%d entries and changes, want the insertion's and the deletion's", n)
+		}
+		w.recover(c, time.Time{})
+		c.Close()
+		if pending, changes := len(w.rows("PeopleWAL", "e|")), len(w.rows("PeopleWAL", "c|")); pending != 0 || changes != 2 {
+			t.Errorf("%d entries and %d changes, want 0 and 2", pending, changes)
+		}
+		w.check(c)
+	})
+}
