@@ -94,7 +94,7 @@ func (p Path) inRoot(fn func(*os.Root) error) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(p.dir)
+	root, err := os.OpenRoot(p.dir + "/.") // a pipe has no dot in it, and is not opened, which would wait
 	if err != nil {
 		return err
 	}

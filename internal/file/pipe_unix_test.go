@@ -32,6 +32,20 @@ func TestPipeIsNoFile(t *testing.T) {
 	}
 }
 
+// Nor is a pipe waited for that is named as a directory.
+func TestPipeIsNoDirectory(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []file.Path{file.In(pipe, "one"), file.At(filepath.Join(pipe, "one"))} {
+		if _, err := p.Stat(); !errors.Is(err, syscall.ENOTDIR) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 // Waiting for a pipe ends with an interrupt: for its other end, for what it gives, and until it takes more.
 func TestOpenPipe(t *testing.T) {
 	t.Parallel()
