@@ -92,19 +92,19 @@ func (c Connection) Same(other Connection) bool {
 	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }
 
-// locationOf returns the part of an endpoint that tells an account from others: the host
-// without its scheme's own port, and the path. localhost is its address.
+// locationOf returns the part of an endpoint that tells an account from others: the host without the dot that may end it, the port
+// without its scheme's own, and the path. localhost is its address.
 func locationOf(endpoint string) string {
 	u, err := url.Parse(strings.ToLower(endpoint))
 	if err != nil {
 		return endpoint
 	}
-	host := u.Host
-	if p := u.Port(); u.Scheme == "https" && p == "443" || u.Scheme == "http" && p == "80" {
-		host = u.Hostname()
+	host, port := strings.TrimSuffix(u.Hostname(), "."), u.Port()
+	if host == "localhost" {
+		host = "127.0.0.1"
 	}
-	if u.Hostname() == "localhost" {
-		host = "127.0.0.1" + strings.TrimPrefix(host, "localhost")
+	if port != "" && !(u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80") {
+		host = net.JoinHostPort(host, port)
 	}
 	return host + strings.TrimSuffix(u.Path, "/")
 }

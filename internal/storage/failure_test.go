@@ -130,6 +130,8 @@ func TestSameAccountBySeveralNames(t *testing.T) {
 		{"http://h/a", "http://h/b", false},
 		{"http://localhost:1/a", "http://127.0.0.1:1/a", true},
 		{"http://localhost:1/a", "http://127.0.0.1:2/a", false},
+		{"https://h.:443", "https://h;BlobEndpoint=https://other", true},
+		{"http://localhost.:1/a", "http://127.0.0.1:1/a", true},
 		{"https://a.table.core.windows.net", "https://h;BlobEndpoint=https://a.blob.core.windows.net", true},
 	} {
 		a := open(t, endpoint+tt.a, storage.Options{}).Table("T")
