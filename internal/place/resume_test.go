@@ -117,6 +117,9 @@ func TestResume(t *testing.T) {
 			if err := to.Delete(t.Context(), foreign); err != nil {
 				t.Fatal(err)
 			}
+			if w.Seal.Last() != nil && w.Add(rows[:1]) == nil {
+				t.Errorf("%s: died at %d: it takes a row that its files have", to.Address(), dies)
+			}
 			finish(t, w, behind(w, rows), o, 10+dies%7)
 			if err := second.Journal.Close(); err != nil {
 				t.Fatal(err)
