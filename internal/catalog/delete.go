@@ -75,17 +75,28 @@ func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition, noted func
 		}
 	}
 	o := on.id("delete", q, on.Match, on.Differ)
+	if q.ID == "" && len(on.Match)+len(on.Differ) == 0 {
+		return c.deleteAll(ctx, q, p, o, noted)
+	}
+	if q.ID != "" && !o.Keyed() { // the answer's row beside the record is enough, but a key may come again with another request
+		return c.deleteOne(ctx, q, on, o, true)
+	}
+	var done Deleted
+	err := c.claimed(ctx, o, q.ID, func(claimed claim.Claim) (err error) {
+		done, err = c.deleteOne(ctx, q, on, o, claimed.Known || o.Keyed())
+		return err
+	})
+	return done, err
+}
+
+// deleteAll deletes what the query finds, for a request with the id.
+func (c *Catalog) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, noted func(records int)) (Deleted, error) {
 	var claimed claim.Claim
-	claims := c.claims()
-	// By an ID, the answer's row beside the record is enough, but a key may come again with another request.
-	if !o.None() && (q.ID == "" || o.Keyed()) {
+	if !o.None() {
 		var err error
-		if claimed, err = claims.Take(ctx, o); err != nil {
+		if claimed, err = c.claims().Take(ctx, o); err != nil {
 			return Deleted{}, fmt.Errorf("catalog %s: %w", c.Name, err)
 		}
-	}
-	if q.ID != "" || len(on.Match)+len(on.Differ) > 0 {
-		return c.deleteOne(ctx, q, on, o, claimed.Known || o.Keyed() || q.ID != "")
 	}
 	if claimed.Answer != "" {
 		var first Deleted
@@ -95,7 +106,7 @@ func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition, noted func
 	x.done.Repeated = claimed.Known
 	err := x.all(ctx, q)
 	if err == nil && !o.None() && !x.done.More {
-		if err := claims.Record(ctx, claimed, store.Encode(x.done)); err != nil { // then a repetition counts what it finds
+		if err := c.claims().Record(ctx, claimed, store.Encode(x.done)); err != nil { // then a repetition counts what it finds
 			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("answer of a deletion not kept")
 		}
 	}

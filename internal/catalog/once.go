@@ -1,7 +1,9 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -29,16 +31,36 @@ func onceOf(key string, parts ...any) claim.ID {
 	return claim.Key(key, store.Encode(parts))
 }
 
-// claim claims a write's id, before anything is looked up. The claims are in one place: the error is a KeyReused if the
-// Idempotency-Key was used for any other write of the catalog.
-func (c *Catalog) claim(ctx context.Context, o claim.ID) error {
+// claimed does a write under a claim of its id, which is made before anything is looked up. The claims are in one place: the error
+// is a KeyReused if the Idempotency-Key was used for any other write of the catalog. A write that is wrong, or is led from the id
+// at to where the record is now, leaves no claim: mended, or there, it comes again with its key.
+func (c *Catalog) claimed(ctx context.Context, o claim.ID, at string, write func(claim.Claim) error) error {
 	if o.None() {
-		return nil
+		return write(claim.Claim{})
 	}
-	if _, err := c.claims().Take(ctx, o); err != nil {
+	made, err := c.claims().Take(ctx, o)
+	if err != nil && problem.Of(err).Kind == problem.KeyReused && at != "" { // perhaps by this write, where it was led to
+		x, failed := c.chooseID(ctx, at)
+		if failed == nil && x.head != nil && x.head.Next != nil {
+			return x.noSuchID()
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("catalog %s: %w", c.Name, err)
 	}
-	return nil
+	if err = write(made); err == nil {
+		return nil
+	}
+	switch kind := problem.Of(err).Kind; {
+	case kind == problem.Invalid, kind == problem.TooLarge, errors.As(err, new(*MovedError)):
+		return cmp.Or(c.claims().Release(ctx, made), err)
+	}
+	return err
+}
+
+// decidedOnce is decided under a claim; at is as in claimed.
+func (c *Catalog) decidedOnce(ctx context.Context, o claim.ID, at string, try func() (raced bool, err error)) error {
+	return c.claimed(ctx, o, at, func(claim.Claim) error { return c.decided(ctx, try) })
 }
 
 // onceOps returns the operations that keep a write's id and its answer: the entry has its record. There are

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -219,5 +220,61 @@ func TestKeyedRetryAmongSeveral(t *testing.T) {
 		wantKind(t, err, problem.KeyReused)
 		_, err = c.Patch(t.Context(), []byte(`{"n":1}`), q, catalog.Condition{Once: "key-2"})
 		wantKind(t, err, problem.Conflict)
+	}
+}
+
+// TestKeyIsFreeAgain: a write that was led to another address comes again there with its key, and one that
+// was wrong comes again mended. So neither leaves a claim. A retry at the old address is led on, whatever has its key.
+func TestKeyIsFreeAgain(t *testing.T) {
+	t.Parallel()
+	type do func(c *catalog.Catalog, id string, wrong bool) error
+	for name, write := range map[string]do{
+		"a PUT": func(c *catalog.Catalog, id string, wrong bool) error {
+			text := `{"eid":"1","npi":"7","lastname":"Smith","n":2}`
+			if wrong {
+				text = `{"eid":"2","npi":"7","lastname":"Smith","n":2}`
+			}
+			_, err := c.Replace(t.Context(), rec(t, text), catalog.Lookup{ID: id}, once)
+			return err
+		},
+		"a PATCH": func(c *catalog.Catalog, id string, wrong bool) error {
+			text := `{"n":2}`
+			if wrong {
+				text = `{"n":`
+			}
+			_, err := c.Patch(t.Context(), []byte(text), catalog.Lookup{ID: id}, once)
+			return err
+		},
+		"a DELETE": func(c *catalog.Catalog, id string, wrong bool) error {
+			if wrong {
+				return problem.Invalidf("", "")
+			}
+			_, err := c.Delete(t.Context(), catalog.Lookup{ID: id}, once, nil)
+			return err
+		},
+	} {
+		w, c := newCatalog(t, people, "lastname")
+		old, err := c.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"Faux"}`), "")
+		w.did(catalog.Created)(old, err)
+		now, err := c.Patch(t.Context(), []byte(`{"lastname":"Smith"}`), by("eid", "1"), always)
+		w.did(catalog.Replaced)(now, err)
+		led := func(err error) {
+			t.Helper()
+			if moved := (*catalog.MovedError)(nil); !errors.As(err, &moved) || moved.ID != now.ID {
+				t.Errorf("%s: %v, want it led to %s", name, err, now.ID)
+			}
+		}
+		wantKind(t, write(c, now.ID, true), problem.Invalid)
+		led(write(c, old.ID, false))
+		for range 2 {
+			if err := write(c, now.ID, false); err != nil {
+				t.Errorf("%s where the record is: %v", name, err)
+			}
+		}
+		if name != "a DELETE" {
+			led(write(c, old.ID, false))
+			continue
+		}
+		wantKind(t, write(c, old.ID, false), problem.NotFound)
 	}
 }

@@ -47,12 +47,9 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 		return Written{}, err
 	}
 	o := onceOf(once, r.Hash())
-	if err := c.claim(ctx, o); err != nil {
-		return Written{}, err
-	}
 	var done Written
 	first := true // most likely there is no head
-	err = c.decided(ctx, func() (raced bool, err error) {
+	err = c.decidedOnce(ctx, o, "", func() (raced bool, err error) {
 		var h *store.Head
 		if !first {
 			var used bool
@@ -80,11 +77,8 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 		return Written{}, err
 	}
 	o := onceOf(on.Once, "put", r.Hash())
-	if err := c.claim(ctx, o); err != nil {
-		return Written{}, err
-	}
 	var done Written
-	err = c.decided(ctx, func() (raced bool, err error) {
+	err = c.decidedOnce(ctx, o, "", func() (raced bool, err error) {
 		var used bool
 		if done, used, err = c.answered(ctx, o, store.ShardOf(id.First())); err != nil || used {
 			return false, err
@@ -169,11 +163,8 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 			return Written{}, err
 		}
 	}
-	if err := c.claim(ctx, o); err != nil {
-		return Written{}, err
-	}
 	var done Written
-	err := c.decided(ctx, func() (raced bool, err error) {
+	err := c.decidedOnce(ctx, o, selector.ID, func() (raced bool, err error) {
 		x, err := c.choose(ctx, selector)
 		if err == nil || errors.Is(err, errSeveral) { // others may match since the first try
 			first, used, err := c.answered(ctx, o, shardsOf(x.head, selector)...)

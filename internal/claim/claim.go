@@ -156,6 +156,15 @@ func (c Claims) Record(ctx context.Context, of Claim, answer string) error {
 	return err
 }
 
+// Release deletes a claim, unless another try has changed it: what it was made for is not done.
+func (c Claims) Release(ctx context.Context, claimed Claim) error {
+	err := c.Table.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: claimed.row.ETag, Entity: storage.Entity{Key: claimed.row.Key}})
+	if storage.HasCode(err, "UpdateConditionNotSatisfied") || storage.NotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // Tidy deletes the claims of a range that are no longer needed at a time by the service's clock, and all other rows there
 // that were written a day before. It takes a query, and returns how many it has deleted, also with an error.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
