@@ -176,6 +176,9 @@ func (r Request) check() error {
 		}
 	}
 	errs = append(errs, storage.CheckFilter(r.Filter))
+	if slices.ContainsFunc([]string{r.Range.Prefix, r.Range.After, r.Range.Before}, secret.Labelled) {
+		invalid("range", "has what looks like a connection string or a signature; it is stored and shown, and must have none")
+	}
 	if r.Range.Range().Empty() {
 		invalid("range", "prefix, after and before leave no partition key between them")
 	}

@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -133,6 +134,9 @@ func (s *Streams) toWrite(ctx context.Context, stream string) ([]string, error) 
 	escaped, err := escapeName(stream)
 	if err != nil {
 		return nil, err
+	}
+	if secret.In(stream) {
+		return nil, problem.Invalidf("stream", "has what looks like a key, a signature or a token; names of streams are stored and shown, and must have none")
 	}
 	if _, known := s.options.Table.Now(s.options.Now()); !known {
 		s.forget(escaped) // an answer tells the service's time

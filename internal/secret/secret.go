@@ -26,6 +26,9 @@ var (
 	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
 )
 
+// Labelled reports whether a text has a secret behind its name. Values that are data may look like a bare key: many are hashes.
+func Labelled(text string) bool { return labelled.MatchString(text) }
+
 // In reports whether a text has what looks like a secret.
 func In(text string) bool { return labelled.MatchString(text) || padded.MatchString(text) }
 

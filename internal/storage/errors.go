@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"tablesweep/internal/secret"
 )
 
 // Error is a refusal by the service.
@@ -138,7 +140,7 @@ func wrap(op string, x *exchange, err error) error {
 	}
 	code, message := serviceError(x.answer)
 	e := &Error{Op: op, Status: re.StatusCode, Code: cmp.Or(re.ErrorCode, code), Index: x.failed}
-	e.Message = cleanMessage(message, e.Index)
+	e.Message = secret.Hide(cleanMessage(message, e.Index)) // it is stored with a scan, and shown
 	if e.Message == "" {
 		e.Message = "the service gave no reason"
 	}

@@ -60,6 +60,27 @@ func TestErrorsKeepSignaturesSecret(t *testing.T) {
 	})
 }
 
+// What a service, or a proxy in its name, says of a request is stored with a scan, and shown.
+func TestMessagesOfServicesHaveNoSecret(t *testing.T) {
+	s := &stub{answer: func(r *http.Request) (*http.Response, error) {
+		return answered(r, 400, http.Header{"X-Ms-Error-Code": {"InvalidInput"}}, `{"odata.error":{"code":"InvalidInput","message":{"value":"bad: https://h/acct/Orders?sv=1&sig=TOPSECRET&se=2"}}}`), nil
+	}}
+	_, err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Query(t.Context(), storage.Query{})
+	if err == nil || strings.Contains(err.Error(), "TOPSECRET") || !strings.Contains(err.Error(), "sig=…&se=2") {
+		t.Errorf("got %v, want the message without the signature", err)
+	}
+}
+
+// A value in a filter may be a hash, which looks like a bare key.
+func TestFiltersTakeHashes(t *testing.T) {
+	if err := storage.CheckFilter("Hash eq 'n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg='"); err != nil {
+		t.Error(err)
+	}
+	if err := storage.CheckFilter("Address eq 'https://h/acct?sv=1&sig=TOPSECRET'"); err == nil || strings.Contains(err.Error(), "TOPSECRET") {
+		t.Errorf("got %v, want a refusal without the signature", err)
+	}
+}
+
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

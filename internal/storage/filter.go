@@ -19,8 +19,8 @@ const maxComparisons = 15 - 3
 // and this one: too many comparisons, or parentheses and quotes that don't match. It names what
 // other query languages have in place of OData; the service finds other mistakes. The error is [problem.Invalid].
 func CheckFilter(filter string) error {
-	if secret.In(filter) {
-		return problem.Invalidf("filter", "has what looks like a key, a signature or a token; filters are stored and shown, and must have none")
+	if secret.Labelled(filter) {
+		return problem.Invalidf("filter", "has what looks like a connection string or a signature; filters are stored and shown, and must have none")
 	}
 	n, depth := 0, 0
 	for i, piece := range strings.Split(filter, "'") {

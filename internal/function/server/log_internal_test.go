@@ -109,6 +109,7 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 			{"GET", "/api/scans?since=" + url.QueryEscape(text), ""}, {"GET", "/api/scans?cursor=" + url.QueryEscape(text), ""},
 			{"GET", "/api/scans/" + escaped, ""}, {"POST", "/api/scans/" + escaped + "/retry", ""}, {"GET", "/api/" + escaped, ""},
 			{"GET", "/api/scans/connections/" + escaped + "/tables", ""}, {"DELETE", "/api/log/" + escaped, ""},
+			{"POST", "/api/log?stream=" + url.QueryEscape(text), `{"n":1}`},
 			{"GET", "/api/log/orders?since=" + url.QueryEscape(text), ""}, {"GET", "/api/log/orders?after=" + url.QueryEscape(text), ""},
 			{"GET", "/api/catalog/" + escaped + "/records", ""}, {"GET", "/api/catalog/records/" + escaped, ""},
 			{"GET", "/api/catalog/records?" + url.QueryEscape(text) + "=1", ""}, {"POST", "/api/catalog/records", `{"eid":` + quoted(text) + `}`},
@@ -123,7 +124,8 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 			`{"source":{"table":"T12"},"action":{"type":"enqueue","queue":{"name":"abc"},"message":%s}}`,
 			`{"source":{"table":"T12"},"action":{"type":"copy","destination":{"table":%s}}}`, `{"source":{"table":"T12"},"action":{"type":"copy","destination":{"table":"T123","connection":%s}}}`,
 			`{"source":{"table":"T12"},"action":{"type":"copy","mode":%s,"destination":{"table":"T123"}}}`,
-			`{"name":%s,"source":{"table":"T12"},"action":{"type":"count"}}`, `{"filter":%s,"source":{"table":"T12"},"action":{"type":"count"}}`,
+			`{"name":%s,"source":{"table":"T12"},"action":{"type":"count"}}`, `{"range":{"prefix":%s},"source":{"table":"T12"},"action":{"type":"count"}}`,
+			`{"range":{"after":%s},"source":{"table":"T12"},"action":{"type":"count"}}`, `{"filter":%s,"source":{"table":"T12"},"action":{"type":"count"}}`,
 			`{"strategy":%s,"source":{"table":"T12"},"action":{"type":"count"}}`, `{"select":[%s],"source":{"table":"T12"},"action":{"type":"copy"}}`,
 			`{%s:1,"source":{"table":"T12"},"action":{"type":"count"}}`, `%s`,
 		} {
