@@ -99,7 +99,8 @@ func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since tim
 //
 // Changes come in the order in which the service has written them. So two of one record may come in two answers in the
 // wrong order, when both writes are under way at once: their ETags tell. A call makes a request for each
-// of the 16 shards, and twice as many once in two minutes.
+// of the 16 shards, and twice as many once in two minutes. As long as a write of some minutes ago is no change yet, such as a parked
+// one, each call makes twice as many, and the service searches all changes since.
 func (c *Catalog) ChangesAfter(ctx context.Context, after string, top int) (all []Change, next string, more bool, err error) {
 	if _, err := c.Now(ctx); err != nil {
 		return nil, "", false, err
