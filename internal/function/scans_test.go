@@ -137,6 +137,7 @@ func TestBadRequests(t *testing.T) {
 		{"count with select", strings.Replace(countBody, `"action"`, `"select":["A"],"action"`, 1), 400, "select", "no effect on count"},
 		{"segment size", with(`"action"`, `"segmentSize":1001,"action"`), 400, "segmentSize", "1 to 1000"},
 		{"segments", with(`"action"`, `"segmentsPerInvocation":25,"action"`), 400, "segmentsPerInvocation", "1 to 24"},
+		{"connection string in the range", with(`"action"`, `"range":{"prefix":"AccountName=a;AccountKey=c2VjcmV0"},"action"`), 400, "range", "looks like a connection string"},
 		{"empty range", with(`"action"`, `"range":{"after":"b","before":"a"},"action"`), 400, "range", "leave no partition key"},
 		{"empty property name", with(`"action"`, `"select":["A",""],"action"`), 400, "select", "not a property's name"},
 		{"property name with a dash", with(`"action"`, `"select":["a-b"],"action"`), 400, "select", "not a property's name"},

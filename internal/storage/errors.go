@@ -61,10 +61,10 @@ func brokenBy(status int, code string) bool {
 }
 
 // Permanent reports whether err is a refusal by the service that repeating the
-// request will not change, or says that the service does not sort its rows.
+// request will not change, or says that Cosmos DB is not read or written so.
 func Permanent(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && !e.Temporary() || errors.Is(err, errUnsorted)
+	return errors.As(err, &e) && !e.Temporary() || errors.Is(err, errUnsorted) || errors.Is(err, errNotWritten)
 }
 
 // errNoAnswer marks requests that the service did not answer.

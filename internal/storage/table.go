@@ -72,8 +72,15 @@ func ofCosmos(endpoint string) bool {
 	return strings.Contains(strings.ToLower(hostOf(endpoint)), ".table.cosmos")
 }
 
-// Create makes the table unless it exists.
+// errNotWritten is the error of writing to Cosmos DB, whose answers to transactions have a form of their own, in which no one can tell
+// what was written.
+var errNotWritten = errors.New("it is an account of Azure Cosmos DB, to which this program does not write; use Cosmos DB's own tools")
+
+// Create makes the table unless it exists. Tables of Cosmos DB are refused: whoever writes rows begins here, or with [Table.MayWrite].
 func (t *Table) Create(ctx context.Context) error {
+	if t.Cosmos() {
+		return fmt.Errorf("create table %s: %w", t.name, errNotWritten)
+	}
 	x := newExchange(t.options, createTable)
 	_, err := t.client.CreateTable(x.in(ctx), nil)
 	if err = wrap("create table "+t.name, x, err); Conflict(err) {
