@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -96,6 +97,44 @@ func TestDeletionGoesOn(t *testing.T) {
 			_, _ = w.engine.Run(t.Context(), body, delivery)
 			w.checkDeleted(id, 5)
 		}
+	})
+}
+
+// TestDeletionOfAnotherDelivery: a delivery reads after another one has committed the step, and has deleted some of its rows and died. It goes on
+// with what the other has read.
+func TestDeletionOfAnotherDelivery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(3, 3))
+		id := w.start(deleteRequest("serial", 1))
+		_, messages := w.take(engine.ScanPrefix, 1)
+		body := w.bodyOf(messages[0])
+		late, lateProcess := w.engine, w.process
+		w.restart()
+		deletions := 0
+		w.process.DieWhen(func(r *http.Request) bool {
+			if r.Method != http.MethodGet && len(w.ledgerRows(id, "d|")) == 2 {
+				deletions++
+			}
+			return deletions > 1
+		})
+		lateProcess.DieWhen(func(r *http.Request) bool {
+			if strings.Contains(r.URL.Path, "Source") && deletions == 0 {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // or the dead process would try again for long
+				defer cancel()
+				if _, err := w.engine.Run(ctx, body, 1); err == nil {
+					t.Error("the first delivery did not die")
+				}
+			}
+			return false
+		})
+		if _, err := late.Run(t.Context(), body, 2); err != nil {
+			t.Error(err)
+		}
+		w.restart()
+		w.settle(id)
+		w.checkDeleted(id, 9)
 	})
 }
 
