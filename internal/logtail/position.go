@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
@@ -90,10 +91,11 @@ func isPosition(text string) bool { return strings.HasPrefix(text, positionForm+
 
 func parsePosition(text string) (position, error) {
 	parts := strings.Split(text, ".")
-	if n := len(parts); n != 3 && (n < 8 || n%3 != 2) || parts[0] != positionForm || parts[1] == "" {
+	if n := len(parts); n != 3 && (n < 8 || n%3 != 2) || parts[0] != positionForm || len(parts[1]) < inverted {
 		return position{}, errNoPosition
 	}
-	var failed bool
+	_, err := key.InvertedTime(parts[1][:inverted]) // any other bound would leave rows out, or admit all
+	failed := err != nil
 	number := func(text string) ticks {
 		n, err := strconv.ParseInt(text, 36, 64)
 		failed = failed || err != nil || n < 0 || ticks(n) > lastTick
