@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
 
@@ -97,6 +99,25 @@ func TestDeletionGoesOn(t *testing.T) {
 			_, _ = w.engine.Run(t.Context(), body, delivery)
 			w.checkDeleted(id, 5)
 		}
+	})
+}
+
+// TestDeletionOfLongKeys: an invocation reads only as many pages as one message can name.
+func TestDeletionOfLongKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		var rows []storage.Entity
+		for i := range 30 {
+			long := strings.Repeat("漢", 510) + fmt.Sprintf("%02d", i) // the most units of a key
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: long, Row: long}})
+		}
+		w.fill("Source", rows)
+		r := deleteRequest("serial", 24)
+		r.SegmentSize = 1
+		id := w.start(r)
+		w.settle(id)
+		w.checkDeleted(id, len(rows))
 	})
 }
 
