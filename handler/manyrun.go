@@ -287,7 +287,8 @@ func (r *manyRun) pointOf(table string) string {
 	return inside(r.dir, table, tableExt)
 }
 
-// inside returns the path of a table's file in a directory, "" without a directory, and for what is no table's name: it may lead elsewhere.
+// inside returns the path of a table's file in a directory. It is "" without a directory, and for a name that no table can have: such a
+// name may lead elsewhere.
 func inside(dir, table, ext string) string {
 	if dir == "" || storage.CheckTableName(table) != nil {
 		return ""
@@ -318,7 +319,7 @@ func (r *manyRun) one(t *tableResult, with together) error {
 	s := sharedBy(r.cmd)
 	s.meter, s.together = meter, &with
 	var out bytes.Buffer
-	cause := storage.CheckTableName(t.Table) // who lists tables may lie, and a place is not what was asked for
+	cause := storage.CheckTableName(t.Table) // a listing may have others, such as a path that leads elsewhere
 	if cause == nil {
 		root := rootCommand()
 		root.SetArgs(r.args(t))
@@ -388,15 +389,15 @@ func (r *manyRun) args(t *tableResult) []string {
 	args = append(args, "--from="+r.from.of(t.Table))
 	to, point := r.to.of(t.Table), r.pointOf(t.Table)
 	local := r.exports() && r.to.local()
-	switch {
-	case !isThere(point):
-	case local:
+	begun := isThere(point)
+	if local && begun {
 		return append(args, "--resume="+to)
-	default:
-		return append(args, "--to="+to, "--resume="+point)
 	}
 	args = append(args, "--to="+to)
-	if local || point == "" {
+	switch {
+	case begun:
+		return append(args, "--resume="+point)
+	case local || point == "":
 		return args
 	}
 	return append(args, "--checkpoint="+point)

@@ -20,8 +20,8 @@ import (
 const sinceHelp = `--since TIME copies the rows that were written at TIME or later, by the Timestamps that the
 service gave them. --since last begins where the last success began, by the service's clock. --state
 FILE keeps that time, for one source, range, filter, selection and table of destination; without the file, all
-rows are copied. If the destination has lost the rows that were copied before, it is refused. Both begin earlier by --overlap. The service has no index of Timestamps, so it reads
-the whole range all the same. Nobody sees rows that were deleted: --mirror does.`
+rows are copied. A destination that has none of the rows that were copied before is refused. Both begin earlier by --overlap. The service has no index of Timestamps, so it reads
+the whole range all the same. Deleted rows are not seen; --mirror sees them.`
 
 // lastSuccess is the value of --since that continues from a state.
 const lastSuccess = "last"
@@ -200,15 +200,15 @@ func (w *changedRows) end(err error, rows int64) error {
 
 // sinceState is what --state keeps: a journal about one copy, whose event is the last success. It is locked.
 type sinceState struct {
-	file *journal.File // nil if there is none to look at
-	look bool          // and change nothing
+	file *journal.File // nil in a dry run without a state
+	look bool          // a dry run, which changes nothing
 	made bool          // by this run
 	was  success       // zero for none
 }
 
 // stateJob says what a state is about.
 type stateJob struct {
-	Since sinceCopy `json:"since"`
+	Since *sinceCopy `json:"since"`
 }
 
 // sinceCopy is what a state is good for.
@@ -231,8 +231,8 @@ type success struct {
 	Rows int64     `json:"rows,omitempty"` // that all successes copied to a table; one that was copied twice counts twice
 }
 
-// openState opens the state of a copy, or makes an empty one: or else hours of work would end with a disk that takes none. A
-// look makes and changes nothing.
+// openState opens the state of a copy. If there is none, it makes an empty one: a disk that takes none is found before hours of work,
+// not after them. With look, it makes and changes nothing.
 func openState(path string, about sinceCopy, look bool) (s *sinceState, err error) {
 	s = &sinceState{look: look}
 	s.file, err = journal.Read(path)
@@ -242,7 +242,7 @@ func openState(path string, about sinceCopy, look bool) (s *sinceState, err erro
 	case look && errors.Is(err, fs.ErrNotExist):
 		err = nil
 	case errors.Is(err, fs.ErrNotExist):
-		job, _ := json.Marshal(stateJob{about}) // of strings
+		job, _ := json.Marshal(stateJob{&about}) // of strings
 		if s.file, err = journal.New(path, job); err == nil {
 			err = s.file.Renew(nil)
 			s.made = true
@@ -266,7 +266,7 @@ func openState(path string, about sinceCopy, look bool) (s *sinceState, err erro
 
 // parse reads the last success of a copy like this one.
 func (s *sinceState) parse(about sinceCopy) error {
-	var job struct{ Since *sinceCopy }
+	var job stateJob
 	if err := json.Unmarshal(s.file.Job(), &job); err != nil || job.Since == nil {
 		return fmt.Errorf("%s is no state of --since", s.file.Path())
 	}

@@ -55,31 +55,33 @@ func NewTablesClaim(id string, request json.RawMessage, startedAt time.Time, pro
 
 // Claimed reports whether a place has the claim of an export, of one table or of many.
 func Claimed(ctx context.Context, o Objects) (bool, error) {
-	for _, name := range []string{ClaimName, tablesClaimName} {
-		switch _, err := o.Get(ctx, name, 0, 1); {
-		case err == nil:
-			return true, nil
-		case !errors.Is(err, fs.ErrNotExist) && !storage.NotFound(err):
-			return false, err
-		}
-	}
-	return false, nil
+	name, err := firstOf(ctx, o, ClaimName, tablesClaimName)
+	return name != "", err
 }
 
 // FreeOfTables fails with [ErrTaken] if the place has an export of many tables, or one under way.
 func FreeOfTables(ctx context.Context, to Objects) error {
-	for _, name := range []string{TablesName, tablesClaimName} {
-		switch _, err := to.Get(ctx, name, 0, 1); {
-		case err == nil:
-			return fmt.Errorf("%s %w: it has %s", to.Address(), ErrTaken, name)
-		case !errors.Is(err, fs.ErrNotExist) && !storage.NotFound(err): // a container that is not there is made
-			return err
-		}
+	name, err := firstOf(ctx, to, TablesName, tablesClaimName)
+	if name != "" {
+		err = fmt.Errorf("%s %w: it has %s", to.Address(), ErrTaken, name)
 	}
-	return nil
+	return err
 }
 
-// ClaimTables makes the place an export's of many tables. It fails with [ErrTaken] if it is another's.
+// firstOf returns the first of the names that an object has, "" if none has. A container that does not exist has no objects.
+func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
+	for _, name := range names {
+		switch _, err := o.Get(ctx, name, 0, 1); {
+		case err == nil:
+			return name, nil
+		case !errors.Is(err, fs.ErrNotExist) && !storage.NotFound(err):
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// ClaimTables claims the place for an export of many tables. It fails with [ErrTaken] if another one has it.
 func ClaimTables(ctx context.Context, to Objects, c Claim) error {
 	if b, ok := to.(*Blobs); ok {
 		if err := b.Make(ctx); err != nil {
