@@ -25,8 +25,8 @@ Without a type a value is text, so that 012 stays 012. An empty cell is no field
 Records that the catalog has with the same contents stay unchanged. Refused records go to
 the file FILE.failed, which can be corrected and imported, and to stderr with their reasons.
 
-` + checkpointHelp + ` The file of
-records, and FILE.failed, may have moved, or lie elsewhere than the checkpoint: name it again.
+` + checkpointHelp + ` If the file of
+records has moved, with its FILE.failed, or is outside the checkpoint's directory, name it again.
 
 Exits with 3 if records were refused.
 
@@ -121,7 +121,7 @@ func (o *importOptions) path(c *cobra.Command, args []string) (string, error) {
 		return "", refused(err)
 	}
 	if _, ok := beside(homeOf(o.resume), done.File); !ok {
-		return "", usagef("--resume %s: name the file of records again: it does not lie beside the checkpoint, which does not choose others", o.resume)
+		return "", usagef("--resume %s: name the file of records again: it is outside the checkpoint's directory, and a checkpoint chooses no such file", o.resume)
 	}
 	return done.File, nil
 }

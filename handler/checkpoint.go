@@ -33,7 +33,7 @@ type checkpointFlags struct {
 func (f *checkpointFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "file that records the progress; it must not exist, and is removed at the end")
-	flags.StringVar(&f.resume, "resume", "", "resume from this checkpoint; it chooses no connection, no URL, and no file that lies elsewhere: give these again")
+	flags.StringVar(&f.resume, "resume", "", "resume from this checkpoint; give connections, URLs, and files outside its directory again")
 	c.PreRunE = func(c *cobra.Command, _ []string) error { return f.restore(c) }
 }
 
@@ -87,7 +87,7 @@ func (f *checkpointFlags) restore(c *cobra.Command) error {
 	return c.Flags().Set("to", to)
 }
 
-// journalIn returns the journal in a directory: that of many tables, or of the export that is made in it.
+// journalIn returns the path of the journal in a directory: of the export that is made there, or else of a command about many tables.
 func journalIn(dir string) (path string, export bool) {
 	for _, name := range []string{place.JournalName, place.ClaimName} {
 		export = export || isThere(filepath.Join(dir, name))
@@ -133,7 +133,7 @@ func (f *checkpointFlags) restoreFlags(c *cobra.Command) error {
 	return nil
 }
 
-// recordFlags returns the command's flags as a record takes them. home is that of its file.
+// recordFlags returns the command's flags as a record takes them. home is what [homeOf] returns for its file.
 func recordFlags(c *cobra.Command, home string) (flags []jobrecord.Flag) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		value, ok := toRecord(f, home)
@@ -150,9 +150,10 @@ func flagText(f *pflag.Flag) string {
 	return f.Value.String()
 }
 
-// homeOf returns the directory in which a record's file lies, or the directory that has the file. The paths in a record begin there.
+// homeOf returns the directory that holds what --checkpoint or --resume names: a file, or a directory with the file in it. The paths
+// in a record are relative to it.
 func homeOf(path string) string {
-	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // . and .. lie in none that the path names
+	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // . and .. do not name their parent
 		if abs, err := filepath.Abs(path); err == nil {
 			path = abs
 		}
@@ -160,7 +161,7 @@ func homeOf(path string) string {
 	return filepath.Dir(path)
 }
 
-// toRecord returns a flag's value as a record has it. ok is false if a record must not have it.
+// toRecord returns a flag's value as a record keeps it. ok is false if a record must not have it.
 func toRecord(f *pflag.Flag, home string) (value string, ok bool) {
 	value = flagText(f)
 	switch {
@@ -174,7 +175,8 @@ func toRecord(f *pflag.Flag, home string) (value string, ok bool) {
 	return beside(home, value)
 }
 
-// beside returns the path from a directory to a file that lies in it or below it. It is no table's name.
+// beside returns the path of a file relative to a directory. It begins with ./, so it can't be a table's name. ok is false if the file is
+// outside the directory.
 func beside(home, path string) (rel string, ok bool) {
 	from, err := filepath.Abs(home)
 	to, toErr := filepath.Abs(path)
@@ -221,7 +223,7 @@ func (f *checkpointFlags) begin(c *cobra.Command, places ...string) (*journal.Fi
 	return f.beginAt(c, f.checkpoint, places...)
 }
 
-// beginAt does so with a new one at a path, which may lie in the directory that --checkpoint names.
+// beginAt is [checkpointFlags.begin] with another path for a new file. It may lie in the directory that --checkpoint names.
 func (f *checkpointFlags) beginAt(c *cobra.Command, path string, places ...string) (*journal.File, error) {
 	switch {
 	case f.file != nil:
@@ -284,7 +286,7 @@ func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error
 	return err
 }
 
-// resumes says how to go on: by --resume with a path, and with what a checkpoint does not choose.
+// resumes returns the command line that goes on, with the flags that a checkpoint does not choose.
 func (f *checkpointFlags) resumes(c *cobra.Command, path string) string {
 	text := c.CommandPath() + " --resume " + path
 	for _, name := range f.record.Asks() {

@@ -50,7 +50,8 @@ func (u usageError) Unwrap() error { return u.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// unopened is the error for a file that can't be opened. A pipe may have been waited for until an interrupt.
+// unopened is the error for a file that can't be opened. After an interrupt, which ends the wait for a
+// pipe, it is [sweep.ErrInterrupted].
 func unopened(what string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return sweep.ErrInterrupted
@@ -125,7 +126,7 @@ func hintFor(err error) string {
 	case storage.HasCode(err, "TableNotFound"):
 		return "the account has no such table; check its name and the connection"
 	case storage.HasCode(err, "TableBeingDeleted", "QueueBeingDeleted", "ContainerBeingDeleted"):
-		return "that takes a minute; try again then"
+		return "the deletion takes a minute; try again after that"
 	case storage.Expired(err):
 		return "make a new SAS for the account"
 	case storage.HasCode(err, "AuthenticationFailed", "InvalidAuthenticationInfo"):

@@ -200,7 +200,7 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 	case errors.Is(err, journal.ErrLocked), errors.Is(err, journal.ErrDamaged):
 		return refused(err)
 	case errors.Is(err, place.ErrDamaged):
-		return hinted{err, "bring the files back, and a resume goes on; or export anew, to another place"}
+		return hinted{err, "bring the files back and resume, or export anew to another place"}
 	case err != nil && w.file == nil && writer != nil:
 		return hinted{err, fmt.Sprintf("it can't be resumed without --checkpoint FILE; name another prefix, or delete the blobs of %s", to.Address())}
 	}

@@ -21,9 +21,9 @@ import (
 )
 
 const checkpointHelp = `With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
-or a reboot. --resume FILE continues where it stopped, with the flags that FILE has. Somebody may
-have given you FILE, so it has no secrets, and does not choose where rows and tokens go outside of your default
-account: a connection, a URL, and a file that does not lie beside FILE or below must be given again.`
+or a reboot. --resume FILE continues where it stopped, with the flags that FILE has. FILE holds no
+secrets, and may come from somebody else. So it does not choose where rows and tokens go outside of your
+default account: give connections, URLs, and files outside FILE's directory again.`
 
 const jobHelp = `A failed row does not stop the others. It is listed on stderr, or in the file given by --failed,
 with its keys and the reason. --rows takes such a file, of any size, and handles only
@@ -133,7 +133,7 @@ func (j *job) openFailed() (err error) {
 	case errors.Is(err, fs.ErrExist):
 		return hinted{usagef("--failed: %w", err), "--resume continues with it; remove it to start over, or name another file"}
 	case errors.Is(err, rowlist.ErrNoList):
-		return hinted{usagef("--failed: %w", err), "its last line is none that this program has written there; name another file"}
+		return hinted{usagef("--failed: %w", err), "this program has not written its last line; name another file"}
 	case err != nil:
 		return unopened("--failed", err)
 	}
@@ -271,11 +271,11 @@ func (j *job) expect(ctx context.Context, s sweep.Spec, removes bool) error {
 	return nil
 }
 
-// lineTotals are what only rows in any order have, from a file or a pipe.
+// lineTotals are totals of rows from a single file or a pipe alone.
 type lineTotals struct {
-	Unproven     bool  `json:"unproven,omitempty"`     // that these are all rows: always, for these
-	Repeated     int64 `json:"repeated,omitempty"`     // rows before which another one with their key was read
-	MoreRepeated bool  `json:"moreRepeated,omitempty"` // others may have stood too far apart to be noticed
+	Unproven     bool  `json:"unproven,omitempty"`     // always true: nothing shows that these are all rows
+	Repeated     int64 `json:"repeated,omitempty"`     // rows with the key of an earlier one
+	MoreRepeated bool  `json:"moreRepeated,omitempty"` // rows too far apart were not compared
 }
 
 // String returns the totals for people.

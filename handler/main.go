@@ -37,7 +37,7 @@ func main() {
 	})
 	root := rootCommand()
 	root.SetErr(errOut)
-	if progress.IsTerminal(os.Stdout) { // other programs take what there is
+	if progress.IsTerminal(os.Stdout) { // other programs get every byte
 		root.SetOut(lines.NewPlainWriter(os.Stdout))
 	}
 	err := execute(withShared(first, shared{meter: meter, second: second}), root)

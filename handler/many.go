@@ -22,8 +22,8 @@ import (
 )
 
 const manyHelp = `With --all, or --tables 'logs*', the command is about many tables: those of the account, or the exports in
-a place such as backup/ or blob:CONTAINER/PREFIX. --all takes an export of many tables that proves to be whole,
---tables those complete exports that match, and names the others. Each has the same name at both places, and its export stands in
+a place such as backup/ or blob:CONTAINER/PREFIX. --all takes an export of many tables, if it is complete.
+--tables takes the complete exports that match, and names the others. Each has the same name at both places, and its export stands in
 backup/TABLE. Up to 8 tables at once share --workers and the limits. A table that fails does not stop the
 others: it is named at the end, with the reason, and the exit status is 3.`
 
@@ -138,7 +138,7 @@ func (h tableHome) tables(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// whole refuses exports that are not all of an export of many tables: some may be missing.
+// whole refuses a place of exports that is no complete export of many tables: some may be missing.
 func (h tableHome) whole(ctx context.Context) error {
 	if h.objects == nil {
 		return nil
@@ -187,24 +187,24 @@ func (r *manyRun) refuse(names []string) error {
 		}
 	}
 	if r.exports() {
-		return r.takenBy(place.FreeOfTables(r.cmd.Context(), r.to.objects))
+		return notTaken(place.FreeOfTables(r.cmd.Context(), r.to.objects))
 	}
 	return nil
 }
 
-// claim makes the place the export's of many tables.
+// claim claims the place for the export of many tables.
 func (r *manyRun) claim() error {
 	if r.file == nil {
 		r.point.record = jobrecord.New(jobName(r.cmd), recordFlags(r.cmd, ""), []string{r.from.address(), r.to.address()}, "")
 	}
 	c := place.NewTablesClaim(r.point.export, r.point.record.JSON(), time.Now().UTC().Truncate(time.Second), program())
-	return r.takenBy(place.ClaimTables(r.cmd.Context(), r.to.objects, c))
+	return notTaken(place.ClaimTables(r.cmd.Context(), r.to.objects, c))
 }
 
-// takenBy adds what to do about a place that another export of many tables has.
-func (*manyRun) takenBy(err error) error {
+// notTaken returns the error of a place, with what to do if another export of many tables has it.
+func notTaken(err error) error {
 	if errors.Is(err, place.ErrTaken) {
-		return hinted{usagef("--to: %w", err), "give another place: an export of many tables takes no others"}
+		return hinted{usagef("--to: %w", err), "give another place: each holds one export of many tables"}
 	}
 	return blobHint(err)
 }

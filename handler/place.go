@@ -113,7 +113,7 @@ func (f *accountFlags) openPlace(c *cobra.Command, flag, path, sas, connectionFl
 	return p, err
 }
 
-// checkEnding refuses a place that is to have exports, but ends as a file does, unless one has been there.
+// checkEnding refuses an export's place that ends as a file does, such as orders.csv, unless an export has been begun there.
 func (p opened) checkEnding(ctx context.Context, flag string) error {
 	ending := place.UnknownEnding(p.path)
 	if ending == "" {
@@ -297,8 +297,8 @@ func (p *pairFlags) open(c *cobra.Command, reads bool) (from, to opened, err err
 	return from, to, nil
 }
 
-// goesTo names the place that rows go to: what changes in an account, or where the files of a resumed command are written, which a
-// checkpoint has chosen.
+// goesTo says where rows go: what changes in an account, or where a resumed command writes its files, since a checkpoint has chosen
+// that place.
 func goesTo(c *cobra.Command, to opened) {
 	if to.table != nil || place.InBlobs(to.path) {
 		changed(c, to.address())

@@ -54,7 +54,7 @@ func meantFlag(c *cobra.Command, name string) string {
 	return didYouMean(name, "--", flagNames(c))
 }
 
-// meant returns a command's error with what the service's refusal means for its flags.
+// meant adds to a command's error what the service's refusal means for its flags.
 func meant(c *cobra.Command, err error) error {
 	value := func(flag string) string {
 		if f := c.Flags().Lookup(flag); f != nil && f.Changed {

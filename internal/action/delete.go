@@ -27,8 +27,8 @@ func (d Delete) Changes() *storage.Table { return d.Table }
 // Split cuts rows in table order into transactions.
 func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return Copy{}.Split(rows) }
 
-// DeleteFound deletes the rows that a query finds; of these, unless which is nil, those alone for which it is true: it
-// is given their keys and Timestamps. It returns how many it has deleted, also with an error.
+// DeleteFound deletes the rows that a query finds. Unless which is nil, it deletes only those for which which is true;
+// which gets their keys and Timestamps. It returns how many it has deleted, also with an error.
 func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, which func(storage.Entity) bool) (removed int64, err error) {
 	q.Select = []string{"Timestamp"}
 	err = table.All(ctx, q, func(p storage.Page) error {

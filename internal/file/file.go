@@ -1,9 +1,9 @@
 // Package file opens and makes the files that this program keeps: checkpoints, states, and what stands in an export. All of them go
 // through a [Path].
 //
-// The user names a directory, which may be a link. What lies in it may not: each file is a regular one that stands there itself, so
-// nobody who can write into a shared directory leads the program elsewhere, or lets it wait for a pipe. New files have random
-// names until they are whole, and are made where no file is. Pipes and devices that the user names are for [OpenPipe].
+// The directory that the user names may be a link. Each file in it must be a regular one, and no link. So nobody who can write into a
+// shared directory can lead the program elsewhere, or make it wait for a pipe. A new file has a random name until it is whole.
+// [OpenPipe] is for pipes and devices that the user names.
 package file
 
 import (
@@ -24,14 +24,14 @@ import (
 // Errors of a file that is not taken.
 var (
 	ErrNotRegular = errors.New("is a link, a pipe or a device, and must be a regular file")
-	ErrName       = errors.New("is no name of a file")
+	ErrName       = errors.New("is not a valid file name")
 )
 
 // Path is where a file stands, or is to stand.
 type Path struct {
 	dir  string // may be a link
 	name string // in it, with slashes
-	own  bool   // the program has chosen the name: it is one on each system
+	own  bool   // the program has chosen the name: it must be valid on each system
 }
 
 // In returns the path of a file of this program in a directory. The name has slashes.
@@ -52,7 +52,7 @@ func portable(name string) bool {
 	return !strings.ContainsAny(name, `\:*?"<>|`) && !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, " ") && !devices.MatchString(name)
 }
 
-// leadsIn reports whether the name leads to a file in the directory, and none of them to a device.
+// leadsIn reports whether the name leads to a file in the directory. On Windows, neither of them may name a device.
 func (p Path) leadsIn(windows bool) bool {
 	ok := p.name != "." && fs.ValidPath(p.name) && !(windows && devices.MatchString(filepath.Base(p.dir)))
 	for _, part := range strings.Split(p.name, "/") {
@@ -87,14 +87,14 @@ func (p Path) about(err error) error {
 	return err
 }
 
-// writeError is the error of who writes a file, and may be about anything.
+// writeError is the error of a function that writes a file. It may be about anything, and keeps its text.
 type writeError struct{ error }
 
 func (p Path) inRoot(fn func(*os.Root) error) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(p.dir + "/.") // a pipe has no dot in it, and is not opened, which would wait
+	root, err := os.OpenRoot(p.dir + "/.") // fails at once for a pipe, which would be waited for
 	if err != nil {
 		return err
 	}
@@ -268,8 +268,8 @@ const (
 
 var temporary = regexp.MustCompile(`^(.+)\.[a-z2-7]{16}\.part$`)
 
-// Temporary reports whether a name is that of a file which is not whole, or was left so by a process that was killed, and returns the
-// name that it was to get.
+// Temporary reports whether a name is that of a file which is not whole, and returns the name that it gets when it is. A killed process
+// leaves such a file.
 func Temporary(name string) (of string, ok bool) {
 	if m := temporary.FindStringSubmatch(name); m != nil {
 		return m[1], true

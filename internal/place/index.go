@@ -55,7 +55,7 @@ func (x *index) resume(ctx context.Context) (c Claim, files []File, err error) {
 	var all []any
 	err = journal.Events(x.journal, func(e event) (err error) {
 		if all = append(all, e); (len(all) == 1) != (e.Claim != nil) {
-			return errors.New("it is not that of an export")
+			return errors.New("it is not one of an export")
 		}
 		if e.Claim != nil {
 			c = *e.Claim

@@ -115,7 +115,7 @@ func Windows(from io.Reader, raw, merge bool, fn func(rows Rows, repeated int) e
 	return flush()
 }
 
-// OpenFile opens a file of JSON lines, decompressed as its name says. It may be a pipe, for which nobody waits behind the end of ctx.
+// OpenFile opens a file of JSON lines, decompressed as its name says. It may be a pipe: the wait for it ends with ctx.
 func OpenFile(ctx context.Context, path string) (io.ReadCloser, error) {
 	f, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
 	if err != nil {

@@ -94,8 +94,8 @@ func claimOf(ctx context.Context, o Objects, name, format string) (c Claim, err 
 	return c, err
 }
 
-// PutClaim makes the place an export's. It fails with [ErrTaken] if it is another's. It reads before it puts anything: who may not
-// read could neither complete the export after a crash nor go on with it.
+// PutClaim makes the place an export's. It fails with [ErrTaken] if it is another's. It reads before it puts anything: without that
+// permission, the export could be neither completed nor resumed after a crash.
 func PutClaim(ctx context.Context, to Objects, c Claim) error {
 	_, err := to.Get(ctx, c.name(), 0, 1)
 	made := false

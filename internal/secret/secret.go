@@ -1,8 +1,8 @@
 // Package secret tells what looks like a secret: an account's key, a connection string, a shared access signature, a function's key or
-// a token. People paste them where a name belongs. Whoever prints what a caller gave asks this package, and what is stored is refused
-// if it has one.
+// a token. People paste them where a name belongs. Code that prints what a caller gave hides them by this package. Code that stores
+// it refuses them.
 //
-// It sees the look alone. Rows and records are data, and never go through it.
+// The package goes by looks alone. Rows and records are data, and never go through it.
 package secret
 
 import (
@@ -22,7 +22,7 @@ var (
 	labelled = regexp.MustCompile(`(?i)((?:\b|%[0-9a-f]{2})(?:AccountKey|SharedAccessKey|SharedAccessSignature|ClientSecret|Password|Pwd|sig)(?:\s*=\s*|%3D))[^\s;&"'<>\\{}]+|((?:\b|%[0-9a-f]{2})code(?:=|%3D))[a-z0-9+/_%=-]{16,}`)
 	// padded is a key of 32 bytes or more in base64, of either alphabet, with its padding; and a token of Entra ID.
 	padded = regexp.MustCompile(`(?i)[a-z0-9+/_-]{42,}(?:={1,2}|%3D(?:%3D)?)|\beyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]*`)
-	// base64 is as long as a key of 32 bytes. In free text it may be anything, in a name hardly.
+	// base64 is as long as a key of 32 bytes. In free text it may be anything. Names hardly have it.
 	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
 )
 
@@ -32,7 +32,7 @@ func Labelled(text string) bool { return labelled.MatchString(text) }
 // In reports whether a text has what looks like a secret.
 func In(text string) bool { return labelled.MatchString(text) || padded.MatchString(text) }
 
-// InName is [In] for a name, of which 44 characters of base64 are too much.
+// InName is [In] for a name, in which 44 characters of base64 count as a secret, too.
 func InName(name string) bool { return In(name) || base64.MatchString(name) }
 
 // Name returns a name in quotes for a message, or says what it looks like in its place.

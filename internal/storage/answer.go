@@ -126,7 +126,7 @@ const clientRequestID = "X-Ms-Client-Request-Id"
 // endpoint is what is known of a service's endpoint by its good answers.
 type endpoint struct {
 	cosmos bool // Cosmos DB's have no version. (recordings of the tests of azure-sdk-for-python)
-	// They have had the request's id. Those of transactions are noted apart: Azurite's have none.
+	// Good answers have had the request's id. Those to transactions are noted apart: Azurite's have none.
 	transactions, others atomic.Bool
 }
 
@@ -135,7 +135,7 @@ type needs struct{ version, id bool }
 
 func (e *endpoint) needs(x *exchange) needs { return needs{!e.cosmos, e.echoes(x).Load()} }
 
-// echoes is whether answers to such a request have had its id.
+// echoes tells whether good answers to such requests have had their ids.
 func (e *endpoint) echoes(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions

@@ -380,7 +380,7 @@ func (e Entity) decoded() (Entity, error) {
 	return all[0], nil
 }
 
-// Over returns the row as it is when it has been merged into another one: with the properties that only that one has, too.
+// Over returns what a merge of the row into another one gives: its own properties, and those that only the other one has.
 func (e Entity) Over(other Entity) (Entity, error) {
 	row, err := e.decoded()
 	if err != nil {

@@ -182,7 +182,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	}
 }
 
-// heldBack is the error of a request of which another try was not to be made.
+// heldBack is the error of a request that [RequestOptions.Ask] kept from being sent.
 type heldBack struct{ error }
 
 func (h *heldBack) Unwrap() error { return h.error }

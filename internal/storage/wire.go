@@ -26,7 +26,7 @@ type exchange struct {
 	try        *try    // under way
 	rows       float64 // that each try writes, or is thought to read
 	plain      bool    // the request is the only operation of a batch
-	// transaction is that the request is a batch.
+	// transaction means that the request is a batch.
 	transaction bool
 	probe       bool // the request only shows whether its host answers
 	// buffer, if set, holds the bodies of good answers, until release.

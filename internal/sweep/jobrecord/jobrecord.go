@@ -20,7 +20,7 @@ type Record struct {
 	Version int               `json:"version"`
 	Command string            `json:"command"`
 	Flags   map[string]string `json:"flags"`
-	Again   []string          `json:"again,omitempty"`  // flags with what may be secret
+	Again   []string          `json:"again,omitempty"`  // flags to be given again: what they had may be secret, or lead elsewhere
 	Places  []string          `json:"places"`           // addresses of its tables and queue
 	Rows    string            `json:"rows,omitempty"`   // a digest of the list of rows
 	Export  string            `json:"export,omitempty"` // the id of the export of many tables that it makes
@@ -44,7 +44,7 @@ const (
 	added                   // it may be given in a later run, and must not change then
 	asked                   // it chooses a connection, so it is given in each run; the record has it for the error
 	aFile                   // it names a file, which may stand elsewhere
-	anyFile                 // so does it, and it may be given in a later run
+	anyFile                 // it does, too, and may be given in a later run
 )
 
 // keeps are the flags that a record has. All others are about one run.

@@ -68,8 +68,8 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 	return keys.Add(one)
 }
 
-// Writer appends failed rows to a file. It may be a device or a pipe, for which nobody waits behind the end of the context that it
-// was opened with.
+// Writer appends failed rows to a file. It may be a device or a pipe: the wait for it ends with the context that it was opened
+// with.
 type Writer struct {
 	file    *os.File
 	to      io.Writer // the file, or what keeps a terminal from being steered
