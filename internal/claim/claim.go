@@ -1,5 +1,5 @@
-// Package claim lets a request that comes again be carried out once. A client sends a request again under
-// its Idempotency-Key, and a Functions host under its invocation id, when no answer came.
+// Package claim carries out a repeated request once. When no answer comes, a client sends a request again with
+// the same Idempotency-Key, and a Functions host with the same invocation id.
 //
 // A claim is a row that a request inserts before it looks anything up:
 //
@@ -86,7 +86,7 @@ func (id ID) None() bool { return id.row == "" }
 // Keyed reports whether the id is that of an Idempotency-Key.
 func (id ID) Keyed() bool { return id.row != "" && !strings.HasPrefix(id.row, invocationPrefix) }
 
-// Row returns the row of the id in a partition, with what tells whose it is and more properties.
+// Row returns the row of the id in a partition, with the request's hash and more properties.
 func (id ID) Row(partition string, more ...storage.Property) storage.Entity {
 	return storage.Entity{
 		Key:        key.Key{Partition: partition, Row: id.row},
@@ -150,15 +150,17 @@ func (c Claims) Record(ctx context.Context, of Claim, answer string) error {
 	err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Entity: storage.Entity{
 		Key: of.row.Key, Properties: []storage.Property{storage.StringProperty(answerColumn, answer)},
 	}})
-	if storage.HasCode(err, "UpdateConditionNotSatisfied") || storage.NotFound(err) {
-		return nil
-	}
-	return err
+	return unlessChanged(err)
 }
 
 // Release deletes a claim, unless another try has changed it: what it was made for is not done.
-func (c Claims) Release(ctx context.Context, claimed Claim) error {
-	err := c.Table.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: claimed.row.ETag, Entity: storage.Entity{Key: claimed.row.Key}})
+func (c Claims) Release(ctx context.Context, of Claim) error {
+	err := c.Table.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: of.row.ETag, Entity: storage.Entity{Key: of.row.Key}})
+	return unlessChanged(err)
+}
+
+// unlessChanged returns nil for the error of a write that came too late: another try has changed or deleted the claim.
+func unlessChanged(err error) error {
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") || storage.NotFound(err) {
 		return nil
 	}

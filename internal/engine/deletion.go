@@ -10,10 +10,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Deletions. A step of a delete must not delete rows before its reading is committed: if it died then, the rows would be gone, and the next
-// delivery would read and count others. So it commits what it has read first, with the deletion of that as a pending child: its pages, and how
-// many rows they have. The same invocation then does the deletion, without a message, and commits it with that number. If it dies, the next
-// delivery of the step finds the step done, and goes on with the deletion, whose id follows from the step's. Maintain and a retry send
+// Deletions. A step of a delete must not delete rows before its reading is committed. If it died then, the rows would be gone, and the next
+// delivery would read and count others. So it first commits what it has read, and leaves the deletion as a pending child, with the pages and the
+// number of their rows. The same invocation then does the deletion, without a message, and commits it with that number. If it dies, the next
+// delivery finds the step done, and goes on with the deletion, whose id follows from the step's. Maintain and a retry send
 // it as they send other steps.
 
 // deletion is what a step has read and left to be deleted.
@@ -27,7 +27,7 @@ type deletion struct {
 // deletionID returns the id of a step's deletion.
 func deletionID(step string) string { return stepID([]byte("delete what was read by " + step)) }
 
-// deletionOf returns the message for the deletion of what m's step has read, as far as its id tells: the ledger has the pages.
+// deletionOf returns the message for the deletion of what m's step has read, without the pages, which the ledger has.
 func (m message) deletionOf() message {
 	return message{Version: 2, Scan: m.Scan, Delete: &deletion{Of: m.id}, id: deletionID(m.id)}
 }
@@ -42,8 +42,8 @@ func (s *yield) leaveDeletion(m message, rows []storage.Entity) *message {
 	return &left
 }
 
-// delete deletes what a step has read. If another invocation has read it, the pages are read again: what is gone then was deleted by deliveries
-// that died. All of it counts as deleted, except for rows that are refused.
+// delete deletes what a step has read. If another invocation has read it, the pages are read again: deliveries that died have deleted the
+// rows that are gone. All rows count as deleted, except refused ones.
 func (o *opened) delete(ctx context.Context, m message, delivery int) (done ledger.Done, err error) {
 	read, rows, noted := yield{pages: m.Delete.Pages}, m.Delete.rows, int64(0)
 	for _, p := range read.pages {

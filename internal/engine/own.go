@@ -10,15 +10,15 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan reads and exports every table. It changes none of the app's own, and none of its host's: a deletion there would take
-// records and events away, and the calls that write them would go on to be answered with success. Whoever makes the work of a scan
-// asks here, for each step and each retry, since the settings may have changed since the scan began.
+// A scan may read and export every table. It may not change tables of the app or its host: a deletion there would remove
+// records and events while the calls that write them still succeed. Each step and each retry checks this, since the settings may
+// have changed since the scan began.
 
-// hostTables are how names of tables begin that the Functions host keeps in the app's account, in lower case: its logs and locally its
-// leases; and the events of its diagnosis. (azure-functions-host, DiagnosticEventTableStorageRepository.cs; azure-webjobs-sdk, LogFactory.cs)
+// hostTables are prefixes, in lower case, of the tables that the Functions host keeps in the app's account: its logs and, locally, its
+// leases; and its diagnostic events. (azure-functions-host, DiagnosticEventTableStorageRepository.cs; azure-webjobs-sdk, LogFactory.cs)
 var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents"}
 
-// hostContainers is how names of containers begin that the Functions host keeps in the app's account: locks, keys, and state of triggers.
+// hostContainers is the prefix of the containers that the Functions host keeps in the app's account: locks, keys, and state of triggers.
 const hostContainers = "azure-webjobs-"
 
 // Container is a container of an account; the zero value is none.

@@ -249,8 +249,8 @@ func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, pending int64, now ti
 	return st, nil
 }
 
-// Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, nothing begins any
-// more: no step, and no request of one, but the messages of a page of enqueue and a commit. What is under way ends.
+// Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, no step and no request
+// of a step begins, except commits and the rest of an enqueue's page. Requests under way end.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
 	ended, err := e.end(ctx, id, ledger.Canceled, "")
 	e.scans.outdate(id, func(*loaded) bool { return true })

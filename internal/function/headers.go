@@ -42,7 +42,7 @@ func checkType(r *http.Request, others ...string) error {
 	return problem.WrongEncodingf(field, "is %q; send JSON as %s", r.Header.Get(field), strings.Join(append([]string{"application/json"}, others...), " or "))
 }
 
-// private keeps answers out of caches, and browsers from taking data for a page. The console's page, which has none, may be cached.
+// private keeps answers out of caches, and keeps browsers from taking data for a page. The console's page has no data, and may be cached.
 func private(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

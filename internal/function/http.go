@@ -308,7 +308,7 @@ type fieldError struct {
 	Detail string `json:"detail"`
 }
 
-// maxErrors is how many of the things that are wrong an answer lists, of each of several records. A body may have hundreds of thousands.
+// maxErrors is the most errors that an answer lists, of each of several records. A body may have hundreds of thousands.
 const maxErrors = 20
 
 // firstOf returns the first problems that are joined in an error.
