@@ -304,7 +304,7 @@ type exportResult struct {
 	Files      int     `json:"files"`
 	Bytes      int64   `json:"bytes,omitempty"`    // of an export
 	To         string  `json:"to"`                 // where they are
-	Unproven   bool    `json:"unproven,omitempty"` // that these are all rows: of a file or a pipe
+	Unproven   bool    `json:"unproven,omitempty"` // of a file or a pipe: nothing shows that these are all rows
 	Requests   int64   `json:"requests"`
 	Throttles  int64   `json:"throttles"`
 	Seconds    float64 `json:"seconds"`       // of this run

@@ -119,7 +119,7 @@ func (o *copyOptions) narrow(c *cobra.Command, s *sweep.Spec, from, to opened) (
 	return w, nil
 }
 
-// take takes in the window: what the first run has decided.
+// take takes the window that the first run has decided.
 func (w *changedRows) take(window string) (err error) {
 	bound, began, _ := strings.Cut(window, "/")
 	if w.began, err = time.Parse(time.RFC3339, began); err == nil && bound != "" {

@@ -46,11 +46,11 @@ const (
 const (
 	enough     = 100         // a measurement has so many requests
 	longest    = time.Second // or ends after this time
-	tolerated  = 1.25        // times the floor is no reason for a trial,
-	deviations = 3           // nor are so many standard deviations above that
+	tolerated  = 1.25        // times the floor is no reason for a trial
+	deviations = 3           // standard deviations more are none, either
 	crowded    = 0.3         // a larger share needs no trial
-	fallen     = 0.4         // in a trial, the share falls by at least this part of it if a limit was exceeded,
-	spared     = 0.75        // or more than this part of the answers still come, though half of the load is gone
+	fallen     = 0.4         // a limit was exceeded if, in a trial, the share falls by at least this part of it
+	spared     = 0.75        // or if, with half of the load, more than this part of the answers still come
 	telling    = 10          // a trial goes on until so many refusals are to be expected
 	high       = 0.05        // a share above it is believed to be the floor after a second trial
 )

@@ -233,7 +233,7 @@ func TestWritersRefuseDisorder(t *testing.T) {
 			if err := pages.Add(rows); err != nil {
 				t.Fatal(err)
 			}
-			if err := pages.Add(rows[next:]); err == nil || !strings.Contains(err.Error(), "which it is not greater than") {
+			if err := pages.Add(rows[next:]); err == nil || !strings.Contains(err.Error(), "but is not greater") {
 				t.Errorf("%s: row %d behind the last one: got %v", name, next, err)
 			}
 			swapped := append(slices.Clone(rows[:next/2]), rows[next/2+1], rows[next/2])

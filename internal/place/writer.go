@@ -120,7 +120,7 @@ func PutSame(ctx context.Context, to Objects, name string, content []byte) error
 	}
 	there, err := to.Get(ctx, name, 0, int64(len(content))+1)
 	if err == nil && !bytes.Equal(there, content) {
-		err = fmt.Errorf("%s/%s is not what this export has: somebody else has put it there", to.Address(), name)
+		err = fmt.Errorf("%s/%s is not this export's: somebody else has put it there", to.Address(), name)
 	}
 	return err
 }

@@ -26,8 +26,8 @@ type exchange struct {
 	try        *try    // under way
 	rows       float64 // that each try writes, or is thought to read
 	plain      bool    // the request is the only operation of a batch
-	// transaction means that the request is a batch.
-	transaction bool
+
+	transaction bool // the request is a batch
 	probe       bool // the request only shows whether its host answers
 	// buffer, if set, holds the bodies of good answers, until release.
 	buffer  *bytes.Buffer

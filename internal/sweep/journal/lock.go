@@ -20,7 +20,7 @@ var ErrLocked = errors.New("another process is using it")
 // Guard is a lock that is held.
 type Guard struct{ lock *flock.Flock }
 
-// Lock keeps other processes that lock the same path from it, until this one ends or closes the guard. A file system
+// Lock locks a path against other processes that lock it, until this one ends or closes the guard. A file system
 // without locks gets none.
 func Lock(path string) (*Guard, error) {
 	for range tries {
@@ -54,7 +54,7 @@ const tries = 100
 
 // Close ends the lock, and leaves no file of it.
 func (g *Guard) Close() error {
-	removed := os.Remove(g.lock.Path()) // while it is held: who has opened it, too, finds it gone
+	removed := os.Remove(g.lock.Path()) // while it is held: others that have opened it find it gone
 	err := g.lock.Close()
 	if removed != nil { // where an open file can't be removed, one that is locked again can't either
 		_ = os.Remove(g.lock.Path())
