@@ -27,8 +27,8 @@ func newCache[T any](fresh, kept time.Duration) *cache[T] {
 	return &cache[T]{fresh: fresh, kept: kept, byID: map[string]*cached[T]{}}
 }
 
-// get returns a scan's value that was fresh at the call. If there is none, it reads it, and other callers wait for that. read gets the
-// value that was kept, or the zero value.
+// get returns a scan's value that was fresh at the call. If there is none, it reads one, and other callers wait for that.
+// read gets the value that was kept, or the zero value.
 func (c *cache[T]) get(ctx context.Context, id string, read func(was T) (T, error)) (T, error) {
 	return c.since(ctx, id, time.Now().Add(-c.fresh), read)
 }
@@ -91,7 +91,7 @@ func (c *cache[T]) forget() {
 	}
 }
 
-// outdate has a scan's value read again if it is outdated. Then a reading that is under way does not count either.
+// outdate has a scan's value read again if it is outdated, even if a reading is under way.
 func (c *cache[T]) outdate(id string, outdated func(T) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

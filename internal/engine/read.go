@@ -56,8 +56,8 @@ type reading struct {
 // the steps that the first one leaves. The adaptive strategy makes as many of them at once as it may: its cuts
 // are guesses, and a guess that finds no rows costs a query here, but a message and a step elsewhere. Other
 // strategies make the first of them, which continues where the rows end: a partition that the
-// page's end cuts is then written in one piece. So do an export, as the rows of a step are a file's, without a gap, and a delete: the pages that it
-// leaves to be deleted must fit into a message. file takes the rows, if it is not nil.
+// page's end cuts is then written in one piece. So does an export: a step's rows make a file without a gap. So does a delete:
+// the pages that it leaves to be deleted must fit into a message. file takes the rows, if it is not nil.
 func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, file: file}
 	strategy := o.strategy

@@ -53,8 +53,8 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// insertRecords inserts several records, and answers with a result for each. Item n has a key of its own, made of once and n:
-// records of a body are in several shards, and some may be refused.
+// insertRecords inserts several records, and answers with a result for each. If once is not "", item n has the Idempotency-Key
+// "once n": the records are in several shards, and some may be refused.
 func insertRecords(c *catalog.Catalog, items []item, once string, w http.ResponseWriter, r *http.Request) error {
 	var records []record.Record
 	var at []int // their places in the body

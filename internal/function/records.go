@@ -49,7 +49,7 @@ func checkNumber(n int, noun string) error {
 	return nil
 }
 
-// elements returns the texts of an array's values. It stops behind the most that the caller wants.
+// elements returns the texts of an array's first values, at most most.
 func elements(body []byte, most int) (texts []jsontext.Value, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err := dec.ReadToken(); err != nil { // the opening bracket
