@@ -104,7 +104,7 @@ type manyRun struct {
 	meter  *progress.Meter // of all tables
 	parts  *progress.Parts
 
-	mu      sync.Mutex // guards stopped, the output, and the file
+	mu      sync.Mutex // guards stopped, cmd's flags, the output, and the file
 	stopped error      // why no more tables begin
 }
 
@@ -321,8 +321,11 @@ func (r *manyRun) one(t *tableResult, with together) error {
 	var out bytes.Buffer
 	cause := storage.CheckTableName(t.Table) // a listing may have others, such as a path that leads elsewhere
 	if cause == nil {
+		r.mu.Lock() // a flag set sorts its flags when they are visited
+		args := r.args(t)
+		r.mu.Unlock()
 		root := rootCommand()
-		root.SetArgs(r.args(t))
+		root.SetArgs(args)
 		root.SetOut(&out)
 		root.SetErr(r.cmd.ErrOrStderr())
 		cause = execute(withShared(r.cmd.Context(), s), root)
