@@ -87,7 +87,7 @@ func (p Path) about(err error) error {
 	return err
 }
 
-// writeError is the error of a function that writes a file. It may be about anything, and keeps its text.
+// writeError is an error that a function which writes a file has of something else. It keeps its text.
 type writeError struct{ error }
 
 func (p Path) inRoot(fn func(*os.Root) error) error {
@@ -235,7 +235,9 @@ func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp str
 		return err
 	}
 	if err = write(f); err != nil {
-		err = writeError{err}
+		if own := (*fs.PathError)(nil); !errors.As(err, &own) || own.Path != f.Name() {
+			err = writeError{err}
+		}
 	} else {
 		err = f.Sync()
 	}

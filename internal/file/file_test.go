@@ -61,6 +61,14 @@ func TestCreate(t *testing.T) {
 	if !errors.Is(err, broken) || names(t, filepath.Join(dir, "data")) != "" {
 		t.Errorf("got %v, and %s", err, names(t, filepath.Join(dir, "data")))
 	}
+	err = p.Create(func(w io.Writer) error { // which can't be written, as on a full disk
+		w.(*os.File).Close()
+		_, err := w.Write([]byte("1"))
+		return err
+	})
+	if want := p.String() + ": " + os.ErrClosed.Error(); !errors.Is(err, os.ErrClosed) || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), ".part") {
+		t.Errorf("got %v, want %s", err, want)
+	}
 	other := file.In(link, "data/other")
 	err = other.Create(func(io.Writer) error {
 		put(t, filepath.Join(dir, "data", "other"), "precious") // by another process

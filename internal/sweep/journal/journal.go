@@ -280,7 +280,7 @@ func (f *File) put() error {
 	if f.file == nil && f.read == nil {
 		return at.Create(func(w io.Writer) error {
 			_, err := w.Write(f.pending.Bytes())
-			return about(f.path, err)
+			return err
 		})
 	}
 	return at.Replace(f.pending.Bytes())
