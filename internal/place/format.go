@@ -312,9 +312,12 @@ func asJSON(v any) []byte {
 const hashDigits = 16
 
 // shortHash returns the first 16 hex digits of a SHA-256.
-func shortHash(b []byte) string {
+func shortHash(b []byte) string { return hashOf(b)[:hashDigits] }
+
+// hashOf returns a SHA-256 in hex digits.
+func hashOf(b []byte) string {
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:hashDigits/2])
+	return hex.EncodeToString(sum[:])
 }
 
 // page collects rows: JSON lines, until they are encoded. The zero value is empty.
@@ -393,8 +396,7 @@ func dataName(order, hash string, c *Codec) string {
 // empty then; its next page changes the content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content
-	sum := sha256.Sum256(content)
-	f.SHA256 = hex.EncodeToString(sum[:])
+	f.SHA256 = hashOf(content)
 	f.Path = dataName(order, f.SHA256, d.codec)
 	d.file, d.content = File{}, content[:0]
 	return f, content

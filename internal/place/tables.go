@@ -2,8 +2,6 @@ package place
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -212,9 +210,4 @@ func each[T any](items []T, do func(i int) error) error {
 		group.Go(func() error { return do(i) })
 	}
 	return group.Wait()
-}
-
-func hashOf(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
