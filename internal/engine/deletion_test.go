@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,15 +134,15 @@ func TestDeletionOfAnotherDelivery(t *testing.T) {
 		body := w.bodyOf(messages[0])
 		late, lateProcess := w.engine, w.process
 		w.restart()
-		deletions := 0
+		var deletions atomic.Int32
 		w.process.DieWhen(func(r *http.Request) bool {
 			if r.Method != http.MethodGet && len(w.ledgerRows(id, "d|")) == 2 {
-				deletions++
+				deletions.Add(1)
 			}
-			return deletions > 1
+			return deletions.Load() > 1
 		})
 		lateProcess.DieWhen(func(r *http.Request) bool {
-			if strings.Contains(r.URL.Path, "Source") && deletions == 0 {
+			if strings.Contains(r.URL.Path, "Source") && deletions.Load() == 0 {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // or the dead process would try again for long
 				defer cancel()
 				if _, err := w.engine.Run(ctx, body, 1); err == nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,12 +73,9 @@ func TestFormatOfSteps(t *testing.T) {
 		w.drain()
 		d := deleteRequest("serial", 1)
 		d.Source.Table, d.Range.After = "Wide", "a"
-		deletions := 0
+		var deletions atomic.Int32
 		w.process.DieWhen(func(r *http.Request) bool { // in the deletion of the second page
-			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/Wide(") {
-				deletions++
-			}
-			return deletions == 15
+			return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/Wide(") && deletions.Add(1) == 15
 		})
 		id := w.start(d)
 		w.drain()
