@@ -179,10 +179,13 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 		if w.spec.From = writer.Seal.Last(); !writer.Whole {
 			totals, err = w.each(writer.Add)
 		}
-		m, err = writer.End(ctx, err, func() (place.Manifest, error) {
-			finished, err := moment(ctx, w.spec)
-			return w.manifest(writer.Claim.StartedAt, finished, o.Compress), err
-		})
+		var finished time.Time
+		if err = writer.End(err); err == nil {
+			finished, err = moment(ctx, w.spec)
+		}
+		if err == nil {
+			m, err = writer.Complete(ctx, w.manifest(writer.Claim.StartedAt, finished, o.Compress))
+		}
 	}
 	if errors.Is(err, place.ErrComplete) { // it died before that was noted
 		var e *place.Export

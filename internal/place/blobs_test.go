@@ -50,7 +50,7 @@ func TestBlobsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := errors.New("dead")
-	if _, err := w.End(t.Context(), errors.Join(w.Add(rows), dead), nil); !errors.Is(err, dead) || w.Seal.Last() == nil {
+	if err := w.End(errors.Join(w.Add(rows), dead)); !errors.Is(err, dead) || w.Seal.Last() == nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {

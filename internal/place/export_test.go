@@ -82,10 +82,18 @@ func finish(t testing.TB, w *place.Writer, rows []storage.Entity, o place.Option
 	for some := range slices.Chunk(rows, batch) {
 		err = errors.Join(err, w.Add(some))
 	}
-	_, err = w.End(t.Context(), err, func() (place.Manifest, error) { return manifest(o), nil })
-	if err != nil {
+	if err := complete(t, w, err, manifest(o)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// complete ends an export whose rows were added with that error.
+func complete(t testing.TB, w *place.Writer, err error, m place.Manifest) error {
+	t.Helper()
+	if err = w.End(err); err == nil {
+		_, err = w.Complete(t.Context(), m)
+	}
+	return err
 }
 
 func manifest(o place.Options) place.Manifest {

@@ -48,7 +48,7 @@ func die(t testing.TB, to place.Objects, path string, o place.Options, rows []st
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.End(t.Context(), errors.Join(w.Add(rows), errDead), nil); !errors.Is(err, errDead) {
+	if err := w.End(errors.Join(w.Add(rows), errDead)); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
 	if err := o.Journal.Close(); err != nil {
@@ -166,7 +166,7 @@ func TestResumeOfWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.End(t.Context(), w.Add(rows[:200]), func() (place.Manifest, error) { return manifest(o), nil }); !errors.Is(err, errDead) {
+	if err := complete(t, w, w.Add(rows[:200]), manifest(o)); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
 	if err := first.Journal.Close(); err != nil {
@@ -325,14 +325,17 @@ func TestVanishedFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = w.End(t.Context(), w.Add(rows), func() (place.Manifest, error) { // all files have been put
-				path := filepath.Join(string(dir), name)
-				if with == "" {
-					return manifest(o), os.Remove(path)
-				}
-				return manifest(o), os.WriteFile(path, []byte(with), 0o600)
-			})
-			if !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), name) {
+			if err := w.End(w.Add(rows)); err != nil { // all files have been put
+				t.Fatal(err)
+			}
+			path := filepath.Join(string(dir), name)
+			if err = os.Remove(path); err == nil && with != "" {
+				err = os.WriteFile(path, []byte(with), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = w.Complete(t.Context(), manifest(o)); !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s replaced by %q: got %v", name, with, err)
 			}
 			if _, err := dir.Get(t.Context(), place.ManifestName, 0, 1); err == nil {
@@ -349,7 +352,7 @@ func TestVanishedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.End(t.Context(), w.Add(rows), func() (place.Manifest, error) { return manifest(o), nil })
+	err = complete(t, w, w.Add(rows), manifest(o))
 	if !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), "data/000001-") || !strings.Contains(err.Error(), "or was never there") {
 		t.Errorf("got %v", err)
 	}

@@ -46,7 +46,7 @@ func exportTable(t testing.TB, to place.Objects, name string, rows []storage.Ent
 	}
 	m := manifest(place.Options{Compress: place.None})
 	m.Table, m.StartedAt, m.FinishedAt = name, began, began.Add(time.Minute)
-	if _, err := w.End(t.Context(), w.Add(rows), func() (place.Manifest, error) { return m, nil }); err != nil {
+	if err := complete(t, w, w.Add(rows), m); err != nil {
 		t.Fatal(err)
 	}
 }

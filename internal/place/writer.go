@@ -32,7 +32,7 @@ type Writer struct {
 	*FileDraft
 	Claim Claim // of the export, which an earlier process may have begun
 	Seal  Seal  // what the export has so far; not to be used while rows are added
-	Whole bool  // an earlier process has written all rows: [Writer.End] is left to do
+	Whole bool  // an earlier process has written all rows: [Writer.Complete] is left to do
 	to    Objects
 	index index
 	put   map[string]int64 // the lengths of data files
@@ -195,18 +195,18 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	return nil
 }
 
-// End ends the export. If err is nil, it writes what is left of the rows, and then the manifest, whose facts about files
-// and rows it adds. Otherwise the export can be resumed.
-func (w *Writer) End(ctx context.Context, err error, manifest func() (Manifest, error)) (Manifest, error) {
+// End ends the rows. If err is nil, it writes what is left of them, and [Writer.Complete] is left to do. Otherwise the export can be
+// resumed.
+func (w *Writer) End(err error) error {
 	err = w.Pages.End(err)
 	w.held.Set(0)
-	var m Manifest
-	if err == nil {
-		m, err = manifest()
-	}
-	if err == nil {
-		err = PutSame(ctx, w.to, FilesName, w.index.text)
-	}
+	return err
+}
+
+// Complete proves that all files are there, and puts the manifest. It adds the facts about files and rows to what the manifest says,
+// and returns it.
+func (w *Writer) Complete(ctx context.Context, m Manifest) (Manifest, error) {
+	err := PutSame(ctx, w.to, FilesName, w.index.text)
 	if err == nil {
 		w.put[FilesName] = int64(len(w.index.text))
 		err = CheckObjects(ctx, w.to, "", w.put, func(string) {})
