@@ -83,8 +83,9 @@ func copyCommand() *cobra.Command {
 	return copyPlaces("copy", "Copy a table, across accounts too", copyHelp, copyExamples)
 }
 
-// copyPlaces returns the command copy, or an alias of it.
-func copyPlaces(name, short, long, examples string) *cobra.Command {
+// copyPlaces returns the command copy, or an alias of it. The flags that an alias always refuses are hidden: they answer with what is
+// meant in their place.
+func copyPlaces(name, short, long, examples string, refused ...string) *cobra.Command {
 	var o copyOptions
 	c := command(name, short, long, examples, o.run)
 	o.pairFlags.add(c)
@@ -107,6 +108,9 @@ func copyPlaces(name, short, long, examples string) *cobra.Command {
 	flags.BoolVar(&o.timestamp, "with-timestamp", false, "write each row's Timestamp, too; an import ignores it")
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"replace", "merge", "skip", "fail"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("compress", cobra.FixedCompletions([]string{"zstd", "gzip", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	for _, name := range refused {
+		_ = flags.MarkHidden(name)
+	}
 	return c
 }
 

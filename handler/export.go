@@ -72,11 +72,11 @@ const importExamples = `  handler import --from backup/orders --to orders
   handler import --tables 'logs*' --from backup/ --to-connection ARCHIVE`
 
 func exportCommand() *cobra.Command {
-	return copyPlaces("export", "Write a table to files, as a backup", exportHelp, exportExamples)
+	return copyPlaces("export", "Write a table to files, as a backup", exportHelp, exportExamples, "mode", "failed", "rows", "dry-run", "mirror", "yes", "max-deletes")
 }
 
 func importCommand() *cobra.Command {
-	return copyPlaces("import", "Write files of rows to a table", importHelp, importExamples)
+	return copyPlaces("import", "Write files of rows to a table", importHelp, importExamples, "compress", "with-timestamp", "since", "overlap", "state")
 }
 
 // fits refuses what does not fit the places.
