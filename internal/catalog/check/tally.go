@@ -25,13 +25,13 @@ const (
 // it subtracts the hash. A group whose sum is not 0 in the end is suspect: a row is wrong,
 // or was being written. The check then looks at its identities one by one.
 type tally struct {
-	sums    []uint64
+	sums    map[uint64]uint64
 	suspect map[uint64]bool
 	gone    map[string]bool // identities of tombstones whose heads were not met yet
 }
 
 func newTally() *tally {
-	return &tally{sums: make([]uint64, groups), suspect: map[uint64]bool{}, gone: map[string]bool{}}
+	return &tally{sums: map[uint64]uint64{}, suspect: map[uint64]bool{}, gone: map[string]bool{}}
 }
 
 func sumOf(texts ...string) uint64 {
@@ -87,7 +87,7 @@ func (t *tally) close() func(identity string) bool {
 	}
 	for g, sum := range t.sums {
 		if sum != 0 {
-			t.suspect[uint64(g)] = true
+			t.suspect[g] = true
 		}
 	}
 	if len(t.suspect) == 0 {
