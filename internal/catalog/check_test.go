@@ -149,7 +149,7 @@ func TestCheckReadsPages(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	w, c := newCatalog(t, people, "lastname")
-	n := testsize.Of(500, 1500)
+	n := testsize.Of(150, 1500)
 	fill(t, c, 0, n)
 	w.delete(c, by("eid", "F7"), 1)
 	c.Close()

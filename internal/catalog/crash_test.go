@@ -51,7 +51,7 @@ func TestEveryCrashPoint(t *testing.T) {
 		for _, applied := range []bool{false, true} {
 			for _, retried := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, applied %v, retried %v", tt.name, applied, retried), func(t *testing.T) {
-					n := deaths(t, 1, testsize.Of(5, 1), func(t *testing.T, n int) bool { return crashOnce(t, n, applied, retried, tt.before, tt.after, tt.do) })
+					n := deaths(t, 1, testsize.Of(7, 1), func(t *testing.T, n int) bool { return crashOnce(t, n, applied, retried, tt.before, tt.after, tt.do) })
 					if n < 6 {
 						t.Errorf("only %d requests", n)
 					}

@@ -88,7 +88,7 @@ func (m manyCosts) check(t testing.TB, field string, n int) {
 func TestDeletionOfManyIsFast(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	n := testsize.Of(200, 1100)
+	n := testsize.Of(100, 1100)
 	for field := range manyRequests {
 		inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			if err := w.emulator.SetFaults("latency=10ms"); err != nil {
@@ -171,6 +171,9 @@ func TestDeletionTellsWhatItDid(t *testing.T) {
 	const n = 70
 	// Requests of the 64 records that are under way at once: 2 ahead of them, then 3 reads each, 1 commit, 3 writes.
 	for dies, sees := range map[int][]string{100: {"waiting"}, 230: {"committed", "unknown", "waiting"}, 440: {"deleted", "committed", "waiting"}} {
+		if !testsize.Full() && dies != 230 {
+			continue
+		}
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			w.insertMany(c, sharing(t, "npi", n))
 			c.Close()

@@ -46,10 +46,11 @@ func TestIndexThatWasSetBack(t *testing.T) {
 func TestLargestRecord(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	for _, tt := range []struct {
+	all := []struct {
 		ch                 string
 		keyLength, columns int
-	}{{"x", 500, 0}, {`"`, 500, 0}, {"<", 500, 0}, {"€", 500, 0}, {"x", 507, 224}} {
+	}{{"€", 500, 0}, {`"`, 500, 0}, {"<", 500, 0}, {"x", 500, 0}, {"x", 507, 224}}
+	for _, tt := range all[:testsize.Of(1, len(all))] {
 		t.Run(fmt.Sprint(tt.ch, tt.columns), func(t *testing.T) {
 			value := strings.Repeat(tt.ch, tt.keyLength)
 			fields := map[string]any{"sort": strings.Repeat("s", 500)}

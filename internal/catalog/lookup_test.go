@@ -119,30 +119,24 @@ func TestQueryAll(t *testing.T) {
 func TestQueryBySeveralKeys(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "id,npi,email", "id", func(t *testing.T, w *world, c *catalog.Catalog) {
-		var all []map[string]any
-		for i := range 1100 {
-			all = append(all, map[string]any{"id": fmt.Sprintf("%04d", i), "npi": "shared", "email": fmt.Sprint("e", i/5)})
+		n := testsize.Of(300, 1100)
+		r := make([]record.Record, n)
+		for i := range r {
+			r[i] = rec(t, fmt.Sprintf(`{"id":"%04d","npi":"shared","email":"e%d"}`, i, i/5))
 		}
-		var r []record.Record
-		for _, fields := range all {
-			r = append(r, rec(t, mustJSON(fields)))
-		}
-		for _, one := range c.InsertAll(t.Context(), r, nil) {
-			if one.Err != nil {
-				t.Fatal(one.Err)
-			}
-		}
+		w.insertMany(c, r)
 		c.Close()
 		w.emulator.ResetCounts()
-		q := catalog.Lookup{Keys: map[string]string{"npi": "shared", "email": "e200"}}
-		w.wantFound(c, q, r[1000:1005]...)
+		last := r[n-5:] // which have an email of their own
+		q := catalog.Lookup{Keys: map[string]string{"npi": "shared", "email": fmt.Sprint("e", (n-1)/5)}}
+		w.wantFound(c, q, last...)
 		c.Close()
 		if n := w.emulator.Counts(); n.TableTransactions() > 2 || n.QueryRows > 5+64 {
 			t.Errorf("%d requests for %d rows, want at most 2, for the 5 of one key and 64 of the other", n.TableTransactions(), n.QueryRows)
 		}
 		// A cursor fits whichever is read.
 		q.Top = 2
-		w.wantFound(c, q, r[1000:1005]...)
+		w.wantFound(c, q, last...)
 		// The shared partition doesn't answer at all.
 		held := make(chan struct{})
 		hold := func(what string) chan struct{} {
@@ -151,11 +145,11 @@ func TestQueryBySeveralKeys(t *testing.T) {
 			}
 			return nil
 		}
-		w.wantFound(w.gated(hold, nil), q, r[1000:1005]...)
+		w.wantFound(w.gated(hold, nil), q, last...)
 		close(held)
 		// None is complete: the one that comes farthest is read on.
-		both := catalog.Lookup{Keys: map[string]string{"npi": "SHARED", "id": "1050"}}
-		w.wantFound(c, both, r[1050])
+		both := catalog.Lookup{Keys: map[string]string{"npi": "SHARED", "id": fmt.Sprintf("%04d", n-50)}}
+		w.wantFound(c, both, r[n-50])
 		start := time.Now()
 		w.wantFound(c, catalog.Lookup{Keys: map[string]string{"npi": "shared", "email": "nobody"}})
 		if d := time.Since(start); d > time.Second {
@@ -163,7 +157,7 @@ func TestQueryBySeveralKeys(t *testing.T) {
 		}
 		shared := catalog.Lookup{Keys: map[string]string{"npi": "shared"}, Top: 1000}
 		w.wantFound(c, shared, r...)
-		kept := testsize.Of(1000, 0)
+		kept := testsize.Of(200, 0)
 		w.delete(c, catalog.Lookup{Keys: shared.Keys, RowFrom: fmt.Sprintf("%04d", kept)}, len(r)-kept)
 		w.wantFound(c, shared, r[:kept]...)
 	})

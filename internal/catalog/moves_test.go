@@ -39,11 +39,7 @@ import (
 // missing; no answer is older than a write that was acknowledged before the request.
 func TestMoves(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the same seed is to be the same run
-	size := testsize.Slow(256, 256, 1000)
-	if testsize.Race {
-		size = 24 // each takes ten times as long
-	}
-	first, n := *firstSeed, cmp.Or(*moves, uint64(size))
+	first, n := *firstSeed, cmp.Or(*moves, testsize.Slow[uint64](32, 256, 1000))
 	if *oneSeed != 0 {
 		first, n = *oneSeed, 1
 	}

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 // watch follows a stream in the background. The returned function ends that, and returns
@@ -61,7 +62,7 @@ func (w *world) late(text string, by time.Duration) {
 // Writers with different clocks and slow requests append. Each follower gets every event once.
 func TestFollowersMissAndRepeatNothing(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range uint64(testsize.Of(2, 6)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/testsize"
 )
 
 // A hundred writers append a hundred events each while time stands still. One query for each
@@ -140,7 +141,7 @@ func TestNewestCostsOneQuery(t *testing.T) {
 // Reads of parts of a stream return the same as a list in memory, for any shards and pages.
 func TestReadsAgainstATwin(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(12) {
+	for seed := range uint64(testsize.Of(4, 12)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			faults := ""

@@ -13,6 +13,7 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/key"
+	"tablesweep/internal/testsize"
 )
 
 // show writes ranges as "low..high" in UTF-16 order; "(" is an open low bound.
@@ -231,7 +232,8 @@ func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	s := parse(t, "eid", "s")
 	var found, dropped int
-	for range 500 {
+	rounds := testsize.Of(150, 500)
+	for range rounds {
 		// Few different characters a time make for many shared prefixes.
 		alphabet := make([]rune, 1+r.IntN(5))
 		for i := range alphabet {
@@ -274,7 +276,7 @@ func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
 		}
 	}
 	t.Logf("%d rows found, %d read for nothing", found, dropped)
-	if found < 10_000 || dropped > found/5 {
+	if found < 20*rounds || dropped > found/5 {
 		t.Errorf("%d rows found, %d read for nothing", found, dropped)
 	}
 }

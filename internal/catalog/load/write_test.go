@@ -138,7 +138,7 @@ func TestInsertStopsAtFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	var input strings.Builder
-	for i := range 1000 {
+	for i := range 100 {
 		fmt.Fprintf(&input, "{\"eid\":\"%d\",\"at\":\"x\"}\n", i+2)
 	}
 	err := in.run(t.Context(), strings.NewReader(input.String()))
