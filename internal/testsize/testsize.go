@@ -9,7 +9,7 @@ import "os"
 // set is the environment variable TABLESWEEP_TESTS: "" for the small sizes, "more" or "full". The race
 // detector takes ten times as long, so it sees the small sizes.
 func set() string {
-	if Race {
+	if race {
 		return ""
 	}
 	return os.Getenv("TABLESWEEP_TESTS")
@@ -37,7 +37,7 @@ func Slow[T any](small, more, full T) T {
 // WithoutRace skips a test under the race detector: one that counts or measures for long, in a package where others do the same work at
 // once. scripts/test.sh runs it besides.
 func WithoutRace(t interface{ Skip(...any) }) {
-	if Race {
+	if race {
 		t.Skip("takes long under the race detector; without it, it runs")
 	}
 }
