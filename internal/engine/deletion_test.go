@@ -17,9 +17,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// doomed is a table of few large and many small partitions.
-func doomed() []storage.Entity { return append(plainRows(3, 40), plainRows(60, 1)[3:]...) }
-
 func deleteRequest(strategy string, queries int) engine.Request {
 	return engine.Request{
 		Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Delete},
@@ -43,6 +40,7 @@ func (w *world) checkDeleted(id string, rows int) {
 // deleted rows that nobody finds any more.
 func TestDeleteCrashPoints(t *testing.T) {
 	t.Parallel()
+	rows := append(plainRows(1, 15), plainRows(20, 1)[1:]...) // a partition of two pages, and many of one row
 	for _, tt := range []struct {
 		strategy string
 		queries  int
@@ -51,7 +49,6 @@ func TestDeleteCrashPoints(t *testing.T) {
 			for n, survived := 1, false; !survived; n += everyRequest {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, emulator.Options{})
-					rows := doomed()
 					w.fill("Source", rows)
 					id := w.start(deleteRequest(tt.strategy, tt.queries))
 					w.process.DieWith(n, applied)
