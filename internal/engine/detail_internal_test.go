@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/testsize"
 )
 
 // TestRangesOf: pending ranges are cut out of done ones, in table order. The pages that were read show how far
@@ -90,7 +92,7 @@ func text(ranges []KeyRange) string {
 func TestAtMost(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
+	for range testsize.Of(20, 200) {
 		var ranges []KeyRange
 		whole := map[string]int64{}
 		for i := range 501 + r.IntN(2000) {
@@ -201,14 +203,10 @@ func TestRefusedIsBounded(t *testing.T) {
 		t.Errorf("%d rows kept, of which %d are read", kept, len(rows))
 	}
 	failed = failed[:300]
-	seed := uint32(1)
+	random, long := rand.NewChaCha8([32]byte{}), make([]byte, maxReason/2)
 	for i := range failed {
-		b := make([]byte, maxReason)
-		for j := range b {
-			seed = seed*1664525 + 1013904223
-			b[j] = 'a' + byte(seed>>24)%26
-		}
-		failed[i].Reason = string(b)
+		_, _ = random.Read(long) // never fails
+		failed[i].Reason = hex.EncodeToString(long)
 	}
 	if packed, kept = packRefused(failed, refusedRows{}); kept == 0 || kept >= int64(len(failed)) || len(packed) > ledger.MaxRefused {
 		t.Errorf("%d rows kept in %d bytes", kept, len(packed))

@@ -18,18 +18,18 @@ func TestEstimateOfAScan(t *testing.T) {
 		ask  engine.Request
 		rows int64
 	}{
-		{"copy", engine.Request{Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target"}}}, 4000},
-		{"filter", engine.Request{Action: engine.Action{Type: engine.Delete}, Filter: "RowKey lt '000004'"}, 1600},
-		{"keys", engine.Request{Action: engine.Action{Type: engine.Keys, Destination: &engine.TableRef{Table: "Target"}}}, 4000},
-		{"enqueue", engine.Request{Action: engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "rows"}}}, 4000},
-		{"count", engine.Request{Action: engine.Action{Type: engine.Count}}, 4000},
-		{"prefix", engine.Request{Action: engine.Action{Type: engine.Count}, Strategy: "prefix"}, 4000},
+		{"copy", engine.Request{Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target"}}}, 400},
+		{"filter", engine.Request{Action: engine.Action{Type: engine.Delete}, Filter: "RowKey lt '000004'"}, 160},
+		{"keys", engine.Request{Action: engine.Action{Type: engine.Keys, Destination: &engine.TableRef{Table: "Target"}}}, 400},
+		{"enqueue", engine.Request{Action: engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "rows"}}}, 400},
+		{"count", engine.Request{Action: engine.Action{Type: engine.Count}}, 400},
+		{"prefix", engine.Request{Action: engine.Action{Type: engine.Count}, Strategy: "prefix"}, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, emulator.Options{})
-			w.fill("Source", plainRows(400, 10))
-			tt.ask.Source.Table, tt.ask.SegmentSize = "Source", 100
+			w.fill("Source", plainRows(40, 10))
+			tt.ask.Source.Table, tt.ask.SegmentSize = "Source", 10
 			r, err := w.engine.Estimate(t.Context(), tt.ask)
 			if err != nil {
 				t.Fatal(err)

@@ -30,7 +30,7 @@ func TestHandOverToCopyRows(t *testing.T) {
 		}
 	}
 	for _, strategy := range strategy.Names {
-		run(strategy, 1, 701, plainRows(750, 2)) // odd: pages cut partitions
+		run(strategy, 1, 501, plainRows(300, 2)) // odd: pages cut partitions
 	}
 	// An invocation reads pages that are far apart: what lies between them is not handed over.
 	run("adaptive", 4, 251, plainRows(1500, 1))

@@ -90,6 +90,9 @@ func TestBadHints(t *testing.T) {
 		"too much to read": gzipped(`{"version":1,"bounds":{},"keys":[],"x":"` + strings.Repeat("x", 17<<20) + `"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "too much to read" {
+				testsize.WithoutRace(t)
+			}
 			t.Parallel()
 			w := newWorld(t, emulator.Options{})
 			w.fill("Source", plainRows(30, 6))

@@ -75,6 +75,7 @@ func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step flo
 // are told are right within 2 times, or the few seconds that a step and a rate take, and all within 3 times. They are told for half of the
 // scans' second halves. The first scan of a table guesses: nothing bounds how far that is off, so none is told.
 func TestTimeLeft(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	const work = 2400 // seconds of one worker
 	times, wrong, late, all := 0, 0, 0, 0

@@ -19,7 +19,7 @@ import (
 func TestQueriesOfAnInvocation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(400, 1))
+	w.fill("Source", plainRows(100, 1))
 	for _, tt := range []struct {
 		request engine.Request
 		want    int64
@@ -33,7 +33,7 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 		r.Source, r.Strategy, r.SegmentSize = engine.TableRef{Table: "Source"}, "serial", 5
 		id := w.start(r)
 		w.drain()
-		if s := w.status(id); s.Queries < 80 || s.Rows.Scanned != 400 || (s.Queries+tt.want-1)/tt.want != s.Steps.Done {
+		if s := w.status(id); s.Queries < 20 || s.Rows.Scanned != 100 || (s.Queries+tt.want-1)/tt.want != s.Steps.Done {
 			t.Errorf("%s, %d queries an invocation asked for: %d queries in %d steps, want %d a step",
 				r.Action.Type, r.SegmentsPerInvocation, s.Queries, s.Steps.Done, tt.want)
 		}

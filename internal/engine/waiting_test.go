@@ -21,7 +21,7 @@ func TestWaiting(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		backup := emulatortest.New(t, emulator.Options{})
 		other := emulatortest.New(t, emulator.Options{})
-		w.fill("Source", plainRows(800, 5))
+		w.fill("Source", plainRows(400, 5))
 		if err := w.emulator.SetFaults("latency=50ms"); err != nil {
 			t.Fatal(err)
 		}

@@ -184,10 +184,6 @@ func (w *world) checkScan(id string, want expected) {
 		w.violated("scan %s lists %d failed rows, and counts %d, %v; want %d", id, len(kept.Rows), kept.Kept, err, want.failed)
 	}
 	told, err := e.Ranges(ctx, id)
-	for _, row := range w.table(stateTable) {
-		if row.Key.Partition == id {
-		}
-	}
 	if failed := slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }); err != nil || failed != (want.failed > 0) {
 		w.violated("scan %s shows failed ranges: %v, %v", id, failed, err)
 	}

@@ -51,9 +51,10 @@ var strategies = flag.Int("strategies", 1, "how many of the strategies TestEvery
 // machines in turn, before the request is applied or after. Each row of DESIGN.md's
 // crash table is among these points.
 func TestEveryCrashPoint(t *testing.T) {
-	plans := map[string]sim.Plan{"delete": small("serial")}
-	plans["delete"].Scans[0].Request.Source.Table = "Doomed"
-	plans["delete"].Scans[0].Request.Action = engine.Action{Type: engine.Delete}
+	deletion := small("serial")
+	deletion.Scans[0].Request.Source.Table, deletion.Scans[0].Request.Action = "Doomed", engine.Action{Type: engine.Delete}
+	deletion.Scans[0].Request.SegmentsPerInvocation = 2
+	plans := map[string]sim.Plan{"delete": deletion}
 	for _, strategy := range strategy.Names[:*strategies] {
 		plans[strategy] = small(strategy)
 	}
@@ -116,7 +117,7 @@ func TestNobodyLeft(t *testing.T) {
 			undisturbed, _ := run(t, small(strategy), zerolog.Nop())
 			var longest time.Duration
 			const start = time.Second // when the operator calls
-			for at := start; at < start+undisturbed.Took; at += 37 * time.Millisecond {
+			for at := start; at < start+undisturbed.Took; at += testsize.Of(111*time.Millisecond, 37*time.Millisecond) {
 				p := small(strategy)
 				p.Blackout, p.Darkness, p.Cleared = at, time.Hour, true
 				stats, violations := run(t, p, zerolog.Nop())
@@ -152,10 +153,10 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestOutages: no scan fails because storage is away for two hours, the app's own or the
+// TestOutages: no scan fails because storage is away for long, the app's own or the
 // source's, whose steps go to poison meanwhile. It goes on when the storage is back.
 func TestOutages(t *testing.T) {
-	const outage = 2 * time.Hour
+	outage := testsize.Of(30*time.Minute, 2*time.Hour)
 	for name, rules := range map[string]string{
 		"all storage": "reset-before p=1 on=query,insert,update,merge,delete,batch,tables,put,get,peek,update-message,delete-message,queues",
 		"the source":  "busy p=1 on=query table=Source",
@@ -204,7 +205,7 @@ func TestShortOutages(t *testing.T) {
 // TestTwoDeliveriesAtOnce delivers some messages twice at once. Of the 200 steps or more, two at most are done again for
 // each of these: only one of two deliveries sends the children's messages.
 func TestTwoDeliveriesAtOnce(t *testing.T) {
-	for _, strategy := range strategy.Names {
+	for _, strategy := range testsize.Of(strategy.Names[:1], strategy.Names) {
 		t.Run(strategy, func(t *testing.T) {
 			p := small(strategy)
 			p.Calm = true
