@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 )
@@ -58,31 +58,29 @@ func Open(c Connection, o Options) (*Account, error) {
 		o.Transport = newTransport(o.Connections)
 	}
 	a := &Account{connection: c, tryTimeout: tryLimit(o)}
-	cred, err := credential(c.identity, o.Transport)
+	byTables, byOthers, err := c.signers(o.Transport)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", c, err)
 	}
 	r := a.newRetries(c.tableURL, o)
 	r.ask = a.askTables
-	if a.tables, err = openTables(c, cred, clientOptions(r, o)); err != nil {
+	if a.tables, err = aztables.NewServiceClientWithNoCredential(c.withSAS(c.tableURL), &aztables.ClientOptions{ClientOptions: clientOptions(r, o, byTables)}); err != nil {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
-	if a.rows, err = openRows(c, cred, clientOptions(r, o)); err != nil {
-		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
-	}
+	options := clientOptions(r, o, byTables)
+	a.rows = runtime.NewPipeline("tables", tableVersion, runtime.PipelineOptions{}, &options)
 	if c.queueURL != "" {
 		r := a.newRetries(c.queueURL, o)
 		r.ask = a.askQueues
-		if a.queues, err = openQueues(c, cred, clientOptions(r, o)); err != nil {
+		if a.queues, err = azqueue.NewServiceClientWithNoCredential(c.withSAS(c.queueURL), &azqueue.ClientOptions{ClientOptions: clientOptions(r, o, byOthers)}); err != nil {
 			return nil, fmt.Errorf("open queues of %s: %w", c, withoutURL(err))
 		}
 	}
 	if c.blobURL != "" {
 		r := a.newRetries(c.blobURL, o)
 		r.ask = a.askBlobs
-		if a.blobs, err = openBlobs(c, cred, clientOptions(r, o)); err != nil {
-			return nil, fmt.Errorf("open blobs of %s: %w", c, withoutURL(err))
-		}
+		options := clientOptions(r, o, byOthers)
+		a.blobs = runtime.NewPipeline("blobs", blobVersion, runtime.PipelineOptions{}, &options)
 	}
 	return a, nil
 }
@@ -133,70 +131,21 @@ func (a *Account) newRetries(endpoint string, o Options) *retries {
 	return r
 }
 
-// clientOptions returns fresh options for a client. The SDK appends to the policies of
-// its options, so two clients must not share them.
-func clientOptions(r *retries, o Options) azcore.ClientOptions {
+// clientOptions returns fresh options for a client, whose requests sign signs, if it is not nil. The SDK appends to the
+// policies of its options, so two clients must not share them.
+func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptions {
+	each := []policy.Policy{captureAnswer{}}
+	if sign != nil {
+		each = append(each, sign) // behind all that set headers
+	}
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
 		Retry:            policy.RetryOptions{MaxRetries: -1, TryTimeout: tryLimit(o)},
 		Telemetry:        policy.TelemetryOptions{ApplicationID: "tablesweep"},
 		PerCallPolicies:  []policy.Policy{r},
-		PerRetryPolicies: []policy.Policy{captureAnswer{}},
+		PerRetryPolicies: each,
 	}
 }
 
 // tryLimit is how long one try may take; 0 for no limit.
 func tryLimit(o Options) time.Duration { return max(0, cmp.Or(o.TryTimeout, tryTimeout)) }
-
-func openTables(c Connection, cred azcore.TokenCredential, options azcore.ClientOptions) (*aztables.ServiceClient, error) {
-	o := &aztables.ClientOptions{ClientOptions: options}
-	switch {
-	case cred != nil:
-		return aztables.NewServiceClient(c.tableURL, cred, o)
-	case c.key != "":
-		cred, err := aztables.NewSharedKeyCredential(c.account, c.key)
-		if err != nil {
-			return nil, err
-		}
-		return aztables.NewServiceClientWithSharedKey(c.tableURL, cred, o)
-	}
-	return aztables.NewServiceClientWithNoCredential(c.tableURL+"?"+c.sas, o)
-}
-
-func openQueues(c Connection, cred azcore.TokenCredential, options azcore.ClientOptions) (*azqueue.ServiceClient, error) {
-	o := &azqueue.ClientOptions{ClientOptions: options}
-	switch {
-	case cred != nil:
-		return azqueue.NewServiceClient(c.queueURL, cred, o)
-	case c.key != "":
-		cred, err := azqueue.NewSharedKeyCredential(c.account, c.key)
-		if err != nil {
-			return nil, err
-		}
-		return azqueue.NewServiceClientWithSharedKeyCredential(c.queueURL, cred, o)
-	}
-	return azqueue.NewServiceClientWithNoCredential(c.queueURL+"?"+c.sas, o)
-}
-
-// credential signs in with Entra ID: in Azure by the managed identity, on a
-// laptop by the developer's own sign-in or an application's secret. It is nil without an identity.
-func credential(id *identity, transport policy.Transporter) (azcore.TokenCredential, error) {
-	if id == nil {
-		return nil, nil
-	}
-	o := azcore.ClientOptions{Transport: transport}
-	if id.TenantID != "" {
-		return azidentity.NewClientSecretCredential(id.TenantID, id.ClientID, id.ClientSecret, &azidentity.ClientSecretCredentialOptions{ClientOptions: o})
-	}
-	if id.Managed || id.ClientID != "" || id.ResourceID != "" {
-		mo := &azidentity.ManagedIdentityCredentialOptions{ClientOptions: o}
-		switch {
-		case id.ClientID != "":
-			mo.ID = azidentity.ClientID(id.ClientID)
-		case id.ResourceID != "":
-			mo.ID = azidentity.ResourceID(id.ResourceID)
-		}
-		return azidentity.NewManagedIdentityCredential(mo)
-	}
-	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o})
-}

@@ -1,24 +1,15 @@
 package storage
 
 import (
-	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 
 	"tablesweep/internal/secret"
 )
@@ -192,26 +183,12 @@ func (c *Container) send(ctx context.Context, op operation, what string, r blobR
 		limit := c.account.tryTimeout + time.Duration(int64(len(r.body))+r.expect)*sendTime
 		ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1, TryTimeout: limit})
 	}
-	req, err := runtime.NewRequest(x.in(ctx), r.method, address)
-	if err != nil {
-		return nil, fmt.Errorf("%s%s: %w", what, c.name, withoutURL(err))
-	}
-	h := req.Raw().Header
-	h.Set("X-Ms-Version", blobVersion)
+	header := http.Header{"X-Ms-Version": {blobVersion}}
 	for _, pair := range r.header {
-		h.Set(pair[0], pair[1])
+		header.Set(pair[0], pair[1])
 	}
-	if x.body = r.body; len(r.body) > 0 {
-		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(r.body)), "application/octet-stream"); err != nil {
-			return nil, err
-		}
-	}
-	resp, err := c.account.blobs.Do(req)
-	if err == nil && resp.StatusCode >= 300 {
-		err = runtime.NewResponseError(resp)
-	}
-	if err != nil {
-		return nil, wrap(what+c.name, x, err)
+	if _, err := x.do(ctx, c.account.blobs, what+c.name, httpRequest{r.method, address, header, "application/octet-stream", r.body}); err != nil {
+		return nil, err
 	}
 	return x.answer, nil
 }
@@ -221,47 +198,4 @@ func (a *Account) askBlobs(ctx context.Context) error {
 	c := &Container{account: a, options: RequestOptions{Once: true}}
 	_, err := c.send(ctx, operation{blobService, []int{http.StatusOK}, nil}, "list containers", blobRequest{method: http.MethodGet, query: "comp=list&maxresults=1"})
 	return err
-}
-
-// openBlobs returns the way of requests about blobs: openRows's, but that the key signs in full.
-func openBlobs(c Connection, cred azcore.TokenCredential, o azcore.ClientOptions) (runtime.Pipeline, error) {
-	sign, err := signer(c, cred, func(account string, key []byte) policy.Policy { return fullSigner{account, key} })
-	if err != nil {
-		return runtime.Pipeline{}, err
-	}
-	o.PerRetryPolicies = append(o.PerRetryPolicies, sign...) // behind all that set headers
-	return runtime.NewPipeline("blobs", blobVersion, runtime.PipelineOptions{}, &o), nil
-}
-
-// fullSigner signs by Shared Key. (Microsoft Learn, "Authorize with Shared Key")
-type fullSigner struct {
-	account string
-	key     []byte
-}
-
-func (s fullSigner) Do(req *policy.Request) (*http.Response, error) {
-	r := req.Raw()
-	h := r.Header
-	h.Set("X-Ms-Date", time.Now().UTC().Format(http.TimeFormat))
-	length := ""
-	if r.ContentLength > 0 {
-		length = strconv.FormatInt(r.ContentLength, 10)
-	}
-	text := []string{r.Method, "", "", length, "", h.Get("Content-Type"), "", "", h.Get("If-Match"), h.Get("If-None-Match"), "", ""}
-	var own, parameters []string
-	for name, values := range h {
-		if name = strings.ToLower(name); strings.HasPrefix(name, "x-ms-") {
-			own = append(own, name+":"+values[0])
-		}
-	}
-	for name, values := range r.URL.Query() {
-		parameters = append(parameters, strings.ToLower(name)+":"+values[0])
-	}
-	slices.Sort(own) // none of these names begins another
-	slices.Sort(parameters)
-	text = slices.Concat(text, own, []string{"/" + s.account + r.URL.EscapedPath()}, parameters)
-	mac := hmac.New(sha256.New, s.key)
-	mac.Write([]byte(strings.Join(text, "\n")))
-	h.Set("Authorization", "SharedKey "+s.account+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	return req.Next()
 }

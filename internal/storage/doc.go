@@ -15,7 +15,8 @@
 // batch failed, and parses a hundred answers where one status is wanted. Here an [Entity]
 // keeps every value as the JSON text the service sent, or is that text as a whole (raw.go).
 //
-// Requests for blobs are our own, too (blob.go): azblob links Apache Arrow, and has none of the patience below.
+// Requests for blobs are our own, too (blob.go): azblob links Apache Arrow, and has none of the patience below. All requests are
+// signed in one place (sign.go).
 // A blob is made once and never replaced.
 //
 // # Rows as text

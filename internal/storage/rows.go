@@ -1,19 +1,8 @@
 package storage
 
 import (
-	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"fmt"
 	"net/http"
-	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 )
 
 // rowRequest is a request of the Table service about rows.
@@ -31,13 +20,13 @@ const (
 	noContent = "return-no-content"                      // not the row that was inserted
 )
 
-// Headers of all requests for rows. They are shared, and never changed.
+// Headers of requests for rows, of queries and changes and of what inserts. They are shared, and never changed.
 var (
-	versionHeader   = []string{"2019-02-02"}
-	dataHeader      = []string{"3.0"}
-	acceptHeader    = []string{accepted}
-	noContentHeader = []string{noContent}
+	rowHeader    = http.Header{"X-Ms-Version": {tableVersion}, "Dataserviceversion": {"3.0"}, "Accept": {accepted}}
+	insertHeader = http.Header{"X-Ms-Version": {tableVersion}, "Dataserviceversion": {"3.0"}, "Accept": {accepted}, "Prefer": {noContent}}
 )
+
+const tableVersion = "2019-02-02"
 
 // send makes a request for rows and returns the headers of a good answer; x has the body.
 // what names the request in errors, with the table's name behind it.
@@ -47,72 +36,13 @@ func (t *Table) send(ctx context.Context, x *exchange, what string, r rowRequest
 	if c.sas != "" {
 		url += pick(r.method == http.MethodGet, "&", "?") + c.sas // a query has parameters
 	}
-	req, err := runtime.NewRequest(x.in(ctx), r.method, url)
-	if err != nil {
-		return nil, fmt.Errorf("%s%s: %w", what, t.name, withoutURL(err))
-	}
-	h := req.Raw().Header
-	h["X-Ms-Version"], h["Dataserviceversion"], h["Accept"] = versionHeader, dataHeader, acceptHeader
+	header := rowHeader
 	if r.method == http.MethodPost {
-		h["Prefer"] = noContentHeader
+		header = insertHeader
 	}
 	if r.ifMatch != "" {
-		h["If-Match"] = []string{r.ifMatch}
+		header = header.Clone()
+		header.Set("If-Match", r.ifMatch)
 	}
-	if x.body = r.body; len(r.body) > 0 {
-		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(r.body)), r.contentType); err != nil {
-			return nil, err
-		}
-	}
-	runtime.SkipBodyDownload(req) // into a buffer of its own each
-	resp, err := t.account.rows.Do(req)
-	if err == nil && resp.StatusCode >= 300 {
-		err = runtime.NewResponseError(resp)
-	}
-	if err != nil {
-		return nil, wrap(what+t.name, x, err)
-	}
-	return resp.Header, nil
-}
-
-// openRows returns the way of requests about rows. It is the SDK's, but for
-// signing by key, which aztables keeps to itself.
-func openRows(c Connection, cred azcore.TokenCredential, o azcore.ClientOptions) (runtime.Pipeline, error) {
-	sign, err := signer(c, cred, func(account string, key []byte) policy.Policy { return keySigner{account, key} })
-	if err != nil {
-		return runtime.Pipeline{}, err
-	}
-	return runtime.NewPipeline("tables", versionHeader[0], runtime.PipelineOptions{PerRetry: sign}, &o), nil
-}
-
-// signer returns the policy that signs requests: by a token of Entra ID, or by the key as byKey does. With a shared
-// access signature there is none.
-func signer(c Connection, cred azcore.TokenCredential, byKey func(account string, key []byte) policy.Policy) ([]policy.Policy, error) {
-	switch {
-	case cred != nil:
-		return []policy.Policy{runtime.NewBearerTokenPolicy(cred, []string{"https://storage.azure.com/.default"}, nil)}, nil
-	case c.key != "":
-		key, err := base64.StdEncoding.DecodeString(c.key)
-		if err != nil {
-			return nil, fmt.Errorf("decode the account's key: %w", err)
-		}
-		return []policy.Policy{byKey(c.account, key)}, nil
-	}
-	return nil, nil
-}
-
-// keySigner signs by Shared Key Lite. (Microsoft Learn, "Authorize with Shared Key")
-type keySigner struct {
-	account string
-	key     []byte
-}
-
-func (s keySigner) Do(req *policy.Request) (*http.Response, error) {
-	r := req.Raw()
-	date := time.Now().UTC().Format(http.TimeFormat)
-	mac := hmac.New(sha256.New, s.key)
-	mac.Write([]byte(date + "\n/" + s.account + r.URL.EscapedPath()))
-	r.Header["X-Ms-Date"] = []string{date}
-	r.Header["Authorization"] = []string{"SharedKeyLite " + s.account + ":" + base64.StdEncoding.EncodeToString(mac.Sum(nil))}
-	return req.Next()
+	return x.do(ctx, t.account.rows, what+t.name, httpRequest{r.method, url, header, r.contentType, r.body})
 }

@@ -2,8 +2,11 @@ package storage
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 )
 
 // exchange is one request, with how it is made and with the service's answer.
@@ -46,6 +50,40 @@ func newRowExchange(o RequestOptions, op operation, answers *bufferPool) *exchan
 func (x *exchange) release() {
 	x.answers.put(x.buffer)
 	x.buffer, x.answer = nil, nil
+}
+
+// httpRequest is a request for rows or blobs.
+type httpRequest struct {
+	method      string
+	url         string
+	header      http.Header // may be shared: it is not changed
+	contentType string      // of body
+	body        []byte
+}
+
+// do makes a request by the given way, and returns the headers of a good answer; x has the body. what names the request in errors.
+func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r httpRequest) (http.Header, error) {
+	req, err := runtime.NewRequest(x.in(ctx), r.method, r.url)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, withoutURL(err))
+	}
+	maps.Copy(req.Raw().Header, r.header)
+	if x.body = r.body; len(r.body) > 0 {
+		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(r.body)), r.contentType); err != nil {
+			return nil, err
+		}
+	}
+	if x.buffer != nil {
+		runtime.SkipBodyDownload(req) // into a buffer of its own each
+	}
+	resp, err := way.Do(req)
+	if err == nil && resp.StatusCode >= 300 {
+		err = runtime.NewResponseError(resp)
+	}
+	if err != nil {
+		return nil, wrap(what, x, err)
+	}
+	return resp.Header, nil
 }
 
 // giveBody sets the request's body. Each try has a reader of its own, of a type that

@@ -1,0 +1,116 @@
+package storage
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+)
+
+// signers returns what signs requests to the Table service, and what signs those to the Queue and Blob services: a token of Entra
+// ID, or the account's key. Both are nil for a shared access signature, which stands in the URLs.
+func (c Connection) signers(transport policy.Transporter) (tables, others policy.Policy, err error) {
+	switch {
+	case c.identity != nil:
+		cred, err := credential(c.identity, transport)
+		if err != nil {
+			return nil, nil, err
+		}
+		audience := "https://storage.azure.com"
+		if ofCosmos(c.tableURL) {
+			audience = "https://cosmos.azure.com"
+		}
+		token := runtime.NewBearerTokenPolicy(cred, []string{audience + "/.default"}, nil)
+		return token, token, nil
+	case c.key != "":
+		key, err := base64.StdEncoding.DecodeString(c.key)
+		if err != nil {
+			return nil, nil, fmt.Errorf("decode the account's key: %w", err)
+		}
+		return keySigner{"SharedKeyLite", c.account, key, liteText}, keySigner{"SharedKey", c.account, key, fullText}, nil
+	}
+	return nil, nil, nil
+}
+
+// withSAS returns a service's endpoint as its client takes it: with the shared access signature, if that is what signs.
+func (c Connection) withSAS(endpoint string) string {
+	if c.sas == "" || c.key != "" {
+		return endpoint
+	}
+	return endpoint + "?" + c.sas
+}
+
+// credential signs in with Entra ID: in Azure by the managed identity, on a
+// laptop by the developer's own sign-in or an application's secret.
+func credential(id *identity, transport policy.Transporter) (azcore.TokenCredential, error) {
+	o := azcore.ClientOptions{Transport: transport}
+	if id.TenantID != "" {
+		return azidentity.NewClientSecretCredential(id.TenantID, id.ClientID, id.ClientSecret, &azidentity.ClientSecretCredentialOptions{ClientOptions: o})
+	}
+	if id.Managed || id.ClientID != "" || id.ResourceID != "" {
+		mo := &azidentity.ManagedIdentityCredentialOptions{ClientOptions: o}
+		switch {
+		case id.ClientID != "":
+			mo.ID = azidentity.ClientID(id.ClientID)
+		case id.ResourceID != "":
+			mo.ID = azidentity.ResourceID(id.ResourceID)
+		}
+		return azidentity.NewManagedIdentityCredential(mo)
+	}
+	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o})
+}
+
+// keySigner signs by the account's key. (Microsoft Learn, "Authorize with Shared Key")
+type keySigner struct {
+	scheme  string
+	account string
+	key     []byte
+	text    func(r *http.Request, resource string) string // that is signed; resource is the account and the path
+}
+
+func (s keySigner) Do(req *policy.Request) (*http.Response, error) {
+	r := req.Raw()
+	r.Header["X-Ms-Date"] = []string{time.Now().UTC().Format(http.TimeFormat)}
+	mac := hmac.New(sha256.New, s.key)
+	mac.Write([]byte(s.text(r, "/"+s.account+cmp.Or(r.URL.EscapedPath(), "/"))))
+	r.Header["Authorization"] = []string{s.scheme + " " + s.account + ":" + base64.StdEncoding.EncodeToString(mac.Sum(nil))}
+	return req.Next()
+}
+
+// liteText is what Shared Key Lite signs of a request to the Table service.
+func liteText(r *http.Request, resource string) string {
+	return r.Header["X-Ms-Date"][0] + "\n" + resource
+}
+
+// fullText is what Shared Key signs of a request to the Queue or the Blob service.
+func fullText(r *http.Request, resource string) string {
+	h := r.Header
+	length := ""
+	if r.ContentLength > 0 {
+		length = strconv.FormatInt(r.ContentLength, 10)
+	}
+	text := []string{r.Method, "", "", length, "", h.Get("Content-Type"), "", "", h.Get("If-Match"), h.Get("If-None-Match"), "", ""}
+	var own, parameters []string
+	for name, values := range h {
+		if name = strings.ToLower(name); strings.HasPrefix(name, "x-ms-") {
+			own = append(own, name+":"+values[0])
+		}
+	}
+	for name, values := range r.URL.Query() {
+		parameters = append(parameters, strings.ToLower(name)+":"+values[0])
+	}
+	slices.Sort(own) // none of these names begins another
+	slices.Sort(parameters)
+	return strings.Join(slices.Concat(text, own, []string{resource}, parameters), "\n")
+}
