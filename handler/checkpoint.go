@@ -34,7 +34,25 @@ func (f *checkpointFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "file that records the progress; it must not exist, and is removed at the end")
 	flags.StringVar(&f.resume, "resume", "", "resume from this checkpoint; give connections, URLs, and files outside its directory again")
-	c.PreRunE = func(c *cobra.Command, _ []string) error { return f.restore(c) }
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		err := f.restore(c)
+		if err != nil {
+			f.release()
+		}
+		return err
+	}
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		defer f.release()
+		return run(c, args)
+	}
+}
+
+// release lets others go on with the checkpoint, if the command has ended without doing so.
+func (f *checkpointFlags) release() {
+	if f.file != nil {
+		_ = f.file.Close()
+	}
 }
 
 // refused is the error of a checkpoint that is not taken, with advice.

@@ -40,13 +40,18 @@ func main() {
 	if progress.IsTerminal(os.Stdout) { // other programs get every byte
 		root.SetOut(lines.NewPlainWriter(os.Stdout))
 	}
-	err := execute(withShared(first, shared{meter: meter, second: second}), root)
-	meter.End()
+	os.Exit(run(first, root, shared{meter: meter, second: second}))
+}
+
+// run runs the command, reports its error, and returns the exit code.
+func run(ctx context.Context, root *cobra.Command, s shared) int {
+	err := execute(withShared(ctx, s), root)
+	s.meter.End()
 	var again server.Restart
 	if err != nil && !(errors.As(err, &again) && again.Cause == nil) {
-		report(meter, err)
+		report(s.meter, err)
 	}
-	os.Exit(exitCode(err))
+	return exitCode(err)
 }
 
 // withoutAnswers drops what net/http logs of an answer that nobody asked for: it may hold rows.

@@ -34,12 +34,14 @@ var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts in testdata 
 func TestMain(m *testing.M) {
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or else each process waits a second at its end, with -race
 	_ = flag.Set("test.parallel", "6")       // most tests wait for what other processes do
-	testscript.Main(m, map[string]func(){"handler": main, "smallhandler": smallMain, "boundcopier": boundMain})
+	testscript.Main(m, map[string]func(){"handler": main, "smallhandler": smallMain, "boundcopier": boundMain, "servant": servantMain})
 }
 
 // TestScripts runs the program as users do. Each script has two accounts to itself,
 // the settings AzureWebJobsStorage and OTHER, and may say:
 //
+//	run ARG…                 run the program with the arguments, in the script's [servant]; exec handler is for a process of its own, which takes
+//	                         stdin, signals, a terminal, or a place in a shell's line
 //	table NAME FILE          make a table of the file's lines: PartitionKey|RowKey|name:type=value|…
 //	many NAME PARTITIONS N   make a table of that many partitions with N rows each
 //	messages QUEUE           take all messages of a queue, sorted, as stdout
@@ -71,9 +73,18 @@ func TestScripts(t *testing.T) {
 				e.Setenv(name, server.ConnectionString())
 				e.Values[name] = em
 			}
+			v := &servant{}
+			e.Defer(v.close)
+			e.Values["servant"] = v
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"run": func(ts *testscript.TestScript, neg bool, args []string) {
+				code, err := ts.Value("servant").(*servant).do(ts, args)
+				if ts.Check(err); (code != 0) != neg {
+					ts.Fatalf("exit code %d", code)
+				}
+			},
 			"table": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(makeTable(ts, args[0], parseRows(ts, ts.ReadFile(args[1]))))
 			},
