@@ -313,6 +313,6 @@ func (x *export) probe(ctx context.Context, r Request) ([]adaptive.PageEnd, erro
 		return nil, problem.Invalidf("source", "%v", err)
 	}
 	var ends []adaptive.PageEnd
-	opened.Files(func(last key.Key, rows int64) { ends = append(ends, adaptive.PageEnd{Last: last, Rows: int(rows)}) })
+	opened.Hints(func(last key.Key, rows int64) { ends = append(ends, adaptive.PageEnd{Last: last, Rows: int(rows)}) })
 	return ends, nil
 }

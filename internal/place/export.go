@@ -96,7 +96,7 @@ func (e *Export) open(ctx context.Context) error {
 	return nil
 }
 
-// Address identifies the export: its place, and what stands there.
+// Address implements [storage.Source]: it has the export's place, and what stands there.
 func (e *Export) Address() string { return e.objects.Address() + "#" + e.Hash() }
 
 // Hash tells the export from others that stood or will stand in its place.
@@ -105,8 +105,8 @@ func (e *Export) Hash() string { return e.manifest.Files.SHA256[:hashDigits] }
 // Manifest returns what the export says of itself.
 func (e *Export) Manifest() Manifest { return e.manifest }
 
-// Files calls fn with the last key of each data file, and with its rows, in table order.
-func (e *Export) Files(fn func(last key.Key, rows int64)) {
+// Hints calls fn with the last key of each data file and with its rows, in table order.
+func (e *Export) Hints(fn func(last key.Key, rows int64)) {
 	for _, f := range e.files {
 		fn(f.Last.Key(), f.Rows)
 	}
@@ -150,8 +150,7 @@ func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
-// Read answers a query as a table does, from at most one page but for those that a range is looked up by. It has the
-// form of a sweep's own reading.
+// Read implements [storage.Source]. It reads at most one page, but for those that a range is looked up by.
 func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	w, err := newWindow(q)
 	if err != nil {

@@ -30,7 +30,10 @@ const (
 // Rows are rows in table order, in memory. They answer queries as a table does.
 type Rows []storage.Entity
 
-// Read answers a query. It has the form of a sweep's own reading.
+// Address implements [storage.Source].
+func (Rows) Address() string { return "" }
+
+// Read implements [storage.Source].
 func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	w, err := newWindow(q)
 	if err != nil {
