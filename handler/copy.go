@@ -138,10 +138,7 @@ func (o *copyOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.scan(from.table)
-	if err == nil {
-		err = from.source(&s)
-	}
+	s, err := o.scan(from)
 	if err != nil {
 		return err
 	}
@@ -152,12 +149,12 @@ func (o *copyOptions) run(c *cobra.Command) error {
 		return err
 	}
 	s.Raw = true
-	work := action.Copy{Destination: to.table, Mode: action.Mode(o.mode)}
+	work := action.Copy{Destination: to.table(), Mode: action.Mode(o.mode)}
 	var rows int64 // that the table has now
 	switch {
-	case to.table == nil:
+	case to.table() == nil:
 		err = o.write(c, s, from, to)
-	case from.table == nil && from.export == nil:
+	case from.source == nil:
 		err = o.takeLines(c, s, from, work)
 	default:
 		rows, err = o.copy(c, s, work, from)
@@ -183,17 +180,17 @@ func (o *copyOptions) copy(c *cobra.Command, s sweep.Spec, work action.Copy, fro
 		}}
 		return 0, o.showIntent(c, s, o.options(c), i)
 	}
-	j, err := o.start(c, o.options(c), to.Create, s.Address(), to.Address())
+	j, err := o.start(c, o.options(c), to.Create, s.Source.Address(), to.Address())
 	if err != nil {
 		return 0, err
 	}
-	if from.export != nil && o.what() == "all rows" {
-		j.rows = from.export.Manifest().Rows
+	if e := from.export(); e != nil && o.what() == "all rows" {
+		j.rows = e.Manifest().Rows
 	}
 	done, err := j.run(s, work, "copying", "copied")
 	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {
 		s.Raw = false
-		if err := o.verifyCopy(c, s, sweep.Spec{Table: to}, j.meter, done.Rows); err != nil {
+		if err := o.verifyCopy(c, s, to, j.meter, done.Rows); err != nil {
 			return 0, err
 		}
 	}
@@ -202,14 +199,14 @@ func (o *copyOptions) copy(c *cobra.Command, s sweep.Spec, work action.Copy, fro
 
 // verifyCopy checks what the copy's mode promises. It ignores rows that only the
 // destination has.
-func (o *copyOptions) verifyCopy(c *cobra.Command, s, to sweep.Spec, m *progress.Meter, rows int64) error {
-	options := verify.Options{Options: o.comparison(c, s, to), Depth: verify.DepthOf(action.Mode(o.mode)), AllowExtra: true, Only: o.changes.filter()}
+func (o *copyOptions) verifyCopy(c *cobra.Command, s sweep.Spec, to storage.Source, m *progress.Meter, rows int64) error {
+	options := verify.Options{Options: o.comparison(c, s.Source, to), Depth: verify.DepthOf(action.Mode(o.mode)), AllowExtra: true, Only: o.changes.filter()}
 	if s.Filter = o.filter; storage.ComparesTime(s.Filter) { // the destination has Timestamps of its own
 		options.Only, s.Filter = storage.And(options.Only, s.Filter), ""
 	}
 	m.Phase("verifying")
 	m.Expect(rows) // others may have come
-	r, err := verify.Places(c.Context(), s, to, options)
+	r, err := verify.Compare(c.Context(), s, to, options)
 	m.End()
 	if err := printComparison(c, &o.jsonFlag, r, false, err); err != nil {
 		return fmt.Errorf("verify: %w", err)

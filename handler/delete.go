@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
 
@@ -52,10 +53,11 @@ func (o *deleteOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if s.Table == nil {
+	table, ok := s.Source.(*storage.Table)
+	if !ok {
 		return usagef("--table: delete takes a table, not files")
 	}
-	changed(c, s.Table.Address())
+	changed(c, table.Address())
 	s.Select = []string{}
 	err = o.list(c, &s)
 	defer s.Keys.Close()
@@ -64,21 +66,21 @@ func (o *deleteOptions) run(c *cobra.Command) error {
 	}
 	if o.dryRun.on {
 		i := intent{verb: "delete", writes: action.Transactions, ask: func(ctx context.Context) (string, bool, error) {
-			if err := s.Table.MayDelete(ctx); err != nil {
+			if err := table.MayDelete(ctx); err != nil {
 				return "", false, fmt.Errorf("try to delete: %w", err)
 			}
-			return fmt.Sprintf("%s lets its rows be deleted", s.Table), false, nil
+			return fmt.Sprintf("%s lets its rows be deleted", table), false, nil
 		}}
 		return o.showIntent(c, s, o.options(c), i)
 	}
-	if err := o.confirm(c, s.Table.Address()); err != nil {
+	if err := o.confirm(c, table.Address()); err != nil {
 		return err
 	}
-	j, err := o.start(c, o.options(c), func(context.Context) error { return nil }, s.Table.Address())
+	j, err := o.start(c, o.options(c), func(context.Context) error { return nil }, table.Address())
 	if err != nil {
 		return err
 	}
-	_, err = j.run(s, action.Delete{Table: s.Table}, "deleting", "deleted")
+	_, err = j.run(s, action.Delete{Table: table}, "deleting", "deleted")
 	return err
 }
 

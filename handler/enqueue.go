@@ -91,7 +91,7 @@ func (o *enqueueOptions) run(c *cobra.Command) error {
 		}}
 		return o.showIntent(c, s, o.options(c), i)
 	}
-	j, err := o.start(c, o.options(c), queue.Create, s.Address(), queue.Address())
+	j, err := o.start(c, o.options(c), queue.Create, s.Source.Address(), queue.Address())
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func try(ctx context.Context, s sweep.Spec, work action.Enqueue, resumed bool) e
 	if resumed || s.Keys != nil {
 		return nil
 	}
-	page, _, err := s.Query(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: s.PageRows})
+	page, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: s.PageRows})
 	if err != nil {
 		return fmt.Errorf("read the table: %w", err)
 	}

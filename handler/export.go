@@ -144,7 +144,7 @@ func (o *copyOptions) write(c *cobra.Command, s sweep.Spec, from, to opened) err
 		if err := to.read(c.Context(), "to"); err != nil {
 			return err
 		}
-		return o.verifyCopy(c, s, sweep.Spec{Read: to.export.Read}, meter, to.export.Manifest().Rows)
+		return o.verifyCopy(c, s, to.source, meter, to.export().Manifest().Rows)
 	}
 	return err
 }
@@ -215,7 +215,7 @@ func (w *rowsOut) export(to place.Objects, o place.Options) error {
 
 // begin begins an export, or goes on with one. A directory has its journal in it, and may move with it.
 func (w *rowsOut) begin(ctx context.Context, to place.Objects, o place.Options, started time.Time) (_ *place.Writer, err error) {
-	places, path := []string{w.spec.Address()}, w.checkpoint
+	places, path := []string{w.spec.Source.Address()}, w.checkpoint
 	if dir, local := to.(place.Directory); local {
 		if w.checkpoint, path = string(dir), filepath.Join(string(dir), place.JournalName); w.resume == "" && isThere(path) {
 			return nil, fmt.Errorf("%s %w: it has %s", to.Address(), place.ErrTaken, place.JournalName)
@@ -249,10 +249,11 @@ func (w *rowsOut) manifest(started, finished time.Time, c place.Compress) place.
 	if w.changes.filter() != "" {
 		m.Since = &w.changes.from
 	}
-	if e := w.from.export; e != nil {
+	if e := w.from.export(); e != nil {
 		return m.Of(e.Manifest())
 	}
-	m.Table, m.Account = w.from.table.Name(), strings.TrimSuffix(w.from.table.String(), "/"+w.from.table.Name())
+	t := w.from.table()
+	m.Table, m.Account = t.Name(), strings.TrimSuffix(t.String(), "/"+t.Name())
 	return m
 }
 
@@ -361,7 +362,7 @@ func (o *copyOptions) takeLines(c *cobra.Command, s sweep.Spec, from opened, wor
 		windows++
 		j.lines.Repeated += int64(repeated)
 		j.lines.MoreRepeated = windows > 1
-		s.Read = rows.Read
+		s.Source = rows
 		t, err := sweep.Do(c.Context(), s, j.options, work)
 		all.Add(t)
 		return err

@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/file"
 	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/rowlist"
@@ -254,8 +255,9 @@ func (j *job) finish(totals sweep.Totals, err error, doubts int64, verb string) 
 // of a count beside the job, unless it has a limit, which the count would break. removes is true if the job removes rows. The count ends with
 // ctx.
 func (j *job) expect(ctx context.Context, s sweep.Spec, removes bool) error {
+	_, table := s.Source.(*storage.Table)
 	switch {
-	case s.Read != nil && s.Keys == nil:
+	case !table && s.Keys == nil:
 		if j.rows > 0 {
 			j.meter.Expect(j.rows)
 		}

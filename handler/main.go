@@ -140,11 +140,11 @@ func limitMemory(c *cobra.Command, files ...string) {
 // would read again.
 const exportWorkers = 8
 
-// comparison are the options of a comparison of places.
-func (f *rowFlags) comparison(c *cobra.Command, places ...sweep.Spec) sweep.Options {
+// comparison are the options of a comparison of sources.
+func (f *rowFlags) comparison(c *cobra.Command, sources ...storage.Source) sweep.Options {
 	o := f.options(c)
-	for _, s := range places {
-		if s.Read != nil && !c.Flags().Changed("workers") {
+	for _, s := range sources {
+		if _, table := s.(*storage.Table); !table && !c.Flags().Changed("workers") {
 			o.Workers = min(o.Workers, exportWorkers)
 		}
 	}

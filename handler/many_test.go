@@ -63,7 +63,7 @@ func manyResult(ctx context.Context, args ...string) (tables []tableResult, sum 
 func sameTables(t testing.TB, a, b *storage.Account, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if r, err := verify.Tables(t.Context(), sweep.Spec{Table: a.Table(name)}, b.Table(name), verify.Options{}); err != nil || r.Differences() > 0 {
+		if r, err := verify.Compare(t.Context(), sweep.Spec{Source: a.Table(name)}, b.Table(name), verify.Options{}); err != nil || r.Differences() > 0 {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}

@@ -114,7 +114,7 @@ func (r *manyRun) run() (err error) {
 	if r.meter, err = r.shown.meter(r.cmd); err != nil {
 		return err
 	}
-	if _, err := r.rows.scan(nil); err != nil {
+	if _, err := r.rows.scan(opened{}); err != nil {
 		return err
 	}
 	if err := r.begin(); err != nil {

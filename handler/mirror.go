@@ -78,8 +78,8 @@ func (o *copyOptions) whole(m place.Manifest) error {
 
 // mirrorTo makes the destination equal to the source of a sweep.
 func (o *copyOptions) mirrorTo(c *cobra.Command, s sweep.Spec, from, to opened) error {
-	if from.export != nil {
-		if err := o.whole(from.export.Manifest()); err != nil {
+	if e := from.export(); e != nil {
+		if err := o.whole(e.Manifest()); err != nil {
 			return err
 		}
 	}
@@ -92,10 +92,10 @@ func (o *copyOptions) mirrorTo(c *cobra.Command, s sweep.Spec, from, to opened) 
 	if err := probe(c.Context(), s); err != nil {
 		return err
 	}
-	if err := to.table.Create(c.Context()); err != nil {
+	if err := to.table().Create(c.Context()); err != nil {
 		return err
 	}
-	options := verify.MirrorOptions{Options: verify.Options{Options: o.comparison(c, s)}, MaxDeletes: -1}
+	options := verify.MirrorOptions{Options: verify.Options{Options: o.comparison(c, s.Source)}, MaxDeletes: -1}
 	options.List = 1
 	options.Failed = (&failures{meter: meter, more: "further failed rows are counted, not listed"}).list
 	if c.Flags().Changed("max-deletes") {
@@ -106,16 +106,16 @@ func (o *copyOptions) mirrorTo(c *cobra.Command, s sweep.Spec, from, to opened) 
 			meter.Clear()
 			meter.Say("compared", compared(r))
 			defer meter.Phase("mirroring")
-			do := fmt.Sprintf("copy %s to %s and delete %s of it", progress.Plural(r.Missing+r.Different, "row"), to.table, deletes(r.Extra, options.MaxDeletes))
+			do := fmt.Sprintf("copy %s to %s and delete %s of it", progress.Plural(r.Missing+r.Different, "row"), to.table(), deletes(r.Extra, options.MaxDeletes))
 			return o.ask(c, do, "This can't be undone. ", "", o.to)
 		}
 	}
 	meter.Phase("mirroring")
-	r, err := verify.Mirror(c.Context(), s, to.table, options)
+	r, err := verify.Mirror(c.Context(), s, to.table(), options)
 	meter.End()
 	switch {
 	case errors.Is(err, verify.ErrEmptySource):
-		return hinted{err, fmt.Sprintf("%s has %s there; handler delete removes them", to.table, progress.Plural(r.Extra, "row"))}
+		return hinted{err, fmt.Sprintf("%s has %s there; handler delete removes them", to.table(), progress.Plural(r.Extra, "row"))}
 	case errors.Is(err, sweep.ErrInterrupted):
 		return hinted{err, "run it again: it compares what is there then"}
 	case err != nil:

@@ -100,7 +100,7 @@ func (a *away) same(t *testing.T, table string) {
 // sameRows compares a table with the account's table source, which has so many rows.
 func sameRows(t testing.TB, a *storage.Account, table string, rows int) {
 	t.Helper()
-	r, err := verify.Tables(t.Context(), sweep.Spec{Table: a.Table("source")}, a.Table(table), verify.Options{})
+	r, err := verify.Compare(t.Context(), sweep.Spec{Source: a.Table("source")}, a.Table(table), verify.Options{})
 	if err != nil || r.Rows != int64(rows) || r.Differences() > 0 {
 		t.Errorf("%s: %+v, %v", table, r, err)
 	}

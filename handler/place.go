@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"tablesweep/internal/place"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/jobrecord"
@@ -71,18 +70,27 @@ func hasSAS(v pflag.Value) bool {
 type opened struct {
 	kind    place.Kind
 	path    string         // as it was given, without a SAS
-	table   *storage.Table // nil for other kinds
+	source  storage.Source // a table, or an export that is read; nil for all else
 	objects place.Objects  // of an export, nil for other kinds
-	export  *place.Export  // nil unless it is read
+}
+
+// table returns the place if it is a table, and nil if it is not.
+func (p opened) table() *storage.Table {
+	t, _ := p.source.(*storage.Table)
+	return t
+}
+
+// export returns the export that is read, and nil if there is none.
+func (p opened) export() *place.Export {
+	e, _ := p.source.(*place.Export)
+	return e
 }
 
 // address identifies the place, and the content of an export that is read.
 func (p opened) address() string {
 	switch {
-	case p.table != nil:
-		return p.table.Address()
-	case p.export != nil:
-		return p.export.Address()
+	case p.source != nil:
+		return p.source.Address()
 	case p.objects != nil:
 		return p.objects.Address()
 	}
@@ -101,7 +109,7 @@ func (f *accountFlags) openPlace(c *cobra.Command, flag, path, sas, connectionFl
 		if err != nil {
 			return p, err
 		}
-		p.table = account.Table(path)
+		p.source = account.Table(path)
 	case place.InBlobs(path):
 		p.objects, err = f.openBlobs(c, flag, path, sas, connectionFlag, connection)
 	case p.kind == place.KindExport:
@@ -193,11 +201,13 @@ func kindOf(flag, path string) (place.Kind, error) {
 }
 
 // read opens an export that a flag names, to be read; it does nothing for other places.
-func (p *opened) read(ctx context.Context, flag string) (err error) {
+func (p *opened) read(ctx context.Context, flag string) error {
 	if p.objects == nil {
 		return nil
 	}
-	if p.export, err = place.Open(ctx, p.objects); err == nil {
+	export, err := place.Open(ctx, p.objects)
+	if err == nil {
+		p.source = export
 		return nil
 	}
 	if storage.Passing(err) || storage.Denied(err) {
@@ -229,18 +239,6 @@ func blobHint(err error) error {
 	return hinted{err, "reading takes the role Storage Blob Data Reader, writing Storage Blob Data Contributor, or a SAS with those permissions; the account's firewall may refuse this machine, too"}
 }
 
-// source makes the place the sweep's source.
-func (p opened) source(s *sweep.Spec) error {
-	if p.export == nil {
-		return nil
-	}
-	if err := place.CheckFilter(s.Filter); err != nil {
-		return usagef("--filter: %w", err)
-	}
-	s.Read, s.Place, s.Strategy = p.export.Read, p.address(), scan.Serial{}
-	return nil
-}
-
 // source opens the table or export, and returns the sweep of the flags. A directory has no account.
 func (f *sourceFlags) source(c *cobra.Command) (sweep.Spec, error) {
 	kind, err := kindOf("table", f.table)
@@ -257,14 +255,10 @@ func (f *sourceFlags) source(c *cobra.Command) (sweep.Spec, error) {
 	if err != nil {
 		return sweep.Spec{}, err
 	}
-	s, err := f.scan(p.table)
-	if err == nil {
-		err = p.read(c.Context(), "table")
+	if err := p.read(c.Context(), "table"); err != nil {
+		return sweep.Spec{}, err
 	}
-	if err == nil {
-		err = p.source(&s)
-	}
-	return s, err
+	return f.scan(p)
 }
 
 // kinds returns what the pair's places are.
@@ -290,7 +284,7 @@ func (p *pairFlags) open(c *cobra.Command, reads bool) (from, to opened, err err
 	if err != nil {
 		return from, to, err
 	}
-	if from.table != nil && to.table != nil && from.table.Same(to.table) {
+	if from.table() != nil && to.table() != nil && from.table().Same(to.table()) {
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
 	goesTo(c, to)
@@ -300,7 +294,7 @@ func (p *pairFlags) open(c *cobra.Command, reads bool) (from, to opened, err err
 // goesTo says where rows go: what changes in an account, or where a resumed command writes its files, since a checkpoint has chosen
 // that place.
 func goesTo(c *cobra.Command, to opened) {
-	if to.table != nil || place.InBlobs(to.path) {
+	if to.table() != nil || place.InBlobs(to.path) {
 		changed(c, to.address())
 	} else if c.Name() != "verify" && c.Flags().Changed("resume") {
 		first(c, "writes", to.address())
@@ -354,7 +348,7 @@ func probe(ctx context.Context, s sweep.Spec) error {
 
 // moment makes a query and returns the service's time, as its answer has it; of what is no table, this machine's.
 func moment(ctx context.Context, s sweep.Spec) (time.Time, error) {
-	p, _, err := s.Query(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: 1})
+	p, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: 1})
 	if err != nil {
 		return p.Date, fmt.Errorf("read the table: %w", err)
 	}

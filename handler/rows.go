@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -50,9 +52,9 @@ func (f *rowFlags) addSelect(c *cobra.Command) {
 	c.Flags().StringSliceVar(&f.selected, "select", nil, "only these properties, separated by commas; the keys always come")
 }
 
-// scan returns the sweep of the table that the flags ask for.
-func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
-	s := sweep.Spec{Table: t, Bounds: f.bounds, Filter: f.filter, Select: f.selected, PageRows: storage.PageRows, Strategy: adaptive.Strategy{}}
+// scan returns the sweep of a place that the flags ask for.
+func (f *rowFlags) scan(from opened) (sweep.Spec, error) {
+	s := sweep.Spec{Source: from.source, Bounds: f.bounds, Filter: f.filter, Select: f.selected, PageRows: storage.PageRows, Strategy: adaptive.Strategy{}}
 	if f.workers < 1 {
 		return s, usagef("--workers is %d, want at least 1", f.workers)
 	}
@@ -72,6 +74,12 @@ func (f *rowFlags) scan(t *storage.Table) (sweep.Spec, error) {
 	}
 	if f.bounds.Range().Empty() {
 		return s, usagef("--prefix, --after and --before leave no partition key between them")
+	}
+	if from.export() != nil {
+		if err := place.CheckFilter(f.filter); err != nil {
+			return s, usagef("--filter: %w", err)
+		}
+		s.Strategy = scan.Serial{}
 	}
 	return s, nil
 }

@@ -88,7 +88,7 @@ func (o *scanOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if s.Read != nil && !c.Flags().Changed("strategy") {
+	if _, table := s.Source.(*storage.Table); !table && !c.Flags().Changed("strategy") {
 		o.strategy = "serial"
 	}
 	if err := o.split(&s); err != nil {

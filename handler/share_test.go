@@ -41,7 +41,7 @@ func TestShareOfAJob(t *testing.T) {
 				c.SetContext(t.Context())
 				c.SetOut(io.Discard)
 				j := &job{flags: &jobFlags{}, cmd: c, meter: m, options: sweep.Options{Workers: 1, Watch: m.Show}}
-				s := sweep.Spec{Table: source, PageRows: 500}
+				s := sweep.Spec{Source: source, PageRows: 500}
 				if tt.listed {
 					j.flags.rows, s.Keys = "file", &sweep.Keys{}
 					for i := range 2 * listed { // each is there twice

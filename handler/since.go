@@ -80,7 +80,7 @@ func (o *copyOptions) narrow(c *cobra.Command, s *sweep.Spec, from, to opened) (
 	if o.since == "" {
 		return nil, nil
 	}
-	if from.table.Cosmos() {
+	if from.table().Cosmos() {
 		return nil, hinted{usagef("--since does not fit --from %s, a table of Cosmos DB, which finds no row by its Timestamp", o.from), "leave --since out, or compare a time of your own by --filter"}
 	}
 	meter, err := o.meter(c)
@@ -133,16 +133,16 @@ func (w *changedRows) take(window string) (err error) {
 
 // remember opens the state, and refuses a destination that has lost what was copied there.
 func (o *copyOptions) remember(ctx context.Context, w *changedRows, s sweep.Spec, to opened) (err error) {
-	about := sinceCopy{From: s.Address(), Range: o.bounds, Filter: o.filter, Select: strings.Join(o.selected, ",")}
-	if to.table != nil {
+	about := sinceCopy{From: s.Source.Address(), Range: o.bounds, Filter: o.filter, Select: strings.Join(o.selected, ",")}
+	if to.table() != nil {
 		about.To = to.address()
 	}
-	if w.state, err = openState(o.state, about, o.dryRun.on); err != nil || to.table == nil || w.state.was.Rows == 0 {
+	if w.state, err = openState(o.state, about, o.dryRun.on); err != nil || to.table() == nil || w.state.was.Rows == 0 {
 		return err
 	}
 	why := "is not there"
 	for q := (storage.Query{Range: o.bounds.Range(), Select: []string{}, Top: 1}); ; {
-		p, err := to.table.Query(ctx, q)
+		p, err := to.table().Query(ctx, q)
 		switch {
 		case err != nil && !storage.NotFound(err):
 			return fmt.Errorf("look for the rows that were copied before: %w", err)

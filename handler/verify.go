@@ -85,21 +85,14 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.scan(from.table)
+	s, err := o.scan(from)
 	if err == nil {
 		err = o.fits(c, from.kind, to.kind)
-	}
-	if err == nil {
-		err = from.source(&s)
 	}
 	if err != nil {
 		return err
 	}
-	destination := sweep.Spec{Table: to.table}
-	if err := to.source(&destination); err != nil {
-		return err
-	}
-	if from.table != nil || to.table != nil { // many ranges of the table at a time
+	if from.table() != nil || to.table() != nil { // many ranges of the table at a time
 		s.Strategy = adaptive.Strategy{}
 	}
 	if err := probe(c.Context(), s); err != nil {
@@ -109,17 +102,17 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	options := verify.Options{Options: o.comparison(c, s, destination), AllowExtra: o.allowExtra}
+	options := verify.Options{Options: o.comparison(c, from.source, to.source), AllowExtra: o.allowExtra}
 	options.List = o.list
 	options.Failed = (&failures{meter: meter, more: "further failed rows are counted, not listed"}).list
 	if o.repair {
-		options.Repair = &action.Copy{Destination: to.table, Mode: o.mode()}
+		options.Repair = &action.Copy{Destination: to.table(), Mode: o.mode()}
 	}
 	if options.Checkpoint, err = o.beginSweep(c, from.address(), to.address()); err != nil {
 		return err
 	}
 	meter.Phase("verifying")
-	r, err := verify.Places(c.Context(), s, destination, options)
+	r, err := verify.Compare(c.Context(), s, to.source, options)
 	meter.End()
 	if err != nil && o.file == nil { // a checkpoint would keep what was found
 		err = printComparison(c, &o.jsonFlag, r, o.repair, err)

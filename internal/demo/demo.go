@@ -316,7 +316,7 @@ func (d *demo) call(ctx context.Context, method, path string, v any, want int, a
 
 // verify compares the two tables row by row.
 func (d *demo) verify(ctx context.Context) error {
-	r, err := verify.Tables(ctx, sweep.Spec{Table: d.account.Table(sourceTable)}, d.account.Table(destinationTable), verify.Options{})
+	r, err := verify.Compare(ctx, sweep.Spec{Source: d.account.Table(sourceTable)}, d.account.Table(destinationTable), verify.Options{})
 	if err != nil {
 		return err
 	}

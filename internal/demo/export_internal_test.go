@@ -14,7 +14,6 @@ import (
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/place"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -97,9 +96,9 @@ func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (has
 		t.Fatal(err)
 	}
 	d.copied(t, export, engine.TableRef{Table: back}, rows, kills)
-	source := sweep.Spec{Table: d.account.Table(table)}
-	for name, to := range map[string]sweep.Spec{"export": {Read: e.Read, Place: e.Address(), Strategy: scan.Serial{}}, "import": {Table: d.account.Table(back)}} {
-		r, err := verify.Places(t.Context(), source, to, verify.Options{})
+	source := sweep.Spec{Source: d.account.Table(table)}
+	for name, to := range map[string]storage.Source{"export": e, "import": d.account.Table(back)} {
+		r, err := verify.Compare(t.Context(), source, to, verify.Options{})
 		if err != nil || r.Differences() > 0 || r.Rows != int64(rows) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}

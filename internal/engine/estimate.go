@@ -32,12 +32,9 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 			return estimate.Report{}, err
 		}
 	}
-	rows := sweep.Spec{Table: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
+	rows := sweep.Spec{Source: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
 	if o.from != nil {
-		rows.Read = func(ctx context.Context, options storage.RequestOptions, q storage.Query) (storage.Page, int, error) {
-			p, err := o.from.read(ctx, options, q)
-			return p, 1, err
-		}
+		rows.Source = o.from
 	}
 	ledger := float64(ledgerRequests)
 	if o.work.deletes {

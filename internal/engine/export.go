@@ -283,16 +283,19 @@ func (x *export) open(ctx context.Context) (*place.Export, error) {
 	return opened, err
 }
 
-// read answers a query. An error that no repetition mends is fatal.
-func (x *export) read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, err error) {
+// Address implements [storage.Source]: an export that is not open yet is where it stands.
+func (x *export) Address() string { return x.objects.Address() }
+
+// Read implements [storage.Source]. An error that no repetition mends is fatal.
+func (x *export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	opened, err := x.open(ctx)
 	if err == nil {
-		p, _, err = opened.Read(ctx, options, q)
+		p, queries, err = opened.Read(ctx, options, q)
 	}
 	if err != nil && !storage.Passing(err) {
 		err = &fatalError{fmt.Errorf("read the source: %w", err)}
 	}
-	return p, err
+	return p, queries, err
 }
 
 // probe finds out whether the export can be read, and returns the ends of its files as hints.

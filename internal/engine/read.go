@@ -216,7 +216,8 @@ func (s *yield) rowsOf(page int) []storage.Entity {
 func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
 	q := o.query(step)
 	if o.from != nil {
-		return o.from.read(ctx, o.options, q)
+		p, _, err = o.from.Read(ctx, o.options, q)
+		return p, err
 	}
 	if q.Range.Partition == nil {
 		return o.source.Query(ctx, q)

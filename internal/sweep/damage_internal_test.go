@@ -38,7 +38,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		source := emulatortest.Table(t, a, "source", rows)
 		run := func(c *Checkpoint) (Totals, []key.Key, error) {
 			record := &recorder{}
-			totals, err := Do(t.Context(), Spec{Table: source, Strategy: adaptive.Strategy{}, PageRows: 25}, Options{Checkpoint: c, Workers: 8}, record)
+			totals, err := Do(t.Context(), Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: 25}, Options{Checkpoint: c, Workers: 8}, record)
 			return totals, record.keys, err
 		}
 		if _, _, err := run(newCheckpoint(t, path)); err != nil {

@@ -27,11 +27,11 @@ func Example() {
 		}
 	}
 
-	old := sweep.Spec{Table: orders, Bounds: key.Bounds{Prefix: "2026-02-01"}, Strategy: adaptive.Strategy{}}
+	old := sweep.Spec{Source: orders, Bounds: key.Bounds{Prefix: "2026-02-01"}, Strategy: adaptive.Strategy{}}
 	deleted, err := sweep.Do(ctx, old, sweep.Options{}, action.Delete{Table: orders})
 	fmt.Println("deleted", deleted.Written, err)
 
-	all := sweep.Spec{Table: orders, Strategy: adaptive.Strategy{}}
+	all := sweep.Spec{Source: orders, Strategy: adaptive.Strategy{}}
 	left, err := sweep.Each(ctx, all, sweep.Options{}, func(rows []storage.Entity) error {
 		for _, row := range rows {
 			fmt.Println(row.Key.Partition, row.Key.Row)

@@ -68,7 +68,7 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 		rows := someRows(10, 3)
 		source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
 		path := filepath.Join(t.TempDir(), "checkpoint")
-		s := sweep.Spec{Table: source, Strategy: failing{page: page}, PageRows: 10}
+		s := sweep.Spec{Source: source, Strategy: failing{page: page}, PageRows: 10}
 		_, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: checkpointed(t, path)}, action.Copy{Destination: destination})
 		if !errors.Is(err, errPlanted) {
 			t.Fatalf("page %d: error %v, want the planted one", page, err)
@@ -102,18 +102,23 @@ func (panicking) Do(context.Context, storage.RequestOptions, []storage.Entity) (
 	panic("planted")
 }
 
+// panickingSource is a source that panics.
+type panickingSource struct{ storage.Source }
+
+func (panickingSource) Read(context.Context, storage.RequestOptions, storage.Query) (storage.Page, int, error) {
+	panic("planted")
+}
+
 // TestPanic panics in a unit, and in a query. It is the sweep's error: an app's process, which has other
 // invocations under way, goes on.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	s := sweep.Spec{Table: emulatortest.Table(t, a, "source", someRows(10, 3)), PageRows: 9}
+	s := sweep.Spec{Source: emulatortest.Table(t, a, "source", someRows(10, 3)), PageRows: 9}
 	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, panicking{}); err == nil || !strings.Contains(err.Error(), "panic: planted") {
 		t.Errorf("a unit: %v", err)
 	}
-	s.Read = func(context.Context, storage.RequestOptions, storage.Query) (storage.Page, int, error) {
-		panic("planted")
-	}
+	s.Source = panickingSource{s.Source}
 	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, refusing{}); err == nil || !strings.Contains(err.Error(), "panic: planted") {
 		t.Errorf("a query: %v", err)
 	}
@@ -140,7 +145,7 @@ func TestResumeAfterUnreportedFailure(t *testing.T) {
 	}
 	c := checkpointed(t, path)
 	for fits = 3; ; fits += 4 {
-		totals, err := sweep.Do(t.Context(), sweep.Spec{Table: source, PageRows: 9}, sweep.Options{Checkpoint: c, Failed: report, Workers: 4}, refusing{})
+		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: source, PageRows: 9}, sweep.Options{Checkpoint: c, Failed: report, Workers: 4}, refusing{})
 		if err == nil {
 			if totals.Rows != 30 || totals.Failed != 20 || totals.Written != 10 || len(reported) != 20 {
 				t.Errorf("%+v, %d rows reported; want 30 rows of which 20 failed and are reported", totals, len(reported))

@@ -103,7 +103,7 @@ func someListed(t *testing.T, a *storage.Account, r *rand.Rand) *listed {
 			}
 		}
 	}
-	l.scan = Spec{Table: emulatortest.Table(t, a, fmt.Sprintf("t%d", r.Uint32()), rows), Keys: l.keys, PageRows: 25}
+	l.scan = Spec{Source: emulatortest.Table(t, a, fmt.Sprintf("t%d", r.Uint32()), rows), Keys: l.keys, PageRows: 25}
 	return l
 }
 
@@ -199,7 +199,7 @@ func TestListIsNeeded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Do(t.Context(), Spec{Table: source, Keys: keys}, Options{Checkpoint: c}, &recorder{}); err == nil {
+		if _, err := Do(t.Context(), Spec{Source: source, Keys: keys}, Options{Checkpoint: c}, &recorder{}); err == nil {
 			t.Errorf("a sweep went on from %s, with the list %v", header, keys)
 		}
 		if err := c.close(); err != nil {
@@ -252,7 +252,7 @@ func TestListedKeysAreGrouped(t *testing.T) {
 						}
 					}
 				}
-				s := Spec{Table: emulatortest.Table(t, a, "source", rows), Keys: keys, Raw: true}
+				s := Spec{Source: emulatortest.Table(t, a, "source", rows), Keys: keys, Raw: true}
 				destination := emulatortest.Table(t, a, "destination", nil)
 				e.ResetCounts()
 				totals, err := Do(t.Context(), s, Options{}, action.Copy{Destination: destination})
@@ -285,7 +285,7 @@ func TestListedKeysTakeLinearTime(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r := newRun(Spec{Table: emulatortest.Table(t, a, "source", rows), Keys: keys}, Options{Workers: 16}, &recorder{}, false)
+			r := newRun(Spec{Source: emulatortest.Table(t, a, "source", rows), Keys: keys}, Options{Workers: 16}, &recorder{}, false)
 			if _, err := r.do(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -52,7 +52,7 @@ func TestResumedTokenKnowsWhatIsBefore(t *testing.T) {
 		for i := range 40 {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}})
 		}
-		s := Spec{Table: emulatortest.Table(t, a, "source", rows), PageRows: 5}
+		s := Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 5}
 		path := filepath.Join(t.TempDir(), "checkpoint")
 		ctx, cancel := context.WithCancel(t.Context())
 		pages := 0
@@ -65,7 +65,7 @@ func TestResumedTokenKnowsWhatIsBefore(t *testing.T) {
 			t.Fatal(first.Rows, err)
 		}
 		stale := &repeating{Transporter: em.Transport()}
-		s.Table = emulatortest.Open(t, em, stale).Table("source")
+		s.Source = emulatortest.Open(t, em, stale).Table("source")
 		all, err := Count(t.Context(), s, Options{Checkpoint: readCheckpoint(t, path)}, nil)
 		if err != nil || all.Rows != 40 || !stale.did.Load() {
 			t.Errorf("%d rows, %v, want 40; a page was repeated: %v", all.Rows, err, stale.did.Load())
@@ -155,7 +155,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 		source := emulatortest.Table(t, a, "source", rows)
 		run := func(c *Checkpoint) (journalText []byte, done []key.Key, queries int64, totals Totals) {
 			record := &recorder{}
-			s := Spec{Table: source, Strategy: adaptive.Strategy{}, PageRows: 25}
+			s := Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: 25}
 			totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 16, Trace: func(Trace) { queries++ }}, record)
 			if err != nil {
 				t.Fatal(err)
@@ -226,7 +226,7 @@ func TestKilledDeletion(t *testing.T) {
 				if kills < 6 {
 					mortal.DieWith(1+r.IntN(20), r.IntN(2) == 0)
 				}
-				s := Spec{Table: emulatortest.Open(t, em, mortal).Table(name), Strategy: adaptive.Strategy{}, PageRows: 25}
+				s := Spec{Source: emulatortest.Open(t, em, mortal).Table(name), Strategy: adaptive.Strategy{}, PageRows: 25}
 				if seed%2 == 0 {
 					s.Keys = &Keys{}
 					for _, row := range rows {
@@ -235,7 +235,7 @@ func TestKilledDeletion(t *testing.T) {
 						}
 					}
 				}
-				totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 8}, action.Delete{Table: s.Table})
+				totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 8}, action.Delete{Table: s.table()})
 				if err == nil {
 					if n := int64(len(rows)); totals.Rows != n || totals.Written != n || totals.Failed > 0 {
 						t.Errorf("seed %d, %d kills: %+v, want %d rows", seed, kills, totals, n)
@@ -265,8 +265,8 @@ func TestPagesAreOnDiskBeforeTheirRowsAreDeleted(t *testing.T) {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%02d", i/7), Row: fmt.Sprint(i % 7)}})
 		}
 		_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=1; latency=1ms..20ms"})
-		s := Spec{Table: emulatortest.Table(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 25}
-		if _, err := Do(t.Context(), s, Options{Checkpoint: newCheckpoint(t, path), Workers: 8}, action.Delete{Table: s.Table}); err != nil {
+		s := Spec{Source: emulatortest.Table(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 25}
+		if _, err := Do(t.Context(), s, Options{Checkpoint: newCheckpoint(t, path), Workers: 8}, action.Delete{Table: s.table()}); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
@@ -324,7 +324,7 @@ func TestUnitsStartWhenTheirPageIsWritten(t *testing.T) {
 		rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%03d", i)}})
 	}
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	s := Spec{Table: emulatortest.Table(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 10}
+	s := Spec{Source: emulatortest.Table(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 10}
 	if totals, err := Do(t.Context(), s, Options{Checkpoint: c}, &pageReader{path: path}); err != nil || totals.Rows != 200 {
 		t.Errorf("%+v, %v", totals, err)
 	}

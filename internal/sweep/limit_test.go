@@ -68,10 +68,10 @@ func TestLimits(t *testing.T) {
 			return sweep.Each(t.Context(), s, o, func([]storage.Entity) error { return nil })
 		}},
 		{"rows of a deletion", 0, 500, faults, "", func(t *testing.T, s sweep.Spec, _ *storage.Table, o sweep.Options) (sweep.Totals, error) {
-			return sweep.Do(t.Context(), s, o, action.Delete{Table: s.Table})
+			return sweep.Do(t.Context(), s, o, action.Delete{Table: s.Source.(*storage.Table)})
 		}},
 		{"rows of a comparison", 0, 600, faults, "", func(t *testing.T, s sweep.Spec, to *storage.Table, o sweep.Options) (sweep.Totals, error) {
-			r, err := verify.Tables(t.Context(), s, to, verify.Options{Options: o})
+			r, err := verify.Compare(t.Context(), s, to, verify.Options{Options: o})
 			return sweep.Totals{Rows: r.Rows, Requests: r.Requests}, err
 		}},
 	} {
@@ -81,7 +81,7 @@ func TestLimits(t *testing.T) {
 				em, a := emulatortest.NewAccount(t, emulator.Options{})
 				source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
 				if strings.Contains(tt.name, "comparison") {
-					if _, err := sweep.Do(t.Context(), sweep.Spec{Table: source}, sweep.Options{}, action.Copy{Destination: destination}); err != nil {
+					if _, err := sweep.Do(t.Context(), sweep.Spec{Source: source}, sweep.Options{}, action.Copy{Destination: destination}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -95,7 +95,7 @@ func TestLimits(t *testing.T) {
 				o := sweep.Options{MaxRows: tt.rows, Requests: storage.NewLimit(tt.requests), Trace: func(q sweep.Trace) {
 					read, of = append(read, time.Now()), append(of, len(q.Page.Keys))
 				}}
-				s := sweep.Spec{Table: b.Table(source.Name()), Strategy: adaptive.Strategy{}, Filter: tt.filter}
+				s := sweep.Spec{Source: b.Table(source.Name()), Strategy: adaptive.Strategy{}, Filter: tt.filter}
 				began := time.Now()
 				totals, err := tt.do(t, s, b.Table(destination.Name()), o)
 				took := time.Since(began)

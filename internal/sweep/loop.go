@@ -66,7 +66,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 		o.Share = NewShare(math.MaxInt, o.MaxRows)
 	}
 	w, ok := a.(interface{ Changes() *storage.Table })
-	consumes := ok && s.Table != nil && w.Changes().Same(s.Table)
+	consumes := ok && s.table() != nil && w.Changes().Same(s.table())
 	return &run{
 		scan: s, options: o, action: a, inOrder: inOrder, reads: o.Share.reads, writes: o.Share.writes,
 		plan:  newPlan(s),

@@ -17,7 +17,7 @@ func TestPartitions(t *testing.T) {
 	t.Parallel()
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
 	rows := someRows(30, 40)
-	s := sweep.Spec{Table: emulatortest.Table(t, a, "source", rows), PageRows: 10}
+	s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 10}
 	em.ResetCounts()
 	var got, want []string
 	for i := 0; i < len(rows); i += 40 {

@@ -62,7 +62,7 @@ func stealAll(t *testing.T, sets []keysets.Set) (mean float64) {
 				rows[i].Key = k
 			}
 			_, source := openTree(t, rows, "latency=1s")
-			took, totals := count(t, Spec{Table: source, Strategy: adaptive.Strategy{}, PageRows: s.Page, Select: []string{}}, 64)
+			took, totals := count(t, Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: s.Page, Select: []string{}}, 64)
 			pages := (len(rows) + s.Page - 1) / s.Page
 			ratio, queries := took.Seconds()/float64(boundFor(pages, 64)), float64(totals.Queries)/float64(pages)
 			t.Logf("%s: %d pages in %v: %.2f times the bound, %.2f queries a page", s.Name, pages, took, ratio, queries)

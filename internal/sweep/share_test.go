@@ -81,7 +81,7 @@ func TestShare(t *testing.T) {
 						return time.Since(began).Seconds()
 					}
 					source := func(i int) sweep.Spec {
-						return sweep.Spec{Table: b.Table(fmt.Sprintf("source%d", i)), Strategy: adaptive.Strategy{}}
+						return sweep.Spec{Source: b.Table(fmt.Sprintf("source%d", i)), Strategy: adaptive.Strategy{}}
 					}
 					copied := func(i int) *storage.Table { return b.Table(fmt.Sprintf("copied%d", i)) }
 					if err := em.SetFaults("latency=20ms..50ms"); err != nil {
@@ -101,7 +101,7 @@ func TestShare(t *testing.T) {
 						}
 						c.most = [2]int{}
 						work = func(ctx context.Context, i int, o sweep.Options) (int64, error) {
-							r, err := verify.Tables(ctx, source(i), copied(i), verify.Options{Options: o})
+							r, err := verify.Compare(ctx, source(i), copied(i), verify.Options{Options: o})
 							if err == nil && r.Differences() > 0 {
 								err = fmt.Errorf("%+v", r)
 							}

@@ -51,7 +51,7 @@ func TestCopyAgainstLoops(t *testing.T) {
 }
 
 func bySweep(t testing.TB, _ *emulator.Emulator, a *storage.Account, _ int) {
-	s := sweep.Spec{Table: a.Table("source"), Strategy: adaptive.Strategy{}}
+	s := sweep.Spec{Source: a.Table("source"), Strategy: adaptive.Strategy{}}
 	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, action.Copy{Destination: a.Table("destination")}); err != nil {
 		t.Fatal(err)
 	}

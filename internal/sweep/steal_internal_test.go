@@ -124,7 +124,7 @@ func TestStealingKeepsWorkersBusy(t *testing.T) {
 			for range 3 { // which worker comes first is left to the scheduler, even in virtual time
 				synctest.Test(t, func(t *testing.T) {
 					_, source := openTree(t, rows, tt.faults)
-					took, totals := count(t, Spec{Table: source, Strategy: adaptive.Strategy{}, PageRows: tt.page, Select: []string{}}, 64)
+					took, totals := count(t, Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: tt.page, Select: []string{}}, 64)
 					ratios = append(ratios, took.Seconds()/float64(boundFor(pages, 64)))
 					queries = append(queries, float64(totals.Queries)/float64(pages))
 					if totals.Rows != int64(len(rows)) {
@@ -149,13 +149,13 @@ func TestOnlyAdaptiveSteals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, source := openTree(t, rows, "latency=10ms")
 		const page = 50
-		_, totals := count(t, Spec{Table: source, Strategy: scan.Serial{}, PageRows: page}, 64)
+		_, totals := count(t, Spec{Source: source, Strategy: scan.Serial{}, PageRows: page}, 64)
 		if want := int64(len(rows)+page-1) / page; totals.Queries != want {
 			t.Errorf("serial made %d queries, want %d", totals.Queries, want)
 		}
 		path := filepath.Join(t.TempDir(), "checkpoint")
 		c := newCheckpoint(t, path)
-		if _, err := Count(t.Context(), Spec{Table: source, Strategy: scan.Prefix{}, PageRows: page}, Options{Checkpoint: c}, nil); err != nil {
+		if _, err := Count(t.Context(), Spec{Source: source, Strategy: scan.Prefix{}, PageRows: page}, Options{Checkpoint: c}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(`"steal"`)) {
@@ -187,7 +187,7 @@ func TestOrderedStealing(t *testing.T) {
 			var got []storage.Entity
 			var r *run
 			o := Options{Workers: 64, Buffer: buffer, Trace: func(q Trace) { most = max(most, r.books.frontier.bytes); read++ }}
-			r = newRun(Spec{Table: source, Strategy: s, PageRows: pageRows}, o, inOrder(func(rows []storage.Entity) error {
+			r = newRun(Spec{Source: source, Strategy: s, PageRows: pageRows}, o, inOrder(func(rows []storage.Entity) error {
 				got = append(got, rows...)
 				return nil
 			}), true)
@@ -225,7 +225,7 @@ func TestBusyTargetStopsThieves(t *testing.T) {
 		const page = 50
 		longest := 0
 		var r *run
-		r = newRun(Spec{Table: source, Strategy: adaptive.Strategy{}, PageRows: page}, Options{Workers: 8, Trace: func(Trace) {
+		r = newRun(Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: page}, Options{Workers: 8, Trace: func(Trace) {
 			longest = max(longest, r.books.frontier.steps.Len())
 		}}, slow{}, false)
 		totals, err := r.do(t.Context())

@@ -111,7 +111,7 @@ func TestGoesOnWithStored(t *testing.T) {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%d", i/4), Row: fmt.Sprint(i % 4)}})
 		}
 		_, a := emulatortest.NewAccount(t, emulator.Options{})
-		s := Spec{Table: emulatortest.Table(t, a, "source", rows), Strategy: adaptive.Strategy{}, PageRows: 8, Keys: &Keys{}}
+		s := Spec{Source: emulatortest.Table(t, a, "source", rows), Strategy: adaptive.Strategy{}, PageRows: 8, Keys: &Keys{}}
 		for _, k := range []key.Key{{Partition: "p8", Row: "1"}, {Partition: "p9", Row: "2"}, {Partition: "p8", Row: "3"}} {
 			if err := s.Keys.Add(k); err != nil {
 				t.Fatal(err)

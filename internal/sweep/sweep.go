@@ -13,18 +13,13 @@ import (
 
 // Spec says which rows are swept, and in which steps.
 type Spec struct {
-	Table    *storage.Table
+	Source   storage.Source
 	Bounds   key.Bounds
 	Filter   string        // OData, on top of the bounds; "" for all rows
 	Select   []string      // properties wanted, nil for all; the keys always come
 	Raw      bool          // rows have JSON and no properties, which is faster for what only writes them
 	PageRows int           // rows of a full page; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
-	// Read, if set, makes a step's query instead of Table, by requests with the options. It
-	// returns how many queries that took, and tokens that only it understands. It is called
-	// concurrently.
-	Read  func(context.Context, storage.RequestOptions, storage.Query) (p storage.Page, queries int, err error)
-	Place string // the address of what Read reads, if that is no table
 	// From, if set, is a row of the bounds: only those behind it are read. The strategy must be Serial, or one by which idle
 	// workers steal.
 	From *key.Key
@@ -34,21 +29,10 @@ type Spec struct {
 	Keys *Keys
 }
 
-// Address returns what identifies the place that the rows are read from.
-func (s Spec) Address() string {
-	if s.Table == nil {
-		return s.Place
-	}
-	return s.Table.Address()
-}
-
-// Query makes a query of the scan, by requests with the options.
-func (s Spec) Query(ctx context.Context, o storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
-	if s.Read != nil {
-		return s.Read(ctx, o, q)
-	}
-	p, err = s.Table.With(o).Query(ctx, q)
-	return p, 1, err
+// table returns the source if it is a table, and nil if it is not.
+func (s Spec) table() *storage.Table {
+	t, _ := s.Source.(*storage.Table)
+	return t
 }
 
 // Options configure a sweep. The zero value is the default.

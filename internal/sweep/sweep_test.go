@@ -68,7 +68,7 @@ func TestEachYieldsTableOrder(t *testing.T) {
 					_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=3; latency=1ms..30ms; short-page p=0.2; empty-page p=0.1; busy p=0.02"})
 					table := emulatortest.Table(t, a, "source", want)
 					var got []storage.Entity
-					totals, err := sweep.Each(t.Context(), sweep.Spec{Table: table, Strategy: strategy, PageRows: 50}, o, func(rows []storage.Entity) error {
+					totals, err := sweep.Each(t.Context(), sweep.Spec{Source: table, Strategy: strategy, PageRows: 50}, o, func(rows []storage.Entity) error {
 						got = append(got, rows...)
 						return nil
 					})
@@ -92,7 +92,7 @@ func TestWorkersReadAtOnce(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
 			table := emulatortest.Table(t, a, "source", rows)
 			start := time.Now()
-			if _, err := sweep.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Prefix{}, PageRows: 20}, sweep.Options{Workers: workers}, nil); err != nil {
+			if _, err := sweep.Count(t.Context(), sweep.Spec{Source: table, Strategy: scan.Prefix{}, PageRows: 20}, sweep.Options{Workers: workers}, nil); err != nil {
 				t.Fatal(err)
 			}
 			d = time.Since(start)
@@ -121,7 +121,7 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 		e, to := emulatortest.NewAccount(t, emulator.Options{Faults: "latency=10ms; partition-rate=500"})
 		destination := emulatortest.Table(t, to, "destination", nil)
 		start := time.Now()
-		totals, err := sweep.Do(t.Context(), sweep.Spec{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
+		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 	r := rand.New(rand.NewPCG(1, 2))
 	e, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond, Faults: "seed=9; short-page p=0.3; empty-page p=0.1; busy p=0.01; timeout-after p=0.01; reset-after p=0.01"})
 	source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
-	s := sweep.Spec{Table: source, Strategy: strategy, PageRows: 100}
+	s := sweep.Spec{Source: source, Strategy: strategy, PageRows: 100}
 	e.ResetCounts()
 	c := checkpointed(t, path)
 	runs := 0
@@ -199,11 +199,11 @@ func TestFailureStopsAndIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})
 		source := emulatortest.Table(t, a, "source", someRows(100, 10))
-		_, err := sweep.Do(t.Context(), sweep.Spec{Table: source, PageRows: 10}, sweep.Options{}, action.Copy{Destination: a.Table("nothere")})
+		_, err := sweep.Do(t.Context(), sweep.Spec{Source: source, PageRows: 10}, sweep.Options{}, action.Copy{Destination: a.Table("nothere")})
 		if !storage.NotFound(err) {
 			t.Errorf("error %v, want that the destination is missing", err)
 		}
-		if _, err := sweep.Count(t.Context(), sweep.Spec{Table: a.Table("nothere")}, sweep.Options{}, nil); !storage.NotFound(err) {
+		if _, err := sweep.Count(t.Context(), sweep.Spec{Source: a.Table("nothere")}, sweep.Options{}, nil); !storage.NotFound(err) {
 			t.Errorf("error %v, want that the source is missing", err)
 		}
 	})
@@ -220,7 +220,7 @@ func TestBusyAccount(t *testing.T) {
 		_, to := emulatortest.NewAccount(t, emulator.Options{Faults: "latency=10ms; account-rate=200"})
 		destination := emulatortest.Table(t, to, "destination", nil)
 		start := time.Now()
-		totals, err := sweep.Do(t.Context(), sweep.Spec{Table: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
+		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
 		if err != nil {
 			t.Fatal(err)
 		}

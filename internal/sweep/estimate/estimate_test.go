@@ -75,7 +75,7 @@ func TestCount(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				tt.spec.Table = fill(t, tt.faults, 900, 5)
+				tt.spec.Source = fill(t, tt.faults, 900, 5)
 				r, err := estimate.Count(t.Context(), tt.spec, sweep.Options{}, tt.limit, tt.work)
 				if err != nil {
 					t.Fatal(err)
@@ -115,7 +115,7 @@ func TestTimeIsOver(t *testing.T) {
 				t.Error("it looks interrupted")
 			}
 		}}
-		r, err := estimate.Count(t.Context(), sweep.Spec{Table: table, Strategy: scan.Serial{}, PageRows: 10}, watch, 950*time.Millisecond, estimate.Work{Writes: action.Transactions, Price: 1})
+		r, err := estimate.Count(t.Context(), sweep.Spec{Source: table, Strategy: scan.Serial{}, PageRows: 10}, watch, 950*time.Millisecond, estimate.Work{Writes: action.Transactions, Price: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := fill(t, "latency=1h..1h", 10, 1)
 		began := time.Now()
-		r, err := estimate.Count(t.Context(), sweep.Spec{Table: table, Strategy: adaptive.Strategy{}}, sweep.Options{}, 20*time.Second, estimate.Work{Price: 1})
+		r, err := estimate.Count(t.Context(), sweep.Spec{Source: table, Strategy: adaptive.Strategy{}}, sweep.Options{}, 20*time.Second, estimate.Work{Price: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestInterrupted(t *testing.T) {
 		table := fill(t, "", 100, 5)
 		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 		defer cancel()
-		s := sweep.Spec{Table: table, Strategy: scan.Serial{}, PageRows: 10}
+		s := sweep.Spec{Source: table, Strategy: scan.Serial{}, PageRows: 10}
 		stopping := false
 		watch := sweep.Options{Watch: func(p sweep.Progress) { stopping = stopping || p.Stopping }}
 		if r, err := estimate.Count(ctx, s, watch, time.Minute, estimate.Work{}); !errors.Is(err, sweep.ErrInterrupted) || !stopping {

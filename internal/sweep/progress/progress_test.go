@@ -222,7 +222,7 @@ func TestAfterAnOutageOfASecond(t *testing.T) {
 				m.Show(p)
 				at[int(p.Elapsed.Round(time.Second).Seconds())] = out.String()
 			}}
-			if _, err := sweep.Do(t.Context(), sweep.Spec{Table: b.Table(source.Name())}, o, action.Copy{Destination: b.Table(destination.Name())}); err != nil {
+			if _, err := sweep.Do(t.Context(), sweep.Spec{Source: b.Table(source.Name())}, o, action.Copy{Destination: b.Table(destination.Name())}); err != nil {
 				t.Fatal(err)
 			}
 			if at[7] == "" || len(at[10]) <= len(at[7]) {

@@ -30,7 +30,7 @@ func Example() {
 		}
 	}
 
-	rows := sweep.Spec{Table: orders, Strategy: adaptive.Strategy{}}
+	rows := sweep.Spec{Source: orders, Strategy: adaptive.Strategy{}}
 	copying := action.Copy{Destination: archive}
 	totals, err := sweep.Do(ctx, rows, sweep.Options{Workers: 8}, copying)
 	fmt.Println("copied", totals.Written, err)
@@ -39,7 +39,7 @@ func Example() {
 	if err := archive.Write(ctx, lost); err != nil {
 		log.Fatal(err)
 	}
-	r, err := verify.Tables(ctx, rows, archive, verify.Options{Repair: &copying})
+	r, err := verify.Compare(ctx, rows, archive, verify.Options{Repair: &copying})
 	fmt.Println("compared", r.Rows, err)
 	for _, d := range r.List {
 		fmt.Println(d.Kind, d.Key.Partition, d.Key.Row)

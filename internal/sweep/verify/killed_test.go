@@ -80,11 +80,11 @@ func TestKilledAtAnyLine(t *testing.T) {
 			w := randomTwin(rand.New(rand.NewPCG(seed, 2)))
 			_, a := emulatortest.NewAccount(t, emulator.Options{Faults: w.faults})
 			source, destination := w.fill(t, a)
-			w.scan.Table = source
+			w.scan.Source = source
 			run := func(c *sweep.Checkpoint) {
 				t.Helper()
 				w.options.Checkpoint = c
-				r, err := verify.Tables(t.Context(), w.scan, destination, w.options)
+				r, err := verify.Compare(t.Context(), w.scan, destination, w.options)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -118,8 +118,8 @@ func TestBothSidesKnowWhatIsBefore(t *testing.T) {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}})
 		}
 		path := filepath.Join(t.TempDir(), "checkpoint")
-		s := sweep.Spec{Table: emulatortest.Table(t, a, "source", rows), PageRows: 5}
-		if _, err := verify.Tables(t.Context(), s, emulatortest.Table(t, a, "destination", rows[:30]), verify.Options{Options: sweep.Options{Checkpoint: newCheckpoint(t, path)}}); err != nil {
+		s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 5}
+		if _, err := verify.Compare(t.Context(), s, emulatortest.Table(t, a, "destination", rows[:30]), verify.Options{Options: sweep.Options{Checkpoint: newCheckpoint(t, path)}}); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
@@ -152,10 +152,10 @@ func TestKilledRepair(t *testing.T) {
 					mortal.DieWith(1+r.IntN(lifetime), r.IntN(2) == 0)
 				}
 				b := emulatortest.Open(t, em, mortal)
-				w.scan.Table = b.Table(source.Name())
+				w.scan.Source = b.Table(source.Name())
 				w.options.Checkpoint = c
 				w.options.Repair = &action.Copy{Destination: b.Table(destination.Name())}
-				got, err := verify.Tables(t.Context(), w.scan, b.Table(destination.Name()), w.options)
+				got, err := verify.Compare(t.Context(), w.scan, b.Table(destination.Name()), w.options)
 				if err == nil {
 					w.want.Repaired = w.want.Missing + w.want.Different
 					w.same(t, got)

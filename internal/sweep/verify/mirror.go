@@ -55,7 +55,7 @@ func Mirror(ctx context.Context, s sweep.Spec, destination *storage.Table, o Mir
 	compare := func(extra func([]storage.Entity), repair *action.Copy) (Result, error) {
 		o := o.Options
 		o.Depth, o.AllowExtra, o.Only, o.Extra, o.Repair = Exact, false, "", extra, repair
-		r, err := Tables(ctx, s, destination, o)
+		r, err := Compare(ctx, s, destination, o)
 		if err == nil && r.Rows == 0 && r.Extra > 0 {
 			err = ErrEmptySource
 		}
@@ -81,7 +81,7 @@ func Mirror(ctx context.Context, s sweep.Spec, destination *storage.Table, o Mir
 
 // delete deletes the rows of the list.
 func (r *MirrorResult) delete(ctx context.Context, s sweep.Spec, destination *storage.Table, list *extras, o sweep.Options) error {
-	work := deletion{Delete: action.Delete{Table: destination, Unchanged: true}, source: s, limit: storage.NewLimit(o.MaxRows)}
+	work := deletion{Delete: action.Delete{Table: destination, Unchanged: true}, source: s.Source, filter: s.Filter, limit: storage.NewLimit(o.MaxRows)}
 	var all sweep.Totals
 	watch := o.Watch
 	if watch != nil {
@@ -91,7 +91,7 @@ func (r *MirrorResult) delete(ctx context.Context, s sweep.Spec, destination *st
 		}
 	}
 	return list.each(func(rows place.Rows) error {
-		t, err := sweep.Do(ctx, sweep.Spec{Read: rows.Read}, o, work)
+		t, err := sweep.Do(ctx, sweep.Spec{Source: rows}, o, work)
 		all.Rows += t.Rows
 		r.Deleted += t.Written
 		r.Failed += t.Failed
@@ -152,13 +152,14 @@ func (x *extras) close() { _ = sweep.RemoveTemp(x.file) }
 // deletion deletes rows that the source lacks, if they have the ETag that the file says.
 type deletion struct {
 	action.Delete
-	source sweep.Spec
+	source storage.Source
+	filter string         // of the source's rows
 	limit  *storage.Limit // of the rows that are read
 }
 
 // Do implements [action.Work].
 func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
-	if d.source.Table != nil { // an export stays as it was
+	if _, changes := d.source.(*storage.Table); changes { // an export stays as it was
 		asks := o
 		asks.Rows = d.limit
 		var err error
@@ -176,10 +177,10 @@ func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []stora
 // may lie in between, so the next one begins at the first row that it has not reached.
 func (d deletion) lacking(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (lacking []storage.Entity, err error) {
 	last := rows[len(rows)-1].Key
-	q := storage.Query{Filter: d.source.Filter, Select: []string{}}
+	q := storage.Query{Filter: d.filter, Select: []string{}}
 	for len(rows) > 0 {
 		q.Range = key.Range{Partition: &last.Partition, Low: &key.Bound{Key: rows[0].Key.Row}, High: &key.Bound{Key: last.Row}}
-		p, _, err := d.source.Query(ctx, o, q)
+		p, _, err := d.source.Read(ctx, o, q)
 		if err != nil {
 			return nil, err
 		}

@@ -70,8 +70,8 @@ func TestMirrorAgainstTwin(t *testing.T) {
 				w.faults += "; timeout-after p=0.05 times=1; timeout-before p=0.05 times=1"
 			}
 			_, a := emulatortest.NewAccount(t, emulator.Options{Faults: w.faults})
-			var to *storage.Table
-			w.scan.Table, to = w.fill(t, a)
+			from, to := w.fill(t, a)
+			w.scan.Source = from
 			o := verify.MirrorOptions{Options: w.options, MaxDeletes: -1}
 			if r.IntN(3) == 0 {
 				o.MaxDeletes = int64(r.IntN(1 + r.IntN(10)))
@@ -129,7 +129,7 @@ func TestMirrorAgainstTwin(t *testing.T) {
 			if diff := cmp.Diff(want, there); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if diff := cmp.Diff(w.tables[0], values(t, w.scan.Table)); diff != "" {
+			if diff := cmp.Diff(w.tables[0], values(t, from)); diff != "" {
 				t.Errorf("the source has changed (-want +got)\n%s", diff)
 			}
 			if t.Failed() {
@@ -194,7 +194,7 @@ func TestMirrorMeanwhile(t *testing.T) {
 					}
 					return nil
 				}}
-				r, err := verify.Mirror(t.Context(), sweep.Spec{Table: from, Strategy: adaptive.Strategy{}}, to, o)
+				r, err := verify.Mirror(t.Context(), sweep.Spec{Source: from, Strategy: adaptive.Strategy{}}, to, o)
 				if err != nil || r.Deleted != 95 || r.Kept != 5 || r.Failed+r.Left != 0 {
 					r.List = nil
 					t.Errorf("%+v, %v", r, err)
@@ -230,7 +230,7 @@ func TestKilledMirror(t *testing.T) {
 					mortal.DieWith(1+r.IntN(30), r.IntN(2) == 0)
 				}
 				b := emulatortest.Open(t, em, mortal)
-				w.scan.Table = b.Table(source.Name())
+				w.scan.Source = b.Table(source.Name())
 				_, err := verify.Mirror(t.Context(), w.scan, b.Table(to.Name()), verify.MirrorOptions{Options: w.options, MaxDeletes: -1})
 				if err == nil || errors.Is(err, verify.ErrEmptySource) {
 					break
@@ -283,7 +283,7 @@ func TestMirrorRefused(t *testing.T) {
 			if asks {
 				o.Ask = func(verify.Result) error { return tt.ask }
 			}
-			r, err := verify.Mirror(t.Context(), sweep.Spec{Read: tt.rows.Read}, to, o)
+			r, err := verify.Mirror(t.Context(), sweep.Spec{Source: tt.rows}, to, o)
 			if got := fmt.Sprint(r.Repaired, r.Failed, r.Deleted); got != tt.want || !errors.Is(err, tt.err) {
 				t.Errorf("%s: %s, %v, want %s, %v", tt.name, got, err, tt.want, tt.err)
 			}

@@ -25,8 +25,8 @@ import (
 // is held is for speed alone: it can be read again from there, after a resume or if there
 // was no room for it.
 type pair struct {
-	places [2]sweep.Spec  // source and destination
-	limit  *storage.Limit // of the destination's rows; that of the source's comes with the options
+	places [2]storage.Source // source and destination
+	limit  *storage.Limit    // of the destination's rows; that of the source's comes with the options
 	depth  Depth
 	only   string // see Options
 
@@ -37,8 +37,8 @@ type pair struct {
 	most  int         // bytes
 }
 
-func newPair(source, destination sweep.Spec, o Options, most int) *pair {
-	return &pair{places: [2]sweep.Spec{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
+func newPair(source, destination storage.Source, o Options, most int) *pair {
+	return &pair{places: [2]storage.Source{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
 
 // position is where in the range of a query the next page begins.
@@ -72,8 +72,11 @@ type sideMark struct {
 	Ended bool       `json:"e,omitempty"`
 }
 
-// read makes the queries for a page of the pair.
-func (p *pair) read(ctx context.Context, o storage.RequestOptions, q storage.Query) (page storage.Page, queries int, err error) {
+// Address implements [storage.Source].
+func (p *pair) Address() string { return p.places[0].Address() + " and " + p.places[1].Address() }
+
+// Read implements [storage.Source] by a query of each table, unless enough of it is held.
+func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Query) (page storage.Page, queries int, err error) {
 	at, err := p.take(q.Token)
 	if err != nil {
 		return page, 0, err
@@ -95,7 +98,7 @@ func (p *pair) read(ctx context.Context, o storage.RequestOptions, q storage.Que
 			} else if p.only != "" {
 				of.Filter = storage.And(p.only, q.Filter)
 			}
-			answer, _, err := p.places[i].Query(ctx, o, of)
+			answer, _, err := p.places[i].Read(ctx, o, of)
 			answers[i] = &answer
 			if err != nil {
 				return fmt.Errorf("read the %s: %w", [...]string{"source", "destination"}[i], err)

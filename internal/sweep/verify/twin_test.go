@@ -149,8 +149,8 @@ func TestAgainstTwin(t *testing.T) {
 			w := randomTwin(rand.New(rand.NewPCG(seed, 1)))
 			_, a := emulatortest.NewAccount(t, emulator.Options{Faults: w.faults})
 			source, destination := w.fill(t, a)
-			w.scan.Table = source
-			r, err := verify.Tables(t.Context(), w.scan, destination, w.options)
+			w.scan.Source = source
+			r, err := verify.Compare(t.Context(), w.scan, destination, w.options)
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}

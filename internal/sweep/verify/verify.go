@@ -79,18 +79,13 @@ type Result struct {
 // Differences returns how many rows differ.
 func (r Result) Differences() int64 { return r.Missing + r.Extra + r.Different }
 
-// Tables compares the rows of a scan with those that the destination has in its bounds.
+// Compare compares the rows of a scan with those that the destination has in its bounds.
 // With an error, the result is what was found so far.
-func Tables(ctx context.Context, s sweep.Spec, destination *storage.Table, o Options) (Result, error) {
-	return Places(ctx, s, sweep.Spec{Table: destination}, o)
-}
-
-// Places is [Tables] for a destination that need not be a table: rows are read from where its sweep would.
-func Places(ctx context.Context, s, destination sweep.Spec, o Options) (Result, error) {
+func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Options) (Result, error) {
 	o.List = cmp.Or(o.List, DefaultList)
-	p := newPair(s, destination, o, cmp.Or(o.Buffer, sweep.DefaultBuffer))
+	p := newPair(s.Source, destination, o, cmp.Or(o.Buffer, sweep.DefaultBuffer))
 	p.limit = o.Others()
-	s.Read = p.read
+	s.Source = p
 	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{o.Repair, o.AllowExtra, o.Extra})
 	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, t.Written, t.Failed, list}, err
 }

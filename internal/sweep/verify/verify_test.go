@@ -76,7 +76,7 @@ func TestFindsEachDifference(t *testing.T) {
 			}
 		}
 		e.ResetCounts()
-		r, err := verify.Tables(t.Context(), sweep.Spec{Table: source, Strategy: adaptive.Strategy{}}, destination, verify.Options{})
+		r, err := verify.Compare(t.Context(), sweep.Spec{Source: source, Strategy: adaptive.Strategy{}}, destination, verify.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,14 +101,14 @@ func TestTakesNoLongerThanACopy(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
-		s := sweep.Spec{Table: emulatortest.Table(t, a, "source", rows), PageRows: 100, Strategy: adaptive.Strategy{}}
+		s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 100, Strategy: adaptive.Strategy{}}
 		destination := emulatortest.Table(t, a, "destination", nil)
 		began := time.Now()
 		if _, err := sweep.Do(t.Context(), s, sweep.Options{}, action.Copy{Destination: destination}); err != nil {
 			t.Fatal(err)
 		}
 		copied := time.Since(began)
-		r, err := verify.Tables(t.Context(), s, destination, verify.Options{})
+		r, err := verify.Compare(t.Context(), s, destination, verify.Options{})
 		if err != nil || r.Differences() > 0 || int(r.Rows) != len(rows) {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -153,7 +153,7 @@ func TestUnlikeTables(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
 			source, destination := emulatortest.Table(t, a, "source", tt.source), emulatortest.Table(t, a, "destination", tt.destination)
-			r, err := verify.Tables(t.Context(), sweep.Spec{Table: source, PageRows: page}, destination, verify.Options{})
+			r, err := verify.Compare(t.Context(), sweep.Spec{Source: source, PageRows: page}, destination, verify.Options{})
 			if err != nil || int(r.Rows) != len(tt.source) || int(r.Rows-r.Missing+r.Extra) != len(tt.destination) {
 				t.Errorf("%s: %+v, %v", tt.name, r, err)
 			}
@@ -188,7 +188,7 @@ func TestDepths(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{})
 			source, destination := emulatortest.Table(t, a, "source", tt.source), emulatortest.Table(t, a, "destination", tt.destination)
 			for depth, want := range map[verify.Depth]int64{verify.Exact: tt.exact, verify.Contains: tt.contains, verify.Keys: 0} {
-				r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, destination, verify.Options{Depth: depth})
+				r, err := verify.Compare(t.Context(), sweep.Spec{Source: source}, destination, verify.Options{Depth: depth})
 				if err != nil || r.Different != want {
 					t.Errorf("depth %d: %d different, want %d; %v", depth, r.Different, want, err)
 				}
@@ -208,7 +208,7 @@ func TestDetailsAreShort(t *testing.T) {
 	}
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	source, destination := emulatortest.Table(t, a, "source", row[:1]), emulatortest.Table(t, a, "destination", row[1:])
-	r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, destination, verify.Options{})
+	r, err := verify.Compare(t.Context(), sweep.Spec{Source: source}, destination, verify.Options{})
 	if err != nil || len(r.List) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -224,7 +224,7 @@ func TestErrorsAreNoDifferences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})
 		source := emulatortest.Table(t, a, "source", someRows(100))
-		r, err := verify.Tables(t.Context(), sweep.Spec{Table: source}, a.Table("nothere"), verify.Options{})
+		r, err := verify.Compare(t.Context(), sweep.Spec{Source: source}, a.Table("nothere"), verify.Options{})
 		if !storage.NotFound(err) || r.Differences() > 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
