@@ -33,9 +33,6 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 		}
 	}
 	rows := sweep.Spec{Source: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
-	if o.from != nil {
-		rows.Source = o.from
-	}
 	ledger := float64(ledgerRequests)
 	if o.work.deletes {
 		ledger++ // to commit the deletion

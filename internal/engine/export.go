@@ -13,7 +13,6 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -74,8 +73,8 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 		return refusal("action.destination", refused, err)
 	}
 	c := place.NewClaim(id, jsonOf(o.request), o.began, program)
-	if o.from != nil {
-		source := place.Manifest{}.Of(o.from.opened.Manifest())
+	if x := o.export(); x != nil {
+		source := place.Manifest{}.Of(x.opened.Manifest())
 		c.Source = &source
 	}
 	err := place.PutClaim(ctx, to, c)
@@ -298,24 +297,24 @@ func (x *export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	return p, queries, err
 }
 
-// probe finds out whether the export can be read, and returns the ends of its files as hints.
-func (x *export) probe(ctx context.Context, r Request) ([]adaptive.PageEnd, error) {
-	opened, err := x.open(ctx)
+// Hints implements [storage.Hinted]. The export must be open.
+func (x *export) Hints(fn func(last key.Key, rows int64)) { x.opened.Hints(fn) }
+
+// probe opens the export, and finds out whether it can be read.
+func (x *export) probe(ctx context.Context, r Request) error {
+	_, err := x.open(ctx)
 	if err := place.CheckFilter(r.Filter); err != nil {
-		return nil, problem.Invalidf("filter", "%v", err)
+		return problem.Invalidf("filter", "%v", err)
 	}
 	switch {
 	case err == nil:
+		return nil
 	case errors.Is(err, place.ErrNoExport), errors.Is(err, fs.ErrNotExist):
-		return nil, problem.NotFoundf("source", "%v", err)
+		return problem.NotFoundf("source", "%v", err)
 	case storage.Permanent(err):
-		return nil, refusal("source", "the Blob service refuses to read it; check the connection and its permissions", err)
+		return refusal("source", "the Blob service refuses to read it; check the connection and its permissions", err)
 	case storage.Passing(err):
-		return nil, err
-	default:
-		return nil, problem.Invalidf("source", "%v", err)
+		return err
 	}
-	var ends []adaptive.PageEnd
-	opened.Hints(func(last key.Key, rows int64) { ends = append(ends, adaptive.PageEnd{Last: last, Rows: int(rows)}) })
-	return ends, nil
+	return problem.Invalidf("source", "%v", err)
 }

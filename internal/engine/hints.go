@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
 )
 
 // Hints: each step notes where its pages ended. When a scan has ended, these ends become hints for the
@@ -25,7 +26,7 @@ import (
 // segment size. It is "" for a scan that leaves no hints.
 func (o *opened) hintsName() string {
 	r := o.request
-	if r.Filter != "" || r.Action.Type == Keys || o.source == nil { // their pages don't show where the rows are, or an export's files do
+	if r.Filter != "" || r.Action.Type == Keys || o.table() == nil { // their pages don't show where the rows are, or an export's files do
 		return ""
 	}
 	sum := sha256.Sum256(jsonOf([]any{strings.ToLower(o.source.Address()), r.Range, r.segmentSize()}))
@@ -64,13 +65,19 @@ func hintsOf(r Request, ends []adaptive.PageEnd) []byte {
 	return nil
 }
 
-// useEnds returns packed hints made of the ends of an export's files, and gives them to o.
-func (o *opened) useEnds() []byte {
+// useHints returns packed hints made of a source's own, and gives them to o.
+func (o *opened) useHints(source storage.Hinted) []byte {
 	if o.request.Action.Type == Keys {
 		return nil
 	}
 	within := o.request.Range.Range()
-	packed := hintsOf(o.request, slices.DeleteFunc(o.ends, func(e adaptive.PageEnd) bool { return !within.Contains(e.Last) }))
+	var ends []adaptive.PageEnd
+	source.Hints(func(last key.Key, rows int64) {
+		if within.Contains(last) {
+			ends = append(ends, adaptive.PageEnd{Last: last, Rows: int(rows)})
+		}
+	})
+	packed := hintsOf(o.request, ends)
 	if o.use(packed) != nil {
 		return nil
 	}
@@ -113,8 +120,8 @@ func (o *opened) use(packed []byte) error {
 // savedHints returns the packed hints of an earlier scan of the same rows, for the ledger to store with this
 // one, and gives them to o. It drops unusable ones.
 func (e *Engine) savedHints(ctx context.Context, o *opened) (packed []byte, err error) {
-	if o.from != nil {
-		return o.useEnds(), nil
+	if source, ok := o.source.(storage.Hinted); ok {
+		return o.useHints(source), nil
 	}
 	packed, err = e.ledger.SavedHints(ctx, o.hintsName())
 	if err != nil {

@@ -212,20 +212,18 @@ func (s *yield) rowsOf(page int) []storage.Entity {
 	return rows[from:behind(p.Last)]
 }
 
-// page makes a step's query. If it is about one partition, it first waits until that may be asked.
+// page makes a step's query. If it is about one partition of a table, it first waits until that may be asked.
 func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
 	q := o.query(step)
-	if o.from != nil {
-		p, _, err = o.from.Read(ctx, o.options, q)
-		return p, err
-	}
-	if q.Range.Partition == nil {
-		return o.source.Query(ctx, q)
-	}
-	err = o.limiter.Do(ctx, o.options, action.PartitionName(o.source, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), func(options storage.RequestOptions) (int, error) {
-		p, err = o.source.With(options).Query(ctx, q)
+	read := func(options storage.RequestOptions) (_ int, err error) {
+		p, _, err = o.source.Read(ctx, options, q)
 		return len(p.Entities), err
-	})
+	}
+	if t := o.table(); t != nil && q.Range.Partition != nil {
+		err = o.limiter.Do(ctx, o.options, action.PartitionName(t, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), read)
+	} else {
+		_, err = read(o.options)
+	}
 	return p, err
 }
 

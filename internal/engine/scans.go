@@ -12,18 +12,15 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
 // opened is a scan with what its steps need.
 type opened struct {
 	request  Request
-	source   *storage.Table     // nil if the rows come from an export
-	from     *export            // nil if they come from a table
-	account  string             // of the source
-	began    time.Time          // before it was read, by the service's clock; only check sets it
-	ends     []adaptive.PageEnd // of an export's files; only check sets them
+	source   storage.Source // a table, or an [export]
+	account  string         // of the source
+	began    time.Time      // before it was read, by the service's clock; only check sets it
 	limiter  *action.Limiter
 	work     work
 	strategy scan.Strategy
@@ -31,12 +28,21 @@ type opened struct {
 	options  storage.RequestOptions
 }
 
+// table returns the source if it is a table, and nil if it is not.
+func (o *opened) table() *storage.Table {
+	t, _ := o.source.(*storage.Table)
+	return t
+}
+
+// export returns the source if it is an export, and nil if it is not.
+func (o *opened) export() *export {
+	x, _ := o.source.(*export)
+	return x
+}
+
 // with returns the scan for one step, whose requests are made with the options.
 func (o opened) with(options storage.RequestOptions) *opened {
 	o.options = options
-	if o.source != nil {
-		o.source = o.source.With(options)
-	}
 	if o.work.export != nil {
 		o.work.export = o.work.export.With(options)
 	}
@@ -63,9 +69,9 @@ func (e *Engine) open(r Request) (*opened, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.from = &export{objects: objects, hash: r.Source.Export, turn: make(chan struct{}, 1)}
+		o.source = &export{objects: objects, hash: r.Source.Export, turn: make(chan struct{}, 1)}
 	}
-	if o.work, err = e.work(r, o.source); err != nil {
+	if o.work, err = e.work(r, o.table()); err != nil {
 		return nil, err
 	}
 	o.queries = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, o.work.queries())

@@ -31,9 +31,9 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if o.from != nil { // in the end, each row comes from this one
-		o.from.hash = o.from.opened.Hash()
-		r.Source.Export = o.from.hash
+	if x := o.export(); x != nil { // in the end, each row comes from this one
+		x.hash = x.opened.Hash()
+		r.Source.Export = x.hash
 	}
 	now, err := e.Now(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d := o.work.destination; d != nil && o.source != nil && d.Same(o.source) {
+	if d := o.work.destination; d != nil && o.table() != nil && d.Same(o.table()) {
 		return nil, problem.Invalidf("action.destination", "is the source itself; name another table or connection")
 	}
 	now, err := e.Now(ctx)
@@ -76,14 +76,13 @@ func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
 }
 
 // probe reads one row of the source with the request's filter and properties. An export has no clock of its own: it is read now.
-func (o *opened) probe(ctx context.Context, now time.Time) (err error) {
+func (o *opened) probe(ctx context.Context, now time.Time) error {
 	r := o.request
-	if o.from != nil {
+	if x := o.export(); x != nil {
 		o.began = now.UTC()
-		o.ends, err = o.from.probe(ctx, r)
-		return err
+		return x.probe(ctx, r)
 	}
-	p, err := o.source.Query(ctx, storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1})
+	p, _, err := o.source.Read(ctx, o.options, storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1})
 	switch {
 	case err == nil:
 		o.began = p.Date

@@ -105,7 +105,7 @@ func (e *Export) Hash() string { return e.manifest.Files.SHA256[:hashDigits] }
 // Manifest returns what the export says of itself.
 func (e *Export) Manifest() Manifest { return e.manifest }
 
-// Hints calls fn with the last key of each data file and with its rows, in table order.
+// Hints implements [storage.Hinted] by the last key of each data file.
 func (e *Export) Hints(fn func(last key.Key, rows int64)) {
 	for _, f := range e.files {
 		fn(f.Last.Key(), f.Rows)

@@ -1,6 +1,10 @@
 package storage
 
-import "context"
+import (
+	"context"
+
+	"tablesweep/internal/key"
+)
 
 // Source is what rows are read from: a [Table], a complete export, rows in memory, or two sources as one. A list of keys is none: it
 // says which rows of a source are wanted. The methods may be called concurrently.
@@ -11,6 +15,13 @@ type Source interface {
 	// which the source continues; the page may be short or empty and still have one. Only the source that made a token understands it. queries is how
 	// many queries the page took, also with an error.
 	Read(ctx context.Context, o RequestOptions, q Query) (p Page, queries int, err error)
+}
+
+// Hinted is a [Source] that knows before it is read where many of its rows lie, so that a scan of it can begin at many keys at once.
+type Hinted interface {
+	Source
+	// Hints calls fn with keys of rows in table order, and with how many rows lie between the key before and this one, itself included.
+	Hints(fn func(last key.Key, rows int64))
 }
 
 // Read implements [Source] by one query.
