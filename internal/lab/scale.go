@@ -9,19 +9,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/lab/scale"
-	"tablesweep/internal/lines"
 )
 
 const scaleHelp = `Runs a copy (or a count) of millions of rows in virtual time: the real handler over
 embedded storage, with a model of the cloud's limits around it. Shows how long the copy
-takes, what it costs and what limits it.
+takes, and how near it comes to an account's limit.
 
-The table's rows are computed. The destination checks that each row arrives exactly once and
-unchanged; nothing is stored. --facts lists the model's numbers, each with its source or marked
+The table's rows are computed, and the destination stores nothing. --facts lists the model's numbers, each with its source or marked
 as an assumption. How often the scale controller decides is not documented: --decide and
 --step set it, and --decide 30s --step 1 is the slow end.
 
-Prints Markdown. A million rows in partitions of their own take some 75 s of a
+Prints a Markdown table. A million rows in partitions of their own take some 75 s of a
 processor, and a million in partitions of ten some 25 s.
 
 EXIT STATUS
@@ -31,7 +29,7 @@ EXIT STATUS
 // scaleOptions are the flags of the command scale.
 type scaleOptions struct {
 	scale.Options
-	json, facts bool
+	facts bool
 }
 
 func scaleCommand() *cobra.Command {
@@ -42,20 +40,16 @@ func scaleCommand() *cobra.Command {
 		Long:  scaleHelp,
 		Example: `  lab scale --rows 3560000
   lab scale --rows 35000000 --per-partition 10 --decide 30s --step 1
-  lab scale --action count --rows 100000000
-  lab scale --action count --rows 1000000000 --done 900000000 --per-partition 10`,
+  lab scale --action count --rows 100000000`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runScale(c, o) },
 	}
 	f := c.Flags()
 	f.Int64Var(&o.Rows, "rows", o.Rows, "rows of the table")
-	f.Int64Var(&o.Done, "done", 0, "of a count: rows that the ledger says to be read at the start")
 	f.Int64Var(&o.PerPartition, "per-partition", o.PerPartition, "rows of a partition")
 	f.StringVar(&o.Action, "action", o.Action, "copy or count")
-	f.IntVar(&o.Segments, "segments", o.Segments, "queries an invocation (default as the action has it)")
 	f.DurationVar(&o.Decide, "decide", o.Decide, "time between two decisions of the scale controller (an assumption)")
 	f.IntVar(&o.Step, "step", o.Step, "instances that it adds at most in one")
-	f.BoolVar(&o.json, "json", false, "print the result as JSON")
 	f.BoolVar(&o.facts, "facts", false, "print the model's numbers and their sources, and run nothing")
 	return c
 }
@@ -71,15 +65,12 @@ func runScale(c *cobra.Command, o scaleOptions) error {
 	}
 	// Much garbage, and little that stays: a larger heap saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	o.Progress = func(s scale.Sample) {
-		fmt.Fprintf(c.ErrOrStderr(), "after %v of virtual time: %d rows, %d instances\n", time.Duration(s.Seconds)*time.Second, s.Rows, s.Instances)
+	o.Progress = func(took time.Duration, rows int64) {
+		fmt.Fprintf(c.ErrOrStderr(), "after %v of virtual time: %d rows are read\n", took.Round(time.Second), rows)
 	}
 	r, err := scale.Run(o.Options)
 	if err != nil {
 		return err
-	}
-	if o.json {
-		return lines.JSON(out).Encode(r)
 	}
 	_, err = io.WriteString(out, r.Markdown())
 	return err

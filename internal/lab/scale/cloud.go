@@ -2,32 +2,20 @@ package scale
 
 import (
 	"context"
-	"errors"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
-const (
-	stateTable            = "tablesweep"
-	sourceConnection      = "SOURCE"
-	destinationConnection = "DESTINATION"
-	sourceTable           = "source"
-	destinationTable      = "destination"
-	// functionTimeout and hostQueues are host.json's, which a test compares.
-	functionTimeout = 10 * time.Minute
+var (
+	sourceTable      = engine.TableRef{Table: "source", Connection: "SOURCE"}
+	destinationTable = engine.TableRef{Table: "destination", Connection: "DESTINATION"}
 )
-
-var hostQueues = app.Queues{
-	BatchSize: 8, NewBatchThreshold: 4, MaxPolling: 5 * time.Second, Visibility: 10 * time.Second, MaxDequeue: engine.MaxDeliveries, Base64: true,
-}
 
 // cloud is the model around the app in a run: storage, instances and what starts them.
 type cloud struct {
@@ -35,9 +23,7 @@ type cloud struct {
 	own         *account
 	source      *account
 	destination *account
-	rows        rows
-	sink        *sink
-	log         zerolog.Logger
+	sink        sink
 
 	over context.Context // ends with the run
 	stop context.CancelFunc
@@ -46,82 +32,75 @@ type cloud struct {
 	start     time.Time
 	groups    []*group
 	listeners atomic.Uint64 // so many have started
-	samples   []Sample
-
-	mu       sync.Mutex // guards the fields below
-	failure  error      // of the model, not of the app
-	warnings map[string]int64
 }
 
 // group is the instances that are started together, for the same functions.
 type group struct {
 	*cloud
-	queue string // whose messages they take; "" for those that take calls alone
-
-	mu        sync.Mutex // guards instances
-	instances []*instance
-	starting  int
+	queue string       // whose messages they take; "" for those that take calls alone
+	size  atomic.Int64 // the number of instances, of those that are starting, too
 }
 
 // add starts an instance.
 func (g *group) add() *instance {
-	g.mu.Lock()
-	g.starting++
-	g.mu.Unlock()
-	in := g.launch()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.starting--
-	g.instances = append(g.instances, in)
+	g.size.Add(1)
+	in := &instance{cloud: g.cloud}
+	in.launch(g.queue)
 	return in
 }
 
-// size returns the number of instances, those that are starting included.
-func (g *group) size() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.instances) + g.starting
-}
-
-func newCloud(o Options) (*cloud, error) {
-	c := &cloud{options: o, rows: newRows(o), start: time.Now(), warnings: map[string]int64{}}
+func newCloud(o Options) *cloud {
+	c := &cloud{options: o, start: time.Now()}
 	c.over, c.stop = context.WithCancel(context.Background())
-	c.log = zerolog.New(io.Discard).Level(zerolog.WarnLevel).Hook(zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.warnings[message]++
-	}))
-	c.sink = newSink(c.rows)
-	var errs [3]error
-	c.own, errs[0] = newAccount("own", o, nil)
-	c.source, errs[1] = newAccount("source", o, map[string]table.Rows{sourceTable: source{c.rows}})
-	c.destination, errs[2] = newAccount("destination", o, map[string]table.Rows{destinationTable: c.sink})
-	queues := []string{engine.Queues[engine.ScanPrefix], engine.Queues[engine.ScanPartition], engine.Queues[engine.CopyRows]}
-	c.groups = append(c.groups, &group{cloud: c})
-	for _, q := range queues {
-		c.groups = append(c.groups, &group{cloud: c, queue: q})
+	c.own = newAccount("own", o, nil)
+	c.source = newAccount("source", o, map[string]table.Rows{sourceTable.Table: rows{o.Rows, o.PerPartition}})
+	c.destination = newAccount("destination", o, map[string]table.Rows{destinationTable.Table: &c.sink})
+	for _, queue := range []string{"", engine.Queues[engine.ScanPrefix], engine.Queues[engine.ScanPartition], engine.Queues[engine.CopyRows]} {
+		c.groups = append(c.groups, &group{cloud: c, queue: queue})
 	}
-	return c, errors.Join(errs[:]...)
+	return c
 }
 
-// fail ends the run for a reason that has nothing to do with the app.
-func (c *cloud) fail(err error) {
-	if c.over.Err() != nil {
-		return
+// must returns what can fail only by a mistake in the model.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic("scale: internal error: " + err.Error())
 	}
-	c.mu.Lock()
-	c.failure = errors.Join(c.failure, err)
-	c.mu.Unlock()
-	c.stop()
+	return v
 }
 
-// instances returns how many instances take messages or calls.
+// scale is the scale controller: again and again it looks how long each queue is,
+// and starts instances.
+func (c *cloud) scale() {
+	a := must(storage.Open(c.own.connection, storage.Options{Transport: c.own.transport, TryTimeout: -1}))
+	for task.Sleep(c.over, c.options.Decide) {
+		for _, g := range c.groups {
+			if g.queue == "" {
+				continue
+			}
+			length, err := must(a.Queue(g.queue)).Length(c.over)
+			if err != nil {
+				continue // it isn't there yet, or the account refuses: the next look tells
+			}
+			for range g.more(length) {
+				c.work.Go(func() { g.add() })
+			}
+		}
+	}
+}
+
+// more returns how many instances the scale controller adds for a queue of this length.
+func (g *group) more(length int) int {
+	perInstance := hostQueues.BatchSize + hostQueues.NewBatchThreshold
+	wanted := (length + perInstance - 1) / perInstance
+	return max(0, min(wanted-int(g.size.Load()), g.options.Step, mostInstances-g.instances()))
+}
+
+// instances returns the number of all instances.
 func (c *cloud) instances() int {
 	n := 0
 	for _, g := range c.groups {
-		g.mu.Lock()
-		n += len(g.instances)
-		g.mu.Unlock()
+		n += int(g.size.Load())
 	}
 	return n
 }

@@ -1,7 +1,4 @@
 package scale
 
-// For tests.
-const FunctionTimeout = functionTimeout
-
 // HostQueues is for tests.
 var HostQueues = hostQueues

@@ -1,97 +1,91 @@
 package scale
 
 import (
-	"fmt"
+	"errors"
 	"time"
 
 	"tablesweep/internal/engine"
+	"tablesweep/internal/host/app"
 )
 
 // Options describe the table, the scan and the cloud of a run.
 type Options struct {
-	Rows         int64 // of the table
-	Done         int64 // the first rows that are already counted in the ledger when a count starts
-	PerPartition int64 // rows of each partition but the last
-
-	Action   string // engine.Copy or engine.Count
-	Strategy string // as a request has it; "" for the default
-	Segments int    // queries an invocation; 0 for the action's default
+	Rows         int64  // of the table
+	PerPartition int64  // rows of each partition but the last
+	Action       string // engine.Copy or engine.Count
 
 	Decide time.Duration // between two decisions of the scale controller
 	Step   int           // the most instances that one decision adds to a group that scales by itself
 
-	Limits  Limits
-	Latency Latency
+	AccountLimit float64 // requests a second that an account takes
 
-	Progress func(Sample) `json:"-"` // if not nil, called with a sample now and then
+	Progress func(took time.Duration, rows int64) // if not nil, called every ten seconds with the rows that are read
 }
 
-// Limits are the services' limits a second.
-type Limits struct {
-	Account   float64 // requests
-	Partition float64 // entities of a partition, messages of a queue
-}
+// A request takes its latency, times a random factor. [Options.Facts] has the sources of these numbers.
+const (
+	partitionLimit = 2_000 // entities a second of a partition, messages of a queue
 
-// Latency is how long requests take, without the random factor.
-type Latency struct {
-	Query    time.Duration // of a range, and for each row of it QueryRow
-	QueryRow time.Duration
-	Point    time.Duration // one row, read
-	Write    time.Duration // a row or a transaction, and for each further row of it WriteRow
-	WriteRow time.Duration
-	Queue    time.Duration // anything about messages
-	Refusal  time.Duration // 503
-}
+	queryLatency    = 20 * time.Millisecond  // of a range, and for each row of it queryRowLatency
+	queryRowLatency = 80 * time.Microsecond  //
+	pointLatency    = 8 * time.Millisecond   // one row, read
+	writeLatency    = 12 * time.Millisecond  // a row or a transaction, and for each further row of it writeRowLatency
+	writeRowLatency = 600 * time.Microsecond //
+	queueLatency    = 10 * time.Millisecond  // anything about messages
+	refusalLatency  = 2 * time.Millisecond   // 503
+)
 
 // The model's hosting plan is Flex Consumption with instances of the default size. Each queue's function, and
 // all others, have instances of their own there.
 const (
-	plan          = "flex"
 	mostInstances = 100
-	memory        = 2048 // MB of an instance
-	cores         = 1.0  // of an instance
-	gbSecond      = 0.000026
-	million       = 0.40            // dollars for a million executions
 	coldStart     = 5 * time.Second // until a new instance takes messages
+
+	requestCost   = 220 * time.Microsecond // of the processor, on each request to storage
+	sentCost      = 27 * time.Microsecond  // on each KiB of a request's body
+	receivedCost  = 11 * time.Microsecond  // on each KiB of an answer's
+	executionCost = 2 * time.Millisecond   // on each execution, the host's part included
 )
 
-const (
-	rowBytes = 40 // of a row's text, beside its keys and number
-	seed     = 1  // of what varies from request to request
-)
+// hostQueues are host.json's, which a test compares.
+var hostQueues = app.Queues{
+	BatchSize: 8, NewBatchThreshold: 4, MaxPolling: 5 * time.Second, Visibility: 10 * time.Second, MaxDequeue: engine.MaxDeliveries, Base64: true,
+}
+
+const seed = 1 // of what varies from request to request
 
 // DefaultOptions are a copy of the smallest table that was published.
 func DefaultOptions() Options {
-	return Options{
-		Rows: 3_560_000, PerPartition: 1, Action: engine.Copy, Decide: 10 * time.Second, Step: 4,
-		Limits: Limits{Account: 20_000, Partition: 2_000},
-		Latency: Latency{
-			Query: 20 * time.Millisecond, QueryRow: 80 * time.Microsecond, Point: 8 * time.Millisecond,
-			Write: 12 * time.Millisecond, WriteRow: 600 * time.Microsecond, Queue: 10 * time.Millisecond, Refusal: 2 * time.Millisecond,
-		},
-	}
+	return Options{Rows: 3_560_000, PerPartition: 1, Action: engine.Copy, Decide: 10 * time.Second, Step: 4, AccountLimit: 20_000}
 }
 
 // Check returns what is wrong with an option.
 func (o Options) Check() error {
-	for _, f := range []struct {
-		name string
-		ok   bool
-	}{
-		{"rows must be at least 1", o.Rows >= 1},
-		{"done must be 0, or of a count whole partitions and fewer rows than the table has", o.Done == 0 || o.Done > 0 && o.Done < o.Rows && !o.copies() && o.PerPartition > 0 && o.Done%o.PerPartition == 0},
-		{"per-partition must be from 1 to 1,000,000", o.PerPartition >= 1 && o.PerPartition <= 1_000_000},
-		{"action must be copy or count", o.Action == engine.Copy || o.Action == engine.Count},
-		{"segments must be from 1 to 24, or 0 for the action's default", o.Segments >= 0 && o.Segments <= 24},
-		{"step must be at least 1", o.Step >= 1},
-		{"decide must be at least 1s", o.Decide >= time.Second},
-	} {
-		if !f.ok {
-			return fmt.Errorf("%s", f.name)
-		}
+	switch {
+	case o.Rows < 1:
+		return errors.New("rows must be at least 1")
+	case o.PerPartition < 1 || o.PerPartition > 1_000_000:
+		return errors.New("per-partition must be from 1 to 1,000,000")
+	case o.Action != engine.Copy && o.Action != engine.Count:
+		return errors.New("action must be copy or count")
+	case o.Step < 1:
+		return errors.New("step must be at least 1")
+	case o.Decide < time.Second:
+		return errors.New("decide must be at least 1s")
 	}
 	return nil
 }
 
-// read returns how many rows the run reads.
-func (o Options) read() int64 { return o.Rows - o.Done }
+// copies reports whether the scan is a copy, and not a count.
+func (o Options) copies() bool { return o.Action == engine.Copy }
+
+// limit returns the shortest time that an account's limit on requests allows, in seconds: the
+// destination's for a copy, in which each transaction takes rows of one partition, the source's for a count.
+func (o Options) limit() float64 {
+	requests := (o.Rows + 999) / 1000
+	if o.copies() {
+		whole, left := o.Rows/o.PerPartition, o.Rows%o.PerPartition
+		requests = whole*((o.PerPartition+99)/100) + (left+99)/100
+	}
+	return float64(requests) / o.AccountLimit
+}
