@@ -26,17 +26,29 @@ type openAPI struct {
 	*testing.T
 	compiler *jsonschema.Compiler
 	paths    map[string]map[string]json.RawMessage
-	seen     map[string]bool // "METHOD path status"
+	shared   map[string]map[string]part // components, by kind and name
+	seen     map[string]bool            // "METHOD path status"
 }
 
 // operation is what this test reads of an operation.
 type operation struct {
-	RequestBody *struct{ Content map[string]json.RawMessage }
-	Responses   map[string]struct {
-		Content map[string]json.RawMessage
-		Headers map[string]json.RawMessage
-		Ref     string `json:"$ref"`
+	RequestBody part
+	Responses   map[string]part
+}
+
+// part is a body or an answer of an operation, or refers to a shared one.
+type part struct {
+	Ref              string `json:"$ref"`
+	Content, Headers map[string]json.RawMessage
+}
+
+// resolve returns a part that stands at a place or, if it refers to a shared one, that and its place.
+func (o *openAPI) resolve(p part, place ...string) (part, []string) {
+	if p.Ref != "" {
+		place = strings.Split(strings.TrimPrefix(p.Ref, "#/"), "/")
+		p = o.shared[place[1]][place[2]]
 	}
+	return p, place
 }
 
 func readOpenAPI(t *testing.T) *openAPI {
@@ -51,13 +63,14 @@ func readOpenAPI(t *testing.T) *openAPI {
 	if err := o.compiler.AddResource("openapi.json", whole); err != nil {
 		t.Fatal(err)
 	}
-	var paths struct {
-		Paths map[string]map[string]json.RawMessage
+	var document struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components map[string]map[string]part
 	}
-	if err := json.Unmarshal(docs.OpenAPI, &paths); err != nil {
+	if err := json.Unmarshal(docs.OpenAPI, &document); err != nil {
 		t.Fatal(err)
 	}
-	o.paths = paths.Paths
+	o.paths, o.shared = document.Paths, document.Components
 	return o
 }
 
@@ -127,20 +140,22 @@ func (o *openAPI) play(a *app, status int, method, at, body string, header ...st
 		if i := slices.Index(header, "Content-Type"); i >= 0 {
 			kind = header[i+1]
 		}
-		if _, ok := op.RequestBody.Content[kind]; !ok {
+		sent, place := o.resolve(op.RequestBody, "paths", path, method, "requestBody")
+		if _, ok := sent.Content[kind]; !ok {
 			o.Errorf("%s: a body of type %s is not documented", what, kind)
 		} else if kind != "application/x-ndjson" {
-			o.fits(what+", request", []byte(body), "paths", path, method, "requestBody", "content", kind, "schema")
+			o.fits(what+", request", []byte(body), append(place, "content", kind, "schema")...)
 		}
 	}
 	if status >= 400 && w.Header().Get("Content-Type") == "application/problem+json" {
 		o.fits(what, w.Body.Bytes(), "components", "schemas", "Problem")
 		return w
 	}
-	documented, ok := op.Responses[fmt.Sprint(status)]
+	answer, ok := op.Responses[fmt.Sprint(status)]
 	if !ok {
 		o.Fatalf("%s is not documented", what)
 	}
+	documented, place := o.resolve(answer, "paths", path, method, "responses", fmt.Sprint(status))
 	o.seen[fmt.Sprintf("%s %s %d", method, path, status)] = true
 	for _, name := range []string{"ETag", "Location", "Link", "Preference-Applied"} {
 		if _, ok := documented.Headers[name]; !ok && w.Header().Get(name) != "" {
@@ -153,7 +168,7 @@ func (o *openAPI) play(a *app, status int, method, at, body string, header ...st
 		}
 		return w
 	}
-	o.fits(what, w.Body.Bytes(), "paths", path, method, "responses", fmt.Sprint(status), "content", w.Header().Get("Content-Type"), "schema")
+	o.fits(what, w.Body.Bytes(), append(place, "content", w.Header().Get("Content-Type"), "schema")...)
 	return w
 }
 
