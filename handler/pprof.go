@@ -15,6 +15,7 @@ import (
 func addPprof(root *cobra.Command) {
 	var addr string
 	root.PersistentFlags().StringVar(&addr, "pprof", "", "serve profiles for go tool pprof at this address of this machine alone, such as 127.0.0.1:6060, while the command runs")
+	_ = root.PersistentFlags().MarkHidden("pprof") // it exists
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if err := noEmptyFlags(c); err != nil || addr == "" {
 			return err

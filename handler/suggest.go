@@ -12,18 +12,18 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// didYouMean returns a question with the candidate closest to a word, "" if none is.
+// didYouMean returns a question with the candidate closest to a word, "" if none is, as cobra measures it.
 func didYouMean(word, prefix string, candidates []string) string {
-	best, least := "", len(word)/3+2
-	for _, c := range candidates {
-		if d := distance(word, c); d < min(least, len(word)) || best == "" && strings.HasPrefix(c, word) {
-			best, least = c, d
+	among := &cobra.Command{}
+	for _, name := range candidates {
+		among.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	for among.SuggestionsMinimumDistance = range 3 {
+		if closest := among.SuggestionsFor(word); len(closest) > 0 {
+			return "; did you mean " + prefix + closest[0] + "?"
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + prefix + best + "?"
+	return ""
 }
 
 // otherNames are commands and flags by the names that other programs give them.
@@ -37,21 +37,27 @@ func meantCommand(c *cobra.Command, word string) string {
 	if other := otherNames[word]; other != "" && !c.HasParent() {
 		return "; did you mean " + c.CommandPath() + " " + other + "?"
 	}
-	return didYouMean(word, c.CommandPath()+" ", commandNames(c))
+	var names []string
+	for _, sub := range c.Commands() {
+		names = append(names, sub.Name())
+	}
+	return didYouMean(word, c.CommandPath()+" ", names)
 }
 
 // meantFlag returns a question with the flag, or the command, that an unknown flag may mean.
 func meantFlag(c *cobra.Command, name string) string {
 	other, isFlag := strings.CutPrefix(otherNames["--"+name], "--")
 	switch {
+	case other != "" && !isFlag:
+		return "; did you mean " + c.Root().Name() + " " + other + "?"
 	case isFlag && c.Flags().Lookup(other) != nil:
 		return "; did you mean --" + other + "?"
 	case isFlag && c.Flags().Lookup("table") != nil:
 		return "; did you mean --table?"
-	case other != "" && !isFlag:
-		return "; did you mean " + c.Root().Name() + " " + other + "?"
 	}
-	return didYouMean(name, "--", flagNames(c))
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return didYouMean(name, "--", names)
 }
 
 // meant adds to a command's error what the service's refusal means for its flags.
@@ -73,44 +79,6 @@ func meant(c *cobra.Command, err error) error {
 		}
 	}
 	return err
-}
-
-// distance is the number of edits that turn b into a: letters inserted, deleted or
-// replaced, or neighbours exchanged.
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		for j := range rows[i] {
-			if i == 0 || j == 0 {
-				rows[i][j] = i + j
-				continue
-			}
-			same := 1
-			if a[i-1] == b[j-1] {
-				same = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+same)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
-}
-
-func flagNames(c *cobra.Command) []string {
-	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return names
-}
-
-func commandNames(c *cobra.Command) []string {
-	var names []string
-	for _, sub := range c.Commands() {
-		names = append(names, sub.Name())
-	}
-	return names
 }
 
 // addConnection adds a flag that takes a connection. The shell completes it to the names
