@@ -99,7 +99,7 @@ func TestNumbersSortByValue(t *testing.T) {
 				t.Fatal(err)
 			}
 			rows := rowsFor(t, s, all)
-			found, _ := read(t, w, rows, "")
+			found, _ := read(w, rows, "")
 			for i, row := range found {
 				found[i], _, _ = strings.Cut(row, ":") // its sort value
 			}

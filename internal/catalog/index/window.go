@@ -2,7 +2,6 @@ package index
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"tablesweep/internal/key"
@@ -14,8 +13,8 @@ import (
 // Rows are in the order of their RowKeys, which is nearly that of the sort values:
 // "ann-marie:…" comes before "ann:…". So the rows of a window may be apart, with others
 // between them. To read a window, read pages from [Window.Behind], and drop the rows that the
-// window does not contain. To go on, ask for what is behind the last row: it skips the
-// rows between two [Window.Ranges] if they are more than a page.
+// window does not contain. To go on, ask for what is behind the last row: that skips rows
+// between which there are none of the window.
 type Window struct {
 	from, to string // normalised; empty is no bound
 	// All sort values have the same length, so none is a prefix of another.
@@ -113,35 +112,32 @@ func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 // Behind returns the smallest range of all the window's rows behind the RowKey after, "" for the
 // start. ok is false if there can't be any.
 func (w Window) Behind(after string) (rows RowRange, ok bool) {
-	all := w.Ranges(after)
-	if len(all) == 0 {
-		return RowRange{}, false
-	}
-	return RowRange{Low: all[0].Low, High: all[len(all)-1].High}, true
-}
-
-// Ranges returns disjoint ranges in ascending order that have all the window's rows behind the
-// RowKey after, "" for the start, and few others. There is one range, and one more for each
-// sort value that is a prefix of rowTo and whose rows are behind those of rowTo.
-func (w Window) Ranges(after string) []RowRange {
-	var ranges []RowRange
-	for _, iv := range merge(w.intervals()) {
-		if after != "" && iv.high != "" && !key.Less(after, iv.high) {
+	var all interval
+	for _, iv := range w.intervals() {
+		if iv.high != "" && !key.Less(iv.low, iv.high) || after != "" && iv.high != "" && !key.Less(after, iv.high) {
 			continue
 		}
-		var r RowRange
-		switch {
-		case after != "" && !key.Less(after, iv.low):
-			r.Low = &key.Bound{Key: after, Open: true}
-		case iv.low != "":
-			r.Low = &key.Bound{Key: iv.low}
+		if !ok || key.Less(iv.low, all.low) {
+			all.low = iv.low
 		}
-		if iv.high != "" {
-			r.High = &key.Bound{Key: iv.high, Open: true}
+		if !ok || iv.high == "" || all.high != "" && key.Less(all.high, iv.high) {
+			all.high = iv.high
 		}
-		ranges = append(ranges, r)
+		ok = true
 	}
-	return ranges
+	if !ok {
+		return RowRange{}, false
+	}
+	switch {
+	case after != "" && !key.Less(after, all.low):
+		rows.Low = &key.Bound{Key: after, Open: true}
+	case all.low != "":
+		rows.Low = &key.Bound{Key: all.low}
+	}
+	if all.high != "" {
+		rows.High = &key.Bound{Key: all.high, Open: true}
+	}
+	return rows, true
 }
 
 // interval has the keys from low on, below high if that is not empty.
@@ -181,21 +177,4 @@ func (w Window) intervals() []interval {
 func behind(prefix string) string {
 	next, _ := key.Successor(prefix)
 	return ceil(next)
-}
-
-// merge sorts the intervals, drops empty ones, and joins adjacent ones.
-func merge(all []interval) []interval {
-	all = slices.DeleteFunc(all, func(iv interval) bool { return iv.high != "" && !key.Less(iv.low, iv.high) })
-	slices.SortFunc(all, func(a, b interval) int { return key.Compare(a.low, b.low) })
-	var merged []interval
-	for _, iv := range all {
-		if n := len(merged); n > 0 && (merged[n-1].high == "" || !key.Less(merged[n-1].high, iv.low)) {
-			if last := &merged[n-1]; last.high != "" && (iv.high == "" || key.Less(last.high, iv.high)) {
-				last.high = iv.high
-			}
-			continue
-		}
-		merged = append(merged, iv)
-	}
-	return merged
 }

@@ -9,70 +9,61 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/key"
 	"tablesweep/internal/testsize"
 )
 
-// show writes ranges as "low..high" in UTF-16 order; "(" is an open low bound.
-func show(ranges ...index.RowRange) []string {
-	var all []string
-	for _, r := range ranges {
-		var low, high string
-		if r.Low != nil {
-			low = r.Low.Key
-			if r.Low.Open {
-				low = "(" + low
-			}
-		}
-		if r.High != nil {
-			high = r.High.Key
-		}
-		all = append(all, low+".."+high)
+// show writes the window's range behind a row as "low..high"; "(" is an open low bound, "" no range.
+func show(w index.Window, after string) string {
+	r, ok := w.Behind(after)
+	if !ok {
+		return ""
 	}
-	return all
+	var low, high string
+	if r.Low != nil {
+		low = r.Low.Key
+		if r.Low.Open {
+			low = "(" + low
+		}
+	}
+	if r.High != nil {
+		high = r.High.Key
+	}
+	return low + ".." + high
 }
 
-func TestRanges(t *testing.T) {
+func TestBehind(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name, sort, from, to, after string
-		want                        []string
-	}{
-		{"everything", "s", "", "", "", []string{".."}},
-		{"everything after a row", "s", "", "", "b:1", []string{"(b:1.."}},
-		{"from", "s", "Ann", "", "", []string{"ann.."}},
-		{"a word", "s", "ann", "ann", "", []string{"ann..ano"}},
-		{"a word with a space", "s", "ann marie", "ann marie", "", []string{"ann marie..ann marif"}},
-		{"February", "s", "2026-02", "2026-02", "", []string{"2026-02..2026-03"}},
-		{"to the end of February", "s", "2026-01-01", "2026-02", "", []string{"2026-01-01..2026-03"}},
-		{"values that the end starts with", "s", "2026-01-01", "2026-02-15", "",
-			[]string{"2026-01-01..2026-02-16", "2026-02-1:..2026-02-1;", "2026-02-:..2026-02-;", "2026-02:..2026-02;"}},
-		{"from a row in the first range", "s", "2026-02-01", "2026-02-15", "2026-02-03:0", []string{"(2026-02-03:0..2026-02-16", "2026-02-1:..2026-02-1;"}},
-		{"from a row between the ranges", "s", "2026-02-01", "2026-02-15", "2026-02-17:0", []string{"2026-02-1:..2026-02-1;"}},
-		{"from a row behind the ranges", "s", "2026-02-01", "2026-02-15", "2026-02-1:f", []string{"(2026-02-1:f..2026-02-1;"}},
-		{"after all", "s", "2026-02-01", "2026-02-15", "2026-02-1;", nil},
-		{"backwards", "s", "b", "a", "", nil},
-		{"times of day", "s", "12", "12:30", "", []string{"12..12;"}},
-		{"escaped", "s", "2026/02", "2026/02", "", []string{"2026.\uFFFD2f02..2026.\uFFFD2f03"}},
-		{"a row before an illegal character", "s", "a.", "a.", "", []string{"a...a0"}},
-		{"one year, newest first", "s:newest", "1999", "1999", "", []string{"2524556160000000000..252487151999999999:"}},
-		{"newest first, since", "s:newest", "2000-01-01T00:00:00Z", "", "", []string{"..252455615999999999:"}},
-		{"newest first, until", "s:newest", "", "1999-12-31T23:59:59.9999999Z", "", []string{"2524556160000000000.."}},
-		{"newest first, backwards", "s:newest", "2001", "2000", "", nil},
+	for _, tt := range []struct{ name, sort, from, to, after, want string }{
+		{"everything", "s", "", "", "", ".."},
+		{"everything after a row", "s", "", "", "b:1", "(b:1.."},
+		{"from", "s", "Ann", "", "", "ann.."},
+		{"a word", "s", "ann", "ann", "", "ann..ano"},
+		{"a word with a space", "s", "ann marie", "ann marie", "", "ann marie..ann marif"},
+		{"February", "s", "2026-02", "2026-02", "", "2026-02..2026-03"},
+		{"to the end of February", "s", "2026-01-01", "2026-02", "", "2026-01-01..2026-03"},
+		{"values that the end starts with", "s", "2026-01-01", "2026-02-15", "", "2026-01-01..2026-02;"},
+		{"behind a row of them", "s", "2026-02-01", "2026-02-15", "2026-02-03:0", "(2026-02-03:0..2026-02-1;"},
+		{"behind a row after which some are missing", "s", "2026-02-01", "2026-02-15", "2026-02-17:0", "2026-02-1:..2026-02-1;"},
+		{"behind a row of the last", "s", "2026-02-01", "2026-02-15", "2026-02-1:f", "(2026-02-1:f..2026-02-1;"},
+		{"behind all", "s", "2026-02-01", "2026-02-15", "2026-02-1;", ""},
+		{"backwards", "s", "b", "a", "", ""},
+		{"times of day", "s", "12", "12:30", "", "12..12;"},
+		{"escaped", "s", "2026/02", "2026/02", "", "2026.\uFFFD2f02..2026.\uFFFD2f03"},
+		{"a row before an illegal character", "s", "a.", "a.", "", "a...a0"},
+		{"one year, newest first", "s:newest", "1999", "1999", "", "2524556160000000000..252487151999999999:"},
+		{"newest first, since", "s:newest", "2000-01-01T00:00:00Z", "", "", "..252455615999999999:"},
+		{"newest first, until", "s:newest", "", "1999-12-31T23:59:59.9999999Z", "", "2524556160000000000.."},
+		{"newest first, backwards", "s:newest", "2001", "2000", "", ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w, err := parse(t, "eid", tt.sort).Window(tt.from, tt.to)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, show(w.Ranges(tt.after)...)); diff != "" {
-				t.Errorf("ranges (-want +got):\n%s", diff)
-			}
-		})
+		w, err := parse(t, "eid", tt.sort).Window(tt.from, tt.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := show(w, tt.after); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 
@@ -184,32 +175,17 @@ func rowsFor(t *testing.T, s index.Schema, values []string) []stored {
 	return slices.Compact(rows)
 }
 
-// read returns the rows after one that the ranges hold and the window contains,
-// in the order of reading, and how many of the rows read were not wanted.
-func read(t *testing.T, w index.Window, rows []stored, after string) (found []string, dropped int) {
-	t.Helper()
-	ranges := w.Ranges(after)
-	all, some := w.Behind(after)
-	if some != (len(ranges) > 0) {
-		t.Fatalf("all %v of the ranges %q", show(all), show(ranges...))
-	}
-	for i, r := range ranges {
-		if i > 0 && !key.Less(ranges[i-1].High.Key, r.Low.Key) {
-			t.Fatalf("ranges %q aren't apart and in order", show(ranges...))
-		}
-		for _, row := range rows {
-			at := key.Key{Partition: "3_eid0", Row: row.row}
-			if !r.In("3_eid0").Contains(at) {
-				continue
-			}
-			if !all.In("3_eid0").Contains(at) {
-				t.Fatalf("all %q lacks a row of %q", show(all), show(ranges...))
-			}
-			if w.Contains(row.sort) {
-				found = append(found, row.row)
-			} else {
-				dropped++
-			}
+// read returns the rows after one that the range behind it holds and the window contains, in the order of
+// reading, and how many of the rows read were not wanted.
+func read(w index.Window, rows []stored, after string) (found []string, dropped int) {
+	behind, ok := w.Behind(after)
+	for _, row := range rows {
+		switch {
+		case !ok || !behind.In("3_eid0").Contains(key.Key{Partition: "3_eid0", Row: row.row}):
+		case w.Contains(row.sort):
+			found = append(found, row.row)
+		default:
+			dropped++
 		}
 	}
 	return found, dropped
@@ -259,9 +235,9 @@ func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
 					want = append(want, row.row)
 				}
 			}
-			got, extra := read(t, w, rows, "")
+			got, extra := read(w, rows, "")
 			if !slices.Equal(got, want) {
-				t.Fatalf("window %q in ranges %q: read\n%q, want\n%q", n, show(w.Ranges("")...), got, want)
+				t.Fatalf("window %q, %q: read\n%q, want\n%q", n, show(w, ""), got, want)
 			}
 			found, dropped = found+len(got), dropped+extra
 			for _, row := range rows {
@@ -269,7 +245,7 @@ func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
 				for len(rest) > 0 && !key.Less(row.row, rest[0]) {
 					rest = rest[1:]
 				}
-				if got, _ := read(t, w, rows, row.row); !slices.Equal(got, rest) {
+				if got, _ := read(w, rows, row.row); !slices.Equal(got, rest) {
 					t.Fatalf("window %q after %q: read\n%q, want\n%q", n, row.row, got, rest)
 				}
 			}
@@ -306,9 +282,9 @@ func TestNewestWindows(t *testing.T) {
 				want++
 			}
 		}
-		found, dropped := read(t, w, rows, "")
-		if len(found) != want || dropped > 0 || len(w.Ranges("")) > 1 {
-			t.Fatalf("window %s to %s: %d rows and %d others in %d ranges, want %d", from, to, len(found), dropped, len(w.Ranges("")), want)
+		found, dropped := read(w, rows, "")
+		if len(found) != want || dropped > 0 {
+			t.Fatalf("window %s to %s: %d rows and %d others, want %d", from, to, len(found), dropped, want)
 		}
 	}
 	newest, err := s.SortOf(fields{"at": times[len(times)-1]}.get)
@@ -317,8 +293,7 @@ func TestNewestWindows(t *testing.T) {
 	}
 }
 
-// Whatever the values, a window's ranges hold a row exactly if it contains it, or
-// some others besides.
+// Whatever the values, a window's range holds a row if the window contains it, and perhaps some others.
 func FuzzWindow(f *testing.F) {
 	f.Add("ann-marie", "ann", "ann", "")
 	f.Add("2026-02", "2026-01-01", "2026-02-15", "2026-02-15:0")
@@ -339,10 +314,10 @@ func FuzzWindow(f *testing.F) {
 		if got, want := w.Contains(id.Sort), (naive{from, to}).contains(id.Sort); got != want {
 			t.Fatalf("window %q to %q contains %q: %v", from, to, id.Sort, got)
 		}
-		found, _ := read(t, w, []stored{{id.Row, id.Sort}}, after)
+		found, _ := read(w, []stored{{id.Row, id.Sort}}, after)
 		want := w.Contains(id.Sort) && (after == "" || key.Less(after, id.Row))
 		if (len(found) == 1) != want {
-			t.Fatalf("window %q to %q after %q, ranges %q: row %q is found: %v", from, to, after, show(w.Ranges(after)...), id.Row, !want)
+			t.Fatalf("window %q to %q after %q, %q: row %q is found: %v", from, to, after, show(w, after), id.Row, !want)
 		}
 	})
 }
