@@ -535,10 +535,10 @@ func (m *modelRun) compare() {
 				q.Cursor, more = r.Cursor, r.Cursor != ""
 			}
 			var want []string
-			_, wanted, _ := m.schema.Partition(field, value)
+			wanted, _ := m.schema.Partitions(field, value)
 			for _, r := range m.records {
 				if v, ok := valueOf(r, field); ok {
-					if _, have, _ := m.schema.Partition(field, v); have == wanted {
+					if have, _ := m.schema.Partitions(field, v); slices.Equal(have, wanted) {
 						want = append(want, string(r.AppendJSON(nil)))
 					}
 				}

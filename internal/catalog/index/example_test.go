@@ -25,7 +25,7 @@ func Example() {
 		fmt.Println(partition, id.Row)
 	}
 
-	partition, _, err := schema.Partition("NPI", "1414213562")
+	partitions, err := schema.Partitions("NPI", "1414213562")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	rows, _ := window.Behind("")
-	fmt.Println("read", partition, "from", rows.Low.Key, "to before", rows.High.Key)
+	fmt.Println("read", partitions[0].Key, "from", rows.Low.Key, "to before", rows.High.Key)
 	fmt.Println("wanted:", window.Contains(id.Sort))
 	// Output:
 	// 3_eidf314 faux:56a9e459

@@ -96,46 +96,36 @@ func (s Sort) value(raw string) (string, error) {
 	return strings.ToLower(raw), nil
 }
 
-// Partition returns the PartitionKey of an index key's value, and the normalised value. It
-// ignores the case of the field's name. Errors are [problem.Invalid]; for an unknown field,
-// the error names the index keys.
-func (s Schema) Partition(field, value string) (partition, normalised string, err error) {
-	i := s.Rank(field)
-	if i < 0 {
-		return "", "", s.unknown(field)
-	}
-	if value == "" {
-		return "", "", problem.Invalidf(field, "is empty; give the value to find")
-	}
-	return s.Keys[i].partition(value)
-}
-
 // Partition is the partition that has an index key's value.
 type Partition struct {
 	Key   string // PartitionKey
 	Value string // normalised
 }
 
-// Partitions returns the partitions that a query by the value reads: that of the text and, if the
-// text is a number in another spelling than keys have, also that of its [Number]. Fields and
-// errors are those of [Schema.Partition].
+// Partitions returns the partitions that a query by an index key's value reads: that of the text and, if the
+// text is a number in another spelling than keys have, also that of its [Number]. It ignores the case of the
+// field's name. Errors are [problem.Invalid]; for an unknown field, the error names the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
+	i := s.Rank(field)
+	if i < 0 {
+		return nil, problem.Invalidf(field, "is not an index key; there are %s", s.Fields())
+	}
+	if value == "" {
+		return nil, problem.Invalidf(field, "is empty; give the value to find")
+	}
+	spellings := []string{value}
+	if n, ok := Number(value); ok && n != value {
+		spellings = append(spellings, n)
+	}
 	var all []Partition
-	for _, text := range spellings(value) {
-		partition, normalised, err := s.Partition(field, text)
+	for _, text := range spellings {
+		partition, normalised, err := s.Keys[i].partition(text)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, Partition{partition, normalised})
 	}
 	return all, nil
-}
-
-func spellings(value string) []string {
-	if n, ok := Number(value); ok && n != value {
-		return []string{value, n}
-	}
-	return []string{value}
 }
 
 // HashLength is the number of hex digits in an [Identity.Hash] and a [FirstHash].

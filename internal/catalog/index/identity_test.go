@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -102,7 +103,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-func TestPartition(t *testing.T) {
+func TestPartitions(t *testing.T) {
 	t.Parallel()
 	s := index.Schema{Keys: []index.Key{
 		{Field: "Eid"}, {Field: "a"}, {Field: "a:b"}, {"ssn", index.Digits}, {"code", index.Exact}, {Field: "größe"}, {Field: "p/q"},
@@ -118,9 +119,13 @@ func TestPartition(t *testing.T) {
 		{"p/q", "R", "~3_p~2fqr", "r"},
 		{"a", "o'brien", "1_ao'brien", "o'brien"},
 	} {
-		partition, normalised, err := s.Partition(tt.field, tt.value)
-		if partition != tt.partition || normalised != tt.normalised || (err == nil) == (tt.partition == "") {
-			t.Errorf("Partition(%q, %q) = %q, %q, %v, want %q, %q", tt.field, tt.value, partition, normalised, err, tt.partition, tt.normalised)
+		all, err := s.Partitions(tt.field, tt.value)
+		var want []index.Partition
+		if tt.partition != "" {
+			want = []index.Partition{{Key: tt.partition, Value: tt.normalised}}
+		}
+		if !slices.Equal(all, want) || (err == nil) == (want == nil) {
+			t.Errorf("Partitions(%q, %q) = %q, %v, want %q", tt.field, tt.value, all, err, want)
 		}
 	}
 }
@@ -172,7 +177,7 @@ func TestErrorsNameTheField(t *testing.T) {
 			t.Errorf("error %v doesn't tell of %s", err, field)
 		}
 	}
-	if _, _, err := s.Partition("npi", "1"); err == nil || !strings.Contains(err.Error(), "there are eid, ssn") {
+	if _, err := s.Partitions("npi", "1"); err == nil || !strings.Contains(err.Error(), "there are eid, ssn") {
 		t.Errorf("error for an unknown field: %v", err)
 	}
 	if _, err := s.Identity(with("eid", strings.Repeat("x", 507)).get); err != nil {
@@ -297,11 +302,12 @@ func FuzzPartitionsDontCollide(f *testing.F) {
 		}
 		partition := func(field, value string) (string, string, bool) {
 			s := index.Schema{Keys: []index.Key{{Field: field}}}
-			p, normalised, err := s.Partition(field, value)
-			if err == nil {
-				checkKey(t, p)
+			all, err := s.Partitions(field, value)
+			if err != nil {
+				return "", "", false
 			}
-			return p, strings.ToLower(field) + "\xff" + normalised, err == nil
+			checkKey(t, all[0].Key)
+			return all[0].Key, strings.ToLower(field) + "\xff" + all[0].Value, true
 		}
 		p1, is1, ok1 := partition(field1, value1)
 		p2, is2, ok2 := partition(field2, value2)

@@ -27,8 +27,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"tablesweep/internal/problem"
 )
 
 // maxKeys is the most index keys: a query by all of them is one filter, which may have 15
@@ -148,11 +146,6 @@ func (s Schema) Fields() string {
 		names[i] = k.Field
 	}
 	return strings.Join(names, ", ")
-}
-
-// unknown returns the error for a field that is no index key.
-func (s Schema) unknown(field string) error {
-	return problem.Invalidf(field, "is not an index key; there are %s", s.Fields())
 }
 
 // checkKeys checks the schema as a whole.
