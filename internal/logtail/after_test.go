@@ -21,81 +21,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A follower that keeps nothing but the position gets each event once, late ones too.
-func TestFollowByPosition(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name   string
-		shards int
-		pause  time.Duration // at most, between two appends
-		burst  int           // events at most in one append
-		late   int           // every so many events come late; 0 is never
-		by     time.Duration // at most
-		top    int
-	}{
-		{"a quiet stream", 1, 30 * time.Second, 1, 0, 0, 50},
-		{"a busy stream", 1, 40 * time.Millisecond, 3, 0, 0, 50},
-		{"a third come late", 1, 30 * time.Second, 1, 3, 59 * time.Second, 2},
-		{"a busy stream of which some come late", 3, 100 * time.Millisecond, 10, 10, 2 * time.Second, 100},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
-				r := rand.New(rand.NewPCG(1, 3))
-				options := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: tt.shards}}}
-				writer, reader := w.streams(options), w.streams(logtail.Options{})
-				w.append(writer, "s", event(t, "before"))
-				time.Sleep(2 * time.Minute) // until shards are used
-				next, err := reader.After(t.Context(), "s", logtail.Now, tt.top)
-				if err != nil || len(next.Events) > 0 {
-					t.Fatal(next, err)
-				}
-				sent, longest, want := map[string]int{}, 0, 0
-				read := func() {
-					for first := true; first || next.More; first = false {
-						if next, err = reader.After(t.Context(), "s", next.After, tt.top); err != nil {
-							t.Fatal(err)
-						}
-						longest = max(longest, len(next.After))
-						for _, e := range next.Events {
-							sent[text(e)]++
-						}
-					}
-				}
-				for i := range 150 {
-					time.Sleep(time.Duration(r.Int64N(int64(tt.pause))))
-					if tt.late > 0 && i%tt.late == 0 {
-						w.late(fmt.Sprint(i), time.Duration(r.Int64N(int64(tt.by))))
-						want++
-					} else {
-						n := 1 + r.IntN(tt.burst)
-						w.append(writer, "s", numbered(t, fmt.Sprint(i), n)...)
-						want += n
-					}
-					if r.IntN(3) > 0 {
-						read()
-					}
-				}
-				read()
-				total := 0
-				for _, n := range sent {
-					total += n
-				}
-				if len(sent) != want || sent["before"] > 0 {
-					t.Errorf("%d events were sent of %d", len(sent), want)
-				}
-				if total != want {
-					t.Errorf("%d events were sent for %d", total, want)
-				}
-				if longest > 3000 {
-					t.Errorf("a position of %d characters", longest)
-				}
-			})
-		})
-	}
-}
-
 // If one tick has more events than a page, the rest is sent, even if the stream changes elsewhere
 // meanwhile.
 func TestAfterEndsWithinATick(t *testing.T) {
@@ -137,6 +62,8 @@ func TestAfterNowByAnotherClock(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			w.append(s, "s", event(t, "before"))
 			time.Sleep(10 * time.Second)
+			w.append(s, "s", event(t, "just now"))
+			time.Sleep(100 * time.Millisecond)
 			reader := w.streams(logtail.Options{Now: func() time.Time { return time.Now().Add(off) }})
 			var next logtail.NextEvents
 			queries := w.queries(func() {

@@ -2,7 +2,6 @@ package logtail_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +16,6 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/logtail"
-	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
 
@@ -70,49 +67,6 @@ func TestAppendsUnderFaults(t *testing.T) {
 	}
 }
 
-// A writer that dies within an append leaves whole transactions.
-func TestCrashBetweenTransactions(t *testing.T) {
-	t.Parallel()
-	for _, applied := range []bool{false, true} {
-		for requests := range int64(6) { // two for the list, then three transactions
-			w := newWorld(t, emulator.Options{})
-			var sent atomic.Int64
-			next := w.emulator.Transport()
-			dying := logtail.New(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
-				switch n := sent.Add(1); {
-				case n <= requests:
-					return next.Do(r)
-				case n == requests+1 && applied:
-					_, _ = next.Do(r)
-				}
-				return nil, context.Canceled
-			}))})
-			_, err := dying.Append(t.Context(), "s", numbered(t, "e", 250))
-			if (err == nil) != (requests >= 5) {
-				t.Errorf("%d requests: %v", requests, err)
-			}
-			got := w.all(w.streams(logtail.Options{}), "s", 1000)
-			sizes := map[string]int{}
-			for _, e := range got {
-				sizes[text(e)]++
-			}
-			if n := len(got); len(sizes) != n || n%100 != 0 && n%100 != 50 {
-				t.Errorf("%d requests: %d events, %d different", requests, n, len(sizes))
-			}
-			var partial *logtail.PartialError
-			if errors.As(err, &partial) {
-				for i, id := range partial.IDs {
-					if id != "" && !slices.ContainsFunc(got, func(e logtail.Event) bool { return e.ID == id && text(e) == fmt.Sprintf("e %d", i) }) {
-						t.Errorf("%d requests: event %d is said to be there and is not", requests, i)
-					}
-				}
-			} else if requests >= 2 && requests < 5 {
-				t.Errorf("%d requests: error %v does not tell what was appended", requests, err)
-			}
-		}
-	}
-}
-
 // If one transaction is refused, the others are written, and the error says which were.
 func TestPartialFailure(t *testing.T) {
 	t.Parallel()
@@ -149,33 +103,6 @@ func read(t *testing.T, r *http.Request) string {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(b))
 	return string(b)
-}
-
-// Large events take as many transactions as their size needs.
-func TestLargeEvents(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	s := w.streams(logtail.Options{})
-	var all []record.Record
-	for i := range 20 {
-		object := fmt.Sprintf(`{"text":"%d"`, i)
-		for f := range 10 {
-			object += fmt.Sprintf(`,"f%d":"%s"`, f, strings.Repeat("x", 30<<10))
-		}
-		r, err := record.Parse([]byte(object + "}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, r)
-	}
-	w.emulator.ResetCounts()
-	w.append(s, "s", all...)
-	if c := w.emulator.Counts(); c.Batch != 2 || c.Insert != 1 {
-		t.Errorf("6 MiB took %d transactions, the list %d insertions", c.Batch, c.Insert)
-	}
-	if got := w.all(s, "s", 1000); len(got) != 20 || text(got[0]) != "19" {
-		t.Errorf("%d events", len(got))
-	}
 }
 
 // If the number of shards changes, running readers see every event as soon as it is appended, and

@@ -196,31 +196,6 @@ func TestFollowSince(t *testing.T) {
 	})
 }
 
-// A late event among many that were there before brings none of them again.
-func TestFollowLateAmongMany(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		s := w.streams(logtail.Options{})
-		for i := range 100 {
-			w.append(s, "s", numbered(t, fmt.Sprint("before ", i), 5)...)
-			time.Sleep(500 * time.Millisecond)
-		}
-		stop := w.watch(logtail.FollowOptions{Newest: 2})
-		time.Sleep(time.Second)
-		want := []string{"before 99 3", "before 99 4"}
-		for i := range 5 {
-			w.late(fmt.Sprint("late ", i), 40*time.Second)
-			w.append(s, "s", event(t, fmt.Sprint("live ", i)))
-			time.Sleep(11 * time.Second)
-			want = append(want, fmt.Sprint("late ", i), fmt.Sprint("live ", i))
-		}
-		if got := stop(); !slices.Equal(got, want) {
-			t.Errorf("shown %q, want %q", got, want)
-		}
-	})
-}
-
 // An event that comes 59 s late is shown, also while the stream is busy. So are events behind one
 // from the future.
 func TestFollowLateAndEarlyEvents(t *testing.T) {

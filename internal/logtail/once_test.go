@@ -122,30 +122,6 @@ func TestAppendOnceConcurrently(t *testing.T) {
 	})
 }
 
-// The first try's transactions are carried out when a retry has ended: they change nothing.
-func TestAppendOnceCarriedOutLate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		next := w.emulator.Transport()
-		late := w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
-			if strings.Contains(r.URL.Path, "$batch") {
-				time.Sleep(20 * time.Second)
-			}
-			return next.Do(r)
-		}))})
-		records := numbered(t, "e", 150)
-		var first []logtail.Event
-		var g sync.WaitGroup
-		g.Go(func() { first = w.appendOnce(late, records, "k") })
-		time.Sleep(10 * time.Second)
-		second := w.appendOnce(w.streams(logtail.Options{}), records, "k")
-		g.Wait()
-		w.wantOnce("late", first)
-		w.wantOnce("late", second)
-	})
-}
-
 // A key is for one append to one stream, and for a day. It costs one request.
 func TestAppendOnce(t *testing.T) {
 	t.Parallel()
@@ -200,34 +176,6 @@ func TestAppendOnce(t *testing.T) {
 		again = w.appendOnce(s, numbered(t, "h", 3), "k")
 		w.wantOnce("after the stream was deleted", again)
 	})
-}
-
-// A part of the events can't be written: the retry adds them alone.
-func TestAppendOncePartly(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	next := w.emulator.Transport()
-	var refuse atomic.Bool
-	refuse.Store(true)
-	s := w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
-		if body := read(t, r); refuse.Load() && strings.Contains(body, `"e 150"`) {
-			return emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationFailure"), nil
-		}
-		return next.Do(r)
-	}))})
-	_, err := s.AppendOnce(t.Context(), "s", numbered(t, "e", 250), "k")
-	var partial *logtail.PartialError
-	if !errors.As(err, &partial) || !strings.Contains(err.Error(), "150 of 250 events") {
-		t.Fatalf("got error %v", err)
-	}
-	refuse.Store(false)
-	all := w.appendOnce(s, numbered(t, "e", 250), "k")
-	w.wantOnce("at the retry", all)
-	for i, id := range partial.IDs {
-		if id != "" && id != all[i].ID {
-			t.Errorf("event %d has another id", i)
-		}
-	}
 }
 
 // The first try carries out a transaction when a retry is about to send another one, which has the same

@@ -2,11 +2,9 @@ package logtail_test
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,91 +18,6 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/testsize"
 )
-
-// A hundred writers append a hundred events each while time stands still. One query for each
-// thousand events of a shard reads them all, each writer's in its order.
-func TestWritersWithinOneTick(t *testing.T) {
-	t.Parallel()
-	for _, shards := range []int{1, 4} {
-		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
-				o := logtail.Options{Streams: map[string]logtail.StreamSettings{"busy": {Shards: shards}}}
-				w.append(w.streams(o), "busy", event(t, "first"))
-				time.Sleep(2 * time.Minute) // until all shards may be used
-				start := time.Now()
-				var g sync.WaitGroup
-				for writer := range 100 {
-					g.Go(func() {
-						s := w.streams(o)
-						events := numbered(t, fmt.Sprint(writer), 100)
-						for some := range slices.Chunk(events, 1+writer%25) {
-							w.append(s, "busy", some...)
-						}
-					})
-				}
-				g.Wait()
-				if took := time.Since(start); took != 0 {
-					t.Fatalf("time went on by %v", took)
-				}
-				checkWriters(w, shards, start)
-			})
-		})
-	}
-}
-
-func checkWriters(w *world, shards int, start time.Time) {
-	w.Helper()
-	const want = 100 * 100
-	l := logtail.Log{Table: w.table(w.emulator.Transport())}
-	for shard := range shards {
-		l.Partitions = append(l.Partitions, []string{"busy", fmt.Sprintf("busy|%02d", shard)}[min(shard, 1)])
-	}
-	var ids []string
-	next := map[string]int{} // number of each writer's event that is to come
-	queries := w.queries(func() {
-		for e, err := range l.All(w.Context(), logtail.Span{Newer: logtail.Since(start.Add(-time.Second))}) {
-			if err != nil {
-				w.Fatal(err)
-			}
-			ids = append(ids, e.Key.Row)
-			writer, number, _ := strings.Cut(e.Get("text"), " ")
-			if want := fmt.Sprint(99 - next[writer]); number != want {
-				w.Fatalf("writer %s: got event %s, want %s", writer, number, want)
-			}
-			next[writer]++
-		}
-	})
-	if len(ids) != want || len(next) != 100 || !slices.IsSorted(ids) {
-		w.Errorf("%d events of %d writers, sorted %v; want %d of 100", len(ids), len(next), slices.IsSorted(ids), want)
-	}
-	perShard := make([]int64, shards)
-	for i, p := range l.Partitions {
-		perShard[i] = w.count(l.Table, p)
-	}
-	limit := int64(0)
-	for i, n := range perShard {
-		if i > 0 && n == 0 {
-			w.Errorf("shard %d has no events: %v", i, perShard)
-		}
-		limit += (n + storage.PageRows - 1) / storage.PageRows
-	}
-	if queries > limit {
-		w.Errorf("%d queries for shards of %v events, want %d", queries, perShard, limit)
-	}
-	// Through the streams, page by page, the same.
-	s := w.streams(logtail.Options{})
-	w.read(s, "busy", logtail.EventQuery{Top: 1}) // looks the stream up
-	queries = w.queries(func() {
-		if got := w.all(s, "busy", logtail.MaxTop); len(got) != want+1 || !isSorted(got) {
-			w.Errorf("%d events in pages, want %d, newest first", len(got), want+1)
-		}
-	})
-	if limit := int64(shards) * (want + 1 + logtail.MaxTop - 1) / logtail.MaxTop; queries > limit {
-		w.Errorf("%d queries by pages, want at most %d", queries, limit)
-	}
-}
 
 func (w *world) count(t *storage.Table, partition string) (n int64) {
 	w.Helper()
@@ -184,41 +97,6 @@ func sameEvents(a, b []logtail.Event) bool {
 	return slices.EqualFunc(a, b, func(a, b logtail.Event) bool {
 		return a.ID == b.ID && a.Time.Equal(b.Time) && record.Equal(a.Record, b.Record)
 	})
-}
-
-// Streams are apart, whatever their names.
-func TestStreamNamesAreApart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	s := w.streams(logtail.Options{})
-	names := []string{"a", "A", "a|01", "a!7c!01", "|streams", "a/b", "a b'c", "é", "😀", "100%", "?#\\"}
-	for _, name := range names {
-		w.append(s, name, event(t, name))
-	}
-	for _, name := range names {
-		if got := texts(w.all(w.streams(logtail.Options{}), name, 10)); !slices.Equal(got, []string{name}) {
-			t.Errorf("stream %q has %q", name, got)
-		}
-	}
-	if got := w.all(s, "nobody wrote to it", 10); len(got) > 0 {
-		t.Errorf("a stream that was never written to has %v", got)
-	}
-}
-
-// Properties are typed.
-func TestEventsKeepTheirTypes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	s := w.streams(logtail.Options{})
-	const object = `{"PartitionKey":"mine","a/b":3.0,"at@odata.type":"Edm.DateTime","at":"2026-02-03T04:05:06.1234567Z","id":7,"n":{"x":[1]}}`
-	r, err := record.Parse([]byte(object))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.append(s, "s", r)
-	if got := string(w.all(s, "s", 1)[0].Record.AppendJSON(nil)); got != object {
-		t.Errorf("got %s, want %s", got, object)
-	}
 }
 
 func TestBadCalls(t *testing.T) {
