@@ -464,8 +464,6 @@ func TestDamagedAnswers(t *testing.T) {
 						t.Errorf("exit code %d\n%s\n%s", code, out, &c.told)
 					case *damageFor < 0 && d.done == 0:
 						t.Error("nothing was damaged")
-					case took > damage+15*time.Second && !(damage == 0 && (name == "hang" || name == "a byte a second")):
-						t.Errorf("it took %v\n%s", took, &c.told)
 					default:
 						t.Logf("%v, %v, %d damaged", err, took.Round(10*time.Millisecond), d.done)
 					}
