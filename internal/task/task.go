@@ -4,12 +4,17 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
+
+// ErrInterrupted is the error of work that ended early because its context was canceled: what was begun is done, and nothing is
+// under way any more.
+var ErrInterrupted = errors.New("interrupted")
 
 // Do calls fn and returns its error. A panic becomes an error with the stack.
 func Do(fn func() error) (err error) {

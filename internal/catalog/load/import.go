@@ -52,7 +52,7 @@ type ImportOptions struct {
 
 // Import inserts the records of a file into a catalog, and puts refused rows into FILE.failed. If
 // it is interrupted or dies, the next one goes on from the checkpoint. After an interrupt it ends
-// the rows that it has begun, and returns [sweep.ErrInterrupted].
+// the rows that it has begun, and returns [task.ErrInterrupted].
 func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOptions) (Note, error) {
 	im := importer{ImportOptions: o, catalog: c, path: file.Name()}
 	rows, err := im.open(file)

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
-	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 )
 
 const (
@@ -84,7 +84,7 @@ func (f *File) skip(rows int) error {
 }
 
 // Each calls fn with the rows of the file, many at a time, until the file ends or fn fails. If
-// ctx ends, it returns [sweep.ErrInterrupted]. JSON lines may come by a pipe that stays open.
+// ctx ends, it returns [task.ErrInterrupted]. JSON lines may come by a pipe that stays open.
 func (f *File) Each(ctx context.Context, fn func([]Row) error) error {
 	if f.header == nil {
 		return Arriving(ctx, f.in, fn)
@@ -105,7 +105,7 @@ func (f *File) each(ctx context.Context, n int, fn func([]Row) error) error {
 			rows = append(rows, row)
 		}
 		if ctx.Err() != nil {
-			return sweep.ErrInterrupted
+			return task.ErrInterrupted
 		}
 		if len(rows) > 0 {
 			if err := fn(rows); err != nil {
@@ -123,7 +123,7 @@ func (f *File) each(ctx context.Context, n int, fn func([]Row) error) error {
 
 // Arriving calls fn with the rows of JSON lines as they arrive: with all that wait, as
 // [lines.Arriving] does. After an interrupt, fn gets what was read. Then Arriving returns
-// [sweep.ErrInterrupted].
+// [task.ErrInterrupted].
 func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
 	err := lines.Arriving(ctx, in, func(some []lines.Line) error {
 		rows := make([]Row, len(some))
@@ -133,7 +133,7 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
 		return fn(rows)
 	})
 	if err != nil && errors.Is(err, ctx.Err()) {
-		return sweep.ErrInterrupted
+		return task.ErrInterrupted
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 
 	"tablesweep/internal/lines"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 )
 
 // A file's name tells its form. Rows that are no records come with their text, and the rows
@@ -93,7 +93,7 @@ func TestFileIsAPipe(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-ended:
-			if !errors.Is(err, sweep.ErrInterrupted) {
+			if !errors.Is(err, task.ErrInterrupted) {
 				t.Error(err)
 			}
 		default:

@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 )
 
 // printed is a stdout that hands over each line.
@@ -117,7 +117,7 @@ func TestInsertInterrupted(t *testing.T) {
 		}
 	}
 	interrupt()
-	if err := <-ended; !errors.Is(err, sweep.ErrInterrupted) {
+	if err := <-ended; !errors.Is(err, task.ErrInterrupted) {
 		t.Errorf("got %v, want an interrupt", err)
 	}
 }
