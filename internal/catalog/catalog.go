@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -56,11 +57,11 @@ type Catalog struct {
 
 	background task.Group
 	reading    task.Group
+	tidying    claim.Tidying
 
-	mu     sync.Mutex
-	seen   time.Time // when the stored schema was last found to be ours
-	found  bool      // false if none was stored
-	tidied time.Time // when claims were last looked for that are no longer needed
+	mu    sync.Mutex // guards the fields below
+	seen  time.Time  // when the stored schema was last found to be ours
+	found bool       // false if none was stored
 }
 
 // New returns a catalog. Call [Catalog.Prepare] before use.

@@ -44,23 +44,16 @@ func (c *Catalog) Maintain(ctx context.Context) error {
 // tidy deletes the claims that are no longer needed, and the answers that were kept beside records, if it is due.
 func (c *Catalog) tidy(ctx context.Context) error {
 	now := c.serviceNow()
-	c.mu.Lock()
-	last := c.tidied
-	c.mu.Unlock()
-	if now.Sub(last) < claim.TidyEvery {
+	return c.tidying.Due(now, func() error {
+		err := store.EachOf(append(store.ShardNames(), store.ClaimsPartition), func(partition string) error {
+			_, err := claim.Tidy(ctx, c.Log, key.WithPrefix(partition, claim.Prefix), now)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("catalog %s: %w", c.Name, err)
+		}
 		return nil
-	}
-	err := store.EachOf(append(store.ShardNames(), store.ClaimsPartition), func(partition string) error {
-		_, err := claim.Tidy(ctx, c.Log, key.WithPrefix(partition, claim.Prefix), now)
-		return err
 	})
-	if err != nil {
-		return fmt.Errorf("catalog %s: %w", c.Name, err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tidied = now
-	return nil
 }
 
 // Recover applies all entries in the log, including parked ones and those of writers under

@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"tablesweep/internal/action"
@@ -31,8 +32,7 @@ const (
 
 	// How long claims are kept at least after their last change. A host repeats a request within seconds.
 	keepKeys, keepInvocations = 24 * time.Hour, time.Hour
-	// TidyEvery is how often [Tidy] is due.
-	TidyEvery = time.Hour
+	tidyEvery                 = time.Hour
 
 	requestColumn, answerColumn = "Request", "Answer"
 
@@ -165,6 +165,29 @@ func unlessChanged(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Tidying remembers when claims were last looked for that are no longer needed. It is safe for concurrent use.
+type Tidying struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+// Due calls tidy, unless it has succeeded within the hour before now, a time by the service's clock.
+func (t *Tidying) Due(now time.Time, tidy func() error) error {
+	t.mu.Lock()
+	last := t.last
+	t.mu.Unlock()
+	if now.Sub(last) < tidyEvery {
+		return nil
+	}
+	if err := tidy(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = now
+	return nil
 }
 
 // Tidy deletes the claims of a range that are no longer needed at a time by the service's clock, and all other rows there

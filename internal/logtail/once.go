@@ -145,18 +145,10 @@ func (s *Streams) findEvents(ctx context.Context, partition string, events []Eve
 // tidy deletes the notes of keys that were used more than a day ago, and claims that are over. It looks for them once an hour.
 func (s *Streams) tidy(ctx context.Context) (removed int64, err error) {
 	now := s.now()
-	s.mu.Lock()
-	last := s.tidied
-	s.mu.Unlock()
-	if now.Sub(last) < claim.TidyEvery {
-		return 0, nil
-	}
-	all := key.Range{Low: &key.Bound{Key: claimsPartition}, High: key.PrefixEnd(oncePartition)} // nothing else is there
-	if removed, err = claim.Tidy(ctx, s.options.Table, all, now); err != nil {
-		return removed, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tidied = now
-	return removed, nil
+	err = s.tidying.Due(now, func() (err error) {
+		all := key.Range{Low: &key.Bound{Key: claimsPartition}, High: key.PrefixEnd(oncePartition)} // nothing else is there
+		removed, err = claim.Tidy(ctx, s.options.Table, all, now)
+		return err
+	})
+	return removed, err
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"tablesweep/internal/claim"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
@@ -51,13 +52,13 @@ type StreamSettings struct {
 type Streams struct {
 	options Options
 	clock   *Clock
+	tidying claim.Tidying
 
 	mu      sync.Mutex         // guards the fields below
 	known   map[string]listing // rows of the list as they were read, by escaped name
 	spread  map[string]int     // number of shards that a stream's events may be written to
 	turn    int                // counts transactions: shards take turns
 	trimmed map[string]time.Time
-	tidied  time.Time // when old notes were last looked for
 }
 
 // New returns access to the streams of a table.
