@@ -164,17 +164,13 @@ func rowOps(partition string, writes []wal.Write, slots []store.Slot, r record.R
 // free checks that no other record has the write's row key. Another record may still take it
 // before the rows are written; that two meet is rare, and at that moment rarer still.
 func (c *Catalog) free(ctx context.Context, w wal.Write) error {
-	g, ctx := task.WithContext(ctx)
-	for _, p := range w.Partitions {
-		g.Go(func() error {
-			s, err := c.readSlot(ctx, p, w)
-			if err == nil && wal.Decide(s.IndexRow, w) == wal.Collide {
-				err = c.inTheWay(&collision{p, w.Row})
-			}
-			return err
-		})
+	all, err := c.Copies(ctx, w)
+	for _, x := range all {
+		if err == nil && wal.Decide(x.Slot.IndexRow, w) == wal.Collide {
+			err = c.inTheWay(&collision{x.At.Partition, w.Row})
+		}
 	}
-	return g.Wait()
+	return err
 }
 
 // collision means that another record has the row key by chance. Only eight hex digits of a

@@ -163,22 +163,22 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 	}
 	for more := true; more; more = q.Cursor != "" {
 		gone := map[string][]string{} // identities of tombstones met, by shard
-		found, next, err := x.find(ctx, q, func(row storage.Entity) {
+		page, err := x.search(ctx, q, func(row storage.Entity) {
 			shard := store.ShardOf(row.Get(store.FirstColumn))
 			gone[shard] = append(gone[shard], row.Get(store.IdentityColumn))
-		})
+		}, false)
 		if err != nil {
 			return false, err
 		}
 		var g task.Group
 		g.SetLimit(bulkWriters)
-		for _, m := range found {
+		for _, m := range page.found {
 			hash := m.id.Hash()
 			h := x.heads[hash]
 			delete(x.heads, hash)
 			g.Go(func() error { return x.one(func() (bool, error) { return x.removeFound(ctx, h, m) }) })
 		}
-		if next == "" { // no row shows these yet
+		if page.next == "" { // no row shows these yet
 			for _, h := range x.heads {
 				g.Go(func() error { return x.one(func() (bool, error) { return x.removeUnseen(ctx, h) }) })
 			}
@@ -192,10 +192,10 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 		if err := cmp.Or(g.Wait(), x.err); err != nil {
 			return false, err
 		}
-		if x.done.More = x.over() && (next != "" || x.behind || x.done.waiting > 0); x.done.More {
+		if x.done.More = x.over() && (page.next != "" || x.behind || x.done.waiting > 0); x.done.More {
 			return false, nil
 		}
-		q.Cursor = next
+		q.Cursor = page.next
 	}
 	return x.behind, nil
 }

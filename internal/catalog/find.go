@@ -48,13 +48,6 @@ type sheet struct {
 	err   error
 }
 
-// find returns a page of the records that match the query. It calls gone, if not nil, for
-// each tombstone that it meets.
-func (c *Catalog) find(ctx context.Context, q Lookup, gone func(storage.Entity)) (found []match, next string, err error) {
-	a, err := c.search(ctx, q, gone, false)
-	return a.found, a.next, err
-}
-
 // answer is what a search has found.
 type answer struct {
 	found []match
@@ -65,10 +58,10 @@ type answer struct {
 	followed int
 }
 
-// search reads a page of the records that match the query. With all, it reads whole pages, until it
-// has the page's records or there are no more, however long that takes.
+// search reads a page of the records that match the query. It calls gone, if not nil, for each tombstone that it
+// meets. With all, it reads whole pages, until it has the page's records or there are no more, however long that takes.
 //
-// Under each index key of the query, all matching records have the same RowKeys. So find
+// Under each index key of the query, all matching records have the same RowKeys. So search
 // reads a page under every key at once, and takes the first that has enough matches. If
 // none has, it reads on under the key that has come farthest, where the fewest other
 // records are in the way. A cursor is a RowKey, so it is valid under every key.

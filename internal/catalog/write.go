@@ -39,6 +39,29 @@ type Written struct {
 // insertion with the same key and record returns the first one's result, even if the record
 // has changed since, and any other write with the key is a KeyReused.
 func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
+	o := onceOf(once, r.Hash())
+	return c.writeAt(ctx, r, o, true, func(h *store.Head, id index.Identity) (Written, bool, error) {
+		return c.add(ctx, h, id, r, o)
+	})
+}
+
+// Put creates the record, or replaces the contents of the record that has its identity.
+func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Written, error) {
+	o := onceOf(on.Once, "put", r.Hash())
+	return c.writeAt(ctx, r, o, false, func(h *store.Head, id index.Identity) (Written, bool, error) {
+		switch err := on.check(h); {
+		case err != nil:
+			return Written{}, false, refuse(err, id.First())
+		case h.Live():
+			return c.replace(ctx, h, store.WriteFor(id), r, o)
+		}
+		return c.add(ctx, h, id, r, o)
+	})
+}
+
+// writeAt writes the record by do, which is given the head of its identity, for a request with the id. If it is fresh, there is most
+// likely no head, and the first try does not look.
+func (c *Catalog) writeAt(ctx context.Context, r record.Record, o claim.ID, fresh bool, do func(*store.Head, index.Identity) (done Written, raced bool, err error)) (Written, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Written{}, err
 	}
@@ -46,12 +69,10 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 	if err != nil {
 		return Written{}, err
 	}
-	o := onceOf(once, r.Hash())
 	var done Written
-	first := true // most likely there is no head
 	err = c.decidedOnce(ctx, o, "", func() (raced bool, err error) {
 		var h *store.Head
-		if !first {
+		if !fresh {
 			var used bool
 			if done, used, err = c.answered(ctx, o, store.ShardOf(id.First())); err != nil || used {
 				return false, err
@@ -60,40 +81,8 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 				return false, err
 			}
 		}
-		first = false
-		done, raced, err = c.add(ctx, h, id, r, o)
-		return raced, err
-	})
-	return done, err
-}
-
-// Put creates the record, or replaces the contents of the record that has its identity.
-func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Written, error) {
-	if err := c.Writable(ctx); err != nil {
-		return Written{}, err
-	}
-	id, err := c.Identify(r)
-	if err != nil {
-		return Written{}, err
-	}
-	o := onceOf(on.Once, "put", r.Hash())
-	var done Written
-	err = c.decidedOnce(ctx, o, "", func() (raced bool, err error) {
-		var used bool
-		if done, used, err = c.answered(ctx, o, store.ShardOf(id.First())); err != nil || used {
-			return false, err
-		}
-		h, err := c.ReadHead(ctx, id.First(), id.Hash())
-		if err == nil {
-			err = refuse(on.check(h), id.First())
-		}
-		switch {
-		case err != nil:
-		case h.Live():
-			done, raced, err = c.replace(ctx, h, store.WriteFor(id), r, o)
-		default:
-			done, raced, err = c.add(ctx, h, id, r, o)
-		}
+		fresh = false
+		done, raced, err = do(h, id)
 		return raced, err
 	})
 	return done, err
