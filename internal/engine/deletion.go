@@ -44,7 +44,8 @@ func (s *yield) leaveDeletion(m message, rows []storage.Entity) *message {
 
 // delete deletes what a step has read. If another invocation has read it, the pages are read again: deliveries that died have deleted the
 // rows that are gone. All rows count as deleted, except refused ones.
-func (o *opened) delete(ctx context.Context, m message, delivery int) (done ledger.Done, err error) {
+func (o *opened) delete(ctx context.Context, m message, delivery int) (out outcome, err error) {
+	done := &out.done
 	read, rows, noted := yield{pages: m.Delete.Pages}, m.Delete.rows, int64(0)
 	for _, p := range read.pages {
 		noted += p.Rows
@@ -54,20 +55,20 @@ func (o *opened) delete(ctx context.Context, m message, delivery int) (done ledg
 		}
 		left, err := o.readAgain(ctx, p, &done.Queries)
 		if err != nil {
-			return done, fatalIfPermanent("read the source", err)
+			return out, fatalIfPermanent("read the source", err)
 		}
 		rows = append(rows, left...)
 	}
 	failed, err := o.write(ctx, rows, delivery, &done.Totals)
 	if err != nil {
-		return done, err
+		return out, err
 	}
 	done.Written = max(0, noted-done.Failed)
 	read.blame(failed, false)
-	read.keepFailed(&done, failed, false)
+	read.keepFailed(done, failed, false)
 	read.ends = slices.DeleteFunc(read.ends, func(e adaptive.PageEnd) bool { return e.Failed == 0 }) // the step has noted the pages
 	done.Note = read.note()
-	return done, nil
+	return out, nil
 }
 
 // keepFailed has the ledger keep the rows of pages that could not be written.

@@ -18,17 +18,13 @@ import (
 const redoAtOnce = 50
 
 // redo is what [opened.do] is for a message with Again.
-func (o *opened) redo(ctx context.Context, l *ledger.Ledger, m message, delivery int) (done ledger.Done, children []message, err error) {
-	done.Ahead = adaptive.Outlook{}.Minus(m.ahead())
+func (o *opened) redo(ctx context.Context, l *ledger.Ledger, m message, delivery int) (out outcome, err error) {
 	if m.Again.At == "" {
-		children, err = redoEach(ctx, l, m)
+		out.children, err = redoEach(ctx, l, m)
 	} else {
-		err = o.redoRows(ctx, l, m, delivery, &done)
+		err = o.redoRows(ctx, l, m, delivery, &out.done)
 	}
-	for _, c := range children {
-		done.Ahead = done.Ahead.Plus(c.ahead())
-	}
-	return done, children, err
+	return out, err
 }
 
 // redoEach returns the messages of steps that do the refused rows behind a position again, and of one that goes on.

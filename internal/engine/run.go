@@ -94,42 +94,58 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, throttles
 	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
 	asking := counted
 	asking.Ask = func(ctx context.Context) error { return e.mayGoOn(ctx, m.Scan) }
-	var done ledger.Done
-	var children []message
+	var out outcome
 	switch working := o.with(asking); {
 	case m.Again != nil:
-		done, children, err = working.redo(ctx, e.ledger.With(counted), m, delivery)
+		out, err = working.redo(ctx, e.ledger.With(counted), m, delivery)
 	case m.Delete != nil:
-		done, err = working.delete(ctx, m, delivery)
+		out, err = working.delete(ctx, m, delivery)
 	default:
-		done, children, left, err = working.do(ctx, m, delivery)
+		out, err = working.do(ctx, m, delivery)
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	done.Attempt = o.attempt
-	done.Transactions = counter.Requests() + 1 + int64(len(children))
-	done.Throttled = throttled.Load()
-	committed, maybe, err := e.commit(ctx, m, done, children, left)
-	if err == nil && !committed && done.Redone != "" {
+	out.done.Ahead = out.ahead(m)
+	out.done.Attempt = o.attempt
+	out.done.Transactions = counter.Requests() + 1 + int64(len(out.children))
+	out.done.Throttled = throttled.Load()
+	committed, maybe, err := e.commit(ctx, m, out)
+	if err == nil && !committed && out.done.Redone != "" {
 		err = e.othersRedid(ctx, m)
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	if left != nil && !committed { // another delivery may have read other rows
-		*left = m.deletionOf()
+	if out.deletion != nil && !committed { // another delivery may have read other rows
+		*out.deletion = m.deletionOf()
 	}
 	// Of two deliveries at once, only the one that committed the step sends messages: else each step
 	// below it would be done twice, too. A message for a child that does not exist does no harm: no
 	// pending row is found for it.
 	if committed || maybe {
-		e.follow(ctx, m, children, left)
+		e.follow(ctx, m, out)
 	}
 	if committed {
 		e.foldAfter(ctx, m.Scan, m.id)
 	}
-	return reportOf(m, done, len(children), time.Since(start), committed), left, nil
+	return reportOf(m, out, time.Since(start), committed), out.deletion, nil
+}
+
+// outcome is what a step has done, and what it leaves. One commit records both.
+type outcome struct {
+	done     ledger.Done
+	children []message // whose messages are sent
+	deletion *message  // which is left to the same invocation; nil if there is none
+}
+
+// ahead estimates the work that the step leaves, less that of the step itself.
+func (out outcome) ahead(m message) adaptive.Outlook {
+	ahead := adaptive.Outlook{}.Minus(m.ahead())
+	for _, c := range out.children {
+		ahead = ahead.Plus(c.ahead())
+	}
+	return ahead
 }
 
 // begin reads the step's pending row. If a delivery or message before this one may have begun the
@@ -170,81 +186,79 @@ func (e *Engine) repeated(ctx context.Context, scan string, delivery int) error 
 	return problem.Stalef("", "the step was committed by an earlier delivery")
 }
 
-// do reads the step's rows and does the scan's work with them, unless that is a deletion, which it leaves. It returns what the ledger keeps of
-// the step, and the messages of its children. Doing it twice has the same effect as once.
-func (o *opened) do(ctx context.Context, m message, delivery int) (done ledger.Done, children []message, left *message, err error) {
+// do reads the step's rows and does the scan's work with them, unless that is a deletion, which it leaves. Doing it twice has
+// the same effect as once.
+func (o *opened) do(ctx context.Context, m message, delivery int) (out outcome, err error) {
 	var file *exporting
 	if o.work.export != nil {
 		file = &exporting{FileDraft: place.NewFile(o.work.codec)}
 	}
 	found, err := o.read(ctx, m, file)
 	if err != nil {
-		return done, nil, nil, err
+		return out, err
 	}
 	if o.work.packs {
 		found.handOver(m)
 	}
-	rows := slices.Concat(found.spans...)
+	out.children = found.children
+	rows, done := slices.Concat(found.spans...), &out.done
 	done.Rows, done.Queries = int64(len(rows)), found.queries
 	if file != nil {
 		if done.Rows, done.File, err = file.put(ctx, o.work.export, m.id); err != nil {
-			return done, nil, nil, err
+			return out, err
 		}
 		done.Written = done.Rows
 	}
 	switch {
 	case o.work.deletes:
 		found.count(o.work)
-		left = found.leaveDeletion(m, rows)
+		out.deletion = found.leaveDeletion(m, rows)
 	case o.work.action != nil:
 		failed, err := o.write(ctx, rows, delivery, &done.Totals)
 		if err != nil {
-			return done, nil, nil, err
+			return out, err
 		}
 		if found.blame(failed, m.Rows); len(failed) > 0 {
 			found.count(o.work)
 		}
-		found.keepFailed(&done, failed, o.request.Action.Type == Keys)
+		found.keepFailed(done, failed, o.request.Action.Type == Keys)
 	}
 	done.Note = found.note()
-	done.Ahead = adaptive.Outlook{}.Minus(m.ahead())
-	for _, c := range found.children {
-		done.Ahead = done.Ahead.Plus(c.ahead())
-	}
-	return done, found.children, left, nil
+	return out, nil
 }
 
-// commit records in one transaction that the step is done and that its children, and the deletion that it leaves, are pending. committed
+// commit records a step's outcome in one transaction: the step is done, and what it leaves is pending. committed
 // is false if the step was not pending any more. maybe then tells that the transaction was sent more than
 // once: its first try may have committed the step, and lost its answer.
-func (e *Engine) commit(ctx context.Context, m message, done ledger.Done, children []message, left *message) (committed, maybe bool, err error) {
-	pending := make([]ledger.Pending, len(children))
-	for i := range children {
-		if err := children[i].seal(); err != nil {
-			return false, false, err
-		}
-		pending[i] = children[i].pending()
+func (e *Engine) commit(ctx context.Context, m message, out outcome) (committed, maybe bool, err error) {
+	var left []*message
+	for i := range out.children {
+		left = append(left, &out.children[i])
 	}
-	if left != nil {
-		if err := left.seal(); err != nil {
+	if out.deletion != nil {
+		left = append(left, out.deletion)
+	}
+	var pending []ledger.Pending
+	for _, c := range left {
+		if err := c.seal(); err != nil {
 			return false, false, err
 		}
-		pending = append(pending, left.pending())
+		pending = append(pending, c.pending())
 	}
 	var sent storage.Counter
-	committed, err = e.ledger.With(storage.RequestOptions{Counter: &sent}).Commit(ctx, m.Scan, m.id, e.options.Now(), done, pending)
+	committed, err = e.ledger.With(storage.RequestOptions{Counter: &sent}).Commit(ctx, m.Scan, m.id, e.options.Now(), out.done, pending)
 	return committed, sent.Requests() > 1, err
 }
 
-// follow sends the children's messages. If there are none, and no deletion is left, the scan may have ended. Maintain sends what
+// follow sends the children's messages. If a step leaves nothing, the scan may have ended. Maintain sends what
 // follow cannot: the step is committed, and must not be repeated.
-func (e *Engine) follow(ctx context.Context, m message, children []message, left *message) {
-	if len(children) == 0 && left == nil {
+func (e *Engine) follow(ctx context.Context, m message, out outcome) {
+	if len(out.children) == 0 && out.deletion == nil {
 		e.heart.childless(m.id)
 		return
 	}
 	var g task.Group
-	for _, c := range children {
+	for _, c := range out.children {
 		g.Go(func() error { return e.send(ctx, c) })
 	}
 	if err := g.Wait(); err != nil {
@@ -253,9 +267,10 @@ func (e *Engine) follow(ctx context.Context, m message, children []message, left
 }
 
 // reportOf returns the line about a step for the function's log.
-func reportOf(m message, done ledger.Done, children int, took time.Duration, committed bool) string {
+func reportOf(m message, out outcome, took time.Duration, committed bool) string {
+	done := out.done
 	report := fmt.Sprintf("scan %s, step %s: read %d rows in %d queries, wrote %d, refused %d, sent %d messages; %d requests, throttled %d times; took %v",
-		m.Scan, m.id, done.Rows, done.Queries, done.Written, done.Failed, children, done.Transactions, done.Throttled, took.Round(time.Millisecond))
+		m.Scan, m.id, done.Rows, done.Queries, done.Written, done.Failed, len(out.children), done.Transactions, done.Throttled, took.Round(time.Millisecond))
 	if !committed {
 		report += "; another delivery had committed it"
 	}
