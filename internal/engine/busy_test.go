@@ -60,7 +60,7 @@ func TestBusyPartition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rows, rate, size, instances = 18_000, 200, 10, 2 // transactions of 10 rows
-		counts := make(chan [2]int, 1)                         // requests answered by the partition, and refused ones
+		counts := make(chan [2]int, 1)                         // requests answered by the partition, and failed ones
 		counts <- [2]int{}
 		count := func(table string, what int) {
 			if table == "Target" {

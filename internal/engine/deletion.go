@@ -43,7 +43,7 @@ func (s *yield) leaveDeletion(m message, rows []storage.Entity) *message {
 }
 
 // delete deletes what a step has read. If another invocation has read it, the pages are read again: deliveries that died have deleted the
-// rows that are gone. All rows count as deleted, except refused ones.
+// rows that are gone. All rows count as deleted, except failed ones.
 func (o *opened) delete(ctx context.Context, m message, delivery int) (out outcome, err error) {
 	done := &out.done
 	read, rows, noted := yield{pages: m.Delete.Pages}, m.Delete.rows, int64(0)
@@ -73,7 +73,7 @@ func (o *opened) delete(ctx context.Context, m message, delivery int) (out outco
 
 // keepFailed has the ledger keep the rows of pages that could not be written.
 func (s *yield) keepFailed(done *ledger.Done, failed []action.Failure, all bool) {
-	done.Refused, done.Kept = packRefused(failed, s.refused(failed, all))
+	done.FailedRows, done.Kept = packFailed(failed, s.keptOf(failed, all))
 	if len(failed) > 0 {
 		done.FirstFailed = failed[0].String()
 	}

@@ -157,17 +157,17 @@ func TestDeletionOfAnotherDelivery(t *testing.T) {
 	})
 }
 
-// TestDeletionRefused: a row that can't be deleted keeps the deletion pending for four deliveries of its step's message. Then the deletion lists
+// TestFailedDeletion: a row that can't be deleted keeps the deletion pending for four deliveries of its step's message. Then the deletion lists
 // it and shows a failed range, and a retry does it again.
-func TestDeletionRefused(t *testing.T) {
+func TestFailedDeletion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		rows := plainRows(3, 40)
 		w.fill("Source", rows)
-		refused := rows[70].Key
+		bad := rows[70].Key
 		w.refuse(http.StatusInternalServerError, "InternalError", func(r *http.Request, body string) bool {
-			return r.Method != http.MethodGet && strings.Contains(r.URL.Path+body, "PartitionKey='"+refused.Partition+"',RowKey='"+refused.Row+"'")
+			return r.Method != http.MethodGet && strings.Contains(r.URL.Path+body, "PartitionKey='"+bad.Partition+"',RowKey='"+bad.Row+"'")
 		})
 		id := w.start(deleteRequest("serial", 2))
 		w.settle(id)

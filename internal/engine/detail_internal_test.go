@@ -190,15 +190,15 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestRefusedIsBounded: a step keeps a thousand failed rows, fewer if they are long.
-func TestRefusedIsBounded(t *testing.T) {
+// TestFailedRowsAreBounded: a step keeps a thousand failed rows, fewer if they are long.
+func TestFailedRowsAreBounded(t *testing.T) {
 	t.Parallel()
 	failed := make([]action.Failure, 3000)
 	for i := range failed {
 		failed[i] = action.Failure{Key: key.Key{Partition: fmt.Sprint(i)}, Reason: "<img onerror>"}
 	}
-	packed, kept := packRefused(failed, refusedRows{})
-	told, err := parseRefused(packed)
+	packed, kept := packFailed(failed, keptRows{})
+	told, err := parseFailed(packed)
 	if rows := told.Rows; err != nil || kept != maxFailedRows || int64(len(rows)) != kept || rows[7] != (FailedRow{"7", "", "<img onerror>"}) {
 		t.Errorf("%d rows kept, of which %d are read", kept, len(rows))
 	}
@@ -208,7 +208,7 @@ func TestRefusedIsBounded(t *testing.T) {
 		_, _ = random.Read(long) // never fails
 		failed[i].Reason = hex.EncodeToString(long)
 	}
-	if packed, kept = packRefused(failed, refusedRows{}); kept == 0 || kept >= int64(len(failed)) || len(packed) > ledger.MaxRefused {
+	if packed, kept = packFailed(failed, keptRows{}); kept == 0 || kept >= int64(len(failed)) || len(packed) > ledger.MaxFailed {
 		t.Errorf("%d rows kept in %d bytes", kept, len(packed))
 	}
 }

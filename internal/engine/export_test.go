@@ -196,7 +196,7 @@ func exportCrashes(t *testing.T) {
 	}
 }
 
-// An import's refused rows are read again from the export. An export has none.
+// An import's failed rows are read again from the export. An export has none.
 func TestRedoOfAnImport(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})

@@ -67,8 +67,8 @@ func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) 
 		left = groupSteps
 	}
 	full := false
-	err = e.ledger.Refused(ctx, id, position, func(at string, refused []byte) bool {
-		listing, _ := parseRefused(refused)
+	err = e.ledger.FailedRows(ctx, id, position, func(at string, packed []byte) bool {
+		listing, _ := parseFailed(packed)
 		rows := listing.Rows
 		from := 0
 		if at == position {
@@ -146,31 +146,31 @@ func parseFailedCursor(cursor string) (position string, listed int, err error) {
 	return "", 0, foreignCursor()
 }
 
-// refusedRows is what a step keeps of its failed rows, to show them and to do them again.
-type refusedRows struct {
+// keptRows is what a step keeps of its failed rows, to show them and to do them again.
+type keptRows struct {
 	Rows   []FailedRow        `json:"rows"`   // the first of them
 	Failed int64              `json:"failed"` // all of them
 	Pages  []readPage         `json:"pages"`  // that have them
 	Ends   []adaptive.PageEnd `json:"ends"`   // of pages, as the step's note blames them
 }
 
-// packRefused returns the stored form of what is kept, with failed rows, and how many of them it lists.
-func packRefused(failed []action.Failure, r refusedRows) (packed []byte, kept int64) {
+// packFailed returns the stored form of what is kept, with failed rows, and how many of them it lists.
+func packFailed(failed []action.Failure, r keptRows) (packed []byte, kept int64) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
 		r.Rows, r.Failed = make([]FailedRow, 0, min(len(failed), most)), int64(len(failed))
 		for _, f := range failed[:min(len(failed), most)] {
 			r.Rows = append(r.Rows, FailedRow{f.Key.Partition, f.Key.Row, shortened(f.Reason)})
 		}
-		if packed = pack(jsonOf(r)); len(packed) <= ledger.MaxRefused || most == 0 {
+		if packed = pack(jsonOf(r)); len(packed) <= ledger.MaxFailed || most == 0 {
 			return packed, int64(len(r.Rows))
 		}
 	}
 	return nil, 0
 }
 
-// parseRefused reads what packRefused returned. A form that this version does not know has no rows.
-func parseRefused(packed []byte) (refusedRows, error) {
-	var r refusedRows
+// parseFailed reads what packFailed returned. A form that this version does not know has no rows.
+func parseFailed(packed []byte) (keptRows, error) {
+	var r keptRows
 	text, err := unpack(packed)
 	if err == nil {
 		err = json.Unmarshal(text, &r)

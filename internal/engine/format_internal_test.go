@@ -42,7 +42,7 @@ func TestFormat1(t *testing.T) {
 			return jsonOf(f), err
 		},
 		"refused": func(text []byte) ([]byte, error) {
-			r, err := parseRefused(pack(text))
+			r, err := parseFailed(pack(text))
 			return jsonOf(r), err
 		},
 	}

@@ -64,9 +64,9 @@ func TestFormatOfSteps(t *testing.T) {
 		w.fill("Taken", few)
 		r := copyRequest("Few", "Taken")
 		r.SegmentSize, r.Action.Mode = 1, action.Fail
-		refused := w.run(r)
+		failed := w.run(r)
 		time.Sleep(time.Second)
-		if err := w.engine.RetryFailed(t.Context(), refused.ID); err != nil {
+		if err := w.engine.RetryFailed(t.Context(), failed.ID); err != nil {
 			t.Fatal(err)
 		}
 		w.restart()

@@ -46,7 +46,7 @@ type message struct {
 	Scan    string    `json:"scan"`
 	Rows    bool      `json:"rows,omitempty"` // a range handed over to CopyRows
 	Step    scan.Step `json:"step"`
-	Again   *again    `json:"again,omitempty"`  // to do refused rows again; then Step is empty
+	Again   *again    `json:"again,omitempty"`  // to do failed rows again; then Step is empty
 	Delete  *deletion `json:"delete,omitempty"` // of what a step has read; then Step is empty
 
 	// [parseMessage] and [message.seal] set these.
@@ -59,7 +59,7 @@ func newMessage(scanID string, step scan.Step) message {
 	return message{Version: 1, Scan: scanID, Step: step}
 }
 
-// again says which refused rows of earlier attempts a step does again. If At is empty, the step goes through all of them
+// again says which failed rows of earlier attempts a step does again. If At is empty, the step goes through all of them
 // behind a position, and leaves each to a step of its own.
 type again struct {
 	Attempt int64  `json:"attempt"` // that which does it
@@ -67,7 +67,7 @@ type again struct {
 	Behind  string `json:"behind,omitempty"`
 }
 
-// newAgain returns the message for a step that does refused rows again.
+// newAgain returns the message for a step that does failed rows again.
 func newAgain(scanID string, a again) message {
 	return message{Version: 2, Scan: scanID, Again: &a}
 }

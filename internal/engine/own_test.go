@@ -110,7 +110,7 @@ func TestTablesBecomeTheApps(t *testing.T) {
 	})
 	t.Run("failed rows", func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		id, taken := w.refusedCopy(6, 5)
+		id, taken := w.failedCopy(6, 5)
 		w.remove("Target", taken...)
 		before := len(w.rows("Target"))
 		w.reserve("Target", "")

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// redoAtOnce is how many steps go out from one that goes through refused rows.
+// redoAtOnce is how many steps go out from one that goes through failed rows.
 const redoAtOnce = 50
 
 // redo is what [opened.do] is for a message with Again.
@@ -27,10 +27,10 @@ func (o *opened) redo(ctx context.Context, l *ledger.Ledger, m message, delivery
 	return out, err
 }
 
-// redoEach returns the messages of steps that do the refused rows behind a position again, and of one that goes on.
+// redoEach returns the messages of steps that do the failed rows behind a position again, and of one that goes on.
 func redoEach(ctx context.Context, l *ledger.Ledger, m message) (children []message, err error) {
 	a := *m.Again
-	positions, last, err := l.RefusedBefore(ctx, m.Scan, a.Behind, a.Attempt, redoAtOnce)
+	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, redoAtOnce)
 	if err != nil {
 		return nil, err
 	}
@@ -43,15 +43,15 @@ func redoEach(ctx context.Context, l *ledger.Ledger, m message) (children []mess
 	return children, nil
 }
 
-// redoRows does the refused rows at a position again. If others have redone them, there is nothing to do.
+// redoRows does the failed rows at a position again. If others have redone them, there is nothing to do.
 func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, delivery int, done *ledger.Done) error {
-	packed, found, err := l.RefusedAt(ctx, m.Scan, m.Again.At)
+	packed, found, err := l.FailedAt(ctx, m.Scan, m.Again.At)
 	if err != nil || !found {
 		return err
 	}
-	was, err := parseRefused(packed)
+	was, err := parseFailed(packed)
 	if err != nil {
-		return &fatalError{fmt.Errorf("refused rows at %s: %w", m.Again.At, err)}
+		return &fatalError{fmt.Errorf("failed rows at %s: %w", m.Again.At, err)}
 	}
 	all := int64(len(was.Rows)) < was.Failed || o.request.Action.Type == Keys
 	listed := map[key.Key]bool{}
@@ -90,7 +90,7 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 	if all || o.work.deletes {
 		done.Written = was.Failed - done.Failed - done.Gone
 	}
-	left := refusedRows{Pages: was.Pages}
+	left := keptRows{Pages: was.Pages}
 	ends := yield{ends: slices.Clone(was.Ends)}
 	for i := range ends.ends {
 		ends.ends[i].Failed = 0
@@ -105,7 +105,7 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 		ends.ends[i].Failed -= was.Ends[i].Failed
 	}
 	done.Note = ends.note()
-	done.Refused, done.Kept = packRefused(failed, left)
+	done.FailedRows, done.Kept = packFailed(failed, left)
 	if len(failed) > 0 {
 		done.FirstFailed = failed[0].String()
 	}
@@ -139,9 +139,9 @@ func (o *opened) readAgain(ctx context.Context, p readPage, queries *int64) (row
 	}
 }
 
-// refused returns how failed rows were read: their pages, or all if their keys are not those of the source.
-func (s *yield) refused(failed []action.Failure, all bool) refusedRows {
-	var r refusedRows
+// keptOf returns how failed rows were read: their pages, or all if their keys are not those of the source.
+func (s *yield) keptOf(failed []action.Failure, all bool) keptRows {
+	var r keptRows
 	for _, e := range s.ends {
 		if e.Failed > 0 {
 			r.Ends = append(r.Ends, adaptive.PageEnd{Last: e.Last, Failed: e.Failed})
@@ -160,12 +160,12 @@ func (s *yield) refused(failed []action.Failure, all bool) refusedRows {
 	return r
 }
 
-// othersRedid tells why a step could not be committed that has redone refused rows. If it is still pending, another has redone them: the
+// othersRedid tells why a step could not be committed that has redone failed rows. If it is still pending, another has redone them: the
 // next delivery finds nothing to do.
 func (e *Engine) othersRedid(ctx context.Context, m message) error {
 	_, pending, err := e.ledger.Pending(ctx, m.Scan, m.id)
 	if err == nil && pending {
-		err = errors.New("another step has done the refused rows again meanwhile")
+		err = errors.New("another step has done the failed rows again meanwhile")
 	}
 	return err
 }

@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// refusedCopy runs a copy of partitions with a row each, of which every third is in the way.
-func (w *world) refusedCopy(rows, segment int) (id string, taken []key.Key) {
+// failedCopy runs a copy of partitions with a row each, of which every third is in the way.
+func (w *world) failedCopy(rows, segment int) (id string, taken []key.Key) {
 	w.Helper()
 	source := plainRows(rows, 1)
 	w.fill("Source", source)
@@ -52,7 +52,7 @@ func (w *world) remove(table string, keys ...key.Key) {
 func TestRedo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
-	id, taken := w.refusedCopy(60, 5)
+	id, taken := w.failedCopy(60, 5)
 	check := func(state ledger.State, failed int) {
 		t.Helper()
 		s := w.status(id)
@@ -143,7 +143,7 @@ func TestRedoCrashPoints(t *testing.T) {
 		for n, survived := 1, false; !survived; n += 2 * everyRequest {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, emulator.Options{})
-				id, taken := w.refusedCopy(12, 4)
+				id, taken := w.failedCopy(12, 4)
 				w.remove("Target", taken[1:]...)
 				time.Sleep(time.Minute)
 				w.process.DieWith(n, applied)
@@ -187,6 +187,6 @@ func TestRedoRefuses(t *testing.T) {
 		}
 	}
 	if s := w.status(id); s.State != ledger.Canceled {
-		t.Errorf("the refused retry left %+v", s)
+		t.Errorf("the retry left %+v", s)
 	}
 }

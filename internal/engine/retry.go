@@ -17,9 +17,9 @@ const retrySends = 32
 
 // Retry restarts the remaining steps of a scan that was canceled or has failed.
 //
-// Done steps stay done and counted, and are never repeated. So a row that the destination
-// refused stays refused, and the scan ends as failed again once the remaining steps are
-// done. If refused rows are the only reason of the failure, a retry can change nothing, and Retry refuses
+// Done steps stay done and counted, and are never repeated. So a row that has failed
+// stays failed, and the scan ends as failed again once the remaining steps are
+// done. If failed rows are the only reason of the failure, a retry can change nothing, and Retry refuses
 // it.
 //
 // Messages of the scan that are still in a queue do no harm, except that an old one may fail the scan again with fewer
@@ -29,7 +29,7 @@ const retrySends = 32
 // error: a proxying Functions host may send one request several times.
 func (e *Engine) Retry(ctx context.Context, id string) error { return e.retry(ctx, id, false) }
 
-// RetryFailed is Retry that also does the refused rows again. It refuses a scan without any.
+// RetryFailed is Retry that also does the failed rows again. It refuses a scan without any.
 func (e *Engine) RetryFailed(ctx context.Context, id string) error { return e.retry(ctx, id, true) }
 
 func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
@@ -97,7 +97,7 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 	switch {
 	case s.State == ledger.Canceled || pending > 0:
 	case found.Sums.Failed > 0:
-		return problem.Conflictf("id", "every step is done, and %d rows were refused; a retry would not write them: fix the cause that the scan's error names, and retry with {\"rows\":\"failed\"}", found.Sums.Failed)
+		return problem.Conflictf("id", "every step is done, and %d rows have failed; a retry would not write them: fix the cause that the scan's error names, and retry with {\"rows\":\"failed\"}", found.Sums.Failed)
 	case r.exports():
 		if _, err := e.exported(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
 			return problem.Conflictf("id", "%v; start a new scan, to another prefix", err)

@@ -167,11 +167,11 @@ func TestRetryRefuses(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(2, 3))
 	w.fill("Taken", []storage.Entity{{Key: plainRows(1, 1)[0].Key}})
-	refused := copyRequest("Source", "Taken")
-	refused.Action.Mode = "fail"
-	failed := w.run(refused)
+	taken := copyRequest("Source", "Taken")
+	taken.Action.Mode = "fail"
+	failed := w.run(taken)
 	if failed.State != ledger.Failed || failed.Rows.Failed != 1 {
-		t.Fatalf("status %+v, want one row refused", failed)
+		t.Fatalf("status %+v, want one row failed", failed)
 	}
 	succeeded := w.run(copyRequest("Source", "Target"))
 	for _, tt := range []struct {
@@ -181,7 +181,7 @@ func TestRetryRefuses(t *testing.T) {
 	}{
 		{"unknown", "0-none", problem.NotFound, "there is no scan"},
 		{"succeeded", succeeded.ID, problem.Conflict, "state is succeeded"},
-		{"nothing but refused rows", failed.ID, problem.Conflict, "1 rows were refused"},
+		{"nothing but failed rows", failed.ID, problem.Conflict, "1 rows have failed"},
 	} {
 		err := w.engine.Retry(t.Context(), tt.id)
 		var p *problem.Error
@@ -190,6 +190,6 @@ func TestRetryRefuses(t *testing.T) {
 		}
 	}
 	if s := w.status(failed.ID); s.State != ledger.Failed || s.Error != failed.Error {
-		t.Errorf("the refused retry left %+v", s)
+		t.Errorf("the retry left %+v", s)
 	}
 }

@@ -58,7 +58,7 @@ func (w work) queries() int {
 	return 1
 }
 
-// count returns how many rows the action makes of the source's, to write each or have it refused.
+// count returns how many rows the action makes of the source's, whether it can write them or not.
 func (w work) count(rows []storage.Entity) (n int64) {
 	for _, unit := range w.action.Split(rows) {
 		n += int64(len(unit))
@@ -198,7 +198,7 @@ func (o *opened) write(ctx context.Context, rows []storage.Entity, delivery int,
 	done.Written, done.Failed = r.Written, int64(len(r.Failed))
 	if len(r.Failed) > 0 {
 		f := r.Failed[0]
-		zerolog.Ctx(ctx).Warn().Int("rows", len(r.Failed)).Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("rows refused; this is the first")
+		zerolog.Ctx(ctx).Warn().Int("rows", len(r.Failed)).Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("rows failed; this is the first")
 	}
 	return r.Failed, nil
 }

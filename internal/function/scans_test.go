@@ -303,7 +303,7 @@ func TestScanDetailOverHTTP(t *testing.T) {
 		t.Errorf("status %v, want one that starts", status)
 	}
 	a.log.Reset()
-	if logs := a.deliver(t); len(logs) != 1 || !strings.Contains(logs[0], "read 3 rows in 1 queries, wrote 1, refused 2, sent 0 messages") {
+	if logs := a.deliver(t); len(logs) != 1 || !strings.Contains(logs[0], "read 3 rows in 1 queries, wrote 1, 2 failed, sent 0 messages") {
 		t.Errorf("Logs %q; want one line with what was done", logs)
 	}
 	log := a.log.String()

@@ -89,7 +89,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(snapFile, "			r.s.Sums.add(sumsOf(e))\n", "			if u := e.Get(\"Until\"); strings.HasPrefix(u, \"d|2\") && (r.until == \"\" || u < r.until) {\n				r.until = u\n			}\n"+
 			"			if !isFolded(e) && r.until != \"\" && row >= r.until {\n				continue\n			}\n			r.s.Sums.add(sumsOf(e))\n"),
 	),
-	bugtest.New("refused rows may be redone twice",
+	bugtest.New("failed rows may be redone twice",
 		bugtest.In(ledgerFile, "	if done.Redone != \"\" {\n", "	if done.Redone == \"-\" {\n"),
 	),
 	bugtest.New("failed rows that were redone still count",

@@ -35,8 +35,8 @@ func expect(p PlannedScan, source []storage.Entity) expected {
 	}
 	for _, row := range source {
 		old, exists := there[row.Key]
-		refused := exists && (a.Mode == action.Fail && !storage.Equal(old, row) || a.Mode == action.Merge && len(merge(old, row).Properties) > maxProperties)
-		if refused {
+		fails := exists && (a.Mode == action.Fail && !storage.Equal(old, row) || a.Mode == action.Merge && len(merge(old, row).Properties) > maxProperties)
+		if fails {
 			x.mended = append(x.mended, row.Key)
 			exists = len(x.mended)%3 >= p.Rounds
 		}

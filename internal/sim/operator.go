@@ -234,11 +234,11 @@ func (w *world) failure(row scanRow, lost bool) {
 	w.failed = true
 	w.stats.Failures++
 	w.mu.Unlock()
-	refused := strings.Contains(row.Error, "rows could not be written; the first: PartitionKey")
+	failedRows := strings.Contains(row.Error, "rows could not be written; the first: PartitionKey")
 	gaveUp := strings.Contains(row.Error, "a step failed 5 times, at last with: ") || strings.Contains(row.Error, "was begun 5 times and never finished") ||
 		strings.Contains(row.Error, " and never finished; it failed at last with: ")
 	lost = lost && strings.Contains(row.Error, "the state table lacks ")
-	if !refused && !gaveUp && !lost || gaveUp && w.plan.Calm {
+	if !failedRows && !gaveUp && !lost || gaveUp && w.plan.Calm {
 		w.violated("a scan failed with %q", row.Error)
 	}
 }

@@ -31,54 +31,54 @@ func dataOf(e storage.Entity) []byte {
 	return data
 }
 
-// MaxRefused is the most bytes of [Done.Refused]. It leaves room for a step's children in the
+// MaxFailed is the most bytes of [Done.FailedRows]. It leaves room for a step's children in the
 // transaction.
-const MaxRefused = 4 * dataPiece
+const MaxFailed = 4 * dataPiece
 
-// refusedRows is how many rows of Refused are read at once.
-const refusedRows = 10
+// failedAtOnce is how many rows of FailedRows are read at once.
+const failedAtOnce = 10
 
-// Refused calls fn with the refused rows of each of the scan's steps, as [Done] had them, until
-// fn returns false. The newest commits come first. Each step has a position in that order. Refused begins
+// FailedRows calls fn with the failed rows of each of the scan's steps, as [Done] had them, until
+// fn returns false. The newest commits come first. Each step has a position in that order. FailedRows begins
 // at the position from; if it is empty, with the first.
-func (l *Ledger) Refused(ctx context.Context, id, from string, fn func(position string, refused []byte) bool) error {
-	r := key.WithPrefix(id, refusedPrefix)
-	r.Low = &key.Bound{Key: refusedPrefix + from}
-	err := l.table.All(ctx, storage.Query{Range: r, Top: refusedRows}, func(p storage.Page) error {
+func (l *Ledger) FailedRows(ctx context.Context, id, from string, fn func(position string, failed []byte) bool) error {
+	r := key.WithPrefix(id, failedPrefix)
+	r.Low = &key.Bound{Key: failedPrefix + from}
+	err := l.table.All(ctx, storage.Query{Range: r, Top: failedAtOnce}, func(p storage.Page) error {
 		for _, e := range p.Entities {
-			if !fn(strings.TrimPrefix(e.Key.Row, refusedPrefix), dataOf(e)) {
+			if !fn(strings.TrimPrefix(e.Key.Row, failedPrefix), dataOf(e)) {
 				return errEnough
 			}
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return fmt.Errorf("read refused rows of scan %s: %w", id, err)
+		return fmt.Errorf("read failed rows of scan %s: %w", id, err)
 	}
 	return nil
 }
 
-func refusedKey(id, position string) key.Key {
-	return key.Key{Partition: id, Row: refusedPrefix + position}
+func failedKey(id, position string) key.Key {
+	return key.Key{Partition: id, Row: failedPrefix + position}
 }
 
-// RefusedAt returns the refused rows at a position. It reports false if there are none: they have been redone.
-func (l *Ledger) RefusedAt(ctx context.Context, id, position string) ([]byte, bool, error) {
-	e, found, err := l.table.Get(ctx, refusedKey(id, position))
+// FailedAt returns the failed rows at a position. It reports false if there are none: they have been redone.
+func (l *Ledger) FailedAt(ctx context.Context, id, position string) ([]byte, bool, error) {
+	e, found, err := l.table.Get(ctx, failedKey(id, position))
 	if err != nil {
-		return nil, false, fmt.Errorf("read refused rows of scan %s: %w", id, err)
+		return nil, false, fmt.Errorf("read failed rows of scan %s: %w", id, err)
 	}
 	return dataOf(e), found, nil
 }
 
-// RefusedBefore returns positions of rows that were refused before an attempt, behind a position: at least n, if there are so many.
+// FailedBefore returns positions of rows that failed before an attempt, behind a position: at least n, if there are so many.
 // last is the last position that was looked at, empty at the end.
-func (l *Ledger) RefusedBefore(ctx context.Context, id, behind string, attempt int64, n int) (positions []string, last string, err error) {
-	r := key.WithPrefix(id, refusedPrefix)
-	r.Low = &key.Bound{Key: refusedPrefix + behind, Open: behind != ""}
+func (l *Ledger) FailedBefore(ctx context.Context, id, behind string, attempt int64, n int) (positions []string, last string, err error) {
+	r := key.WithPrefix(id, failedPrefix)
+	r.Low = &key.Bound{Key: failedPrefix + behind, Open: behind != ""}
 	err = l.table.All(ctx, storage.Query{Range: r, Select: []string{"Attempt"}, Top: n}, func(p storage.Page) error {
 		for _, e := range p.Entities {
-			last = strings.TrimPrefix(e.Key.Row, refusedPrefix)
+			last = strings.TrimPrefix(e.Key.Row, failedPrefix)
 			if e.Int("Attempt") < attempt {
 				positions = append(positions, last)
 			}
@@ -92,14 +92,14 @@ func (l *Ledger) RefusedBefore(ctx context.Context, id, behind string, attempt i
 		return positions, "", nil
 	}
 	if !errors.Is(err, errEnough) {
-		return nil, "", fmt.Errorf("read refused rows of scan %s: %w", id, err)
+		return nil, "", fmt.Errorf("read failed rows of scan %s: %w", id, err)
 	}
 	return positions, last, nil
 }
 
-// firstRefused returns one of the scan's refused rows, with its reason.
-func (l *Ledger) firstRefused(ctx context.Context, id string) (first string, err error) {
-	err = l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, refusedPrefix), Select: []string{"First"}, Top: 1}, func(p storage.Page) error {
+// firstFailed returns one of the scan's failed rows, with its reason.
+func (l *Ledger) firstFailed(ctx context.Context, id string) (first string, err error) {
+	err = l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, failedPrefix), Select: []string{"First"}, Top: 1}, func(p storage.Page) error {
 		for _, e := range p.Entities {
 			first = e.Get("First")
 			return errEnough
@@ -107,7 +107,7 @@ func (l *Ledger) firstRefused(ctx context.Context, id string) (first string, err
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return "", fmt.Errorf("read refused rows of scan %s: %w", id, err)
+		return "", fmt.Errorf("read failed rows of scan %s: %w", id, err)
 	}
 	return first, nil
 }

@@ -141,7 +141,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	}
 	must(l.SaveHints(ctx, "rows", []byte("saved hints")))
 	must(l.Create(ctx, failedScan, time.Now(), []byte("request"), []byte("hints"), step("a"), adaptive.Outlook{Millipages: 1500, Guessed: 2, Unknown: 1}))
-	commit(failedScan, "a", ledger.Done{Totals: first, Ahead: adaptive.Outlook{Millipages: 500, Guessed: 1, Unknown: 1}, Note: []byte("note a"), Refused: []byte("refused a"), Kept: 2, FirstFailed: "row 7", Attempt: 1}, step("b"), step("c"))
+	commit(failedScan, "a", ledger.Done{Totals: first, Ahead: adaptive.Outlook{Millipages: 500, Guessed: 1, Unknown: 1}, Note: []byte("note a"), FailedRows: []byte("refused a"), Kept: 2, FirstFailed: "row 7", Attempt: 1}, step("b"), step("c"))
 	if n, err := l.Fold(ctx, failedScan, 0, 2, func(notes [][]byte) []byte { return bytes.Join(notes, nil) }); err != nil || n != 2 {
 		t.Fatal(n, err)
 	}
@@ -218,9 +218,9 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("hints", string(hints), "hints", err)
 	hints, err = l.SavedHints(ctx, "rows")
 	check("saved hints", string(hints), "saved hints", err)
-	var refused []string
-	err = l.Refused(ctx, failedScan, "", func(_ string, rows []byte) bool { refused = append(refused, string(rows)); return true })
-	check("refused rows", refused, []string{"refused a"}, err)
+	var failed []string
+	err = l.FailedRows(ctx, failedScan, "", func(_ string, rows []byte) bool { failed = append(failed, string(rows)); return true })
+	check("failed rows", failed, []string{"refused a"}, err)
 	beats, err := l.Beats(ctx)
 	check("beats", beats, []ledger.Beat{everyBeat}, err)
 	var recent []ledger.Listed

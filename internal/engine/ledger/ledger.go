@@ -84,7 +84,7 @@ const (
 	pendingPrefix = "p|"
 	donePrefix    = "d|"
 	foldedPrefix  = "d|-"
-	refusedPrefix = "x|"
+	failedPrefix  = "x|"
 	filePrefix    = "w|"
 )
 
@@ -137,16 +137,16 @@ type Done struct {
 	// Ahead estimates the work of the step's children, less that of the step itself.
 	Ahead adaptive.Outlook
 	Note  []byte // opaque; [Ledger.Notes] returns it
-	// Refused lists Kept of the rows that could not be written. It is opaque;
-	// [Ledger.Refused] returns it.
-	Refused []byte
-	Kept    int64
+	// FailedRows lists Kept of the rows that could not be written. It is opaque;
+	// [Ledger.FailedRows] returns it.
+	FailedRows []byte
+	Kept       int64
 	// FirstFailed is one of them, with its reason, for the scan's error.
 	FirstFailed string
-	// Attempt is that in which they were refused.
+	// Attempt is that in which they failed.
 	Attempt int64
-	// Redone is the position of refused rows, of an earlier attempt, that the step has done again. They are the ledger's no more, which
-	// must still have them. Totals and Kept count what that changes.
+	// Redone is the position of failed rows, of an earlier attempt, that the step has done again. The commit deletes
+	// their row, and fails if it is gone. Totals and Kept count what that changes.
 	Redone string
 	File   []byte // opaque; [Ledger.Files] returns it
 }
@@ -274,7 +274,7 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 // Commit records that a step is done and that its children are pending, all or
 // nothing. It reports false if the step was not pending: it was committed
 // before, perhaps by a first try of this very call whose answer was lost.
-// It reports false, too, if the refused rows that the step has redone are gone.
+// It reports false, too, if the failed rows that the step has redone are gone.
 // The children must fit in one transaction with four more rows.
 func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
@@ -289,12 +289,12 @@ func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, d
 		{Kind: storage.Replace, Entity: storage.Entity{Key: row, Properties: properties}},
 	}
 	if done.Redone != "" {
-		ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: refusedKey(id, done.Redone)}})
+		ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: failedKey(id, done.Redone)}})
 	}
-	if len(done.Refused) > 0 {
-		refused := dataRow(refusedKey(id, strings.TrimPrefix(row.Row, donePrefix)), done.Refused)
-		refused.Properties = append(refused.Properties, storage.StringProperty("First", done.FirstFailed), storage.Int64Property("Attempt", done.Attempt))
-		ops = append(ops, storage.Op{Kind: storage.Replace, Entity: refused})
+	if len(done.FailedRows) > 0 {
+		failed := dataRow(failedKey(id, strings.TrimPrefix(row.Row, donePrefix)), done.FailedRows)
+		failed.Properties = append(failed.Properties, storage.StringProperty("First", done.FirstFailed), storage.Int64Property("Attempt", done.Attempt))
+		ops = append(ops, storage.Op{Kind: storage.Replace, Entity: failed})
 	}
 	if len(done.File) > 0 {
 		ops = append(ops, storage.Op{Kind: storage.Replace, Entity: dataRow(key.Key{Partition: id, Row: filePrefix + stepID}, done.File)})

@@ -78,7 +78,7 @@ func TestLateFinishSparesAStepOfTheNextAttempt(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		em, table, id := begunScan(t)
 		l, ctx, now := ledger.New(table), t.Context(), time.Now()
-		done := ledger.Done{Totals: ledger.Totals{Rows: 2, Failed: 2}, Refused: []byte("rows"), Kept: 2, FirstFailed: "row", Attempt: 1}
+		done := ledger.Done{Totals: ledger.Totals{Rows: 2, Failed: 2}, FailedRows: []byte("rows"), Kept: 2, FirstFailed: "row", Attempt: 1}
 		if ok, err := l.Commit(ctx, id, "000000", now, done, nil); err != nil || !ok {
 			t.Fatal(ok, err)
 		}

@@ -31,7 +31,7 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func
 	case reason != "":
 		state = Failed
 	case s.Totals.Failed > 0:
-		first, err := l.firstRefused(ctx, id)
+		first, err := l.firstFailed(ctx, id)
 		if err != nil {
 			return false, err
 		}

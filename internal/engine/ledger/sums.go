@@ -57,7 +57,7 @@ func (t Totals) properties() []storage.Property {
 type Sums struct {
 	Totals
 	Times Times
-	Kept  int64     // failed rows that [Ledger.Refused] lists
+	Kept  int64     // failed rows that [Ledger.FailedRows] lists
 	Last  time.Time // when the last step was done, by the service's clock; zero before
 
 	children int64            // steps that became pending
