@@ -143,13 +143,13 @@ func (l *lister) readOpen(ctx context.Context, behind string) error {
 // readAll adds scans of the list of all, behind an id.
 func (l *lister) readAll(ctx context.Context, behind string) error {
 	first := l.open != nil
-	of := ledger.Span{Behind: behind, Since: l.Since, Page: l.Top, Pages: listPages}
+	q := ledger.ListQuery{Behind: behind, Since: l.Since, Page: l.Top, Pages: listPages}
 	if l.filtered() {
-		of.Page = storage.PageRows
+		q.Page = storage.PageRows
 	}
 	var scans []ledger.Listed
 	last := behind
-	end, err := l.engine.ledger.Recent(ctx, of, func(s ledger.Listed) bool {
+	end, err := l.engine.ledger.Recent(ctx, q, func(s ledger.Listed) bool {
 		last = s.ID
 		switch {
 		case s.Summarized:

@@ -38,14 +38,14 @@ func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
 	for _, note := range found.Notes {
 		ends = append(ends, parseNote(note)...)
 	}
-	var pending []span
+	var pending []reach
 	leased := e.heard.Load().steps(id, found.Date)
 	for _, p := range found.Pending {
 		m, err := parseMessage(p.Message)
 		if err != nil || m.Again != nil {
 			continue
 		}
-		for _, s := range pendingSpans(m) {
+		for _, s := range reachesOf(m) {
 			s.failed = p.Reason != "" && found.Scan.State == ledger.Failed
 			s.leased = leased[p.ID]
 			pending = append(pending, s)
@@ -102,9 +102,9 @@ const (
 
 // rangesOf divides a scan's range into done, pending and failed ranges, in table order. The ends of pages
 // show how far a continuing step has come: its token is opaque.
-func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []span) []KeyRange {
+func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []reach) []KeyRange {
 	ends = redone(adaptive.Thin(ends, max(1, len(ends)))) // sorted
-	bounds := spanOf(whole)
+	bounds := rangeReach(whole)
 	d := division{at: bounds.low, ends: ends}
 	for _, p := range disjoint(pending, ends, bounds) {
 		d.done(&p.low)

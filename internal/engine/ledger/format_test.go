@@ -224,7 +224,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	beats, err := l.Beats(ctx)
 	check("beats", beats, []ledger.Beat{everyBeat}, err)
 	var recent []ledger.Listed
-	_, err = l.Recent(ctx, ledger.Span{Page: 2, Pages: 2}, func(s ledger.Listed) bool { recent = append(recent, s); return true })
+	_, err = l.Recent(ctx, ledger.ListQuery{Page: 2, Pages: 2}, func(s ledger.Listed) bool { recent = append(recent, s); return true })
 	succeeded := ledger.Scan{ID: succeededScan, State: ledger.Succeeded, Attempt: 1, Request: []byte("request"), Started: began.Add(63 * time.Second), Finished: began.Add(64 * time.Second)}
 	check("list", recent, []ledger.Listed{
 		{Scan: ledger.Scan{ID: openScan}},

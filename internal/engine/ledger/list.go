@@ -168,28 +168,28 @@ type Listed struct {
 	Pending    int64 // steps that were left at its end
 }
 
-// Span is a part of the list of all scans.
-type Span struct {
+// ListQuery asks for a part of the list of all scans.
+type ListQuery struct {
 	Behind string    // an id: scans behind it; all if it is empty
 	Since  time.Time // those that were started then or later; all if it is zero
 	Page   int       // how many are read at once
 	Pages  int       // the most pages that are read
 }
 
-// Recent calls fn with the scans of a span, the newest first, until fn returns false. It reports whether it has reached the end of the span.
-func (l *Ledger) Recent(ctx context.Context, of Span, fn func(Listed) bool) (end bool, err error) {
+// Recent calls fn with the scans of a part of the list, the newest first, until fn returns false. It reports whether it has reached its end.
+func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) (end bool, err error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
-	if of.Behind != "" {
-		r.Low = &key.Bound{Key: allPrefix + of.Behind, Open: true}
+	if q.Behind != "" {
+		r.Low = &key.Bound{Key: allPrefix + q.Behind, Open: true}
 	}
-	if !of.Since.IsZero() {
-		r.High = &key.Bound{Key: allPrefix + key.Inverted(of.Since) + "~", Open: true} // behind all ids of that moment
+	if !q.Since.IsZero() {
+		r.High = &key.Bound{Key: allPrefix + key.Inverted(q.Since) + "~", Open: true} // behind all ids of that moment
 	}
 	if r.Empty() {
 		return true, nil
 	}
 	pages := 0
-	err = l.table.All(ctx, storage.Query{Range: r, Top: min(of.Page, storage.PageRows)}, func(p storage.Page) error {
+	err = l.table.All(ctx, storage.Query{Range: r, Top: min(q.Page, storage.PageRows)}, func(p storage.Page) error {
 		for i, e := range p.Entities {
 			if !fn(listedOf(e)) {
 				end = p.Next == nil && i == len(p.Entities)-1
@@ -197,7 +197,7 @@ func (l *Ledger) Recent(ctx context.Context, of Span, fn func(Listed) bool) (end
 			}
 		}
 		end = p.Next == nil
-		if pages++; pages == of.Pages {
+		if pages++; pages == q.Pages {
 			return errEnough
 		}
 		return nil

@@ -7,33 +7,33 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// span is a part of the table: what a pending step will read, or a scan's whole range.
-type span struct {
+// reach is a part of the table: what a pending step will read, or a scan's whole range.
+type reach struct {
 	low      key.Key
 	high     *key.Key // the first key behind it; nil where the table ends
 	goesOn   bool     // pages of it have been read
 	last     bool     // it ends with the page that ends at high, and begins behind the page before
-	launches bool     // the step also starts steps behind its span, along hints
+	launches bool     // the step also starts steps behind its reach, along hints
 	failed   bool
 	leased   bool // an instance has the step in hand
 }
 
-// pendingSpans returns the spans of a pending step: those of the pages that it is to delete, or one.
-func pendingSpans(m message) (spans []span) {
+// reachesOf returns the reaches of a pending step: those of the pages that it is to delete, or one.
+func reachesOf(m message) (reaches []reach) {
 	if m.Delete == nil {
-		return []span{pendingSpan(m)}
+		return []reach{reachOf(m)}
 	}
 	for _, p := range m.Delete.Pages {
-		s := spanOf(p.Range)
+		s := rangeReach(p.Range)
 		s.high, s.goesOn, s.last = &p.Last, true, true
-		spans = append(spans, s)
+		reaches = append(reaches, s)
 	}
-	return spans
+	return reaches
 }
 
-// pendingSpan returns the span of a pending step that reads.
-func pendingSpan(m message) span {
-	s := spanOf(m.Step.Range)
+// reachOf returns the reach of a pending step that reads.
+func reachOf(m message) reach {
+	s := rangeReach(m.Step.Range)
 	stop, launches := adaptive.End(m.Step)
 	if stop != nil {
 		s.high = stop
@@ -42,8 +42,8 @@ func pendingSpan(m message) span {
 	return s
 }
 
-// spanOf returns the span of a range.
-func spanOf(r key.Range) span {
+// rangeReach returns the reach of a range.
+func rangeReach(r key.Range) reach {
 	first := func(b key.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
 		k := key.Key{Partition: b.Key}
 		if r.Partition != nil {
@@ -57,7 +57,7 @@ func spanOf(r key.Range) span {
 		}
 		return key.BehindPartition(b.Key)
 	}
-	var s span
+	var s reach
 	if r.Partition != nil {
 		behind := key.BehindPartition(*r.Partition)
 		s.low, s.high = key.Key{Partition: *r.Partition}, &behind
@@ -72,17 +72,17 @@ func spanOf(r key.Range) span {
 	return s
 }
 
-// disjoint returns pending spans in table order, each without what was read of it and what the span
+// disjoint returns pending reaches in table order, each without what was read of it and what the reach
 // ahead of it has. whole is the scan's range.
-func disjoint(pending []span, ends []adaptive.PageEnd, whole span) []span {
+func disjoint(pending []reach, ends []adaptive.PageEnd, whole reach) []reach {
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)
 	}
-	slices.SortFunc(pending, func(a, b span) int { return a.low.Compare(b.low) })
-	var left []span
+	slices.SortFunc(pending, func(a, b reach) int { return a.low.Compare(b.low) })
+	var left []reach
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // its other steps follow its span; only the hints say how far
+		if p.launches { // its other steps follow its reach; only the hints say how far
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low
@@ -103,8 +103,8 @@ func disjoint(pending []span, ends []adaptive.PageEnd, whole span) []span {
 	return left
 }
 
-// advanced returns what is left of a span, given the ends of the pages that were read.
-func (s span) advanced(ends []adaptive.PageEnd) span {
+// advanced returns what is left of a reach, given the ends of the pages that were read.
+func (s reach) advanced(ends []adaptive.PageEnd) reach {
 	if !s.goesOn {
 		return s
 	}
