@@ -47,79 +47,48 @@ func (c Counts) QueueTransactions() int64 {
 
 // Counts returns the counts as they are now.
 func (e *Emulator) Counts() Counts {
-	e.counts.mu.Lock()
-	defer e.counts.mu.Unlock()
-	return e.counts.Counts
+	c := &e.counts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.requests
+	return Counts{
+		Query: n[fault.Query], QueryRows: c.rows, Point: n[fault.Point], Insert: n[fault.Insert], Update: n[fault.Update], Merge: n[fault.Merge],
+		Delete: n[fault.Delete], Batch: n[fault.Batch], BatchEntities: c.batched, Tables: n[fault.Tables],
+		QueuePut: n[fault.Put], QueueGet: n[fault.Get], QueueMessages: c.messages, QueuePeek: n[fault.Peek],
+		QueueUpdate: n[fault.UpdateMessage], QueueDelete: n[fault.DeleteMessage], QueueOther: n[fault.Clear] + n[fault.Queues],
+		BlobPut: n[fault.PutBlob], BlobGet: n[fault.GetBlob], BlobList: n[fault.ListBlobs], BlobDelete: n[fault.DeleteBlob], Containers: n[fault.Containers],
+	}
 }
 
 // ResetCounts sets all counts to zero.
 func (e *Emulator) ResetCounts() {
-	e.counts.mu.Lock()
-	defer e.counts.mu.Unlock()
-	e.counts.Counts = Counts{}
+	c := &e.counts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.requests)
+	c.rows, c.messages, c.batched = 0, 0, 0
 }
 
 type counter struct {
-	mu sync.Mutex // guards Counts
-	Counts
+	mu                      sync.Mutex // guards the fields below
+	requests                map[fault.Kind]int64
+	rows, messages, batched int64
 }
 
 // request counts a request.
 func (c *counter) request(r fault.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	*c.of(r.Kind)++
+	c.requests[r.Kind]++
 	if r.Kind == fault.Batch {
-		c.BatchEntities += int64(r.Entities)
+		c.batched += int64(r.Entities)
 	}
-}
-
-func (c *counter) of(kind fault.Kind) *int64 {
-	switch kind {
-	case fault.Query:
-		return &c.Query
-	case fault.Point:
-		return &c.Point
-	case fault.Insert:
-		return &c.Insert
-	case fault.Update:
-		return &c.Update
-	case fault.Merge:
-		return &c.Merge
-	case fault.Delete:
-		return &c.Delete
-	case fault.Batch:
-		return &c.Batch
-	case fault.Tables:
-		return &c.Tables
-	case fault.Put:
-		return &c.QueuePut
-	case fault.Get:
-		return &c.QueueGet
-	case fault.Peek:
-		return &c.QueuePeek
-	case fault.UpdateMessage:
-		return &c.QueueUpdate
-	case fault.DeleteMessage:
-		return &c.QueueDelete
-	case fault.PutBlob:
-		return &c.BlobPut
-	case fault.GetBlob:
-		return &c.BlobGet
-	case fault.ListBlobs:
-		return &c.BlobList
-	case fault.DeleteBlob:
-		return &c.BlobDelete
-	case fault.Containers:
-		return &c.Containers
-	}
-	return &c.QueueOther
 }
 
 // results counts what a request returned.
 func (c *counter) results(rows, messages int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.QueryRows += int64(rows)
-	c.QueueMessages += int64(messages)
+	c.rows += int64(rows)
+	c.messages += int64(messages)
 }

@@ -130,6 +130,7 @@ func New(o Options) (*Emulator, error) {
 		onFault:    o.OnFault,
 		tables:     table.NewStore(),
 		queues:     queue.NewStore(),
+		counts:     counter{requests: make(map[fault.Kind]int64)},
 		blobs:      &blobStore{containers: make(map[string]map[string][]byte)},
 	}
 	if e.clock == nil {

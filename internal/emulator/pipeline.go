@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// pipeline is what both services do with a request: check its signature, read it,
+// pipeline is what each service does with a request: check its signature, read it,
 // count it, let faults have their say, carry it out, and answer.
 type pipeline struct {
 	*Emulator

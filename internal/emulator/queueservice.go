@@ -52,33 +52,32 @@ func (s queueService) failure(c *call, p *refusal.Error) response {
 // parse handles /, /queue, /queue/messages and /queue/messages/id.
 func (s queueService) parse(c *call) (operation, error) {
 	parts := strings.Split(strings.TrimPrefix(c.path, "/"), "/")
-	query := c.query
 	op := operation{Request: fault.Request{Queue: parts[0], Confined: parts[0] != "", Entities: 1}}
 	switch {
 	case len(parts) == 1 && parts[0] == "":
-		return s.parseList(c, query, op)
+		return s.parseList(c, op)
 	case len(parts) == 1:
-		return s.parseQueue(c, query, op)
+		return s.parseQueue(c, op)
 	case len(parts) == 2 && parts[1] == "messages":
-		return s.parseMessages(c, query, op)
+		return s.parseMessages(c, op)
 	case len(parts) == 3 && parts[1] == "messages":
-		return s.parseMessage(c, query, op, parts[2])
+		return s.parseMessage(c, op, parts[2])
 	}
 	return op, notImplemented()
 }
 
-func (s queueService) parseList(c *call, query url.Values, op operation) (operation, error) {
-	if c.Method != http.MethodGet || query.Get("comp") != "list" {
+func (s queueService) parseList(c *call, op operation) (operation, error) {
+	if c.Method != http.MethodGet || c.query.Get("comp") != "list" {
 		return op, notImplemented()
 	}
-	asked, err := number(query, "maxresults", 0, 1, maxQueues)
+	asked, err := number(c.query, "maxresults", 0, 1, maxQueues)
 	if err != nil {
 		return op, err
 	}
 	limit := cmp.Or(asked, maxQueues)
 	tokens := "/" + s.account + "/" // begins the markers
-	from := strings.TrimPrefix(query.Get("marker"), tokens)
-	withMetadata := slices.Contains(strings.Split(query.Get("include"), ","), "metadata")
+	from := strings.TrimPrefix(c.query.Get("marker"), tokens)
+	withMetadata := slices.Contains(strings.Split(c.query.Get("include"), ","), "metadata")
 	op.Kind, op.Identity = fault.Queues, "queues?"+c.URL.RawQuery
 	op.run = func(time.Time, fault.Plan) (response, error) {
 		type entry struct {
@@ -93,7 +92,7 @@ func (s queueService) parseList(c *call, query url.Values, op operation) (operat
 			MaxResults      int      `xml:",omitempty"`
 			Queues          []entry  `xml:"Queues>Queue"`
 			NextMarker      string
-		}{ServiceEndpoint: s.base(c) + "/", Prefix: query.Get("prefix"), Marker: query.Get("marker"), MaxResults: asked}
+		}{ServiceEndpoint: s.base(c) + "/", Prefix: c.query.Get("prefix"), Marker: c.query.Get("marker"), MaxResults: asked}
 		for _, name := range s.queues.Names() {
 			switch {
 			case !strings.HasPrefix(name, list.Prefix) || name < from:
@@ -114,14 +113,14 @@ func (s queueService) parseList(c *call, query url.Values, op operation) (operat
 	return op, nil
 }
 
-func (s queueService) parseQueue(c *call, query url.Values, op operation) (operation, error) {
+func (s queueService) parseQueue(c *call, op operation) (operation, error) {
 	op.Kind, op.Identity = fault.Queues, c.Method+" queue "+op.Queue
 	respell(c.Request)
 	metadata, err := parseMetadata(c.Header)
 	if err != nil {
 		return op, err
 	}
-	switch method, comp := c.Method, query.Get("comp"); {
+	switch method, comp := c.Method, c.query.Get("comp"); {
 	case method == http.MethodPut && comp == "":
 		op.run = func(time.Time, fault.Plan) (response, error) {
 			created, err := s.queues.Create(op.Queue, metadata)
@@ -198,10 +197,10 @@ func (s queueService) onQueue(name string, run func(*queue.Queue, time.Time, fau
 	}
 }
 
-func (s queueService) parseMessages(c *call, query url.Values, op operation) (operation, error) {
+func (s queueService) parseMessages(c *call, op operation) (operation, error) {
 	switch c.Method {
 	case http.MethodPost:
-		return s.parsePut(c, query, op)
+		return s.parsePut(c, op)
 	case http.MethodDelete:
 		op.Kind, op.Identity = fault.Clear, "clear "+op.Queue
 		op.run = s.onQueue(op.Queue, func(q *queue.Queue, _ time.Time, _ fault.Plan) (response, error) {
@@ -213,18 +212,18 @@ func (s queueService) parseMessages(c *call, query url.Values, op operation) (op
 	default:
 		return op, wrongVerb(c)
 	}
-	n, err := number(query, "numofmessages", 1, 1, maxMessages)
+	n, err := number(c.query, "numofmessages", 1, 1, maxMessages)
 	if err != nil {
 		return op, err
 	}
-	if strings.EqualFold(query.Get("peekonly"), "true") {
+	if strings.EqualFold(c.query.Get("peekonly"), "true") {
 		op.Kind, op.Identity = fault.Peek, "peek "+op.Queue
 		op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
 			return messageList(q.Peek(now, n), (*messageXML).peeked), nil
 		})
 		return op, nil
 	}
-	hidden, err := number(query, "visibilitytimeout", defaultHidden, 1, maxVisibility)
+	hidden, err := number(c.query, "visibilitytimeout", defaultHidden, 1, maxVisibility)
 	op.Kind, op.Identity = fault.Get, "get "+op.Queue
 	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
 		messages := q.Get(now, n, now.Add(seconds(hidden)))
@@ -237,17 +236,17 @@ func (s queueService) parseMessages(c *call, query url.Values, op operation) (op
 	return op, err
 }
 
-func (s queueService) parsePut(c *call, query url.Values, op operation) (operation, error) {
-	ttl, err := number(query, "messagettl", defaultTTL, -1, math.MaxInt)
+func (s queueService) parsePut(c *call, op operation) (operation, error) {
+	ttl, err := number(c.query, "messagettl", defaultTTL, -1, math.MaxInt)
 	if err != nil {
 		return op, err
 	}
-	hidden, err := number(query, "visibilitytimeout", 0, 0, maxVisibility)
+	hidden, err := number(c.query, "visibilitytimeout", 0, 0, maxVisibility)
 	if err != nil {
 		return op, err
 	}
 	if ttl >= 0 && hidden >= ttl {
-		return op, invalidParameter("visibilitytimeout", query.Get("visibilitytimeout"), "messagettl must be greater than visibilitytimeout")
+		return op, invalidParameter("visibilitytimeout", c.query.Get("visibilitytimeout"), "messagettl must be greater than visibilitytimeout")
 	}
 	text, err := messageText(c.body)
 	if err != nil {
@@ -273,8 +272,8 @@ func (s queueService) parsePut(c *call, query url.Values, op operation) (operati
 	return op, nil
 }
 
-func (s queueService) parseMessage(c *call, query url.Values, op operation, id string) (operation, error) {
-	receipt := query.Get("popreceipt")
+func (s queueService) parseMessage(c *call, op operation, id string) (operation, error) {
+	receipt := c.query.Get("popreceipt")
 	if receipt == "" {
 		return op, missingParameter("popreceipt")
 	}
@@ -289,10 +288,10 @@ func (s queueService) parseMessage(c *call, query url.Values, op operation, id s
 	default:
 		return op, wrongVerb(c)
 	}
-	if !query.Has("visibilitytimeout") {
+	if !c.query.Has("visibilitytimeout") {
 		return op, missingParameter("visibilitytimeout")
 	}
-	hidden, err := number(query, "visibilitytimeout", 0, 0, maxVisibility)
+	hidden, err := number(c.query, "visibilitytimeout", 0, 0, maxVisibility)
 	if err != nil {
 		return op, err
 	}
