@@ -8,18 +8,12 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/fault"
@@ -220,6 +214,41 @@ func TestQueueFaults(t *testing.T) {
 	})
 }
 
+// While time stands still, messages keep the order in which they were put. A message that expired is gone, whoever holds it.
+func TestMessagesInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, b := inProcess(t, "duplicate p=1 queue=twice")
+		queue := b.newQueue(t)
+		texts := func(messages []message) (all string) {
+			for _, m := range messages {
+				all += m.MessageText + " "
+			}
+			return all
+		}
+		b.put(t, queue, "late", "visibilitytimeout=10")
+		b.put(t, queue, "short", "messagettl=20")
+		b.put(t, queue, "first", "")
+		b.put(t, queue, "second", "")
+		same(t, "peeked", texts(b.receive(t, queue, "peekonly=true&numofmessages=32").messages(t)), "short first second ")
+		short := b.receiveOne(t, queue)
+		time.Sleep(20*time.Second - 1)
+		same(t, "when the late one is visible", texts(b.receive(t, queue, "numofmessages=32").messages(t)), "first second late ")
+		time.Sleep(1)
+		same(t, "count", b.queue(t, request{method: "GET", path: "/" + queue, query: "comp=metadata"}).header.Get("X-Ms-Approximate-Messages-Count"), "3")
+		check(t, "delete an expired message", b.deleteMessage(t, queue, short), 404, "MessageNotFound")
+
+		check(t, "create", b.queue(t, request{method: "PUT", path: "/twice"}), 201, "")
+		b.put(t, "twice", "x", "messagettl=5")
+		first, second := b.receiveOne(t, "twice"), b.receiveOne(t, "twice")
+		same(t, "the duplicate's id", first.MessageID, second.MessageID)
+		check(t, "delete the duplicate", b.deleteMessage(t, "twice", second), 204, "")
+		check(t, "delete it again", b.deleteMessage(t, "twice", second), 400, "PopReceiptMismatch")
+		time.Sleep(5 * time.Second)
+		check(t, "delete the first when it expired", b.deleteMessage(t, "twice", first), 404, "MessageNotFound")
+	})
+}
+
 func TestTableDeletionTakesItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,49 +299,6 @@ func TestTimeIsVirtual(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		same(t, "after 1.1 s", b.receive(t, queue, "").status, 200)
 	})
-}
-
-// The SDK's own retries get through, and what fired is the same on every run,
-// although the requests are concurrent.
-func TestFaultsAreTheSameUnderConcurrency(t *testing.T) {
-	t.Parallel()
-	run := func(t *testing.T) (fired map[string]int, conflicts []string) {
-		synctest.Test(t, func(t *testing.T) {
-			e, service := sdk(t)
-			must(service.CreateTable(context.Background(), "rows", nil))(t)
-			if err := e.SetFaults("seed=9; busy p=0.1; timeout-after p=0.1; reset-after p=0.05; latency=1ms..9ms"); err != nil {
-				t.Fatal(err)
-			}
-			client := service.NewClient("rows")
-			ctx := policy.WithRetryOptions(context.Background(), policy.RetryOptions{MaxRetries: 20})
-			var mu sync.Mutex // guards conflicts
-			var workers sync.WaitGroup
-			for i := range 100 {
-				workers.Go(func() {
-					_, err := client.AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p%d","RowKey":"r"}`, i), nil)
-					var refused *azcore.ResponseError
-					if errors.As(err, &refused) && refused.ErrorCode == string(aztables.EntityAlreadyExists) {
-						mu.Lock()
-						defer mu.Unlock()
-						conflicts = append(conflicts, fmt.Sprint(i))
-					} else if err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			workers.Wait()
-			fired = e.FaultCounts()
-		})
-		slices.Sort(conflicts)
-		return fired, conflicts
-	}
-	fired, conflicts := run(t)
-	firedAgain, conflictsAgain := run(t)
-	same(t, "fired", firedAgain, fired)
-	same(t, "inserts that were applied before their retry", conflictsAgain, conflicts)
-	if fired["busy"] == 0 || fired["timeout-after"] == 0 || fired["reset-after"] == 0 || len(conflicts) == 0 {
-		t.Errorf("fired %v, %d conflicts", fired, len(conflicts))
-	}
 }
 
 func TestOnRequest(t *testing.T) {

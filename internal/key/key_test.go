@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/testsize"
 )
 
 // alphabet holds characters at every seam of the UTF-16 order.
@@ -36,7 +37,7 @@ func compareUnits(a, b string) int {
 
 func TestCompareEqualsUTF16Order(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	for range 200_000 {
+	for range testsize.Of(20_000, 200_000) {
 		a, b := randomKey(r), randomKey(r)
 		if got, want := key.Compare(a, b), compareUnits(a, b); got != want {
 			t.Fatalf("Compare(%q, %q) = %d, want %d", a, b, got, want)
@@ -84,7 +85,7 @@ func TestSuccessor(t *testing.T) {
 // A key starts with the prefix exactly when it lies in [prefix, Successor(prefix)).
 func TestSuccessorBoundsThePrefix(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
-	for range 200_000 {
+	for range testsize.Of(20_000, 200_000) {
 		prefix, k := randomKey(r), randomKey(r)
 		next, ok := key.Successor(prefix)
 		inside := !key.Less(k, prefix) && (!ok || key.Less(k, next))
@@ -153,7 +154,6 @@ func TestSidesOfRanges(t *testing.T) {
 	}
 }
 
-// TestBoundsAnd: what lies within both bounds lies within both, and nothing else does.
 // TestFormatOfTokens: messages and checkpoints have tokens. Those of earlier versions do not say what is before them.
 func TestFormatOfTokens(t *testing.T) {
 	t.Parallel()
@@ -172,9 +172,10 @@ func TestFormatOfTokens(t *testing.T) {
 	}
 }
 
+// What lies within both bounds lies within both, and nothing else does.
 func TestBoundsAnd(t *testing.T) {
 	t.Parallel()
-	texts := []string{"", "a", "ab", "abc", "b", "\uffff", "\U0001F600"}
+	texts := []string{"", "a", "ab", "b", "\uffff"}
 	var all []key.Bounds
 	for _, prefix := range texts {
 		for _, after := range texts {
@@ -186,7 +187,7 @@ func TestBoundsAnd(t *testing.T) {
 	for _, a := range all {
 		for _, b := range all {
 			both := a.And(b).Range()
-			for _, p := range append(texts, "a\x00", "abcd", "bb") {
+			for _, p := range append(texts, "a\x00", "abc", "bb", "\U0001F600") {
 				k := key.Key{Partition: p}
 				if got, want := both.Contains(k), a.Range().Contains(k) && b.Range().Contains(k); got != want {
 					t.Fatalf("%+v and %+v: %q is in: %v, want %v", a, b, p, got, want)

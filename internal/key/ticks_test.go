@@ -36,7 +36,7 @@ func TestNewerSortsFirstAndReverses(t *testing.T) {
 		n := r.Int64N(key.MaxTicks + 1)
 		return start.AddDate(0, 0, int(n/864e9)).Add(time.Duration(n%864e9) * 100)
 	}
-	for range 100_000 {
+	for range 10_000 {
 		a, b := random(), random()
 		ka, kb := key.Inverted(a), key.Inverted(b)
 		if a.Compare(b) != -strings.Compare(ka, kb) {

@@ -7,12 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tablesweep/internal/emulator/entity"
 	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/odata"
 )
 
 func decode(t testing.TB, body string) entity.Entity {
@@ -24,28 +21,15 @@ func decode(t testing.TB, body string) entity.Entity {
 	return e
 }
 
+// What the conformance suite does not have: several spellings of one row.
 func TestStoredForm(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sent, stored string }{
-		{`{}`, ``},
-		{`{"PartitionKey":"p","RowKey":"r","A":1}`, `"A":1`},
 		{`{ "A" : 1 , "B" : "x" }`, `"A":1,"B":"x"`},
-		{`{"A":null,"A@odata.type":"Edm.Int64","Timestamp":"x","odata.etag":"y"}`, ``},
-		{`{"A":"5","A@odata.type":"Edm.Int64"}`, `"A@odata.type":"Edm.Int64","A":"5"`},
 		{`{"A@odata.type":"Edm.Int64","B":1,"A":5}`, `"B":1,"A@odata.type":"Edm.Int64","A":"5"`},
-		{`{"A":3.0}`, `"A":3.0`},
 		{`{"\u0041":1}`, `"A":1`},
-		{`{"A":3.10}`, `"A":3.1`},
-		{`{"A":1e3}`, `"A":1000.0`},
-		{`{"A":1e21,"B":0.1,"C":-0.0,"D":1e-7,"E":123456789012345678.0}`, `"A":1e+21,"B":0.1,"C":0.0,"D":1e-7,"E":123456789012345680.0`},
-		{`{"A":"3.50","A@odata.type":"Edm.Double"}`, `"A":3.5`},
-		{`{"A":"3","A@odata.type":"Edm.Double"}`, `"A":3.0`},
 		{`{"A":"-01","A@odata.type":"Edm.Int32","B":"true","B@odata.type":"Edm.Boolean"}`, `"A":-1,"B":true`},
-		{`{"A":"True","A@odata.type":"Edm.Boolean","B":"FALSE","B@odata.type":"Edm.Boolean"}`, `"A":true,"B":false`},
 		{`{"A":"007","A@odata.type":"Edm.Int64"}`, `"A@odata.type":"Edm.Int64","A":"7"`},
-		{`{"A":3,"A@odata.type":"Edm.Double"}`, `"A":3.0`},
-		{`{"A":2147483648}`, `"A":2147483648.0`},
-		{`{"A":"NaN","A@odata.type":"Edm.Double"}`, `"A@odata.type":"Edm.Double","A":"NaN"`},
 		{`{"A":"0F8FAD5B-D9CB-469F-A165-70867728950E","A@odata.type":"Edm.Guid"}`, `"A@odata.type":"Edm.Guid","A":"0f8fad5b-d9cb-469f-a165-70867728950e"`},
 		{`{"A":"2026-01-02T03:04:05.1230000+01:00","A@odata.type":"Edm.DateTime"}`, `"A@odata.type":"Edm.DateTime","A":"2026-01-02T02:04:05.123Z"`},
 		{`{"A":"\u00e9\"\\,\"B\":1"}`, `"A":"\u00e9\"\\,\"B\":1"`},
@@ -67,46 +51,6 @@ func TestDecodeRefuses(t *testing.T) {
 	} {
 		if e, err := new(entity.Decoder).Decode([]byte(body)); err == nil {
 			t.Errorf("%s is taken as %s", body, e.Properties)
-		}
-	}
-}
-
-func TestPropertiesAndValues(t *testing.T) {
-	t.Parallel()
-	p := decode(t, `{"S":"a\",\"b","T":true,"F":false,"I":-7,"D":2.5,"L":"8","L@odata.type":"Edm.Int64",`+
-		`"B":"AAE=","B@odata.type":"Edm.Binary","E":"","N":"-Infinity","N@odata.type":"Edm.Double"}`).Properties
-	got := make(map[string]string)
-	for q := range p.All() {
-		v := q.Value()
-		got[q.Name] = fmt.Sprintf("%v %q %d %g", v.Type, v.Text, v.Int, v.Float)
-	}
-	want := map[string]string{
-		"S": `Edm.String "a\",\"b" 0 0`, "T": `Edm.Boolean "" 1 0`, "F": `Edm.Boolean "" 0 0`, "I": `Edm.Int32 "" -7 0`,
-		"D": `Edm.Double "" 0 2.5`, "L": `Edm.Int64 "" 8 0`, "B": `Edm.Binary "\x00\x01" 0 0`, "E": `Edm.String "" 0 0`,
-		"N": `Edm.Double "" 0 -Inf`,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("properties (-want +got)\n%s", diff)
-	}
-	if q, ok := p.Lookup("L"); !ok || q.Type != odata.Int64 || q.Full != `"L@odata.type":"Edm.Int64","L":"8"` {
-		t.Errorf("Lookup(L) is %+v, %v", q, ok)
-	}
-	if _, ok := p.Lookup("l"); ok {
-		t.Error("names ignore case")
-	}
-}
-
-func TestMerge(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ old, changes, want string }{
-		{``, ``, ``},
-		{`"A":1`, ``, `"A":1`},
-		{``, `"A":1`, `"A":1`},
-		{`"A":1,"B":2`, `"A":3`, `"A":3,"B":2`},
-		{`"A@odata.type":"Edm.Int64","A":"1","B":2`, `"A":"text","C":true`, `"A":"text","B":2,"C":true`},
-	} {
-		if got := entity.Properties(c.old).Merge(entity.Properties(c.changes)); string(got) != c.want {
-			t.Errorf("%s with %s: got %s, want %s", c.old, c.changes, got, c.want)
 		}
 	}
 }
