@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every check there is: format, vet, staticcheck, dead code, tests under the race detector and in
+# Every check there is: format, vet, staticcheck, dead code, this project's own rules, tests under the race detector and in
 # full, planted bugs, against embedded storage and Azurite, Microsoft's other clients, the console
 # in a browser, what deploys the app, and the benchmarks that documents name. --long adds fuzzing, the
 # other benchmarks and all of the slowest tests; FUZZ_TIME=10m fuzzes longer than the minute of each test. Needs Go; with Node and npm, Azurite is installed
@@ -8,7 +8,7 @@
 # from apt, and with --long Azure CLI, which takes a minute. The script ends with a list of what it had
 # to skip, and of what it checked by less than the real tool. If CI is set, a skipped check is a failure.
 set -euo pipefail
-trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "${notes-}" "${bin-}"' EXIT
 cd "$(dirname "$0")/.."
 
 case "$*" in
@@ -20,8 +20,11 @@ case "$*" in
   ;;
 esac
 export fuzz_time=${FUZZ_TIME:-1m}
-skipped=()
-weaker=() # checked by less than the real tool
+# What was skipped, and what was checked by less than the real tool: a line each. Steps beside others write them, too.
+notes=$(mktemp -d)
+touch "$notes/skipped" "$notes/weaker"
+skip() { echo "$*" >>"$notes/skipped"; }
+weaken() { echo "$*" >>"$notes/weaker"; }
 
 say() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 
@@ -56,7 +59,7 @@ browser() { command -v chromium || command -v chromium-browser || command -v goo
 start_azurite() {
   local binary=scripts/azurite/node_modules/.bin/azurite
   if [ ! -x "$binary" ]; then
-    skipped+=("everything that compares with Azurite: npm did not install it")
+    skip "everything that compares with Azurite: npm did not install it"
     return
   fi
   say azurite
@@ -91,12 +94,12 @@ check_sdks() {
   if [ -d scripts/jssdk/node_modules ]; then
     node --no-deprecation scripts/jssdk/check.mjs "$connection"
   else
-    skipped+=("Microsoft's JavaScript SDKs: npm did not install them")
+    skip "Microsoft's JavaScript SDKs: npm did not install them"
   fi
   if pysdk; then
     /usr/bin/python3 scripts/pysdk/check.py "$connection"
   else
-    weaker+=("embedded storage was checked without Microsoft's Python clients, which Debian alone has")
+    weaken "embedded storage was checked without Microsoft's Python clients, which Debian alone has"
   fi
   kill "$emulator"
 }
@@ -107,7 +110,7 @@ pysdk() { /usr/bin/python3 -c 'import azure.cosmosdb.table, azure.storage.queue'
 # The description of the HTTP calls: linted, and a client made from it.
 check_openapi() {
   if [ ! -d scripts/openapi/node_modules ]; then
-    skipped+=("the client made from docs/openapi.json: npm did not install its tools")
+    skip "the client made from docs/openapi.json: npm did not install its tools"
     return
   fi
   say "docs/openapi.json"
@@ -117,7 +120,7 @@ check_openapi() {
 # The files of an export, as another program reads them.
 check_export() {
   if [ ! -d scripts/duckdb/node_modules ]; then
-    skipped+=("the files of exports in DuckDB: npm did not install it")
+    skip "the files of exports in DuckDB: npm did not install it"
     return
   fi
   say "the files of exports in DuckDB"
@@ -128,7 +131,7 @@ check_export() {
 check_console() {
   local executable
   if ! executable=$(browser) || [ ! -d scripts/browser/node_modules ]; then
-    skipped+=("the console in a browser: Chromium or playwright-core is not installed")
+    skip "the console in a browser: Chromium or playwright-core is not installed"
     return
   fi
   say "the console in $executable"
@@ -137,10 +140,10 @@ check_console() {
 
 # What deploys the app. The tests of internal/deploy start az, where it is installed.
 check_infra() {
-  command -v az >/dev/null || weaker+=("no az command of the documents was parsed: Azure CLI is not installed, which --long does for root on Debian")
-  command -v bicep >/dev/null || weaker+=("the Bicep files were not compiled: bicep is not on PATH")
+  command -v az >/dev/null || weaken "no az command of the documents was parsed: Azure CLI is not installed, which --long does for root on Debian"
+  command -v bicep >/dev/null || weaken "the Bicep files were not compiled: bicep is not on PATH"
   if [ ! -d scripts/infra/node_modules ]; then
-    skipped+=("the Bicep files and the Dockerfile: npm did not install their parsers")
+    skip "the Bicep files and the Dockerfile: npm did not install their parsers"
     return
   fi
   say "infra"
@@ -156,14 +159,36 @@ go_test() {
     shift
   done
   shift
-  local report again
-  report=$(mktemp)
+  local report events again failed=
+  report=$(mktemp) events=$(mktemp)
   go tool gotestsum --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race \
-    --rerun-fails-report="$report" --packages="$*" -- -vet=off "${flags[@]}"
+    --rerun-fails-report="$report" --jsonfile="$events" --packages="$*" -- -vet=off "${flags[@]}" || failed=yes
   while read -r again; do
-    weaker+=("a test failed, and passed when it ran alone: $again")
+    weaken "a test failed, and passed when it ran alone: $again"
   done <"$report"
-  rm "$report"
+  if [ -n "$failed" ]; then
+    for package in "$@"; do
+      after_panic "$package" "$events" "${flags[@]}"
+    done
+    exit 1
+  fi
+  rm "$report" "$events"
+}
+
+# after_panic runs the tests of a package that a panic of another has kept from their end, each by itself: it takes the package, the events of
+# the run (go test -json), and its flags. A package without a panic has none.
+after_panic() {
+  local package=$1 events=$2 path
+  shift 2
+  path=$(go list "$package")
+  # A data race, a test's deadline and a panic all end a package; only the latter two before its other tests.
+  grep -qE "\"Package\":\"$path\".*\"Output\":\"(panic: |fatal error: )" "$events" || return 0
+  comm -23 <(go test "$@" -vet=off -list . "$package" | grep '^Test' | sort) \
+    <(grep -E '"Action":"(pass|fail|skip)"' "$events" | grep -F "\"Package\":\"$path\"" | sed -nE 's/.*"Test":"([^"/]+)".*/\1/p' | sort -u) >"$notes/unfinished"
+  say "$package: a panic hid $(wc -l <"$notes/unfinished") other tests; each by itself"
+  while read -r name; do
+    go test "$@" -vet=off -run "^$name\$" "$package" </dev/null || true
+  done <"$notes/unfinished"
 }
 
 # fuzz runs a fuzz test of a package for fuzz_time. What it finds to be interesting go keeps in its cache, and an input that fails in the
@@ -186,14 +211,14 @@ export -f fuzz
 # twice runs a command, and once more if it fails.
 twice() {
   "$@" && return
-  weaker+=("this failed, and then passed: $*")
+  weaken "this failed, and then passed: $*"
   "$@"
 }
 
 # packages lists the directories of Go files that match a pattern.
 packages() { grep -rlE "$1" --include="$2" handler internal | xargs -n1 dirname | sort -u | sed 's|^|./|'; }
 
-fetch_log=$(mktemp)
+fetch_log=$notes/fetched
 fetch_tools >"$fetch_log" 2>&1 &
 fetching=$!
 
@@ -204,11 +229,27 @@ if [ -n "$unformatted" ]; then
   exit 1
 fi
 
+bin=$(mktemp -d)
+go build -o "$bin/handler" ./handler
+wait "$fetching" || true
+cat "$fetch_log"
+start_azurite
+
+# Other people's programs mostly wait: they run beside what only reads the source. The browser's claims need the machine for themselves.
+(
+  trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+  check_sdks
+  check_openapi
+  check_export
+  check_infra
+) >"$notes/clients" 2>&1 &
+clients=$!
+
 say "go vet" # so that no other step repeats it
-go vet ./...
+go vet -tags lint ./...
 
 say "staticcheck"
-go tool staticcheck ./...
+go tool staticcheck -tags lint ./...
 
 say "deadcode: no function that neither main nor a test reaches"
 dead=$(go tool deadcode -test ./...)
@@ -217,25 +258,25 @@ if [ -n "$dead" ]; then
   exit 1
 fi
 
-wait "$fetching" || true
-cat "$fetch_log"
-start_azurite
-bin=$(mktemp -d)
-go build -o "$bin/handler" ./handler
-check_sdks
-check_openapi
-check_export
-check_console
-check_infra
+say "this project's own rules"
+go test -vet=off -tags lint ./internal/lint
 
-# The race detector takes ten times as long, so it sees the tests' small sizes, and no models.
-concurrent=$(packages '^\s+go |\.Go\(|^\s+"(net/http|testing/synctest|tablesweep/internal/(task|storage))' '*.go' | grep -v internal/lab)
+wait "$clients" || {
+  cat "$notes/clients" >&2
+  exit 1
+}
+cat "$notes/clients"
+check_console
+
+# The race detector takes ten times as long, so it sees the tests' small sizes, no models, and no packages that start no goroutine:
+# what they call is seen where it stands.
+concurrent=$(packages '^\s+go |\.Go\(|^\s+"(testing/synctest|tablesweep/internal/task)' '*.go' | grep -v internal/lab)
 say "tests under the race detector, of the packages with goroutines"
 go_test -race -timeout=30m -- $concurrent
 
 # Tests that have two sizes say so by package testsize. The seeds and the planted bugs are among them.
 sized=$(packages 'testsize\.' '*_test.go')
-sequential=$(comm -23 <(packages '' '*_test.go') <(echo "$concurrent"))
+sequential=$(comm -23 <(packages '' '*_test.go' | grep -v internal/lint) <(echo "$concurrent"))
 say "tests in full, of the packages where some are small by default, and those without goroutines"
 TABLESWEEP_TESTS=${long:-more} go_test -timeout=45m -- $(printf '%s\n' $sized $sequential | sort -u)
 
@@ -255,13 +296,10 @@ else
   say "all benchmarks: they fail where a claim does not hold"
   benchmarks .
 fi
-rm -r "$bin" "$fetch_log"
 
-if [ ${#weaker[@]} -gt 0 ]; then
-  printf '\n!! WEAKER: %s\n' "${weaker[@]}"
-fi
-if [ ${#skipped[@]} -gt 0 ]; then
-  printf '\n!! SKIPPED: %s\n' "${skipped[@]}"
+[ ! -s "$notes/weaker" ] || sed 's/^/!! WEAKER: /' "$notes/weaker"
+if [ -s "$notes/skipped" ]; then
+  sed 's/^/!! SKIPPED: /' "$notes/skipped"
   [ -z "${CI:-}" ] || exit 1
 else
   printf '\nall checks passed, nothing skipped\n'
