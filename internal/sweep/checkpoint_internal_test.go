@@ -124,24 +124,6 @@ func record(t testing.TB) string {
 	return string(text)
 }
 
-func TestRestore(t *testing.T) {
-	t.Parallel()
-	r, err := restored(t, record(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := r.frontier.first()
-	if s.id != 1 || s.through == nil || s.through.Row != "z" || s.left != 6 || len(s.done) != 1 || !s.done[0].contains(key.Key{Partition: "p", Row: "b"}) {
-		t.Errorf("the page is %+v", s)
-	}
-	if c := r.frontier.after(s); c == nil || c.Page != 2 || c.depth != 2 || r.frontier.after(c) != nil {
-		t.Errorf("the child is %+v", c)
-	}
-	if r.totals != (Totals{Queries: 1, Rows: 3}) || r.frontier.next != 4 {
-		t.Errorf("totals %+v, next %d", r.totals, r.frontier.next)
-	}
-}
-
 // TestRestoreCutOff cuts the file at every byte: what remains is a state that was. Without the
 // snapshot's steps it is none: they would never be done.
 func TestRestoreCutOff(t *testing.T) {

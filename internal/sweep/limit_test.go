@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/place"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -122,4 +123,19 @@ func copyRows(t *testing.T, s sweep.Spec, to *storage.Table, o sweep.Options) (s
 
 func countRows(t *testing.T, s sweep.Spec, _ *storage.Table, o sweep.Options) (sweep.Totals, error) {
 	return sweep.Count(t.Context(), s, o, nil)
+}
+
+// TestLimitOfWrites: rows that stand in memory cost no reads. They are written no faster than the limit allows.
+func TestLimitOfWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 500
+		rows := someRows(200, 30)
+		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
+		began := time.Now()
+		totals, err := copyRows(t, sweep.Spec{Source: place.Rows(rows)}, emulatortest.Table(t, a, "destination", nil), sweep.Options{MaxRows: limit})
+		if took := time.Since(began); err != nil || totals.Written != int64(len(rows)) || took.Seconds() < 0.9*float64(len(rows))/limit {
+			t.Errorf("%d rows in %v, %v; want %d, %d a second at most", totals.Written, took, err, len(rows), limit)
+		}
+	})
 }

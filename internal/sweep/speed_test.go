@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -20,35 +19,6 @@ import (
 
 // latency is what every request takes in the comparisons.
 const latency = 10 * time.Millisecond
-
-// TestCopyAgainstLoops copies the same rows three ways, in virtual time, where only
-// waiting counts: by a sweep, by the loop that the SDK's documentation suggests, and
-// by that loop with transactions.
-func TestCopyAgainstLoops(t *testing.T) {
-	t.Parallel()
-	rows := someRows(500, 10)
-	part := []int{1, slowdown, 1} // of the rows, that takes that part of the time
-	var took [3]time.Duration
-	for i, copyRows := range []func(testing.TB, *emulator.Emulator, *storage.Account, int){bySweep, byRow, byBatch} {
-		synctest.Test(t, func(t *testing.T) {
-			e, a := emulatortest.NewAccount(t, emulator.Options{Latency: latency})
-			emulatortest.Table(t, a, "source", rows)
-			emulatortest.Table(t, a, "destination", nil)
-			start := time.Now()
-			n := len(rows) / part[i]
-			copyRows(t, e, a, n)
-			took[i] = time.Since(start) * time.Duration(part[i])
-			if got := all(t, a.Table("destination")); len(got) != n {
-				t.Errorf("way %d copied %d rows of %d", i, len(got), n)
-			}
-		})
-	}
-	loop, batches := took[1].Seconds()/took[0].Seconds(), took[2].Seconds()/took[0].Seconds()
-	t.Logf("sweep %v, row by row %v (%.0f times), serial transactions %v (%.0f times)", took[0], took[1], loop, took[2], batches)
-	if loop < 40 || batches < 10 {
-		t.Errorf("only %.1f times faster than row by row, want 40, and %.1f times than serial transactions, want 10", loop, batches)
-	}
-}
 
 func bySweep(t testing.TB, _ *emulator.Emulator, a *storage.Account, _ int) {
 	s := sweep.Spec{Source: a.Table("source"), Strategy: adaptive.Strategy{}}

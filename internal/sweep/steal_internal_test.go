@@ -103,45 +103,6 @@ func TestPagesOfKeysLeaveRoom(t *testing.T) {
 	}
 }
 
-// 64 workers scan real keys in virtual time, by queries of a second on average.
-func TestStealingKeepsWorkersBusy(t *testing.T) {
-	t.Parallel()
-	rows := sourceTree(t)
-	for _, tt := range []struct {
-		faults  string
-		page    int
-		most    float64 // times the bound
-		queries float64 // a page
-	}{
-		{"latency=1s", 100, 2.6, 7},
-		{"latency=1s", 20, 2.5, 3},
-		{"seed=1; latency=500ms..1500ms", 20, 2.5, 3.5},
-	} {
-		t.Run(fmt.Sprintf("%s/%d rows a page", tt.faults, tt.page), func(t *testing.T) {
-			t.Parallel()
-			pages := (len(rows) + tt.page - 1) / tt.page
-			var ratios, queries []float64
-			for range 3 { // which worker comes first is left to the scheduler, even in virtual time
-				synctest.Test(t, func(t *testing.T) {
-					_, source := openTree(t, rows, tt.faults)
-					took, totals := count(t, Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: tt.page, Select: []string{}}, 64)
-					ratios = append(ratios, took.Seconds()/float64(boundFor(pages, 64)))
-					queries = append(queries, float64(totals.Queries)/float64(pages))
-					if totals.Rows != int64(len(rows)) {
-						t.Errorf("%d rows, want %d", totals.Rows, len(rows))
-					}
-				})
-			}
-			t.Logf("%d pages: %.2f times the bound, %.2f queries a page", pages, ratios, queries)
-			slices.Sort(ratios)
-			slices.Sort(queries)
-			if ratios[1] > tt.most || queries[1] > tt.queries {
-				t.Errorf("as a median %.2f times the bound by %.2f queries a page; want at most %.1f and %.1f", ratios[1], queries[1], tt.most, tt.queries)
-			}
-		})
-	}
-}
-
 // Other strategies split the scan themselves: nobody steals from their steps.
 func TestOnlyAdaptiveSteals(t *testing.T) {
 	t.Parallel()

@@ -84,26 +84,6 @@ func TestEachYieldsTableOrder(t *testing.T) {
 	}
 }
 
-func TestWorkersReadAtOnce(t *testing.T) {
-	t.Parallel()
-	rows := someRows(500, 2)
-	took := func(workers int) (d time.Duration) {
-		synctest.Test(t, func(t *testing.T) {
-			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
-			table := emulatortest.Table(t, a, "source", rows)
-			start := time.Now()
-			if _, err := sweep.Count(t.Context(), sweep.Spec{Source: table, Strategy: scan.Prefix{}, PageRows: 20}, sweep.Options{Workers: workers}, nil); err != nil {
-				t.Fatal(err)
-			}
-			d = time.Since(start)
-		})
-		return d
-	}
-	if one, many := took(1), took(32); many*4 > one {
-		t.Errorf("32 workers took %v, one %v", many, one)
-	}
-}
-
 func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -205,6 +185,25 @@ func TestFailureStopsAndIsTold(t *testing.T) {
 		}
 		if _, err := sweep.Count(t.Context(), sweep.Spec{Source: a.Table("nothere")}, sweep.Options{}, nil); !storage.NotFound(err) {
 			t.Errorf("error %v, want that the source is missing", err)
+		}
+	})
+}
+
+// TestInterruptEndsWaiting: what waits to be sent again is not under way. An interrupt ends it at once.
+func TestInterruptEndsWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, a := emulatortest.NewAccount(t, emulator.Options{})
+		source := emulatortest.Table(t, a, "source", someRows(10, 1))
+		if err := e.SetFaults("busy p=1"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := sweep.Count(ctx, sweep.Spec{Source: source}, sweep.Options{}, nil)
+		if took := time.Since(began); !errors.Is(err, sweep.ErrInterrupted) || took > 6*time.Second {
+			t.Errorf("%v after %v, want an interrupt after 5 s", err, took)
 		}
 	})
 }
