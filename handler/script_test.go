@@ -147,6 +147,29 @@ func account(ts *testscript.TestScript, setting string) (*storage.Account, error
 	return storage.Open(c, storage.Options{})
 }
 
+// serveEmulator serves embedded storage over HTTP until the test ends.
+func serveEmulator(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account, string) {
+	t.Helper()
+	em, err := emulator.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	c, err := storage.ParseConnection(server.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := storage.Open(c, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return em, a, server.ConnectionString()
+}
+
 // makeTable makes a table in AzureWebJobsStorage, or in OTHER if the name starts
 // with "other:".
 func makeTable(ts *testscript.TestScript, name string, rows []storage.Entity) error {

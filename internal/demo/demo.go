@@ -82,15 +82,14 @@ type demo struct {
 	report  Report
 
 	// For tests:
-	watch func(engine.Status) // sees a scan's status now and then
-	most  int                 // loads at most so many rows; all if it is 0
-	more  map[string]string   // more of the app's settings
+	most int               // loads at most so many rows; all if it is 0
+	more map[string]string // more of the app's settings
 }
 
 // Run runs the demonstration. An error means that it failed, be it a copy that
 // differs from its source.
 func Run(ctx context.Context, o Options) (Report, error) {
-	return (&demo{Options: o, watch: func(engine.Status) {}}).run(ctx)
+	return (&demo{Options: o}).run(ctx)
 }
 
 func (d *demo) run(ctx context.Context) (Report, error) {
@@ -265,7 +264,6 @@ func (d *demo) scan(ctx context.Context, r engine.Request) (Figures, error) {
 		if err := d.call(ctx, "GET", "/api/scans/"+started.ID, nil, http.StatusOK, &s); err != nil {
 			return Figures{}, err
 		}
-		d.watch(s)
 		if s.State == ledger.Running && time.Since(told) < 2*time.Second {
 			select {
 			case <-ctx.Done():
