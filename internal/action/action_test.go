@@ -64,7 +64,7 @@ func TestDeleteTwice(t *testing.T) {
 	table := fill(t, a, rows)
 	for _, some := range [][]storage.Entity{rows[10:60], rows, rows} {
 		e.ResetCounts()
-		r, err := action.All(t.Context(), storage.RequestOptions{}, action.Delete{Table: table}, some)
+		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, some)
 		if err != nil || r.Written != int64(len(some)) || len(r.Failed) > 0 {
 			t.Fatalf("%+v, %v; want %d rows deleted", r, err, len(some))
 		}
@@ -86,7 +86,7 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 		if err := e.SetFaults("seed=1; timeout-after p=0.4 on=batch,delete; latency=1ms"); err != nil {
 			t.Fatal(err)
 		}
-		r, err := action.All(t.Context(), storage.RequestOptions{}, action.Delete{Table: table}, rows)
+		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, rows)
 		if err != nil || r.Written != int64(len(rows)) {
 			t.Errorf("%+v, %v; want %d rows deleted", r, err, len(rows))
 		}
@@ -133,7 +133,7 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := action.All(t.Context(), storage.RequestOptions{}, action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, []storage.Entity{row})
+			r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, []storage.Entity{row})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func TestDeleteWhatIsNeverFound(t *testing.T) {
 	fill(t, a, rows)
 	m := &misled{Transporter: em.Transport()}
 	table := emulatortest.Open(t, em, m).Table("rows")
-	_, err := action.All(t.Context(), storage.RequestOptions{}, action.Delete{Table: table}, rows)
+	_, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, rows)
 	if !storage.NotFound(err) || m.attempts.Load() > 10 {
 		t.Errorf("error %v after %d attempts, want that a row was not found", err, m.attempts.Load())
 	}

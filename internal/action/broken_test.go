@@ -69,14 +69,14 @@ func TestServiceFailsOverARow(t *testing.T) {
 					}
 					began := time.Now()
 					via := emulatortest.Open(t, em, breaking{em.Transport(), began.Add(tt.away)}).Table("Target")
-					var w action.Work = action.Copy{Destination: via, Limiter: &action.Limiter{}}
+					var w action.Work = action.Copy{Destination: via}
 					if deletes {
 						if _, err := (action.Copy{Destination: target}).Copy(t.Context(), rows); err != nil {
 							t.Fatal(err)
 						}
-						w = action.Delete{Table: via, Limiter: &action.Limiter{}}
+						w = action.Delete{Table: via}
 					}
-					r, err := action.All(t.Context(), storage.RequestOptions{}, w, rows)
+					r, err := action.All(t.Context(), storage.RequestOptions{}, &action.Limiter{}, w, rows)
 					if took := time.Since(began); err != nil || r.Written != tt.written || took < tt.away || took > tt.longest {
 						t.Errorf("%+v, %v after %v; want %d rows written within %v to %v", r, err, took, tt.written, tt.away, tt.longest)
 					}

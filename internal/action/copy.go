@@ -41,21 +41,20 @@ const (
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
-	Limiter     *Limiter // of the process; nil for no limits
 }
 
 // Copy writes the rows, which must be in table order. An error means that the
 // destination as a whole refused ([storage.Permanent]), or did not answer in time. Some rows
 // may have been written then.
 func (c Copy) Copy(ctx context.Context, rows []storage.Entity) (Result, error) {
-	return All(ctx, storage.RequestOptions{}, c, rows)
+	return All(ctx, storage.RequestOptions{}, nil, c, rows)
 }
 
 // Transactions returns how many transactions write the rows. Large rows take
 // more.
 func Transactions(rows []storage.Entity) int { return len(Copy{}.Split(rows)) }
 
-// Changes returns the table that the work writes to.
+// Changes implements [Changing].
 func (c Copy) Changes() *storage.Table { return c.Destination }
 
 // Split cuts rows in table order into units for [Copy.Do]: where the
@@ -86,7 +85,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.E
 		for b.Rows() < min(limit, len(rows)) && b.Add(storage.Op{Kind: c.kind(), Entity: rows[b.Rows()]}) {
 		}
 		n := b.Rows()
-		err := c.Limiter.Do(ctx, o, PartitionName(c.Destination, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
+		err := b.With(o).Do(ctx)
 		refusal, at := refusedRow(err, n)
 		var about key.Key
 		if at >= 0 {

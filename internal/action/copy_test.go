@@ -140,7 +140,7 @@ func TestDestinationThatRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, w := range []action.Work{action.Copy{Destination: table}, action.Delete{Table: table}} {
-		r, err := action.All(t.Context(), storage.RequestOptions{}, w, rows("a", "b"))
+		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, w, rows("a", "b"))
 		if !storage.Permanent(err) || !storage.NotFound(err) || len(r.Failed) > 0 {
 			t.Errorf("%T: %+v, %v; want a permanent error", w, r, err)
 		}
@@ -195,7 +195,7 @@ func TestExistingRows(t *testing.T) {
 	}
 	var counter storage.Counter
 	counted := storage.RequestOptions{Counter: &counter}
-	r, err := action.All(t.Context(), counted, action.Copy{Destination: table, Mode: action.Skip}, []storage.Entity{all[0], all[1], all[99]})
+	r, err := action.All(t.Context(), counted, nil, action.Copy{Destination: table, Mode: action.Skip}, []storage.Entity{all[0], all[1], all[99]})
 	if err != nil || r.Written != 2 || counter.Requests() > 5 {
 		t.Errorf("%+v, %v with %d requests", r, err, counter.Requests())
 	}

@@ -15,13 +15,12 @@ const maxReads = 5
 
 // Delete removes rows from a table.
 type Delete struct {
-	Table   *storage.Table
-	Limiter *Limiter // of the process; nil for no limits
+	Table *storage.Table
 	// Unchanged deletes a row only if it has the ETag that the row has here. Others are skipped.
 	Unchanged bool
 }
 
-// Changes returns the table that the work deletes from.
+// Changes implements [Changing].
 func (d Delete) Changes() *storage.Table { return d.Table }
 
 // Split cuts rows in table order into transactions.
@@ -36,7 +35,7 @@ func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, whi
 		if which != nil {
 			rows = slices.DeleteFunc(rows, func(e storage.Entity) bool { return !which(e) })
 		}
-		done, err := All(ctx, storage.RequestOptions{}, Delete{Table: table}, rows)
+		done, err := All(ctx, storage.RequestOptions{}, nil, Delete{Table: table}, rows)
 		removed += done.Written
 		if err == nil && len(done.Failed) > 0 {
 			err = fmt.Errorf("%d rows could not be removed; the first: %s", len(done.Failed), done.Failed[0])
@@ -60,7 +59,7 @@ func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 		for b.Rows() < min(limit, len(rows)) && b.Add(d.op(rows[b.Rows()])) {
 		}
 		n := b.Rows()
-		err := d.Limiter.Do(ctx, o, PartitionName(d.Table, rows[0].Key.Partition), n, func(o storage.RequestOptions) (int, error) { return n, b.With(o).Do(ctx) })
+		err := b.With(o).Do(ctx)
 		var refusal *storage.Error
 		switch {
 		case err == nil:

@@ -44,9 +44,9 @@ func (l *Limiter) Started(partition string, rows int) {
 	l.partitions.Started(partition, rows, time.Now())
 }
 
-// Send calls send for a request after [Limiter.Started], with options made of o. If the partition throttles a
-// request with these options, that request is sent again when the partition may take it. send returns how many
-// rows it wrote or read.
+// Send calls send after [Limiter.Started], with options made of o. send makes a request, or several, one after the other, such as the
+// transactions of a unit. If the partition throttles one of them, that is sent again when the partition may take all of the rows. send
+// returns how many rows it wrote or read.
 func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	o.OnBusy = func() time.Duration {
 		l.mu.Lock()
@@ -62,13 +62,8 @@ func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, sen
 	return err
 }
 
-// Do waits until the partition is free, and sends a request as [Limiter.Send] does. Waiting requests
-// are served in turn. A nil Limiter does not wait.
+// Do waits until the partition is free, and sends as [Limiter.Send] does. Those who wait are served in turn.
 func (l *Limiter) Do(ctx context.Context, o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
-	if l == nil {
-		_, err := send(o)
-		return err
-	}
 	if !l.Free(partition) {
 		if err := l.wait(ctx, partition); err != nil {
 			return err

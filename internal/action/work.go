@@ -57,10 +57,16 @@ type Work interface {
 	Do(ctx context.Context, o storage.RequestOptions, unit []storage.Entity) (Result, error)
 }
 
+// Changing is a [Work] that changes the rows of one table.
+type Changing interface {
+	Work
+	Changes() *storage.Table
+}
+
 // All does the work of all rows, several units at once, by requests with the options. The
-// rows must be in table order. After an error, some units may have been done. A request that is held back
+// rows must be in table order. A unit that changes a partition waits until the limiter, nil for none, lets it. After an error, some units may have been done. A request that is held back
 // ([storage.HeldBack]) lets those that are under way end.
-func All(ctx context.Context, o storage.RequestOptions, w Work, rows []storage.Entity) (Result, error) {
+func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows []storage.Entity) (Result, error) {
 	var (
 		mu    sync.Mutex // guards the following
 		total Result
@@ -70,7 +76,7 @@ func All(ctx context.Context, o storage.RequestOptions, w Work, rows []storage.E
 	g.SetLimit(parallel)
 	for _, unit := range w.Split(rows) {
 		g.Go(func() error {
-			r, err := w.Do(ctx, o, unit)
+			r, err := do(ctx, o, l, w, unit)
 			mu.Lock()
 			defer mu.Unlock()
 			total.Written += r.Written
@@ -85,4 +91,17 @@ func All(ctx context.Context, o storage.RequestOptions, w Work, rows []storage.E
 	err := cmp.Or(g.Wait(), held)
 	slices.SortFunc(total.Failed, func(a, b Failure) int { return a.Key.Compare(b.Key) })
 	return total, err
+}
+
+// do does a unit when the limiter lets it.
+func do(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, unit []storage.Entity) (r Result, err error) {
+	c, changes := w.(Changing)
+	if l == nil || !changes {
+		return w.Do(ctx, o, unit)
+	}
+	err = l.Do(ctx, o, PartitionName(c.Changes(), unit[0].Key.Partition), len(unit), func(o storage.RequestOptions) (_ int, err error) {
+		r, err = w.Do(ctx, o, unit)
+		return len(unit), err
+	})
+	return r, err
 }

@@ -74,12 +74,12 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 			return e.exportTo(*r.Action.Destination)
 		}
 		w, err := e.writing(r.Action)
-		w.action = action.Copy{Destination: w.destination, Mode: r.Action.Mode, Limiter: &e.limiter}
+		w.action = action.Copy{Destination: w.destination, Mode: r.Action.Mode}
 		w.packs, w.properties, w.raw = true, true, true
 		return w, err
 	case Keys:
 		w, err := e.writing(r.Action)
-		w.action = copyKeys{action.Copy{Destination: w.destination, Limiter: &e.limiter}, cmp.Or(r.Source.Table, r.Source.Container)}
+		w.action = copyKeys{action.Copy{Destination: w.destination}, cmp.Or(r.Source.Table, r.Source.Container)}
 		return w, err
 	case Delete:
 		if source == nil {
@@ -89,7 +89,7 @@ func (e *Engine) work(r Request, source *storage.Table) (work, error) {
 			return work{}, err
 		}
 		return work{
-			action: action.Delete{Table: source, Limiter: &e.limiter}, what: "delete rows", deletes: true,
+			action: action.Delete{Table: source}, what: "delete rows", deletes: true,
 			missing: func(ctx context.Context) (bool, error) {
 				return false, refusal("source", "the Table service refuses to delete from it; check the connection and its permissions", source.MayDelete(ctx))
 			},
@@ -188,7 +188,7 @@ func (o *opened) write(ctx context.Context, rows []storage.Entity, delivery int,
 		}
 		options.Ask = nil
 	}
-	r, err := action.All(ctx, options, o.work.action, rows)
+	r, err := action.All(ctx, options, o.limiter, o.work.action, rows)
 	if err != nil {
 		return nil, fatalIfPermanent(o.work.what, err)
 	}

@@ -65,7 +65,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	if o.Share == nil { // its pace alone limits what is under way
 		o.Share = NewShare(math.MaxInt, o.MaxRows)
 	}
-	w, ok := a.(interface{ Changes() *storage.Table })
+	w, ok := a.(action.Changing)
 	consumes := ok && s.table() != nil && w.Changes().Same(s.table())
 	return &run{
 		scan: s, options: o, action: a, inOrder: inOrder, reads: o.Share.reads, writes: o.Share.writes,
