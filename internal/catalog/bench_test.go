@@ -1,19 +1,15 @@
 package catalog_test
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
-	"tablesweep/internal/storage"
 )
 
 // person returns one of many records with three index keys.
@@ -57,10 +53,6 @@ func TestTransactions(t *testing.T) {
 				return err
 			}},
 			{"replace at its address", 9, 4, func() error { _, err := c.Replace(t.Context(), raised, catalog.Lookup{ID: id.ID}, always); return err }},
-			{"patch at its address", 10, 5, func() error {
-				_, err := c.Patch(t.Context(), []byte(`{"wage":4}`), catalog.Lookup{ID: id.ID}, always)
-				return err
-			}},
 			// One to claim the key, and one to ask for an answer; the commit keeps that.
 			{"patch with an Idempotency-Key", 12, 7, func() error {
 				_, err := c.Patch(t.Context(), []byte(`{"wage":5}`), by("eid", "F1"), once)
@@ -79,6 +71,8 @@ func TestTransactions(t *testing.T) {
 			// The query meets the row that tells where the record was before it moved, and
 			// looks whether the shard has a move to complete.
 			{"delete what has moved lately", 10, 4, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450001"), always, nil); return err }},
+			// The query meets its tombstones, and looks whether the shard has writes to complete.
+			{"delete it again", 2, 2, func() error { _, err := c.Delete(t.Context(), by("ssn", "123450001"), always, nil); return err }},
 			{"Maintain, with nothing to do", 4*shards + 2, 0, func() error { // 17 of them look for old claims, once an hour
 				time.Sleep(time.Minute)
 				return c.Maintain(t.Context())
@@ -118,83 +112,3 @@ const shards = 16
 
 // latency is what a request takes in the tests of speed.
 const latency = 10 * time.Millisecond
-
-// BenchmarkRoundTrips measures insertions and queries in real time, in units of a
-// request's 10 ms, and beside them the published sequence: log entry, checkpoint
-// read, log query, three index rows, checkpoint, one after the other. Of several
-// rounds the fastest median counts, so that other work on the machine does not decide.
-func BenchmarkRoundTrips(b *testing.B) {
-	w := newWorld(b, emulator.Options{Latency: latency}, people, "lastname")
-	c := w.catalog()
-	p := w.publishedWriter()
-	n := 0
-	for b.Loop() {
-		trips := map[string]float64{}
-		for range 3 {
-			for name, do := range map[string]func(int) error{
-				"insert":    func(i int) error { _, err := c.Insert(b.Context(), person(b, i), ""); return err },
-				"query":     func(i int) error { _, err := c.Find(b.Context(), by("eid", fmt.Sprint("F", i))); return err },
-				"published": func(i int) error { return p(b.Context(), person(b, i)) },
-			} {
-				var times []time.Duration
-				for range 25 {
-					n++
-					start := time.Now()
-					if err := do(n); err != nil {
-						b.Fatal(err)
-					}
-					times = append(times, time.Since(start))
-				}
-				slices.Sort(times)
-				median := float64(times[len(times)/2]) / float64(latency)
-				if t, ok := trips[name]; !ok || median < t {
-					trips[name] = median
-				}
-			}
-		}
-		for name, most := range map[string]float64{"insert": 2.5, "query": 1.2, "published": 100} {
-			b.ReportMetric(trips[name], name+"-roundtrips")
-			if trips[name] > most {
-				b.Errorf("%s: %.2f round trips, want at most %.1f", name, trips[name], most)
-			}
-		}
-	}
-}
-
-// publishedWriter returns the published sequence, done by our storage package.
-func (w *world) publishedWriter() func(context.Context, record.Record) error {
-	index, log := w.account.Table("Published"), w.account.Table("PublishedWAL")
-	for _, t := range []*storage.Table{index, log} {
-		if err := t.Create(w.Context()); err != nil {
-			w.Fatal(err)
-		}
-	}
-	checkpoint := storage.Entity{Key: key.Key{Partition: "checkpoint"}}
-	entries := "wal"
-	return func(ctx context.Context, r record.Record) error {
-		id, err := w.schema.Identity(func(f string) (string, bool) { return r.Get(f) })
-		if err != nil {
-			return err
-		}
-		entry := storage.Entity{Key: key.Key{Partition: entries, Row: fmt.Sprint(time.Now().UnixNano())}, Properties: r.Properties()}
-		if err := log.Write(ctx, storage.Op{Kind: storage.Insert, Entity: entry}); err != nil {
-			return err
-		}
-		before, _, err := log.Get(ctx, checkpoint.Key)
-		if err != nil {
-			return err
-		}
-		q := storage.Query{Range: key.Range{Partition: &entries, Low: &key.Bound{Key: before.Get("Last"), Open: true}}, Top: 100}
-		if _, err := log.Query(ctx, q); err != nil {
-			return err
-		}
-		for _, partition := range id.Partitions {
-			row := storage.Entity{Key: key.Key{Partition: partition, Row: id.Row}, Properties: r.Properties()}
-			if err := index.Write(ctx, storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
-				return err
-			}
-		}
-		checkpoint.Properties = []storage.Property{storage.StringProperty("Last", entry.Key.Row)}
-		return log.Write(ctx, storage.Op{Kind: storage.Replace, Entity: checkpoint})
-	}
-}

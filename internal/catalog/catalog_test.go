@@ -223,35 +223,6 @@ func TestReplace(t *testing.T) {
 	w.check(c)
 }
 
-// TestIdempotencyKey repeats insertions whose answer was lost.
-func TestIdempotencyKey(t *testing.T) {
-	t.Parallel()
-	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		r := rec(t, faux)
-		insert := func() catalog.Written {
-			t.Helper()
-			done, err := c.Insert(t.Context(), r, "key-1")
-			if done.Outcome != catalog.Created || done.ETag == "" || err != nil {
-				t.Errorf("inserted %v, %v", done, err)
-			}
-			return done
-		}
-		if first, again := insert(), insert(); again.Meta != first.Meta {
-			t.Errorf("the answer is %v, the first one's %v", again.Meta, first.Meta)
-		}
-		w.delete(c, by("eid", "F314"), 1)
-		insert()
-		w.wantFound(c, by("eid", "F314"))
-		_, err := c.Insert(t.Context(), rec(t, `{"eid":"F314","lastname":"Smith"}`), "key-1")
-		wantKind(t, err, problem.KeyReused)
-
-		w.nextDay(c)
-		insert()
-		w.wantFound(c, by("eid", "F314"), r)
-		w.check(c)
-	})
-}
-
 // TestRestored: a catalog works on a copy of its two tables, whatever their names are. That is how its backup is restored.
 func TestRestored(t *testing.T) {
 	t.Parallel()

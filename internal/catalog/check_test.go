@@ -48,49 +48,61 @@ func TestCheckRepairs(t *testing.T) {
 	at := key.Key{Partition: "3_npi7", Row: ""}
 	tests := []struct {
 		name    string
-		damage  func(w *world, row storage.Entity)
+		damage  func(w *world, c *catalog.Catalog, row storage.Entity)
 		want    string
 		unknown bool // to the log
 	}{
-		{"a row is missing", func(w *world, row storage.Entity) {
+		{"a row is missing", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			w.write("People", storage.Op{Kind: storage.Delete, Entity: row})
 		}, "missing", false},
-		{"a row was changed", func(w *world, row storage.Entity) {
+		{"a row was changed", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("wage", "more")}}})
 		}, "differs", false},
-		{"a row has an older version", func(w *world, row storage.Entity) {
+		{"a row has an older version", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.Int64Property("tsw_version", 1)}}})
 		}, "differs", false},
-		{"a row was replaced by another program", func(w *world, row storage.Entity) {
+		{"a row was replaced by another program", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			row.Properties = slices.DeleteFunc(row.Properties, func(p storage.Property) bool { return strings.HasPrefix(p.Name, "tsw_") })
 			w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
 		}, "differs", false},
-		{"a tombstone was left behind", func(w *world, row storage.Entity) {
+		{"a tombstone was left behind", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			row.Key.Row = "gone:00000000"
 			row.Properties = []storage.Property{{Name: "tsw_gone", Type: storage.Boolean, Value: []byte("true")}, storage.StringProperty("tsw_first", "f"), storage.StringProperty("tsw_identity", "i"), storage.Int64Property("tsw_version", 5)}
 			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
 		}, "left behind", true},
-		{"another record's row was copied over it", func(w *world, row storage.Entity) {
+		{"another record's row was copied over it", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			other := w.rows("People", "other:")[0]
 			other.Key = row.Key
 			w.write("People", storage.Op{Kind: storage.Replace, Entity: other})
 		}, "another record's", false},
-		{"it has changed places with another record's row", func(w *world, row storage.Entity) {
+		{"it has changed places with another record's row", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			other := w.rows("People", "other:")[0]
 			other.Key, row.Key = row.Key, other.Key
 			w.write("People", storage.Op{Kind: storage.Replace, Entity: other})
 			w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
 		}, "another record's", false},
-		{"a changed row of another record was copied over it", func(w *world, row storage.Entity) {
+		{"a changed row of another record was copied over it", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			other := w.rows("People", "other:")[0]
 			other.Key = row.Key
 			other.Properties = append(other.Properties, storage.StringProperty("new", "x"))
 			w.write("People", storage.Op{Kind: storage.Replace, Entity: other})
 		}, "another record's", true},
-		{"a row too many", func(w *world, row storage.Entity) {
+		{"a row too many", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			row.Key.Partition = "3_npi8"
 			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
 		}, "in a place where its record has none", false},
+		{"all rows are missing", func(w *world, _ *catalog.Catalog, _ storage.Entity) {
+			for _, row := range w.rows("People", "") {
+				w.write("People", storage.Op{Kind: storage.Delete, Entity: row})
+			}
+		}, "missing", false},
+		{"a row has a deleted record again", func(w *world, c *catalog.Catalog, _ storage.Entity) {
+			w.insertAll(c, map[string]any{"eid": "gone", "lastname": "gone"})
+			before := w.rows("People", "gone:")
+			w.delete(c, by("eid", "gone"), 1)
+			c.Close()
+			w.write("People", storage.Op{Kind: storage.Replace, Entity: before[0]})
+		}, "a deleted record", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,7 +112,7 @@ func TestCheckRepairs(t *testing.T) {
 			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"other","lastname":"Other"}`), ""))
 			c.Close()
 			i := slices.IndexFunc(w.rows("People", ""), func(e storage.Entity) bool { return e.Key.Partition == at.Partition })
-			tt.damage(w, w.rows("People", "")[i])
+			tt.damage(w, c, w.rows("People", "")[i])
 			var found []catalog.Finding
 			sum, err := check.Run(t.Context(), c, check.Options{}, func(f catalog.Finding) { found = append(found, f) })
 			if err != nil || sum.Problems == 0 || len(found) == 0 || !strings.Contains(found[0].Problem, tt.want) {
@@ -113,6 +125,7 @@ func TestCheckRepairs(t *testing.T) {
 				w.wantFound(c, q, rec(t, r))
 			}
 			w.wantFound(c, by("npi", "8"))
+			w.wantFound(c, by("eid", "gone"))
 		})
 	}
 }
@@ -176,24 +189,6 @@ func TestCheckReadsPages(t *testing.T) {
 	}
 }
 
-// TestRepairBringsNothingBack repairs a row that still has a deleted record.
-func TestRepairBringsNothingBack(t *testing.T) {
-	t.Parallel()
-	w, c := newCatalog(t, people, "lastname")
-	w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"})
-	before := w.rows("People", "")
-	w.delete(c, by("eid", "1"), 1)
-	c.Close()
-	w.write("People", storage.Op{Kind: storage.Replace, Entity: before[0]})
-	if len(w.find(c, by("eid", "1"))) != 1 {
-		t.Fatal("the damage has no effect")
-	}
-	if sum, problems := w.repair(c, check.Options{Repair: true}); sum.Repaired != 1 {
-		t.Errorf("%+v: %v", sum, problems)
-	}
-	w.wantFound(c, by("eid", "1"))
-}
-
 // TestChangedByHand: if all rows of a record were changed by hand, the log's change puts them back.
 // When it is gone, the newest row may become the record.
 func TestChangedByHand(t *testing.T) {
@@ -242,20 +237,6 @@ func (w *world) findings(c *catalog.Catalog, o check.Options) (all []catalog.Fin
 		w.Error(err)
 	}
 	return all
-}
-
-// TestLostIndex: repair brings back the rows of an index table that was lost.
-func TestLostIndex(t *testing.T) {
-	t.Parallel()
-	w, c := newCatalog(t, "eid,npi", "lastname")
-	r := w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"}, map[string]any{"eid": "2", "lastname": "b", "npi": "7"})
-	w.delete(c, by("eid", "2"), 1)
-	c.Close()
-	for _, row := range w.rows("People", "") {
-		w.write("People", storage.Op{Kind: storage.Delete, Entity: row})
-	}
-	w.repair(c, check.Options{Repair: true})
-	w.wantFound(c, by("npi", "7"), r[0])
 }
 
 // TestLostLog drops the log's table, while a replacement and a deletion have not reached all rows. Repair

@@ -34,10 +34,6 @@ func TestEveryCrashPoint(t *testing.T) {
 			_, err := c.Insert(ctx, r, "")
 			return err
 		}},
-		{"insert with a key", "", old, func(ctx context.Context, c *catalog.Catalog, r record.Record) error {
-			_, err := c.Insert(ctx, r, "once")
-			return err
-		}},
 		{"replace", old, moved, func(ctx context.Context, c *catalog.Catalog, r record.Record) error {
 			_, err := c.Replace(ctx, r, by("eid", "1"), always)
 			return err

@@ -14,7 +14,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -60,44 +59,6 @@ func (w *world) wantGone(c *catalog.Catalog) {
 	w.wantFound(c, by("eid", "1"))
 	w.wantFound(c, by("npi", "7"))
 	w.check(c)
-}
-
-// TestGoneRowsGoWithinMinutes deletes tombstones with clocks that are ten minutes off, in either
-// direction. The identity's next life counts as the later one, even if its writer's clock is
-// late.
-func TestGoneRowsGoWithinMinutes(t *testing.T) {
-	t.Parallel()
-	for _, skew := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-			w.catalog()
-			off := func(d time.Duration) *catalog.Catalog {
-				return w.on(w.account, func() time.Time { return time.Now().Add(d) })
-			}
-			writer, other := off(skew), off(-skew)
-			r := rec(t, latecomer)
-			w.did(catalog.Created)(writer.Insert(t.Context(), r, ""))
-			writer.Close()
-			w.delete(writer, by("npi", "7"), 1)
-			writer.Close()
-			w.pass(other, minutes)
-			if n := w.gone(); n > 0 {
-				t.Errorf("%d rows say that the record is gone", n)
-			}
-			w.did(catalog.Created)(other.Insert(t.Context(), r, ""))
-			other.Close()
-			w.wantFound(other, by("npi", "7"), r)
-			changes, _, err := other.Changes(t.Context(), 10, "", time.Time{})
-			var kinds []string
-			for _, ch := range changes {
-				kinds = append(kinds, string(ch.Kind))
-			}
-			if got := strings.Join(kinds, " "); err != nil || got != "insert delete insert" {
-				t.Errorf("changes, the newest first: %s, %v", got, err)
-			}
-			w.check(other)
-		})
-	}
 }
 
 // TestFrozenWriter freezes a writer: for an hour after its commit, or, before it writes an index
@@ -241,44 +202,6 @@ func TestFrozenMaintenance(t *testing.T) {
 	}
 }
 
-// TestRepeatedDeletion costs a query of the index, and one of each shard's entries.
-func TestRepeatedDeletion(t *testing.T) {
-	t.Parallel()
-	w, c := newCatalog(t, "id,city", "id")
-	var all []map[string]any
-	for i := range 50 {
-		all = append(all, map[string]any{"id": i, "city": "Bern"})
-	}
-	w.insertAll(c, all...)
-	w.delete(c, by("city", "Bern"), 50)
-	c.Close()
-	w.emulator.ResetCounts()
-	w.delete(c, by("city", "Bern"), 0)
-	c.Close()
-	if n := w.emulator.Counts().TableTransactions(); n > 1+shards {
-		t.Errorf("%d requests", n)
-	}
-}
-
-// slowly is a transport whose first answer to a request with the text is dated, and arrives, after meanwhile.
-type slowly struct {
-	next      policy.Transporter
-	text      string
-	meanwhile func()
-}
-
-func (s *slowly) Do(r *http.Request) (*http.Response, error) {
-	slow := s.meanwhile != nil && strings.Contains(describe(r), s.text)
-	resp, err := s.next.Do(r)
-	if slow && err == nil {
-		do := s.meanwhile
-		s.meanwhile = nil
-		do()
-		resp.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	}
-	return resp, err
-}
-
 // TestHeadsOfOneMoment: a selector reads a record's heads in two pages. The record moves from the first page to the
 // second after the first was read, and before it is dated. It is not taken for two.
 func TestHeadsOfOneMoment(t *testing.T) {
@@ -302,14 +225,20 @@ func TestHeadsOfOneMoment(t *testing.T) {
 		if err := w.emulator.SetFaults("short-page p=1"); err != nil {
 			t.Fatal(err)
 		}
-		slow := &slowly{next: w.emulator.Transport(), text: "RowKey ge 'h|"}
-		writer := w.on(emulatortest.Open(t, w.emulator, slow), nil)
-		slow.meanwhile = func() {
-			move(c, names[2])
-			time.Sleep(1500 * time.Millisecond)
-		}
+		next, slow := w.emulator.Transport(), false
+		writer := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+			first := !slow && strings.Contains(describe(r), "RowKey ge 'h|")
+			resp, err := next.Do(r)
+			if first && err == nil {
+				slow = true
+				move(c, names[2])
+				time.Sleep(1500 * time.Millisecond)
+				resp.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+			}
+			return resp, err
+		})), nil)
 		w.did(catalog.Replaced)(writer.Patch(t.Context(), []byte(`{"n":1}`), by("eid", "1"), always))
-		if slow.meanwhile != nil {
+		if !slow {
 			t.Error("nothing was slow")
 		}
 		writer.Close()

@@ -153,38 +153,3 @@ func TestBulkAnswersEach(t *testing.T) {
 		}
 	}
 }
-
-// TestBulkDies kills the process at requests of a bulk insertion. What was begun is then
-// completed, under every key, and the same insertion ends it.
-func TestBulkDies(t *testing.T) {
-	t.Parallel()
-	records := make([]record.Record, 10)
-	for i := range records {
-		records[i] = rec(t, fmt.Sprintf(`{"eid":"%d","npi":"%d","lastname":"x"}`, i, i%3))
-	}
-	deaths(t, 2, testsize.Of(6, 3), func(t *testing.T, n int) bool {
-		w, c := newCatalog(t, people, "lastname")
-		victim, p := w.mortal(n, n%2 == 0, nil)
-		for i, one := range victim.InsertAll(t.Context(), records, nil) {
-			if one.Err == nil { // it was acknowledged
-				eid, _ := records[i].Get("eid")
-				w.wantFound(c, by("eid", eid), records[i])
-			}
-		}
-		victim.Close()
-		time.Sleep(time.Minute)
-		w.maintain(c)
-		w.check(c)
-		for i, one := range c.InsertAll(t.Context(), records, nil) {
-			if one.Err != nil {
-				t.Errorf("%d: %v", i, one.Err)
-			}
-		}
-		if n, err := c.Count(t.Context(), catalog.Lookup{}); n.Count != len(records) || err != nil {
-			t.Errorf("%+v, %v", n, err)
-		}
-		c.Close()
-		w.check(c)
-		return p.Dead()
-	})
-}

@@ -26,6 +26,9 @@ type keyed struct {
 var once = catalog.Condition{Once: "key-1"}
 
 var keyedWrites = []keyed{
+	{"an insertion", "", func(ctx context.Context, c *catalog.Catalog, r func(string) record.Record) (catalog.Written, error) {
+		return c.Insert(ctx, r(`{"eid":"1","npi":"7","lastname":"Faux"}`), once.Once)
+	}},
 	{"a PUT that creates", "", func(ctx context.Context, c *catalog.Catalog, r func(string) record.Record) (catalog.Written, error) {
 		return c.Put(ctx, r(`{"eid":"1","npi":"7","lastname":"Faux"}`), once)
 	}},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,8 +23,12 @@ import (
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
-	"tablesweep/internal/testsize"
 )
+
+// requester is a transport made of a function.
+type requester func(*http.Request) (*http.Response, error)
+
+func (f requester) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
 // gate is a transport that can hold back requests before they are sent, or their answers.
 type gate struct {
@@ -189,6 +192,7 @@ func TestCheckBesideAWriter(t *testing.T) {
 		})
 		<-atRow
 		<-atRow
+		w.check(c)
 		hold, at, release := holdOnce("GET", "PeopleWAL", "RowKey eq 'e|")
 		checker := w.gated(hold, nil)
 		g.Go(func() { w.check(checker) })
@@ -198,6 +202,33 @@ func TestCheckBesideAWriter(t *testing.T) {
 		w.wantFound(c, by("npi", "7"), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`))
 		close(release)
 		g.Wait()
+	})
+}
+
+// TestCheckBetweenWrites: a record is replaced after check has read the index, and again after it has read the heads.
+// Nothing is reported.
+func TestCheckBetweenWrites(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x"})
+		c.Close()
+		moments := [][]string{{"GET", "PeopleWAL", "RowKey ge 'h|"}, {"GET", "/People(", "3_npi7"}}
+		next, n := w.emulator.Transport(), 0
+		var mu sync.Mutex // guards n
+		checker := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if n < len(moments) && containsAll(describe(r), moments[n]) {
+				n++
+				w.did(catalog.Replaced)(c.Put(t.Context(), rec(t, fmt.Sprintf(`{"eid":"1","npi":"7","lastname":"x","n":%d}`, n)), always))
+				c.Close()
+			}
+			return next.Do(r)
+		})), nil)
+		w.check(checker)
+		if n != len(moments) {
+			t.Errorf("%d writes", n)
+		}
 	})
 }
 
@@ -264,6 +295,28 @@ func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
 		close(release)
 		g.Wait()
 		w.wantFound(c, by("x", "a"), third)
+	})
+}
+
+// TestDeletionOfWhatMoves: a record moves after a deletion has found it, and before that looks at its head. It is there all the
+// time, so it is deleted where it is.
+func TestDeletionOfWhatMoves(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "b"})
+		c.Close()
+		hold, at, release := holdOnce("GET", "PeopleWAL", "RowKey eq 'h|")
+		deleter := w.gated(hold, nil)
+		var g sync.WaitGroup
+		g.Go(func() { w.delete(deleter, by("npi", "7"), 1) })
+		<-at
+		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"lastname":"a"}`), by("eid", "1"), always))
+		c.Close()
+		close(release)
+		g.Wait()
+		deleter.Close()
+		w.wantFound(c, by("eid", "1"))
+		w.check(c)
 	})
 }
 
@@ -365,78 +418,6 @@ func TestClockAheadDatesNobodyElse(t *testing.T) {
 	})
 }
 
-// TestSelectorBehindTombstones: a selector finds a record behind more tombstones than it asks
-// records of, and they do not cost a request each.
-func TestSelectorBehindTombstones(t *testing.T) {
-	t.Parallel()
-	w, c := newCatalog(t, "eid,city", "lastname")
-	for i := range 45 {
-		w.insertAll(c, map[string]any{"eid": fmt.Sprint("d", i), "city": "Bern", "lastname": fmt.Sprintf("a%02d", i)})
-	}
-	w.delete(c, by("city", "Bern"), 45)
-	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "z"})
-	q := by("city", "Bern")
-	c.Close()
-	w.emulator.ResetCounts()
-	r, err := c.Find(t.Context(), catalog.Lookup{Keys: q.Keys, Top: 1})
-	if n := w.emulator.Counts().TableTransactions(); err != nil || n > 2 || len(r.Records) != 1 {
-		t.Errorf("%d requests for 46 rows; %d records, %v", n, len(r.Records), err)
-	}
-	w.did(catalog.Replaced)(c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"z","wage":1}`), q, always))
-	// With one record in front of them and another one behind, the selector is not unique.
-	w.insertAll(c, map[string]any{"eid": "x", "city": "Bern", "lastname": "A"})
-	changed, err := c.Replace(t.Context(), rec(t, `{"eid":"x","city":"Bern","lastname":"A","wage":9}`), q, always)
-	if problem.Of(err).Kind != problem.Conflict || err == nil {
-		t.Errorf("an ambiguous selector: %v, %v, want Conflict", changed, err)
-	}
-}
-
-// TestMovingRecordIsAlwaysFound: a record that many writers move is there for each of them, and in
-// the way of none: it is the only one of its first index value.
-func TestMovingRecordIsAlwaysFound(t *testing.T) {
-	t.Parallel()
-	const writers = 12
-	each := testsize.Of(10, 50)
-	synctest.Test(t, func(t *testing.T) {
-		w, c := newCatalog(t, "eid,npi", "lastname")
-		if err := w.emulator.SetFaults("latency=1ms..9ms; short-page p=0.3"); err != nil {
-			t.Fatal(err)
-		}
-		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "a"}, map[string]any{"eid": "2", "npi": "7", "lastname": "a"})
-		outcomes := map[string]int{}
-		var mu sync.Mutex
-		var g sync.WaitGroup
-		for n := range writers {
-			mine := w.catalog()
-			g.Go(func() {
-				defer mine.Close()
-				random := rand.New(rand.NewPCG(1, uint64(n)))
-				for i := range each {
-					name, q := string(rune('a'+random.IntN(8))), catalog.Lookup{Keys: map[string]string{"eid": "1"}}
-					if i%3 == 2 {
-						q.Keys["npi"] = "7"
-					}
-					var err error
-					if random.IntN(2) == 0 {
-						_, err = mine.Patch(t.Context(), []byte(`{"lastname":"`+name+`"}`), q, always)
-					} else {
-						_, err = mine.Replace(t.Context(), rec(t, fmt.Sprintf(`{"eid":"1","npi":"7","lastname":%q,"n":%d}`, name, n*each+i)), q, always)
-					}
-					mu.Lock()
-					outcomes[fmt.Sprint(err)]++
-					mu.Unlock()
-					if err != nil && problem.Of(err).Kind != problem.Busy {
-						t.Errorf("writer %d, write %d: %v", n, i, err)
-					}
-				}
-			})
-		}
-		g.Wait()
-		t.Log(outcomes)
-		w.delete(c, catalog.Lookup{Keys: map[string]string{"eid": "1"}}, 1)
-	})
-}
-
 // TestMoveIsSeenBeforeLaterWrites delays some of the rows of a move until a later write of the record is
 // acknowledged. No query finds the record where it was before the move, not even one that asks for a single row.
 func TestMoveIsSeenBeforeLaterWrites(t *testing.T) {
@@ -513,20 +494,6 @@ func TestMoveIsSeenBeforeLaterWrites(t *testing.T) {
 	}
 }
 
-// contested is storage where others write at the same time: it answers 409 to the transactions that the filter takes, and carries
-// none of them out.
-type contested struct {
-	policy.Transporter
-	takes func(what string) bool
-}
-
-func (c contested) Do(r *http.Request) (*http.Response, error) {
-	if c.takes(describe(r)) {
-		return emulatortest.Refusal(r, http.StatusConflict, "EntityAlreadyExists"), nil
-	}
-	return c.Transporter.Do(r)
-}
-
 // TestContestedChange: the service answers 409 to an upsert, too, if others write the row at that moment. An applied entry then stays until
 // it is among the changes.
 func TestContestedChange(t *testing.T) {
@@ -535,9 +502,13 @@ func TestContestedChange(t *testing.T) {
 		r := w.insertAll(c, map[string]any{"eid": "1", "lastname": "a"})
 		c.Close()
 		var times atomic.Int64
-		via := contested{w.emulator.Transport(), func(what string) bool {
-			return containsAll(what, []string{"RowKey='t%7C", `"RowKey":"c|`}) && times.Add(1) == 1
-		}}
+		next := w.emulator.Transport()
+		via := requester(func(r *http.Request) (*http.Response, error) {
+			if containsAll(describe(r), []string{"RowKey='t%7C", `"RowKey":"c|`}) && times.Add(1) == 1 {
+				return emulatortest.Refusal(r, http.StatusConflict, "EntityAlreadyExists"), nil
+			}
+			return next.Do(r)
+		})
 		deleter := w.on(emulatortest.Open(w, w.emulator, via), nil)
 		w.delete(deleter, by("eid", "1"), len(r))
 		deleter.Close()

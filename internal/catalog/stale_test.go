@@ -31,8 +31,14 @@ func TestStalenessIsBounded(t *testing.T) {
 	for _, offset := range []time.Duration{0, 39*time.Second + 500*time.Millisecond, 41 * time.Second, 59 * time.Second} { // of Maintain's minute
 		t.Run(fmt.Sprint("Maintain's minute ", offset, " earlier"), func(t *testing.T) {
 			deaths(t, 2, testsize.Of(5, 1), func(t *testing.T, n int) bool {
-				m := moverThatDies(t, n, offset)
-				w, c := m.world, m.catalog
+				w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
+				c, next := w.catalog(), rec(t, `{"eid":"1","npi":"8","ssn":"5","lastname":"Smith"}`)
+				old := w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "ssn": "5", "lastname": "Faux"})
+				c.Close()
+				time.Sleep(offset)
+				victim, p := w.mortal(n, true, nil)
+				_, err := victim.Replace(t.Context(), next, by("npi", "7"), always)
+				victim.Close()
 				start := time.Now()
 				for {
 					minute := time.Now().Truncate(time.Minute).Add(time.Minute)
@@ -44,59 +50,12 @@ func TestStalenessIsBounded(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				want, other := m.old, []record.Record{m.next}
-				if committed := len(w.rows("PeopleWAL", "c|")) == 2; committed || m.err == nil {
+				want, other := old, []record.Record{next}
+				if committed := len(w.rows("PeopleWAL", "c|")) == 2; committed || err == nil {
 					want, other = other, want
 				}
 				w.wantEverywhere(c, want, other)
-				return m.died
-			})
-		})
-	}
-}
-
-// mover is a world in which a writer has moved a record, and may have died at that.
-type mover struct {
-	world   *world
-	catalog *catalog.Catalog // of a process that lives
-	old     []record.Record
-	next    record.Record
-	died    bool
-	err     error // of the move
-}
-
-// moverThatDies lets the writer die with its n-th request.
-func moverThatDies(t *testing.T, n int, after time.Duration) mover {
-	t.Helper()
-	w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
-	m := mover{world: w, catalog: w.catalog(), next: rec(t, `{"eid":"1","npi":"8","ssn":"5","lastname":"Smith"}`)}
-	m.old = w.insertAll(m.catalog, map[string]any{"eid": "1", "npi": "7", "ssn": "5", "lastname": "Faux"})
-	m.catalog.Close()
-	time.Sleep(after)
-	victim, p := w.mortal(n, true, nil)
-	_, m.err = victim.Replace(t.Context(), m.next, by("npi", "7"), always)
-	victim.Close()
-	m.died = p.Dead()
-	return m
-}
-
-// TestDeletionFollowsAMove lets a writer die at each request of a move, and then deletes the record
-// by a key that it has before and after. The record exists all the time. So it is deleted, and
-// does not come back under its new identity.
-func TestDeletionFollowsAMove(t *testing.T) {
-	t.Parallel()
-	for _, on := range []catalog.Condition{always, {Match: []string{catalog.AnyETag}}, {Differ: []string{`"1"`}}} {
-		t.Run(fmt.Sprintf("%v", on), func(t *testing.T) {
-			deaths(t, 2, testsize.Of(3, 1), func(t *testing.T, n int) bool {
-				m := moverThatDies(t, n, 0)
-				w, c := m.world, m.catalog
-				if deleted, err := c.Delete(t.Context(), by("eid", "1"), on, nil); deleted.Records != 1 || err != nil {
-					t.Errorf("%+v deleted, %v", deleted, err)
-				}
-				w.recover(c, time.Time{})
-				w.wantEverywhere(c, nil, append(m.old, m.next))
-				c.Close()
-				return m.died
+				return p.Dead()
 			})
 		})
 	}

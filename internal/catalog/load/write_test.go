@@ -3,7 +3,6 @@ package load
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,16 +15,7 @@ import (
 	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/task"
 )
-
-// printed is a stdout that hands over each line.
-type printed chan string
-
-func (p printed) Write(b []byte) (int, error) {
-	p <- string(b)
-	return len(b), nil
-}
 
 // inserter writes what it is given, and prints the outcomes.
 type inserter struct {
@@ -94,31 +84,6 @@ func TestInsertKeepsTheOrderOfARecord(t *testing.T) {
 		if got, _ := r.Records[0].Get("n"); got != fmt.Sprint(n) {
 			t.Errorf("person %d has n %s, and its last line %d", who, got, n)
 		}
-	}
-}
-
-// An interrupt ends the command though its input goes on, and what was begun is done
-// and told.
-func TestInsertInterrupted(t *testing.T) {
-	t.Parallel()
-	out := make(printed, 1000)
-	in := newInserter(t, out)
-	ctx, interrupt := context.WithCancel(t.Context())
-	input, user := io.Pipe()
-	defer user.Close()
-	ended := make(chan error, 1)
-	go func() { ended <- in.run(ctx, input) }()
-	for i := range 3 {
-		if _, err := fmt.Fprintf(user, "{\"eid\":\"%d\",\"at\":\"x\"}\n", i); err != nil {
-			t.Fatal(err)
-		}
-		if got := <-out; got != fmt.Sprintf("%d created\n", i+1) {
-			t.Errorf("line %d: %q", i+1, got)
-		}
-	}
-	interrupt()
-	if err := <-ended; !errors.Is(err, task.ErrInterrupted) {
-		t.Errorf("got %v, want an interrupt", err)
 	}
 }
 
