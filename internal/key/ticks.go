@@ -15,13 +15,21 @@ const MaxTicks = 3155378975999999999
 // unixEpoch is 1970-01-01T00:00:00Z in ticks.
 const unixEpoch = 621355968000000000
 
+// Ticks returns the ticks from the start of the year 1 to a time, which is cut to a tick.
+func Ticks(t time.Time) int64 { return unixEpoch + t.Unix()*1e7 + int64(t.Nanosecond()/100) }
+
+// TickTime returns the time of [Ticks], in UTC.
+func TickTime(ticks int64) time.Time {
+	n := ticks - unixEpoch
+	return time.Unix(n/1e7, n%1e7*100).UTC()
+}
+
 // Inverted returns the time as a key that sorts newest first: DateTime.MaxValue.Ticks
 // minus the time's own ticks, in 19 digits, which is the log-tail pattern of Microsoft's
 // table design guide. Ticks count from the year 1. The time is cut to a
 // tick, and must lie in the years 1 to 9999. Package logtail keeps keys of one tick apart.
 func Inverted(t time.Time) string {
-	n := unixEpoch + t.Unix()*1e7 + int64(t.Nanosecond()/100)
-	return fmt.Sprintf("%019d", MaxTicks-n)
+	return fmt.Sprintf("%019d", MaxTicks-Ticks(t))
 }
 
 // InvertedTime returns the time that the key was made of.
@@ -30,6 +38,5 @@ func InvertedTime(inverted string) (time.Time, error) {
 	if err != nil || len(inverted) != 19 || u > MaxTicks {
 		return time.Time{}, fmt.Errorf("%q is not a time of 19 digits", inverted)
 	}
-	n := MaxTicks - int64(u) - unixEpoch
-	return time.Unix(n/1e7, n%1e7*100).UTC(), nil
+	return TickTime(MaxTicks - int64(u)), nil
 }

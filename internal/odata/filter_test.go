@@ -28,7 +28,7 @@ func TestMatch(t *testing.T) {
 		"PartitionKey": text("p"), "S": text("it's"), "Flag": {Type: odata.Boolean, Int: 1},
 		"I": {Type: odata.Int32, Int: 3}, "L": {Type: odata.Int64, Int: math.MaxInt64},
 		"D": {Type: odata.Double, Float: 9223372036854775808}, "No": {Type: odata.Double, Float: math.NaN()},
-		"W": {Type: odata.DateTime, Int: odata.Ticks(time.Date(2026, 2, 3, 4, 5, 6, 700, time.UTC))},
+		"W": {Type: odata.DateTime, Int: key.Ticks(time.Date(2026, 2, 3, 4, 5, 6, 700, time.UTC))},
 	}
 	for _, c := range []struct {
 		filter string

@@ -18,13 +18,14 @@ import (
 // Type is an EDM primitive type that the Table service stores.
 type Type uint8
 
-// The types of the service's data model.
+// The types of the service's data model. Hashes of stored records have these numbers. (Microsoft Learn, "Payload format for Table service
+// operations")
 const (
 	String Type = iota
+	Boolean
 	Int32
 	Int64
 	Double
-	Boolean
 	DateTime
 	Guid
 	Binary
@@ -32,7 +33,7 @@ const (
 
 // String returns the type's wire name, such as "Edm.Int64".
 func (t Type) String() string {
-	return [...]string{"Edm.String", "Edm.Int32", "Edm.Int64", "Edm.Double", "Edm.Boolean", "Edm.DateTime", "Edm.Guid", "Edm.Binary"}[t]
+	return [...]string{"Edm.String", "Edm.Boolean", "Edm.Int32", "Edm.Int64", "Edm.Double", "Edm.DateTime", "Edm.Guid", "Edm.Binary"}[t]
 }
 
 // ParseType returns the type with the given wire name.
@@ -101,24 +102,13 @@ func compareIntFloat(i int64, f float64) (c int, ok bool) {
 	return cmp.Compare(0, fraction), true
 }
 
-// Ticks are units of 100 ns since the start of year 1, the resolution of DateTime.
-const (
-	ticksPerSecond = 10_000_000
-	unixEpochTicks = 621_355_968_000_000_000
-)
-
-// Ticks returns t as ticks, truncated.
-func Ticks(t time.Time) int64 {
-	return t.Unix()*ticksPerSecond + int64(t.Nanosecond()/100) + unixEpochTicks
-}
-
 // ParseDateTime reads a DateTime in every form that the service accepts: ISO 8601 with an
 // optional time, fraction and offset; without an offset, it is UTC. It drops digits beyond the
 // tick. The result is in ticks.
 func ParseDateTime(s string) (ticks int64, ok bool) {
 	for _, layout := range [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil {
-			return Ticks(t), true
+			return key.Ticks(t), true
 		}
 	}
 	return 0, false
@@ -127,8 +117,7 @@ func ParseDateTime(s string) (ticks int64, ok bool) {
 // AppendDateTime appends the service's form of a DateTime to b: UTC, with up to seven digits
 // of a second, as many as needed.
 func AppendDateTime(b []byte, ticks int64) []byte {
-	seconds, fraction := ticks/ticksPerSecond, ticks%ticksPerSecond
-	t := time.Unix(seconds-unixEpochTicks/ticksPerSecond, 0).UTC()
+	t := key.TickTime(ticks)
 	// Digit by digit: this runs for every row of a page, and AppendFormat takes several
 	// times as long.
 	year, month, day := t.Date()
@@ -139,8 +128,10 @@ func AppendDateTime(b []byte, ticks int64) []byte {
 	b = appendTwo(append(b, 'T'), hour)
 	b = appendTwo(append(b, ':'), minute)
 	b = appendTwo(append(b, ':'), second)
-	return append(appendFraction(b, fraction), 'Z')
+	return append(appendFraction(b, ticks%ticksPerSecond), 'Z')
 }
+
+const ticksPerSecond = int64(time.Second / key.Tick)
 
 func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
 
@@ -151,7 +142,7 @@ func appendFraction(b []byte, ticks int64) []byte {
 		return b
 	}
 	b = append(b, '.')
-	for unit := int64(ticksPerSecond / 10); ticks > 0; unit /= 10 {
+	for unit := ticksPerSecond / 10; ticks > 0; unit /= 10 {
 		b = append(b, byte('0'+ticks/unit))
 		ticks %= unit
 	}

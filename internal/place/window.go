@@ -82,8 +82,7 @@ func (f filtered) Property(name string) (v odata.Value, ok bool) {
 	}
 	for _, p := range f.Properties {
 		if p.Name == name {
-			t, _ := odata.ParseType(p.Type.String())
-			return odata.ValueOf(t, p.Text()), true
+			return odata.ValueOf(p.Type, p.Text()), true
 		}
 	}
 	return v, false

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/odata"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
@@ -141,8 +142,8 @@ func annotations(members []member) (map[string]storage.Type, error) {
 		if !ok {
 			continue
 		}
-		t, err := storage.ParseType(storage.Property{Value: m.value}.Text())
-		if err != nil || m.value.Kind() != '"' {
+		t, known := odata.ParseType(storage.Property{Value: m.value}.Text())
+		if !known || m.value.Kind() != '"' {
 			errs = append(errs, problem.Invalidf(m.name, "must be one of Edm.String, Edm.Boolean, Edm.Int32, Edm.Int64, Edm.Double, Edm.DateTime, Edm.Guid, Edm.Binary"))
 			continue
 		}

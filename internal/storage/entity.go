@@ -16,28 +16,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/odata"
 )
 
 // Type is a property's EDM type.
-type Type uint8
+type Type = odata.Type
 
-// The property types of the Table service. (Microsoft Learn, "Payload format for
-// Table service operations")
+// The property types of the Table service.
 const (
-	String Type = iota
-	Boolean
-	Int32
-	Int64
-	Double
-	DateTime
-	GUID
-	Binary
+	String   = odata.String
+	Boolean  = odata.Boolean
+	Int32    = odata.Int32
+	Int64    = odata.Int64
+	Double   = odata.Double
+	DateTime = odata.DateTime
+	GUID     = odata.Guid
+	Binary   = odata.Binary
 )
-
-// typeNames holds each type's annotation.
-var typeNames = [...]string{"Edm.String", "Edm.Boolean", "Edm.Int32", "Edm.Int64", "Edm.Double", "Edm.DateTime", "Edm.Guid", "Edm.Binary"}
-
-func (t Type) String() string { return typeNames[t] }
 
 // Property is one property of an entity. Value is its JSON text as the service
 // sends it, be it ill-formed Unicode: a JSON string for String, Int64, DateTime, Guid and Binary (base64),
@@ -235,9 +230,9 @@ func (d *pageDecoder) entity() (Entity, error) {
 			return Entity{}, err
 		}
 		if of, ok := strings.CutSuffix(name, "@odata.type"); ok {
-			t, err := ParseType(text(value))
-			if err != nil {
-				return Entity{}, &unreadableRow{fmt.Errorf("property %s: %w", of, err)}
+			t, known := odata.ParseType(text(value))
+			if !known {
+				return Entity{}, &unreadableRow{fmt.Errorf("property %s: unknown type %q", of, text(value))}
 			}
 			if annotated == nil {
 				annotated = map[string]Type{}
@@ -330,16 +325,6 @@ func plainType(v jsontext.Value) Type {
 		return Double
 	}
 	return String
-}
-
-// ParseType returns the type of an annotation such as Edm.Int64.
-func ParseType(name string) (Type, error) {
-	for t, n := range typeNames {
-		if n == name {
-			return Type(t), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown type %q", name)
 }
 
 func (d *pageDecoder) expect(kind jsontext.Kind) error {

@@ -184,7 +184,7 @@ func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 			t.rows.DeleteHint(results[i], &near)
 			continue
 		}
-		t.lastTicks = max(t.lastTicks+1, odata.Ticks(now))
+		t.lastTicks = max(t.lastTicks+1, key.Ticks(now))
 		results[i].Ticks = t.lastTicks
 		t.rows.SetHint(results[i], &near)
 	}

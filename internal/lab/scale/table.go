@@ -92,7 +92,7 @@ type sink struct {
 func (s *sink) Apply(now time.Time, operations []table.Operation) ([]table.Row, error) {
 	results := make([]table.Row, len(operations))
 	for i, op := range operations {
-		results[i] = table.Row{PartitionKey: op.Key.Partition, RowKey: op.Key.Row, Ticks: odata.Ticks(now), Properties: op.Properties}
+		results[i] = table.Row{PartitionKey: op.Key.Partition, RowKey: op.Key.Row, Ticks: key.Ticks(now), Properties: op.Properties}
 	}
 	s.written.Add(int64(len(results)))
 	return results, nil
