@@ -35,7 +35,10 @@ func (s *spill) store(rows []storage.Entity) *spilled {
 	if s.file == nil && s.most > 0 && s.open() != nil {
 		s.most = 0
 	}
-	s.buffer = storage.AppendRows(s.buffer[:0], rows)
+	s.buffer = s.buffer[:0]
+	for _, e := range rows {
+		s.buffer = append(e.AppendJSON(s.buffer), '\n')
+	}
 	p := &spilled{bytes: len(s.buffer)}
 	for rest := s.buffer; len(rest) > 0; {
 		var at int64
@@ -70,7 +73,7 @@ func (s *spill) load(p *spilled) ([]storage.Entity, error) {
 		}
 	}
 	s.free = append(s.free, p.blocks...)
-	return storage.ParseRows(text)
+	return storage.ParseLines(text, false)
 }
 
 func (s *spill) open() (err error) {
