@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/config"
 	"tablesweep/internal/function/server"
+	"tablesweep/internal/job"
 	"tablesweep/internal/storage"
 )
 
@@ -93,7 +94,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	}
 	switch {
 	case err != nil:
-		return config.CatalogSettings{}, hinted{usageError{err}, "--table, --index-keys, --row-key and --wal go before the settings TABLE_CATALOG_…"}
+		return config.CatalogSettings{}, job.Hint(usageError(err), "--table, --index-keys, --row-key and --wal go before the settings TABLE_CATALOG_…")
 	case f.name != "":
 		return config.CatalogSettings{}, usagef("--catalog %s: the setting TABLESWEEP_CATALOGS has no such catalog", f.name)
 	}

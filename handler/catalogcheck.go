@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
+	"tablesweep/internal/job"
 )
 
 const catalogChangesHelp = `Print the changes of a catalog, the newest first, one JSON object a line. They are kept
@@ -24,7 +25,7 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 		if err := p.check(); err != nil {
 			return err
 		}
-		if _, err := parseSince(since, time.Now()); err != nil {
+		if _, err := job.ParseSince(since, time.Now()); err != nil {
 			return err
 		}
 		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
@@ -35,7 +36,7 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			from, err := parseSince(since, now) // how long ago is by the service's clock
+			from, err := job.ParseSince(since, now) // how long ago is by the service's clock
 			if err != nil {
 				return err
 			}
@@ -72,7 +73,7 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 	var since string
 	var out jsonFlag
 	c := command("recover", "Complete unfinished writes", catalogRecoverHelp, catalogRecoverExamples, func(c *cobra.Command) error {
-		from, err := parseSince(since, time.Now())
+		from, err := job.ParseSince(since, time.Now())
 		if err != nil {
 			return err
 		}
@@ -83,7 +84,7 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 			}
 			err = out.print(c, r, "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
 			if err == nil && r.Parked > 0 {
-				err = hinted{fmt.Errorf("%d writes can't be applied", r.Parked), "catalog check lists them with their reasons"}
+				err = job.Hint(fmt.Errorf("%d writes can't be applied", r.Parked), "catalog check lists them with their reasons")
 			}
 			return err
 		})
@@ -176,9 +177,9 @@ func (o *catalogCheckOptions) summary(l *lister, sum check.Result) error {
 		err = fmt.Errorf("%d problems are left", left)
 		switch {
 		case sum.Untracked > 0 && !o.RemoveUnknown:
-			err = hinted{err, "--adopt enters rows that the log does not know, --remove-unknown deletes what is left of them"}
+			err = job.Hint(err, "--adopt enters rows that the log does not know, --remove-unknown deletes what is left of them")
 		case !o.Repair:
-			err = hinted{err, "--repair repairs what the log knows"}
+			err = job.Hint(err, "--repair repairs what the log knows")
 		}
 	}
 	return err

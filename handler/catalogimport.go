@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/file"
+	"tablesweep/internal/job"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -58,11 +59,11 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 	}
 	in, err := file.OpenPipe(c.Context(), path, os.O_RDONLY, 0)
 	if err != nil {
-		return unopened("the file of records", err)
+		return job.Unopened("", fmt.Errorf("the file of records: %w", err))
 	}
 	defer in.Close()
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-		journal, err := o.begin(c, cat.Index.Address(), cat.Schema.String())
+		record, err := o.begin(c, job.Facts{Places: []string{cat.Index.Address(), cat.Schema.String()}})
 		if err != nil {
 			return err
 		}
@@ -77,7 +78,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		meter.Phase("importing")
 		start, before := time.Now(), 0
 		done, err := load.Import(ctx, cat, in, load.ImportOptions{
-			Checkpoint: journal,
+			Checkpoint: record.Journal,
 			Patience:   o.patience,
 			Resumed: func(rows int) {
 				before = rows
@@ -97,15 +98,15 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		switch err = asUsage(err); {
 		case exitCode(err) == exitUsage:
 			return err
-		case err != nil && journal == nil:
-			return hinted{err, "run it again: records that are there already stay unchanged"}
+		case err != nil && record.Journal == nil:
+			return job.Hint(err, "run it again: records that are there already stay unchanged")
 		}
 		err = o.ended(c, err, func() error {
 			counts := map[string]int{"inserted": done.Inserted, "unchanged": done.Unchanged, "refused": done.Refused}
 			return o.print(c, counts, "inserted %d records, %d were unchanged, %d were refused\n", done.Inserted, done.Unchanged, done.Refused)
 		})
 		if err == nil && done.Refused > 0 {
-			err = hinted{refusedRecords{failedRows(done.Refused)}, fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.RefusedExt)}
+			err = job.Hint(refusedRecords{failedRows(done.Refused)}, fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.RefusedExt))
 		}
 		return err
 	})
@@ -118,7 +119,7 @@ func (o *importOptions) path(c *cobra.Command, args []string) (string, error) {
 	}
 	done, err := load.Progress(o.file)
 	if err != nil {
-		return "", refused(err)
+		return "", job.BadCheckpoint(err)
 	}
 	if _, ok := beside(homeOf(o.resume), done.File); !ok {
 		return "", usagef("--resume %s: name the file of records again: it is outside the checkpoint's directory, and a checkpoint chooses no such file", o.resume)

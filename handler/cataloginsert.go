@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/file"
+	"tablesweep/internal/job"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 )
@@ -70,7 +71,7 @@ func (o *insertOptions) run(c *cobra.Command, args []string) error {
 	if o.file != "" && o.file != "-" {
 		f, err := file.OpenPipe(c.Context(), o.file, os.O_RDONLY, 0)
 		if err != nil {
-			return unopened("--file", err)
+			return job.Unopened("file", err)
 		}
 		defer f.Close()
 		o.input = f

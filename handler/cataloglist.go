@@ -23,7 +23,7 @@ func catalogListCommand() *cobra.Command {
 			}
 			all, err := config.LoadCatalogs(environment())
 			if err != nil {
-				return usageError{err}
+				return usageError(err)
 			}
 			l := newListing(c, asJSON)
 			for _, cat := range all {

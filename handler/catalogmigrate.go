@@ -93,7 +93,10 @@ func (o *catalogMigrateOptions) summary(l *lister, sum migrate.Result) error {
 	return nil
 }
 
-// lister prints a catalog's findings, up to maxListed of them.
+// maxListed is how many of a catalog's findings are printed, without --all.
+const maxListed = 100
+
+// lister prints a catalog's findings.
 type lister struct {
 	cmd       *cobra.Command
 	json, all bool

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tablesweep/internal/file"
+	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -24,10 +24,12 @@ import (
 // checkpointFlags are the flags of commands that can be resumed.
 type checkpointFlags struct {
 	checkpoint, resume string
-	file               *journal.File    // set by restore or begin; nil without a checkpoint
-	record             jobrecord.Record // of the checkpoint, set by restore or begin
-	digest             string           // of the file of rows; "" without one
-	export             string           // the id of the export of many tables that the command makes; "" for others
+	path               string            // of a new file, if it lies in the directory that checkpoint names; "" if it is that file
+	file               *journal.File     // set by restore or begin; nil without a checkpoint
+	record             jobrecord.Record  // of the checkpoint, set by restore or begin
+	was                job.Facts         // of the checkpoint, set by restore
+	own                map[string]string // values of flags that a record has in place of the command's
+	export             string            // the id of the export of many tables that the command makes; "" for others
 }
 
 func (f *checkpointFlags) add(c *cobra.Command) {
@@ -55,20 +57,6 @@ func (f *checkpointFlags) release() {
 	}
 }
 
-// refused is the error of a checkpoint that is not taken, with advice.
-func refused(err error) error {
-	err = fmt.Errorf("checkpoint %w", err)
-	switch {
-	case errors.Is(err, journal.ErrLocked):
-		return hinted{usageError{err}, "wait until it has ended, or stop it"}
-	case errors.Is(err, fs.ErrNotExist):
-		return hinted{usageError{err}, "a finished command removes its checkpoint"}
-	case errors.Is(err, journal.ErrDamaged):
-		return hinted{usageError{err}, "bring back a copy of the file, or start over with a new --checkpoint: rows that are done already stay as they are, but enqueue puts their messages again"}
-	}
-	return usageError{err}
-}
-
 // restore sets flags to the checkpoint's values.
 func (f *checkpointFlags) restore(c *cobra.Command) error {
 	switch {
@@ -86,7 +74,7 @@ func (f *checkpointFlags) restore(c *cobra.Command) error {
 	case errors.Is(err, fs.ErrNotExist) && export:
 		return withoutJournal(f.resume)
 	case err != nil:
-		return refused(err)
+		return job.BadCheckpoint(err)
 	}
 	if f.record, err = jobrecord.Parse(f.file.Job(), jobName(c)); err != nil {
 		return usagef("--resume %s: %w", f.resume, err)
@@ -95,6 +83,14 @@ func (f *checkpointFlags) restore(c *cobra.Command) error {
 		return f.restoreFlags(c)
 	}
 	delete(f.record.Flags, "to") // it may have moved
+	if f.own != nil {
+		own := f.own
+		f.own = maps.Clone(own)
+		f.own["to"] = ""
+		err := f.restoreFlags(c)
+		f.own = own
+		return err
+	}
 	if err := f.restoreFlags(c); err != nil {
 		return err
 	}
@@ -108,7 +104,7 @@ func (f *checkpointFlags) restore(c *cobra.Command) error {
 // journalIn returns the path of the journal in a directory: of the export that is made there, or else of a command about many tables.
 func journalIn(dir string) (path string, export bool) {
 	for _, name := range []string{place.JournalName, place.ClaimName} {
-		export = export || isThere(filepath.Join(dir, name))
+		export = export || job.IsThere(filepath.Join(dir, name))
 	}
 	if export {
 		return filepath.Join(dir, place.JournalName), true
@@ -118,15 +114,15 @@ func journalIn(dir string) (path string, export bool) {
 
 // withoutJournal is the error of an export in a directory that can't be resumed.
 func withoutJournal(dir string) error {
-	if isThere(filepath.Join(dir, place.ManifestName)) {
+	if job.IsThere(filepath.Join(dir, place.ManifestName)) {
 		return usagef("--resume: %s is a complete export; nothing is left to do", dir)
 	}
-	return hinted{usagef("--resume: %s has no %s: it is gone, or another version of this program has begun the export", dir, place.JournalName), "export to another directory"}
+	return job.Hint(usagef("--resume: %s has no %s: it is gone, or another version of this program has begun the export", dir, place.JournalName), "export to another directory")
 }
 
 // restoreFlags sets flags to the record's values.
 func (f *checkpointFlags) restoreFlags(c *cobra.Command) error {
-	f.digest, f.export = f.record.Rows, f.record.Export
+	f.was.Digest, f.export = f.record.Rows, f.record.Export
 	home, restored := homeOf(f.resume), map[string]string{}
 	for name, kept := range f.record.Flags {
 		flag := c.Flags().Lookup(name)
@@ -139,11 +135,19 @@ func (f *checkpointFlags) restoreFlags(c *cobra.Command) error {
 			f.record.Again = append(f.record.Again, name)
 		}
 	}
-	set, err := f.record.Restore(recordFlags(c, home))
+	set, err := f.record.Restore(recordFlags(c, home, f.own))
 	if err != nil {
 		return usagef("--resume %s: %w", f.resume, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
+		switch {
+		case f.own == nil:
+		case name == windowFlag:
+			f.was.Window = restored[name]
+			continue
+		default:
+			return usagef("--resume %s: --%s was not given to the command about many tables", f.resume, name)
+		}
 		if err := c.Flags().Set(name, restored[name]); err != nil {
 			return usagef("--resume %s: %w", f.resume, err)
 		}
@@ -151,11 +155,19 @@ func (f *checkpointFlags) restoreFlags(c *cobra.Command) error {
 	return nil
 }
 
-// recordFlags returns the command's flags as a record takes them. home is what [homeOf] returns for its file.
-func recordFlags(c *cobra.Command, home string) (flags []jobrecord.Flag) {
+// recordFlags returns the command's flags as a record takes them. home is what [homeOf] returns for its file; own are the values of flags that
+// a table has in place of the command's, "" for none.
+func recordFlags(c *cobra.Command, home string, own map[string]string) (flags []jobrecord.Flag) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		value, ok := toRecord(f, home)
-		flags = append(flags, jobrecord.Flag{Name: f.Name, Value: value, Default: f.DefValue, Given: f.Changed, Again: !ok})
+		given, value := f.Changed, flagText(f)
+		if text, mine := own[f.Name]; mine {
+			given, value = text != "", cmp.Or(text, f.DefValue)
+		}
+		ok := true
+		if given {
+			value, ok = toRecord(f, value, home)
+		}
+		flags = append(flags, jobrecord.Flag{Name: f.Name, Value: value, Default: f.DefValue, Given: given, Again: !ok})
 	})
 	return flags
 }
@@ -180,11 +192,8 @@ func homeOf(path string) string {
 }
 
 // toRecord returns a flag's value as a record keeps it. ok is false if a record must not have it.
-func toRecord(f *pflag.Flag, home string) (value string, ok bool) {
-	value = flagText(f)
+func toRecord(f *pflag.Flag, value, home string) (kept string, ok bool) {
 	switch {
-	case !f.Changed:
-		return value, true
 	case hasSAS(f.Value) || leadsElsewhere(f, value):
 		return "", false
 	case !onDisk(f, value):
@@ -234,46 +243,57 @@ func onDisk(f *pflag.Flag, value string) bool {
 	return jobrecord.IsFile(f.Name)
 }
 
-// begin returns the file of a checkpoint, a new one or that to go on from, nil if none was asked for. places are
-// the addresses of the tables and queues that the command is about: a checkpoint is good for
-// them alone.
-func (f *checkpointFlags) begin(c *cobra.Command, places ...string) (*journal.File, error) {
-	return f.beginAt(c, f.checkpoint, places...)
+// begin opens the checkpoint of a job, a new one or that to go on from, if one was asked for.
+func (f *checkpointFlags) begin(c *cobra.Command, facts job.Facts) (job.Record, error) {
+	return f.beginAt(c, cmp.Or(f.path, f.checkpoint), facts)
 }
 
 // beginAt is [checkpointFlags.begin] with another path for a new file. It may lie in the directory that --checkpoint names.
-func (f *checkpointFlags) beginAt(c *cobra.Command, path string, places ...string) (*journal.File, error) {
-	switch {
-	case f.file != nil:
-		if err := f.record.At(places); err != nil {
-			return nil, usageError{err}
+func (f *checkpointFlags) beginAt(c *cobra.Command, path string, facts job.Facts) (r job.Record, err error) {
+	if f.file != nil {
+		if err := f.record.At(facts.Places); err != nil {
+			return r, usageError(err)
 		}
-	case path != "":
-		var err error
-		f.record = jobrecord.New(jobName(c), recordFlags(c, homeOf(f.checkpoint)), places, f.digest)
-		f.record.Export = f.export
-		f.file, err = journal.New(path, f.record.JSON())
-		if errors.Is(err, fs.ErrExist) {
-			return nil, hinted{usagef("checkpoint %w", err), "--resume continues from it; remove it to start over"}
-		}
-		if err != nil {
-			return nil, usagef("checkpoint %w", err)
-		}
+		return job.Record{Journal: f.file}, nil
 	}
-	return f.file, nil
+	own := maps.Clone(f.own)
+	if facts.Window != "" {
+		if own == nil {
+			own = map[string]string{}
+		}
+		own[windowFlag] = facts.Window
+	}
+	home := ""
+	if path != "" {
+		home = homeOf(f.checkpoint)
+	}
+	f.record = jobrecord.New(jobName(c), recordFlags(c, home, own), facts.Places, facts.Digest)
+	f.record.Export = f.export
+	r.Request = f.record.JSON()
+	if path == "" {
+		return r, nil
+	}
+	if f.file, err = journal.New(path, r.Request); errors.Is(err, fs.ErrExist) {
+		return r, job.Hint(usagef("checkpoint %w", err), "--resume continues from it; remove it to start over")
+	}
+	if err != nil {
+		return r, usagef("checkpoint %w", err)
+	}
+	r.Journal = f.file
+	return r, nil
 }
 
-// beginSweep returns the checkpoint of a sweep as begin does.
-func (f *checkpointFlags) beginSweep(c *cobra.Command, places ...string) (*sweep.Checkpoint, error) {
-	file, err := f.begin(c, places...)
-	if file == nil || err != nil {
-		return nil, err
-	}
-	point, err := sweep.NewCheckpoint(file)
+// do runs a job with its checkpoint, prints its result by show, and removes the checkpoint.
+func (f *checkpointFlags) do(c *cobra.Command, j *job.Job, show func(job.Result) error) (job.Result, error) {
+	record, err := f.begin(c, j.Facts)
 	if err != nil {
-		return nil, refused(err)
+		return job.Result{}, err
 	}
-	return point, nil
+	r, err := j.Run(c.Context(), record)
+	if err == nil || r.Begun {
+		err = f.ended(c, err, func() error { return show(r) })
+	}
+	return r, err
 }
 
 // ended prints the result of a command that came to its end, and then removes the checkpoint. If
@@ -291,15 +311,15 @@ func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error
 		return f.file.Remove()
 	case f.file != nil:
 		path := cmp.Or(f.resume, f.checkpoint)
-		if !isThere(f.file.Path()) { // nothing was begun
+		if !job.IsThere(f.file.Path()) { // nothing was begun
 			return err
 		}
-		return hinted{err, f.resumes(c, path)}
-	case errors.As(err, new(hinted)):
+		return job.Hint(err, f.resumes(c, path))
+	case errors.As(err, new(job.Hinted)):
 	case errors.Is(err, sweep.ErrInterrupted):
-		return hinted{err, "it can't be resumed without --checkpoint FILE"}
+		return job.Hint(err, "it can't be resumed without --checkpoint FILE")
 	case errors.Is(err, storage.ErrAway):
-		return hinted{err, "it can't be resumed without --checkpoint FILE; --patience sets how long to wait for an account"}
+		return job.Hint(err, "it can't be resumed without --checkpoint FILE; --patience sets how long to wait for an account")
 	}
 	return err
 }

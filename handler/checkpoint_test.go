@@ -158,7 +158,7 @@ func TestCheckpointMoves(t *testing.T) {
 	if err := c.ParseFlags([]string{"--from", "orders", "--to", "more", "--mode", "fail", "--failed", filepath.Join(home, "lists", "f.jsonl")}); err != nil {
 		t.Fatal(err)
 	}
-	record := jobrecord.New("copy", recordFlags(c, homeOf(filepath.Join(home, "c.ckpt"))), places, "")
+	record := jobrecord.New("copy", recordFlags(c, homeOf(filepath.Join(home, "c.ckpt")), nil), places, "")
 	moved := filepath.Join(t.TempDir(), "moved")
 	if err := os.MkdirAll(filepath.Join(moved, "lists"), 0o700); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,8 +16,8 @@ import (
 
 	"tablesweep/internal/config"
 	"tablesweep/internal/function/server"
+	"tablesweep/internal/job"
 	"tablesweep/internal/lines"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/secret"
@@ -43,29 +42,11 @@ const exitHelp = `EXIT STATUS
   3    the command finished, but some rows or tables failed, which are listed, or --max-deletes left some
   130  interrupted; with a checkpoint, the command can be resumed`
 
-// usageError is a wrong flag or argument.
-type usageError struct{ error }
+// usageError makes an error that of a wrong flag or argument.
+func usageError(err error) error { return job.Refusal{Err: err} }
 
-func (u usageError) Unwrap() error { return u.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// unopened is the error for a file that can't be opened. After an interrupt, which ends the wait for a
-// pipe, it is [sweep.ErrInterrupted].
-func unopened(what string, err error) error {
-	if errors.Is(err, context.Canceled) {
-		return sweep.ErrInterrupted
-	}
-	return usagef("%s: %w", what, err)
-}
-
-// hinted is an error with advice.
-type hinted struct {
-	error
-	hint string
-}
-
-func (h hinted) Unwrap() error { return h.error }
+// usagef returns the error of a wrong flag or argument.
+func usagef(format string, args ...any) error { return job.Refuse("", format, args...) }
 
 // failedRows ends a command that finished, although some rows failed.
 type failedRows int64
@@ -86,7 +67,6 @@ func (n leftExtra) Error() string {
 
 // exitCode returns the program's exit code for an error, which may be nil.
 func exitCode(err error) int {
-	var usage usageError
 	var rows failedRows
 	var left leftExtra
 	var tables failedTables
@@ -96,7 +76,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &again):
 		return server.RestartCode
-	case errors.As(err, &usage):
+	case job.Refused(err):
 		return exitUsage
 	case errors.As(err, &rows), errors.As(err, &left), errors.As(err, &tables):
 		return exitFailedRows
@@ -115,13 +95,12 @@ func report(m *progress.Meter, err error) {
 }
 
 func hintFor(err error) string {
-	var h hinted
-	var usage usageError
+	var h job.Hinted
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &h):
-		return h.hint
-	case errors.As(err, &usage):
+		return h.Hint
+	case job.Refused(err):
 		return "--help shows the flags, with examples"
 	case storage.HasCode(err, "TableNotFound"):
 		return "the account has no such table; check its name and the connection"
@@ -201,7 +180,7 @@ func asValue(c *cobra.Command, err error) error {
 	if f := c.Flags().Lookup("dry-run"); f != nil && f.Changed {
 		given, _ := f.Value.(*once)
 		if _, ok := given.Value.(*dryRun); ok {
-			return hinted{err, "--dry-run takes its value with an equals sign: --dry-run=full"}
+			return job.Hint(err, "--dry-run takes its value with an equals sign: --dry-run=full")
 		}
 	}
 	return err
@@ -212,7 +191,7 @@ func asValue(c *cobra.Command, err error) error {
 func noEmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if flagText(f) == "" {
-			err = hinted{usagef("--%s has no value", f.Name), "give it one, or leave the flag out"}
+			err = job.Hint(usagef("--%s has no value", f.Name), "give it one, or leave the flag out")
 		}
 	})
 	return err
@@ -228,7 +207,7 @@ func badFlag(c *cobra.Command, err error) error {
 	case errors.As(err, &invalid):
 		return usagef("--%s %w", invalid.GetFlag().Name, reason(invalid))
 	case !errors.As(err, &unknown):
-		return usageError{err}
+		return usageError(err)
 	}
 	if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
 		return noArgs(c, args)
@@ -310,23 +289,11 @@ func (f *jsonFlag) print(c *cobra.Command, v any, text string, args ...any) erro
 	return err
 }
 
-// parseSince reads a --since as [logtail.ParseTime] does; empty is the zero time.
-func parseSince(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := logtail.ParseTime(text, now)
-	if err != nil {
-		return t, usagef("--since %w", err)
-	}
-	return t, nil
-}
-
 // asUsage turns an invalid request into a usage error.
 func asUsage(err error) error {
 	var p *problem.Error
 	if errors.As(err, &p) && p.Kind == problem.Invalid {
-		return usageError{err}
+		return usageError(err)
 	}
 	return err
 }
@@ -350,7 +317,7 @@ func isSetting(connection string) bool { return !strings.ContainsAny(connection,
 // accountFlags are the flags of commands that use a storage account.
 type accountFlags struct {
 	patience time.Duration
-	open     map[string]*storage.Account // accounts that are open, by their connections
+	open     map[string]*storage.Account // accounts that are open, by their connections; those of many tables are, before their jobs run at once
 }
 
 func (f *accountFlags) addPatience(flags *pflag.FlagSet) {
@@ -360,9 +327,6 @@ func (f *accountFlags) addPatience(flags *pflag.FlagSet) {
 // openAccount opens the account of a flag's connection. While requests wait for an account
 // that does not answer, the command says so.
 func (f *accountFlags) openAccount(cmd *cobra.Command, flag, connection string) (*storage.Account, error) {
-	if t := sharedBy(cmd).together; t != nil && t.accounts[connection] != nil {
-		return t.accounts[connection], nil
-	}
 	if a := f.open[connection]; a != nil {
 		return a, nil
 	}
@@ -388,7 +352,7 @@ func parseConnection(flag, connection string) (c storage.Connection, name string
 	if !isSetting(connection) {
 		c, err = storage.ParseConnection(connection)
 	} else if strings.Contains(connection, ".") || secret.InName(connection) {
-		return c, "", hinted{usagef("--%s: %s is not the name of a setting", flag, secret.Name(connection)), "an account's URL begins with https://"}
+		return c, "", job.Hint(usagef("--%s: %s is not the name of a setting", flag, secret.Name(connection)), "an account's URL begins with https://")
 	} else {
 		name = connection
 		c, err = storage.SettingConnection(connection, environment())

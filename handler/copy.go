@@ -1,18 +1,15 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/progress"
-	"tablesweep/internal/sweep/verify"
 )
 
 const copyHelp = `Copy the rows of a table exactly, every property with its type, to another table in any
@@ -52,13 +49,12 @@ type copyOptions struct {
 	rowFlags
 	pairFlags
 	jobFlags
-	sinceFlags
+	job.Since
 	mirrorFlags
 	mode      string
 	verify    bool
 	compress  string
 	timestamp bool
-	changes   *changedRows // nil without --since
 }
 
 // pairFlags name two places.
@@ -92,7 +88,7 @@ func copyPlaces(name, short, long, examples string, refused ...string) *cobra.Co
 	o.rowFlags.add(c)
 	o.addSelect(c)
 	o.jobFlags.add(c)
-	o.sinceFlags.add(c)
+	addSince(c, &o.Since, &o.was.Window)
 	o.mirrorFlags.add(c)
 	restore := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
@@ -125,7 +121,7 @@ func (o *copyOptions) run(c *cobra.Command) error {
 		return usagef("--compress is %q, want one of %v", o.compress, place.Compressions)
 	}
 	if o.many() {
-		return o.allOf(&manyRun{cmd: c, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &o.checkpointFlags, phase: "copying"}, o.fits)
+		return o.allOf(&manyRun{cmd: c, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &o.checkpointFlags, phase: "copying", do: o.one}, o.fits)
 	}
 	fromKind, toKind, err := o.kinds()
 	if err == nil {
@@ -134,80 +130,53 @@ func (o *copyOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := o.open(c, false)
+	from, to, err := o.open(c, false, o.resume != "")
 	if err != nil {
 		return err
 	}
-	s, err := o.scan(from)
+	pair, err := o.pair(c, from, to)
 	if err != nil {
 		return err
 	}
 	if o.mirror {
-		return o.mirrorTo(c, s, from, to)
+		return o.mirrorTo(c, pair)
 	}
-	if o.changes, err = o.narrow(c, &s, from, to); err != nil {
+	copying := job.CopyOptions{
+		PairOptions: pair, Since: o.Since, Mode: action.Mode(o.mode), Compress: place.Compress(o.compress), Timestamp: o.timestamp, Look: o.dryRun.on,
+	}
+	j, err := job.Copy(c.Context(), copying)
+	if to.Table() == nil {
+		return o.export(c, copying, j, err)
+	}
+	verb := "copied"
+	if from.InLines() {
+		verb = "imported"
+	}
+	return o.each(c, j, err, verb, nil, func() error { return o.verifyCopy(c, copying, j) })
+}
+
+// one copies one of many tables.
+func (o *copyOptions) one(c *cobra.Command, t ofTable) error {
+	one := *o
+	one.manyFlags, one.from, one.to, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.point()
+	if err := one.restore(c); err != nil {
 		return err
 	}
-	s.Raw = true
-	work := action.Copy{Destination: to.table(), Mode: action.Mode(o.mode)}
-	var rows int64 // that the table has now
-	switch {
-	case to.table() == nil:
-		err = o.write(c, s, from, to)
-	case from.source == nil:
-		err = o.takeLines(c, s, from, work)
-	default:
-		rows, err = o.copy(c, s, work, from)
-	}
-	return o.changes.end(err, rows)
+	return one.run(c)
 }
 
-// copy copies the rows of a sweep to a table, and returns how many there were.
-func (o *copyOptions) copy(c *cobra.Command, s sweep.Spec, work action.Copy, from opened) (rows int64, err error) {
-	to := work.Destination
-	err = o.list(c, &s)
-	defer s.Keys.Close()
-	if err != nil {
-		return 0, err
-	}
-	if o.dryRun.on {
-		i := intent{verb: "copy", writes: action.Transactions, ask: func(ctx context.Context) (string, bool, error) {
-			exists, err := to.MayWrite(ctx)
-			if err != nil {
-				return "", false, fmt.Errorf("try the destination: %w", err)
-			}
-			return leadsTo(to.String(), "rows", !exists), !exists, nil
-		}}
-		return 0, o.showIntent(c, s, o.options(c), i)
-	}
-	j, err := o.start(c, o.options(c), to.Create, s.Source.Address(), to.Address())
-	if err != nil {
-		return 0, err
-	}
-	if e := from.export(); e != nil && o.what() == "all rows" {
-		j.rows = e.Manifest().Rows
-	}
-	done, err := j.run(s, work, "copying", "copied")
-	if o.verify && (err == nil || exitCode(err) == exitFailedRows) {
-		s.Raw = false
-		if err := o.verifyCopy(c, s, to, j.meter, done.Rows); err != nil {
-			return 0, err
-		}
-	}
-	return done.Rows, err
+// pair returns the options of a job about two places.
+func (o *copyOptions) pair(c *cobra.Command, from, to job.Place) (job.PairOptions, error) {
+	options, err := o.jobFlags.options(c, o.Rows, from)
+	return job.PairOptions{Options: options, To: to, AllWorkers: c.Flags().Changed("workers")}, err
 }
 
-// verifyCopy checks what the copy's mode promises. It ignores rows that only the
-// destination has.
-func (o *copyOptions) verifyCopy(c *cobra.Command, s sweep.Spec, to storage.Source, m *progress.Meter, rows int64) error {
-	options := verify.Options{Options: o.comparison(c, s.Source, to), Depth: verify.DepthOf(action.Mode(o.mode)), AllowExtra: true, Only: o.changes.filter()}
-	if s.Filter = o.filter; storage.ComparesTime(s.Filter) { // the destination has Timestamps of its own
-		options.Only, s.Filter = storage.And(options.Only, s.Filter), ""
+// verifyCopy compares both places after a copy, if that was asked for.
+func (o *copyOptions) verifyCopy(c *cobra.Command, copied job.CopyOptions, j *job.Job) error {
+	if !o.verify {
+		return nil
 	}
-	m.Phase("verifying")
-	m.Expect(rows) // others may have come
-	r, err := verify.Compare(c.Context(), s, to, options)
-	m.End()
+	r, err := copied.Verify(c.Context(), j)
 	if err := printComparison(c, &o.jsonFlag, r, false, err); err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}

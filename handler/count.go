@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/sweep"
+	"tablesweep/internal/job"
 	"tablesweep/internal/sweep/progress"
 )
 
@@ -43,17 +43,14 @@ func (o *countOptions) run(c *cobra.Command) error {
 	if o.many() {
 		return o.countMany(c)
 	}
-	s, err := o.source(c)
+	from, err := o.source(c)
+	if err == nil {
+		err = o.use(c)
+	}
 	if err != nil {
 		return err
 	}
-	meter, err := o.meter(c)
-	if err != nil {
-		return err
-	}
-	meter.Phase("counting")
-	totals, err := sweep.Count(c.Context(), s, o.options(c), nil)
-	meter.End()
+	totals, err := job.Count(c.Context(), job.Options{Process: process(c), Rows: o.Rows, From: from})
 	if err != nil {
 		return err
 	}
@@ -63,7 +60,7 @@ func (o *countOptions) run(c *cobra.Command) error {
 // countMany counts the rows of many tables.
 func (o *countOptions) countMany(c *cobra.Command) error {
 	from, err := o.openHome(c, "table", o.table, o.tableSAS, "connection", o.connection)
-	if err == nil && from.local() && c.Flags().Changed("connection") {
+	if err == nil && from.Local() && c.Flags().Changed("connection") {
 		err = usagef("--connection does not fit --table %s, which is a directory", o.table)
 	}
 	if err != nil {
@@ -71,6 +68,10 @@ func (o *countOptions) countMany(c *cobra.Command) error {
 	}
 	return (&manyRun{
 		cmd: c, choice: o.manyFlags, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &checkpointFlags{}, phase: "counting",
-		from: from, accounts: o.tableFlags.accountFlags.open,
+		from: from, do: func(c *cobra.Command, t ofTable) error {
+			one := *o
+			one.manyFlags, one.table = manyFlags{}, t.from
+			return one.run(c)
+		},
 	}).run()
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/action"
-	"tablesweep/internal/storage"
+	"tablesweep/internal/job"
 	"tablesweep/internal/sweep"
 )
 
@@ -49,44 +48,24 @@ func deleteCommand() *cobra.Command {
 }
 
 func (o *deleteOptions) run(c *cobra.Command) error {
-	s, err := o.source(c)
+	from, err := o.source(c)
 	if err != nil {
 		return err
 	}
-	table, ok := s.Source.(*storage.Table)
-	if !ok {
-		return usagef("--table: delete takes a table, not files")
+	if from.Table() != nil {
+		changed(c, from.Address())
 	}
-	changed(c, table.Address())
-	s.Select = []string{}
-	err = o.list(c, &s)
-	defer s.Keys.Close()
+	options, err := o.options(c, o.Rows, from)
 	if err != nil {
 		return err
 	}
-	if o.dryRun.on {
-		i := intent{verb: "delete", writes: action.Transactions, ask: func(ctx context.Context) (string, bool, error) {
-			if err := table.MayDelete(ctx); err != nil {
-				return "", false, fmt.Errorf("try to delete: %w", err)
-			}
-			return fmt.Sprintf("%s lets its rows be deleted", table), false, nil
-		}}
-		return o.showIntent(c, s, o.options(c), i)
-	}
-	if err := o.confirm(c, table.Address()); err != nil {
-		return err
-	}
-	j, err := o.start(c, o.options(c), func(context.Context) error { return nil }, table.Address())
-	if err != nil {
-		return err
-	}
-	_, err = j.run(s, action.Delete{Table: table}, "deleting", "deleted")
-	return err
+	j, err := job.Delete(c.Context(), options)
+	return o.each(c, j, err, "deleted", func() error { return o.confirm(c, from.Address()) }, nil)
 }
 
 // confirm asks whether to delete, unless --yes is given.
 func (o *deleteOptions) confirm(c *cobra.Command, where string) error {
-	what := o.what()
+	what := o.Rows.String()
 	if o.rows != "" {
 		what = "the rows listed in " + o.rows
 	}
@@ -110,7 +89,7 @@ func (f *yesFlag) ask(c *cobra.Command, do, warning, hint, table string) error {
 		return nil
 	}
 	if !asks(c) {
-		return hinted{usagef("stdin is not a terminal; cannot confirm to %s", do), hint}
+		return job.Hint(usagef("stdin is not a terminal; cannot confirm to %s", do), hint)
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s? %sType the table's name to go on: ", strings.ToUpper(do[:1])+do[1:], warning)
 	answer, err := readAnswer(c.Context(), c.InOrStdin())

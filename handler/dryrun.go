@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -11,9 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/config"
+	"tablesweep/internal/job"
 	"tablesweep/internal/lines"
-	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/estimate"
 	"tablesweep/internal/sweep/progress"
 )
@@ -65,44 +63,25 @@ func (d *dryRun) limit() time.Duration {
 func price() (float64, error) {
 	dollars, err := config.Price(environment())
 	if err != nil {
-		return 0, usageError{err}
+		return 0, usageError(err)
 	}
 	return dollars, nil
 }
 
-// intent is what a command would do with rows.
-type intent struct {
-	verb   string
-	writes func([]storage.Entity) int // requests that write rows, about
-	// ask finds out whether it is allowed, and says in a sentence what it leads to. missing
-	// tells that this would be created.
-	ask func(context.Context) (sentence string, missing bool, err error)
-}
-
-// showIntent prints what a command would do. It reads keys of the source and changes nothing.
-func (j *jobFlags) showIntent(c *cobra.Command, s sweep.Spec, o sweep.Options, i intent) error {
+// showEstimate prints what a job would do. It reads keys of the source and changes nothing.
+func (j *jobFlags) showEstimate(c *cobra.Command, prepared *job.Job) error {
 	dollars, err := price()
 	if err != nil {
 		return err
 	}
-	meter, err := j.meter(c)
+	e, err := prepared.Estimate(c.Context(), j.dryRun.limit(), dollars)
 	if err != nil {
 		return err
 	}
-	sentence, missing, err := i.ask(c.Context())
-	if err != nil {
-		return err
+	if j.json {
+		return lines.JSON(c.OutOrStdout()).Encode(e.Report)
 	}
-	meter.Phase("counting")
-	r, err := estimate.Count(c.Context(), s, o, j.dryRun.limit(), estimate.Work{Writes: i.writes, Price: dollars})
-	meter.End()
-	if err != nil {
-		return err
-	}
-	if r.Creates = missing; j.json {
-		return lines.JSON(c.OutOrStdout()).Encode(r)
-	}
-	return printEstimate(c.OutOrStdout(), i.verb, r, dollars, sentence)
+	return printEstimate(c.OutOrStdout(), e.Verb, e.Report, dollars, e.Sentence)
 }
 
 // printEstimate writes a report for people. What it says of rows is true: more come only if not all were counted.
@@ -152,12 +131,4 @@ func grouped(n int64, noun string) string {
 		number = number[:i] + "," + number[i:]
 	}
 	return number + " " + noun
-}
-
-// leadsTo describes a destination, and says whether it exists.
-func leadsTo(destination, takes string, missing bool) string {
-	if missing {
-		return fmt.Sprintf("the destination %s does not exist and would be created", destination)
-	}
-	return fmt.Sprintf("the destination %s exists and takes %s", destination, takes)
 }

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/job"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 )
 
 const enqueueHelp = `Put one message into a queue for every row of a table. The queue is created if it is
@@ -63,7 +60,7 @@ func (o *enqueueOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return usagef("--message: %w", err)
 	}
-	s, err := o.source(c)
+	from, err := o.source(c)
 	if err != nil {
 		return err
 	}
@@ -71,48 +68,12 @@ func (o *enqueueOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	err = o.list(c, &s)
-	defer s.Keys.Close()
+	options, err := o.options(c, o.Rows, from)
 	if err != nil {
 		return err
 	}
-	work := action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"}
-	if err := try(c.Context(), s, work, o.resume != ""); err != nil {
-		return err
-	}
-	if o.dryRun.on {
-		i := intent{verb: "enqueue", writes: func(rows []storage.Entity) int { return len(rows) }, ask: func(ctx context.Context) (string, bool, error) {
-			_, err := queue.Length(ctx)
-			missing := storage.NotFound(err)
-			if err != nil && !missing {
-				return "", false, fmt.Errorf("look at the queue: %w", err)
-			}
-			return leadsTo("queue "+queue.Name(), "messages", missing), missing, nil
-		}}
-		return o.showIntent(c, s, o.options(c), i)
-	}
-	j, err := o.start(c, o.options(c), queue.Create, s.Source.Address(), queue.Address())
-	if err != nil {
-		return err
-	}
-	_, err = j.run(s, work, "enqueuing", "enqueued")
-	return err
-}
-
-// try makes the messages of the first page, and sends none. A template that fails for
-// every row of the page is an error.
-func try(ctx context.Context, s sweep.Spec, work action.Enqueue, resumed bool) error {
-	if resumed || s.Keys != nil {
-		return nil
-	}
-	page, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: s.PageRows})
-	if err != nil {
-		return fmt.Errorf("read the table: %w", err)
-	}
-	if err := work.Try(page.Entities); err != nil {
-		return usagef("--message suits none of the first %d rows: %w", len(page.Entities), err)
-	}
-	return nil
+	j, err := job.Enqueue(c.Context(), options, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"})
+	return o.each(c, j, err, "enqueued", nil, nil)
 }
 
 func (o *enqueueOptions) openQueue(c *cobra.Command) (*storage.Queue, error) {

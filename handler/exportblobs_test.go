@@ -67,18 +67,18 @@ func TestSASIsNotKept(t *testing.T) {
 	if err := c.ParseFlags([]string{"--from", "orders", "--to", "https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET"}); err != nil {
 		t.Fatal(err)
 	}
-	r := jobrecord.New("copy", recordFlags(c, "."), nil, "")
+	r := jobrecord.New("copy", recordFlags(c, ".", nil), nil, "")
 	if text := string(r.JSON()); strings.Contains(text, "SECRET") || !strings.Contains(text, `"again":["to"]`) {
 		t.Error(text)
 	}
 	again := copyCommand()
-	if _, err := r.Restore(recordFlags(again, ".")); err == nil || !strings.Contains(err.Error(), "give --to again") {
+	if _, err := r.Restore(recordFlags(again, ".", nil)); err == nil || !strings.Contains(err.Error(), "give --to again") {
 		t.Errorf("got %v", err)
 	}
 	if err := again.ParseFlags([]string{"--to", "https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET"}); err != nil {
 		t.Fatal(err)
 	}
-	if set, err := r.Restore(recordFlags(again, ".")); err != nil || set["from"] != "orders" {
+	if set, err := r.Restore(recordFlags(again, ".", nil)); err != nil || set["from"] != "orders" {
 		t.Errorf("%v, %v", set, err)
 	}
 }

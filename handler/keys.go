@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/job"
 	"tablesweep/internal/lines"
-	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
 
@@ -39,16 +39,15 @@ func keysCommand() *cobra.Command {
 }
 
 func (o *keysOptions) run(c *cobra.Command) error {
-	s, err := o.source(c)
-	if err != nil {
-		return err
+	from, err := o.source(c)
+	if err == nil {
+		err = o.use(c)
 	}
-	meter, err := o.meter(c)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
-	_, err = sweep.Partitions(c.Context(), s, o.options(c), func(partition string) error {
+	err = job.Keys(c.Context(), job.Options{Process: process(c), Rows: o.Rows, From: from}, func(partition string) error {
 		if o.json {
 			return lines.JSON(out).Encode(partition)
 		}
@@ -58,6 +57,5 @@ func (o *keysOptions) run(c *cobra.Command) error {
 	if flushErr := out.Flush(); err == nil {
 		err = flushErr
 	}
-	meter.End()
 	return err
 }

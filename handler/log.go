@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/job"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 )
@@ -132,7 +133,7 @@ func sinceOf(text string, now time.Time) (string, error) {
 	if _, err := logtail.KeyTime(text); text == "" || err == nil {
 		return text, nil
 	}
-	t, err := parseSince(text, now)
+	t, err := job.ParseSince(text, now)
 	if err != nil {
 		return "", usagef("%w, or an event's id", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/file"
+	"tablesweep/internal/job"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/memory"
@@ -65,14 +66,14 @@ func (o *logAppendOptions) run(c *cobra.Command, args []string) error {
 	case len(events) > 0:
 		for i, text := range events {
 			if err := a.add(lines.Line{Number: i + 1, Text: []byte(text)}); err != nil {
-				return usageError{err}
+				return usageError(err)
 			}
 		}
 		return a.failed(a.flush())
 	case o.file != "" && o.file != "-":
 		f, err := file.OpenPipe(c.Context(), o.file, os.O_RDONLY, 0)
 		if err != nil {
-			return unopened("--file", err)
+			return job.Unopened("file", err)
 		}
 		defer f.Close()
 		in = f
@@ -161,5 +162,5 @@ func (a *appender) failed(err error) error {
 	if err == nil || a.done == 0 {
 		return err
 	}
-	return hinted{err, fmt.Sprintf("%d events were appended; leave them out when you try again", a.done)}
+	return job.Hint(err, fmt.Sprintf("%d events were appended; leave them out when you try again", a.done))
 }

@@ -19,7 +19,6 @@ import (
 	"tablesweep/internal/function/server"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/memory"
-	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -116,19 +115,6 @@ func sharedBy(c *cobra.Command) shared {
 	return shared{meter: progress.New(c.ErrOrStderr()), second: context.Background()}
 }
 
-// options are those of every sweep of a command.
-func (f *rowFlags) options(c *cobra.Command) sweep.Options {
-	t := sharedBy(c)
-	o := sweep.Options{
-		Workers: f.workers, Watch: t.meter.Show, Abort: t.second.Done(),
-		MaxRows: f.maxRows, Requests: storage.NewLimit(f.maxRequests),
-	}
-	if t.together != nil {
-		o.Requests, o.Share = t.together.requests, t.together.sweeps
-	}
-	return o
-}
-
 // limitMemory limits the process's memory, unless that was done for all tables. The files are held in memory.
 func limitMemory(c *cobra.Command, files ...string) {
 	if sharedBy(c).together == nil {
@@ -136,24 +122,15 @@ func limitMemory(c *cobra.Command, files ...string) {
 	}
 }
 
-// exportWorkers is how many workers compare an export, unless more are asked for: each holds a page of it that others
-// would read again.
-const exportWorkers = 8
-
-// comparison are the options of a comparison of sources.
-func (f *rowFlags) comparison(c *cobra.Command, sources ...storage.Source) sweep.Options {
-	o := f.options(c)
-	for _, s := range sources {
-		if _, table := s.(*storage.Table); !table && !c.Flags().Changed("workers") {
-			o.Workers = min(o.Workers, exportWorkers)
-		}
-	}
-	return o
-}
-
 // execute runs the command. An error after ctx has ended is an interrupt.
 func execute(ctx context.Context, c *cobra.Command) error {
 	c, err := c.ExecuteContextC(ctx)
+	return ended(c, err)
+}
+
+// ended returns the error of a command that ended with one.
+func ended(c *cobra.Command, err error) error {
+	ctx := c.Context()
 	err = meant(c, err)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, sweep.ErrInterrupted) {
 		return fmt.Errorf("%w: %w", sweep.ErrInterrupted, err)

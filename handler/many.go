@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
@@ -62,7 +62,7 @@ func (f *manyFlags) choose(names []string) ([]string, error) {
 			return nil, usagef("--tables is %s, want a pattern such as 'logs*' or 'log[0-9]'", secret.Name(pattern))
 		}
 		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
-			return nil, hinted{usagef("--tables: %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), "handler tables list shows which an account has"}
+			return nil, job.Hint(usagef("--tables: %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), "handler tables list shows which an account has")
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return !f.chooses(name) }), nil
@@ -81,9 +81,8 @@ func matches(pattern, name string) bool {
 
 // tableHome is where several tables stand: an account, or a place with their exports.
 type tableHome struct {
-	opened                   // neither a table's nor blobs': an account, if it has no objects
-	account *storage.Account // nil for exports
-	sas     string           // behind a table's path
+	job.Place                  // neither a table's nor blobs': an account, if it has no objects
+	account   *storage.Account // nil for exports
 }
 
 // openHome opens what the flag of a place names: the account of a connection, if it is empty.
@@ -97,37 +96,29 @@ func (f *accountFlags) openHome(c *cobra.Command, flag, path, sas, connectionFla
 		err = fmt.Errorf("%s is %v", path, kind)
 	}
 	if err != nil {
-		return h, hinted{usagef("--%s: %w; with many tables, it takes a directory or a prefix of blobs", flag, err), "leave it out for the tables of an account, or give a path with a slash, such as backup/"}
+		return h, job.Hint(usagef("--%s: %w; with many tables, it takes a directory or a prefix of blobs", flag, err), "leave it out for the tables of an account, or give a path with a slash, such as backup/")
 	}
-	h.opened, err = f.openPlace(c, flag, path, sas, connectionFlag, connection)
-	if h.path = strings.TrimRight(path, "/") + "/"; sas != "" {
-		h.sas = "?" + sas
-	}
+	h.Place, err = f.openPlace(c, flag, path, sas, connectionFlag, connection)
+	h.Path = strings.TrimRight(path, "/") + "/"
 	return h, err
 }
 
 // of returns a table's place.
-func (h tableHome) of(table string) string { return h.path + table + h.sas }
-
-// local reports whether it is a directory.
-func (h tableHome) local() bool {
-	_, ok := h.objects.(place.Directory)
-	return ok
-}
+func (h tableHome) of(table string) string { return h.Path + table }
 
 // address identifies the home.
 func (h tableHome) address() string {
 	if h.account != nil {
 		return strings.TrimSuffix(h.account.Table("t").Address(), "/t")
 	}
-	return h.opened.address()
+	return h.Place.Address()
 }
 
 // tables returns the names of the tables, in order. Exports that are not complete are among them.
 func (h tableHome) tables(ctx context.Context) (names []string, err error) {
 	if h.account == nil {
-		names, err = place.ExportsIn(ctx, h.objects)
-		return names, blobHint(err)
+		names, err = place.ExportsIn(ctx, h.Objects)
+		return names, job.BlobHint(err)
 	}
 	err = h.account.TableNames(ctx, func(name string) error {
 		if !strings.HasPrefix(name, "$") { // the service's own
@@ -140,18 +131,18 @@ func (h tableHome) tables(ctx context.Context) (names []string, err error) {
 
 // whole refuses a place of exports that is no complete export of many tables: some may be missing.
 func (h tableHome) whole(ctx context.Context) error {
-	if h.objects == nil {
+	if h.Objects == nil {
 		return nil
 	}
-	_, err := place.OpenTables(ctx, h.objects)
+	_, err := place.OpenTables(ctx, h.Objects)
 	if err == nil || storage.Passing(err) || storage.Denied(err) {
-		return blobHint(err)
+		return job.BlobHint(err)
 	}
 	hint := "--tables '*' takes the complete exports that are there, and names the others"
-	if h.local() && isThere(filepath.Join(h.path, tablesName)) {
-		hint = fmt.Sprintf("handler export --resume %s completes it; %s", strings.TrimRight(h.path, "/"), hint)
+	if h.Local() && job.IsThere(filepath.Join(h.Path, tablesName)) {
+		hint = fmt.Sprintf("handler export --resume %s completes it; %s", strings.TrimRight(h.Path, "/"), hint)
 	}
-	return hinted{usagef("--all: %w", err), hint}
+	return job.Hint(usagef("--all: %w", err), hint)
 }
 
 // refuse refuses what no table's own run would notice, and adds the tables that a comparison's destination alone has.
@@ -164,8 +155,8 @@ func (r *manyRun) refuse(names []string) error {
 		}
 		known[low] = name
 		for _, file := range []string{r.pointOf(name), r.own("failed", name)} {
-			if isThere(file) { // a resume would go on with it, or replace it
-				return hinted{usagef("%s is of an earlier command", file), "give another directory, or move that one away"}
+			if job.IsThere(file) { // a resume would go on with it, or replace it
+				return job.Hint(usagef("%s is of an earlier command", file), "give another directory, or move that one away")
 			}
 		}
 	}
@@ -181,13 +172,13 @@ func (r *manyRun) refuse(names []string) error {
 	for _, name := range there {
 		switch _, ours := known[strings.ToLower(name)]; {
 		case ours && r.exports():
-			return hinted{usagef("--to: %s has an export of %s", r.to.address(), name), "give another place, or take only the others with --tables"}
+			return job.Hint(usagef("--to: %s has an export of %s", r.to.address(), name), "give another place, or take only the others with --tables")
 		case differs && !ours && r.choice.chooses(name):
 			r.tables = append(r.tables, tableResult{Table: name, State: tableDifferent, Error: "only the destination has it"})
 		}
 	}
 	if r.exports() {
-		return notTaken(place.FreeOfTables(r.cmd.Context(), r.to.objects))
+		return notTaken(place.FreeOfTables(r.cmd.Context(), r.to.Objects))
 	}
 	return nil
 }
@@ -195,18 +186,18 @@ func (r *manyRun) refuse(names []string) error {
 // claim claims the place for the export of many tables.
 func (r *manyRun) claim() error {
 	if r.file == nil {
-		r.point.record = jobrecord.New(jobName(r.cmd), recordFlags(r.cmd, ""), []string{r.from.address(), r.to.address()}, "")
+		r.point.record = jobrecord.New(jobName(r.cmd), recordFlags(r.cmd, "", nil), []string{r.from.address(), r.to.address()}, "")
 	}
 	c := place.NewTablesClaim(r.point.export, r.point.record.JSON(), time.Now().UTC().Truncate(time.Second), program())
-	return notTaken(place.ClaimTables(r.cmd.Context(), r.to.objects, c))
+	return notTaken(place.ClaimTables(r.cmd.Context(), r.to.Objects, c))
 }
 
 // notTaken returns the error of a place, with what to do if another export of many tables has it.
 func notTaken(err error) error {
 	if errors.Is(err, place.ErrTaken) {
-		return hinted{usagef("--to: %w", err), "give another place: each holds one export of many tables"}
+		return job.Hint(usagef("--to: %w", err), "give another place: each holds one export of many tables")
 	}
-	return blobHint(err)
+	return job.BlobHint(err)
 }
 
 // homes opens what the pair's tables stand in. They must differ.
@@ -222,7 +213,7 @@ func (p *pairFlags) homes(c *cobra.Command) (from, to tableHome, err error) {
 		same = from.account.Same(to.account)
 	}
 	if same {
-		return from, to, hinted{usagef("%v: the source and the destination are both %s", &p.manyFlags, from.address()), "--to-connection names another account, and --to other places, such as backup/"}
+		return from, to, job.Hint(usagef("%v: the source and the destination are both %s", &p.manyFlags, from.address()), "--to-connection names another account, and --to other places, such as backup/")
 	}
 	return from, to, nil
 }
@@ -234,7 +225,7 @@ func (p *pairFlags) allOf(r *manyRun, fits func(c *cobra.Command, from, to place
 	}
 	from, to, err := p.homes(r.cmd)
 	if err == nil {
-		err = fits(r.cmd, from.kind, to.kind)
+		err = fits(r.cmd, from.Kind, to.Kind)
 	}
 	if err != nil {
 		return err
@@ -242,14 +233,8 @@ func (p *pairFlags) allOf(r *manyRun, fits func(c *cobra.Command, from, to place
 	if to.account != nil {
 		changed(r.cmd, to.address())
 	} else {
-		goesTo(r.cmd, to.opened)
+		goesTo(r.cmd, to.Place, r.point.resume != "")
 	}
-	r.choice, r.from, r.to, r.accounts = p.manyFlags, from, &to, p.accountFlags.open
+	r.choice, r.from, r.to = p.manyFlags, from, &to
 	return r.run()
-}
-
-// isThere reports whether there is a file.
-func isThere(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

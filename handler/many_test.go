@@ -21,6 +21,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -139,7 +140,7 @@ func TestManyTablesResume(t *testing.T) {
 		return true
 	})
 	sameTables(t, a, b, names...)
-	if isThere(dir) {
+	if job.IsThere(dir) {
 		t.Error("the checkpoint is still there")
 	}
 }
@@ -278,7 +279,7 @@ func TestKilledMany(t *testing.T) {
 		if out, err := command(args...).CombinedOutput(); err != nil {
 			t.Errorf("%v: %v\n%s", tt.args, err, out)
 		}
-		if isThere(filepath.Join(tt.dir, tablesName)) {
+		if job.IsThere(filepath.Join(tt.dir, tablesName)) {
 			t.Errorf("%s still has a checkpoint", tt.dir)
 		}
 	}
@@ -406,7 +407,7 @@ func TestManyTablesRefuses(t *testing.T) {
 	}
 	refused("not a directory", "", "export", "--all", "--to", filepath.Join(file, "x")+"/", "--from-connection", from)
 	refused("not a directory", "", "copy", "--all", "--failed", filepath.Join(file, "x"), "--checkpoint", dir, "--from-connection", from, "--to-connection", to)
-	if isThere(checkpoint) {
+	if job.IsThere(checkpoint) {
 		t.Fatal("a refused copy left a checkpoint")
 	}
 
@@ -419,7 +420,7 @@ func TestManyTablesRefuses(t *testing.T) {
 	}
 	refused(filepath.Join(old, "table01"+tableExt)+" is of an earlier command", "another directory", "copy", "--all", "--checkpoint", old, "--from-connection", from, "--to-connection", to)
 	refused(filepath.Join(old, "table02.jsonl")+" is of an earlier command", "another directory", "copy", "--all", "--failed", old, "--from-connection", from, "--to-connection", to)
-	if isThere(filepath.Join(old, tablesName)) {
+	if job.IsThere(filepath.Join(old, tablesName)) {
 		t.Error("a refused copy left a checkpoint")
 	}
 	refused("no such file", "a finished command removes its checkpoint", "export", "--resume", old)
@@ -429,7 +430,7 @@ func TestManyTablesRefuses(t *testing.T) {
 
 	// A backup that is complete stays as it is.
 	refused(dir+" has an export of table00", "another place", export...)
-	if isThere(checkpoint) {
+	if job.IsThere(checkpoint) {
 		t.Error("a refused export left a checkpoint in a complete one")
 	}
 	if err := run(export[0], "--tables", "table0*", "--to", "blob:backups/some", "--to-connection", to, "--from-connection", from); err != nil {
@@ -485,7 +486,7 @@ func TestManyTablesKilledBehindATable(t *testing.T) {
 	if _, _, err := manyResult(t.Context(), append(args, "export", "--all", "--to", "blob:backups/all", "--since", "1h", "--verify", "--checkpoint", dir)...); err != nil {
 		t.Fatal(err)
 	}
-	if !isThere(filepath.Join(kept, "table01"+tableExt)) {
+	if !job.IsThere(filepath.Join(kept, "table01"+tableExt)) {
 		t.Fatal("the table has no checkpoint")
 	}
 	if err := os.Rename(kept, dir); err != nil {

@@ -8,15 +8,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"tablesweep/internal/job"
 	"tablesweep/internal/memory"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
@@ -36,9 +35,6 @@ const (
 	// tableExt ends the name of a table's checkpoint in it.
 	tableExt = ".ckpt"
 )
-
-// ofMany are the flags that a table's own run is not given: others take their places, or they are about all tables.
-var ofMany = []string{"all", "tables", "from", "to", "table", "checkpoint", "resume", "progress", "pprof", "help"}
 
 // ownFile are the flags of files that each table has in the directory that is given, with how their names end.
 var ownFile = map[string]string{"failed": ".jsonl", "state": ".json"}
@@ -76,10 +72,7 @@ type failedTables struct{ error }
 
 // together is what the run of one of several tables shares with the others, is told, and leaves.
 type together struct {
-	accounts map[string]*storage.Account // by connection
-	requests *storage.Limit
-	sweeps   *sweep.Share
-
+	limits *job.SharedLimits
 	table  string        // its name
 	result any           // what it would have printed last
 	ended  *journal.File // its checkpoint, which goes when it is known that the table is done
@@ -87,16 +80,17 @@ type together struct {
 
 // manyRun is a command that does the same with many tables: each by a run of the command for one table, in this process.
 type manyRun struct {
-	cmd      *cobra.Command
-	choice   manyFlags
-	rows     *rowFlags
-	shown    *progressFlag
-	json     *jsonFlag
-	point    *checkpointFlags
-	phase    string
-	from     tableHome
-	to       *tableHome // nil if the command has but one place
-	accounts map[string]*storage.Account
+	cmd    *cobra.Command
+	choice manyFlags
+	rows   *rowFlags
+	shown  *progressFlag
+	json   *jsonFlag
+	point  *checkpointFlags
+	phase  string
+	from   tableHome
+	to     *tableHome // nil if the command has but one place
+	// do does a table: by a copy of the command's flags, changed by [ofTable].
+	do func(*cobra.Command, ofTable) error
 
 	dir    string        // of the checkpoint; "" for none
 	file   *journal.File // [tablesName] in it
@@ -111,10 +105,11 @@ type manyRun struct {
 // run does what is left of the tables and prints what became of them.
 func (r *manyRun) run() (err error) {
 	began := time.Now()
-	if r.meter, err = r.shown.meter(r.cmd); err != nil {
+	if err := r.shown.use(r.cmd); err != nil {
 		return err
 	}
-	if _, err := r.rows.scan(opened{}); err != nil {
+	r.meter = sharedBy(r.cmd).meter
+	if err := r.rows.Check(); err != nil {
 		return err
 	}
 	if err := r.begin(); err != nil {
@@ -125,14 +120,14 @@ func (r *manyRun) run() (err error) {
 		points, _ = filepath.Glob(filepath.Join(r.dir, "*"+tableExt))
 	}
 	memory.Limit(points...)
-	with := together{accounts: r.accounts, requests: storage.NewLimit(r.rows.maxRequests), sweeps: sweep.NewShare(r.rows.workers, r.rows.maxRows)}
+	limits := job.Share(r.rows.Rows)
 	r.meter.Phase(r.phase)
 	r.parts = r.meter.Parts(len(r.tables), len(r.tables)-len(r.in(tablePending)))
 	var group task.Group
-	group.SetLimit(min(tablesAtOnce, r.rows.workers))
+	group.SetLimit(min(tablesAtOnce, r.rows.Workers))
 	for i := range r.tables {
 		if t := &r.tables[i]; t.State == tablePending {
-			group.Go(func() error { return r.one(t, with) })
+			group.Go(func() error { return r.one(t, &together{table: t.Table, limits: limits}) })
 		}
 	}
 	err = group.Wait()
@@ -161,7 +156,7 @@ func (r *manyRun) begin() (err error) {
 	}
 	for flag := range ownFile {
 		if err == nil {
-			err = makeDirectory(r.flag(flag))
+			err = job.MakeDirectory(r.flag(flag))
 		}
 	}
 	if err == nil && r.file != nil {
@@ -179,27 +174,17 @@ func (r *manyRun) begin() (err error) {
 
 // open opens the checkpoint, if there is to be one. One that stands where the exports are made may move with them.
 func (r *manyRun) open() (err error) {
-	if err := makeDirectory(r.dir); err != nil || r.dir == "" {
+	if err := job.MakeDirectory(r.dir); err != nil || r.dir == "" {
 		return err
 	}
 	places := []string{r.from.address()}
-	if !r.exports() || filepath.Clean(r.dir) != filepath.Clean(r.to.path) {
+	if !r.exports() || filepath.Clean(r.dir) != filepath.Clean(r.to.Path) {
 		places = append(places, r.to.address())
 	}
 	r.point.checkpoint = r.dir // as --resume takes it
-	r.file, err = r.point.beginAt(r.cmd, filepath.Join(r.dir, tablesName), places...)
+	_, err = r.point.beginAt(r.cmd, filepath.Join(r.dir, tablesName), job.Facts{Places: places})
+	r.file = r.point.file
 	return err
-}
-
-// makeDirectory makes a directory, if one was given.
-func makeDirectory(dir string) error {
-	if dir == "" {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return usageError{err}
-	}
-	return nil
 }
 
 // restore takes over what became of the tables in earlier runs. Those that failed are tried again.
@@ -208,7 +193,7 @@ func (r *manyRun) restore() error {
 		return err
 	}
 	if r.exports() && r.point.export == "" {
-		return hinted{usagef("--resume %s: another version of this program has begun the export", r.dir), "export to another place"}
+		return job.Hint(usagef("--resume %s: another version of this program has begun the export", r.dir), "export to another place")
 	}
 	at := map[string]int{}
 	err := journal.Events(r.file, func(t tableResult) error {
@@ -220,14 +205,14 @@ func (r *manyRun) restore() error {
 		return nil
 	})
 	if err != nil {
-		return refused(err)
+		return job.BadCheckpoint(err)
 	}
 	for i := range r.tables {
 		t := &r.tables[i]
 		if t.State == tableFailed {
 			*t = tableResult{Table: t.Table, State: tablePending}
 		}
-		if list := r.own("failed", t.Table); t.State == tablePending && list != "" && !isThere(r.pointOf(t.Table)) {
+		if list := r.own("failed", t.Table); t.State == tablePending && list != "" && !job.IsThere(r.pointOf(t.Table)) {
 			if err := rowlist.Remove(r.cmd.Context(), list); err != nil { // all rows are done again
 				return usagef("--failed: %w", err)
 			}
@@ -251,8 +236,8 @@ func (r *manyRun) find() error {
 	for _, name := range names {
 		r.tables = append(r.tables, tableResult{Table: name, State: tablePending})
 	}
-	if r.dir = r.point.checkpoint; r.dir == "" && r.exports() && r.to.local() {
-		r.dir = r.to.path
+	if r.dir = r.point.checkpoint; r.dir == "" && r.exports() && r.to.Local() {
+		r.dir = r.to.Path
 	}
 	if r.exports() {
 		r.point.export = uuid.NewString()
@@ -265,7 +250,7 @@ func (r *manyRun) find() error {
 
 // exports reports whether the tables are written as exports.
 func (r *manyRun) exports() bool {
-	return r.to != nil && r.to.objects != nil && r.cmd.Name() != "verify"
+	return r.to != nil && r.to.Objects != nil && r.cmd.Name() != "verify"
 }
 
 // flag returns the value of a flag that the command may have, "" if it is not given.
@@ -281,8 +266,8 @@ func (r *manyRun) own(flag, table string) string { return inside(r.flag(flag), t
 
 // pointOf returns the path of a table's checkpoint, "" without one. An export in a directory has it there.
 func (r *manyRun) pointOf(table string) string {
-	if r.exports() && r.to.local() {
-		return inside(r.to.path, table, "/"+place.JournalName)
+	if r.exports() && r.to.Local() {
+		return inside(r.to.Path, table, "/"+place.JournalName)
 	}
 	return inside(r.dir, table, tableExt)
 }
@@ -307,7 +292,7 @@ func (r *manyRun) in(state string) (names []string) {
 }
 
 // one does a table, unless the command ends.
-func (r *manyRun) one(t *tableResult, with together) error {
+func (r *manyRun) one(t *tableResult, with *together) error {
 	r.mu.Lock()
 	stopped := r.stopped != nil
 	r.mu.Unlock()
@@ -315,20 +300,15 @@ func (r *manyRun) one(t *tableResult, with together) error {
 		return nil
 	}
 	meter := r.parts.Begin(t.Table)
-	with.table = t.Table
 	s := sharedBy(r.cmd)
-	s.meter, s.together = meter, &with
+	s.meter, s.together = meter, with
 	var out bytes.Buffer
 	cause := storage.CheckTableName(t.Table) // a listing may have others, such as a path that leads elsewhere
 	if cause == nil {
-		r.mu.Lock() // a flag set sorts its flags when they are visited
-		args := r.args(t)
-		r.mu.Unlock()
-		root := rootCommand()
-		root.SetArgs(args)
-		root.SetOut(&out)
-		root.SetErr(r.cmd.ErrOrStderr())
-		cause = execute(withShared(r.cmd.Context(), s), root)
+		c := *r.cmd // with the same flags, and a context and an output of its own
+		c.SetContext(withShared(r.cmd.Context(), s))
+		c.SetOut(&out)
+		cause = ended(&c, r.do(&c, r.of(t.Table)))
 	}
 	t.take(with.result, cause)
 	r.parts.End(meter, t.State != tablePending)
@@ -374,36 +354,36 @@ func (t *tableResult) take(result any, err error) {
 	}
 }
 
-// args returns the command line of a table's run: the flags of this command, with the table's places and files.
-func (r *manyRun) args(t *tableResult) []string {
-	args := []string{r.cmd.Name()}
-	r.cmd.Flags().Visit(func(f *pflag.Flag) {
-		value := flagText(f)
-		if ownFile[f.Name] != "" {
-			value = r.own(f.Name, t.Table)
-		}
-		if !slices.Contains(ofMany, f.Name) {
-			args = append(args, "--"+f.Name+"="+value)
-		}
-	})
+// ofTable are the values of flags that a table has in place of the command's.
+type ofTable struct {
+	from, to, failed, state, checkpoint, resume string
+}
+
+// of returns those of a table. It goes on with what was begun.
+func (r *manyRun) of(table string) ofTable {
+	t := ofTable{from: r.from.of(table), failed: r.own("failed", table), state: r.own("state", table)}
 	if r.to == nil {
-		return append(args, "--table="+r.from.of(t.Table))
+		return t
 	}
-	args = append(args, "--from="+r.from.of(t.Table))
-	to, point := r.to.of(t.Table), r.pointOf(t.Table)
-	local := r.exports() && r.to.local()
-	begun := isThere(point)
-	if local && begun {
-		return append(args, "--resume="+to)
-	}
-	args = append(args, "--to="+to)
+	t.to = r.to.of(table)
+	point := r.pointOf(table)
+	local, begun := r.exports() && r.to.Local(), job.IsThere(point)
 	switch {
+	case local && begun:
+		t.resume = t.to
 	case begun:
-		return append(args, "--resume="+point)
-	case local || point == "":
-		return args
+		t.resume = point
+	case !local:
+		t.checkpoint = point
 	}
-	return append(args, "--checkpoint="+point)
+	return t
+}
+
+// point returns the flags of the table's own checkpoint.
+func (t ofTable) point() checkpointFlags {
+	return checkpointFlags{checkpoint: t.checkpoint, resume: t.resume, own: map[string]string{
+		"all": "", "tables": "", "from": t.from, "to": t.to, "failed": t.failed, "state": t.state,
+	}}
 }
 
 // end prints what became of the tables, and returns the command's error.
@@ -444,7 +424,7 @@ func (r *manyRun) seal() error {
 	for _, t := range r.tables {
 		names = append(names, t.Table)
 	}
-	return blobHint(place.SealTables(r.cmd.Context(), r.to.objects, r.point.export, names))
+	return job.BlobHint(place.SealTables(r.cmd.Context(), r.to.Objects, r.point.export, names))
 }
 
 // print prints a line a table, and the sum.

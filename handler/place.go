@@ -2,22 +2,16 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/jobrecord"
 )
 
 const placeHelp = `A table's name has letters and digits only. A path with a slash, such as ./orders, is the
@@ -66,76 +60,28 @@ func hasSAS(v pflag.Value) bool {
 	return ok && *p.sas != ""
 }
 
-// opened is a place that a flag names.
-type opened struct {
-	kind    place.Kind
-	path    string         // as it was given, without a SAS
-	source  storage.Source // a table, or an export that is read; nil for all else
-	objects place.Objects  // of an export, nil for other kinds
-}
-
-// table returns the place if it is a table, and nil if it is not.
-func (p opened) table() *storage.Table {
-	t, _ := p.source.(*storage.Table)
-	return t
-}
-
-// export returns the export that is read, and nil if there is none.
-func (p opened) export() *place.Export {
-	e, _ := p.source.(*place.Export)
-	return e
-}
-
-// address identifies the place, and the content of an export that is read.
-func (p opened) address() string {
-	switch {
-	case p.source != nil:
-		return p.source.Address()
-	case p.objects != nil:
-		return p.objects.Address()
-	}
-	return p.path
-}
-
 // openPlace opens the place of a flag; a table or blobs are in the account of the connection that another flag gives.
-func (f *accountFlags) openPlace(c *cobra.Command, flag, path, sas, connectionFlag, connection string) (p opened, err error) {
-	p.path = path
-	if p.kind, err = kindOf(flag, path); err != nil {
+func (f *accountFlags) openPlace(c *cobra.Command, flag, path, sas, connectionFlag, connection string) (p job.Place, err error) {
+	p.Path = path
+	if p.Kind, err = kindOf(flag, path); err != nil {
 		return p, err
 	}
 	switch {
-	case p.kind == place.KindTable:
+	case p.Kind == place.KindTable:
 		account, err := f.openAccount(c, connectionFlag, connection)
 		if err != nil {
 			return p, err
 		}
-		p.source = account.Table(path)
+		p.Source = account.Table(path)
 	case place.InBlobs(path):
-		p.objects, err = f.openBlobs(c, flag, path, sas, connectionFlag, connection)
-	case p.kind == place.KindExport:
-		p.objects = place.Directory(path)
+		p.Objects, err = f.openBlobs(c, flag, path, sas, connectionFlag, connection)
+	case p.Kind == place.KindExport:
+		p.Objects = place.Directory(path)
 	}
-	if err == nil && p.objects != nil {
-		err = p.checkEnding(c.Context(), flag)
+	if err == nil && p.Objects != nil {
+		err = p.CheckEnding(c.Context(), flag)
 	}
 	return p, err
-}
-
-// checkEnding refuses an export's place that ends as a file does, such as orders.csv, unless an export has been begun there.
-func (p opened) checkEnding(ctx context.Context, flag string) error {
-	ending := place.UnknownEnding(p.path)
-	if ending == "" {
-		return nil
-	}
-	claimed, err := place.Claimed(ctx, p.objects)
-	switch {
-	case claimed:
-		return nil
-	case err != nil && place.InBlobs(p.path): // or else it is a file
-		return blobHint(fmt.Errorf("--%s: %w", flag, err))
-	}
-	err = usagef("--%s %s: no form of files ends with %s", flag, p.path, ending)
-	return hinted{err, fmt.Sprintf("a file ends with .jsonl or .ndjson, and perhaps .gz or .zst behind that; if an export is meant, end it with a slash: %s/", p.path)}
 }
 
 // openBlobs opens a place in blobs.
@@ -200,65 +146,22 @@ func kindOf(flag, path string) (place.Kind, error) {
 	return kind, nil
 }
 
-// read opens an export that a flag names, to be read; it does nothing for other places.
-func (p *opened) read(ctx context.Context, flag string) error {
-	if p.objects == nil {
-		return nil
-	}
-	export, err := place.Open(ctx, p.objects)
-	if err == nil {
-		p.source = export
-		return nil
-	}
-	if storage.Passing(err) || storage.Denied(err) {
-		return blobHint(fmt.Errorf("--%s: %w", flag, err))
-	}
-	err = usagef("--%s: %w", flag, err)
-	claim, claimErr := place.ClaimOf(ctx, p.objects)
-	if claimErr != nil || !errors.Is(err, place.ErrNoExport) {
-		return err
-	}
-	with := p.path
-	_, local := p.objects.(place.Directory)
-	switch _, notOurs := jobrecord.Parse(claim.Request, "copy"); {
-	case notOurs != nil:
-		return hinted{err, fmt.Sprintf("scan %s of the app began it; a retry of the scan finishes it: POST /api/scans/%s/retry", claim.ID, claim.ID)}
-	case !local:
-		with = "FILE, the file of its --checkpoint,"
-	case !isThere(filepath.Join(with, place.JournalName)):
-		return err
-	}
-	return hinted{err, fmt.Sprintf("it was begun; handler export --resume %s finishes it", with)}
-}
-
-// blobHint adds to a refusal of the Blob service which permissions are needed.
-func blobHint(err error) error {
-	if !storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure") || storage.Expired(err) {
-		return err
-	}
-	return hinted{err, "reading takes the role Storage Blob Data Reader, writing Storage Blob Data Contributor, or a SAS with those permissions; the account's firewall may refuse this machine, too"}
-}
-
-// source opens the table or export, and returns the sweep of the flags. A directory has no account.
-func (f *sourceFlags) source(c *cobra.Command) (sweep.Spec, error) {
+// source opens the table or export, whose rows are read. A directory has no account.
+func (f *sourceFlags) source(c *cobra.Command) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
-		return sweep.Spec{}, err
+		return p, err
 	}
 	if kind == place.KindFile || kind == place.KindStream {
-		return sweep.Spec{}, usagef("--table takes a table or an export, not %v; import writes its rows to a table", kind)
+		return p, usagef("--table takes a table or an export, not %v; import writes its rows to a table", kind)
 	}
 	if kind == place.KindExport && !place.InBlobs(f.table) && c.Flags().Changed("connection") && c.Flags().Lookup("queue") == nil {
-		return sweep.Spec{}, usagef("--connection does not fit --table %s, which is a directory", f.table)
+		return p, usagef("--connection does not fit --table %s, which is a directory", f.table)
 	}
-	p, err := f.openPlace(c, "table", f.table, f.tableSAS, "connection", f.connection)
-	if err != nil {
-		return sweep.Spec{}, err
+	if p, err = f.openPlace(c, "table", f.table, f.tableSAS, "connection", f.connection); err != nil {
+		return p, err
 	}
-	if err := p.read(c.Context(), "table"); err != nil {
-		return sweep.Spec{}, err
-	}
-	return f.scan(p)
+	return p, p.Read(c.Context(), "table")
 }
 
 // kinds returns what the pair's places are.
@@ -270,34 +173,34 @@ func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	return from, to, err
 }
 
-// open opens the places of a pair, which must differ. reads tells whether the second one is read, too.
-func (p *pairFlags) open(c *cobra.Command, reads bool) (from, to opened, err error) {
+// open opens the places of a pair, which must differ. reads tells whether the second one is read, too, resumed whether a checkpoint has chosen it.
+func (p *pairFlags) open(c *cobra.Command, reads, resumed bool) (from, to job.Place, err error) {
 	if from, err = p.openPlace(c, "from", p.from, p.fromSAS, "from-connection", p.fromConnection); err != nil {
 		return from, to, err
 	}
 	if to, err = p.openPlace(c, "to", p.to, p.toSAS, "to-connection", cmp.Or(p.toConnection, p.fromConnection)); err != nil {
 		return from, to, err
 	}
-	if err = from.read(c.Context(), "from"); err == nil && reads {
-		err = to.read(c.Context(), "to")
+	if err = from.Read(c.Context(), "from"); err == nil && reads {
+		err = to.Read(c.Context(), "to")
 	}
 	if err != nil {
 		return from, to, err
 	}
-	if from.table() != nil && to.table() != nil && from.table().Same(to.table()) {
+	if from.Table() != nil && to.Table() != nil && from.Table().Same(to.Table()) {
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
-	goesTo(c, to)
+	goesTo(c, to, resumed)
 	return from, to, nil
 }
 
 // goesTo says where rows go: what changes in an account, or where a resumed command writes its files, since a checkpoint has chosen
 // that place.
-func goesTo(c *cobra.Command, to opened) {
-	if to.table() != nil || place.InBlobs(to.path) {
-		changed(c, to.address())
-	} else if c.Name() != "verify" && c.Flags().Changed("resume") {
-		first(c, "writes", to.address())
+func goesTo(c *cobra.Command, to job.Place, resumed bool) {
+	if to.Table() != nil || place.InBlobs(to.Path) {
+		changed(c, to.Address())
+	} else if c.Name() != "verify" && resumed {
+		first(c, "writes", to.Address())
 	}
 }
 
@@ -339,35 +242,8 @@ func (p *pairFlags) asked(from, to place.Kind) string {
 	return fmt.Sprintf("from %v to %v (%s)", from, to, p.words())
 }
 
-// probe reads one row of the source, so that a missing table or a bad filter is reported
-// before anything is created.
-func probe(ctx context.Context, s sweep.Spec) error {
-	_, err := moment(ctx, s)
-	return err
-}
-
-// moment makes a query and returns the service's time, as its answer has it; of what is no table, this machine's.
-func moment(ctx context.Context, s sweep.Spec) (time.Time, error) {
-	p, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: 1})
-	if err != nil {
-		return p.Date, fmt.Errorf("read the table: %w", err)
-	}
-	if p.Date.IsZero() {
-		p.Date = time.Now().UTC().Truncate(time.Second)
-	}
-	return p.Date, nil
-}
-
 // isDirectory reports whether a path leads to one.
 func isDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-// mustNotExist refuses a file that exists.
-func mustNotExist(flag, path string) error {
-	if _, err := os.Lstat(path); err == nil {
-		return usagef("--%s: %s: %w", flag, path, fs.ErrExist)
-	}
-	return nil
 }

@@ -71,7 +71,7 @@ func (o *scanOptions) run(c *cobra.Command) error {
 	if o.stats != "" && o.stats != statsTotal && o.stats != statsQueries {
 		return usagef("--stats is %q, want nothing or %s", o.stats, statsQueries)
 	}
-	if o.keysOnly && o.selected != nil {
+	if o.keysOnly && o.Select != nil {
 		return usagef("--keys-only and --select exclude each other")
 	}
 	if c.Flags().Changed("limit") && o.limit < 1 {
@@ -81,20 +81,24 @@ func (o *scanOptions) run(c *cobra.Command) error {
 		o.strategy = "serial"
 	}
 	if o.keysOnly {
-		o.selected = []string{}
+		o.Select = []string{}
 	}
 	memory.Limit()
-	s, err := o.source(c)
+	from, err := o.source(c)
 	if err != nil {
 		return err
 	}
-	if _, table := s.Source.(*storage.Table); !table && !c.Flags().Changed("strategy") {
+	s, err := o.Of(from)
+	if err != nil {
+		return err
+	}
+	if from.Table() == nil && !c.Flags().Changed("strategy") {
 		o.strategy = "serial"
 	}
 	if err := o.split(&s); err != nil {
 		return err
 	}
-	options := o.options(c)
+	options := process(c).Sweep(o.Rows)
 	if o.stats == statsQueries {
 		options.Trace = explain(c.ErrOrStderr())
 	}

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/config"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/job"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
@@ -214,7 +215,7 @@ func scansFailedCommand() *cobra.Command {
 func scanError(err error) error {
 	var p *problem.Error
 	if errors.As(err, &p) && p.Kind == problem.NotFound {
-		return hinted{err, "handler scans list shows the newest"}
+		return job.Hint(err, "handler scans list shows the newest")
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/job"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
@@ -236,35 +237,6 @@ func TestSinceState(t *testing.T) {
 	}
 }
 
-// TestStoredState states a state's form. A difference means that other versions of the program can't read what this one writes.
-func TestStoredState(t *testing.T) {
-	t.Parallel()
-	const stored = `5b538d1e {"disk":0,"event":{"version":1,"job":{"since":{"from":"https://a/orders","to":"https://b/orders","range":{"prefix":"2026-"},"filter":"V gt 1L","select":"V,W"}},"lines":1}}
-549a54ca {"disk":0,"event":{"last":"2031-05-06T12:00:00Z","rows":7}}
-`
-	about := sinceCopy{From: "https://a/orders", To: "https://b/orders", Range: key.Bounds{Prefix: "2026-"}, Filter: "V gt 1L", Select: "V,W"}
-	path := filepath.Join(t.TempDir(), "state")
-	began := time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
-	for _, rows := range []int64{3, 4} {
-		state, err := openState(path, about, false)
-		if err == nil {
-			err = (&changedRows{began: began, state: state}).end(nil, rows)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != stored {
-		t.Errorf("%v: wrote\n%s", err, text)
-	}
-	if err := os.WriteFile(path, []byte(stored), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if state, err := openState(path, about, true); err != nil || state.was != (success{began, 7}) || state.file.Close() != nil {
-		t.Errorf("read %+v, %v", state, err)
-	}
-}
-
 // checkpointOf returns the text of a checkpoint.
 func checkpointOf(t *testing.T, path string) string {
 	t.Helper()
@@ -288,10 +260,10 @@ func TestSinceGone(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "orders.state")
 	last := []string{"copy", "--from", "source", "--to", "dest", "--since", "last", "--state", state}
 	begin := append([]string{"copy", "--from", "nothere", "--to", "dest"}, last[5:]...)
-	if _, said, code := w.run(t.Context(), begin...); code != exitFailed || isThere(state) {
+	if _, said, code := w.run(t.Context(), begin...); code != exitFailed || job.IsThere(state) {
 		t.Errorf("a source that is not there: code %d\n%s", code, said)
 	}
-	if _, said, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || isThere(state) {
+	if _, said, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || job.IsThere(state) {
 		t.Errorf("dry run: code %d\n%s", code, said)
 	}
 	dest := w.account.Table("dest")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tablesweep/internal/job"
 	"tablesweep/internal/storage"
 )
 
@@ -70,11 +71,11 @@ func meant(c *cobra.Command, err error) error {
 	}
 	switch {
 	case storage.HasCode(err, "InvalidInput") && value("filter") != "" && exitCode(err) == exitFailed:
-		return hinted{usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes"}
+		return job.Hint(usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes")
 	case storage.HasCode(err, "TableNotFound"):
 		for _, flag := range []string{"table", "from", "to"} {
 			if name := value(flag); name != "" && isDirectory(name) {
-				return hinted{err, fmt.Sprintf("there is a directory %s here; --%s ./%s reads it", name, flag, name)}
+				return job.Hint(err, fmt.Sprintf("there is a directory %s here; --%s ./%s reads it", name, flag, name))
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/job"
 	"tablesweep/internal/storage"
 )
 
@@ -35,7 +36,7 @@ func (f *tablesFlags) table(c *cobra.Command, args []string) (t *storage.Table, 
 		return nil, false, err
 	}
 	if err := storage.CheckTableName(name); err != nil {
-		return nil, false, usageError{err}
+		return nil, false, usageError(err)
 	}
 	a, err := f.openAccount(c, "connection", f.connection)
 	if err != nil {
@@ -115,7 +116,7 @@ func tablesDeleteCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case !exists:
-				return hinted{fmt.Errorf("there is no table %s", t), "handler tables list shows which there are"}
+				return job.Hint(fmt.Errorf("there is no table %s", t), "handler tables list shows which there are")
 			}
 			if err := yes.ask(c, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", t.Name()); err != nil {
 				return err

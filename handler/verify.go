@@ -8,10 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/action"
+	"tablesweep/internal/job"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/place"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/verify"
@@ -78,55 +77,53 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 		return usagef("--list is %d, want 1 to %d", o.list, maxList)
 	}
 	if o.many() {
-		return o.allOf(&manyRun{cmd: c, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &o.checkpointFlags, phase: "verifying"}, o.fits)
+		return o.allOf(&manyRun{cmd: c, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &o.checkpointFlags, phase: "verifying", do: o.one}, o.fits)
 	}
 	limitMemory(c, o.resume)
-	from, to, err := o.open(c, true)
-	if err != nil {
-		return err
-	}
-	s, err := o.scan(from)
+	from, to, err := o.open(c, true, o.resume != "")
 	if err == nil {
-		err = o.fits(c, from.kind, to.kind)
+		err = o.fits(c, from.Kind, to.Kind)
+	}
+	if err == nil {
+		err = o.use(c)
 	}
 	if err != nil {
 		return err
 	}
-	if from.table() != nil || to.table() != nil { // many ranges of the table at a time
-		s.Strategy = adaptive.Strategy{}
-	}
-	if err := probe(c.Context(), s); err != nil {
-		return err
-	}
-	meter, err := o.meter(c)
+	pair := job.PairOptions{Options: job.Options{Process: process(c), Rows: o.Rows, From: from}, To: to, AllWorkers: c.Flags().Changed("workers")}
+	j, err := job.Verify(c.Context(), job.VerifyOptions{
+		PairOptions: pair, List: o.list, AllowExtra: o.allowExtra, Repair: o.repair,
+	})
 	if err != nil {
 		return err
 	}
-	options := verify.Options{Options: o.comparison(c, from.source, to.source), AllowExtra: o.allowExtra}
-	options.List = o.list
-	options.Failed = (&failures{meter: meter, more: "further failed rows are counted, not listed"}).list
-	if o.repair {
-		options.Repair = &action.Copy{Destination: to.table(), Mode: o.mode()}
-	}
-	if options.Checkpoint, err = o.beginSweep(c, from.address(), to.address()); err != nil {
-		return err
-	}
-	meter.Phase("verifying")
-	r, err := verify.Compare(c.Context(), s, to.source, options)
-	meter.End()
-	if err != nil && o.file == nil { // a checkpoint would keep what was found
-		err = printComparison(c, &o.jsonFlag, r, o.repair, err)
-	}
-	if err := o.ended(c, err, func() error { return printComparison(c, &o.jsonFlag, r, o.repair, nil) }); err != nil {
-		return err
-	}
+	printed := false
+	done, err := o.do(c, j, func(r job.Result) error {
+		printed = true
+		return printComparison(c, &o.jsonFlag, r.Comparison, o.repair, nil)
+	})
+	r := done.Comparison
 	switch {
+	case err != nil && done.Begun && o.file == nil && !printed: // a checkpoint would keep what was found
+		return printComparison(c, &o.jsonFlag, r, o.repair, err)
+	case err != nil:
+		return err
 	case r.Failed > 0:
 		return failedRows(r.Failed)
 	case r.Differences() > 0 && !(o.repair && r.Extra == 0):
 		return errDifferent
 	}
 	return nil
+}
+
+// one compares one of many tables.
+func (o *verifyOptions) one(c *cobra.Command, t ofTable) error {
+	one := *o
+	one.manyFlags, one.from, one.to, one.checkpointFlags = manyFlags{}, t.from, t.to, t.point()
+	if err := one.restore(c); err != nil {
+		return err
+	}
+	return one.run(c)
 }
 
 // fits refuses what does not fit the places.
@@ -144,14 +141,6 @@ func (o *verifyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 		unfit{to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account", []string{"to-connection"}},
 		unfit{to != place.KindTable, "it is about a destination that is a table", []string{"repair"}},
 	)
-}
-
-// mode is that of a repair. It keeps properties that were not compared.
-func (o *verifyOptions) mode() action.Mode {
-	if o.selected != nil {
-		return action.Merge
-	}
-	return action.Replace
 }
 
 // difference is a row that differs, as it is printed.
@@ -202,7 +191,7 @@ func printComparison(c *cobra.Command, out *jsonFlag, r verify.Result, repaired 
 	if failed != nil || err != nil {
 		return cmp.Or(failed, err)
 	}
-	text := fmt.Sprintf("compared %s\n", compared(r))
+	text := fmt.Sprintf("compared %s\n", job.Compared(r))
 	if repaired {
 		text += fmt.Sprintf("repaired %s\n", progress.Plural(r.Repaired, "row"))
 	}

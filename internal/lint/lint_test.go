@@ -39,7 +39,7 @@ var floors = [][]string{
 	{"sweep", "claim", "emulator", "host"},
 	{"sweep/estimate"},
 	{"engine", "logtail", "sweep/verify", "sweep/progress", "sweep/rowlist", "emulator/emulatortest"},
-	{"catalog/store", "config", "demo"},
+	{"catalog/store", "config", "demo", "job"},
 	{"catalog", "health"},
 	{"catalog/check", "catalog/migrate", "catalog/load"},
 	{"function"},

@@ -1,20 +1,20 @@
-package main
+package job
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
@@ -37,24 +37,21 @@ func TestShareOfAJob(t *testing.T) {
 				var out bytes.Buffer
 				m := progress.New(&out)
 				m.Use(progress.JSON)
-				c := &cobra.Command{}
-				c.SetContext(t.Context())
-				c.SetOut(io.Discard)
-				j := &job{flags: &jobFlags{}, cmd: c, meter: m, options: sweep.Options{Workers: 1, Watch: m.Show}}
-				s := sweep.Spec{Source: source, PageRows: 500}
+				j := &Job{options: Options{Process: Process{Meter: m}, Rows: Rows{Workers: 1}, From: Place{Source: source}}}
+				j.spec = sweep.Spec{Source: source, PageRows: 500}
 				if tt.listed {
-					j.flags.rows, s.Keys = "file", &sweep.Keys{}
+					j.options.Failed, j.spec.Keys = filepath.Join(t.TempDir(), "failed"), &sweep.Keys{}
 					for i := range 2 * listed { // each is there twice
-						if err := s.Keys.Add(key.Key{Partition: fmt.Sprint(i % listed), Row: "no such row"}); err != nil {
+						if err := j.spec.Keys.Add(key.Key{Partition: fmt.Sprint(i % listed), Row: "no such row"}); err != nil {
 							t.Fatal(err)
 						}
 					}
 				}
-				var work action.Work = action.Copy{Destination: destination}
+				var do action.Work = action.Copy{Destination: destination}
 				if tt.name == "delete" {
-					work = action.Delete{Table: source}
+					do = action.Delete{Table: source}
 				}
-				if _, err := j.run(s, work, "working", "done"); exitCode(err) != exitFailedRows && err != nil {
+				if _, err := j.with(work{action: do, phase: "working"})(t.Context(), Record{}, time.Now()); err != nil {
 					t.Fatal(err)
 				}
 				checkShares(t, &out, tt.rows, tt.early)
@@ -90,4 +87,13 @@ func checkShares(t *testing.T, out io.Reader, rows int64, early float64) {
 	if shown < 3 {
 		t.Errorf("only %d lines have a share", shown)
 	}
+}
+
+// manyRows returns rows in partitions of the given size, in table order.
+func manyRows(partitions, each int) []storage.Entity {
+	rows := make([]storage.Entity, partitions*each)
+	for i := range rows {
+		rows[i] = storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%05d", i/each), Row: fmt.Sprintf("r%04d", i%each)}}
+	}
+	return rows
 }

@@ -1,0 +1,161 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/verify"
+)
+
+// CopyOptions are those of a copy.
+type CopyOptions struct {
+	PairOptions
+	Since
+	Mode      action.Mode    // to a table
+	Compress  place.Compress // to an export
+	Timestamp bool           // files have each row's Timestamp, too
+	Look      bool           // the job will not run
+}
+
+// Copy prepares a copy between places. The source's export is open.
+func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
+	s, err := o.Of(o.From)
+	if err != nil {
+		return nil, err
+	}
+	changes, window, err := o.narrow(ctx, &s)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.To.Table() == nil:
+		j, err = o.toFiles(ctx, s, changes)
+	case s.Source == nil:
+		j, err = o.fromLines(ctx, s)
+	default:
+		j, err = o.toTable(ctx, s)
+	}
+	if err != nil {
+		return nil, changes.end(err, 0)
+	}
+	j.changes, j.Window = changes, window
+	return j, nil
+}
+
+// toTable copies the rows of a table or an export to a table.
+func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
+	to := o.To.Table()
+	s.Raw = true
+	w := work{
+		action: action.Copy{Destination: to, Mode: o.Mode}, phase: "copying", places: []string{s.Source.Address(), to.Address()}, prepare: to.Create,
+		intent: intent{"copy", action.Transactions, func(ctx context.Context) (string, bool, error) {
+			exists, err := to.MayWrite(ctx)
+			if err != nil {
+				return "", false, fmt.Errorf("try the destination: %w", err)
+			}
+			return leadsTo(to.String(), "rows", !exists), !exists, nil
+		}},
+	}
+	if o.From.Export() != nil && o.all() {
+		w.known = o.From.Export().Manifest().Rows
+	}
+	return each(ctx, o.Options, s, w)
+}
+
+// Verify checks what a copy's mode promises, after the copy. It ignores rows that only the destination has.
+func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) {
+	rows := j.rows
+	if err := o.To.Read(ctx, "to"); err != nil {
+		return verify.Result{}, err
+	}
+	compare := verify.Options{Options: o.comparison(), Depth: verify.DepthOf(o.Mode), AllowExtra: true, Only: j.changes.filter()}
+	if e := o.To.Export(); e != nil {
+		rows = e.Manifest().Rows
+	}
+	s := j.spec
+	s.Raw = false
+	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) { // the destination has Timestamps of its own
+		compare.Only, s.Filter = storage.And(compare.Only, s.Filter), ""
+	}
+	o.Meter.Phase("verifying")
+	o.Meter.Expect(rows) // others may have come
+	r, err := verify.Compare(ctx, s, o.To.Source, compare)
+	o.Meter.End()
+	return r, err
+}
+
+// ImportAgain says how an import of rows in any order is made good.
+const ImportAgain = "import all of it again: a row that is there with the same content counts as written"
+
+// fromLines copies rows in any order to a table.
+func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) {
+	s.Raw = true
+	j := &Job{options: o.Options, spec: s}
+	if o.From.Kind == place.KindFile {
+		in, err := place.OpenFile(ctx, o.From.Path)
+		if err != nil {
+			return nil, Unopened("from", err)
+		}
+		j.in = in
+	}
+	j.run = func(ctx context.Context, record Record, began time.Time) (Result, error) {
+		var lines Lines
+		var now sweep.Totals
+		r, err := j.work(ctx, record, began, o.To.Table().Create, func(opts sweep.Options) (all sweep.Totals, err error) {
+			if j.in == nil {
+				j.in = arriving(ctx, o.In)
+			}
+			lines.Unproven = true
+			o.Meter.Phase("importing")
+			opts.Watch = func(p sweep.Progress) {
+				now = all
+				now.Add(p.Totals)
+				p.Totals, p.Run, p.Ended = now, now, false
+				o.Meter.Show(p)
+			}
+			windows := 0
+			err = place.Windows(j.in, s.Filter == "" && s.Select == nil, o.Mode == action.Merge, func(rows place.Rows, repeated int) error {
+				windows++
+				lines.Repeated += int64(repeated)
+				lines.MoreRepeated = windows > 1
+				s.Source = rows
+				t, err := sweep.Do(ctx, s, opts, action.Copy{Destination: o.To.Table(), Mode: o.Mode})
+				all.Add(t)
+				return err
+			})
+			if ctx.Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // who wrote to stdin may have been interrupted, too
+				err = sweep.ErrInterrupted
+			}
+			if err != nil && !errors.Is(err, sweep.ErrInterrupted) && !errors.As(err, new(*fs.PathError)) {
+				err = fmt.Errorf("%s: %w", o.From.Path, err)
+			}
+			return all, err
+		})
+		if errors.Is(err, sweep.ErrInterrupted) || errors.Is(err, storage.ErrAway) {
+			err = Hint(err, ImportAgain)
+		}
+		r.Lines, r.Now = lines, now
+		return r, err
+	}
+	return j, nil
+}
+
+// arriving returns what arrives from in, until ctx ends, even while in keeps it waiting.
+func arriving(ctx context.Context, in io.Reader) io.ReadCloser {
+	out, to := io.Pipe()
+	go func() { // ends with the input, or the process
+		_, err := io.Copy(to, in)
+		to.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { to.CloseWithError(sweep.ErrInterrupted) })
+	return out
+}

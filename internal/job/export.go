@@ -1,0 +1,175 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"tablesweep/internal/file"
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/journal"
+)
+
+// Exported is what was written to files.
+type Exported struct {
+	Rows  int64
+	Files int
+	Bytes int64 // of an export
+}
+
+// exporter writes the rows of a sweep to files.
+type exporter struct {
+	CopyOptions
+	spec    sweep.Spec
+	changes *changes
+	started time.Time // by the service's clock
+}
+
+// toFiles writes the rows of a sweep to files.
+func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (*Job, error) {
+	if o.Timestamp && s.Select != nil {
+		s.Select = append(slices.Clone(s.Select), "Timestamp")
+	}
+	x := &exporter{CopyOptions: o, spec: s, changes: only}
+	j := &Job{options: o.Options, spec: s, run: x.export}
+	if o.To.Objects == nil {
+		j.run = x.single
+	}
+	if o.To.Kind == place.KindFile && IsThere(o.To.Path) {
+		return nil, Refuse("to", ": %s: %w", o.To.Path, fs.ErrExist)
+	}
+	var err error
+	if x.started, err = try(ctx, s); err != nil || o.To.Objects == nil {
+		return j, err
+	}
+	j.Places = []string{s.Source.Address()}
+	if !o.To.Local() {
+		j.Places = append(j.Places, o.To.Address())
+	} else if path := o.To.Journal(); !o.Resumed && IsThere(path) { // it has its journal in it, and may move with it
+		return nil, taken(fmt.Errorf("%s %w: it has %s", o.To.Address(), place.ErrTaken, place.JournalName))
+	} else if err := MakeDirectory(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// Journal returns the path of the journal of an export in a directory.
+func (p Place) Journal() string {
+	return filepath.Join(string(p.Objects.(place.Directory)), place.JournalName)
+}
+
+// taken is the error of a place that has another export.
+func taken(err error) error {
+	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
+}
+
+// each calls add with the rows behind one, all if that is nil.
+func (x *exporter) each(ctx context.Context, behind *key.Key, add func([]storage.Entity) error) (sweep.Totals, error) {
+	s, o := x.spec, x.Sweep(x.Rows)
+	if s.From = behind; x.Timestamp {
+		o.Spill = -1 // it keeps no Timestamp
+	}
+	x.Meter.Phase("exporting")
+	return sweep.Each(ctx, s, o, add)
+}
+
+// export makes an export, or goes on with one.
+func (x *exporter) export(ctx context.Context, record Record, began time.Time) (r Result, err error) {
+	o := place.Options{Compress: x.Compress, Timestamp: x.Timestamp, FileBytes: x.FileBytes, Journal: record.Journal}
+	var w *place.Writer
+	if x.Resumed {
+		w, err = place.Resume(ctx, x.To.Objects, o)
+	} else {
+		w, err = place.Create(ctx, x.To.Objects, place.NewClaim(uuid.NewString(), record.Request, x.started, x.Program), o)
+	}
+	var m place.Manifest
+	if err == nil {
+		if !w.Whole {
+			r.Totals, err = x.each(ctx, w.Seal.Last(), w.Add)
+		}
+		var finished time.Time
+		if err = w.End(err); err == nil {
+			finished, err = try(ctx, x.spec)
+		}
+		if err == nil {
+			m, err = w.Complete(ctx, x.manifest(w.Claim.StartedAt, finished))
+		}
+	}
+	if errors.Is(err, place.ErrComplete) { // it died before that was noted
+		var e *place.Export
+		if e, err = place.Open(ctx, x.To.Objects); err == nil {
+			m = e.Manifest()
+		}
+	}
+	x.Meter.End()
+	r.Export, r.Took = Exported{m.Rows, m.Files.Count, m.Bytes}, time.Since(began)
+	if err != nil && record.Journal != nil {
+		err = errors.Join(err, record.Journal.Close())
+	}
+	switch {
+	case errors.Is(err, place.ErrTaken):
+		return r, taken(err)
+	case errors.Is(err, journal.ErrLocked), errors.Is(err, journal.ErrDamaged):
+		return r, BadCheckpoint(err)
+	case errors.Is(err, place.ErrDamaged):
+		return r, Hint(err, "bring the files back and resume, or export anew to another place")
+	case err != nil && record.Journal == nil && w != nil:
+		return r, Hint(err, fmt.Sprintf("it can't be resumed without --checkpoint FILE; name another prefix, or delete the blobs of %s", x.To.Address()))
+	}
+	r.Begun = true
+	return r, BlobHint(err)
+}
+
+func (x *exporter) manifest(started, finished time.Time) place.Manifest {
+	m := place.Manifest{
+		Filter: x.Filter, Select: x.Select, StartedAt: started, FinishedAt: finished, Program: x.Program,
+		Encoding: place.EncodingNames{Format: "jsonl", Compress: x.Compress},
+	}
+	if x.Bounds != (key.Bounds{}) {
+		m.Range = &x.Bounds
+	}
+	if x.changes.filter() != "" {
+		m.Since = &x.changes.from
+	}
+	if e := x.From.Export(); e != nil {
+		return m.Of(e.Manifest())
+	}
+	t := x.From.Table()
+	m.Table, m.Account = t.Name(), strings.TrimSuffix(t.String(), "/"+t.Name())
+	return m
+}
+
+// single writes one file, or a stream.
+func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Result, err error) {
+	c, err := place.NewCodec(place.CompressOf(x.To.Path))
+	if err != nil {
+		return r, err
+	}
+	write := func(out io.Writer) (err error) {
+		pages := place.NewStream(out, c, x.Timestamp)
+		r.Totals, err = x.each(ctx, nil, pages.Add)
+		if err = pages.End(err); err == nil && r.Totals.Rows == 0 { // nothing at all is no compressed file
+			_, err = out.Write(c.Encode(nil))
+		}
+		return err
+	}
+	if x.To.Kind == place.KindStream {
+		err = write(x.Out)
+	} else {
+		err = file.At(x.To.Path).Create(write)
+	}
+	x.Meter.End()
+	r.Export, r.Took = Exported{Rows: r.Totals.Rows, Files: 1}, time.Since(began)
+	return r, err
+}

@@ -1,0 +1,295 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/file"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/estimate"
+	"tablesweep/internal/sweep/journal"
+	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/sweep/rowlist"
+	"tablesweep/internal/sweep/verify"
+)
+
+// Job is a job that is ready to run, once. Close it, run or not.
+type Job struct {
+	Facts
+	options Options
+	spec    sweep.Spec
+	run     func(ctx context.Context, r Record, began time.Time) (Result, error)
+	intent  intent
+	changes *changes // nil unless only rows that have changed are meant
+	copied  func(context.Context) (to storage.Source, depth verify.Depth, rows int64, err error)
+	in      io.ReadCloser // rows in any order
+	rows    int64         // that were copied to a table
+}
+
+// Record is what is kept of a job.
+type Record struct {
+	Journal *journal.File   // nil if it can't be resumed
+	Request json.RawMessage // what exports say they are made by
+}
+
+// Result is what a job did.
+type Result struct {
+	sweep.Totals               // of all runs
+	Now          sweep.Totals  // of this run
+	Took         time.Duration // this run
+	Doubts       int64         // rows whose message may have been put twice
+	Lines        Lines
+	Export       Exported
+	Comparison   verify.Result
+	// Begun is false if an error is about what was not begun, or can't be resumed.
+	Begun bool
+}
+
+// Lines are totals of rows from a single file or a pipe alone.
+type Lines struct {
+	Unproven     bool  `json:"unproven,omitempty"`     // always true: nothing shows that these are all rows
+	Repeated     int64 `json:"repeated,omitempty"`     // rows with the key of an earlier one
+	MoreRepeated bool  `json:"moreRepeated,omitempty"` // rows too far apart were not compared
+}
+
+// Run does the job. An error that is [sweep.ErrInterrupted] leaves the rest in the journal.
+func (j *Job) Run(ctx context.Context, r Record) (Result, error) { return j.run(ctx, r, time.Now()) }
+
+// Close ends the job's use of files. err is how the command ended that ran it: if it is nil, the state of [Since] gets to know. It
+// returns the command's error.
+func (j *Job) Close(err error) error {
+	if j.in != nil {
+		_ = j.in.Close()
+	}
+	_ = j.spec.Keys.Close()
+	return j.changes.end(err, j.rows)
+}
+
+// intent is what a job would do.
+type intent struct {
+	verb   string
+	writes func([]storage.Entity) int // requests that write rows, about
+	// ask finds out whether it is allowed, and says in a sentence what it leads to. missing tells that this would be created.
+	ask func(context.Context) (sentence string, missing bool, err error)
+}
+
+// Estimate is what a job would do, and what that takes.
+type Estimate struct {
+	estimate.Report
+	Verb     string // such as copy
+	Sentence string // what it leads to
+}
+
+// Estimate counts the keys of the rows, for so long or to the end if limit is 0, and finds out whether the job is allowed. It changes
+// nothing. price is that of 10,000 requests in dollars.
+func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) (e Estimate, err error) {
+	sentence, missing, err := j.intent.ask(ctx)
+	if err != nil {
+		return e, err
+	}
+	j.options.Meter.Phase("counting")
+	r, err := estimate.Count(ctx, j.spec, j.options.Sweep(j.options.Rows), limit, estimate.Work{Writes: j.intent.writes, Price: price})
+	j.options.Meter.End()
+	r.Creates = missing
+	return Estimate{r, j.intent.verb, sentence}, err
+}
+
+// leadsTo describes a destination, and says whether it exists.
+func leadsTo(destination, takes string, missing bool) string {
+	if missing {
+		return fmt.Sprintf("the destination %s does not exist and would be created", destination)
+	}
+	return fmt.Sprintf("the destination %s exists and takes %s", destination, takes)
+}
+
+// each prepares a job that does work with each row of a sweep.
+func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
+	j := &Job{options: o, spec: s, intent: w.intent}
+	err := j.list(ctx)
+	if err == nil {
+		_, err = try(ctx, s)
+	}
+	if err != nil {
+		return nil, errors.Join(err, j.spec.Keys.Close())
+	}
+	j.Places = w.places
+	j.run = j.with(w)
+	return j, nil
+}
+
+// with returns what does work with each row.
+func (j *Job) with(w work) func(context.Context, Record, time.Time) (Result, error) {
+	return func(ctx context.Context, r Record, began time.Time) (Result, error) {
+		done, err := j.work(ctx, r, began, w.prepare, func(o sweep.Options) (sweep.Totals, error) {
+			j.options.Meter.Phase(w.phase)
+			counting, cancel := context.WithCancel(ctx)
+			defer cancel()
+			_, removes := w.action.(action.Delete)
+			if err := j.expect(counting, w.known, removes); err != nil {
+				return sweep.Totals{}, err
+			}
+			return sweep.Do(ctx, j.spec, o, w.action)
+		})
+		if _, ok := w.action.(action.Enqueue); ok { // all else may be repeated
+			done.Doubts = done.Totals.Doubts
+		}
+		return done, err
+	}
+}
+
+// work is what a job does with each row.
+type work struct {
+	intent
+	action  action.Work
+	phase   string
+	places  []string
+	prepare func(context.Context) error // what the rows go to; nil for nothing
+	known   int64                       // rows that the source says it has; 0 if it does not
+}
+
+// list reads the keys of the list that lie within the bounds of the sweep, if there is one.
+func (j *Job) list(ctx context.Context) error {
+	o := j.options
+	if o.List == "" {
+		return nil
+	}
+	f, err := file.OpenPipe(ctx, o.List, os.O_RDONLY, 0)
+	if err != nil {
+		if err = Unopened("rows", err); o.Resumed && Refused(err) {
+			err = Hint(err, "if the file was moved, --rows may name it at its new place")
+		}
+		return err
+	}
+	defer f.Close()
+	j.spec.Keys, j.Digest, err = rowlist.Read(ctx, f, j.spec.Bounds.Range())
+	var disk *fs.PathError
+	switch {
+	case errors.Is(err, sweep.ErrInterrupted):
+		return err
+	case errors.As(err, &disk): // such as one that is full
+		return fmt.Errorf("--rows %s: %w", o.List, err)
+	case err != nil:
+		return Refuse("rows", " %s: %w", o.List, err)
+	case o.Was.Digest != "" && o.Was.Digest != j.Digest:
+		return Refuse("rows", " %s: the file has changed since the checkpoint was made", o.List)
+	}
+	return nil
+}
+
+// work does something with each row, and keeps those that fail.
+func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare func(context.Context) error, do func(sweep.Options) (sweep.Totals, error)) (r Result, err error) {
+	o := j.options.Sweep(j.options.Rows)
+	o.Watch = func(p sweep.Progress) {
+		r.Now = p.Run
+		j.options.Meter.Show(p)
+	}
+	if record.Journal != nil {
+		if o.Checkpoint, err = sweep.NewCheckpoint(record.Journal); err != nil {
+			return r, BadCheckpoint(err)
+		}
+	}
+	list, err := j.failed(ctx, record.Journal != nil)
+	if err != nil {
+		return r, err
+	}
+	o.Failed = reporter(j.options.Meter, "further failed rows are counted, not listed; --failed FILE takes all of them")
+	if list != nil {
+		o.Failed = func(rows []action.Failure) error {
+			if err := list.Add(rows); err != nil {
+				return fmt.Errorf("--failed: %w", err)
+			}
+			return nil
+		}
+	}
+	if prepare != nil {
+		err = prepare(ctx)
+	}
+	if r.Begun = err == nil; r.Begun {
+		r.Totals, err = do(o)
+		j.options.Meter.Clear()
+	}
+	if list != nil {
+		unused := err != nil && record.Journal == nil
+		if !r.Begun {
+			unused = !j.options.Resumed
+		}
+		if closeErr := list.Close(unused); err == nil {
+			err = closeErr
+		}
+	}
+	r.Took, j.rows = time.Since(began), r.Rows
+	return r, err
+}
+
+// failed opens the file for failed rows, and goes on with it after a resume. It returns nil without one.
+func (j *Job) failed(ctx context.Context, durable bool) (list *rowlist.Writer, err error) {
+	path := j.options.Failed
+	switch {
+	case path == "":
+		return nil, nil
+	case path == j.options.List:
+		return nil, Refuse("", "--failed and --rows name the same file; write the rows that fail again to another")
+	case j.options.Resumed:
+		list, err = rowlist.Continue(ctx, path, durable)
+	default:
+		list, err = rowlist.Create(ctx, path, durable)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, Hint(Refuse("failed", ": %w", err), "--resume continues with it; remove it to start over, or name another file")
+	case errors.Is(err, rowlist.ErrNoList):
+		return nil, Hint(Refuse("failed", ": %w", err), "this program has not written its last line; name another file")
+	case err != nil:
+		return nil, Unopened("failed", err)
+	}
+	return list, nil
+}
+
+// maxListed is how many failed rows are listed by the meter.
+const maxListed = 100
+
+// reporter returns a function that lists failed rows by the meter. more is said of those that are not listed.
+func reporter(m *progress.Meter, more string) func([]action.Failure) error {
+	listed := 0
+	return func(rows []action.Failure) error {
+		for _, f := range rows {
+			if listed++; listed > maxListed {
+				return nil
+			}
+			m.Say("failed", f.String())
+			if listed == maxListed {
+				m.Say("warning", more)
+			}
+		}
+		return nil
+	}
+}
+
+// expect gives the meter the number of the job's rows: what the source says, the length of the list, or the result of a count beside the
+// job, unless it has a limit, which the count would break. removes is true if the job removes rows. The count ends with ctx.
+func (j *Job) expect(ctx context.Context, known int64, removes bool) error {
+	o := j.options
+	switch {
+	case o.From.Table() == nil && j.spec.Keys == nil:
+		if known > 0 {
+			o.Meter.Expect(known)
+		}
+	case j.spec.Keys == nil && o.MaxRows == 0 && o.Sweep(o.Rows).Requests == nil:
+		o.Meter.CountBeside(ctx, progress.CountOf(j.spec, removes))
+	case j.spec.Keys != nil && j.spec.Filter == "": // a filter hides which of the keys are done
+		n, err := j.spec.Keys.Len()
+		if err != nil {
+			return err
+		}
+		o.Meter.Expect(n)
+	}
+	return nil
+}

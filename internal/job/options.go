@@ -1,0 +1,162 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
+)
+
+// Process is what jobs need of their surroundings.
+type Process struct {
+	Meter     *progress.Meter
+	Abort     <-chan struct{} // closed by a second interrupt, which ends the requests under way
+	In        io.Reader
+	Out       io.Writer
+	Program   string        // what exports say of who made them
+	FileBytes int           // of JSON that a file of an export has; 0 for the usual size
+	Limits    *SharedLimits // nil unless other tables are under way, too
+}
+
+// SharedLimits are those that jobs about many tables keep to together.
+type SharedLimits struct {
+	requests *storage.Limit
+	sweeps   *sweep.Share
+}
+
+// Share returns the limits of rows that jobs about many tables keep to together.
+func Share(r Rows) *SharedLimits {
+	return &SharedLimits{storage.NewLimit(r.MaxRequests), sweep.NewShare(r.Workers, r.MaxRows)}
+}
+
+// Rows say which rows a job reads, and how fast.
+type Rows struct {
+	Bounds      key.Bounds
+	Filter      string
+	Select      []string // properties; nil for all. The keys always come
+	Workers     int      // most requests at once
+	MaxRows     int      // most rows a second; 0 for any number
+	MaxRequests int      // most requests a second; 0 for any number
+}
+
+// Check refuses what can't be.
+func (r Rows) Check() error {
+	if r.Workers < 1 {
+		return Refuse("workers", " is %d, want at least 1", r.Workers)
+	}
+	for _, limit := range []struct {
+		option string
+		n      int
+	}{{"max-rows-per-second", r.MaxRows}, {"max-requests-per-second", r.MaxRequests}} {
+		if limit.n < 0 {
+			return Refuse(limit.option, " is %d, want at least 1, or 0 for any number", limit.n)
+		}
+	}
+	for _, name := range r.Select {
+		if name == "" {
+			return Refuse("select", " has an empty name in it")
+		}
+	}
+	if err := storage.CheckFilter(r.Filter); err != nil {
+		return Refuse("", "--%w", err) // it starts with the name
+	}
+	if r.Bounds.Range().Empty() {
+		return Refuse("", "--prefix, --after and --before leave no partition key between them")
+	}
+	return nil
+}
+
+// String describes the rows in a question.
+func (r Rows) String() string {
+	var limits []string
+	for _, l := range []struct{ is, value string }{
+		{"partition key starts with %q", r.Bounds.Prefix}, {"partition key is behind %q", r.Bounds.After},
+		{"partition key is ahead of %q", r.Bounds.Before}, {"properties match %q", r.Filter},
+	} {
+		if l.value != "" {
+			limits = append(limits, fmt.Sprintf(l.is, l.value))
+		}
+	}
+	if limits == nil {
+		return "all rows"
+	}
+	return "the rows whose " + strings.Join(limits, " and whose ")
+}
+
+// all reports whether no row is left out.
+func (r Rows) all() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
+
+// Of returns the sweep of a place's rows.
+func (r Rows) Of(from Place) (sweep.Spec, error) {
+	s := sweep.Spec{Source: from.Source, Bounds: r.Bounds, Filter: r.Filter, Select: r.Select, PageRows: storage.PageRows, Strategy: adaptive.Strategy{}}
+	if err := r.Check(); err != nil {
+		return s, err
+	}
+	if from.Export() != nil {
+		if err := place.CheckFilter(r.Filter); err != nil {
+			return s, Refuse("filter", ": %w", err)
+		}
+		s.Strategy = scan.Serial{}
+	}
+	return s, nil
+}
+
+// Sweep returns the options of a sweep of the rows.
+func (p Process) Sweep(r Rows) sweep.Options {
+	o := sweep.Options{Workers: r.Workers, Watch: p.Meter.Show, Abort: p.Abort, MaxRows: r.MaxRows}
+	if p.Limits != nil {
+		o.Requests, o.Share = p.Limits.requests, p.Limits.sweeps
+	} else {
+		o.Requests = storage.NewLimit(r.MaxRequests)
+	}
+	return o
+}
+
+// Options are those of jobs that read rows of a place.
+type Options struct {
+	Process
+	Rows
+	From   Place
+	List   string // file of the rows that are meant, "" for all
+	Failed string // file for the rows that failed, "" for none: they are listed on stderr
+	// Resumed tells that an earlier process has begun the job. Was has what it decided then.
+	Resumed bool
+	Was     Facts
+}
+
+// Facts are about a job, and are known before it begins.
+type Facts struct {
+	Places []string // the addresses of the tables and queues that it is about: a checkpoint is good for them alone
+	Digest string   // of the list of rows; "" without one
+	Window string   // of the rows that have changed, see [Since]; "" for none
+}
+
+// Count counts the rows of a place.
+func Count(ctx context.Context, o Options) (sweep.Totals, error) {
+	s, err := o.Of(o.From)
+	if err != nil {
+		return sweep.Totals{}, err
+	}
+	o.Meter.Phase("counting")
+	defer o.Meter.End()
+	return sweep.Count(ctx, s, o.Sweep(o.Rows), nil)
+}
+
+// Keys calls fn with the partition keys of a place, in order.
+func Keys(ctx context.Context, o Options, fn func(partition string) error) error {
+	s, err := o.Of(o.From)
+	if err != nil {
+		return err
+	}
+	defer o.Meter.End()
+	_, err = sweep.Partitions(ctx, s, o.Sweep(o.Rows), fn)
+	return err
+}

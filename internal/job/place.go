@@ -1,0 +1,132 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/jobrecord"
+)
+
+// Place is where rows come from, or go to.
+type Place struct {
+	Kind    place.Kind
+	Path    string         // as it was given, without a SAS
+	Source  storage.Source // a table, or an export that is read; nil for all else
+	Objects place.Objects  // of an export, nil for other kinds
+}
+
+// Table returns the place if it is a table, and nil if it is not.
+func (p Place) Table() *storage.Table {
+	t, _ := p.Source.(*storage.Table)
+	return t
+}
+
+// Export returns the export that is read, and nil if there is none.
+func (p Place) Export() *place.Export {
+	e, _ := p.Source.(*place.Export)
+	return e
+}
+
+// Address identifies the place, and the content of an export that is read.
+func (p Place) Address() string {
+	switch {
+	case p.Source != nil:
+		return p.Source.Address()
+	case p.Objects != nil:
+		return p.Objects.Address()
+	}
+	return p.Path
+}
+
+// Local reports whether it is a directory.
+func (p Place) Local() bool {
+	_, ok := p.Objects.(place.Directory)
+	return ok
+}
+
+// InLines reports whether it is a file or a stream, whose rows may stand in any order.
+func (p Place) InLines() bool { return p.Kind == place.KindFile || p.Kind == place.KindStream }
+
+// CheckEnding refuses an export's place that ends as a file does, such as orders.csv, unless an export has been begun there.
+func (p Place) CheckEnding(ctx context.Context, option string) error {
+	ending := place.UnknownEnding(p.Path)
+	if ending == "" || p.Objects == nil {
+		return nil
+	}
+	claimed, err := place.Claimed(ctx, p.Objects)
+	switch {
+	case claimed:
+		return nil
+	case err != nil && place.InBlobs(p.Path): // or else it is a file
+		return BlobHint(fmt.Errorf("--%s: %w", option, err))
+	}
+	return Hint(Refuse(option, " %s: no form of files ends with %s", p.Path, ending),
+		fmt.Sprintf("a file ends with .jsonl or .ndjson, and perhaps .gz or .zst behind that; if an export is meant, end it with a slash: %s/", p.Path))
+}
+
+// Read opens an export, to be read; it does nothing for other places.
+func (p *Place) Read(ctx context.Context, option string) error {
+	if p.Objects == nil {
+		return nil
+	}
+	export, err := place.Open(ctx, p.Objects)
+	if err == nil {
+		p.Source = export
+		return nil
+	}
+	if storage.Passing(err) || storage.Denied(err) {
+		return BlobHint(fmt.Errorf("--%s: %w", option, err))
+	}
+	refusal := Refuse(option, ": %w", err)
+	claim, claimErr := place.ClaimOf(ctx, p.Objects)
+	if claimErr != nil || !errors.Is(err, place.ErrNoExport) {
+		return refusal
+	}
+	with := p.Path
+	switch _, notOurs := jobrecord.Parse(claim.Request, "copy"); {
+	case notOurs != nil:
+		return Hint(refusal, fmt.Sprintf("scan %s of the app began it; a retry of the scan finishes it: POST /api/scans/%s/retry", claim.ID, claim.ID))
+	case !p.Local():
+		with = "FILE, the file of its --checkpoint,"
+	case !IsThere(filepath.Join(with, place.JournalName)):
+		return refusal
+	}
+	return Hint(refusal, fmt.Sprintf("it was begun; handler export --resume %s finishes it", with))
+}
+
+// try reads one row of the source, so that a missing table or a bad filter is reported before anything is created. It returns the service's
+// time, as its answer has it; of what is no table, this machine's.
+func try(ctx context.Context, s sweep.Spec) (time.Time, error) {
+	p, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: 1})
+	if err != nil {
+		return p.Date, fmt.Errorf("read the table: %w", err)
+	}
+	if p.Date.IsZero() {
+		p.Date = time.Now().UTC().Truncate(time.Second)
+	}
+	return p.Date, nil
+}
+
+// IsThere reports whether there is a file.
+func IsThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// MakeDirectory makes a directory, if one was given.
+func MakeDirectory(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return Refusal{Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package job
+
+import (
+	"context"
+	"fmt"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/storage"
+)
+
+// Delete prepares a job that deletes the rows of a table.
+func Delete(ctx context.Context, o Options) (*Job, error) {
+	s, err := o.Of(o.From)
+	if err != nil {
+		return nil, err
+	}
+	table := o.From.Table()
+	if table == nil {
+		return nil, Refuse("table", ": delete takes a table, not files")
+	}
+	s.Select = []string{}
+	return each(ctx, o, s, work{
+		action: action.Delete{Table: table}, phase: "deleting", places: []string{table.Address()},
+		intent: intent{"delete", action.Transactions, func(ctx context.Context) (string, bool, error) {
+			if err := table.MayDelete(ctx); err != nil {
+				return "", false, fmt.Errorf("try to delete: %w", err)
+			}
+			return fmt.Sprintf("%s lets its rows be deleted", table), false, nil
+		}},
+	})
+}
+
+// Enqueue prepares a job that puts a message into a queue for each row. The queue is created if it is missing.
+func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
+	s, err := o.Of(o.From)
+	if err != nil {
+		return nil, err
+	}
+	queue := w.Queue
+	j, err := each(ctx, o, s, work{
+		action: w, phase: "enqueuing", places: []string{s.Source.Address(), queue.Address()}, prepare: queue.Create,
+		intent: intent{"enqueue", func(rows []storage.Entity) int { return len(rows) }, func(ctx context.Context) (string, bool, error) {
+			_, err := queue.Length(ctx)
+			missing := storage.NotFound(err)
+			if err != nil && !missing {
+				return "", false, fmt.Errorf("look at the queue: %w", err)
+			}
+			return leadsTo("queue "+queue.Name(), "messages", missing), missing, nil
+		}},
+	})
+	if err != nil || o.Resumed || o.List != "" {
+		return j, err
+	}
+	// The messages of the first page are made, and none is sent: a template that fails for every row of it is refused.
+	page, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: s.PageRows})
+	if err != nil {
+		return nil, fmt.Errorf("read the table: %w", err)
+	}
+	if err := w.Try(page.Entities); err != nil {
+		return nil, Refuse("message", " suits none of the first %d rows: %w", len(page.Entities), err)
+	}
+	return j, nil
+}

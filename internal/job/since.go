@@ -1,0 +1,272 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/journal"
+)
+
+// LastSuccess is the value of [Since] that continues from a state.
+const LastSuccess = "last"
+
+// Since narrows a copy to the rows that have changed.
+type Since struct {
+	Text    string        // a time, how long ago, or [LastSuccess]; "" for all rows
+	State   string        // file that keeps the beginning of the last success
+	Overlap time.Duration // how much earlier it begins
+}
+
+// ParseSince reads the option since as [logtail.ParseTime] does; empty is the zero time.
+func ParseSince(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := logtail.ParseTime(text, now)
+	if err != nil {
+		return t, Refuse("since", " %w", err)
+	}
+	return t, nil
+}
+
+// Check refuses values that can't be. window is what an earlier run has decided, if resumed is true.
+func (w Since) Check(window string, resumed bool) error {
+	switch {
+	case w.Text == LastSuccess && w.State == "":
+		return Refuse("since", " last needs --state FILE, which keeps the beginning of the last success")
+	case w.Overlap < 0:
+		return Refuse("overlap", " is %v, want a time of 0 or more", w.Overlap)
+	case window != "" && !resumed:
+		return Refuse("since-window", " is what checkpoints keep of --since")
+	case w.Text != "" && w.Text != LastSuccess:
+		_, err := ParseSince(w.Text, time.Now())
+		return err
+	}
+	return nil
+}
+
+// changes are the rows that a copy takes which is narrowed by [Since].
+type changes struct {
+	from  time.Time   // zero for all
+	began time.Time   // the first run, by the service's clock
+	state *sinceState // nil without a state
+}
+
+// filter returns the filter of the rows, "" for all.
+func (w *changes) filter() string {
+	if w == nil || w.from.IsZero() {
+		return ""
+	}
+	return storage.SinceFilter(w.from)
+}
+
+// narrow narrows the sweep to the rows that have changed. It returns the window: FROM/BEGAN, the bound of the filter, "" for all rows, and
+// when the first run began. It returns nil if all rows are copied as they are.
+func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, window string, err error) {
+	if o.Since.Text == "" {
+		return nil, "", nil
+	}
+	if o.From.Table().Cosmos() {
+		return nil, "", Hint(Refuse("since", " does not fit --from %s, a table of Cosmos DB, which finds no row by its Timestamp", o.From.Path), "leave --since out, or compare a time of your own by --filter")
+	}
+	w, window = &changes{}, o.Was.Window
+	if window == "" { // or else the first run has decided
+		w.began, err = try(ctx, *s)
+	}
+	if err == nil && o.State != "" {
+		err = o.remember(ctx, w, *s)
+	}
+	if err == nil && window == "" {
+		window, err = o.decide(w)
+	}
+	if err == nil {
+		err = w.take(window)
+	}
+	if s.Filter = storage.And(w.filter(), s.Filter); err == nil {
+		if err = storage.CheckFilter(s.Filter); err != nil {
+			err = Refuse("since", " adds a comparison: --%w", err)
+		}
+	}
+	if err != nil {
+		return nil, "", w.end(err, 0)
+	}
+	text := "copies the rows written since " + w.from.Format(time.RFC3339Nano)
+	switch {
+	case w.from.IsZero() && o.Since.Text == LastSuccess:
+		text = fmt.Sprintf("copies all rows, since %s knows of no success", o.State)
+	case w.from.IsZero():
+		text = "copies all rows"
+	}
+	o.Meter.Say("since", text+"; rows that were deleted are not seen")
+	return w, window, nil
+}
+
+// take takes the window that the first run has decided.
+func (w *changes) take(window string) (err error) {
+	bound, began, _ := strings.Cut(window, "/")
+	if w.began, err = time.Parse(time.RFC3339, began); err == nil && bound != "" {
+		w.from, err = time.Parse(time.RFC3339, bound)
+	}
+	if err != nil {
+		return Refuse("since-window", ": %w", err)
+	}
+	return nil
+}
+
+// remember opens the state, and refuses a destination that has lost what was copied there.
+func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (err error) {
+	to := o.To
+	about := sinceCopy{From: s.Source.Address(), Range: o.Bounds, Filter: o.Filter, Select: strings.Join(o.Select, ",")}
+	if to.Table() != nil {
+		about.To = to.Address()
+	}
+	if w.state, err = openState(o.State, about, o.Look); err != nil || to.Table() == nil || w.state.was.Rows == 0 {
+		return err
+	}
+	why := "is not there"
+	for q := (storage.Query{Range: o.Bounds.Range(), Select: []string{}, Top: 1}); ; {
+		p, err := to.Table().Query(ctx, q)
+		switch {
+		case err != nil && !storage.NotFound(err):
+			return fmt.Errorf("look for the rows that were copied before: %w", err)
+		case len(p.Entities) > 0:
+			return nil
+		case err == nil && p.Next != nil:
+			q.Token = p.Next
+			continue
+		case err == nil:
+			why = "has none of them"
+		}
+		err = Refuse("since", " last: by --state %s, earlier copies wrote rows to %s, which %s; leave --since out to copy all rows again, or give another --state", o.State, to.Address(), why)
+		return Hint(err, "rows that have not changed since then would stay lost")
+	}
+}
+
+// decide returns the window, by the service's clock.
+func (o CopyOptions) decide(w *changes) (window string, err error) {
+	var bound time.Time
+	if w.state != nil {
+		bound = w.state.was.Last
+	} else if bound, err = ParseSince(o.Since.Text, w.began); err != nil {
+		return "", err
+	}
+	text, began := "", w.began.UTC()
+	if !bound.IsZero() {
+		bound = bound.Add(-o.Overlap).UTC()
+		if first := time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC); bound.Before(first) { // the service knows none before
+			bound = first
+		}
+		if bound.After(began) {
+			return "", Refuse("since", " %s leads to %s, but it is %s by the service's clock", o.Since.Text, bound.Format(time.RFC3339), began.Format(time.RFC3339))
+		}
+		text = bound.Format(time.RFC3339Nano)
+	}
+	return text + "/" + began.Format(time.RFC3339Nano), nil
+}
+
+// end ends a copy of so many rows, and keeps in the state that it succeeded, if err is nil.
+func (w *changes) end(err error, rows int64) error {
+	if w == nil || w.state == nil || w.state.file == nil {
+		return err
+	}
+	state := w.state
+	if err == nil && !state.look {
+		if err = state.file.Renew([]any{success{w.began, state.was.Rows + rows}}); err != nil {
+			err = Hint(fmt.Errorf("the rows are copied, but --state: %w", err), "the next --since last copies them again")
+		}
+	}
+	if state.file.Close(); err != nil && state.made {
+		_ = state.file.Remove() // it has nothing to say
+	}
+	return err
+}
+
+// sinceState is what --state keeps: a journal about one copy, whose event is the last success. It is locked.
+type sinceState struct {
+	file *journal.File // nil in a dry run without a state
+	look bool          // a dry run, which changes nothing
+	made bool          // by this run
+	was  success       // zero for none
+}
+
+// stateJob says what a state is about.
+type stateJob struct {
+	Since *sinceCopy `json:"since"`
+}
+
+// sinceCopy is what a state is good for.
+type sinceCopy struct {
+	From   string     `json:"from"`         // the source's address
+	To     string     `json:"to,omitempty"` // the destination's, if that is a table
+	Range  key.Bounds `json:"range,omitzero"`
+	Filter string     `json:"filter,omitempty"`
+	Select string     `json:"select,omitempty"` // joined by commas
+}
+
+func (c sinceCopy) String() string {
+	text, _ := json.Marshal(c) // of strings
+	return string(text)
+}
+
+// success is the event of a state.
+type success struct {
+	Last time.Time `json:"last"`           // when it began, by the service's clock
+	Rows int64     `json:"rows,omitempty"` // that all successes copied to a table; one that was copied twice counts twice
+}
+
+// openState opens the state of a copy. If there is none, it makes an empty one: a disk that takes none is found before hours of work,
+// not after them. With look, it makes and changes nothing.
+func openState(path string, about sinceCopy, look bool) (s *sinceState, err error) {
+	s = &sinceState{look: look}
+	s.file, err = journal.Read(path)
+	switch {
+	case err == nil:
+		err = s.parse(about)
+	case look && errors.Is(err, fs.ErrNotExist):
+		err = nil
+	case errors.Is(err, fs.ErrNotExist):
+		job, _ := json.Marshal(stateJob{&about}) // of strings
+		if s.file, err = journal.New(path, job); err == nil {
+			err = s.file.Renew(nil)
+			s.made = true
+		}
+	}
+	if err == nil {
+		return s, nil
+	}
+	if s.file != nil {
+		s.file.Close()
+	}
+	err = Refuse("state", ": %w", err)
+	switch {
+	case errors.Is(err, journal.ErrLocked):
+		err = Hint(err, "wait until it has ended, or stop it")
+	case errors.Is(err, journal.ErrDamaged):
+		err = Hint(err, "remove the file, and all rows are copied once, or give --since a time")
+	}
+	return nil, err
+}
+
+// parse reads the last success of a copy like this one.
+func (s *sinceState) parse(about sinceCopy) error {
+	var job stateJob
+	if err := json.Unmarshal(s.file.Job(), &job); err != nil || job.Since == nil {
+		return fmt.Errorf("%s is no state of --since", s.file.Path())
+	}
+	if *job.Since != about {
+		return Hint(fmt.Errorf("%s is about another copy: %v, not %v", s.file.Path(), job.Since, about), "give each copy a file of its own")
+	}
+	return journal.Events(s.file, func(last success) error {
+		s.was = last
+		return nil
+	})
+}
