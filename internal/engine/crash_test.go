@@ -135,26 +135,6 @@ func TestCrashWhileStarting(t *testing.T) {
 	}
 }
 
-// TestDuplicateDeliveries delivers every message twice, the second time after the
-// step was committed.
-func TestDuplicateDeliveries(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	rows := plainRows(40, 3)
-	w.fill("Source", rows)
-	r := copyRequest("Source", "Target")
-	r.SegmentSize = 10
-	if err := w.emulator.SetFaults("seed=1; duplicate p=1"); err != nil {
-		t.Fatal(err)
-	}
-	id := w.start(r)
-	w.drain()
-	w.checkEnd(id, int64(len(rows)))
-	if w.emulator.FaultCounts()["duplicate"] == 0 {
-		t.Error("no message was duplicated")
-	}
-}
-
 // TestStepThatEndsProcesses kills a process whenever a step is begun, by whichever message
 // and delivery. After the fifth time the scan fails, and its error names the step. A
 // first delivery that ended with an error doesn't count.
@@ -215,6 +195,25 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 	if deaths != engine.MaxDeliveries || s.State != ledger.Failed || !strings.Contains(s.Error, "begun 5 times") || s.Steps.Pending != 1 {
 		t.Errorf("%d processes died, status %+v; want 5, and failed with the step kept", deaths, s)
 	}
+}
+
+// TestRepeatedDeliveryEndsTheScan: a process dies between the last commit and the scan's end. The next delivery ends the scan.
+func TestRepeatedDeliveryEndsTheScan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(3, 1))
+		id := w.start(inSteps)
+		_, messages := w.take(engine.ScanPrefix, 1)
+		w.process.DieWhen(func(*http.Request) bool { return len(w.ledgerRows(id, "p|")) == 0 })
+		for delivery, want := range []ledger.State{ledger.Running, ledger.Succeeded} {
+			_, _ = w.engine.Run(t.Context(), w.bodyOf(messages[0]), delivery+1)
+			if s := w.status(id); s.State != want || s.Steps.Pending != 0 {
+				t.Errorf("after delivery %d: %+v, want %s with every step done", delivery+1, s, want)
+			}
+			w.restart()
+		}
+	})
 }
 
 // TestLostBehindBacklog: a lost step is sent again in time although its queue always has
@@ -443,23 +442,6 @@ func TestEndOutsideTheLists(t *testing.T) {
 	}
 	if open := w.ledgerRows("", "o|"); len(open) > 0 {
 		t.Errorf("still listed as open: %v", open)
-	}
-}
-
-func TestCancel(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	id := w.canceled()
-	s := w.status(id)
-	if s.State != ledger.Canceled || s.FinishedAt == nil || s.Steps.Pending == 0 || s.Rows.Written == 0 || s.Rows.Written == 50 {
-		t.Errorf("status %+v, want canceled with steps pending", s)
-	}
-	if err := w.engine.Maintain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.drain()
-	if again := w.status(id); again.Rows != s.Rows {
-		t.Errorf("the canceled scan went on: %+v", again)
 	}
 }
 

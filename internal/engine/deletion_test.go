@@ -1,14 +1,11 @@
 package engine_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
@@ -33,37 +30,6 @@ func (w *world) checkDeleted(id string, rows int) {
 	}
 	if left := w.rows("Source"); len(left) > 0 {
 		w.Errorf("%d rows are left", len(left))
-	}
-}
-
-// TestDeleteCrashPoints has the process die at requests of a delete. It counts each row once all the same, although the dead process had
-// deleted rows that nobody finds any more.
-func TestDeleteCrashPoints(t *testing.T) {
-	t.Parallel()
-	rows := append(plainRows(1, 15), plainRows(20, 1)[1:]...) // a partition of two pages, and many of one row
-	for _, tt := range []struct {
-		strategy string
-		queries  int
-	}{{"serial", 1}, {"serial", 3}, {"prefix", 2}, {"adaptive", 1}} {
-		for _, applied := range []bool{false, true} {
-			for n, survived := 1, false; !survived; n += everyRequest {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, emulator.Options{})
-					w.fill("Source", rows)
-					id := w.start(deleteRequest(tt.strategy, tt.queries))
-					w.process.DieWith(n, applied)
-					process := w.process
-					w.settle(id)
-					survived = !process.Dead()
-					w.restart()
-					w.tidy()
-					w.checkDeleted(id, len(rows))
-				})
-				if t.Failed() {
-					t.Fatalf("%+v: failed at request %d, applied %v", tt, n, applied)
-				}
-			}
-		}
 	}
 }
 
@@ -119,44 +85,6 @@ func TestDeletionOfLongKeys(t *testing.T) {
 	})
 }
 
-// TestDeletionOfAnotherDelivery: a delivery reads after another one has committed the step, and has deleted some of its rows and died. It goes on
-// with what the other has read.
-func TestDeletionOfAnotherDelivery(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(3, 3))
-		id := w.start(deleteRequest("serial", 1))
-		_, messages := w.take(engine.ScanPrefix, 1)
-		body := w.bodyOf(messages[0])
-		late, lateProcess := w.engine, w.process
-		w.restart()
-		var deletions atomic.Int32
-		w.process.DieWhen(func(r *http.Request) bool {
-			if r.Method != http.MethodGet && len(w.ledgerRows(id, "d|")) == 2 {
-				deletions.Add(1)
-			}
-			return deletions.Load() > 1
-		})
-		lateProcess.DieWhen(func(r *http.Request) bool {
-			if strings.Contains(r.URL.Path, "Source") && deletions.Load() == 0 {
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // or the dead process would try again for long
-				defer cancel()
-				if _, err := w.engine.Run(ctx, body, 1); err == nil {
-					t.Error("the first delivery did not die")
-				}
-			}
-			return false
-		})
-		if _, err := late.Run(t.Context(), body, 2); err != nil {
-			t.Error(err)
-		}
-		w.restart()
-		w.settle(id)
-		w.checkDeleted(id, 9)
-	})
-}
-
 // TestFailedDeletion: a row that can't be deleted keeps the deletion pending for four deliveries of its step's message. Then the deletion lists
 // it and shows a failed range, and a retry does it again.
 func TestFailedDeletion(t *testing.T) {
@@ -185,39 +113,5 @@ func TestFailedDeletion(t *testing.T) {
 		}
 		w.settle(id)
 		w.checkDeleted(id, len(rows))
-	})
-}
-
-// TestCanceledDeletion: a delete that is canceled in the midst of a deletion keeps that, with its count, for a retry.
-func TestCanceledDeletion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		rows := plainRows(500, 1)
-		w.fill("Source", rows)
-		r := deleteRequest("serial", 1)
-		r.SegmentSize = 0
-		id := w.start(r)
-		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodDelete {
-				time.Sleep(time.Second)
-			}
-			return w.emulator.Transport().Do(r)
-		})
-		time.AfterFunc(5*time.Second, func() {
-			if err := w.observer.Cancel(t.Context(), id); err != nil {
-				t.Error(err)
-			}
-		})
-		w.drain()
-		left := len(w.rows("Source"))
-		if s := w.status(id); s.State != ledger.Canceled || s.Rows.Scanned != 500 || s.Rows.Written != 0 || s.Steps.Pending != 1 || left == 0 || left == 500 {
-			t.Fatalf("%+v, %d rows left; want the deletion pending", s, left)
-		}
-		if err := w.engine.Retry(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-		w.drain()
-		w.checkDeleted(id, 500)
 	})
 }

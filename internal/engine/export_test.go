@@ -254,40 +254,6 @@ func (w *world) redeliver(id string) {
 	}
 }
 
-// Of two deliveries of a step, one reads other rows, and is late: what the other has committed stays.
-func TestLateDeliveryOfAnExport(t *testing.T) {
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(1, 20))
-	id := w.start(exportRequest("Source", "p"))
-	_, messages := w.take(engine.ScanPrefix, 1)
-	body := w.bodyOf(messages[0])
-	late := w.newEngine(w.account)
-	w.process.Next = transport(func(r *http.Request) (*http.Response, error) { // the late delivery comes in between
-		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/data/") && late != nil {
-			other := late
-			late = nil
-			row := w.rows("Source")[3]
-			row.Properties = []storage.Property{storage.StringProperty("Name", "changed")}
-			if err := w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
-				t.Error(err)
-			}
-			if report, err := other.Run(t.Context(), body, 1); err != nil {
-				t.Errorf("%s, %v", report, err)
-			}
-		}
-		return w.emulator.Transport().Do(r)
-	})
-	if _, err := w.engine.Run(t.Context(), body, 1); err != nil {
-		t.Fatal(err)
-	}
-	if s := w.status(id); s.State != ledger.Succeeded {
-		t.Fatalf("%+v", s)
-	}
-	if got, want := w.exported("p"), w.rows("Source"); !slices.EqualFunc(got, want, storage.Equal) {
-		t.Errorf("the export has %d rows that are not those of the delivery that was committed", len(got))
-	}
-}
-
 // A data blob that is gone, or was replaced by one of another length, keeps the export from its manifest.
 func TestVanishedBlobs(t *testing.T) {
 	t.Parallel()

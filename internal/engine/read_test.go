@@ -33,9 +33,14 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 		r.Source, r.Strategy, r.SegmentSize = engine.TableRef{Table: "Source"}, "serial", 5
 		id := w.start(r)
 		w.drain()
-		if s := w.status(id); s.Queries < 20 || s.Rows.Scanned != 100 || (s.Queries+tt.want-1)/tt.want != s.Steps.Done {
+		s := w.status(id)
+		if s.Queries < 20 || s.Rows.Scanned != 100 || (s.Queries+tt.want-1)/tt.want != s.Steps.Done {
 			t.Errorf("%s, %d queries an invocation asked for: %d queries in %d steps, want %d a step",
 				r.Action.Type, r.SegmentsPerInvocation, s.Queries, s.Steps.Done, tt.want)
+		}
+		// Each step also reads its pending row and commits, and each but the last sends a message.
+		if want := s.Queries + 3*s.Steps.Done - 1; r.Action.Type == engine.Count && s.Transactions != want {
+			t.Errorf("%d requests are counted, want %d", s.Transactions, want)
 		}
 	}
 }

@@ -97,6 +97,11 @@ func TestRetryAfterFailure(t *testing.T) {
 			if s := w.status(id); s.State != ledger.Running || s.Error != "" {
 				t.Errorf("status %+v, want running without an error", s)
 			}
+			for _, p := range w.ledgerRows(id, "p|") {
+				if p.Get("Reason") != "" || p.Int("Begun")+p.Int("FirstEnded")+p.Int("Sends") != 0 {
+					t.Errorf("the step still has the trouble that it had: %+v", p)
+				}
+			}
 		}
 		w.tidy()
 		w.checkEnd(id, 30)
