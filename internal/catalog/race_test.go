@@ -393,31 +393,6 @@ func TestCommitDuringChangeOfSchema(t *testing.T) {
 	})
 }
 
-// TestClockAheadDatesNobodyElse: a record from a clock far ahead does not date the later writes of
-// processes that meet it.
-func TestClockAheadDatesNobodyElse(t *testing.T) {
-	t.Parallel()
-	inBubble(t, "eid", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		wrong := w.on(w.account, func() time.Time { return time.Now().AddDate(10, 0, 0) })
-		w.did(catalog.Created)(wrong.Insert(t.Context(), rec(t, `{"eid":"1","lastname":"x"}`), ""))
-		wrong.Close()
-		if _, err := c.Put(t.Context(), rec(t, `{"eid":"1","lastname":"x","wage":1}`), always); err != nil {
-			t.Fatal(err)
-		}
-		w.insertAll(c, map[string]any{"eid": "2", "lastname": "x"})
-		c.Close()
-		changes, _, err := c.Changes(t.Context(), 1, "", time.Time{})
-		if err != nil || len(changes) == 0 {
-			t.Fatal(err)
-		}
-		for _, ch := range changes {
-			if v, _ := ch.Record.Get("eid"); v == "2" && ch.Time.After(time.Now().Add(time.Hour)) {
-				t.Errorf("a record that has nothing to do with the wrong clock is dated %v, now is %v", ch.Time, time.Now())
-			}
-		}
-	})
-}
-
 // TestMoveIsSeenBeforeLaterWrites delays some of the rows of a move until a later write of the record is
 // acknowledged. No query finds the record where it was before the move, not even one that asks for a single row.
 func TestMoveIsSeenBeforeLaterWrites(t *testing.T) {
