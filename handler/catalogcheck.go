@@ -29,7 +29,7 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 			return err
 		}
 		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-			if err := cat.Fits(ctx); err != nil {
+			if err := cat.Readable(ctx); err != nil {
 				return err
 			}
 			now, err := cat.Now(ctx)

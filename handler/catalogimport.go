@@ -84,12 +84,12 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 				before = rows
 				meter.Say("import", fmt.Sprintf("going on behind row %d", rows))
 			},
-			Refused: func(row load.Row, err error) {
+			Failed: func(row load.Row, err error) {
 				meter.Say("refused", fmt.Sprintf("line %d: %s", row.Line, strings.ReplaceAll(err.Error(), "\n", "; ")))
 			},
 			Noted: func(n load.Note) {
 				meter.Show(sweep.Progress{
-					Totals: sweep.Totals{Rows: int64(n.Rows), Failed: int64(n.Refused)},
+					Totals: sweep.Totals{Rows: int64(n.Rows), Failed: int64(n.Failed)},
 					Run:    sweep.Totals{Rows: int64(n.Rows - before)}, Elapsed: time.Since(start),
 				})
 			},
@@ -102,11 +102,11 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 			return job.Hint(err, "run it again: records that are there already stay unchanged")
 		}
 		err = o.ended(c, err, func() error {
-			counts := map[string]int{"inserted": done.Inserted, "unchanged": done.Unchanged, "refused": done.Refused}
-			return o.print(c, counts, "inserted %d records, %d were unchanged, %d were refused\n", done.Inserted, done.Unchanged, done.Refused)
+			counts := map[string]int{"inserted": done.Inserted, "unchanged": done.Unchanged, "refused": done.Failed}
+			return o.print(c, counts, "inserted %d records, %d were unchanged, %d were refused\n", done.Inserted, done.Unchanged, done.Failed)
 		})
-		if err == nil && done.Refused > 0 {
-			err = job.Hint(refusedRecords{failedRows(done.Refused)}, fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.RefusedExt))
+		if err == nil && done.Failed > 0 {
+			err = job.Hint(refusedRecords{failedRows(done.Failed)}, fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.FailedExt))
 		}
 		return err
 	})

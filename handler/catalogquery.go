@@ -115,7 +115,7 @@ func (o *catalogQueryOptions) run(c *cobra.Command, args []string) error {
 	}
 	q.Top, q.Cursor = o.top, o.cursor
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-		if err := cat.Fits(ctx); err != nil {
+		if err := cat.Readable(ctx); err != nil {
 			return err
 		}
 		if o.all {

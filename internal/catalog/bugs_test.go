@@ -41,7 +41,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"		switch err := on.check(h); {\n",
 		"		if first := c.Schema.Keys[0].Field; WRONG && !h.Live() {\n			value, _ := r.Get(first)\n			if done, err := c.Replace(ctx, r, Lookup{Keys: map[string]string{first: value}}, on); err == nil {\n				return done, false, nil\n			}\n		}\n		switch err := on.check(h); {\n"},
 	{"If-Match is ignored", "TestModel", conditionFile,
-		"case len(on.Match) > 0 && !fits(on.Match):", "case len(on.Match) > 0 && !fits(on.Match) && !WRONG:"},
+		"case len(on.Match) > 0 && !has(on.Match):", "case len(on.Match) > 0 && !has(on.Match) && !WRONG:"},
 	{"a write does not keep its Idempotency-Key", "TestKeyedCrashPoints", decideFile,
 		"	last := writes[len(writes)-1]\n", "	last := writes[len(writes)-1]\n	if WRONG {\n		o = claim.ID{}\n	}\n"},
 	{"the changes of slow writers are not waited for", "TestChangesAreFollowed", changesFile,

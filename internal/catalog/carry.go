@@ -166,5 +166,5 @@ func (c *Catalog) takenBack(cause error) error {
 	if errors.As(cause, new(*collision)) {
 		return &withdrawn{c.inTheWay(cause)}
 	}
-	return &withdrawn{refusal(cause)}
+	return &withdrawn{unstorable(cause)}
 }

@@ -61,7 +61,7 @@ func (c *Catalog) commit(ctx context.Context, e store.Entry, updates []headUpdat
 		}
 		return !ours, nil
 	case hopeless(err):
-		return false, refusal(err)
+		return false, unstorable(err)
 	}
 	passing := storage.Passing(err)
 	if err = fmt.Errorf("catalog %s: record the write: %w", c.Name, err); passing {
@@ -133,8 +133,8 @@ func (c *Catalog) clearLater(shard, id string, what storage.Property) storage.Op
 	}}
 }
 
-// refusal: the service refuses a record for good, and it was not written.
-func refusal(cause error) error {
+// unstorable: the service refuses a record for good, and it was not written.
+func unstorable(cause error) error {
 	if storage.HasCode(cause, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge") {
 		return problem.TooLargef("", "the record is too large for a row; shorten it").Because(cause)
 	}

@@ -49,15 +49,15 @@ type Condition struct {
 
 // check returns an Unmet error unless the head's record meets the condition.
 func (on Condition) check(h *store.Head) error {
-	fits := func(etags []string) bool {
+	has := func(etags []string) bool {
 		return h.Live() && (slices.Contains(etags, AnyETag) || slices.Contains(etags, etagOf(h.Version)))
 	}
 	switch {
 	case len(on.Match) > 0 && !h.Live():
 		return problem.Unmetf("If-Match", "there is no such record")
-	case len(on.Match) > 0 && !fits(on.Match):
+	case len(on.Match) > 0 && !has(on.Match):
 		return problem.Unmetf("If-Match", "the record has changed; read it again, and send its new ETag")
-	case fits(on.Differ):
+	case has(on.Differ):
 		return problem.Unmetf("If-None-Match", "the record exists")
 	}
 	return nil

@@ -406,7 +406,7 @@ func TestMovedWhileRead(t *testing.T) {
 					}
 					return second(what)
 				}, nil)
-				if err := reader.Fits(t.Context()); err != nil {
+				if err := reader.Readable(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				log = 0

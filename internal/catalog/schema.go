@@ -55,9 +55,9 @@ func (c *Catalog) prepare(ctx context.Context, o storage.RequestOptions) error {
 	return err
 }
 
-// Fits checks the stored schema as Prepare does, and changes nothing. It is for those who
-// only read.
-func (c *Catalog) Fits(ctx context.Context) error {
+// Readable returns an error if the stored schema is not that of the options. It is for those who only read, and makes no
+// table.
+func (c *Catalog) Readable(ctx context.Context) error {
 	_, err := c.askSchema(ctx)
 	return err
 }
@@ -65,7 +65,7 @@ func (c *Catalog) Fits(ctx context.Context) error {
 // Now returns the service's time. It takes a request if no answer has told it yet.
 func (c *Catalog) Now(ctx context.Context) (time.Time, error) {
 	if _, known := c.Log.Now(c.now()); !known {
-		if err := c.Fits(ctx); err != nil {
+		if err := c.Readable(ctx); err != nil {
 			return time.Time{}, err
 		}
 	}

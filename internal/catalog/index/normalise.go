@@ -49,7 +49,7 @@ func ticksOf(text string) (first, last time.Time, err error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, t, checkYear(t)
 	}
-	head, fraction, _ := strings.Cut(text, ".")
+	whole, fraction, _ := strings.Cut(text, ".")
 	second := time.Second
 	for range len(fraction) {
 		second /= 10
@@ -66,7 +66,7 @@ func ticksOf(text string) (first, last time.Time, err error) {
 		{layout: "2006-01-02T15:04", rest: time.Minute},
 		{layout: "2006-01-02T15:04:05", rest: max(second, key.Tick)},
 	} {
-		if len(head) != len(p.layout) {
+		if len(whole) != len(p.layout) {
 			continue
 		}
 		// Go reads a fraction only behind the seconds.

@@ -23,8 +23,8 @@ type Note struct {
 	Rows        int       `json:"rows"` // of the file, that are done with
 	Inserted    int       `json:"inserted"`
 	Unchanged   int       `json:"unchanged"`
-	Refused     int       `json:"refused"`
-	FailedBytes int64     `json:"failedBytes"` // of the file of refused rows
+	Failed      int       `json:"refused"`
+	FailedBytes int64     `json:"failedBytes"` // of the file of failed rows
 }
 
 // Progress returns how far the import of a checkpoint came.
@@ -40,7 +40,7 @@ func Progress(of *journal.File) (last Note, err error) {
 type ImportOptions struct {
 	Checkpoint *journal.File  // records the progress, and may hold that of an earlier run; nil for none
 	Resumed    func(rows int) // after this many rows that are done with
-	Refused    func(Row, error)
+	Failed     func(Row, error)
 	Noted      func(Note) // whenever the progress was noted
 
 	// Patience is how long a record waits for storage that is away. 0 means as long as the catalog's own
@@ -50,7 +50,7 @@ type ImportOptions struct {
 	most int // rows between two notes; 0 means maxRows
 }
 
-// Import inserts the records of a file into a catalog, and puts refused rows into FILE.failed. If
+// Import inserts the records of a file into a catalog, and puts failed rows into FILE.failed. If
 // it is interrupted or dies, the next one goes on from the checkpoint. After an interrupt it ends
 // the rows that it has begun, and returns [task.ErrInterrupted].
 func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOptions) (Note, error) {
@@ -111,7 +111,7 @@ func (im *importer) open(file *os.File) (*File, error) {
 
 // run imports the rows.
 func (im *importer) run(ctx context.Context, rows *File) (err error) {
-	if im.failed, err = file.At(im.path + RefusedExt).Open(os.O_CREATE | os.O_RDWR); err != nil {
+	if im.failed, err = file.At(im.path + FailedExt).Open(os.O_CREATE | os.O_RDWR); err != nil {
 		return err
 	}
 	defer im.failed.Close()
@@ -127,7 +127,7 @@ func (im *importer) run(ctx context.Context, rows *File) (err error) {
 	if err != nil {
 		return err
 	}
-	if im.done.Refused == 0 {
+	if im.done.Failed == 0 {
 		_ = os.Remove(im.failed.Name()) // it is empty
 	}
 	return nil
@@ -135,7 +135,7 @@ func (im *importer) run(ctx context.Context, rows *File) (err error) {
 
 // insert inserts rows, and notes the progress.
 func (im *importer) insert(ctx context.Context, rows []Row) error {
-	var refused bytes.Buffer
+	var failed bytes.Buffer
 	done := im.done
 	write := func(ctx context.Context, r record.Record) (catalog.Written, error) {
 		for began := time.Now(); ; {
@@ -148,13 +148,13 @@ func (im *importer) insert(ctx context.Context, rows []Row) error {
 	err := Write(ctx, im.catalog, rows, write, func(row Row, r catalog.Result) error {
 		switch {
 		case r.Err != nil:
-			done.Refused++
-			if im.header != nil && done.FailedBytes == 0 && refused.Len() == 0 {
-				refused.Write(append(im.header, '\n'))
+			done.Failed++
+			if im.header != nil && done.FailedBytes == 0 && failed.Len() == 0 {
+				failed.Write(append(im.header, '\n'))
 			}
-			refused.Write(append(row.Text, '\n'))
-			if im.Refused != nil {
-				im.Refused(row, r.Err)
+			failed.Write(append(row.Text, '\n'))
+			if im.Failed != nil {
+				im.Failed(row, r.Err)
 			}
 		case r.Outcome == catalog.Unchanged:
 			done.Unchanged++
@@ -166,13 +166,13 @@ func (im *importer) insert(ctx context.Context, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	if _, err := im.failed.WriteAt(refused.Bytes(), done.FailedBytes); err != nil {
+	if _, err := im.failed.WriteAt(failed.Bytes(), done.FailedBytes); err != nil {
 		return err
 	}
 	if err := im.failed.Sync(); err != nil {
 		return err
 	}
-	done.FailedBytes += int64(refused.Len())
+	done.FailedBytes += int64(failed.Len())
 	done.Rows += len(rows)
 	im.done = done
 	if im.Checkpoint != nil {

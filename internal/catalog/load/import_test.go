@@ -108,7 +108,7 @@ func TestImportIsResumed(t *testing.T) {
 			if victim.Dead() && err != nil {
 				done, err = run(emulatortest.Open(t, em, nil))
 			}
-			if err != nil || done.Rows != 35 || done.Refused != 4 || done.Inserted+done.Unchanged != 31 {
+			if err != nil || done.Rows != 35 || done.Failed != 4 || done.Inserted+done.Unchanged != 31 {
 				t.Fatalf("died at request %d: %+v, %v", n, done, err)
 			}
 			if left := content(t, path+".failed"); left != refused.String() {
@@ -180,7 +180,7 @@ func TestImportCSVAsOthersWriteIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return done, content(t, path+RefusedExt)
+		return done, content(t, path+FailedExt)
 	}
 	path := filepath.Join(t.TempDir(), "people.csv")
 	if done, _ := run(path, "eid,at\r\n"); done.Rows != 0 {
@@ -193,7 +193,7 @@ func TestImportCSVAsOthersWriteIt(t *testing.T) {
 		t.Errorf("%+v; refused are %q, want %q", done, refused, want)
 	}
 	mended := strings.NewReplacer(`say "hi" there`, `"say ""hi"" there"`, "3,C", "3,C,", "more,cells,here", "more", ",E,", "6,E,").Replace(refused)
-	if done, refused = run(path+RefusedExt, mended); done.Inserted != 4 || refused != "" {
+	if done, refused = run(path+FailedExt, mended); done.Inserted != 4 || refused != "" {
 		t.Errorf("%+v of the mended rows; refused are %q", done, refused)
 	}
 }

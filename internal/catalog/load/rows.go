@@ -24,8 +24,8 @@ const (
 	maxBytes = 16 << 20
 )
 
-// RefusedExt ends the name of the file that keeps an import's refused rows.
-const RefusedExt = ".failed"
+// FailedExt ends the name of the file that keeps an import's failed rows.
+const FailedExt = ".failed"
 
 // Row is a record of an input, or what is wrong with it.
 type Row struct {
@@ -50,11 +50,11 @@ type File struct {
 }
 
 // NewFile returns a reader of the rows of a file with this name: CSV if it ends with .csv, and
-// JSON lines otherwise. A file of refused rows has the form of the imported one.
+// JSON lines otherwise. A file of failed rows has the form of the imported one.
 func NewFile(name string, in io.Reader) (*File, error) {
 	form := name
-	for filepath.Ext(form) == RefusedExt {
-		form = strings.TrimSuffix(form, RefusedExt)
+	for filepath.Ext(form) == FailedExt {
+		form = strings.TrimSuffix(form, FailedExt)
 	}
 	if strings.EqualFold(filepath.Ext(form), ".csv") {
 		c, err := newCSVRows(in)
@@ -150,7 +150,7 @@ func (e *rowError) Unwrap() error { return e.Err }
 
 // Write writes rows by the function write, such as the catalog's Insert, many at once, and those
 // of the same record in their order. It calls show with each row's result, in their order; its
-// Err says why this row was refused. A refused row does not stop the others. Any other error is
+// Err says why this row failed. A failed row does not stop the others. Any other error is
 // returned, as a [rowError], after the results of the other rows were shown.
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
 	var records []record.Record
@@ -165,7 +165,7 @@ func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(conte
 		result := catalog.Result{Err: row.Err}
 		if row.Err == nil {
 			result, results = results[0], results[1:]
-			if result.Err != nil && !refusal(result.Err) {
+			if result.Err != nil && !aboutRecord(result.Err) {
 				failed = cmp.Or(failed, error(&rowError{row.Line, result.Err}))
 				continue
 			}
@@ -177,7 +177,7 @@ func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(conte
 	return failed
 }
 
-// refusal reports whether an error of a write is about its record alone.
-func refusal(err error) bool {
+// aboutRecord reports whether an error of a write is about its record alone.
+func aboutRecord(err error) bool {
 	return errors.As(err, new(*problem.Error)) && problem.Status(err) < 500
 }

@@ -144,16 +144,16 @@ func TestStoredNote(t *testing.T) {
 		t.Errorf("a file that has changed: %v", err)
 	}
 	touch(at)
-	write(t, path+RefusedExt, "")
+	write(t, path+FailedExt, "")
 	if _, _, err := run(); problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "shorter than it was") {
 		t.Errorf("without the list of refused rows: %v", err)
 	}
-	write(t, path+RefusedExt, "no\nof a run that died")
+	write(t, path+FailedExt, "no\nof a run that died")
 	done, behind, err := run()
-	if err != nil || behind != 2 || done.Rows != 4 || done.Inserted != 1 || done.Unchanged != 2 || done.Refused != 1 || done.FailedBytes != 3 {
+	if err != nil || behind != 2 || done.Rows != 4 || done.Inserted != 1 || done.Unchanged != 2 || done.Failed != 1 || done.FailedBytes != 3 {
 		t.Errorf("went on behind row %d: %+v, %v", behind, done, err)
 	}
-	if text := content(t, path+RefusedExt); text != "no\n" {
+	if text := content(t, path+FailedExt); text != "no\n" {
 		t.Errorf("refused: %q", text)
 	}
 }
