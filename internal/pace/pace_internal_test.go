@@ -14,6 +14,7 @@ func TestPaceMeasures(t *testing.T) {
 		done    int
 		want    int // the limit after it
 	}
+	const idle = "nothing shows that more would pay"
 	for name, all := range map[string][]observed{
 		"too short":        {{minMeasure - 1, 100, 8}},
 		"too few requests": {{time.Second, 15, 8}},
@@ -22,10 +23,11 @@ func TestPaceMeasures(t *testing.T) {
 		"gained":           {{minMeasure, 16, 12}, {2 * minMeasure, 48, 18}},
 		"a quarter gained": {{minMeasure, 16, 12}, {time.Second, 360, 18}}, // 320 a second were, and half as many again were to come
 		"less gained":      {{minMeasure, 16, 12}, {time.Second, 359, 8}},
+		idle:               {{minMeasure, 16, 8}, {time.Second, 1000, 8}},
 	} {
 		p := New(8, 64)
 		for i, o := range all {
-			if p.Observe(Seen{Elapsed: o.elapsed, Done: o.done, Saturated: true}); p.Limit() != o.want {
+			if p.Observe(Seen{Elapsed: o.elapsed, Done: o.done, Saturated: name != idle}); p.Limit() != o.want {
 				t.Errorf("%s: the limit is %d after measurement %d, want %d", name, p.Limit(), i+1, o.want)
 			}
 		}
@@ -35,16 +37,16 @@ func TestPaceMeasures(t *testing.T) {
 // TestPaceIsCalm: after a limit was found, six measurements pass before the next step up, which is a small one.
 func TestPaceIsCalm(t *testing.T) {
 	t.Parallel()
-	p := New(20, 64)
+	p := New(58, 64)
 	p.Observe(Seen{Elapsed: minMeasure, Done: 10, Waits: true})
 	for i := range calm + 1 {
-		if p.Limit() != 14 {
-			t.Errorf("the limit is %d after %d measurements, want 14", p.Limit(), i)
+		if p.Limit() != 40 {
+			t.Errorf("the limit is %d after %d measurements, want 40", p.Limit(), i)
 		}
 		p.Observe(Seen{Elapsed: time.Second, Done: 100, Saturated: true})
 	}
-	if p.Limit() != 15 {
-		t.Errorf("the limit is %d, want 15", p.Limit())
+	if p.Limit() != 44 {
+		t.Errorf("the limit is %d, want 44", p.Limit())
 	}
 }
 

@@ -60,28 +60,6 @@ func TestPaceFollowsTheService(t *testing.T) {
 	}
 }
 
-func TestPaceRecovers(t *testing.T) {
-	t.Parallel()
-	p := pace.New(8, 64)
-	service{capacity: 200, refuses: true}.run(p, 5)
-	low := p.Limit()
-	if high, _ := (service{capacity: 1e9}).run(p, 60); low > 4 || high != 64 {
-		t.Errorf("limit %d while busy, want at most 4; %d after it, want 64", low, high)
-	}
-}
-
-func TestPaceIgnoresTimesWithoutWork(t *testing.T) {
-	t.Parallel()
-	p := pace.New(8, 64)
-	before := p.Limit()
-	for range 100 {
-		p.Observe(pace.Seen{Elapsed: time.Second, Done: 100})
-	}
-	if p.Limit() != before {
-		t.Errorf("limit %d, want %d: nothing shows that more would pay", p.Limit(), before)
-	}
-}
-
 // bucket is a partition as the service has it: it takes a number of rows a second, and a
 // second's worth at once.
 type bucket struct {
@@ -241,31 +219,4 @@ func asMuchAsAllowed(rows int, long time.Duration, step func(), admit func() boo
 		}
 	}
 	return answered, when
-}
-
-func TestPartitions(t *testing.T) {
-	t.Parallel()
-	var p pace.Partitions
-	now := time.Unix(0, 0)
-	p.Started("cold", 1_000_000, now)
-	if p.Wait("cold", now) != 0 {
-		t.Error("a partition waits that was never throttled")
-	}
-	if p.Throttled("hot", 2000, now) != 0 {
-		t.Error("it knows when to send again to a partition that has taken nothing")
-	}
-	p.Answered("hot", 2000, 2000, now)
-	p.Throttled("hot", 2000, now)
-	if again := p.Throttled("hot", 2000, now); again < time.Second || again > 2*time.Second {
-		t.Errorf("the second request is sent again after %v, want 1 s", again)
-	}
-	if w := p.Wait("hot", now); w < 2*time.Second || w > 3*time.Second {
-		t.Errorf("with 4,000 rows to send again it waits %v, want 2 s", w)
-	}
-	for i := range 10_000 { // forgets those that nobody uses
-		p.Throttled(fmt.Sprint(i), 1, now.Add(time.Duration(i)*time.Second))
-	}
-	if later := now.Add(10_000 * time.Second); p.Wait("hot", later) != 0 || p.Wait("1", later) != 0 {
-		t.Error("it waits long after the throttling")
-	}
 }
