@@ -35,7 +35,7 @@
 //
 // Beats and looks make at most 1 % more requests while a request takes up to 200 ms
 // (sim.TestWatchingIsCheap). They make more only if a process makes fewer than 100 requests
-// in 5 seconds over steps that take longer, such as a serial count with many segments an
+// in 5 seconds over steps that take longer, such as a serial count with many pages an
 // invocation.
 //
 // # Steps that cannot be done

@@ -74,7 +74,7 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	}
 	c := place.NewClaim(id, jsonOf(o.request), o.began, program)
 	if x := o.export(); x != nil {
-		source := place.Manifest{}.Of(x.opened.Manifest())
+		source := place.Manifest{}.Of(x.content.Manifest())
 		c.Source = &source
 	}
 	err := place.PutClaim(ctx, to, c)
@@ -261,7 +261,7 @@ type export struct {
 	objects *place.Blobs
 	hash    string        // of the one that the scan began with; "" before it begins
 	turn    chan struct{} // has room for the one that opens it, or looks whether it is open
-	opened  *place.Export
+	content *place.Export
 }
 
 func (x *export) open(ctx context.Context) (*place.Export, error) {
@@ -271,15 +271,15 @@ func (x *export) open(ctx context.Context) (*place.Export, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if x.opened != nil {
-		return x.opened, nil
+	if x.content != nil {
+		return x.content, nil
 	}
-	opened, err := place.Open(ctx, x.objects)
-	if err == nil && x.hash != "" && x.hash != opened.Hash() {
-		opened, err = nil, fmt.Errorf("%s has another export now, %s, not %s; start a new scan", x.objects.Address(), opened.Hash(), x.hash)
+	content, err := place.Open(ctx, x.objects)
+	if err == nil && x.hash != "" && x.hash != content.Hash() {
+		content, err = nil, fmt.Errorf("%s has another export now, %s, not %s; start a new scan", x.objects.Address(), content.Hash(), x.hash)
 	}
-	x.opened = opened
-	return opened, err
+	x.content = content
+	return content, err
 }
 
 // Address implements [storage.Source]: an export that is not open yet is where it stands.
@@ -287,9 +287,9 @@ func (x *export) Address() string { return x.objects.Address() }
 
 // Read implements [storage.Source]. An error that no repetition mends is fatal.
 func (x *export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
-	opened, err := x.open(ctx)
+	content, err := x.open(ctx)
 	if err == nil {
-		p, queries, err = opened.Read(ctx, options, q)
+		p, queries, err = content.Read(ctx, options, q)
 	}
 	if err != nil && !storage.Passing(err) {
 		err = &fatalError{fmt.Errorf("read the source: %w", err)}
@@ -298,7 +298,7 @@ func (x *export) Read(ctx context.Context, options storage.RequestOptions, q sto
 }
 
 // Hints implements [storage.Hinted]. The export must be open.
-func (x *export) Hints(fn func(last key.Key, rows int64)) { x.opened.Hints(fn) }
+func (x *export) Hints(fn func(last key.Key, rows int64)) { x.content.Hints(fn) }
 
 // probe opens the export, and finds out whether it can be read.
 func (x *export) probe(ctx context.Context, r Request) error {

@@ -54,7 +54,7 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 func hintsOf(r Request, ends []adaptive.PageEnd) []byte {
 	hints := adaptive.NewHints(r.Range, ends, r.segmentSize())
 	for len(hints.Keys) > 0 {
-		if b, fits := packHints(hints); fits {
+		if b, ok := packHints(hints); ok {
 			return b
 		}
 		// Too big for one row: keep every second hint.
@@ -92,8 +92,8 @@ type packedHints struct {
 
 const hintsVersion = 1
 
-// packHints returns the stored form. fits is false if it is too big for one row.
-func packHints(h adaptive.Hints) (packed []byte, fits bool) {
+// packHints returns the stored form. ok is false if it is too big for one row.
+func packHints(h adaptive.Hints) (packed []byte, ok bool) {
 	text := jsonOf(packedHints{hintsVersion, h})
 	packed = pack(text)
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints

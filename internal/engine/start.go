@@ -32,7 +32,7 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 		return "", err
 	}
 	if x := o.export(); x != nil { // in the end, each row comes from this one
-		x.hash = x.opened.Hash()
+		x.hash = x.content.Hash()
 		r.Source.Export = x.hash
 	}
 	now, err := e.Now(ctx)
