@@ -84,48 +84,57 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	return refusal("action.destination", refused, err)
 }
 
-// cleared returns the work of a scan that exports, its claim and the data files that its commits have recorded, in table order. It
-// deletes those of deliveries that were not committed, and fails if one that was is missing, or the record of one: rows is how many the
-// scan has written. It returns nil for other scans.
-func (e *Engine) cleared(ctx context.Context, s ledger.Scan, rows int64) (o *opened, claim place.Claim, files []exportFile, err error) {
+// collected is a scan that exports, with all that it has written.
+type collected struct {
+	*opened
+	claim place.Claim
+	files []exportFile // that commits have recorded, in table order
+}
+
+// collect returns what a scan has exported. It deletes the data files of deliveries that were not committed, and fails if one that was
+// is missing, or the record of one: rows is how many the scan has written. It returns nil for other scans.
+func (e *Engine) collect(ctx context.Context, s ledger.Scan, rows int64) (*collected, error) {
 	r, err := parseStored(s.Request)
 	if err != nil || !r.exports() {
-		return nil, claim, nil, err
+		return nil, err
 	}
-	if o, err = e.open(r); err != nil {
-		return nil, claim, nil, final(err)
+	o, err := e.open(r)
+	if err != nil {
+		return nil, final(err)
 	}
 	to := o.work.export
-	if claim, err = place.ClaimOf(ctx, to); err == nil && claim.ID != s.ID {
-		err = fmt.Errorf("%s belongs to scan %s now", to.Address(), claim.ID)
+	claim, err := place.ClaimOf(ctx, to)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		files, err = e.exported(ctx, s.ID, rows)
+	if claim.ID != s.ID {
+		return nil, fmt.Errorf("%s belongs to scan %s now", to.Address(), claim.ID)
 	}
-	if err == nil {
-		err = clearLeftovers(ctx, to, files)
+	files, err := e.exported(ctx, s.ID, rows)
+	if err != nil {
+		return nil, err
 	}
-	return o, claim, files, err
+	return &collected{o, claim, files}, clearLeftovers(ctx, to, files)
 }
 
 // seal completes the export of a scan of which no step is pending; it does nothing for other scans. It may be
 // repeated, and run in several processes at once.
 func (e *Engine) seal(ctx context.Context, s ledger.Listed) error {
-	o, claim, files, err := e.cleared(ctx, s.Scan, s.Totals.Written)
-	if err != nil || o == nil {
+	x, err := e.collect(ctx, s.Scan, s.Totals.Written)
+	if err != nil || x == nil {
 		return err
 	}
-	to, r := o.work.export, o.request
+	to, r, claim := x.work.export, x.request, x.claim
 	var all place.Seal
 	var index []byte
 	m := place.Manifest{
-		Table: r.Source.Table, Account: o.account, Filter: r.Filter, Select: r.Select, StartedAt: claim.StartedAt, FinishedAt: claim.StartedAt,
+		Table: r.Source.Table, Account: x.account, Filter: r.Filter, Select: r.Select, StartedAt: claim.StartedAt, FinishedAt: claim.StartedAt,
 		Encoding: place.EncodingNames{Format: "jsonl", Compress: place.Zstd}, Program: claim.Program,
 	}
 	if r.Range != (key.Bounds{}) {
 		m.Range = &r.Range
 	}
-	for _, f := range files {
+	for _, f := range x.files {
 		line, err := all.Add(f.File)
 		if err != nil {
 			return err
@@ -199,7 +208,7 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []exportFile) e
 func (e *Engine) tidyExport(ctx context.Context, id string) error {
 	found, err := e.ledger.Snapshot(ctx, id)
 	if err == nil && found.Scan.State == ledger.Succeeded {
-		_, _, _, err = e.cleared(ctx, found.Scan, found.Sums.Written)
+		_, err = e.collect(ctx, found.Scan, found.Sums.Written)
 	}
 	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // the export was deleted, or moved
 		return nil
