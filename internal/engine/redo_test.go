@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +12,6 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
 
@@ -169,24 +167,5 @@ func TestRedoCrashPoints(t *testing.T) {
 				t.Fatalf("failed at request %d, applied %v", n, applied)
 			}
 		}
-	}
-}
-
-// TestRedoRefuses: there is nothing to do again in a scan without failed rows.
-func TestRedoRefuses(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	id := w.canceled()
-	for _, tt := range []struct {
-		id   string
-		kind problem.Kind
-	}{{id, problem.Conflict}, {"0-none", problem.NotFound}} {
-		err := w.engine.RetryFailed(t.Context(), tt.id)
-		if p := problem.Of(err); p.Kind != tt.kind {
-			t.Errorf("%s: %v, want %s", tt.id, err, fmt.Sprint(tt.kind))
-		}
-	}
-	if s := w.status(id); s.State != ledger.Canceled {
-		t.Errorf("the retry left %+v", s)
 	}
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -167,6 +168,7 @@ func TestAbandonedRetryIsForgotten(t *testing.T) {
 	})
 }
 
+// TestRetryRefuses: a retry that can change nothing is refused, and so is one of failed rows where there are none. It leaves the scan as it was.
 func TestRetryRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -179,22 +181,32 @@ func TestRetryRefuses(t *testing.T) {
 		t.Fatalf("status %+v, want one row failed", failed)
 	}
 	succeeded := w.run(copyRequest("Source", "Target"))
+	canceled := w.start(inSteps)
+	if err := w.engine.Cancel(t.Context(), canceled); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name, id string
+		retry    func(context.Context, string) error
 		kind     problem.Kind
 		detail   string
 	}{
-		{"unknown", "0-none", problem.NotFound, "there is no scan"},
-		{"succeeded", succeeded.ID, problem.Conflict, "state is succeeded"},
-		{"nothing but failed rows", failed.ID, problem.Conflict, "1 rows have failed"},
+		{"unknown", "0-none", w.engine.Retry, problem.NotFound, "there is no scan"},
+		{"unknown, failed rows", "0-none", w.engine.RetryFailed, problem.NotFound, "there is no scan"},
+		{"succeeded", succeeded.ID, w.engine.Retry, problem.Conflict, "state is succeeded"},
+		{"nothing but failed rows", failed.ID, w.engine.Retry, problem.Conflict, "1 rows have failed"},
+		{"no failed rows", canceled, w.engine.RetryFailed, problem.Conflict, "no failed rows"},
 	} {
-		err := w.engine.Retry(t.Context(), tt.id)
+		err := tt.retry(t.Context(), tt.id)
 		var p *problem.Error
 		if !errors.As(err, &p) || p.Kind != tt.kind || !strings.Contains(p.Detail, tt.detail) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.detail)
 		}
 	}
 	if s := w.status(failed.ID); s.State != ledger.Failed || s.Error != failed.Error {
+		t.Errorf("the retry left %+v", s)
+	}
+	if s := w.status(canceled); s.State != ledger.Canceled {
 		t.Errorf("the retry left %+v", s)
 	}
 }
