@@ -1,7 +1,6 @@
 package key_test
 
 import (
-	"cmp"
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
@@ -48,37 +47,6 @@ func TestCompareEqualsUTF16Order(t *testing.T) {
 	}
 	if !key.Less("😀", "\uE000") {
 		t.Error("an emoji must sort before U+E000")
-	}
-}
-
-func TestKeyComparesPartitionFirst(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 1))
-	for range 20_000 {
-		a := key.Key{Partition: randomKey(r), Row: randomKey(r)}
-		b := key.Key{Partition: randomKey(r), Row: randomKey(r)}
-		want := cmp.Or(compareUnits(a.Partition, b.Partition), compareUnits(a.Row, b.Row))
-		if got := a.Compare(b); got != want {
-			t.Fatalf("%q.Compare(%q) = %d, want %d", a, b, got, want)
-		}
-	}
-}
-
-func TestSuccessor(t *testing.T) {
-	for _, tt := range []struct {
-		prefix, want string
-		ok           bool
-	}{
-		{"", "", false},
-		{"D", "E", true},
-		{"a\uffff", "b", true},
-		{"\uffff\uffff", "", false},
-		{"x\ud7ff", "x\U00010000", true},
-		{"x\U0010ffff", "x\ue000", true},
-		{"😀", "😁", true},
-	} {
-		if got, ok := key.Successor(tt.prefix); got != tt.want || ok != tt.ok {
-			t.Errorf("Successor(%q) = %q, %v, want %q, %v", tt.prefix, got, ok, tt.want, tt.ok)
-		}
 	}
 }
 

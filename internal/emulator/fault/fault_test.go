@@ -122,33 +122,6 @@ func TestDrawsDoNotDependOnOrder(t *testing.T) {
 	}
 }
 
-func TestRulesAreNarrowed(t *testing.T) {
-	t.Parallel()
-	in := fault.NewInjector(parse(t, "reset-before p=1 on=batch,get table=rows; busy p=1 queue=work; timeout-after p=1 times=2 on=point"))
-	for _, c := range []struct {
-		request fault.Request
-		want    fault.Name
-	}{
-		{fault.Request{Kind: fault.Batch, Table: "Rows"}, fault.ResetBefore},
-		{fault.Request{Kind: fault.Batch, Table: "other"}, ""},
-		{fault.Request{Kind: fault.Query, Table: "rows"}, ""},
-		{fault.Request{Kind: fault.Put, Queue: "work"}, fault.Busy},
-		{fault.Request{Kind: fault.Put, Queue: "play"}, ""},
-		{fault.Request{Kind: fault.Point, Identity: "a"}, fault.TimeoutAfter},
-		{fault.Request{Kind: fault.Point, Identity: "a"}, fault.TimeoutAfter},
-		{fault.Request{Kind: fault.Point, Identity: "a"}, ""},
-		{fault.Request{Kind: fault.Point, Identity: "b"}, fault.TimeoutAfter},
-	} {
-		if got := in.Plan(time.Time{}, c.request).Fail; got != c.want {
-			t.Errorf("%+v: got %q, want %q", c.request, got, c.want)
-		}
-	}
-	want := map[fault.Name]int{fault.ResetBefore: 1, fault.Busy: 1, fault.TimeoutAfter: 3}
-	if diff := cmp.Diff(want, in.Counts()); diff != "" {
-		t.Errorf("fired (-want +got)\n%s", diff)
-	}
-}
-
 func TestLatencyIsWithinItsRange(t *testing.T) {
 	t.Parallel()
 	in := fault.NewInjector(parse(t, "latency=2ms..20ms"))
