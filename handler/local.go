@@ -19,8 +19,8 @@ import (
 
 const localHelp = `Play the Azure Functions host on this machine.
 
-Reads host.json and each function.json below --root, starts handler processes,
-polls the queues, forwards HTTP, and runs the timers. The handlers receive the same
+Reads host.json below --root, starts handler processes, polls the queues, forwards HTTP,
+and runs the timer. The handlers receive the same
 requests as from the real host, and whatever fails there fails here. A killed handler's
 messages reappear after host.json's visibilityTimeout, those of a killed host after
 ten minutes. As the real host ends itself, an instance ends when its storage has been

@@ -13,10 +13,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"tablesweep/internal/function"
 	"tablesweep/internal/host"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/storage"
 )
 
 // The handler processes of these tests are the test binary itself, which then asks
@@ -117,6 +118,7 @@ func orphanMaker() {
 	os.Setenv(roleVariable, "child")
 	h, err := host.Start(context.Background(), host.Options{
 		Root: os.Getenv("HOST_TEST_ROOT"), Executable: os.Args[0], Addr: "127.0.0.1:0", Instances: 2,
+		Functions: []function.Function{webFunction("web")}, Settings: map[string]string{storage.HostConnection: "UseDevelopmentStorage=true"},
 	})
 	if err != nil {
 		panic(err)
@@ -132,12 +134,11 @@ type orders struct {
 
 	mu    sync.Mutex // guards calls
 	calls []call
-	news  chan struct{} // gets a value, if there is room, with each call
 }
 
 func newOrders(t *testing.T, give func(n int, c call) order) *orders {
 	t.Helper()
-	o := &orders{give: give, news: make(chan struct{}, 1)}
+	o := &orders{give: give}
 	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var c call
 		if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
@@ -147,10 +148,6 @@ func newOrders(t *testing.T, give func(n int, c call) order) *orders {
 		n := len(o.calls)
 		o.calls = append(o.calls, c)
 		o.mu.Unlock()
-		select {
-		case o.news <- struct{}{}:
-		default:
-		}
 		if err := json.NewEncoder(w).Encode(give(n, c)); err != nil {
 			t.Error(err)
 		}
@@ -168,17 +165,8 @@ func (o *orders) all() []call {
 // wait waits until there are n calls, and returns them.
 func (o *orders) wait(t *testing.T, n int) []call {
 	t.Helper()
-	late := time.After(20 * time.Second)
-	for {
-		if calls := o.all(); len(calls) >= n {
-			return calls
-		}
-		select {
-		case <-o.news:
-		case <-late:
-			t.Fatalf("%d calls within 20 s, want %d", len(o.all()), n)
-		}
-	}
+	eventually(t, fmt.Sprintf("%d calls", n), func() bool { return len(o.all()) >= n })
+	return o.all()
 }
 
 // journal is a log that can be searched.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"tablesweep/internal/function"
 	"tablesweep/internal/host"
 )
 
@@ -55,11 +55,10 @@ var conformance = []struct {
 // TestLikeTheRealHost compares this host with the real one.
 func TestLikeTheRealHost(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{
-		"host.json":             hostJSON(""),
-		"Log/function.json":     webFunction("log/{*stream}", "anonymous", ""),
-		"Records/function.json": webFunction("records", "anonymous", `"get","post"`),
-		"Console/function.json": webFunction("console/{file:regex(^[a-z]+[.]js$)?}", "anonymous", ""),
+	functions := []function.Function{
+		{Name: "Log", Trigger: function.HTTP, Route: "log/{*stream}", Anonymous: true},
+		{Name: "Records", Trigger: function.HTTP, Route: "records", Methods: []string{"GET", "POST"}, Anonymous: true},
+		{Name: "Console", Trigger: function.HTTP, Route: "console/{file:regex(^[a-z]+[.]js$)?}", Anonymous: true},
 	}
 	for _, mode := range []host.HTTPMode{host.Forwarding, host.Proxying} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -73,7 +72,7 @@ func TestLikeTheRealHost(t *testing.T) {
 				}
 				return order{}
 			})
-			r := startRig(t, o, files, host.Options{HTTP: mode})
+			r := startRig(t, o, "", host.Options{HTTP: mode, Functions: functions})
 			for _, tt := range conformance {
 				before := len(o.all())
 				status, body := sendRaw(t, r.URL(), tt.line, tt.headers)
@@ -110,7 +109,6 @@ func sendRaw(t *testing.T, url, line, headers string) (status, body string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	text := line + " HTTP/1.1\r\nHost: localhost\r\n"
 	for header := range strings.Lines(headers) {
 		text += strings.TrimSpace(header) + "\r\n"

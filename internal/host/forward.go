@@ -39,9 +39,16 @@ var contentHeaders = []string{
 	"Allow", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location", "Content-Md5", "Content-Range", "Expires", "Last-Modified",
 }
 
+// answered is a handler's whole answer to a forwarded request.
+type answered struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
 // forward makes a new request to the handler and returns the whole answer. It loses and changes
 // the same things as the real host.
-func (v invocation) forward(ctx context.Context, r *http.Request, path string, body []byte) (resp envelope.Response, err error) {
+func (v invocation) forward(ctx context.Context, r *http.Request, path string, body []byte) (resp answered, err error) {
 	err = v.within(ctx, func(ctx context.Context, p *process) error {
 		if err := forwardable(r); err != nil {
 			return err
@@ -68,12 +75,12 @@ func (v invocation) forward(ctx context.Context, r *http.Request, path string, b
 			return err
 		}
 		defer answer.Body.Close()
-		resp = envelope.Response{Status: answer.StatusCode, Header: answer.Header}
-		if resp.Body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer)); err != nil {
+		resp = answered{status: answer.StatusCode, header: answer.Header}
+		if resp.body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer)); err != nil {
 			return fmt.Errorf("read the handler's answer: %w", err)
 		}
-		dropHop(resp.Header)
-		resp.Header.Del("Content-Length") // known again when it is written, also to HEAD
+		dropHop(resp.header)
+		resp.header.Del("Content-Length") // known again when it is written, also to HEAD
 		return nil
 	})
 	return resp, err

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"tablesweep/internal/function"
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/loopback"
@@ -38,10 +39,10 @@ type Keys struct {
 // NewKeys returns random keys.
 func NewKeys() Keys { return Keys{Function: rand.Text(), Master: rand.Text()} }
 
-// allow reports whether a request has a key that level requires. The header
+// allow reports whether a request has the master key or, unless that alone will do, the function key. The header
 // wins over the query.
-func (k Keys) allow(level app.AuthLevel, r *http.Request) bool {
-	if k == (Keys{}) || level == app.Anonymous {
+func (k Keys) allow(r *http.Request, masterOnly bool) bool {
+	if k == (Keys{}) {
 		return true
 	}
 	got := r.Header.Get("X-Functions-Key")
@@ -51,7 +52,7 @@ func (k Keys) allow(level app.AuthLevel, r *http.Request) bool {
 	same := func(key string) bool {
 		return key != "" && subtle.ConstantTimeCompare([]byte(got), []byte(key)) == 1
 	}
-	return same(k.Master) || level == app.FunctionLevel && same(k.Function)
+	return same(k.Master) || !masterOnly && same(k.Function)
 }
 
 // serve starts the HTTP server. It takes no requests after ctx has ended, and answers none
@@ -68,7 +69,7 @@ func (h *Host) serve(ctx, work context.Context) {
 
 // front handles every request. It is no [http.ServeMux], which would clean paths.
 func (h *Host) front(ctx context.Context) http.HandlerFunc {
-	rt := newRouter(h.app)
+	rt := newRouter(h.app.RoutePrefix, h.functions)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.RequestURI, "/") {
 			w.WriteHeader(http.StatusBadRequest)
@@ -87,54 +88,53 @@ func (h *Host) front(ctx context.Context) http.HandlerFunc {
 			return
 		}
 		path, err := decodedPath(r.URL.EscapedPath())
-		f, params, ok := rt.find(r.Method, proxiedPath(path))
+		f, ok := rt.find(r.Method, proxiedPath(path))
 		switch {
 		case err != nil:
 			w.WriteHeader(http.StatusBadRequest)
 		case !ok:
 			w.WriteHeader(http.StatusNotFound)
-		case !h.options.Keys.allow(f.HTTP.AuthLevel, r):
+		case !f.Anonymous && !h.options.Keys.allow(r, false):
 			w.WriteHeader(http.StatusUnauthorized)
 		default:
-			h.request(ctx, f, params, path, w, r)
+			h.request(ctx, f, path, w, r)
 		}
 	}
 }
 
 // router finds the function for a request.
 type router struct {
-	prefix    string         // with slashes around it
-	functions []app.Function // in the order in which they are tried
+	prefix    string   // with slashes around it
+	functions []hosted // in the order in which they are tried
 }
 
-func newRouter(a app.App) router {
+func newRouter(prefix string, functions []hosted) router {
 	rt := router{prefix: "/"}
-	if a.RoutePrefix != "" {
-		rt.prefix = "/" + a.RoutePrefix + "/"
+	if prefix != "" {
+		rt.prefix = "/" + prefix + "/"
 	}
-	for _, f := range a.Functions {
-		if f.HTTP != nil {
+	for _, f := range functions {
+		if f.Trigger == function.HTTP {
 			rt.functions = append(rt.functions, f)
 		}
 	}
-	slices.SortStableFunc(rt.functions, func(a, b app.Function) int { return app.CompareRoutes(a.HTTP.Route, b.HTTP.Route) })
+	slices.SortStableFunc(rt.functions, func(a, b hosted) int { return app.CompareRoutes(a.route, b.route) })
 	return rt
 }
 
-// find returns the function and its route's parameters. It does not find a path that matches only
+// find returns the function of a request. It does not find a path that matches only
 // another method: the real host doesn't answer 405.
-func (rt router) find(method, escapedPath string) (app.Function, map[string]string, bool) {
+func (rt router) find(method, escapedPath string) (hosted, bool) {
 	path, ok := cutPrefixFold(escapedPath, rt.prefix)
 	if !ok {
-		return app.Function{}, nil, false
+		return hosted{}, false
 	}
 	for _, f := range rt.functions {
-		params, ok := f.HTTP.Route.Match(path)
-		if ok && (len(f.HTTP.Methods) == 0 || slices.Contains(f.HTTP.Methods, method)) {
-			return f, params, true
+		if f.route.Match(path) && (len(f.Methods) == 0 || slices.Contains(f.Methods, method)) {
+			return f, true
 		}
 	}
-	return app.Function{}, nil, false
+	return hosted{}, false
 }
 
 func cutPrefixFold(s, prefix string) (string, bool) {
@@ -146,15 +146,14 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 
 // request runs a function for an HTTP request with a decoded path. Unless the request is
 // proxied, the function continues when the client leaves or its time is over.
-func (h *Host) request(ctx context.Context, f app.Function, params map[string]string, path string, w http.ResponseWriter, r *http.Request) {
+func (h *Host) request(ctx context.Context, f hosted, path string, w http.ResponseWriter, r *http.Request) {
 	v := h.pick().newInvocation(f)
 	r.Body = http.MaxBytesReader(w, newPacedBody(w, r), maxBody)
-	passedOn := f.Plain() && (h.app.Handler.Proxy || h.app.Handler.Forward)
-	if r.ContentLength > maxBody || passedOn && beyondASCII(r.Header) {
+	if r.ContentLength > maxBody || beyondASCII(r.Header) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	if passedOn && h.app.Handler.Proxy {
+	if h.app.Handler.Proxy {
 		v.proxy(ctx, w, r, path)
 		return
 	}
@@ -168,18 +167,14 @@ func (h *Host) request(ctx context.Context, f app.Function, params map[string]st
 		return
 	}
 	type result struct {
-		resp envelope.Response
+		resp answered
 		err  error
 	}
 	done := make(chan result, 1)
 	r = r.Clone(context.WithoutCancel(r.Context()))
 	go func() { // ends with the invocation
 		var res result
-		if passedOn {
-			res.resp, res.err = v.forward(ctx, r, path, body)
-		} else {
-			res.resp, res.err = v.answer(ctx, r, params, body)
-		}
+		res.resp, res.err = v.forward(ctx, r, path, body)
 		done <- res
 	}()
 	limit := time.NewTimer(responseLimit)
@@ -190,35 +185,22 @@ func (h *Host) request(ctx context.Context, f app.Function, params map[string]st
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		maps.Copy(w.Header(), res.resp.Header)
-		w.WriteHeader(res.resp.Status)
-		_, _ = w.Write(res.resp.Body) // the client may be gone
+		maps.Copy(w.Header(), res.resp.header)
+		w.WriteHeader(res.resp.status)
+		_, _ = w.Write(res.resp.body) // the client may be gone
 	case <-limit.C:
 		http.Error(w, "no response within 230 seconds, which is the limit in the cloud; the function goes on", http.StatusGatewayTimeout)
 	}
 }
 
-// answer runs an HTTP function by document.
-func (v invocation) answer(ctx context.Context, r *http.Request, params map[string]string, body []byte) (envelope.Response, error) {
-	a, err := v.invoke(ctx, envelope.HTTP(v.envelope(), r, params, body))
-	if err != nil {
-		return envelope.Response{}, err
-	}
-	resp, err := a.Response(v.function.HTTP.Output)
-	if err != nil {
-		v.in.log.Error().Err(err).Str("function", v.function.Name).Str("invocation", v.id).Msg("the answer is not an HTTP response")
-	}
-	return resp, err
-}
-
 // trigger runs a queue or timer function by hand: POST /admin/functions/NAME
 // {"input":"..."}. (Microsoft Learn, "Manually run a non HTTP-triggered function")
 func (h *Host) trigger(ctx context.Context, name string, w http.ResponseWriter, r *http.Request) {
-	if !h.options.Keys.allow(app.Admin, r) {
+	if !h.options.Keys.allow(r, true) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	i := slices.IndexFunc(h.app.Functions, func(f app.Function) bool { return strings.EqualFold(f.Name, name) })
+	i := slices.IndexFunc(h.functions, func(f hosted) bool { return strings.EqualFold(f.Name, name) })
 	if i < 0 {
 		w.WriteHeader(http.StatusNotFound)
 		return
@@ -228,16 +210,16 @@ func (h *Host) trigger(ctx context.Context, name string, w http.ResponseWriter, 
 		http.Error(w, fmt.Sprintf(`the body must be {"input":"..."}: %v`, err), http.StatusBadRequest)
 		return
 	}
-	f := h.app.Functions[i]
+	f := h.functions[i]
 	v := h.pick().newInvocation(f)
 	var document []byte
 	switch {
-	case f.Queue != nil:
+	case f.Trigger == function.Queue:
 		// QueueTriggerBinding makes this of a text without a message around it.
 		never := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 		document = envelope.Queue(v.envelope(), envelope.Message{Text: body.Input, Inserted: time.Now(), Expires: never, NextVisible: never})
-	case f.Timer != nil:
-		document = envelope.Timer(v.envelope(), f.Timer.Schedule.Interval(), nil, false)
+	case f.Trigger == function.Timer:
+		document = envelope.Timer(v.envelope(), f.schedule.Interval(), nil, false)
 	default:
 		http.Error(w, "an HTTP function is called by its route", http.StatusBadRequest)
 		return

@@ -16,17 +16,21 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/function"
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/task"
 )
 
-func webFunction(t *testing.T) app.Function {
+// webHost is a host with the function Web, for which f stands.
+func webHost(t *testing.T, handler app.Handler, f handlerFunc) *Host {
 	t.Helper()
 	route, err := app.ParseRoute("web")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return app.Function{Name: "Web", Binding: "req", HTTP: &app.HTTPTrigger{Route: route, AuthLevel: app.Anonymous, Output: "res"}}
+	h := newTestHost(app.App{Handler: handler}, 1, f)
+	h.functions = []hosted{{Function: function.Function{Name: "Web", Trigger: function.HTTP, Anonymous: true}, route: route}}
+	return h
 }
 
 // localRequest is a request of a program on this machine.
@@ -40,26 +44,23 @@ func localRequest(method string) *http.Request {
 // function goes on.
 func TestResponseLimit(t *testing.T) {
 	t.Parallel()
-	for _, forward := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			var finished atomic.Bool
-			a := app.App{Handler: app.Handler{Forward: forward}, Functions: []app.Function{webFunction(t)}}
-			h := newTestHost(a, 1, func(*http.Request) (string, error) {
-				time.Sleep(5 * time.Minute)
-				finished.Store(true)
-				return "{}", nil
-			})
-			start, w := time.Now(), httptest.NewRecorder()
-			h.front(t.Context())(w, localRequest("GET"))
-			if took := time.Since(start); w.Code != http.StatusGatewayTimeout || took != 230*time.Second {
-				t.Errorf("status %d after %v, want 504 after 230 s", w.Code, took)
-			}
-			time.Sleep(2 * time.Minute)
-			if !finished.Load() {
-				t.Error("the function did not go on")
-			}
+	synctest.Test(t, func(t *testing.T) {
+		var finished atomic.Bool
+		h := webHost(t, app.Handler{Forward: true}, func(*http.Request) (string, error) {
+			time.Sleep(5 * time.Minute)
+			finished.Store(true)
+			return "{}", nil
 		})
-	}
+		start, w := time.Now(), httptest.NewRecorder()
+		h.front(t.Context())(w, localRequest("GET"))
+		if took := time.Since(start); w.Code != http.StatusGatewayTimeout || took != 230*time.Second {
+			t.Errorf("status %d after %v, want 504 after 230 s", w.Code, took)
+		}
+		time.Sleep(2 * time.Minute)
+		if !finished.Load() {
+			t.Error("the function did not go on")
+		}
+	})
 }
 
 // TestPick: requests take turns among the instances whose handler is ready.
@@ -88,8 +89,7 @@ func TestClientLeaves(t *testing.T) {
 	for _, proxy := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			var took atomic.Int64
-			a := app.App{Handler: app.Handler{Forward: true, Proxy: proxy}, Functions: []app.Function{webFunction(t)}}
-			h := newTestHost(a, 1, func(r *http.Request) (string, error) {
+			h := webHost(t, app.Handler{Forward: true, Proxy: proxy}, func(r *http.Request) (string, error) {
 				start := time.Now()
 				task.Sleep(r.Context(), time.Minute)
 				took.Store(int64(time.Since(start)))
@@ -123,7 +123,7 @@ func (streaming) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestClientLeavesWithinAnAnswer: that is no error either.
 func TestClientLeavesWithinAnAnswer(t *testing.T) {
 	t.Parallel()
-	h := newTestHost(app.App{Handler: app.Handler{Proxy: true}, Functions: []app.Function{webFunction(t)}}, 1, nil)
+	h := webHost(t, app.Handler{Proxy: true}, nil)
 	h.client.Transport = streaming{}
 	var log bytes.Buffer
 	h.instances[0].log = zerolog.New(&log).Level(zerolog.ErrorLevel)
@@ -177,8 +177,7 @@ func TestSlowBodies(t *testing.T) {
 			{"at once, and its client waits", []string{head + "1\r\n\r\nx", "", ""}, 200, 0},
 		} {
 			synctest.Test(t, func(t *testing.T) {
-				a := app.App{Handler: app.Handler{Forward: true, Proxy: proxy}, Functions: []app.Function{webFunction(t)}}
-				h := newTestHost(a, 1, func(r *http.Request) (string, error) {
+				h := webHost(t, app.Handler{Forward: true, Proxy: proxy}, func(r *http.Request) (string, error) {
 					if r.Body == nil {
 						return "{}", nil
 					}

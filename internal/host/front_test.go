@@ -1,22 +1,15 @@
 package host_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"tablesweep/internal/function"
 	"tablesweep/internal/host"
 	"tablesweep/internal/host/envelope"
 )
-
-// webFunction is the function.json of an HTTP function.
-func webFunction(route, level, methods string) string {
-	return fmt.Sprintf(`{"bindings":[{"type":"httpTrigger","direction":"in","name":"req","route":%q,"authLevel":%q,"methods":[%s]},
-		{"type":"http","direction":"out","name":"res"}]}`, route, level, methods)
-}
 
 // response is a response that was read.
 type response struct {
@@ -61,8 +54,7 @@ func TestForward(t *testing.T) {
 	o := newOrders(t, func(int, call) order {
 		return order{Status: 302, Header: map[string]string{"Location": "/elsewhere", "X-Own": "1"}, Body: "seen"}
 	})
-	files := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("things/{id?}", "anonymous", `"get","post"`)}
-	r := startRig(t, o, files, host.Options{})
+	r := startRig(t, o, "", host.Options{Functions: []function.Function{webFunction("things/{id?}", "GET", "POST")}})
 	req := request(t, "POST", r.URL()+"/API/Things/a%2Fb?x=1&y=%26", strings.NewReader("body"))
 	req.Header.Set("X-Mine", "2")
 	req.Header.Set("User-Agent", "curl/8")
@@ -129,11 +121,11 @@ func (zeros) Read(p []byte) (int, error) {
 func TestLargeBodies(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(int, call) order { return order{} })
-	files := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("web", "anonymous", "")}
+	functions := []function.Function{webFunction("web")}
 	for _, mode := range []host.HTTPMode{host.Forwarding, host.Proxying} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
-			r := startRig(t, o, files, host.Options{HTTP: mode})
+			r := startRig(t, o, "", host.Options{HTTP: mode, Functions: functions})
 			req := request(t, "POST", r.URL()+"/api/web", zeros{})
 			req.ContentLength = 100<<20 + 1
 			if resp := do(t, withHeader(req, "Expect", "100-continue")); resp.StatusCode != 500 || len(o.all()) > 0 {
@@ -146,11 +138,7 @@ func TestLargeBodies(t *testing.T) {
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(_ int, c call) order { return order{Status: 201, Body: "got " + c.Body} })
-	files := map[string]string{
-		"host.json":         strings.Replace(hostJSON(""), `"enableForwarding`, `"enableProxyingHttpRequest":true,"enableForwarding`, 1),
-		"Web/function.json": webFunction("things/{*rest}", "anonymous", ""),
-	}
-	r := startRig(t, o, files, host.Options{})
+	r := startRig(t, o, "", host.Options{HTTP: host.Proxying, Functions: []function.Function{webFunction("things/{*rest}")}})
 	resp := do(t, request(t, "PATCH", r.URL()+"/api/things/a/b?x=1", chunked("body")))
 	if resp.StatusCode != 201 || resp.text != "got body" {
 		t.Errorf("answer %d %q", resp.StatusCode, resp.text)
@@ -181,8 +169,8 @@ func TestProxyRepeats(t *testing.T) {
 		}
 		return order{Status: 201}
 	})
-	files := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("web", "anonymous", "")}
-	r := startRig(t, o, files, host.Options{HTTP: host.Proxying})
+	functions := []function.Function{webFunction("web")}
+	r := startRig(t, o, "", host.Options{HTTP: host.Proxying, Functions: functions})
 	if resp := do(t, request(t, "POST", r.URL()+"/api/web", nil)); resp.StatusCode != 201 || len(o.all()) != 2 {
 		t.Errorf("status %d after %d calls, want 201 after 2", resp.StatusCode, len(o.all()))
 	}
@@ -195,58 +183,20 @@ func TestProxyRepeats(t *testing.T) {
 	}
 }
 
-// TestHTTPByDocument: without forwarding, a request is told and answered in JSON.
-func TestHTTPByDocument(t *testing.T) {
-	t.Parallel()
-	o := newOrders(t, func(int, call) order {
-		return answer(`{"Outputs":{"res":{"StatusCode":"201","Body":{"a":1},"Headers":{"X-Own":"1"}}}}`)
-	})
-	files := map[string]string{
-		"host.json":         strings.Replace(hostJSON(""), `"enableForwardingHttpRequest":true`, `"enableForwardingHttpRequest":false`, 1),
-		"Web/function.json": webFunction("things/{id}", "anonymous", ""),
-	}
-	r := startRig(t, o, files, host.Options{})
-	resp := do(t, request(t, "POST", r.URL()+"/api/things/7?x=1", strings.NewReader("body")))
-	if resp.StatusCode != 201 || resp.text != `{"a":1}` || resp.Header.Get("X-Own") != "1" {
-		t.Errorf("answer %d %v %q", resp.StatusCode, resp.Header, resp.text)
-	}
-	var doc struct {
-		Data struct {
-			Req struct {
-				URL, Method, Body string
-				Params, Query     map[string]string
-			}
-		}
-	}
-	c := o.all()[0]
-	if err := json.Unmarshal([]byte(c.Body), &doc); err != nil || c.URI != "/Web" {
-		t.Fatalf("%s %s: %v", c.URI, c.Body, err)
-	}
-	req := doc.Data.Req
-	if req.URL != r.URL()+"/api/things/7?x=1" || req.Method != "POST" || req.Body != "body" || req.Params["id"] != "7" || req.Query["x"] != "1" {
-		t.Errorf("the handler was told %+v", req)
-	}
-}
-
 // TestSecret: each process has a secret of its own, which every request of the host has, whatever a caller sends. The handlers of
 // all tests end without it.
 func TestSecret(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []host.HTTPMode{host.Forwarding, host.Proxying, ""} { // by document
+	for _, mode := range []host.HTTPMode{host.Forwarding, host.Proxying} {
 		o := newOrders(t, func(n int, _ call) order {
 			if n == 0 {
 				return exit(200)
 			}
-			return answer(`{"Outputs":{"res":{}}}`)
+			return answer("{}")
 		})
-		files := map[string]string{
-			"host.json":          strings.Replace(hostJSON(fastQueues), `"enableForwardingHttpRequest":true`, `"enableForwardingHttpRequest":false`, 1),
-			"Web/function.json":  webFunction("web", "anonymous", ""),
-			"Work/function.json": queueFunction,
-		}
 		r := newRig(t, o)
 		r.settings[envelope.SecretVariable] = "not the host's"
-		r.start(t, files, host.Options{HTTP: mode})
+		r.start(t, fastQueues, host.Options{HTTP: mode, Functions: []function.Function{webFunction("web"), workFunction}})
 		put(t, r.work, encode("a"))
 		eventually(t, "a second process", func() bool { return len(r.log.lines("process is ready")) == 2 && r.PIDs()[0] != 0 })
 		for _, name := range []string{envelope.HeaderSecret, "Connection", "x_tablesweep_host_secret"} {
@@ -274,15 +224,13 @@ func TestSecret(t *testing.T) {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(int, call) order { return answer("{}") })
-	files := map[string]string{
-		"host.json":               hostJSON(""),
-		"Anonymous/function.json": webFunction("anonymous", "anonymous", ""),
-		"Function/function.json":  webFunction("function", "function", ""),
-		"Admin/function.json":     webFunction("admin", "admin", ""),
-		"Work/function.json":      queueFunction,
+	functions := []function.Function{
+		{Name: "Open", Trigger: function.HTTP, Route: "anonymous", Anonymous: true},
+		{Name: "Function", Trigger: function.HTTP, Route: "function"},
+		workFunction,
 	}
 	keys := host.NewKeys()
-	r := startRig(t, o, files, host.Options{Keys: keys})
+	r := startRig(t, o, "", host.Options{Keys: keys, Functions: functions})
 	tests := []struct {
 		name, method, path, key, code string
 		want                          int
@@ -294,8 +242,6 @@ func TestKeys(t *testing.T) {
 		{"function with its key in the query", "GET", "/api/function", "", keys.Function, 200},
 		{"the header goes first", "GET", "/api/function", "x", keys.Function, 401},
 		{"function with the master key", "GET", "/api/function", keys.Master, "", 200},
-		{"admin with a function key", "GET", "/api/admin", keys.Function, "", 401},
-		{"admin with the master key", "GET", "/api/admin", "", keys.Master, 200},
 		{"by hand with a function key", "POST", "/admin/functions/Work", keys.Function, "", 401},
 		{"by hand with the master key", "POST", "/admin/functions/Work", keys.Master, "", 202},
 	}
@@ -312,13 +258,8 @@ func TestKeys(t *testing.T) {
 func TestTrigger(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(int, call) order { return answer("{}") })
-	files := map[string]string{
-		"host.json":          hostJSON(""),
-		"Work/function.json": queueFunction,
-		"Tick/function.json": `{"bindings":[{"type":"timerTrigger","direction":"in","name":"timer","schedule":"0 0 0 1 1 *"}]}`,
-		"Web/function.json":  webFunction("web", "anonymous", ""),
-	}
-	r := startRig(t, o, files, host.Options{})
+	tick := function.Function{Name: "Tick", Trigger: function.Timer, Schedule: "0 0 0 1 1 *"}
+	r := startRig(t, o, "", host.Options{Functions: []function.Function{workFunction, tick, webFunction("web")}})
 	tests := []struct {
 		function, body string
 		status         int

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/function"
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/loopback"
@@ -39,6 +41,8 @@ type Options struct {
 	Instances int
 	// HTTP is how requests reach the handler. Default: as in host.json.
 	HTTP HTTPMode
+	// Functions are what the app has. Default: [function.Functions].
+	Functions []function.Function
 	// Keys, if set, are required of requests, as in the cloud. Beyond loopback addresses there are always some; see [Host.Keys].
 	Keys Keys
 	// Times are shorter in tests. Default: the real host's.
@@ -85,9 +89,9 @@ type Host struct {
 	command   command
 	id        string           // names the host as the holder of leases
 	client    *http.Client     // to the handlers
-	own       *storage.Account // AzureWebJobsStorage; nil without it
+	own       *storage.Account // AzureWebJobsStorage
 	instances []*instance
-	queues    map[string]boundQueue // by function
+	functions []hosted
 	listener  net.Listener
 	next      atomic.Uint64 // round robin over instances
 
@@ -96,17 +100,28 @@ type Host struct {
 	running sync.WaitGroup     // all goroutines
 }
 
-// boundQueue is a function's queue, and its poison queue or nil.
-type boundQueue struct{ queue, poison *storage.Queue }
+// hosted is a function with its trigger as the host plays it.
+type hosted struct {
+	function.Function
+	queue    *storage.Queue // of a queue function
+	poison   *storage.Queue // of a queue function; nil if failed messages have nowhere to go
+	schedule app.Schedule   // of a timer function
+	route    app.Route      // of an HTTP function
+}
+
+// binding is the trigger's name in function.json. An HTTP function's is never told: its requests are passed on.
+func (f hosted) binding() string {
+	if f.Trigger == function.Timer {
+		return "timer"
+	}
+	return "item"
+}
 
 // Start runs the app in options.Root and returns when every instance is ready. It
 // ends with ctx, or by [Host.Close].
 func Start(ctx context.Context, options Options) (*Host, error) {
 	h, err := load(options)
 	if err != nil {
-		return nil, err
-	}
-	if err := h.openStorage(); err != nil {
 		return nil, err
 	}
 	if h.listener, err = net.Listen("tcp", h.options.Addr); err != nil {
@@ -140,8 +155,8 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 		}
 	}
 	h.serve(ctx, work)
-	for _, f := range h.app.Functions {
-		if f.Timer != nil {
+	for _, f := range h.functions {
+		if f.Trigger == function.Timer {
 			h.busy.Go(func() { h.keepTimer(ctx, work, f) })
 		}
 	}
@@ -187,6 +202,9 @@ func load(o Options) (*Host, error) {
 	}
 	switch o.HTTP {
 	case "":
+		if !a.Handler.Forward && !a.Handler.Proxy {
+			return nil, errors.New("host.json: customHandler: enableForwardingHttpRequest or enableProxyingHttpRequest must be true: the app answers requests as they were sent")
+		}
 	case Forwarding, Proxying:
 		a.Handler.Forward, a.Handler.Proxy = true, o.HTTP == Proxying
 	default:
@@ -198,73 +216,65 @@ func load(o Options) (*Host, error) {
 	if strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development") && a.Queues.MaxPolling == defaultPolling {
 		a.Queues.MaxPolling = developmentPolling
 	}
-	return &Host{
+	h := &Host{
 		id:      uuid.NewString(),
-		options: o, app: a, command: newCommand(o, a.Handler, settings), queues: map[string]boundQueue{},
+		options: o, app: a, command: newCommand(o, a.Handler, settings),
 		client: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		stop: func() {},
-	}, nil
+	}
+	return h, h.bind(settings)
 }
 
-// openStorage opens the queues of the functions, and the host's own account. It makes no
+// bind makes the functions' triggers, but for functions that a setting or host.json turns off. It makes no
 // request: storage that is away now may come back.
-func (h *Host) openStorage() error {
-	settings := storage.SettingsOf(h.command.env)
-	accounts := map[string]*storage.Account{}
-	if c, err := storage.SettingConnection(storage.HostConnection, settings); err == nil {
-		if h.own, err = storage.Open(c, storage.Options{Name: storage.HostConnection, Patience: 10 * time.Second, Unproven: true}); err != nil {
-			return fmt.Errorf("setting %s: %w", storage.HostConnection, err)
-		}
-		accounts[storage.HostConnection] = h.own
+func (h *Host) bind(settings storage.Settings) error {
+	connection, err := storage.SettingConnection(storage.HostConnection, storage.SettingsOf(h.command.env))
+	if err == nil {
+		h.own, err = storage.Open(connection, storage.Options{Name: storage.HostConnection, Patience: 10 * time.Second, Unproven: true})
 	}
-	for _, f := range h.app.Functions {
-		if f.Queue == nil {
+	if err != nil {
+		return err
+	}
+	functions := h.options.Functions
+	if functions == nil {
+		functions = function.Functions(function.App{})
+	}
+	for _, f := range functions {
+		listed := h.app.Only == nil || slices.ContainsFunc(h.app.Only, func(name string) bool { return strings.EqualFold(name, f.Name) })
+		if !listed || strings.EqualFold(settings.Get("AzureWebJobs."+f.Name+".Disabled"), "true") {
 			continue
 		}
-		name := connectionOf(settings, f.Queue.Connection)
-		if accounts[name] == nil {
-			c, err := storage.SettingConnection(name, settings)
-			if err != nil {
-				return fmt.Errorf("%s/function.json: connection: %w", f.Name, err)
+		b := hosted{Function: f}
+		switch f.Trigger {
+		case function.Queue:
+			if b.queue, err = h.own.Queue(f.Queue); err == nil {
+				b.poison, err = h.own.Queue(f.Queue + "-poison")
 			}
-			if accounts[name], err = storage.Open(c, storage.Options{Name: name, Patience: 10 * time.Second, Unproven: true}); err != nil {
-				return fmt.Errorf("%s/function.json: connection: %w", f.Name, err)
-			}
+		case function.Timer:
+			b.schedule, err = app.ParseSchedule(f.Schedule)
+		case function.HTTP:
+			b.route, err = app.ParseRoute(f.Route)
 		}
-		b, err := bindQueue(accounts[name], f.Queue.Queue)
 		if err != nil {
 			return fmt.Errorf("function %s: %w", f.Name, err)
 		}
-		h.queues[f.Name] = b
+		h.functions = append(h.functions, b)
 	}
 	return nil
-}
-
-// bindQueue opens a queue and its poison queue. A poison queue has none, nor has
-// a queue whose name is too long. (QueueListenerFactory of the queue extension)
-func bindQueue(a *storage.Account, name string) (b boundQueue, err error) {
-	const suffix, longest = "-poison", 63
-	if b.queue, err = a.Queue(name); err != nil {
-		return b, err
-	}
-	if !strings.HasSuffix(name, suffix) && len(name)+len(suffix) <= longest {
-		b.poison, err = a.Queue(name + suffix)
-	}
-	return b, err
 }
 
 // listeners returns an instance's listeners.
 func (h *Host) listeners(in *instance) []*listener {
 	var list []*listener
-	for _, f := range h.app.Functions {
-		if f.Queue == nil {
+	for _, f := range h.functions {
+		if f.queue == nil {
 			continue
 		}
 		list = append(list, &listener{
-			queue: h.queues[f.Name].queue, poison: h.queues[f.Name].poison,
+			queue: f.queue, poison: f.poison,
 			options: h.app.Queues, lease: h.options.Times.Lease, random: rand.Float64,
 			log: in.log.With().Str("function", f.Name).Logger(),
 			end: in.withoutStorage, away: h.options.Times.Away, atStart: h.options.Times.AwayAtStart,

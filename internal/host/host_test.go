@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/outagetest"
+	"tablesweep/internal/function"
 	"tablesweep/internal/host"
 	"tablesweep/internal/storage"
 )
@@ -26,14 +28,13 @@ func hostJSON(sections string) string {
 	return `{"version":"2.0",` + sections + `"customHandler":{"description":{"defaultExecutablePath":"absent"},"enableForwardingHttpRequest":true}}`
 }
 
-const (
-	queueFunction = `{"bindings":[{"type":"queueTrigger","direction":"in","name":"item","queueName":"work"}]}`
-	fastQueues    = `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":3}},`
-)
+const fastQueues = `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":3}},`
 
-// workFiles is an app with one function, of queue work.
-func workFiles(sections string) map[string]string {
-	return map[string]string{"host.json": hostJSON(sections), "Work/function.json": queueFunction}
+var workFunction = function.Function{Name: "Work", Trigger: function.Queue, Queue: "work"}
+
+// webFunction is the HTTP function Web, which needs no key.
+func webFunction(route string, methods ...string) function.Function {
+	return function.Function{Name: "Web", Trigger: function.HTTP, Route: route, Methods: methods, Anonymous: true}
 }
 
 // rig is a running app with its storage.
@@ -44,18 +45,12 @@ type rig struct {
 	work, poison *storage.Queue
 }
 
-// writeApp makes an app of files by path and returns its root.
-func writeApp(t *testing.T, files map[string]string) string {
+// writeApp makes the folder of an app, with host.json, and returns it.
+func writeApp(t *testing.T, hostJSON string) string {
 	t.Helper()
 	root := t.TempDir()
-	for path, text := range files {
-		path = filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(root, "host.json"), []byte(hostJSON), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return root
 }
@@ -89,10 +84,13 @@ func newRig(t *testing.T, o *orders) *rig {
 	return r
 }
 
-// start starts the app.
-func (r *rig) start(t *testing.T, files map[string]string, options host.Options) {
+// start starts the app, with the function Work unless the options have others.
+func (r *rig) start(t *testing.T, sections string, options host.Options) {
 	t.Helper()
-	options.Root, options.Executable = writeApp(t, files), os.Args[0]
+	options.Root, options.Executable = writeApp(t, hostJSON(sections)), os.Args[0]
+	if options.Functions == nil {
+		options.Functions = []function.Function{workFunction}
+	}
 	if options.Addr == "" {
 		options.Addr = "127.0.0.1:0"
 	}
@@ -108,10 +106,10 @@ func (r *rig) start(t *testing.T, files map[string]string, options host.Options)
 }
 
 // startRig starts an app whose handlers follow orders.
-func startRig(t *testing.T, o *orders, files map[string]string, options host.Options) *rig {
+func startRig(t *testing.T, o *orders, sections string, options host.Options) *rig {
 	t.Helper()
 	r := newRig(t, o)
-	r.start(t, files, options)
+	r.start(t, sections, options)
 	return r
 }
 
@@ -136,13 +134,12 @@ func settle(t *testing.T, q *storage.Queue, n int) {
 // eventually waits for something that other processes do.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	end, limited := t.Deadline()
 	for !ok() {
-		select {
-		case <-late:
-			t.Fatalf("not within 20 s: %s", what)
-		case <-time.After(5 * time.Millisecond):
+		if limited && time.Until(end) < 10*time.Second {
+			t.Fatalf("not before the test's deadline: %s", what)
 		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
@@ -153,7 +150,7 @@ func TestQueueInvocation(t *testing.T) {
 		out.Stdout, out.Stderr = "to stdout\n", "to stderr\nwith a Warning"
 		return out
 	})
-	r := startRig(t, o, workFiles(fastQueues), host.Options{})
+	r := startRig(t, o, fastQueues, host.Options{})
 	put(t, r.work, encode(`{"a":"é"}`))
 	c := o.wait(t, 1)[0]
 	if c.Method != "POST" || c.URI != "/Work" || c.Length != -1 {
@@ -199,7 +196,7 @@ func TestQueueRetryAndPoison(t *testing.T) {
 		}
 		return answer("[]")
 	})
-	r := startRig(t, o, workFiles(fastQueues), host.Options{})
+	r := startRig(t, o, fastQueues, host.Options{})
 	text := encode("hopeless")
 	put(t, r.work, text)
 	settle(t, r.poison, 1)
@@ -230,7 +227,7 @@ func TestCrash(t *testing.T) {
 		return answer("{}")
 	})
 	queues := `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":9}},`
-	r := startRig(t, o, workFiles(queues), host.Options{Times: quick(time.Second)})
+	r := startRig(t, o, queues, host.Options{Times: quick(time.Second)})
 	put(t, r.work, encode("a"))
 	calls := o.wait(t, 4)
 	settle(t, r.work, 0)
@@ -254,16 +251,14 @@ func TestStorageComesLate(t *testing.T) {
 	way := outagetest.New(t, r.settings[storage.HostConnection])
 	way.Set(outagetest.Refuse)
 	r.settings[storage.HostConnection] = way.Connection
-	files := workFiles(fastQueues)
-	files["Tick/function.json"] = `{"bindings":[{"type":"timerTrigger","direction":"in","name":"timer","schedule":"0 0 0 1 1 *","runOnStartup":true}]}`
 	put(t, r.work, encode("a"))
-	r.start(t, files, host.Options{})
+	r.start(t, fastQueues, host.Options{})
 	time.Sleep(200 * time.Millisecond) // some polls fail
 	if n := len(o.all()); n > 0 {
 		t.Errorf("%d calls without storage", n)
 	}
 	way.Set(outagetest.Forward)
-	o.wait(t, 2) // the message and the timer
+	o.wait(t, 1)
 	settle(t, r.work, 0)
 }
 
@@ -285,7 +280,7 @@ func TestStorageGoesAway(t *testing.T) {
 			r.settings[storage.HostConnection] = way.Connection
 			times := quick(time.Second)
 			times.Away, times.AwayAtStart = 600*time.Millisecond, 300*time.Millisecond
-			r.start(t, workFiles(fastQueues), host.Options{Instances: 2, Times: times})
+			r.start(t, fastQueues, host.Options{Instances: 2, Times: times})
 			pids := r.PIDs()
 			put(t, r.work, encode("in hand"))
 			o.wait(t, 1)
@@ -322,7 +317,7 @@ func TestFunctionTimeout(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	// The retries come when the process is dead: 100 ms after the time-out.
 	sections := strings.Replace(`"functionTimeout":"00:00:01",`+fastQueues, `"maxDequeue`, `"visibilityTimeout":"00:00:01","maxDequeue`, 1)
-	r := startRig(t, o, workFiles(sections), host.Options{})
+	r := startRig(t, o, sections, host.Options{})
 	put(t, r.work, encode("a"))
 	put(t, r.work, encode("b"))
 	calls := o.wait(t, 4)
@@ -338,12 +333,7 @@ func TestFunctionTimeout(t *testing.T) {
 func TestExit(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(n int, _ call) order { return exit([]int{200, 200, 200, 0}[n]) })
-	files := map[string]string{
-		"host.json":           hostJSON(""),
-		"Web/function.json":   webFunction("web", "anonymous", ""),
-		"Other/function.json": queueFunction,
-	}
-	r := startRig(t, o, files, host.Options{})
+	r := startRig(t, o, "", host.Options{Functions: []function.Function{webFunction("web"), workFunction}})
 	pid := 0
 	for n := range 4 {
 		eventually(t, "another process", func() bool { return r.PIDs()[0] != pid && r.PIDs()[0] != 0 })
@@ -372,7 +362,7 @@ func TestKill(t *testing.T) {
 		}
 		return answer("{}")
 	})
-	r := startRig(t, o, workFiles(fastQueues), host.Options{Instances: 2})
+	r := startRig(t, o, fastQueues, host.Options{Instances: 2})
 	put(t, r.work, encode("a"))
 	<-started
 	pids := r.PIDs()
@@ -399,7 +389,7 @@ func TestLose(t *testing.T) {
 		}
 		return answer("{}")
 	})
-	r := startRig(t, o, workFiles(fastQueues), host.Options{Times: quick(time.Second)})
+	r := startRig(t, o, fastQueues, host.Options{Times: quick(time.Second)})
 	put(t, r.work, encode("a"))
 	o.wait(t, 1)
 	lost := time.Now()
@@ -413,7 +403,8 @@ func TestLose(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	t.Parallel()
-	good := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("web", "anonymous", "")}
+	good := hostJSON("")
+	storageless := map[string]string{storage.HostConnection: ""}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -421,30 +412,34 @@ func TestStartFails(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() })
 	tests := []struct {
 		name    string
-		files   map[string]string
+		host    string // host.json
 		options host.Options
 		want    string
 	}{
-		{"no app", nil, host.Options{}, "not the root of a function app"},
-		{"bad app", map[string]string{"host.json": `{}`}, host.Options{}, "version must be"},
+		{"no app", "", host.Options{Root: t.TempDir()}, "not the root of a function app"},
+		{"bad app", `{}`, host.Options{}, "version must be"},
 		{"no executable", good, host.Options{}, "absent"},
 		{"handler exits", good, host.Options{Executable: os.Args[0], Settings: map[string]string{roleVariable: "child", "HOST_TEST_START": "no luck"}}, "with code 3"},
 		{"address taken", good, host.Options{Addr: taken.Addr().String()}, "address already in use"},
-		{
-			"no storage", map[string]string{"host.json": hostJSON(""), "Work/function.json": strings.Replace(queueFunction, `"name"`, `"connection":"Nowhere","name"`, 1)},
-			host.Options{}, "Work/function.json: connection: setting Nowhere is missing",
-		},
+		{"no storage", good, host.Options{Settings: storageless}, "setting AzureWebJobsStorage is missing"},
+		{"requests by document", strings.Replace(good, "true", "false", 1), host.Options{}, "enableForwardingHttpRequest or enableProxyingHttpRequest must be true"},
+		{"bad schedule", good, host.Options{Functions: []function.Function{{Name: "Tick", Trigger: function.Timer, Schedule: "often"}}}, "function Tick"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			test.options.Root = writeApp(t, test.files)
+			if test.options.Root == "" {
+				test.options.Root = writeApp(t, test.host)
+			}
+			if _, own := test.options.Settings[storage.HostConnection]; !own {
+				settings := map[string]string{storage.HostConnection: "UseDevelopmentStorage=true"}
+				maps.Copy(settings, test.options.Settings)
+				test.options.Settings = settings
+			}
 			if test.options.Addr == "" {
 				test.options.Addr = "127.0.0.1:0"
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			h, err := host.Start(ctx, test.options)
+			h, err := host.Start(t.Context(), test.options)
 			if err == nil {
 				h.Close()
 			}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
 )
 
@@ -21,18 +20,18 @@ const maxAnswer = 128 << 20
 // invocation is one run of a function on an instance.
 type invocation struct {
 	in       *instance
-	function app.Function
+	function hosted
 	id       string
 }
 
-func (in *instance) newInvocation(f app.Function) invocation {
+func (in *instance) newInvocation(f hosted) invocation {
 	return invocation{in: in, function: f, id: uuid.NewString()}
 }
 
 // envelope returns the host's data about the run.
 func (v invocation) envelope() envelope.Invocation {
 	return envelope.Invocation{
-		Function: v.function.Name, Binding: v.function.Binding, Time: time.Now(), RandGUID: uuid.NewString(),
+		Function: v.function.Name, Binding: v.function.binding(), Time: time.Now(), RandGUID: uuid.NewString(),
 	}
 }
 

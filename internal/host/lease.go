@@ -11,8 +11,8 @@ import (
 )
 
 // The real host leases a blob for each timer, for a minute at a time. Once a minute it tries to get a lease
-// that another host has. (SingletonOptions of the WebJobs SDK) Embedded storage
-// has no blobs: here the lease is a row.
+// that another host has. (SingletonOptions of the WebJobs SDK) Here the lease is
+// a row, which holds the schedule's state, too: the real host has that in another blob.
 const (
 	timerTable    = "azurewebjobshosts"
 	timerPosition = "timers" // the rows' partition

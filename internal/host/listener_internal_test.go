@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -341,13 +343,28 @@ func TestStorageErrorsNameTheSetting(t *testing.T) {
 	h, err := load(Options{Root: "../..", Settings: map[string]string{
 		storage.HostConnection: "AccountName=a;AccountKey=c2VjcmV0;TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a",
 	}})
-	if err == nil {
-		err = h.openStorage()
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.queues["CopyRows"].queue.Get(t.Context(), 1, time.Second); err == nil || !strings.Contains(err.Error(), " of AzureWebJobsStorage: ") {
+	copying := slices.IndexFunc(h.functions, func(f hosted) bool { return f.Name == "CopyRows" })
+	if _, err := h.functions[copying].queue.Get(t.Context(), 1, time.Second); err == nil || !strings.Contains(err.Error(), " of AzureWebJobsStorage: ") {
 		t.Errorf("error %v, want the setting's name", err)
+	}
+}
+
+// TestFunctionsTurnedOff: a setting, or the list of host.json, leaves functions out.
+func TestFunctionsTurnedOff(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	hostJSON := `{"version":"2.0","functions":["maintain","Scans"],"customHandler":{"description":{"defaultExecutablePath":"absent"},"enableForwardingHttpRequest":true}}`
+	if err := os.WriteFile(filepath.Join(root, "host.json"), []byte(hostJSON), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := load(Options{Root: root, Settings: map[string]string{storage.HostConnection: "UseDevelopmentStorage=true", "AzureWebJobs.Scans.Disabled": "True"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.functions) != 1 || h.functions[0].Name != "Maintain" {
+		t.Errorf("functions %+v, want Maintain alone", h.functions)
 	}
 }

@@ -8,18 +8,19 @@ import (
 	"strings"
 	"testing"
 
+	"tablesweep/internal/function"
 	"tablesweep/internal/host"
 )
 
 // TestKeysOnTheNetwork: an app that other machines can reach needs keys, whether or not somebody asked for them.
 func TestKeysOnTheNetwork(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("web", "function", ""), "Work/function.json": queueFunction}
+	functions := []function.Function{{Name: "Web", Trigger: function.HTTP, Route: "web"}, workFunction}
 	for _, addr := range []string{"0.0.0.0:0", ":0", "127.0.0.1:0"} {
 		t.Run(addr, func(t *testing.T) {
 			t.Parallel()
 			o := newOrders(t, func(int, call) order { return answer("{}") })
-			r := startRig(t, o, files, host.Options{Addr: addr})
+			r := startRig(t, o, "", host.Options{Addr: addr, Functions: functions})
 			made := r.Keys() != host.Keys{}
 			if want := addr != "127.0.0.1:0"; made != want {
 				t.Fatalf("keys %+v, want some: %v", r.Keys(), want)
@@ -42,11 +43,7 @@ func TestKeysOnTheNetwork(t *testing.T) {
 // and refuses what other web pages can send, whatever the route.
 func TestForeignPages(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{
-		"host.json":          hostJSON(""),
-		"Web/function.json":  webFunction("web", "anonymous", ""),
-		"Work/function.json": queueFunction,
-	}
+	functions := []function.Function{webFunction("web"), workFunction}
 	tests := []struct {
 		name, host, origin, site string // PORT is the app's
 		refused                  bool
@@ -109,7 +106,7 @@ func TestForeignPages(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, keys %v", mode, keys != host.Keys{}), func(t *testing.T) {
 				t.Parallel()
 				o := newOrders(t, func(int, call) order { return answer("{}") })
-				try(t, o, startRig(t, o, files, host.Options{HTTP: mode, Keys: keys}), keys)
+				try(t, o, startRig(t, o, "", host.Options{HTTP: mode, Keys: keys, Functions: functions}), keys)
 			})
 		}
 	}

@@ -21,7 +21,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		<-t.Context().Done()
 		return order{}
 	})
-	r := startRig(t, o, workFiles(fastQueues), host.Options{Instances: 2})
+	r := startRig(t, o, fastQueues, host.Options{Instances: 2})
 	put(t, r.work, encode("a"))
 	o.wait(t, 1)
 	pids := r.PIDs()
@@ -43,7 +43,7 @@ func TestCloseEndsEverything(t *testing.T) {
 // TestNoOrphans: handlers don't outlive a host that is killed.
 func TestNoOrphans(t *testing.T) {
 	t.Parallel()
-	root := writeApp(t, map[string]string{"host.json": hostJSON(""), "Web/function.json": webFunction("web", "anonymous", "")})
+	root := writeApp(t, hostJSON(""))
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"=host", "HOST_TEST_ROOT="+root)
 	out, err := cmd.StdoutPipe()

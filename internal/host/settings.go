@@ -3,7 +3,6 @@ package host
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"tablesweep/internal/storage"
 )
@@ -26,18 +25,4 @@ func environ(s storage.Settings) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// connectionOf returns the setting that a binding's connection names: the name
-// itself if it is set, else the name with the prefix AzureWebJobs, which may
-// be omitted. (Microsoft Learn, "Azure Queue storage trigger", Connections)
-func connectionOf(s storage.Settings, name string) string {
-	for _, candidate := range []string{name, "AzureWebJobs" + name} {
-		for setting := range s {
-			if s := strings.ToLower(setting); s == strings.ToLower(candidate) || strings.HasPrefix(s, strings.ToLower(candidate)+"__") {
-				return candidate
-			}
-		}
-	}
-	return name
 }

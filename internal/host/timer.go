@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/task"
 )
@@ -19,8 +18,8 @@ const lateness = time.Second
 // overlap.
 type timer struct {
 	host     *Host
-	function app.Function
-	lease    *lease // nil without storage
+	function hosted
+	lease    *lease
 
 	mu     sync.Mutex // guards status
 	status envelope.Status
@@ -29,13 +28,11 @@ type timer struct {
 }
 
 // keepTimer fires one function's timer until ctx ends. work bounds what it runs.
-func (h *Host) keepTimer(ctx, work context.Context, f app.Function) {
-	t := &timer{host: h, function: f, recording: make(chan struct{}, 1)}
-	if h.own == nil {
-		t.fireAll(ctx, work)
-		return
+func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
+	t := &timer{
+		host: h, function: f, recording: make(chan struct{}, 1),
+		lease: &lease{table: h.own.Table(timerTable), name: f.Name, holder: h.id},
 	}
-	t.lease = &lease{table: h.own.Table(timerTable), name: f.Name, holder: h.id}
 	log := h.options.Log.With().Str("function", f.Name).Logger()
 	for ctx.Err() == nil {
 		status, err := t.lease.take(ctx, nil)
@@ -91,9 +88,6 @@ func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	t.mu.Lock()
 	t.status = status
 	t.mu.Unlock()
-	if t.lease == nil {
-		return
-	}
 	if err := t.record(ctx); err != nil && ctx.Err() == nil {
 		t.host.options.Log.Debug().Err(err).Str("function", t.function.Name).Msg("can't record the timer's state; the next renewal will")
 	}
@@ -119,16 +113,12 @@ func (t *timer) state() envelope.Status {
 // fireAll fires the timer until ctx ends. It fires at once if a time of the schedule has passed while no host
 // kept it.
 func (t *timer) fireAll(ctx, work context.Context) {
-	trigger := t.function.Timer
+	schedule := t.function.schedule
 	// Without Round, Go would not count the time for which the machine sleeps.
 	now := time.Now().Round(0)
 	status := t.state()
-	if status.Next.IsZero() || !trigger.UseMonitor {
-		status.Next = trigger.Schedule.Next(now)
-	}
-	if trigger.RunOnStartup {
-		t.fire(work, status, false)
-		status = envelope.Status{Last: now, Next: trigger.Schedule.Next(now), Updated: now}
+	if status.Next.IsZero() {
+		status.Next = schedule.Next(now)
 	}
 	for free := (time.Time{}); ; { // when the last run ended
 		t.keep(ctx, status)
@@ -144,7 +134,7 @@ func (t *timer) fireAll(ctx, work context.Context) {
 			due = free // all times that fell into the last run become one run now
 		}
 		t.fire(work, status, now.Sub(due) > lateness)
-		status = envelope.Status{Last: now, Next: trigger.Schedule.Next(now), Updated: now}
+		status = envelope.Status{Last: now, Next: schedule.Next(now), Updated: now}
 		free = time.Now().Round(0)
 	}
 }
@@ -152,9 +142,5 @@ func (t *timer) fireAll(ctx, work context.Context) {
 // fire runs a timer's function on one instance. Failures don't stop the schedule.
 func (t *timer) fire(ctx context.Context, status envelope.Status, pastDue bool) {
 	v := t.host.pick().newInvocation(t.function)
-	known := &status
-	if !t.function.Timer.UseMonitor {
-		known = nil
-	}
-	_, _ = v.invoke(ctx, envelope.Timer(v.envelope(), t.function.Timer.Schedule.Interval(), known, pastDue)) // logs its failure
+	_, _ = v.invoke(ctx, envelope.Timer(v.envelope(), t.function.schedule.Interval(), &status, pastDue)) // logs its failure
 }

@@ -17,6 +17,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/function"
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/storage"
@@ -49,7 +50,6 @@ func newTestHost(a app.App, n int, f handlerFunc) *Host {
 type tick struct {
 	Second       float64
 	Instance     string
-	Monitored    bool
 	Last, Next   float64 // seconds, -1 for never
 	PastDue      bool
 	AdjustForDST bool
@@ -57,7 +57,7 @@ type tick struct {
 
 // ticks runs a timer on two instances for a time, each run taking as long as
 // takes says, and returns what the function was told.
-func ticks(t *testing.T, trigger app.TimerTrigger, during time.Duration, takes func(i int) time.Duration) (list []tick) {
+func ticks(t *testing.T, schedule string, during time.Duration, takes func(i int) time.Duration) (list []tick) {
 	start := time.Now()
 	seconds := func(s string) float64 {
 		at, err := time.Parse(time.RFC3339Nano, s)
@@ -83,7 +83,7 @@ func ticks(t *testing.T, trigger app.TimerTrigger, during time.Duration, takes f
 		d := doc.Data["timer"]
 		k := tick{Second: time.Since(start).Seconds(), Instance: r.URL.Host, PastDue: d.IsPastDue, AdjustForDST: d.Schedule.AdjustForDST}
 		if s := d.ScheduleStatus; s != nil {
-			k.Monitored, k.Last, k.Next = true, seconds(s.Last), seconds(s.Next)
+			k.Last, k.Next = seconds(s.Last), seconds(s.Next)
 		}
 		list = append(list, k)
 		time.Sleep(takes(len(list) - 1))
@@ -91,17 +91,19 @@ func ticks(t *testing.T, trigger app.TimerTrigger, during time.Duration, takes f
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), during)
 	defer cancel()
-	h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &trigger})
+	_, h.own = emulatortest.NewAccount(t, emulator.Options{})
+	h.keepTimer(ctx, t.Context(), timerFunction(t, schedule))
 	return list
 }
 
-func mustSchedule(t *testing.T, s string) app.Schedule {
+// timerFunction is the function Tick with a schedule.
+func timerFunction(t *testing.T, s string) hosted {
 	t.Helper()
 	schedule, err := app.ParseSchedule(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return schedule
+	return hosted{Function: function.Function{Name: "Tick", Trigger: function.Timer}, schedule: schedule}
 }
 
 // TestTimer: a schedule fires once, whatever the number of instances, and takes
@@ -110,26 +112,22 @@ func TestTimer(t *testing.T) {
 	t.Parallel()
 	noTime := func(int) time.Duration { return 0 }
 	tests := []struct {
-		name    string
-		trigger app.TimerTrigger
-		during  time.Duration
-		takes   func(int) time.Duration
-		want    []tick
+		name     string
+		schedule string
+		during   time.Duration
+		takes    func(int) time.Duration
+		want     []tick
 	}{
 		// Time starts at midnight UTC in a bubble.
-		{"every minute", app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *"), UseMonitor: true}, 130 * time.Second, noTime, []tick{
-			{60, "instance1", true, -1, 60, false, true},
-			{120, "instance0", true, 60, 120, false, true},
-		}},
-		{"on start-up", app.TimerTrigger{Schedule: mustSchedule(t, "00:00:30"), RunOnStartup: true}, 40 * time.Second, noTime, []tick{
-			{0, "instance1", false, 0, 0, false, false},
-			{30, "instance0", false, 0, 0, false, false},
+		{"every minute", "0 * * * * *", 130 * time.Second, noTime, []tick{
+			{60, "instance1", -1, 60, false, true},
+			{120, "instance0", 60, 120, false, true},
 		}},
 		{
-			"a run that takes longer than the schedule", app.TimerTrigger{Schedule: mustSchedule(t, "*/10 * * * * *")}, 39 * time.Second,
+			"a run that takes longer than the schedule", "*/10 * * * * *", 39 * time.Second,
 			func(i int) time.Duration { return []time.Duration{25 * time.Second, 0, 0}[i] }, []tick{
-				{10, "instance1", false, 0, 0, false, true},
-				{35, "instance0", false, 0, 0, false, true}, // once for 20 and 30
+				{10, "instance1", -1, 10, false, true},
+				{35, "instance0", 10, 20, false, true}, // once for 20 and 30
 			},
 		},
 	}
@@ -137,7 +135,7 @@ func TestTimer(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				if diff := cmp.Diff(test.want, ticks(t, test.trigger, test.during, test.takes)); diff != "" {
+				if diff := cmp.Diff(test.want, ticks(t, test.schedule, test.during, test.takes)); diff != "" {
 					t.Errorf("ticks (-want +got):\n%s", diff)
 				}
 			})
@@ -150,13 +148,14 @@ func TestTimerGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
-		h := newTestHost(app.App{}, 1, func(*http.Request) (string, error) {
+		_, account := emulatortest.NewAccount(t, emulator.Options{})
+		h := leased(account, "a", func(*http.Request) (string, error) {
 			runs++
 			return "", errors.New("no")
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour+time.Second)
 		defer cancel()
-		h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *")}})
+		h.keepTimer(ctx, t.Context(), timerFunction(t, "0 * * * * *"))
 		if runs != 60 {
 			t.Errorf("%d runs in an hour, want 60", runs)
 		}
@@ -177,7 +176,7 @@ func TestWaitsForRestart(t *testing.T) {
 			in.publish(p)
 		})
 		start := time.Now()
-		_, err := in.newInvocation(app.Function{Name: "Work"}).invoke(t.Context(), nil)
+		_, err := in.newInvocation(hosted{Function: function.Function{Name: "Work"}}).invoke(t.Context(), nil)
 		if took := time.Since(start); err != nil || took != 10*time.Second {
 			t.Errorf("error %v after %v, want success after 10 s", err, took)
 		}
@@ -195,7 +194,7 @@ func TestHangsWithoutAnswer(t *testing.T) {
 			h.instances[0].process.done = make(chan struct{})
 			close(h.instances[0].process.done) // nothing to kill
 			start := time.Now()
-			_, err := h.instances[0].newInvocation(app.Function{Name: "Work"}).invoke(t.Context(), nil)
+			_, err := h.instances[0].newInvocation(hosted{Function: function.Function{Name: "Work"}}).invoke(t.Context(), nil)
 			if took := time.Since(start); took != time.Minute || err == nil || !strings.Contains(err.Error(), "exceeded functionTimeout") {
 				t.Errorf("answer %q: error %v after %v, want a time-out after 1m", body, err, took)
 			}
@@ -219,7 +218,7 @@ func TestTimerLease(t *testing.T) {
 		start := time.Now()
 		var mu sync.Mutex
 		var runs []string
-		f := app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *"), UseMonitor: true}}
+		f := timerFunction(t, "0 * * * * *")
 		var hosts sync.WaitGroup
 		for i, id := range []string{"a", "b", "c"} {
 			h := leased(account, id, func(*http.Request) (string, error) {
@@ -257,7 +256,7 @@ func TestTimerStateIsKept(t *testing.T) {
 		defer stop()
 		var keeping sync.WaitGroup
 		keeping.Go(func() {
-			h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *"), UseMonitor: true}})
+			h.keepTimer(ctx, t.Context(), timerFunction(t, "0 * * * * *"))
 		})
 		kept := lease{table: account.Table(timerTable), name: "Tick", holder: "a"}
 		for _, next := range []time.Duration{time.Minute, 2 * time.Minute} {
@@ -289,7 +288,7 @@ func TestTimerOfLostHost(t *testing.T) {
 		})
 		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer stop()
-		h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "30 * * * * *"), UseMonitor: true}})
+		h.keepTimer(ctx, t.Context(), timerFunction(t, "30 * * * * *"))
 		if diff := cmp.Diff([]string{"60 true", "90 false", "150 false"}, runs); diff != "" {
 			t.Errorf("runs, second and whether past due (-want +got):\n%s", diff)
 		}
@@ -314,7 +313,7 @@ func TestTimerAfterOutage(t *testing.T) {
 		defer stop()
 		time.AfterFunc(40*time.Second, func() { via.away.Store(true) })
 		time.AfterFunc(190*time.Second, func() { via.away.Store(false) })
-		h.keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Binding: "timer", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *"), UseMonitor: true}})
+		h.keepTimer(ctx, t.Context(), timerFunction(t, "0 * * * * *"))
 		if len(runs) < 3 || runs[0] != "60 false" || runs[1] < "190 true" || runs[1] > "230 true" || runs[2] != "240 false" {
 			t.Errorf("runs, second and whether past due: %v; want one that makes up for those missed, before 230", runs)
 		}
@@ -338,7 +337,7 @@ func TestTimerWithoutStorage(t *testing.T) {
 		account := emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), refusing(func() { asked++ }))
 		ctx, stop := context.WithTimeout(t.Context(), 58*time.Second)
 		defer stop()
-		leased(account, "a", nil).keepTimer(ctx, t.Context(), app.Function{Name: "Tick", Timer: &app.TimerTrigger{Schedule: mustSchedule(t, "0 * * * * *")}})
+		leased(account, "a", nil).keepTimer(ctx, t.Context(), timerFunction(t, "0 * * * * *"))
 		if asked != 12+1 { // the last time to give the lease back
 			t.Errorf("asked %d times in 58 seconds, want 12 and once more at the end", asked)
 		}

@@ -36,14 +36,15 @@ var floors = [][]string{
 	{"input", "lines", "file", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
 	{"scan/adaptive", "scan/steal", "storage", "sweep/journal", "catalog/index", "emulator/entity", "scan/scantest", "scan/keysets"},
 	{"action", "place", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},
-	{"sweep", "claim", "emulator", "host"},
+	{"sweep", "claim", "emulator"},
 	{"sweep/estimate"},
 	{"engine", "logtail", "sweep/verify", "sweep/progress", "sweep/rowlist", "emulator/emulatortest"},
-	{"catalog/store", "config", "demo", "job"},
+	{"catalog/store", "config", "job"},
 	{"catalog", "health"},
 	{"catalog/check", "catalog/migrate", "catalog/load"},
 	{"function"},
-	{"function/server", "sim", "lab/scale"},
+	{"function/server", "host"},
+	{"sim", "lab/scale", "demo"},
 	{"lab"},
 }
 

@@ -1,8 +1,7 @@
-// Package app reads a function app as the Functions host reads it: host.json,
-// each FUNCTION/function.json and local.settings.json become an [App].
+// Package app reads a function app's files as the Functions host reads them: host.json and local.settings.json. It reads routes and
+// schedules of functions, too.
 //
-// It knows the parts of these files that the local host plays: queue, timer and
-// HTTP triggers, the settings of the queue extension, functionTimeout and the
+// It knows the parts of these files that the local host plays: the settings of the queue extension, functionTimeout and the
 // custom handler. It refuses, by name, every setting that would change how the app runs and that
 // the local host does not play. It starts nothing and opens only these
 // files.
@@ -25,8 +24,8 @@ type App struct {
 	RoutePrefix string
 	// Handler is the custom handler.
 	Handler Handler
-	// Functions are the enabled functions, sorted by name.
-	Functions []Function
+	// Only are the functions that the app is restricted to; nil means all.
+	Only []string
 }
 
 // Queues are the settings extensions.queues of host.json.
@@ -45,54 +44,8 @@ type Handler struct {
 	Arguments  []string // with settings expanded
 	Directory  string   // working directory below the app's root, "" for the root itself
 	// Forward and Proxy pass HTTP requests to the handler unchanged, buffered
-	// or streamed. Proxy wins. They apply to functions that are [Function.Plain].
+	// or streamed. Proxy wins.
 	Forward, Proxy bool
 	// InitTimeout is how long a handler may take until it answers.
 	InitTimeout time.Duration
 }
-
-// Function is one function: its folder's name and its one trigger, of which
-// exactly one of Queue, Timer and HTTP is set.
-type Function struct {
-	Name    string
-	Binding string // the trigger's name
-	Queue   *QueueTrigger
-	Timer   *TimerTrigger
-	HTTP    *HTTPTrigger
-}
-
-// QueueTrigger invokes a function for each message of a queue.
-type QueueTrigger struct {
-	Queue      string
-	Connection string // name or prefix of the settings that hold the connection
-}
-
-// TimerTrigger invokes a function by a schedule.
-type TimerTrigger struct {
-	Schedule     Schedule
-	RunOnStartup bool
-	UseMonitor   bool // the function gets the last and next time
-}
-
-// HTTPTrigger invokes a function for each request that matches its route.
-type HTTPTrigger struct {
-	Route     Route
-	Methods   []string // upper case; none means all
-	AuthLevel AuthLevel
-	Output    string // name of the http output binding, "" if there is none
-}
-
-// AuthLevel is the key that a request must have.
-type AuthLevel string
-
-// The levels of authorization. (Microsoft Learn, "Work with access keys in Azure Functions")
-const (
-	Anonymous     AuthLevel = "anonymous" // none
-	FunctionLevel AuthLevel = "function"  // a function key or the master key
-	Admin         AuthLevel = "admin"     // the master key
-)
-
-// Plain reports whether the function has one HTTP trigger and one HTTP output.
-// Only then can it get requests unchanged. (FunctionMetadata.IsHttpInAndOutFunction
-// of azure-functions-host)
-func (f Function) Plain() bool { return f.HTTP != nil && f.HTTP.Output != "" }

@@ -12,9 +12,8 @@ import (
 // but that of a duration.
 const day = 24 * time.Hour
 
-// readHost reads host.json. It returns the list "functions", which restricts the
-// app to some functions, or nil without a list.
-func (a *App) readHost(data []byte, x expander, p *problems) []string {
+// readHost reads host.json.
+func (a *App) readHost(data []byte, x expander, p *problems) {
 	o := parseObject("host.json", data, p)
 	o.setting = x.setting
 	if v := o.text("version", ""); v != "2.0" {
@@ -26,11 +25,10 @@ func (a *App) readHost(data []byte, x expander, p *problems) []string {
 	a.readHTTP(extensions.object("http"))
 	a.readHandler(o, x)
 	// Other extensions and sections don't change how these triggers run.
-	only := o.texts("functions")
+	a.Only = o.texts("functions")
 	o.ignore("$schema", "aggregator", "applicationInsights", "concurrency", "extensionBundle", "healthMonitor",
 		"logging", "managedDependency", "singleton", "telemetryMode", "watchDirectories", "watchFiles")
 	o.done()
-	return only
 }
 
 // functionTimeout reads functionTimeout. Its default is 30 minutes on every

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// Load reads the app in the root directory fsys. setting returns a setting's
+// Load reads host.json in the root directory fsys. setting returns a setting's
 // value, "" if it is absent. The error lists all mistakes, each with
 // its file and field.
 func Load(fsys fs.FS, setting func(name string) string) (App, error) {
@@ -22,25 +21,7 @@ func Load(fsys fs.FS, setting func(name string) string) (App, error) {
 		return App{}, fmt.Errorf("not the root of a function app: %w", err)
 	}
 	var a App
-	only := a.readHost(data, x, p)
-	files, err := fs.Glob(fsys, "*/function.json")
-	if err != nil {
-		return App{}, err
-	}
-	for _, file := range files { // sorted
-		data, err := fs.ReadFile(fsys, file)
-		if err != nil {
-			p.addf("%s: %v", file, err)
-			continue
-		}
-		f, enabled := readFunction(path.Dir(file), data, x, p)
-		if enabled && (only == nil || slices.ContainsFunc(only, func(s string) bool { return strings.EqualFold(s, f.Name) })) {
-			a.Functions = append(a.Functions, f)
-		}
-	}
-	if len(files) == 0 {
-		p.addf("no folder has a function.json")
-	}
+	a.readHost(data, x, p)
 	return a, errors.Join(p.errs...)
 }
 

@@ -109,41 +109,38 @@ func (s segment) takes(value string) bool {
 // String returns the template.
 func (r Route) String() string { return r.text }
 
-// Match returns the parameters of an escaped URL path below the route prefix, as
-// scans/7 for scans/{id?}, and whether the path matches. Literals match without
+// Match reports whether an escaped URL path below the route prefix, as
+// scans/7 for scans/{id?}, matches. Literals match without
 // regard to case. Only behind the first segment of a rest may segments be empty; one slash at the end does not
 // count. (TemplateMatcher of ASP.NET Core)
-func (r Route) Match(path string) (map[string]string, bool) {
+func (r Route) Match(path string) bool {
 	var parts []string
 	if path != "" {
 		parts = strings.Split(strings.TrimSuffix(path, "/"), "/")
 	}
-	params := map[string]string{}
 	for i, seg := range r.segments {
 		if i >= len(parts) {
-			return params, seg.kind == optional || seg.kind == rest && seg.pattern == nil
+			return seg.kind == optional || seg.kind == rest && seg.pattern == nil
 		}
 		text, err := url.PathUnescape(parts[i])
 		if err != nil || text == "" {
-			return nil, false
+			return false
 		}
 		switch seg.kind {
 		case literal:
 			if strings.ToLower(text) != seg.name {
-				return nil, false
+				return false
 			}
 		case rest:
 			all, err := url.PathUnescape(strings.Join(parts[i:], "/"))
-			params[seg.name] = all
-			return params, err == nil && seg.takes(all)
+			return err == nil && seg.takes(all)
 		default:
 			if !seg.takes(text) {
-				return nil, false
+				return false
 			}
-			params[seg.name] = text
 		}
 	}
-	return params, len(parts) <= len(r.segments)
+	return len(parts) <= len(r.segments)
 }
 
 // CompareRoutes orders routes for matching: literals before parameters.

@@ -63,18 +63,3 @@ func (s Schedule) Next(t time.Time) time.Time {
 
 // Interval reports whether the schedule is a fixed interval.
 func (s Schedule) Interval() bool { return s.cron == nil }
-
-// monitored reports whether the host keeps the schedule's status. It does
-// if no two of the next five times are less than a minute apart. (TimerTrigger
-// of azure-webjobs-sdk-extensions)
-func (s Schedule) monitored(from time.Time) bool {
-	t := s.Next(from)
-	for range 5 {
-		next := s.Next(t)
-		if next.Sub(t) < time.Minute {
-			return false
-		}
-		t = next
-	}
-	return true
-}

@@ -1,13 +1,11 @@
 package envelope
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 )
 
@@ -17,9 +15,7 @@ var ErrNoAnswer = errors.New("the handler answered with an empty body or null, w
 
 // Answer is a handler's answer to an invocation.
 type Answer struct {
-	Outputs     map[string]json.RawMessage
-	Logs        []string
-	ReturnValue json.RawMessage
+	Logs []string
 }
 
 // ParseAnswer reads a handler's answer. Any error but [ErrNoAnswer] fails the
@@ -51,63 +47,4 @@ func excerpt(body []byte) string {
 		s += "…"
 	}
 	return s
-}
-
-// Response is an answer to an HTTP request.
-type Response struct {
-	Status int
-	Header http.Header
-	Body   []byte
-}
-
-// Response returns the answer's value for the HTTP output binding called
-// output: {"StatusCode","Headers","Body"} in Outputs, or in ReturnValue for $return.
-// Without a value it is an empty 200.
-func (a Answer) Response(output string) (Response, error) {
-	raw := a.Outputs[output]
-	if output == "$return" {
-		raw = a.ReturnValue
-	}
-	resp := Response{Status: http.StatusOK, Header: http.Header{}}
-	if len(raw) == 0 || string(raw) == "null" {
-		return resp, nil
-	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil { // the object may come as a string
-		raw = json.RawMessage(text)
-	}
-	var out struct {
-		StatusCode, Status any
-		Headers            map[string]string
-		Body               json.RawMessage
-	}
-	if err := json.Unmarshal(raw, &out); err != nil {
-		return Response{}, fmt.Errorf("output %s is not {StatusCode, Headers, Body}: %w", output, err)
-	}
-	for _, v := range []any{out.Status, out.StatusCode} { // StatusCode wins
-		if n, err := strconv.Atoi(fmt.Sprint(v)); err == nil && n >= 100 && n <= 999 {
-			resp.Status = n
-		}
-	}
-	resp.Body = out.Body
-	kind := "application/json; charset=utf-8"
-	if json.Unmarshal(out.Body, &text) == nil && len(out.Body) > 0 && out.Body[0] == '"' {
-		kind, resp.Body = "text/plain; charset=utf-8", []byte(text)
-	}
-	if len(out.Body) > 0 {
-		resp.Header.Set("Content-Type", kind)
-	}
-	for name, v := range out.Headers {
-		resp.Header.Set(name, v)
-	}
-	return resp, nil
-}
-
-// requestBody is the JSON text of a request's body: base64 for bytes.
-func requestBody(contentType string, body []byte) string {
-	media, _, _ := mime.ParseMediaType(contentType)
-	if media == "application/octet-stream" || strings.HasPrefix(media, "multipart/") {
-		return quote(base64.StdEncoding.EncodeToString(body))
-	}
-	return quote(strings.ToValidUTF8(string(body), "�"))
 }

@@ -58,38 +58,3 @@ func TestParseAnswerLogs(t *testing.T) {
 		t.Errorf("error %v, logs (-want +got):\n%s", err, diff)
 	}
 }
-
-func TestResponse(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name, answer, output string
-		status               int
-		kind, body           string
-		bad                  bool
-	}{
-		{"nothing", `{}`, "res", 200, "", "", false},
-		{"text", `{"Outputs":{"res":{"StatusCode":"404","Body":"gone","Headers":{"X-A":"b"}}}}`, "res", 404, "text/plain; charset=utf-8", "gone", false},
-		{"object", `{"Outputs":{"res":{"statusCode":201,"body":{"a":1}}}}`, "res", 201, "application/json; charset=utf-8", `{"a":1}`, false},
-		{"as a string", `{"Outputs":{"res":"{\"StatusCode\":202}"}}`, "res", 202, "", "", false},
-		{"own type", `{"Outputs":{"res":{"Body":"<p>","Headers":{"content-type":"text/html"}}}}`, "res", 200, "text/html", "<p>", false},
-		{"return value", `{"ReturnValue":{"StatusCode":"418"}}`, "$return", 418, "", "", false},
-		{"another output", `{"Outputs":{"other":{"StatusCode":"500"}}}`, "res", 200, "", "", false},
-		{"no object", `{"Outputs":{"res":"text"}}`, "res", 0, "", "", true},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			a, err := envelope.ParseAnswer(200, "application/json", []byte(test.answer))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := a.Response(test.output)
-			if (err != nil) != test.bad {
-				t.Fatalf("error %v", err)
-			}
-			if got.Status != test.status || string(got.Body) != test.body || got.Header.Get("Content-Type") != test.kind {
-				t.Errorf("%d %q %s, want %d %q %s", got.Status, got.Header.Get("Content-Type"), got.Body, test.status, test.kind, test.body)
-			}
-		})
-	}
-}

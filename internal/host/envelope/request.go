@@ -1,10 +1,6 @@
 package envelope
 
 import (
-	"maps"
-	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,56 +99,6 @@ func Timer(inv Invocation, interval bool, status *Status, pastDue bool) []byte {
 // clock writes a DateTime of the host's local time, which is UTC.
 func clock(t time.Time) string {
 	return quote(t.UTC().Format("2006-01-02T15:04:05.9999999") + "+00:00")
-}
-
-// HTTP returns the document for a request that is not passed on unchanged. The document has
-// body only if the request has a Content-Length: the host loses a chunked body.
-func HTTP(inv Invocation, r *http.Request, params map[string]string, body []byte) []byte {
-	var req, query, headers object
-	for _, name := range orderedKeys(r.URL.RawQuery) {
-		query.set(name, quote(strings.Join(r.URL.Query()[name], ",")))
-	}
-	all := r.Header.Clone()
-	all.Set("Host", r.Host)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		headers.set(name, list(all[name]))
-	}
-	var parameters object
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		parameters.set(name, quote(params[name]))
-	}
-	req.set("Url", quote("http://"+r.Host+r.URL.RequestURI()))
-	req.set("Method", quote(r.Method))
-	req.set("Query", query.String())
-	req.set("Headers", headers.String())
-	req.set("Params", parameters.String())
-	req.set("Identities", "[]")
-	if r.ContentLength > 0 {
-		req.set("Body", requestBody(r.Header.Get("Content-Type"), body))
-	}
-	meta := object{}
-	meta.set("sys", inv.sys())
-	return inv.document(req.String(), &meta)
-}
-
-// orderedKeys returns a query's names in the order in which they appear.
-func orderedKeys(rawQuery string) []string {
-	var names []string
-	for part := range strings.SplitSeq(rawQuery, "&") {
-		name, _, _ := strings.Cut(part, "=")
-		if name, err := url.QueryUnescape(name); err == nil && part != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func list(values []string) string {
-	quoted := make([]string, len(values))
-	for i, v := range values {
-		quoted[i] = quote(v)
-	}
-	return "[" + strings.Join(quoted, ",") + "]"
 }
 
 // sys is the host's SystemBindingData.

@@ -2,7 +2,6 @@ package envelope_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -93,43 +92,6 @@ func TestTimer(t *testing.T) {
 			t.Parallel()
 			want := `{"Data":{"item":` + test.data + `},"Metadata":{` + sys + `}}`
 			if diff := cmp.Diff(want, string(envelope.Timer(inv, test.interval, test.status, test.pastDue))); diff != "" {
-				t.Errorf("document (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestHTTP(t *testing.T) {
-	t.Parallel()
-	request := func(contentType string, length int64) *http.Request {
-		r, err := http.NewRequest("POST", "http://localhost:7071/api/scans/7?b=1&a=x&b=%26", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", contentType)
-		r.Header.Add("X-Two", "1")
-		r.Header.Add("X-Two", "2")
-		r.ContentLength = length
-		return r
-	}
-	const before = `{"Data":{"item":{"Url":"http://localhost:7071/api/scans/7?b=1&a=x&b=%26","Method":"POST","Query":{"b":"1,&","a":"x"},` +
-		`"Headers":{"Content-Type":["KIND"],"Host":["localhost:7071"],"X-Two":["1","2"]},"Params":{"id":"7"},"Identities":[]`
-	const after = `}},"Metadata":{` + sys + `}}`
-	tests := []struct {
-		name, kind string
-		length     int64
-		body       string
-	}{
-		{"text", "text/plain", 5, `,"Body":"<\"hi>"`},
-		{"bytes", "application/octet-stream", 5, `,"Body":"PCJoaT4="`},
-		{"chunked bodies are lost", "text/plain", -1, ""},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			want := strings.Replace(before, "KIND", test.kind, 1) + test.body + after
-			got := envelope.HTTP(inv, request(test.kind, test.length), map[string]string{"id": "7"}, []byte(`<"hi>`))
-			if diff := cmp.Diff(want, string(got)); diff != "" {
 				t.Errorf("document (-want +got):\n%s", diff)
 			}
 		})
