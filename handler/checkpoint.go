@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"tablesweep/internal/file"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/jobrecord"
-	"tablesweep/internal/sweep/journal"
 )
 
 // checkpointFlags are the flags of commands that can be resumed.

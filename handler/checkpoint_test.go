@@ -15,9 +15,9 @@ import (
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/place"
 	"tablesweep/internal/sweep/jobrecord"
-	"tablesweep/internal/sweep/journal"
 )
 
 // forged makes a checkpoint that somebody else has written, with these flags.

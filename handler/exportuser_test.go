@@ -14,8 +14,8 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/place"
-	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/progress"
 )
 

@@ -15,12 +15,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job"
 	"tablesweep/internal/memory"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/rowlist"
 	"tablesweep/internal/sweep/verify"

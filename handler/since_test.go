@@ -17,12 +17,12 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/jobrecord"
-	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/progress"
 )
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/journal"
 )
 
 // Refusal is the error of options that can't be as they are. Nothing was done.

@@ -14,11 +14,11 @@ import (
 	"github.com/google/uuid"
 
 	"tablesweep/internal/file"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/journal"
 )
 
 // Exported is what was written to files.

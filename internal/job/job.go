@@ -12,10 +12,10 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/file"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/estimate"
-	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/rowlist"
 	"tablesweep/internal/sweep/verify"

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/journal"
 )
 
 // LastSuccess is the value of [Since] that continues from a state.

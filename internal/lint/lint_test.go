@@ -34,7 +34,7 @@ var pure = []string{"key", "sweep/jobrecord", "input", "pace", "odata", "scan", 
 var floors = [][]string{
 	{"key", "problem", "secret", "task", "pace", "loopback", "function/console", "bugtest", "memory", "sweep/jobrecord", "testsize", "deploy", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
 	{"input", "lines", "file", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
-	{"scan/adaptive", "scan/steal", "storage", "sweep/journal", "catalog/index", "emulator/entity", "scan/scantest", "scan/keysets"},
+	{"scan/adaptive", "scan/steal", "storage", "file/journal", "catalog/index", "emulator/entity", "scan/scantest", "scan/keysets"},
 	{"action", "place", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},
 	{"sweep", "claim", "emulator"},
 	{"sweep/estimate"},

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"tablesweep/internal/file"
-	"tablesweep/internal/sweep/journal"
+	"tablesweep/internal/file/journal"
 )
 
 // JournalName is the name of an export's journal in its directory. One in blobs has its journal on this machine.

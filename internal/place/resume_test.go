@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/testsize"
 )
 

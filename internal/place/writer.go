@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/memory"
-	"tablesweep/internal/sweep/journal"
 )
 
 // Errors of a place that takes no export, or not the rest of one.

@@ -3,10 +3,10 @@ package sweep
 import (
 	"errors"
 
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/steal"
-	"tablesweep/internal/sweep/journal"
 )
 
 // Checkpoint is a file that knows what is left of a sweep. It is a journal (package journal), whose events are:

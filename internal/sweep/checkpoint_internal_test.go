@@ -10,9 +10,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/testsize"
 )
 

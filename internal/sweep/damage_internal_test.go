@@ -16,10 +16,10 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/testsize"
 )
 

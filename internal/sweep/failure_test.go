@@ -11,11 +11,11 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/journal"
 )
 
 var errPlanted = errors.New("planted")

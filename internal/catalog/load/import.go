@@ -10,9 +10,9 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/file"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
-	"tablesweep/internal/sweep/journal"
 )
 
 // Note is an import's progress: an event of its checkpoint.

@@ -18,9 +18,9 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/lines"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/journal"
 )
 
 // people returns the catalog in a process.

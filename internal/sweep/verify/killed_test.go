@@ -12,10 +12,10 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/journal"
 	"tablesweep/internal/sweep/verify"
 )
 
