@@ -18,12 +18,7 @@ import (
 
 // smallMain is this program, whose exports have files of 20 KB.
 func smallMain() {
-	meter := progress.New(os.Stderr)
-	err := execute(withShared(context.Background(), shared{meter: meter, second: context.Background(), fileBytes: 20_000}), rootCommand())
-	if err != nil {
-		report(meter, err)
-	}
-	os.Exit(exitCode(err))
+	os.Exit(run(context.Background(), rootCommand(), shared{meter: progress.New(os.Stderr), second: context.Background(), fileBytes: 20_000}))
 }
 
 // exported returns the objects of an export but those that have times.

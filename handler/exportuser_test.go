@@ -164,6 +164,8 @@ func TestErrorsHaveNoSecret(t *testing.T) {
 		long = "SECRETabcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 		text = "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + key + ";EndpointSuffix=core.windows.net"
 	)
+	_, a, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "orders", manyRows(1, 3))
 	for _, flags := range [][]string{
 		{"export", "--from", "orders", "--to", "./orders", "--state", url, "--since", "last"},
 		{"copy", "--from", "orders", "--to", "copied", "--rows", url},
@@ -179,8 +181,6 @@ func TestErrorsHaveNoSecret(t *testing.T) {
 		{"enqueue", "--table", "orders", "--queue", "work", "--message", text}, {"export", "--from", "orders", "--to", "blob:backups/" + text}, {"export", "--from", "orders", "--to", "blob:" + key},
 		{"tables", "create", text}, {"tables", "delete", key, "--yes"}, {"scan", "--table", "orders", "--strategy", text}, {"log", "tail", text}, {text}, {"count", text},
 	} {
-		_, a, connection := serveEmulator(t, emulator.Options{})
-		emulatortest.Table(t, a, "orders", manyRows(1, 3))
 		name := "--from-connection"
 		if !slices.Contains([]string{"copy", "export"}, flags[0]) {
 			name = "--connection"
