@@ -131,9 +131,12 @@ func TestEmptyFiles(t *testing.T) {
 func TestFailedLinesHint(t *testing.T) {
 	t.Parallel()
 	_, _, connection := serveEmulator(t, emulator.Options{})
-	said, err := user(t.Context(), strings.NewReader(`{"PartitionKey":"a/b","RowKey":"1"}`), "import", "--from", "-", "--to", "orders", "--to-connection", connection)
-	if exitCode(err) != exitFailedRows || strings.Contains(hintFor(err), "--rows") || !strings.Contains(hintFor(err), "--failed FILE lists") {
-		t.Errorf("%v, hint %q\n%s", err, hintFor(err), said)
+	for _, failed := range [][]string{nil, {"--failed", filepath.Join(t.TempDir(), "failed")}} {
+		args := append([]string{"import", "--from", "-", "--to", "orders", "--to-connection", connection}, failed...)
+		said, err := user(t.Context(), strings.NewReader(`{"PartitionKey":"a/b","RowKey":"1"}`), args...)
+		if exitCode(err) != exitFailedRows || strings.Contains(hintFor(err), "--rows") || !strings.Contains(hintFor(err), "--failed FILE lists") {
+			t.Errorf("%v: %v, hint %q\n%s", args, err, hintFor(err), said)
+		}
 	}
 }
 

@@ -102,10 +102,10 @@ func (j *jobFlags) run(c *cobra.Command, prepared *job.Job, verb string) error {
 	}
 	hint := "run it again with --failed FILE to get all of them in a form that --rows takes"
 	switch {
-	case j.failed != "":
-		hint = fmt.Sprintf("%s lists them; when the cause is removed, --rows %s retries only those", j.failed, j.failed)
 	case r.Lines.Unproven:
 		hint = "--failed FILE lists all of them; when the cause is removed, " + job.ImportAgain
+	case j.failed != "":
+		hint = fmt.Sprintf("%s lists them; when the cause is removed, --rows %s retries only those", j.failed, j.failed)
 	}
 	return job.Hint(failedRows(r.Failed), hint)
 }

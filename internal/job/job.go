@@ -28,8 +28,7 @@ type Job struct {
 	spec    sweep.Spec
 	run     func(ctx context.Context, r Record, began time.Time) (Result, error)
 	intent  intent
-	changes *changes // nil unless only rows that have changed are meant
-	copied  func(context.Context) (to storage.Source, depth verify.Depth, rows int64, err error)
+	changes *changes      // nil unless only rows that have changed are meant
 	in      io.ReadCloser // rows in any order
 	rows    int64         // that were copied to a table
 }
