@@ -147,6 +147,22 @@ func TestForgedTables(t *testing.T) {
 	}
 }
 
+// TestForgedTable: the checkpoint of one of many tables chooses nothing that the command was not given.
+func TestForgedTable(t *testing.T) {
+	t.Parallel()
+	_, a, from := serveEmulator(t, emulator.Options{})
+	_, b, to := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "orders", manyRows(1, 3))
+	points := t.TempDir()
+	source, destination := tableHome{account: a}.address(), tableHome{account: b}.address()
+	forged(t, filepath.Join(points, tablesName), "copy", map[string]string{"all": "true"}, tableResult{Table: "orders", State: tablePending}, source, destination)
+	forged(t, filepath.Join(points, "orders"+tableExt), "copy", map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, nil, source+"/orders", destination+"/orders")
+	said, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)
+	if err == nil || !strings.Contains(said, "--prefix was not given to the command about many tables") {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
 // TestCheckpointMoves: files that lie beside a checkpoint go with it, and the first line says where rows go.
 func TestCheckpointMoves(t *testing.T) {
 	_, a, connection := serveEmulator(t, emulator.Options{})
