@@ -15,7 +15,7 @@ lint: ## format, vet, staticcheck, dead code, this project's own rules
 	go vet -tags lint ./...
 	go tool staticcheck -tags lint ./...
 	@dead="$$(go tool deadcode -test ./...)"; test -z "$$dead" || { echo "$$dead"; exit 1; }
-	go test -tags lint ./internal/lint
+	go test -tags lint ./internal/proof/lint
 
 long: ## every check there is, and more of each: hours
 	scripts/test.sh --long

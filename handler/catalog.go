@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/config"
+	"tablesweep/internal/function/config"
 	"tablesweep/internal/function/server"
 	"tablesweep/internal/job"
 	"tablesweep/internal/storage"

@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/file"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/record"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/config"
 	"tablesweep/internal/function"
+	"tablesweep/internal/function/config"
 )
 
 func catalogListCommand() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/migrate"
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/problem"
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 )
 
 const catalogPatchHelp = `Find one record by index keys, and change its fields by a JSON merge patch: its fields

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/record"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/sweep/jobrecord"
 )
 

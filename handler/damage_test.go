@@ -20,10 +20,10 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
-	"tablesweep/internal/emulator/outagetest"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/outagetest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 var damageFor = flag.Duration("damage", -1, "damage all answers of every command for so long, or 5 % of them with 0s; by default, 5 % of a copy's")

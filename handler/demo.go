@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/demo"
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 )
 
 const demoHelp = `Copy 63,666 real rows through the function app, on this machine alone.

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"tablesweep/internal/demo"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/strategy"
-	"tablesweep/internal/testsize"
 )
 
 // TestDemoCommand runs the demonstration as its user does, who then looks at the console.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/health"
+	"tablesweep/internal/function/health"
 	"tablesweep/internal/host/app"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/config"
+	"tablesweep/internal/function/config"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/sweep/estimate"
 	"tablesweep/internal/sweep/progress"
 )

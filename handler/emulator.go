@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/loopback"
+	"tablesweep/internal/input/loopback"
 )
 
 const emulatorHelp = `Serve Azure Table, Queue and Blob storage from memory, until interrupted.

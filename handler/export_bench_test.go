@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // BenchmarkExport exports 300,000 typical rows to zstd, imports them, and compares. It fails if an export takes more than

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/sweep/progress"
 )
 

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/jobrecord"
-	"tablesweep/internal/testsize"
 )
 
 // nastyTable returns rows of every type, and with odd keys, in table order.

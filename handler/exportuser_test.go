@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/sweep/progress"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/sweep"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/sweep/progress"
 )
 

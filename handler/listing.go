@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 )
 
 // listing prints items, one a line: as JSON, or in columns.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 )
 

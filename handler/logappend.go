@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/file"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
-	"tablesweep/internal/memory"
 	"tablesweep/internal/record"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/task/memory"
 )
 
 const logAppendHelp = `Append events to a stream: those given as arguments, or else the lines of a

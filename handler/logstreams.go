@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/claim"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/logtail/claim"
 )
 
 func logListCommand() *cobra.Command {

@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/function/server"
-	"tablesweep/internal/lines"
-	"tablesweep/internal/memory"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/task/memory"
 )
 
 func main() {

@@ -15,7 +15,7 @@ import (
 
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/jobrecord"
 	"tablesweep/internal/sweep/progress"

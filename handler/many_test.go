@@ -19,14 +19,14 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
-	"tablesweep/internal/testsize"
 )
 
 // manyTables makes tables of different sizes, from 0 rows on.

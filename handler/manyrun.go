@@ -17,7 +17,6 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job"
-	"tablesweep/internal/memory"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -25,6 +24,7 @@ import (
 	"tablesweep/internal/sweep/rowlist"
 	"tablesweep/internal/sweep/verify"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 const (

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
-	"tablesweep/internal/emulator/outagetest"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/outagetest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
-	"tablesweep/internal/testsize"
 )
 
 // away is an account that can be cut off from the commands.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/loopback"
+	"tablesweep/internal/input/loopback"
 )
 
 // addPprof gives every command the flag --pprof.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // told waits until a call answers with a status and a text that has all of the parts, almost until the test's deadline.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/lines"
-	"tablesweep/internal/memory"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/task/memory"
 )
 
 const scanHelp = `Print the rows of a table, one JSON object a line, in table order.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/config"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/function/config"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"

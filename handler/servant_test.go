@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/sweep/progress"
 )
 

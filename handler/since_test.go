@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/jobrecord"
 	"tablesweep/internal/sweep/progress"

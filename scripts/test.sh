@@ -138,7 +138,7 @@ check_console() {
   twice node scripts/browser/check.mjs "$bin/handler" "$executable"
 }
 
-# What deploys the app. The tests of internal/deploy start az, where it is installed.
+# What deploys the app. The tests of internal/proof/deploy start az, where it is installed.
 check_infra() {
   command -v az >/dev/null || weaken "no az command of the documents was parsed: Azure CLI is not installed, which --long does for root on Debian"
   command -v bicep >/dev/null || weaken "the Bicep files were not compiled: bicep is not on PATH"
@@ -259,7 +259,7 @@ if [ -n "$dead" ]; then
 fi
 
 say "this project's own rules"
-go test -vet=off -tags lint ./internal/lint
+go test -vet=off -tags lint ./internal/proof/lint
 
 wait "$clients" || {
   cat "$notes/clients" >&2
@@ -276,7 +276,7 @@ go_test -race -timeout=30m -- $concurrent
 
 # Tests that have two sizes say so by package testsize. The seeds and the planted bugs are among them.
 sized=$(packages 'testsize\.' '*_test.go')
-sequential=$(comm -23 <(packages '' '*_test.go' | grep -v internal/lint) <(echo "$concurrent"))
+sequential=$(comm -23 <(packages '' '*_test.go' | grep -v internal/proof/lint) <(echo "$concurrent"))
 say "tests in full, of the packages where some are small by default, and those without goroutines"
 TABLESWEEP_TESTS=${long:-more} go_test -timeout=45m -- $(printf '%s\n' $sized $sequential | sort -u)
 

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/pace"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/storage/pace"
 	"tablesweep/internal/task"
 )
 

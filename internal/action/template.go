@@ -10,7 +10,7 @@ import (
 	"text/template"
 	"text/template/parse"
 
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/bugtest"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/bugtest"
+	"tablesweep/internal/proof/testsize"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
-	"tablesweep/internal/claim"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"

@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )

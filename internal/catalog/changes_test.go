@@ -14,9 +14,9 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 )
 
 // TestChangesAreFollowed: four processes write with clocks that are 30 s apart, or minutes; one of them dies with entries that others complete minutes

@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 func (w *world) write(table string, op storage.Op) {

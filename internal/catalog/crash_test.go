@@ -11,9 +11,9 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // everyRequest is how far apart the requests are at which something dies.

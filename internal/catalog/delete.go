@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
-	"tablesweep/internal/claim"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"

@@ -11,8 +11,8 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
-	"tablesweep/internal/testsize"
 )
 
 // sharing returns records with three index keys, of which the field has one value.

@@ -7,7 +7,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 )
 

@@ -11,10 +11,10 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // TestIndexThatWasSetBack: if the index table is restored from a backup that is more than a day

@@ -10,8 +10,8 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
-	"tablesweep/internal/testsize"
 )
 
 // list lists by pages.

@@ -12,12 +12,12 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // insertAll inserts records made of maps.

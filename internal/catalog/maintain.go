@@ -11,9 +11,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog/store"
-	"tablesweep/internal/claim"
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/storage"
 )
 

@@ -19,9 +19,9 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // migrate migrates to the catalog's schema. Nothing may be left.

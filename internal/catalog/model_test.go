@@ -23,11 +23,11 @@ import (
 	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 var (

@@ -27,10 +27,10 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
-	"tablesweep/internal/testsize"
 )
 
 // TestMoves lets writers move records while readers read them by pages. A seed decides which request is

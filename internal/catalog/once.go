@@ -9,7 +9,7 @@ import (
 
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
-	"tablesweep/internal/claim"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"

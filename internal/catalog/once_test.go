@@ -12,8 +12,8 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
-	"tablesweep/internal/testsize"
 )
 
 // keyed is a write with an Idempotency-Key.

@@ -10,9 +10,9 @@ import (
 	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // TestLeftEntries leaves entries of the published log until they are carried out, settled by a later

@@ -20,8 +20,8 @@ import (
 	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 )
 

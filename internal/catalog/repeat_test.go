@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
-	"tablesweep/internal/testsize"
 )
 
 const five = `{"eid":"5","lastname":"First","npi":"7"}`

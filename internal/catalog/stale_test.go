@@ -14,9 +14,9 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // staleness is how long a read may show the old record if the writer's process died. An entry is

@@ -9,8 +9,8 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 )
 

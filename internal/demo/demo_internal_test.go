@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/function/server"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 const root = "../.."

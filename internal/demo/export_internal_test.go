@@ -11,13 +11,13 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
-	"tablesweep/internal/testsize"
 )
 
 const container = "exports"

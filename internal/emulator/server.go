@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator/refusal"
-	"tablesweep/internal/loopback"
+	"tablesweep/internal/input/loopback"
 )
 
 // Server serves an emulator over HTTP.

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/task"
-	"tablesweep/internal/testsize"
 )
 
 // work handles messages as an instance does, several at once, until the scan has ended.

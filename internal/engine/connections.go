@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"tablesweep/internal/problem"
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 )
 

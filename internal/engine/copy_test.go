@@ -8,13 +8,13 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // nastyRows has keys and values that copies get wrong.

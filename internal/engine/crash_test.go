@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // everyRequest is how far apart the requests are at which something dies.

@@ -12,9 +12,9 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/testsize"
 )
 
 // TestRangesOf: pending ranges are cut out of done ones, in table order. The pages that were read show how far

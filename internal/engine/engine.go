@@ -11,10 +11,10 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scan/strategy"
-	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 

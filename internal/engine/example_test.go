@@ -7,9 +7,9 @@ import (
 	"log"
 	"time"
 
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 

@@ -16,9 +16,9 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 func exportRequest(from, prefix string) engine.Request {

@@ -7,10 +7,10 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/keysets"
-	"tablesweep/internal/testsize"
 )
 
 // told is what a status tells of the time left, in seconds since the scan's beginning.

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // TestList: open scans come first, however many newer ones there are. Pages of any size have every scan once, filtered ones those that pass the filter.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/testsize"
 )
 
 // An invocation of a count makes several queries unless the request says otherwise, since the

@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/scan/strategy"
-	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 

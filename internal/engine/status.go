@@ -9,7 +9,7 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 )
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )

@@ -12,7 +12,7 @@ import (
 
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/input"
-	"tablesweep/internal/loopback"
+	"tablesweep/internal/input/loopback"
 	"tablesweep/internal/problem"
 )
 

@@ -20,8 +20,8 @@ import (
 	"tablesweep/internal/input"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/record"
-	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 )
 

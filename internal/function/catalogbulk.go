@@ -10,8 +10,8 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/record"
-	"tablesweep/internal/secret"
 )
 
 // item is one record of a body, or what is wrong with it.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // results sends several records, and returns what became of each: the status, and the field

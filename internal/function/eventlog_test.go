@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // logPage is an answer of GET /api/log/{stream}.

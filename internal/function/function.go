@@ -24,7 +24,7 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function/gate"
-	"tablesweep/internal/health"
+	"tablesweep/internal/function/health"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/task"

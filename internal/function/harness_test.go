@@ -20,12 +20,12 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
-	"tablesweep/internal/health"
+	"tablesweep/internal/function/health"
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 

@@ -19,9 +19,9 @@ import (
 
 	"tablesweep/internal/function/gate"
 	"tablesweep/internal/input"
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )

@@ -20,9 +20,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // TestMethods: every route answers methods that it lacks with those that it has.

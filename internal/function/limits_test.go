@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/gate"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // silent is a transport that never answers.

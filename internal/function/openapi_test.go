@@ -18,7 +18,7 @@ import (
 
 	"tablesweep/docs"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // openAPI is docs/openapi.json, with the documented answers that were seen.

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/input"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 )
 
 const (

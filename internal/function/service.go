@@ -10,7 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"tablesweep/docs"
-	"tablesweep/internal/health"
+	"tablesweep/internal/function/health"
 )
 
 // serviceRoute admits exactly what Service serves.

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/gate"
-	"tablesweep/internal/health"
+	"tablesweep/internal/function/health"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // healthOf asks for the app's health, and returns the states of its checks by name.

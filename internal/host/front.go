@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/function"
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
-	"tablesweep/internal/loopback"
+	"tablesweep/internal/input/loopback"
 )
 
 // Limits of the front. The cloud's load balancer gives up after 230 s. The function

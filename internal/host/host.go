@@ -21,7 +21,7 @@ import (
 	"tablesweep/internal/function"
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
-	"tablesweep/internal/loopback"
+	"tablesweep/internal/input/loopback"
 	"tablesweep/internal/storage"
 )
 

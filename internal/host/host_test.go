@@ -16,10 +16,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
-	"tablesweep/internal/emulator/outagetest"
 	"tablesweep/internal/function"
 	"tablesweep/internal/host"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/outagetest"
 	"tablesweep/internal/storage"
 )
 

@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/function"
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 

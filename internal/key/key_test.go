@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/testsize"
 )
 
 // alphabet holds characters at every seam of the UTF-16 order.

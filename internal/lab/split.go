@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/lab/split"
-	"tablesweep/internal/lines"
-	"tablesweep/internal/scan/keysets"
+	"tablesweep/internal/proof/keysets"
 )
 
 const splitHelp = `Compare the scan strategies on real and made-up tables, by counting.

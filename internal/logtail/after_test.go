@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/claim"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )

@@ -11,7 +11,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/testsize"
 )
 
 // Writers whose clocks are up to ten minutes off, or are set while they write, append with requests of

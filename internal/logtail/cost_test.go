@@ -10,7 +10,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/testsize"
 )
 
 // A follower over HTTP asks once a second, and at once if there is more. At 1,000 events a second, its

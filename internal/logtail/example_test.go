@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"log"
 
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // watch follows a stream in the background. The returned function ends that, and returns

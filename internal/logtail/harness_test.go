@@ -9,8 +9,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )

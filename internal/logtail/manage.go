@@ -12,11 +12,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/claim"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 )
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"tablesweep/internal/claim"
 	"tablesweep/internal/key"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/claim"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 )
 

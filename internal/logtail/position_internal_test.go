@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // A follower's positions, through their text, tell apart what it has got and what it has not: rows

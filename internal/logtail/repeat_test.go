@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/claim"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 

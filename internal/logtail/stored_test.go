@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/claim"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/logtail/claim"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // TestStored: streams of version 1 of the format (testdata/stored.txtar) are read, followed,

@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/claim"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/record"
-	"tablesweep/internal/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )

@@ -14,9 +14,9 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 func (w *world) count(t *storage.Table, partition string) (n int64) {

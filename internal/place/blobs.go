@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"strings"
 
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 )
 

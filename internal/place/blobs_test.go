@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // inBlobs returns a place in embedded storage, and what makes its answers get lost.

@@ -19,8 +19,8 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 var began = time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/key"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/storage"
 )
 

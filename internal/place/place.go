@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 func newJournal(t testing.TB, path string) *journal.File {

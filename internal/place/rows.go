@@ -16,8 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"tablesweep/internal/file"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/key"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/storage"
 )
 

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 
 	"tablesweep/internal/file/journal"
-	"tablesweep/internal/memory"
+	"tablesweep/internal/task/memory"
 )
 
 // Errors of a place that takes no export, or not the rest of one.

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/scantest"
 )
 
 // names is the table of the published example.

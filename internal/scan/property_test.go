@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/scantest"
 )
 
 func TestRandomTables(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 )
 
 // errNoBlobs means that the connection names no blob endpoint.

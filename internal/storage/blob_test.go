@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 

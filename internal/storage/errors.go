@@ -16,7 +16,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 )
 
 // Error is a refusal by the service.

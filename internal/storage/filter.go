@@ -8,7 +8,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 )
 
 // maxComparisons is what the service takes in a filter (Microsoft Learn,

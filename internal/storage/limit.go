@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/pace"
+	"tablesweep/internal/storage/pace"
 )
 
 // Limit is the most requests or rows a second, retries included. It is safe for concurrent

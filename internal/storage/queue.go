@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 )
 
 // Limits of the Queue service. (Microsoft Learn, "Put Message", "Get Messages")

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 )
 
 // PageRows is the most rows a query returns. (Microsoft Learn, "Query timeout and pagination")

@@ -8,11 +8,11 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/testsize"
 )
 
 const busyRate, busyMinutes = 500, 2 // rows a second

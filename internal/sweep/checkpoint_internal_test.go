@@ -12,8 +12,8 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/testsize"
 )
 
 func newCheckpoint(t testing.TB, path string) *Checkpoint {

@@ -15,12 +15,12 @@ import (
 	"testing/synctest"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // TestDamagedCheckpoint goes on from a checkpoint that somebody has changed, or whose end a machine has lost.

@@ -21,11 +21,11 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // repeating is a service that answers the first query with a token by the first page of the table.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/pace"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/storage/pace"
 )
 
 const (

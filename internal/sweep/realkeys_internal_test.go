@@ -6,10 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/keysets"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // Flags of TestStealingOnRealKeys.

@@ -9,10 +9,10 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/sweep"
-	"tablesweep/internal/testsize"
 )
 
 // quick is how long the service takes for a request.

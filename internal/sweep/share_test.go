@@ -14,7 +14,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // TestSpill puts pages of many sizes aside, more than there is room for, and gets each

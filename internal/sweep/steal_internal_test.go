@@ -16,12 +16,12 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
-	"tablesweep/internal/pace"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/storage/pace"
 )
 
 // sourceTree returns the files of Go's source tree as rows: directory, file.

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scan/steal"

@@ -11,7 +11,7 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/key"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/testsize"
 )
 
 // show writes the window's range behind a row as "low..high"; "(" is an open low bound, "" no range.

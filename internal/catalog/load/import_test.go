@@ -2,7 +2,7 @@ package load
 
 import (
 	"io"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/testsize"
 
 	"errors"
 	"fmt"
@@ -17,9 +17,9 @@ import (
 	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/file/journal"
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 

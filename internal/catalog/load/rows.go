@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/task"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/task"
 )

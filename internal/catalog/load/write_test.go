@@ -11,8 +11,8 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )

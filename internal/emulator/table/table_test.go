@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/testsize"
 )
 
 func newTable(t testing.TB) *table.Table {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )

@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )

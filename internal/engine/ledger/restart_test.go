@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 )
 

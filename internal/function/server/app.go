@@ -11,11 +11,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/config"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
+	"tablesweep/internal/function/config"
 	"tablesweep/internal/function/gate"
-	"tablesweep/internal/health"
+	"tablesweep/internal/function/health"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"

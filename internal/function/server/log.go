@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 )
 
 // maxValue is the longest text in a line of the log, in bytes. Keys, messages and what callers send may be longer, and

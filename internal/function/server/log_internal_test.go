@@ -13,9 +13,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/config"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
+	"tablesweep/internal/function/config"
 )
 
 // TestLinesAreShort: no message, whatever it holds, leaves a long line in the log.

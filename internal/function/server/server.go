@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"tablesweep/internal/config"
 	"tablesweep/internal/function"
+	"tablesweep/internal/function/config"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/storage"
 )

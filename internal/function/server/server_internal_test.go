@@ -16,12 +16,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/config"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/function/config"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 

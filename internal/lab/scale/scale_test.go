@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/host/app"
 	"tablesweep/internal/lab/scale"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/testsize"
 )
 
 // run runs options that must succeed.

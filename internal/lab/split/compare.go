@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/keysets"
 )
 
 // Contender is a way to scan.

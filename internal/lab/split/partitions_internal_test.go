@@ -4,9 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/keysets"
 )
 
 // Few queries look behind the last row of a partition: no rule about that could save more than these.

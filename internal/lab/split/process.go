@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/keysets"
 	"tablesweep/internal/scan/steal"
 )
 

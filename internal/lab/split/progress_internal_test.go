@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/keysets"
 )
 
 // In a scan's first half, most of a table may be ahead in subtrees that nobody has met. A progress that is

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/lab/split"
-	"tablesweep/internal/scan/keysets"
+	"tablesweep/internal/proof/keysets"
 )
 
 // The strategy is no worse on real tables than docs/measurements.md says. Their

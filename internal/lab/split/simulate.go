@@ -5,9 +5,9 @@ import (
 	"math"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/keysets"
 )
 
 // recorded is a step of a recorded scan.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/lab/split"
-	"tablesweep/internal/scan/keysets"
+	"tablesweep/internal/proof/keysets"
 )
 
 func madeUp(t testing.TB) []keysets.Set {

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/keysets"
-	"tablesweep/internal/scan/scantest"
 )
 
 // TestTranscripts scans small tables by pages of ten rows, depth first, and compares each query, its

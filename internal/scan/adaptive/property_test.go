@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/scantest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/scantest"
-	"tablesweep/internal/testsize"
 )
 
 // slowdown is what tests divide their number of random tables by.

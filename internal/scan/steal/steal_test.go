@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/scantest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/scantest"
 	"tablesweep/internal/scan/steal"
-	"tablesweep/internal/testsize"
 )
 
 // slowdown is what tests divide their number of random tables by.

@@ -28,8 +28,8 @@ import (
 	"github.com/mattn/go-isatty"
 	"golang.org/x/term"
 
-	"tablesweep/internal/lines"
-	"tablesweep/internal/secret"
+	"tablesweep/internal/input/lines"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )

@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/file"
 	"tablesweep/internal/input"
+	"tablesweep/internal/input/lines"
 	"tablesweep/internal/key"
-	"tablesweep/internal/lines"
 	"tablesweep/internal/sweep"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"

@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"

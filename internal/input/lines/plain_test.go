@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 )
 
 // What steers a terminal does not reach it, however it is cut up; all else does.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/pace"
+	"tablesweep/internal/storage/pace"
 )
 
 // service answers requests at 100 a second and slot, up to its capacity.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator/outagetest"
+	"tablesweep/internal/proof/outagetest"
 )
 
 func TestModes(t *testing.T) {

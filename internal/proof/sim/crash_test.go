@@ -12,10 +12,10 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/sim"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/strategy"
-	"tablesweep/internal/sim"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/testsize"
 )
 
 // small is a plan in which nothing goes wrong: a copy of a dozen rows by two machines.

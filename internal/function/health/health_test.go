@@ -12,13 +12,13 @@ import (
 	"testing/fstest"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/emulatortest"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/health"
+	"tablesweep/internal/function/health"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 
-var root = os.DirFS("../..")
+var root = os.DirFS("../../..")
 
 // secret stands in every setting, key and signature that these tests give.
 const secret = "bWFya2Vk"

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"tablesweep/internal/config"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/loopback"
+	"tablesweep/internal/function/config"
+	"tablesweep/internal/input/loopback"
 	"tablesweep/internal/storage"
 )
 

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/health"
+	"tablesweep/internal/function/health"
 )
 
 const (
-	root         = "../.."
+	root         = "../../.."
 	subscription = "00000000-1111-2222-3333-444444444444"
 	// mark is in every key and token that the fakes give away.
 	mark = "MARKED-SECRET"

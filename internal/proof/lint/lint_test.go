@@ -21,30 +21,30 @@ import (
 )
 
 const (
-	root             = "../.."
+	root             = "../../.."
 	maxFileLines     = 600
 	maxFunctionLines = 90
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "sweep/jobrecord", "input", "pace", "odata", "scan", "scan/adaptive", "scan/steal", "scan/keysets", "lab/split", "scan/strategy", "demo/debian", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "sweep/jobrecord", "input", "storage/pace", "odata", "scan", "scan/adaptive", "scan/steal", "proof/keysets", "lab/split", "scan/strategy", "demo/debian", "catalog/index", "catalog/wal"}
 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
-	{"key", "problem", "secret", "task", "pace", "loopback", "function/console", "bugtest", "memory", "sweep/jobrecord", "testsize", "deploy", "host/envelope", "emulator/fault", "emulator/refusal", "emulator/outagetest"},
-	{"input", "lines", "file", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
-	{"scan/adaptive", "scan/steal", "storage", "file/journal", "catalog/index", "emulator/entity", "scan/scantest", "scan/keysets"},
+	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "function/console", "proof/bugtest", "task/memory", "sweep/jobrecord", "proof/testsize", "proof/deploy", "host/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
+	{"input", "input/lines", "file", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
+	{"scan/adaptive", "scan/steal", "storage", "file/journal", "catalog/index", "emulator/entity", "proof/scantest", "proof/keysets"},
 	{"action", "place", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},
-	{"sweep", "claim", "emulator"},
+	{"sweep", "logtail/claim", "emulator"},
 	{"sweep/estimate"},
-	{"engine", "logtail", "sweep/verify", "sweep/progress", "sweep/rowlist", "emulator/emulatortest"},
-	{"catalog/store", "config", "job"},
-	{"catalog", "health"},
+	{"engine", "logtail", "sweep/verify", "sweep/progress", "sweep/rowlist", "proof/emulatortest"},
+	{"catalog/store", "function/config", "job"},
+	{"catalog", "function/health"},
 	{"catalog/check", "catalog/migrate", "catalog/load"},
 	{"function"},
 	{"function/server", "host"},
-	{"sim", "lab/scale", "demo"},
+	{"proof/sim", "lab/scale", "demo"},
 	{"lab"},
 }
 
@@ -55,8 +55,8 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/function/server", "internal/emulator", "what runs in the cloud has no emulator in it"},
 	{"handler", "internal/lab/split", "benchmarks are no part of what is shipped"},
 	{"handler", "internal/lab/scale", "benchmarks are no part of what is shipped"},
-	{"handler", "internal/scan/keysets", "tables to try scans on are no part of what is shipped"},
-	{"handler", "internal/sim", "simulations are no part of what is shipped"},
+	{"handler", "internal/proof/keysets", "tables to try scans on are no part of what is shipped"},
+	{"handler", "internal/proof/sim", "simulations are no part of what is shipped"},
 	{"internal/emulator", "internal/storage", "the emulator must not share its client's mistakes"},
 }
 

@@ -9,7 +9,7 @@ import (
 
 // TestHostIsSetAsTheApp compares the model of the host with host.json.
 func TestHostIsSetAsTheApp(t *testing.T) {
-	a, err := app.Load(os.DirFS("../.."), func(string) string { return "" })
+	a, err := app.Load(os.DirFS("../../.."), func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func TestJudgeMaintained(t *testing.T) {
 
 // The app's own host.json is right, and each value that scans depend on is missed.
 func TestJudgeHost(t *testing.T) {
-	right, err := app.Load(os.DirFS("../.."), func(string) string { return "" })
+	right, err := app.Load(os.DirFS("../../.."), func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)
 	}

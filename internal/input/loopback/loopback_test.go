@@ -3,7 +3,7 @@ package loopback_test
 import (
 	"testing"
 
-	"tablesweep/internal/loopback"
+	"tablesweep/internal/input/loopback"
 )
 
 func TestIs(t *testing.T) {

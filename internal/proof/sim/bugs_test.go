@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/bugtest"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/bugtest"
+	"tablesweep/internal/proof/testsize"
 )
 
 const (
@@ -135,7 +135,7 @@ var deafness = bugtest.New("nobody hears from living processes",
 // within 500 seeds. The first takes out both looks at the pending row: without the
 // earlier one alone, a duplicate costs a page and is refused by the commit.
 func TestBugsAreFound(t *testing.T) {
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestBugsAreFound(t *testing.T) {
 	for _, b := range bugs {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			out, err := runWorker(t, b.Build(t, root, "internal/sim"), "^TestSeeds$", "-seeds=500", "-stride=1")
+			out, err := runWorker(t, b.Build(t, root, "internal/proof/sim"), "^TestSeeds$", "-seeds=500", "-stride=1")
 			if err == nil {
 				t.Fatalf("not found in 500 seeds\n%s", out)
 			}
@@ -161,7 +161,7 @@ func TestBugsAreFound(t *testing.T) {
 	}
 	t.Run(deafness.Name, func(t *testing.T) {
 		t.Parallel()
-		out, err := runWorker(t, deafness.Build(t, root, "internal/sim"), "^TestSlowSteps$")
+		out, err := runWorker(t, deafness.Build(t, root, "internal/proof/sim"), "^TestSlowSteps$")
 		if err == nil || !strings.Contains(out, "messages for lost although nothing failed") {
 			t.Fatalf("not found: %v\n%s", err, out)
 		}

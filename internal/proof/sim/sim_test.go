@@ -19,8 +19,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/sim"
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/sim"
+	"tablesweep/internal/proof/testsize"
 )
 
 var (
@@ -76,7 +76,7 @@ func TestSeeds(t *testing.T) {
 func report(t *testing.T, p sim.Plan, violations []string) {
 	t.Helper()
 	if len(violations) > 0 {
-		t.Errorf("%v\n%s\nrepeat it with: go test ./internal/sim -run 'TestSeeds$' -v -seed=%d", p, strings.Join(violations, "\n"), p.Seed)
+		t.Errorf("%v\n%s\nrepeat it with: go test ./internal/proof/sim -run 'TestSeeds$' -v -seed=%d", p, strings.Join(violations, "\n"), p.Seed)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/config"
+	"tablesweep/internal/function/config"
 )
 
 func load(env map[string]string) (config.Config, error) {
@@ -64,7 +64,7 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 
 // The documents' table lists the settings as the program has them.
 func TestDocumentsListTheSettings(t *testing.T) {
-	table, err := os.ReadFile("../../docs/settings.md")
+	table, err := os.ReadFile("../../../docs/settings.md")
 	if err != nil {
 		t.Fatal(err)
 	}

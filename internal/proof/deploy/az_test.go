@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/testsize"
+	"tablesweep/internal/proof/testsize"
 )
 
 // permissions are what Azure answers about a caller's roles: in the words of the built-in ones.

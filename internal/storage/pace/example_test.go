@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"tablesweep/internal/pace"
+	"tablesweep/internal/storage/pace"
 )
 
 // A driver asks for the limit, keeps as many requests under way, and reports now and then what

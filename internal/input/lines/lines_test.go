@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/lines"
+	"tablesweep/internal/input/lines"
 )
 
 // texts returns lines as "NUMBER TEXT".

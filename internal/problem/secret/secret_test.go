@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"tablesweep/internal/secret"
+	"tablesweep/internal/problem/secret"
 )
 
 func TestSecrets(t *testing.T) {

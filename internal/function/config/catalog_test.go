@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/config"
+	"tablesweep/internal/function/config"
 )
 
 const development = "UseDevelopmentStorage=true"

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/keysets"
+	"tablesweep/internal/proof/keysets"
 )
 
 func rowsOf(t *testing.T, s keysets.Set, n int) []key.Key {
