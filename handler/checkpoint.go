@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/jobrecord"
+	"tablesweep/internal/task"
 )
 
 // checkpointFlags are the flags of commands that can be resumed.
@@ -316,7 +316,7 @@ func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error
 		}
 		return job.Hint(err, f.resumes(c, path))
 	case errors.As(err, new(job.Hinted)):
-	case errors.Is(err, sweep.ErrInterrupted):
+	case errors.Is(err, task.ErrInterrupted):
 		return job.Hint(err, "it can't be resumed without --checkpoint FILE")
 	case errors.Is(err, storage.ErrAway):
 		return job.Hint(err, "it can't be resumed without --checkpoint FILE; --patience sets how long to wait for an account")

@@ -22,8 +22,8 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/task"
 )
 
 // The program's exit codes.
@@ -80,7 +80,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.As(err, &rows), errors.As(err, &left), errors.As(err, &tables):
 		return exitFailedRows
-	case errors.Is(err, sweep.ErrInterrupted):
+	case errors.Is(err, task.ErrInterrupted):
 		return exitInterrupted
 	}
 	return exitFailed

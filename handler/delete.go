@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/job"
-	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 )
 
 const deleteHelp = `Delete rows of a table, by range and filter. The table itself stays, even if nothing
@@ -94,7 +94,7 @@ func (f *yesFlag) ask(c *cobra.Command, do, warning, hint, table string) error {
 	fmt.Fprintf(c.ErrOrStderr(), "%s? %sType the table's name to go on: ", strings.ToUpper(do[:1])+do[1:], warning)
 	answer, err := readAnswer(c.Context(), c.InOrStdin())
 	switch {
-	case errors.Is(err, sweep.ErrInterrupted):
+	case errors.Is(err, task.ErrInterrupted):
 		fmt.Fprintln(c.ErrOrStderr()) // ends the question's line
 		return err
 	case err != nil || answer != table:
@@ -125,6 +125,6 @@ func readAnswer(ctx context.Context, in io.Reader) (string, error) {
 	case a := <-answers:
 		return a.text, a.err
 	case <-ctx.Done():
-		return "", sweep.ErrInterrupted
+		return "", task.ErrInterrupted
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 )
 
 // An interrupt is reported as one, whatever request it breaks off. Keys are read a row at a
@@ -138,7 +138,7 @@ func TestReadAnswer(t *testing.T) {
 	nobody, user := io.Pipe()
 	defer user.Close()
 	interrupt()
-	if _, err := readAnswer(ctx, nobody); !errors.Is(err, sweep.ErrInterrupted) {
+	if _, err := readAnswer(ctx, nobody); !errors.Is(err, task.ErrInterrupted) {
 		t.Errorf("got %v, want an interrupt", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/task"
 )
 
 const checkpointHelp = `With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
@@ -75,7 +76,7 @@ func (j *jobFlags) options(c *cobra.Command, rows job.Rows, from job.Place) (job
 // asks whether it is meant; verb says what it did; then, if it is not nil, follows, even if rows failed.
 func (j *jobFlags) each(c *cobra.Command, prepared *job.Job, err error, verb string, confirm, then func() error) error {
 	if err != nil {
-		if !job.Refused(err) && (errors.Is(err, sweep.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {
+		if !job.Refused(err) && (errors.Is(err, task.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {
 			err = j.ended(c, err, nil)
 		}
 		return err

@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/record"
-	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )
 
@@ -105,7 +105,7 @@ func (a *appender) arriving(in io.Reader) error {
 		return a.flush()
 	})
 	if ended := a.cmd.Context().Err(); ended != nil && (errors.Is(err, ended) || errors.Is(err, os.ErrDeadlineExceeded)) {
-		err = sweep.ErrInterrupted
+		err = task.ErrInterrupted
 	}
 	return a.failed(err)
 }

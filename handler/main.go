@@ -18,8 +18,8 @@ import (
 
 	"tablesweep/internal/function/server"
 	"tablesweep/internal/input/lines"
-	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )
 
@@ -31,7 +31,7 @@ func main() {
 	context.AfterFunc(second, func() {
 		time.Sleep(lastWords) // for what ends by itself
 		meter.End()
-		report(meter, sweep.ErrInterrupted)
+		report(meter, task.ErrInterrupted)
 		os.Exit(exitInterrupted)
 	})
 	root := rootCommand()
@@ -132,8 +132,8 @@ func execute(ctx context.Context, c *cobra.Command) error {
 func ended(c *cobra.Command, err error) error {
 	ctx := c.Context()
 	err = meant(c, err)
-	if err != nil && ctx.Err() != nil && !errors.Is(err, sweep.ErrInterrupted) {
-		return fmt.Errorf("%w: %w", sweep.ErrInterrupted, err)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, task.ErrInterrupted) {
+		return fmt.Errorf("%w: %w", task.ErrInterrupted, err)
 	}
 	return err
 }

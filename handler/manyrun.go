@@ -19,7 +19,6 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/rowlist"
 	"tablesweep/internal/sweep/verify"
@@ -345,7 +344,7 @@ func (t *tableResult) take(result any, err error) {
 	switch {
 	case err == nil:
 		t.State = tableSucceeded
-	case errors.Is(err, sweep.ErrInterrupted):
+	case errors.Is(err, task.ErrInterrupted):
 		t.State = tablePending
 	case errors.Is(err, errDifferent):
 		t.State = tableDifferent
@@ -389,7 +388,7 @@ func (t ofTable) point() checkpointFlags {
 // end prints what became of the tables, and returns the command's error.
 func (r *manyRun) end(err error, took time.Duration) error {
 	if err == nil && r.in(tablePending) != nil {
-		err = cmp.Or(r.stopped, sweep.ErrInterrupted)
+		err = cmp.Or(r.stopped, task.ErrInterrupted)
 	}
 	if failed := r.in(tableFailed); err == nil && failed != nil {
 		err = failedTables{fmt.Errorf("%d of %s failed: %s", len(failed), progress.Plural(len(r.tables), "table"), strings.Join(failed, ", "))}

@@ -8,6 +8,7 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/estimate"
+	"tablesweep/internal/task"
 )
 
 // estimateTime bounds an estimate's count: its caller waits for it.
@@ -42,7 +43,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 		work.Writes = func(rows []storage.Entity) int { return len(o.work.action.Split(rows)) }
 	}
 	report, err := estimate.Count(ctx, rows, sweep.Options{}, estimateTime, work)
-	if errors.Is(err, sweep.ErrInterrupted) {
+	if errors.Is(err, task.ErrInterrupted) {
 		err = ctx.Err()
 	}
 	report.Creates = creates

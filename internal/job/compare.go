@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/verify"
+	"tablesweep/internal/task"
 )
 
 // exportWorkers is how many workers compare an export, unless more are asked for: each holds a page of it that others would read again.
@@ -128,7 +129,7 @@ func Mirror(ctx context.Context, o MirrorOptions) (r verify.MirrorResult, err er
 	switch {
 	case errors.Is(err, verify.ErrEmptySource):
 		err = Hint(err, fmt.Sprintf("%s has %s there; handler delete removes them", to, progress.Plural(r.Extra, "row")))
-	case errors.Is(err, sweep.ErrInterrupted):
+	case errors.Is(err, task.ErrInterrupted):
 		err = Hint(err, "run it again: it compares what is there then")
 	}
 	return r, err

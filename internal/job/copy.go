@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
+	"tablesweep/internal/task"
 )
 
 // CopyOptions are those of a copy.
@@ -133,14 +134,14 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 				return err
 			})
 			if ctx.Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // who wrote to stdin may have been interrupted, too
-				err = sweep.ErrInterrupted
+				err = task.ErrInterrupted
 			}
-			if err != nil && !errors.Is(err, sweep.ErrInterrupted) && !errors.As(err, new(*fs.PathError)) {
+			if err != nil && !errors.Is(err, task.ErrInterrupted) && !errors.As(err, new(*fs.PathError)) {
 				err = fmt.Errorf("%s: %w", o.From.Path, err)
 			}
 			return all, err
 		})
-		if errors.Is(err, sweep.ErrInterrupted) || errors.Is(err, storage.ErrAway) {
+		if errors.Is(err, task.ErrInterrupted) || errors.Is(err, storage.ErrAway) {
 			err = Hint(err, ImportAgain)
 		}
 		r.Lines, r.Now = lines, now
@@ -156,6 +157,6 @@ func arriving(ctx context.Context, in io.Reader) io.ReadCloser {
 		_, err := io.Copy(to, in)
 		to.CloseWithError(err)
 	}()
-	context.AfterFunc(ctx, func() { to.CloseWithError(sweep.ErrInterrupted) })
+	context.AfterFunc(ctx, func() { to.CloseWithError(task.ErrInterrupted) })
 	return out
 }

@@ -8,7 +8,7 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 )
 
 // Refusal is the error of options that can't be as they are. Nothing was done.
@@ -49,10 +49,10 @@ func (h Hinted) Unwrap() error { return h.Err }
 func Hint(err error, hint string) error { return Hinted{err, hint} }
 
 // Unopened is the error for a file that can't be opened, which an option names, or the error itself. After an interrupt, which ends the wait for
-// a pipe, it is [sweep.ErrInterrupted].
+// a pipe, it is [task.ErrInterrupted].
 func Unopened(option string, err error) error {
 	if errors.Is(err, context.Canceled) {
-		return sweep.ErrInterrupted
+		return task.ErrInterrupted
 	}
 	if option == "" {
 		return Refusal{Err: err}

@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/rowlist"
 	"tablesweep/internal/sweep/verify"
+	"tablesweep/internal/task"
 )
 
 // Job is a job that is ready to run, once. Close it, run or not.
@@ -59,7 +60,7 @@ type Lines struct {
 	MoreRepeated bool  `json:"moreRepeated,omitempty"` // rows too far apart were not compared
 }
 
-// Run does the job. An error that is [sweep.ErrInterrupted] leaves the rest in the journal.
+// Run does the job. An error that is [task.ErrInterrupted] leaves the rest in the journal.
 func (j *Job) Run(ctx context.Context, r Record) (Result, error) { return j.run(ctx, r, time.Now()) }
 
 // Close ends the job's use of files. err is how the command ended that ran it: if it is nil, the state of [Since] gets to know. It
@@ -171,7 +172,7 @@ func (j *Job) list(ctx context.Context) error {
 	j.spec.Keys, j.Digest, err = rowlist.Read(ctx, f, j.spec.Bounds.Range())
 	var disk *fs.PathError
 	switch {
-	case errors.Is(err, sweep.ErrInterrupted):
+	case errors.Is(err, task.ErrInterrupted):
 		return err
 	case errors.As(err, &disk): // such as one that is full
 		return fmt.Errorf("--rows %s: %w", o.List, err)

@@ -26,6 +26,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // repeating is a service that answers the first query with a token by the first page of the table.
@@ -61,7 +62,7 @@ func TestResumedTokenKnowsWhatIsBefore(t *testing.T) {
 				cancel()
 			}
 		}}, nil)
-		if !errors.Is(err, ErrInterrupted) || first.Rows == 0 || first.Rows == 40 {
+		if !errors.Is(err, task.ErrInterrupted) || first.Rows == 0 || first.Rows == 40 {
 			t.Fatal(first.Rows, err)
 		}
 		stale := &repeating{Transporter: em.Transport()}

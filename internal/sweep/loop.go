@@ -177,7 +177,7 @@ func (r *run) loop(ctx context.Context) error {
 		}
 	}
 	if r.err == nil && (r.books.frontier.first() != nil || r.plan.more()) {
-		return ErrInterrupted
+		return task.ErrInterrupted
 	}
 	return r.err
 }

@@ -8,7 +8,6 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/task"
 )
 
 // Spec says which rows are swept, and in which steps.
@@ -84,10 +83,6 @@ type Trace struct {
 	Page scan.Page
 	Took time.Duration
 }
-
-// ErrInterrupted is the error of a sweep whose context was canceled. No request is
-// under way any more, and the checkpoint, if there is one, knows what is left.
-var ErrInterrupted = task.ErrInterrupted
 
 // Each calls fn with the rows in table order, page by page, whatever the order
 // in which they are read. Pages that don't fit into memory until it is their turn wait

@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 )
 
 // strategies are all that a sweep may get.
@@ -151,7 +152,7 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 			}
 			break
 		}
-		if !errors.Is(err, sweep.ErrInterrupted) || runs > 100 {
+		if !errors.Is(err, task.ErrInterrupted) || runs > 100 {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
@@ -202,7 +203,7 @@ func TestInterruptEndsWaiting(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := sweep.Count(ctx, sweep.Spec{Source: source}, sweep.Options{}, nil)
-		if took := time.Since(began); !errors.Is(err, sweep.ErrInterrupted) || took > 6*time.Second {
+		if took := time.Since(began); !errors.Is(err, task.ErrInterrupted) || took > 6*time.Second {
 			t.Errorf("%v after %v, want an interrupt after 5 s", err, took)
 		}
 	})

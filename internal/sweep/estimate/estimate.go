@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 )
 
 // grace is how long queries that are under way when the time is over may still take.
@@ -77,7 +78,7 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 	})
 	totals.Rows -= totals.Failed // listed rows that are missing
 	all := err == nil
-	if errors.Is(err, sweep.ErrInterrupted) && ctx.Err() == nil {
+	if errors.Is(err, task.ErrInterrupted) && ctx.Err() == nil {
 		err = nil // the time was over
 	}
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/estimate"
+	"tablesweep/internal/task"
 )
 
 // fill returns a table with so many partitions of so many rows. Requests take 100 ms.
@@ -154,7 +155,7 @@ func TestInterrupted(t *testing.T) {
 		s := sweep.Spec{Source: table, Strategy: scan.Serial{}, PageRows: 10}
 		stopping := false
 		watch := sweep.Options{Watch: func(p sweep.Progress) { stopping = stopping || p.Stopping }}
-		if r, err := estimate.Count(ctx, s, watch, time.Minute, estimate.Work{}); !errors.Is(err, sweep.ErrInterrupted) || !stopping {
+		if r, err := estimate.Count(ctx, s, watch, time.Minute, estimate.Work{}); !errors.Is(err, task.ErrInterrupted) || !stopping {
 			t.Errorf("%+v, %v, stopping %v; want it interrupted", r, err, stopping)
 		}
 		s.Filter = "Odd eq eq"

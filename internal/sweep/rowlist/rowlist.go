@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/key"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
 )
 
 // Line is a line of a list of failed rows.
@@ -30,7 +31,7 @@ type Line struct {
 }
 
 // Read returns the keys of a list that lie within a range, and a digest of the whole list. When ctx
-// ends, it fails with [sweep.ErrInterrupted].
+// ends, it fails with [task.ErrInterrupted].
 func Read(ctx context.Context, in io.Reader, within key.Range) (keys *sweep.Keys, digest string, err error) {
 	keys = &sweep.Keys{}
 	sum := sha256.New()
@@ -51,7 +52,7 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 		return err
 	}
 	if ctx.Err() != nil {
-		return sweep.ErrInterrupted
+		return task.ErrInterrupted
 	}
 	var row struct{ PartitionKey, RowKey *string }
 	err = input.Part(l.Text, &row) // scan writes whole rows

@@ -10,8 +10,8 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
-	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/rowlist"
+	"tablesweep/internal/task"
 )
 
 // What a job lists, another takes: those rows that lie within its range, each once.
@@ -70,7 +70,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	if _, _, err := rowlist.Read(ctx, strings.NewReader(`{"PartitionKey":"a","RowKey":"b"}`), key.Range{}); !errors.Is(err, sweep.ErrInterrupted) {
+	if _, _, err := rowlist.Read(ctx, strings.NewReader(`{"PartitionKey":"a","RowKey":"b"}`), key.Range{}); !errors.Is(err, task.ErrInterrupted) {
 		t.Errorf("got %v, want an interrupt", err)
 	}
 }
