@@ -203,11 +203,14 @@ func (p position) after(rows []arrival, known time.Time, oldest string) position
 		if a.written < next.floor {
 			break
 		}
-		most := n / 2
-		if n < maxSingle && a.written > ticksOf(known) {
-			most = 1
-		}
 		last := len(next.groups) - 1
+		most := n / 2
+		switch behind := ticksOf(known); {
+		case n < maxSingle && a.written > behind:
+			most = 1
+		case last >= 0 && next.groups[last].from > behind: // a row may still come to stand between the two
+			most = 0
+		}
 		tick := last >= 0 && next.groups[last].from == a.written // which groups never split
 		if last < 0 || !tick && (size >= most || a.given != (next.groups[last].sum > 0)) {
 			next.groups, size, last = append(next.groups, group{to: a.written}), 0, last+1

@@ -107,3 +107,26 @@ func TestPositionWithALateRow(t *testing.T) {
 		}
 	}
 }
+
+// A row that was written behind known, in a shard that was read earlier than others, is sent alone: no group reaches across known.
+func TestPositionWithAShardReadEarlier(t *testing.T) {
+	known := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+	for newer := range maxSingle {
+		var rows []arrival // newest first
+		for i := -newer; i < 40; i++ {
+			written := known.Add(-time.Duration(i)*time.Second/100 + time.Millisecond)
+			rows = append(rows, arrival{place{ticksOf(written), Since(written) + "-ffff-abcdefghijkl"}, storage.Entity{}, true})
+		}
+		late := newer // between known and the oldest row behind it
+		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), known, "")
+		for i := range rows {
+			rows[i].given = false
+		}
+		p.settle(rows)
+		for i, a := range rows {
+			if a.written >= p.floor && a.given != (i != late) {
+				t.Errorf("%d rows behind known, and one between: row %d counts as given: %v", newer, i-late, a.given)
+			}
+		}
+	}
+}
