@@ -52,14 +52,29 @@ func (a *away) start(t *testing.T, args ...string) *child {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	c.ended = make(chan error, 1)
+	go func() { c.ended <- c.Wait() }()
 	return c
 }
 
 // child is a process under way.
 type child struct {
 	*exec.Cmd
-	out  bytes.Buffer
-	told buffer
+	out   bytes.Buffer
+	told  buffer
+	ended chan error // gets how it ended, if start has begun it
+}
+
+// until waits until something is true of the process, which must not end before that.
+func (c *child) until(t *testing.T, is func() bool) {
+	t.Helper()
+	for !is() {
+		select {
+		case err := <-c.ended:
+			t.Fatalf("it has ended: %v\n%s", err, &c.told)
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // buffer can be read while it is written.
@@ -80,12 +95,10 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// after waits until the account has had so many requests since its counts were reset.
-func (a *away) after(t *testing.T, requests int64) {
+// after waits until the account has had so many requests of a command.
+func (a *away) after(t *testing.T, c *child, requests int64) {
 	t.Helper()
-	for a.em.Counts().TableTransactions() < requests {
-		time.Sleep(time.Millisecond)
-	}
+	c.until(t, func() bool { return a.em.Counts().TableTransactions() >= requests })
 }
 
 func (a *away) same(t *testing.T, table string) {
@@ -115,9 +128,9 @@ func TestCopyThroughOutages(t *testing.T) {
 			t.Parallel()
 			a := newAway(t, rows)
 			c := a.start(t, "copy", "--from", "source", "--to", "copied", "--json", "--progress", "none", "--workers", "8")
-			a.after(t, 300)
+			a.after(t, c, 300)
 			a.For(outage, kind)
-			if err := c.Wait(); err != nil {
+			if err := <-c.ended; err != nil {
 				t.Fatalf("%v\n%s", err, &c.told)
 			}
 			var r jobResult
@@ -134,10 +147,10 @@ func TestCopyThroughOutages(t *testing.T) {
 		t.Parallel()
 		a := newAway(t, rows)
 		path := filepath.Join(t.TempDir(), "c.ckpt")
-		c := a.start(t, "copy", "--from", "source", "--to", "copied", "--progress", "none", "--workers", "8", "--patience", "1s", "--checkpoint", path)
-		a.after(t, 300)
+		c := a.start(t, "copy", "--from", "source", "--to", "copied", "--progress", "none", "--workers", "8", "--patience", "5s", "--checkpoint", path)
+		a.after(t, c, 300)
 		a.Set(outagetest.Refuse)
-		_ = c.Wait()
+		<-c.ended
 		told := c.told.String()
 		if code := c.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(told, "of AzureWebJobsStorage: no good answer for ") || !strings.Contains(told, "copy --resume "+path+" continues") {
 			t.Errorf("exit code %d\n%s", code, told)
@@ -145,7 +158,7 @@ func TestCopyThroughOutages(t *testing.T) {
 		c = a.start(t, "copy", "--resume", path, "--progress", "none")
 		time.Sleep(outage)
 		a.Set(outagetest.Forward)
-		if err := c.Wait(); err != nil {
+		if err := <-c.ended; err != nil {
 			t.Fatalf("%v\n%s", err, &c.told)
 		}
 		a.same(t, "copied")
@@ -179,7 +192,7 @@ func TestInterruptWhileStorageHangs(t *testing.T) {
 	a := newAway(t, manyRows(testsize.Of(700, 1500), 2))
 	path := filepath.Join(t.TempDir(), "c.ckpt")
 	c := a.start(t, "copy", "--from", "source", "--to", "copied", "--progress", "json", "--workers", "8", "--checkpoint", path)
-	a.after(t, 300)
+	a.after(t, c, 300)
 	a.Set(outagetest.Hang)
 	time.Sleep(200 * time.Millisecond)
 	interrupt := func() {
@@ -190,15 +203,13 @@ func TestInterruptWhileStorageHangs(t *testing.T) {
 	interrupt()
 	interrupt() // which a wrapper forwards
 	waits := regexp.MustCompile(`{"warning":"interrupted: waiting for \d+ requests; Ctrl-C again ends at once"}`)
-	for !waits.MatchString(c.told.String()) {
-		time.Sleep(10 * time.Millisecond)
-	}
+	c.until(t, func() bool { return waits.MatchString(c.told.String()) })
 	time.Sleep(2 * forwarded)
 	if strings.Contains(c.told.String(), "--resume") {
 		t.Error("the first interrupt did not wait")
 	}
 	interrupt()
-	_ = c.Wait()
+	<-c.ended
 	if code := c.ProcessState.ExitCode(); code != exitInterrupted {
 		t.Errorf("exit code %d after the second interrupt", code)
 	}
