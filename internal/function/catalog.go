@@ -12,11 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
-	"tablesweep/internal/function/gate"
 	"tablesweep/internal/input"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
@@ -32,42 +29,40 @@ const catalogRoute = "catalog/{*path}"
 // records of "people", /api/catalog/records those of "".
 type Catalogs map[string]*catalog.Catalog
 
-// served is a method of a catalog's resource, such as records, and its handler.
-type served struct {
-	method, resource string
-	serve            func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
+// resource is one of every catalog, such as records, with a method and its handler.
+type resource struct {
+	method, path string
+	serve        func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
 // oneRecord is the resource of one record, by its id: a Location.
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
-// routes serves resources of every catalog, each once its gate is open.
+// catalogCalls serve resources of every catalog, each once its gate is open.
 //
 // caller: whoever stores records and looks them up.
-func (c Catalogs) routes(gates map[string]*gate.Gate, resources ...served) func(chi.Router) {
-	return func(r chi.Router) {
-		for _, s := range resources {
-			h := failing(func(w http.ResponseWriter, r *http.Request) error {
-				name := parameter(r, "name")
-				found, err := c.named(name)
-				if err != nil {
-					return err
-				}
-				if err := gates[name].Pass(r.Context(), readyTime); err != nil {
-					return err
-				}
-				err = s.serve(found, w, r)
-				if moved := (*catalog.MovedError)(nil); errors.As(err, &moved) {
-					w.Header().Set("Location", locationOf(r, moved.ID))
-					w.WriteHeader(http.StatusTemporaryRedirect)
-					return nil
-				}
+func (a App) catalogCalls(resources ...resource) (calls []call) {
+	for _, one := range resources {
+		serve := func(w http.ResponseWriter, r *http.Request) error {
+			name := r.PathValue("name")
+			c, err := a.Catalogs.named(name)
+			if err != nil {
 				return err
-			})
-			r.Method(s.method, "/api/catalog/"+s.resource, h)
-			r.Method(s.method, "/api/catalog/{name}/"+s.resource, h)
+			}
+			if err := a.Gates.Catalogs[name].Pass(r.Context(), readyTime); err != nil {
+				return err
+			}
+			err = one.serve(c, w, r)
+			if moved := (*catalog.MovedError)(nil); errors.As(err, &moved) {
+				w.Header().Set("Location", locationOf(r, moved.ID))
+				w.WriteHeader(http.StatusTemporaryRedirect)
+				return nil
+			}
+			return err
 		}
+		calls = append(calls, call{one.method, "catalog/" + one.path, serve}, call{one.method, "catalog/{name}/" + one.path, serve})
 	}
+	return calls
 }
 
 // CatalogInfo is a catalog's name and schema, as the settings have them.
@@ -86,20 +81,8 @@ func Describe(name string, s index.Schema) CatalogInfo {
 	return info
 }
 
-// queryRoutes serves resources of every catalog, and the list of catalogs.
-func (c Catalogs) queryRoutes(gates map[string]*gate.Gate, resources ...served) func(chi.Router) {
-	each := c.routes(gates, resources...)
-	return func(r chi.Router) {
-		r.Get("/api/catalog", failing(c.list))
-		each(r)
-	}
-}
-
 // list answers with the list of catalogs.
-func (c Catalogs) list(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parameters(r); err != nil {
-		return err
-	}
+func (c Catalogs) list(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	all := []CatalogInfo{}
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		all = append(all, Describe(name, c[name].Schema))
@@ -151,9 +134,6 @@ func replaceRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	if on.Once, err = idempotencyKey(r); err != nil {
-		return err
-	}
 	body, err := readBody(r)
 	if err != nil {
 		return err
@@ -173,9 +153,6 @@ func replaceRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 func patchRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
 	q, on, err := readSelector(c.Schema, r)
 	if err != nil {
-		return err
-	}
-	if on.Once, err = idempotencyKey(r); err != nil {
 		return err
 	}
 	w.Header().Set("Accept-Patch", mergePatch)
@@ -212,7 +189,7 @@ func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, e
 // locationOf returns the address of a record in the request's catalog.
 func locationOf(r *http.Request, id string) string {
 	path := "/api/catalog/"
-	if name := parameter(r, "name"); name != "" {
+	if name := r.PathValue("name"); name != "" {
 		path += url.PathEscape(name) + "/"
 	}
 	return path + "records/" + id
@@ -227,7 +204,7 @@ func getRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	found, meta, err := c.Get(r.Context(), parameter(r, "id"))
+	found, meta, err := c.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -324,9 +301,6 @@ func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	if on.Once, err = idempotencyKey(r); err != nil {
-		return err
-	}
 	on.Invocation = invocationID(r)
 	deleted, err := c.Delete(r.Context(), q, on, nil)
 	if told := deleted.Told(); err != nil && told != "" {
@@ -338,7 +312,11 @@ func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 }
 
 func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
-	given, top, err := readList(r, catalog.DefaultTop, storage.PageRows, "top", "cursor", "since", "after")
+	given, err := parameters(r, "top", "cursor", "since", "after")
+	if err != nil {
+		return err
+	}
+	top, err := readTop(given, catalog.DefaultTop, storage.PageRows)
 	if err != nil {
 		return err
 	}
@@ -406,19 +384,21 @@ func readTags(r *http.Request, name string) ([]string, error) {
 	return nil, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
 }
 
-// readSelector reads the records that a call changes, by the id in its path or by its query, and the conditions.
-func readSelector(s index.Schema, r *http.Request) (q catalog.Lookup, on catalog.Condition, err error) {
-	if id := parameter(r, "id"); id != "" {
-		_, queryErr := parameters(r)
-		on, conditionErr := readCondition(r)
-		return catalog.Lookup{ID: id}, on, errors.Join(queryErr, conditionErr)
+// readSelector reads the records that a call changes, by the id in its path or by its query, and on what conditions.
+func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Condition, error) {
+	var queryErr, onceErr error
+	q := catalog.Lookup{ID: r.PathValue("id")}
+	if q.ID != "" {
+		_, queryErr = parameters(r)
+	} else {
+		q, queryErr = readQuery(s, r, "row_from", "row_to", "row_prefix")
 	}
-	q, queryErr := readQuery(s, r, "row_from", "row_to", "row_prefix")
 	for field := range q.Or {
 		queryErr = errors.Join(queryErr, problem.Invalidf(field, "is given several times, which only GET allows; give it once"))
 	}
 	on, conditionErr := readCondition(r)
-	return q, on, errors.Join(queryErr, conditionErr)
+	on.Once, onceErr = idempotencyKey(r)
+	return q, on, errors.Join(queryErr, conditionErr, onceErr)
 }
 
 // maxValues is the most values of one index key in a query: each costs a request.

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"tablesweep/internal/function/console"
 )
 
@@ -30,22 +28,19 @@ var consoleHeaders = map[string]string{
 	"Cache-Control":                "no-cache",
 }
 
-// consoleRoutes serves the console's files, which hold no data, unless the setting
+// consoleCalls serve the console's files, which hold no data, unless the setting
 // TABLESWEEP_CONSOLE is off.
 //
 // caller: browsers.
-func consoleRoutes(on bool) func(chi.Router) {
-	return func(r chi.Router) {
-		if !on {
-			return
-		}
-		r.Get("/api/console", getConsole)
-		r.Get("/api/console/{file}", getConsole)
+func consoleCalls(on bool) []call {
+	if !on {
+		return nil
 	}
+	return []call{{"GET", "console", getConsole}, {"GET", "console/{file}", getConsole}}
 }
 
-func getConsole(w http.ResponseWriter, r *http.Request) {
-	name := parameter(r, "file")
+func getConsole(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("file")
 	file, found := console.Named(name)
 	for name, value := range consoleHeaders {
 		w.Header().Set(name, value)
@@ -53,11 +48,11 @@ func getConsole(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !found:
 		notFound(w, r)
-		return
+		return nil
 	case name == "" && !strings.HasSuffix(r.URL.Path, "/"): // the page's files are relative to it
 		w.Header().Set("Location", path.Base(r.URL.Path)+"/")
 		w.WriteHeader(http.StatusFound)
-		return
+		return nil
 	}
 	w.Header().Set("Content-Type", file.Kind)
 	w.Header().Set("ETag", file.ETag)
@@ -68,6 +63,7 @@ func getConsole(w http.ResponseWriter, r *http.Request) {
 		content = file.Packed
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	return nil
 }
 
 // takesGzip reports whether the caller asks for a compressed answer. (RFC 9110, 12.5.3)

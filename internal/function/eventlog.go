@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
@@ -24,39 +23,39 @@ const (
 	defaultStreams = 1000
 )
 
-// logRoutes serves /api/log/{stream}, /api/log?stream=NAME for any name, and the list of streams
-// at /api/log.
+// streams answers the calls below /api/log.
+type streams struct{ *logtail.Streams }
+
+// logCalls serve /api/log/{stream}, /api/log?stream=NAME for any name, and the list of streams at /api/log.
 //
 // caller: whoever writes or reads events.
-func logRoutes(s *logtail.Streams) func(chi.Router) {
-	return func(r chi.Router) {
-		for _, path := range []string{"/api/log", "/api/log/*"} {
-			r.Post(path, failing(func(w http.ResponseWriter, r *http.Request) error { return appendEvents(s, w, r) }))
-			r.Get(path, failing(func(w http.ResponseWriter, r *http.Request) error { return readEvents(s, w, r) }))
-			r.Delete(path, failing(func(w http.ResponseWriter, r *http.Request) error { return deleteStream(s, w, r) }))
-		}
+func logCalls(of *logtail.Streams) (calls []call) {
+	s := streams{of}
+	for _, path := range []string{"log", "log/*"} {
+		calls = append(calls,
+			call{"POST", path, taking(s.append, "stream")},
+			call{"GET", path, taking(s.read, "stream", "top", "since", "cursor", "after")},
+			call{"DELETE", path, taking(s.delete, "stream")},
+		)
 	}
+	return calls
 }
 
-// streamOf returns the name of a request's stream, from the path or the query, and the query, in which
-// others may be given, too.
-func streamOf(r *http.Request, others ...string) (stream string, query url.Values, err error) {
-	if query, err = parameters(r, append([]string{"stream"}, others...)...); err != nil {
-		return "", nil, err
-	}
-	stream = parameter(r, "*")
+// streamOf returns the name of a request's stream, from the path or the query.
+func streamOf(r *http.Request, given url.Values) (string, error) {
+	stream := r.PathValue("*")
 	switch {
 	case stream == "":
-		return query.Get("stream"), query, nil
-	case query.Has("stream"):
-		return "", nil, problem.Invalidf("stream", "is in the path and in the query; give it once")
+		return given.Get("stream"), nil
+	case given.Has("stream"):
+		return "", problem.Invalidf("stream", "is in the path and in the query; give it once")
 	// What arrives may be another name than the caller's: a hint must not repeat it.
 	case isForwarded(r) && (r.Method == http.MethodPost || r.Method == http.MethodDelete):
-		return "", nil, problem.Invalidf("stream", `may be cut off in a path, as this host forwards requests; send the name as /api/log?stream=NAME`)
+		return "", problem.Invalidf("stream", `may be cut off in a path, as this host forwards requests; send the name as /api/log?stream=NAME`)
 	case strings.ContainsAny(stream, `%/\`):
-		return "", nil, problem.Invalidf("stream", `must not have %%, / or \ in a path, whose escapes a host may change; send the name as /api/log?stream=NAME, escaped`)
+		return "", problem.Invalidf("stream", `must not have %%, / or \ in a path, whose escapes a host may change; send the name as /api/log?stream=NAME, escaped`)
 	}
-	return stream, query, nil
+	return stream, nil
 }
 
 // appended is the result for a new event.
@@ -65,8 +64,8 @@ type appended struct {
 	Time time.Time `json:"time"`
 }
 
-func appendEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
-	stream, _, err := streamOf(r)
+func (s streams) append(w http.ResponseWriter, r *http.Request, given url.Values) error {
+	stream, err := streamOf(r, given)
 	if err != nil {
 		return err
 	}
@@ -159,20 +158,20 @@ func parseEvents(body []byte, lines bool) (records []record.Record, err error) {
 	return records, errors.Join(wrong...)
 }
 
-func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
-	stream, given, err := streamOf(r, "top", "since", "cursor", "after")
+func (s streams) read(w http.ResponseWriter, r *http.Request, given url.Values) error {
+	stream, err := streamOf(r, given)
 	if err != nil {
 		return err
 	}
-	if stream == "" && !given.Has("stream") {
-		return listStreams(s, w, r)
+	if stream == "" {
+		return taking(s.list, "top", "cursor")(w, r)
 	}
 	top, err := readTop(given, defaultEvents, storage.PageRows)
 	if err != nil {
 		return err
 	}
 	if given.Has("after") {
-		return followEvents(s, stream, given, top, w, r)
+		return s.follow(stream, given, top, w, r)
 	}
 	q := logtail.EventQuery{Top: top, Since: given.Get("since"), Cursor: given.Get("cursor")}
 	page, err := s.Read(r.Context(), stream, q)
@@ -183,8 +182,8 @@ func readEvents(s *logtail.Streams, w http.ResponseWriter, r *http.Request) erro
 	}{page.Events, page.Cursor}, err)
 }
 
-// followEvents answers with the events behind a position in the stream.
-func followEvents(s *logtail.Streams, stream string, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
+// follow answers with the events behind a position in the stream.
+func (s streams) follow(stream string, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
 	if err := onlyAfter(given); err != nil {
 		return err
 	}
@@ -206,21 +205,21 @@ func onlyAfter(given url.Values) error {
 	return nil
 }
 
-func listStreams(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
-	given, top, err := readList(r, defaultStreams, storage.PageRows, "top", "cursor")
+func (s streams) list(w http.ResponseWriter, r *http.Request, given url.Values) error {
+	top, err := readTop(given, defaultStreams, storage.PageRows)
 	if err != nil {
 		return err
 	}
-	streams, next, err := s.List(r.Context(), top, given.Get("cursor"))
+	found, next, err := s.List(r.Context(), top, given.Get("cursor"))
 	linkNext(w, r, next)
 	return answer(w, r, struct {
 		Streams []logtail.StreamInfo `json:"streams"`
 		Cursor  string               `json:"cursor,omitempty"`
-	}{append([]logtail.StreamInfo{}, streams...), next}, err)
+	}{append([]logtail.StreamInfo{}, found...), next}, err)
 }
 
-func deleteStream(s *logtail.Streams, w http.ResponseWriter, r *http.Request) error {
-	stream, _, err := streamOf(r)
+func (s streams) delete(w http.ResponseWriter, r *http.Request, given url.Values) error {
+	stream, err := streamOf(r, given)
 	if err != nil {
 		return err
 	}

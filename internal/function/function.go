@@ -18,8 +18,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine"
@@ -55,9 +53,9 @@ type Function struct {
 
 	// gates hold calls back until the app is ready for them.
 	gates []*gate.Gate
-	// invoke handles a queue message or a timer; routes adds an HTTP function's routes.
+	// invoke handles a queue message or a timer.
 	invoke func(context.Context, Invocation) (report string, err error)
-	routes func(chi.Router)
+	calls  []call // of an HTTP function
 }
 
 // App has everything that the functions call.
@@ -123,38 +121,62 @@ func Functions(a App) []Function {
 		{Name: engine.ScanPartition, Trigger: Queue, Queue: engine.Queues[engine.ScanPartition], gates: own, invoke: step},
 		{Name: engine.CopyRows, Trigger: Queue, Queue: engine.Queues[engine.CopyRows], gates: own, invoke: step},
 		{Name: "Maintain", Trigger: Timer, Schedule: "0 * * * * *", gates: settings, invoke: a.maintain},
-		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", gates: own, routes: scanRoutes(a.Engine)},
-		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, routes: logRoutes(a.Log)},
-		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Anonymous: true, routes: consoleRoutes(a.Console)},
-		{Name: "Service", Trigger: HTTP, Route: serviceRoute, routes: serviceRoutes(a)},
+		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", gates: own, calls: scanCalls(a.Engine)},
+		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, calls: logCalls(a.Log)},
+		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Anonymous: true, calls: consoleCalls(a.Console)},
+		{Name: "Service", Trigger: HTTP, Route: serviceRoute, calls: serviceCalls(a)},
 		// These share a route, and each has a function key of its own.
-		{Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"}, maxBody: maxRecord,
-			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"POST", "records", insertRecord}, served{"POST", "recover", recoverWrites}, served{"PUT", "records", replaceRecord}, served{"PUT", oneRecord, replaceRecord}, served{"PATCH", "records", patchRecord}, served{"PATCH", oneRecord, patchRecord})},
-		{Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
-			gates: settings, routes: a.Catalogs.queryRoutes(a.Gates.Catalogs, served{"GET", "records", findRecords}, served{"GET", "count", countRecords}, served{"GET", oneRecord, getRecord}, served{"GET", "changes", listChanges})},
-		{Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
-			gates: settings, routes: a.Catalogs.routes(a.Gates.Catalogs, served{"DELETE", "records", deleteRecords}, served{"DELETE", oneRecord, deleteRecords})},
+		{
+			Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"},
+			maxBody: maxRecord, gates: settings, calls: a.catalogCalls(
+				resource{"POST", "records", insertRecord}, resource{"POST", "recover", recoverWrites},
+				resource{"PUT", "records", replaceRecord}, resource{"PUT", oneRecord, replaceRecord},
+				resource{"PATCH", "records", patchRecord}, resource{"PATCH", oneRecord, patchRecord}),
+		},
+		{
+			Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
+			gates: settings, calls: append(a.catalogCalls(
+				resource{"GET", "records", findRecords}, resource{"GET", "count", countRecords},
+				resource{"GET", oneRecord, getRecord}, resource{"GET", "changes", listChanges}),
+				call{"GET", "catalog", taking(a.Catalogs.list)}),
+		},
+		{
+			Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
+			gates: settings, calls: a.catalogCalls(
+				resource{"DELETE", "records", deleteRecords}, resource{"DELETE", oneRecord, deleteRecords}),
+		},
 	}
 }
 
 // Handler returns the HTTP handler of all functions, for requests of the host. Functions find log in their
 // context, with the invocation's id.
 func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
-	r := chi.NewRouter()
 	var all routes
-	r.Use(private, withLogger(log), timed, recovered, host.only, inUnicode, inAnyCase(&all, otherMethod(r, &all)), middleware.GetHead)
-	r.NotFound(notFound)
-	r.MethodNotAllowed(otherMethod(r, &all))
-	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { // the host's health check
+	all.add(http.MethodGet, "/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // the host's health check
 		w.WriteHeader(http.StatusNoContent)
-	})
+	}))
 	for _, f := range functions {
-		if f.Trigger == HTTP {
-			f.routes(r.With(refuseHeaders, limited(cmp.Or(f.maxBody, maxRequest), requestTime), gated(f.gates)))
-			continue
+		if f.Trigger != HTTP {
+			all.add(http.MethodPost, "/"+f.Name, limited(maxEnvelope, invocationTime, invocationHandler(f)))
 		}
-		r.With(limited(maxEnvelope, invocationTime)).Method(http.MethodPost, "/"+f.Name, invocationHandler(f))
+		for _, c := range f.calls {
+			all.add(c.method, "/api/"+c.path, limited(cmp.Or(f.maxBody, maxRequest), requestTime, f.ready(c)))
+		}
 	}
-	all = routesOf(r)
-	return r
+	return private(withLogger(log, timed(recovered(host.only(all)))))
+}
+
+// ready returns a handler for a call that waits until the function's gates are open.
+func (f Function) ready(c call) http.Handler {
+	return failing(func(w http.ResponseWriter, r *http.Request) error {
+		if err := checkHeaders(r); err != nil {
+			return err
+		}
+		for _, g := range f.gates {
+			if err := g.Pass(r.Context(), readyTime); err != nil {
+				return err
+			}
+		}
+		return c.serve(w, r)
+	})
 }

@@ -51,20 +51,17 @@ func private(next http.Handler) http.Handler {
 	})
 }
 
-// refuseHeaders refuses a write with a header that would change what it means, and which this app
-// does not know.
-func refuseHeaders(next http.Handler) http.Handler {
-	return failing(func(w http.ResponseWriter, r *http.Request) error {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions {
-			for name, instead := range map[string]string{"If-Unmodified-Since": "compares versions by If-Match", "Content-Range": "takes a whole body"} {
-				if has(r, name) {
-					return problem.Invalidf(name, "is not taken: a write here %s", instead)
-				}
-			}
-		}
-		next.ServeHTTP(w, r)
+// checkHeaders refuses a write with a header that would change what it means, and which this app does not know.
+func checkHeaders(r *http.Request) error {
+	switch {
+	case r.Method == http.MethodGet, r.Method == http.MethodHead:
 		return nil
-	})
+	case has(r, "If-Unmodified-Since"):
+		return problem.Invalidf("If-Unmodified-Since", "is not taken: a write here compares versions by If-Match")
+	case has(r, "Content-Range"):
+		return problem.Invalidf("Content-Range", "is not taken: a write here takes a whole body")
+	}
+	return nil
 }
 
 // wantsMinimal reports whether the caller prefers an answer without the record, and then notes in

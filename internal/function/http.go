@@ -14,10 +14,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/function/gate"
 	"tablesweep/internal/input"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/problem"
@@ -48,45 +46,28 @@ const (
 	answerTime = 20 * time.Second
 )
 
-// gated holds requests back until all gates are open.
-func gated(gates []*gate.Gate) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return failing(func(w http.ResponseWriter, r *http.Request) error {
-			for _, g := range gates {
-				if err := g.Pass(r.Context(), readyTime); err != nil {
-					return err
-				}
-			}
-			next.ServeHTTP(w, r)
-			return nil
-		})
-	}
-}
-
 // limited bounds the size of a request's body and the time of its handling. A request that may
 // write goes on when its client disconnects. Otherwise, recovery would have to complete
 // half-done writes.
-func limited(bytes int64, t time.Duration) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx := r.Context()
-			if r.Method != http.MethodGet && r.Method != http.MethodHead {
-				ctx = context.WithoutCancel(ctx)
-			}
-			ctx, cancel := context.WithTimeout(ctx, t)
-			defer cancel()
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(t + answerTime))
-			body, err := unpacked(w, r, bytes)
-			if err != nil {
-				w.Header().Set("Accept-Encoding", "gzip")
-				writeProblem(w, r, err)
-				return
-			}
-			r = r.WithContext(ctx)
-			r.Body = body
-			next.ServeHTTP(w, r)
-		})
-	}
+func limited(bytes int64, t time.Duration, next http.Handler) http.Handler {
+	return failing(func(w http.ResponseWriter, r *http.Request) error {
+		ctx := r.Context()
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			ctx = context.WithoutCancel(ctx)
+		}
+		ctx, cancel := context.WithTimeout(ctx, t)
+		defer cancel()
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(t + answerTime))
+		body, err := unpacked(w, r, bytes)
+		if err != nil {
+			w.Header().Set("Accept-Encoding", "gzip")
+			return err
+		}
+		r = r.WithContext(ctx)
+		r.Body = body
+		next.ServeHTTP(w, r)
+		return nil
+	})
 }
 
 // unpacked returns the request's body, uncompressed. Both forms are limited to limit bytes.
@@ -155,6 +136,17 @@ func parameters(r *http.Request, allowed ...string) (url.Values, error) {
 	return readParameters(r, input.Once(allowed...))
 }
 
+// taking returns the handler of a call whose query may have the allowed parameters, each once, and no others.
+func taking(serve func(w http.ResponseWriter, r *http.Request, given url.Values) error, allowed ...string) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		given, err := parameters(r, allowed...)
+		if err != nil {
+			return err
+		}
+		return serve(w, r, given)
+	}
+}
+
 // readTop reads the parameter top, standard if it is not given.
 func readTop(given url.Values, standard, limit int) (int, error) {
 	if !given.Has("top") {
@@ -165,14 +157,6 @@ func readTop(given url.Values, standard, limit int) (int, error) {
 		top = 0
 	}
 	return top, input.Top(top, limit)
-}
-
-// readList reads the parameters of a list: the allowed ones, of which one is top.
-func readList(r *http.Request, standard, limit int, allowed ...string) (given url.Values, top int, err error) {
-	if given, err = parameters(r, allowed...); err == nil {
-		top, err = readTop(given, standard, limit)
-	}
-	return given, top, err
 }
 
 // readBody reads a request's body within the limits of limited and timed. It is JSON, or of one of
@@ -207,28 +191,15 @@ func invalidLine(text []byte) int {
 	return n
 }
 
-// inUnicode refuses a path that is not UTF-8, as [input.Query] and readBody do with the rest that callers send.
-func inUnicode(next http.Handler) http.Handler {
-	return failing(func(w http.ResponseWriter, r *http.Request) error {
-		if !utf8.ValidString(r.URL.Path) {
-			return problem.Invalidf("", "the path is not valid UTF-8; escape the bytes of UTF-8")
-		}
-		next.ServeHTTP(w, r)
-		return nil
-	})
-}
-
 // withLogger puts a logger with the invocation's id into each request's context.
-func withLogger(log zerolog.Logger) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			l := log
-			if id := invocationID(r); id != "" {
-				l = log.With().Str("invocation", id).Logger()
-			}
-			next.ServeHTTP(w, r.WithContext(l.WithContext(r.Context())))
-		})
-	}
+func withLogger(log zerolog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l := log
+		if id := invocationID(r); id != "" {
+			l = log.With().Str("invocation", id).Logger()
+		}
+		next.ServeHTTP(w, r.WithContext(l.WithContext(r.Context())))
+	})
 }
 
 // recovered turns a panic into an error of its own invocation. Others go on.
@@ -267,7 +238,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(r.Context().Err(), context.Canceled):
 		log.Debug().Err(err).Msg("the caller has left")
 	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // which neither the host's log tells
-		log.Info().Str("method", r.Method).Str("route", chi.RouteContext(r.Context()).RoutePattern()).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
+		log.Info().Str("method", r.Method).Str("route", r.Pattern).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
 	case p.Kind != problem.NotReady: // which the log has once a minute
 		log.Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
 	}

@@ -1,142 +1,131 @@
 package function
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/go-chi/chi/v5"
+	"unicode/utf8"
 
 	"tablesweep/internal/problem"
 )
 
-// routes finds the route of a path. Its fixed parts match in any case.
+// call is a method and a path of an HTTP function, and what answers it.
+type call struct {
+	method, path string // the path is one below /api
+	serve        func(http.ResponseWriter, *http.Request) error
+}
+
+// routes are the paths of the app. The first one that fits counts. Their texts match in any case, and a path may have
+// a slash at its end: the Functions host matches routes so, and forwards the path as it was sent. (ASP.NET Core routing)
 type routes []route
 
-// route is one pattern of a router.
+// route is a path, with a handler for each method that it has.
 type route struct {
-	segments []string // fixed parts before parameters
-	methods  []string
+	pattern string
+	parts   []part
+	methods map[string]http.Handler
 }
 
-// routesOf lists the patterns of a router.
-func routesOf(router chi.Routes) routes {
-	methods := map[string][]string{}
-	// The callback never fails.
-	_ = chi.Walk(router, func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		methods[pattern] = append(methods[pattern], method)
-		return nil
-	})
-	var all routes
-	for pattern := range methods {
-		all = append(all, route{strings.Split(pattern, "/"), methods[pattern]})
+// part is one between two slashes of a pattern: a text, {NAME} or {NAME:FORM} for a parameter, or * for all that is left.
+type part struct {
+	text, name string         // one of the two
+	form       *regexp.Regexp // of a parameter's value; nil for any
+}
+
+// add adds a method to a route, and the route if it is new.
+func (all *routes) add(method, pattern string, h http.Handler) {
+	i := slices.IndexFunc(*all, func(r route) bool { return r.pattern == pattern })
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, route{pattern, partsOf(pattern), map[string]http.Handler{}})
 	}
-	slices.SortFunc(all, func(a, b route) int {
-		byLooseness := slices.CompareFunc(a.segments, b.segments, func(a, b string) int { return cmp.Compare(looseness(a), looseness(b)) })
-		return cmp.Or(byLooseness, slices.Compare(a.segments, b.segments))
-	})
-	return all
+	(*all)[i].methods[method] = h
 }
 
-// looseness is 0 for a fixed segment, 1 for a parameter, 2 for the rest of the path.
-func looseness(segment string) int {
-	switch {
-	case segment == "*":
-		return 2
-	case strings.HasPrefix(segment, "{"):
-		return 1
+func partsOf(pattern string) (parts []part) {
+	for text := range strings.SplitSeq(strings.TrimSuffix(pattern, "/"), "/") {
+		p := part{text: text}
+		if text == "*" {
+			p = part{name: text}
+		} else if inner, ok := strings.CutPrefix(text, "{"); ok {
+			name, form, given := strings.Cut(strings.TrimSuffix(inner, "}"), ":")
+			if p = (part{name: name}); given {
+				p.form = regexp.MustCompile("^" + form + "$")
+			}
+		}
+		parts = append(parts, p)
 	}
-	return 0
+	return parts
 }
 
-// canonical returns an escaped path in the form of the first pattern that it matches: with the
-// pattern's case in fixed parts, and without a trailing slash. Parameters keep their case. The
-// Functions host matches routes in any case and with a trailing slash, and forwards the
-// path as it was sent. (ASP.NET Core routing)
-//
-// If the pattern has no parameters, own has its methods. Other methods must not match
-// patterns with a parameter there.
-func (all routes) canonical(path string) (as string, own []string) {
-	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
-next:
-	for _, r := range all {
-		pattern := r.segments
-		rest := pattern[len(pattern)-1] == "*"
-		if len(segments) < len(pattern) || len(segments) > len(pattern) && !rest {
+// fits reports whether the route has the path of these escaped segments, and returns the parameters.
+func (at route) fits(segments []string) (parameters map[string]string, ok bool) {
+	parameters = map[string]string{}
+	for i, p := range at.parts {
+		switch {
+		case i == len(segments), p.name == "" && !strings.EqualFold(p.text, segments[i]):
+			return nil, false
+		case p.form != nil && !p.form.MatchString(segments[i]):
+			return nil, false
+		case p.name == "*":
+			parameters[p.name] = strings.Join(segments[i:], "/")
+			return parameters, true
+		case p.name != "":
+			parameters[p.name] = segments[i]
+		}
+	}
+	return parameters, len(segments) == len(at.parts)
+}
+
+// ServeHTTP implements [http.Handler]. HEAD is answered as GET.
+func (all routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !utf8.ValidString(r.URL.Path) { // as [input.Query] and readBody do with the rest that callers send
+		writeProblem(w, r, problem.Invalidf("", "the path is not valid UTF-8; escape the bytes of UTF-8"))
+		return
+	}
+	segments := strings.Split(strings.TrimSuffix(r.URL.EscapedPath(), "/"), "/")
+	for _, at := range all {
+		parameters, ok := at.fits(segments)
+		if !ok {
 			continue
 		}
-		fixed, loose := slices.Clone(segments), 0
-		for i, part := range pattern {
-			if looseness(part) > 0 {
-				loose++
-				continue
-			}
-			if !strings.EqualFold(part, segments[i]) {
-				continue next
-			}
-			fixed[i] = part
+		r.Pattern = at.pattern
+		for name, escaped := range parameters {
+			value, _ := url.PathUnescape(escaped) // the server refuses paths in which that fails
+			r.SetPathValue(name, value)
 		}
-		if loose == 0 {
-			own = r.methods
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
 		}
-		return strings.Join(fixed, "/"), own
+		if h := at.methods[method]; h != nil {
+			h.ServeHTTP(w, r)
+		} else {
+			at.otherMethod(w, r)
+		}
+		return
 	}
-	return cmp.Or(strings.Join(segments, "/"), "/"), nil
-}
-
-// parameter returns a part of the path, unescaped.
-func parameter(r *http.Request, name string) string {
-	escaped := chi.URLParam(r, name)
-	if v, err := url.PathUnescape(escaped); err == nil {
-		return v
-	}
-	return escaped // never: the server refuses such a path
-}
-
-// inAnyCase routes by the canonical path. other answers if the path lacks the method.
-func inAnyCase(all *routes, other http.HandlerFunc) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			path, own := all.canonical(r.URL.EscapedPath())
-			chi.RouteContext(r.Context()).RoutePath = path
-			method := r.Method
-			if method == http.MethodHead {
-				method = http.MethodGet
-			}
-			if own != nil && !slices.Contains(own, method) {
-				other(w, r)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
+	notFound(w, r)
 }
 
 // otherMethod answers a method that the route lacks: 405, or 204 for OPTIONS.
-func otherMethod(router chi.Routes, all *routes) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		path, own := all.canonical(r.URL.EscapedPath())
-		var allowed []string
-		for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-			if slices.Contains(own, m) || own == nil && router.Match(chi.NewRouteContext(), m, path) {
-				allowed = append(allowed, m)
-			}
+func (at route) otherMethod(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+		if at.methods[m] != nil {
+			allowed = append(allowed, m)
 		}
-		if len(allowed) == 0 {
-			notFound(w, r)
-			return
-		}
-		if allowed[0] == "GET" {
-			allowed = append(allowed, "HEAD")
-		}
-		allow := strings.Join(append(allowed, "OPTIONS"), ", ")
-		w.Header().Set("Allow", allow)
-		if r.Method == http.MethodOptions {
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		writeProblem(w, r, problem.WrongMethodf("", "%s does not take %s; allowed: %s", r.URL.Path, r.Method, allow))
 	}
+	if at.methods[http.MethodGet] != nil {
+		allowed = append(allowed, "HEAD")
+	}
+	allow := strings.Join(append(allowed, "OPTIONS"), ", ")
+	w.Header().Set("Allow", allow)
+	if r.Method == http.MethodOptions {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	writeProblem(w, r, problem.WrongMethodf("", "%s does not take %s; allowed: %s", r.URL.Path, r.Method, allow))
 }

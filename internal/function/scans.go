@@ -4,8 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
-
-	"github.com/go-chi/chi/v5"
+	"net/url"
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
@@ -22,69 +21,64 @@ const (
 	maxFailedTop = 1000
 )
 
-// scanRoutes serves /api/scans.
+// scans answers the calls below /api/scans.
+type scans struct{ *engine.Engine }
+
+// scanCalls serve /api/scans.
 //
 // caller: whoever starts and watches scans.
-func scanRoutes(e *engine.Engine) func(chi.Router) {
-	return func(r chi.Router) {
-		r.Post("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return startScan(e, w, r) }))
-		r.Post("/api/scans/estimate", failing(func(w http.ResponseWriter, r *http.Request) error { return estimateScan(e, w, r) }))
-		r.Get("/api/scans/connections", failing(tellScan(func(context.Context, string) (engine.Connections, error) { return e.Connections(), nil })))
-		r.Get("/api/scans/connections/{id}/tables", failing(tellScan(e.TableNames)))
-		r.Get("/api/scans/connections/{id}/queues", failing(tellScan(e.QueueNames)))
-		r.Get("/api/scans", failing(func(w http.ResponseWriter, r *http.Request) error { return listScans(e, w, r) }))
-		r.Get("/api/scans/{id}", failing(tellScan(e.Status)))
-		r.Get("/api/scans/{id}/timeline", failing(tellScan(e.Timeline)))
-		r.Get("/api/scans/{id}/ranges", failing(tellScan(e.Ranges)))
-		r.Get("/api/scans/{id}/failed", failing(func(w http.ResponseWriter, r *http.Request) error { return listFailed(e, w, r) }))
-		r.Delete("/api/scans/{id}", failing(changeScan(e.Cancel)))
-		r.Post("/api/scans/{id}/retry", failing(func(w http.ResponseWriter, r *http.Request) error { return retryScan(e, w, r) }))
+func scanCalls(e *engine.Engine) []call {
+	s := scans{e}
+	return []call{
+		{"POST", "scans", taking(s.start)},
+		{"GET", "scans", taking(s.list, "top", "cursor", "state", "action", "table", "name", "since")},
+		{"POST", "scans/estimate", taking(s.estimate)},
+		{"GET", "scans/connections", tell(s.connections)},
+		{"GET", "scans/connections/{id}/tables", tell(e.TableNames)},
+		{"GET", "scans/connections/{id}/queues", tell(e.QueueNames)},
+		{"GET", "scans/{id}", tell(e.Status)},
+		{"DELETE", "scans/{id}", taking(s.cancel)},
+		{"GET", "scans/{id}/timeline", tell(e.Timeline)},
+		{"GET", "scans/{id}/ranges", tell(e.Ranges)},
+		{"GET", "scans/{id}/failed", taking(s.failed, "top", "cursor")},
+		{"POST", "scans/{id}/retry", taking(s.retry)},
 	}
 }
 
-// tellScan returns a handler that answers with what ask returns for the scan or the connection in the path.
-func tellScan[T any](ask func(ctx context.Context, id string) (T, error)) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if _, err := parameters(r); err != nil {
-			return err
-		}
-		told, err := ask(r.Context(), parameter(r, "id"))
+// tell returns a handler that answers with what ask returns for the scan or the connection in the path.
+func tell[T any](ask func(ctx context.Context, id string) (T, error)) func(http.ResponseWriter, *http.Request) error {
+	return taking(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+		told, err := ask(r.Context(), r.PathValue("id"))
 		return answer(w, r, told, err)
-	}
+	})
 }
 
-func listFailed(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
-	given, top, err := readList(r, maxTop, maxFailedTop, "top", "cursor")
+func (s scans) connections(context.Context, string) (engine.Connections, error) {
+	return s.Connections(), nil
+}
+
+func (s scans) failed(w http.ResponseWriter, r *http.Request, given url.Values) error {
+	top, err := readTop(given, maxTop, maxFailedTop)
 	if err != nil {
 		return err
 	}
-	failed, err := e.Failed(r.Context(), parameter(r, "id"), top, given.Get("cursor"))
+	failed, err := s.Failed(r.Context(), r.PathValue("id"), top, given.Get("cursor"))
 	linkNext(w, r, failed.Cursor)
 	return answer(w, r, failed, err)
 }
 
-// changeScan returns a handler that changes the state of the scan in the path.
-func changeScan(change func(ctx context.Context, id string) error) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if _, err := parameters(r); err != nil {
-			return err
-		}
-		id := parameter(r, "id")
-		if err := change(r.Context(), id); err != nil {
-			return err
-		}
-		writeStarted(w, r, id)
-		return nil
-	}
+func (s scans) cancel(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+	id := r.PathValue("id")
+	return writeStarted(w, r, id, s.Cancel(r.Context(), id))
 }
 
-// retryScan retries a scan: the steps that are left, or with the body {"rows":"failed"} its failed rows as well.
-func retryScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
+// retry retries a scan: the steps that are left, or with the body {"rows":"failed"} its failed rows as well.
+func (s scans) retry(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	body, err := readBody(r)
 	if err != nil {
 		return err
 	}
-	retry := e.Retry
+	retry := s.Retry
 	if len(body) > 0 {
 		var asked struct {
 			Rows string `json:"rows"`
@@ -95,38 +89,37 @@ func retryScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 		if asked.Rows != "failed" {
 			return problem.Invalidf("rows", "%s is unknown; use failed, or send no body", secret.Name(asked.Rows))
 		}
-		retry = e.RetryFailed
+		retry = s.RetryFailed
 	}
-	return changeScan(retry)(w, r)
+	id := r.PathValue("id")
+	return writeStarted(w, r, id, retry(r.Context(), id))
 }
 
-// writeStarted answers a scan's start, cancellation or retry.
-func writeStarted(w http.ResponseWriter, r *http.Request, id string) {
-	writeJSON(w, r, http.StatusAccepted, struct {
-		ID        string `json:"id"`
-		StatusURL string `json:"statusUrl"`
-	}{id, statusURL(r, id)})
+// writeStarted answers a scan's start, cancellation or retry. If there was an error, it only returns it.
+func writeStarted(w http.ResponseWriter, r *http.Request, id string, err error) error {
+	if err == nil {
+		writeJSON(w, r, http.StatusAccepted, struct {
+			ID        string `json:"id"`
+			StatusURL string `json:"statusUrl"`
+		}{id, statusURL(r, id)})
+	}
+	return err
 }
 
-func startScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
+func (s scans) start(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	req, err := scanRequest(r)
 	if err != nil {
 		return err
 	}
-	id, err := e.Start(r.Context(), req)
-	if err != nil {
-		return err
+	id, err := s.Start(r.Context(), req)
+	if err == nil {
+		w.Header().Set("Location", "/api/scans/"+id)
 	}
-	w.Header().Set("Location", "/api/scans/"+id)
-	writeStarted(w, r, id)
-	return nil
+	return writeStarted(w, r, id, err)
 }
 
 // scanRequest reads the request for a scan from a body.
 func scanRequest(r *http.Request) (engine.Request, error) {
-	if _, err := parameters(r); err != nil {
-		return engine.Request{}, err
-	}
 	body, err := readBody(r)
 	if err != nil {
 		return engine.Request{}, err
@@ -134,18 +127,18 @@ func scanRequest(r *http.Request) (engine.Request, error) {
 	return engine.ParseRequest(body)
 }
 
-// estimateScan answers with the rows and the cost of the scan that the request would start.
-func estimateScan(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
+// estimate answers with the rows and the cost of the scan that the request would start.
+func (s scans) estimate(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	req, err := scanRequest(r)
 	if err != nil {
 		return err
 	}
-	report, err := e.Estimate(r.Context(), req)
+	report, err := s.Estimate(r.Context(), req)
 	return answer(w, r, report, err)
 }
 
-func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
-	given, top, err := readList(r, defaultTop, maxTop, "top", "cursor", "state", "action", "table", "name", "since")
+func (s scans) list(w http.ResponseWriter, r *http.Request, given url.Values) error {
+	top, err := readTop(given, defaultTop, maxTop)
 	if err != nil {
 		return err
 	}
@@ -154,7 +147,7 @@ func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 		Table: given.Get("table"), Name: given.Get("name"),
 	}
 	if since := given.Get("since"); since != "" {
-		now, err := e.Now(r.Context())
+		now, err := s.Now(r.Context())
 		if err != nil {
 			return err
 		}
@@ -162,7 +155,7 @@ func listScans(e *engine.Engine, w http.ResponseWriter, r *http.Request) error {
 			return problem.Invalidf("since", "%v; escape the + of a time zone as %%2B", err)
 		}
 	}
-	list, err := e.List(r.Context(), q)
+	list, err := s.List(r.Context(), q)
 	linkNext(w, r, list.Cursor)
 	return answer(w, r, list, err)
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
-
-	"github.com/go-chi/chi/v5"
 
 	"tablesweep/docs"
 	"tablesweep/internal/function/health"
@@ -19,38 +18,33 @@ const serviceRoute = "{name:regex(^(health|openapi[.]json)$)}"
 // healthTime is how old an answer of /api/health may be, so that who asks often costs little.
 const healthTime = 10 * time.Second
 
-// serviceRoutes serves what the app says of itself. No gate holds these calls back.
+// serviceCalls tell what the app says of itself. No gate holds them back.
 //
 // caller: whoever watches the app, and "handler doctor".
-func serviceRoutes(a App) func(chi.Router) {
+func serviceCalls(a App) []call {
 	h := healthCache{app: a, last: make(chan health.Report, 1)}
 	h.last <- health.Report{}
-	return func(r chi.Router) {
-		r.Get("/api/health", failing(func(w http.ResponseWriter, r *http.Request) error {
-			if _, err := parameters(r); err != nil {
-				return err
-			}
-			report, status := h.get(r.Context()), http.StatusOK
-			if report.Status == health.Failed {
-				status = http.StatusServiceUnavailable
-			}
-			writeJSON(w, r, status, report)
-			return nil
-		}))
-		r.Get("/api/openapi.json", failing(func(w http.ResponseWriter, r *http.Request) error {
-			_, err := parameters(r)
-			if err == nil {
-				writeBytes(w, r, http.StatusOK, "application/json", docs.OpenAPI)
-			}
-			return err
-		}))
-	}
+	return []call{{"GET", "health", taking(h.tell)}, {"GET", "openapi.json", taking(tellOpenAPI)}}
+}
+
+func tellOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+	writeBytes(w, r, http.StatusOK, "application/json", docs.OpenAPI)
+	return nil
 }
 
 // healthCache keeps the last report for [healthTime]. Whoever takes it out may make a new one.
 type healthCache struct {
 	app  App
 	last chan health.Report // one
+}
+
+func (h healthCache) tell(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+	report, status := h.get(r.Context()), http.StatusOK
+	if report.Status == health.Failed {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, r, status, report)
+	return nil
 }
 
 func (h healthCache) get(ctx context.Context) health.Report {
