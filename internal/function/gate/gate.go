@@ -22,15 +22,14 @@ const (
 // Gate is closed until its preparation has succeeded. A nil Gate is open. It is safe for
 // concurrent use.
 type Gate struct {
-	open chan struct{} // closed when the gate opens
-
-	mu     sync.Mutex    // guards the fields below
-	err    error         // of the last attempt
-	failed chan struct{} // closed when the current attempt has failed
+	mu      sync.Mutex // guards the fields below
+	open    bool
+	err     error         // of the last attempt
+	changed chan struct{} // closed when the current attempt has ended
 }
 
 // New returns a closed gate.
-func New() *Gate { return &Gate{open: make(chan struct{}), failed: make(chan struct{})} }
+func New() *Gate { return &Gate{changed: make(chan struct{})} }
 
 // Prepare calls prepare until it succeeds, and then opens the gate. It calls report for the
 // first failure, and at most once a minute for later ones. It returns early only if ctx
@@ -42,14 +41,12 @@ func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error,
 	var reported time.Time
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := attempt(ctx, prepare)
-		if err == nil {
-			close(g.open)
+		if err != nil && ctx.Err() != nil {
 			return
 		}
-		if ctx.Err() != nil {
+		if g.set(err); err == nil {
 			return
 		}
-		g.fail(err)
 		if reported.IsZero() || time.Since(reported) >= reportTime {
 			reported = time.Now()
 			report(err)
@@ -66,85 +63,61 @@ func attempt(ctx context.Context, prepare func(context.Context) error) error {
 	return task.Do(func() error { return prepare(ctx) })
 }
 
-// fail records a failed attempt.
-func (g *Gate) fail(err error) {
+// set records the outcome of an attempt.
+func (g *Gate) set(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.err = err
-	close(g.failed)
-	g.failed = make(chan struct{})
-}
-
-// last returns the error of the last attempt, and a channel that is closed when the next one
-// has failed.
-func (g *Gate) last() (failed <-chan struct{}, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.failed, g.err
-}
-
-// Wait waits until the gate opens or ctx ends. Its errors are [problem.Error].
-func (g *Gate) Wait(ctx context.Context) error {
-	if g == nil {
-		return nil
-	}
-	select {
-	case <-g.open:
-		return nil
-	case <-ctx.Done():
-		_, err := g.last()
-		return reason(err)
-	}
+	g.open, g.err = err == nil, err
+	close(g.changed)
+	g.changed = make(chan struct{})
 }
 
 // Err returns nil if the gate is open, and else the reason why it is closed.
 func (g *Gate) Err() error {
-	if g == nil {
-		return nil
-	}
-	select {
-	case <-g.open:
-		return nil
-	default:
-	}
-	_, err := g.last()
-	return reason(err)
+	_, _, err := g.look()
+	return err
 }
+
+// look does what Err does. It also returns a channel that is closed when the current attempt has ended, and reports
+// whether somebody has to act.
+func (g *Gate) look() (changed <-chan struct{}, act bool, err error) {
+	if g == nil {
+		return nil, false, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var p *problem.Error
+	switch {
+	case g.open:
+		return nil, false, nil
+	case errors.As(g.err, &p):
+		return g.changed, true, p
+	}
+	return g.changed, false, problem.NotReadyf("", "the app is not ready: its storage does not answer; try again later").Because(g.err)
+}
+
+// Wait waits until the gate opens or ctx ends. Its errors are [problem.Error].
+func (g *Gate) Wait(ctx context.Context) error { return g.wait(ctx, false) }
 
 // Pass waits until the gate opens, at most for so long. If somebody has to act, it returns
 // the reason at once.
 func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
-	if g == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	for {
-		failed, err := g.last()
-		select {
-		case <-g.open:
-			return nil
-		default:
-		}
-		var p *problem.Error
-		if errors.As(err, &p) {
-			return p
-		}
-		select {
-		case <-g.open:
-			return nil
-		case <-failed:
-		case <-ctx.Done():
-			return reason(err)
-		}
-	}
+	return g.wait(ctx, true)
 }
 
-// reason returns the error that tells a caller why the gate is closed.
-func reason(err error) error {
-	var p *problem.Error
-	if errors.As(err, &p) {
-		return p
+// wait does what Wait and Pass do; atOnce means that the reason is returned at once if somebody has to act.
+func (g *Gate) wait(ctx context.Context, atOnce bool) error {
+	for {
+		changed, act, err := g.look()
+		if err == nil || act && atOnce {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return err
+		}
 	}
-	return problem.NotReadyf("", "the app is not ready: its storage does not answer; try again later").Because(err)
 }

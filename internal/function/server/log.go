@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"strings"
 
@@ -34,35 +32,10 @@ func (b byLevel) WriteLevel(l zerolog.Level, p []byte) (int, error) {
 	if l >= zerolog.WarnLevel && l < zerolog.NoLevel {
 		w = b.high
 	}
-	if _, err := w.Write(shortened(secret.HideJSON(p))); err != nil {
+	if _, err := w.Write(secret.InJSON(p, func(text string) string { return cut(secret.Hide(text)) })); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// shortened returns a line of the log in which no text is longer than maxValue.
-func shortened(line []byte) []byte {
-	if len(line) <= maxValue {
-		return line
-	}
-	tolerant := jsontext.AllowDuplicateNames(true)
-	var short bytes.Buffer
-	from, to := jsontext.NewDecoder(bytes.NewReader(line), tolerant), jsontext.NewEncoder(&short, tolerant)
-	for {
-		t, err := from.ReadToken()
-		if errors.Is(err, io.EOF) {
-			return short.Bytes()
-		}
-		if err == nil && t.Kind() == '"' {
-			t = jsontext.String(cut(t.String()))
-		}
-		if err == nil {
-			err = to.WriteToken(t)
-		}
-		if err != nil { // never: zerolog writes JSON
-			return append(line[:maxValue:maxValue], '\n')
-		}
-	}
 }
 
 // cut returns the text, or a beginning of it that takes at most maxValue bytes as JSON.

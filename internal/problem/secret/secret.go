@@ -50,20 +50,23 @@ func Hide(text string) string {
 }
 
 // HideJSON is [Hide] for the texts of a JSON value, names included. What is not JSON is hidden as text.
-func HideJSON(value []byte) []byte {
+func HideJSON(value []byte) []byte { return InJSON(value, Hide) }
+
+// InJSON changes the texts of a JSON value, names included. What is not JSON is changed as one text.
+func InJSON(value []byte, change func(string) string) []byte {
 	tolerant := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	var out bytes.Buffer
 	from, to := jsontext.NewDecoder(bytes.NewReader(value), tolerant...), jsontext.NewEncoder(&out, tolerant...)
 	for {
 		t, err := from.ReadToken()
 		if err == nil && t.Kind() == '"' {
-			t = jsontext.String(Hide(t.String()))
+			t = jsontext.String(change(t.String()))
 		}
 		if err == nil {
 			err = to.WriteToken(t)
 		}
 		if err != nil {
-			return []byte(Hide(string(value)))
+			return []byte(change(string(value)))
 		}
 		if from.StackDepth() == 0 {
 			return out.Bytes()
