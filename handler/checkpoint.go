@@ -36,25 +36,22 @@ func (f *checkpointFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "file that records the progress; it must not exist, and is removed at the end")
 	flags.StringVar(&f.resume, "resume", "", "resume from this checkpoint; give connections, URLs, and files outside its directory again")
-	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		err := f.restore(c)
-		if err != nil {
-			f.release()
-		}
-		return err
-	}
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
-		defer f.release()
-		return run(c, args)
+		return f.during(c, func() error { return run(c, args) })
 	}
 }
 
-// release lets others go on with the checkpoint, if the command has ended without doing so.
-func (f *checkpointFlags) release() {
+// during calls run with the flags as the checkpoint has them, and then lets others go on with it.
+func (f *checkpointFlags) during(c *cobra.Command, run func() error) error {
+	err := f.restore(c)
+	if err == nil {
+		err = run()
+	}
 	if f.file != nil {
 		_ = f.file.Close()
 	}
+	return err
 }
 
 // restore sets flags to the checkpoint's values.

@@ -147,19 +147,36 @@ func TestForgedTables(t *testing.T) {
 	}
 }
 
-// TestForgedTable: the checkpoint of one of many tables chooses nothing that the command was not given.
+// TestForgedTable: the checkpoint of one of many tables chooses nothing that the command was not given. It is let go when it is refused.
 func TestForgedTable(t *testing.T) {
 	t.Parallel()
 	_, a, from := serveEmulator(t, emulator.Options{})
 	_, b, to := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "orders", manyRows(1, 3))
-	points := t.TempDir()
 	source, destination := tableHome{account: a}.address(), tableHome{account: b}.address()
-	forged(t, filepath.Join(points, tablesName), "copy", map[string]string{"all": "true"}, tableResult{Table: "orders", State: tablePending}, source, destination)
-	forged(t, filepath.Join(points, "orders"+tableExt), "copy", map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, nil, source+"/orders", destination+"/orders")
-	said, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)
-	if err == nil || !strings.Contains(said, "--prefix was not given to the command about many tables") {
-		t.Errorf("%v\n%s", err, said)
+	for _, tt := range []struct {
+		flags map[string]string
+		place string
+		want  string
+	}{
+		{map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, "/orders", "--prefix was not given to the command about many tables"},
+		{map[string]string{"from": "orders", "to": "orders"}, "/elsewhere", "the checkpoint is about "},
+	} {
+		points := t.TempDir()
+		point := filepath.Join(points, "orders"+tableExt)
+		forged(t, filepath.Join(points, tablesName), "copy", map[string]string{"all": "true"}, tableResult{Table: "orders", State: tablePending}, source, destination)
+		forged(t, point, "copy", tt.flags, nil, source+"/orders", destination+tt.place)
+		said, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)
+		if err == nil || !strings.Contains(said, tt.want) {
+			t.Errorf("%v, want %s\n%s", err, tt.want, said)
+		}
+		lock, err := journal.Lock(point)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -90,12 +90,11 @@ func copyPlaces(name, short, long, examples string, refused ...string) *cobra.Co
 	o.jobFlags.add(c)
 	addSince(c, &o.Since, &o.was.Window)
 	o.mirrorFlags.add(c)
-	restore := c.PreRunE
-	c.PreRunE = func(c *cobra.Command, args []string) error {
+	c.PreRunE = func(*cobra.Command, []string) error {
 		if place.InBlobs(o.resume) {
 			return usagef("--resume takes the file that --checkpoint named, not blobs")
 		}
-		return restore(c, args)
+		return nil
 	}
 	flags := c.Flags()
 	flags.StringVar(&o.mode, "mode", string(action.Replace), "for rows that the destination already has: replace, merge, skip or fail")
@@ -159,10 +158,7 @@ func (o *copyOptions) run(c *cobra.Command) error {
 func (o *copyOptions) one(c *cobra.Command, t ofTable) error {
 	one := *o
 	one.manyFlags, one.from, one.to, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.point()
-	if err := one.restore(c); err != nil {
-		return err
-	}
-	return one.run(c)
+	return one.during(c, func() error { return one.run(c) })
 }
 
 // pair returns the options of a job about two places.

@@ -131,9 +131,6 @@ func (r *manyRun) run() (err error) {
 	}
 	err = group.Wait()
 	r.meter.End()
-	if r.file != nil {
-		err = errors.Join(err, r.file.Close())
-	}
 	return r.end(err, time.Since(began))
 }
 

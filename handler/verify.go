@@ -120,10 +120,7 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 func (o *verifyOptions) one(c *cobra.Command, t ofTable) error {
 	one := *o
 	one.manyFlags, one.from, one.to, one.checkpointFlags = manyFlags{}, t.from, t.to, t.point()
-	if err := one.restore(c); err != nil {
-		return err
-	}
-	return one.run(c)
+	return one.during(c, func() error { return one.run(c) })
 }
 
 // fits refuses what does not fit the places.

@@ -114,9 +114,6 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 	}
 	x.Meter.End()
 	r.Export, r.Took = Exported{m.Rows, m.Files.Count, m.Bytes}, time.Since(began)
-	if err != nil && record.Journal != nil {
-		err = errors.Join(err, record.Journal.Close())
-	}
 	switch {
 	case errors.Is(err, place.ErrTaken):
 		return r, taken(err)
