@@ -76,19 +76,10 @@ func (f *checkpointFlags) restore(c *cobra.Command) error {
 	if f.record, err = jobrecord.Parse(f.file.Job(), jobName(c)); err != nil {
 		return usagef("--resume %s: %w", f.resume, err)
 	}
-	if !export {
-		return f.restoreFlags(c)
+	if export {
+		delete(f.record.Flags, "to") // it may have moved
 	}
-	delete(f.record.Flags, "to") // it may have moved
-	if f.own != nil {
-		own := f.own
-		f.own = maps.Clone(own)
-		f.own["to"] = ""
-		err := f.restoreFlags(c)
-		f.own = own
-		return err
-	}
-	if err := f.restoreFlags(c); err != nil {
+	if err := f.restoreFlags(c); err != nil || !export || f.own != nil {
 		return err
 	}
 	to := f.resume

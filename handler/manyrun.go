@@ -97,7 +97,7 @@ type manyRun struct {
 	meter  *progress.Meter // of all tables
 	parts  *progress.Parts
 
-	mu      sync.Mutex // guards stopped, cmd's flags, the output, and the file
+	mu      sync.Mutex // guards stopped, the output, and the file
 	stopped error      // why no more tables begin
 }
 
@@ -377,8 +377,12 @@ func (r *manyRun) of(table string) ofTable {
 
 // point returns the flags of the table's own checkpoint.
 func (t ofTable) point() checkpointFlags {
+	to := t.to
+	if t.resume == to { // an export's own journal does not say where it is
+		to = ""
+	}
 	return checkpointFlags{checkpoint: t.checkpoint, resume: t.resume, own: map[string]string{
-		"all": "", "tables": "", "from": t.from, "to": t.to, "failed": t.failed, "state": t.state,
+		"all": "", "tables": "", "from": t.from, "to": to, "failed": t.failed, "state": t.state,
 	}}
 }
 
