@@ -114,8 +114,13 @@ func leadsTo(destination, takes string, missing bool) string {
 func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 	j := &Job{options: o, spec: s, intent: w.intent}
 	err := j.list(ctx)
-	if err == nil {
+	if err == nil && w.try == nil {
 		_, err = try(ctx, s)
+	} else if err == nil {
+		var p storage.Page
+		if p, err = first(ctx, s, s.PageRows); err == nil {
+			err = w.try(p.Entities)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, j.spec.Keys.Close())
@@ -151,8 +156,9 @@ type work struct {
 	action  action.Work
 	phase   string
 	places  []string
-	prepare func(context.Context) error // what the rows go to; nil for nothing
-	known   int64                       // rows that the source says it has; 0 if it does not
+	prepare func(context.Context) error  // what the rows go to; nil for nothing
+	known   int64                        // rows that the source says it has; 0 if it does not
+	try     func([]storage.Entity) error // refuses the job by the rows of its first page; nil for what suits any row
 }
 
 // list reads the keys of the list that lie within the bounds of the sweep, if there is one.

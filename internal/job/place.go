@@ -104,14 +104,20 @@ func (p *Place) Read(ctx context.Context, option string) error {
 // try reads one row of the source, so that a missing table or a bad filter is reported before anything is created. It returns the service's
 // time, as its answer has it; of what is no table, this machine's.
 func try(ctx context.Context, s sweep.Spec) (time.Time, error) {
-	p, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: 1})
-	if err != nil {
-		return p.Date, fmt.Errorf("read the table: %w", err)
-	}
+	p, err := first(ctx, s, 1)
 	if p.Date.IsZero() {
 		p.Date = time.Now().UTC().Truncate(time.Second)
 	}
-	return p.Date, nil
+	return p.Date, err
+}
+
+// first reads the source's first page, of so many rows.
+func first(ctx context.Context, s sweep.Spec, rows int) (storage.Page, error) {
+	p, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: rows})
+	if err != nil {
+		err = fmt.Errorf("read the table: %w", err)
+	}
+	return p, err
 }
 
 // IsThere reports whether there is a file.

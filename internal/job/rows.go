@@ -37,7 +37,17 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 		return nil, err
 	}
 	queue := w.Queue
-	j, err := each(ctx, o, s, work{
+	// The messages of the first page are made, and none is sent: a template that fails for every row of it is refused.
+	try := func(rows []storage.Entity) error {
+		if err := w.Try(rows); err != nil {
+			return Refuse("message", " suits none of the first %d rows: %w", len(rows), err)
+		}
+		return nil
+	}
+	if o.Resumed || o.List != "" {
+		try = nil
+	}
+	return each(ctx, o, s, work{
 		action: w, phase: "enqueuing", places: []string{s.Source.Address(), queue.Address()}, prepare: queue.Create,
 		intent: intent{"enqueue", func(rows []storage.Entity) int { return len(rows) }, func(ctx context.Context) (string, bool, error) {
 			_, err := queue.Length(ctx)
@@ -47,17 +57,6 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 			}
 			return leadsTo("queue "+queue.Name(), "messages", missing), missing, nil
 		}},
+		try: try,
 	})
-	if err != nil || o.Resumed || o.List != "" {
-		return j, err
-	}
-	// The messages of the first page are made, and none is sent: a template that fails for every row of it is refused.
-	page, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: s.PageRows})
-	if err != nil {
-		return nil, fmt.Errorf("read the table: %w", err)
-	}
-	if err := w.Try(page.Entities); err != nil {
-		return nil, Refuse("message", " suits none of the first %d rows: %w", len(page.Entities), err)
-	}
-	return j, nil
 }
