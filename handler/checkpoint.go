@@ -28,6 +28,7 @@ type checkpointFlags struct {
 	file               *journal.File     // set by restore or begin; nil without a checkpoint
 	record             jobrecord.Record  // of the checkpoint, set by restore or begin
 	was                job.Facts         // of the checkpoint, set by restore
+	ofMany             *job.Part         // one of many tables, whose checkpoint this is; nil for a command's
 	own                map[string]string // values of flags that a record has in place of the command's
 	export             string            // the id of the export of many tables that the command makes; "" for others
 }
@@ -97,7 +98,7 @@ func journalIn(dir string) (path string, export bool) {
 	if export {
 		return filepath.Join(dir, place.JournalName), true
 	}
-	return filepath.Join(dir, tablesName), false
+	return filepath.Join(dir, job.TablesJournal), false
 }
 
 // withoutJournal is the error of an export in a directory that can't be resumed.
@@ -232,12 +233,7 @@ func onDisk(f *pflag.Flag, value string) bool {
 }
 
 // begin opens the checkpoint of a job, a new one or that to go on from, if one was asked for.
-func (f *checkpointFlags) begin(c *cobra.Command, facts job.Facts) (job.Record, error) {
-	return f.beginAt(c, cmp.Or(f.path, f.checkpoint), facts)
-}
-
-// beginAt is [checkpointFlags.begin] with another path for a new file. It may lie in the directory that --checkpoint names.
-func (f *checkpointFlags) beginAt(c *cobra.Command, path string, facts job.Facts) (r job.Record, err error) {
+func (f *checkpointFlags) begin(c *cobra.Command, facts job.Facts) (r job.Record, err error) {
 	if f.file != nil {
 		if err := f.record.At(facts.Places); err != nil {
 			return r, usageError(err)
@@ -251,7 +247,7 @@ func (f *checkpointFlags) beginAt(c *cobra.Command, path string, facts job.Facts
 		}
 		own[windowFlag] = facts.Window
 	}
-	home := ""
+	home, path := "", cmp.Or(f.path, f.checkpoint)
 	if path != "" {
 		home = homeOf(f.checkpoint)
 	}
@@ -292,8 +288,8 @@ func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error
 		if err := result(); err != nil || f.file == nil {
 			return err
 		}
-		if t := sharedBy(c).together; t != nil {
-			t.ended = f.file
+		if f.ofMany != nil {
+			f.ofMany.Ended = f.file
 			return nil
 		}
 		return f.file.Remove()

@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/file/journal"
+	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/sweep/jobrecord"
@@ -135,8 +136,8 @@ func TestForgedTables(t *testing.T) {
 		if err := os.WriteFile(notes, []byte("call the bank\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		places := []string{tableHome{account: a}.address(), tableHome{account: b}.address()}
-		forged(t, filepath.Join(points, tablesName), "copy", map[string]string{"all": "true", "failed": "./lists"}, tableResult{Table: table, State: tableFailed}, places...)
+		places := []string{job.Home{Account: a}.Address(), job.Home{Account: b}.Address()}
+		forged(t, filepath.Join(points, job.TablesJournal), "copy", map[string]string{"all": "true", "failed": "./lists"}, job.TableResult{Table: table, State: job.Failed}, places...)
 		_, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)
 		if err == nil || errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("%s: got %v", table, err)
@@ -153,7 +154,7 @@ func TestForgedTable(t *testing.T) {
 	_, a, from := serveEmulator(t, emulator.Options{})
 	_, b, to := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "orders", manyRows(1, 3))
-	source, destination := tableHome{account: a}.address(), tableHome{account: b}.address()
+	source, destination := job.Home{Account: a}.Address(), job.Home{Account: b}.Address()
 	for _, tt := range []struct {
 		flags map[string]string
 		place string
@@ -164,7 +165,7 @@ func TestForgedTable(t *testing.T) {
 	} {
 		points := t.TempDir()
 		point := filepath.Join(points, "orders"+tableExt)
-		forged(t, filepath.Join(points, tablesName), "copy", map[string]string{"all": "true"}, tableResult{Table: "orders", State: tablePending}, source, destination)
+		forged(t, filepath.Join(points, job.TablesJournal), "copy", map[string]string{"all": "true"}, job.TableResult{Table: "orders", State: job.Pending}, source, destination)
 		forged(t, point, "copy", tt.flags, nil, source+"/orders", destination+tt.place)
 		said, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)
 		if err == nil || !strings.Contains(said, tt.want) {

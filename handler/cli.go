@@ -276,12 +276,8 @@ func (f *jsonFlag) add(c *cobra.Command, usage string) {
 	c.Flags().BoolVar(&f.json, "json", false, usage)
 }
 
-// print prints a result: v as JSON, or else the text. That of one of several tables goes to their summary.
+// print prints a result: v as JSON, or else the text.
 func (f *jsonFlag) print(c *cobra.Command, v any, text string, args ...any) error {
-	if t := sharedBy(c).together; t != nil {
-		t.result = v
-		return nil
-	}
 	if f.json {
 		return lines.JSON(c.OutOrStdout()).Encode(v)
 	}

@@ -120,7 +120,7 @@ func (o *copyOptions) run(c *cobra.Command) error {
 		return usagef("--compress is %q, want one of %v", o.compress, place.Compressions)
 	}
 	if o.many() {
-		return o.allOf(&manyRun{cmd: c, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &o.checkpointFlags, phase: "copying", do: o.one}, o.fits)
+		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: "copying"}, cmd: c, report: &o.reportFlags, point: &o.checkpointFlags, do: o.one}, o.fits)
 	}
 	fromKind, toKind, err := o.kinds()
 	if err == nil {
@@ -157,7 +157,7 @@ func (o *copyOptions) run(c *cobra.Command) error {
 // one copies one of many tables.
 func (o *copyOptions) one(c *cobra.Command, t ofTable) error {
 	one := *o
-	one.manyFlags, one.from, one.to, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.point()
+	one.manyFlags, one.from, one.to, one.failed, one.State, one.part, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.Part, t.point
 	return one.during(c, func() error { return one.run(c) })
 }
 
@@ -173,11 +173,11 @@ func (o *copyOptions) verifyCopy(c *cobra.Command, copied job.CopyOptions, j *jo
 		return nil
 	}
 	r, err := copied.Verify(c.Context(), j)
-	if err := printComparison(c, &o.jsonFlag, r, false, err); err != nil {
+	if err := o.printComparison(c, r, false, err); err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
 	if r.Differences() > 0 {
-		return errDifferent
+		return job.ErrDifferent
 	}
 	return nil
 }

@@ -25,8 +25,7 @@ const countExamples = `  handler count --table orders
 type countOptions struct {
 	sourceFlags
 	manyFlags
-	progressFlag
-	jsonFlag
+	reportFlags
 }
 
 func countCommand() *cobra.Command {
@@ -34,8 +33,7 @@ func countCommand() *cobra.Command {
 	c := command("count", "Count the rows of a table", countHelp, countExamples, o.run)
 	o.sourceFlags.add(c)
 	o.manyFlags.add(c)
-	o.progressFlag.add(c, progress.Auto)
-	o.jsonFlag.add(c, "print the count and what it took as JSON")
+	o.reportFlags.add(c, progress.Auto, "print the count and what it took as JSON")
 	return c
 }
 
@@ -44,13 +42,14 @@ func (o *countOptions) run(c *cobra.Command) error {
 		return o.countMany(c)
 	}
 	from, err := o.source(c)
-	if err == nil {
-		err = o.use(c)
-	}
 	if err != nil {
 		return err
 	}
-	totals, err := job.Count(c.Context(), job.Options{Process: process(c), Rows: o.Rows, From: from})
+	p, err := o.process(c)
+	if err != nil {
+		return err
+	}
+	totals, err := job.Count(c.Context(), job.Options{Process: p, Rows: o.Rows, From: from})
 	if err != nil {
 		return err
 	}
@@ -67,10 +66,10 @@ func (o *countOptions) countMany(c *cobra.Command) error {
 		return err
 	}
 	return (&manyRun{
-		cmd: c, choice: o.manyFlags, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &checkpointFlags{}, phase: "counting",
-		from: from, do: func(c *cobra.Command, t ofTable) error {
+		Tables: job.Tables{Rows: o.Rows, Phase: "counting"}, cmd: c, choice: o.manyFlags, report: &o.reportFlags, point: &checkpointFlags{}, from: from,
+		do: func(c *cobra.Command, t ofTable) error {
 			one := *o
-			one.manyFlags, one.table = manyFlags{}, t.from
+			one.manyFlags, one.table, one.part = manyFlags{}, t.from, t.Part
 			return one.run(c)
 		},
 	}).run()

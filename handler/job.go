@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 const checkpointHelp = `With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
@@ -30,28 +31,46 @@ table does not have fails.
 ` + checkpointHelp + ` --failed may name another file. The file of
 --rows may have moved, but its content must be unchanged.`
 
-// progressFlag is the flag --progress.
-type progressFlag struct{ style string }
+// reportFlags are --progress and --json, of commands that work over rows.
+type reportFlags struct {
+	jsonFlag
+	style string
+	part  *job.Part // nil unless the run is for one of many tables
+}
 
-func (p *progressFlag) add(c *cobra.Command, standard progress.Style) {
+func (p *reportFlags) add(c *cobra.Command, standard progress.Style, asJSON string) {
+	p.jsonFlag.add(c, asJSON)
 	c.Flags().StringVar(&p.style, "progress", string(standard), "plain: one live line on a terminal; json: a line every 5 s; auto: plain on a terminal, else json; none: nothing, and no count of the rows beside the work")
 	_ = c.RegisterFlagCompletionFunc("progress", cobra.FixedCompletions([]string{"auto", "plain", "json", "none"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// use checks the flag, and makes the command's meter show that.
-func (p *progressFlag) use(c *cobra.Command) error {
-	if !slices.Contains(progress.Styles, progress.Style(p.style)) {
-		return usagef("--progress is %q, want one of %v", p.style, progress.Styles)
+// process returns what a job needs of the command around it. It makes the command's meter show what the flag says, and limits the process's memory,
+// which holds the files.
+func (p *reportFlags) process(c *cobra.Command, files ...string) (job.Process, error) {
+	if p.part != nil {
+		return p.part.Process, nil
 	}
+	if !slices.Contains(progress.Styles, progress.Style(p.style)) {
+		return job.Process{}, usagef("--progress is %q, want one of %v", p.style, progress.Styles)
+	}
+	memory.Limit(files...)
 	sharedBy(c).meter.Use(progress.Style(p.style))
-	return nil
+	return process(c), nil
+}
+
+// print prints a result: v as JSON, or else the text. That of one of many tables goes to their summary.
+func (p *reportFlags) print(c *cobra.Command, v any, text string, args ...any) error {
+	if p.part != nil {
+		p.part.Result = v
+		return nil
+	}
+	return p.jsonFlag.print(c, v, text, args...)
 }
 
 // jobFlags are the flags of commands that do something with every row.
 type jobFlags struct {
-	progressFlag
+	reportFlags
 	checkpointFlags
-	jsonFlag
 	dryRun       dryRun
 	failed, rows string
 }
@@ -60,16 +79,15 @@ func (j *jobFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&j.failed, "failed", "", "file for the rows that failed, a JSON object a line")
 	flags.StringVar(&j.rows, "rows", "", "only the rows that this file lists, in the form of --failed and scan")
-	j.jsonFlag.add(c, "print the result as JSON")
-	j.progressFlag.add(c, progress.Auto)
+	j.reportFlags.add(c, progress.Auto, "print the result as JSON")
 	j.checkpointFlags.add(c)
 	j.dryRun.add(c)
 }
 
 // options returns the options of a job that the flags ask for.
 func (j *jobFlags) options(c *cobra.Command, rows job.Rows, from job.Place) (job.Options, error) {
-	limitMemory(c, j.resume)
-	return job.Options{Process: process(c), Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: j.was}, j.use(c)
+	p, err := j.process(c, j.resume)
+	return job.Options{Process: p, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: j.was}, err
 }
 
 // each runs a job that does something with each row, or shows what it would do. err is that of its preparation; confirm, if it is not nil,

@@ -25,29 +25,28 @@ const keysExamples = `  handler keys --table orders
 // keysOptions are the flags of the command keys.
 type keysOptions struct {
 	sourceFlags
-	progressFlag
-	jsonFlag
+	reportFlags
 }
 
 func keysCommand() *cobra.Command {
 	var o keysOptions
 	c := command("keys", "List the partition keys of a table", keysHelp, keysExamples, o.run)
 	o.sourceFlags.add(c)
-	o.progressFlag.add(c, progress.None)
-	o.jsonFlag.add(c, "print each key as a JSON string")
+	o.reportFlags.add(c, progress.None, "print each key as a JSON string")
 	return c
 }
 
 func (o *keysOptions) run(c *cobra.Command) error {
 	from, err := o.source(c)
-	if err == nil {
-		err = o.use(c)
+	if err != nil {
+		return err
 	}
+	p, err := o.process(c)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
-	err = job.Keys(c.Context(), job.Options{Process: process(c), Rows: o.Rows, From: from}, func(partition string) error {
+	err = job.Keys(c.Context(), job.Options{Process: p, Rows: o.Rows, From: from}, func(partition string) error {
 		if o.json {
 			return lines.JSON(out).Encode(partition)
 		}

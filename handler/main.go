@@ -20,7 +20,6 @@ import (
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/task"
-	"tablesweep/internal/task/memory"
 )
 
 func main() {
@@ -97,8 +96,7 @@ func interrupts() (first, second context.Context) {
 type shared struct {
 	meter     *progress.Meter
 	second    context.Context
-	fileBytes int       // of JSON that a file of an export has; 0 for the usual size
-	together  *together // nil unless other tables are under way, too
+	fileBytes int // of JSON that a file of an export has; 0 for the usual size
 }
 
 type sharedKey struct{}
@@ -113,13 +111,6 @@ func sharedBy(c *cobra.Command) shared {
 		return t
 	}
 	return shared{meter: progress.New(c.ErrOrStderr()), second: context.Background()}
-}
-
-// limitMemory limits the process's memory, unless that was done for all tables. The files are held in memory.
-func limitMemory(c *cobra.Command, files ...string) {
-	if sharedBy(c).together == nil {
-		memory.Limit(files...)
-	}
 }
 
 // execute runs the command. An error after ctx has ended is an interrupt.

@@ -2,11 +2,9 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -79,16 +77,10 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// tableHome is where several tables stand: an account, or a place with their exports.
-type tableHome struct {
-	job.Place                  // neither a table's nor blobs': an account, if it has no objects
-	account   *storage.Account // nil for exports
-}
-
 // openHome opens what the flag of a place names: the account of a connection, if it is empty.
-func (f *accountFlags) openHome(c *cobra.Command, flag, path, sas, connectionFlag, connection string) (h tableHome, err error) {
+func (f *accountFlags) openHome(c *cobra.Command, flag, path, sas, connectionFlag, connection string) (h job.Home, err error) {
 	if path == "" {
-		h.account, err = f.openAccount(c, connectionFlag, connection)
+		h.Account, err = f.openAccount(c, connectionFlag, connection)
 		return h, err
 	}
 	kind, err := place.KindOf(path)
@@ -103,54 +95,12 @@ func (f *accountFlags) openHome(c *cobra.Command, flag, path, sas, connectionFla
 	return h, err
 }
 
-// of returns a table's place.
-func (h tableHome) of(table string) string { return h.Path + table }
-
-// address identifies the home.
-func (h tableHome) address() string {
-	if h.account != nil {
-		return strings.TrimSuffix(h.account.Table("t").Address(), "/t")
-	}
-	return h.Place.Address()
-}
-
-// tables returns the names of the tables, in order. Exports that are not complete are among them.
-func (h tableHome) tables(ctx context.Context) (names []string, err error) {
-	if h.account == nil {
-		names, err = place.ExportsIn(ctx, h.Objects)
-		return names, job.BlobHint(err)
-	}
-	err = h.account.TableNames(ctx, func(name string) error {
-		if !strings.HasPrefix(name, "$") { // the service's own
-			names = append(names, name)
-		}
-		return nil
-	})
-	return names, err
-}
-
-// whole refuses a place of exports that is no complete export of many tables: some may be missing.
-func (h tableHome) whole(ctx context.Context) error {
-	if h.Objects == nil {
-		return nil
-	}
-	_, err := place.OpenTables(ctx, h.Objects)
-	if err == nil || storage.Passing(err) || storage.Denied(err) {
-		return job.BlobHint(err)
-	}
-	hint := "--tables '*' takes the complete exports that are there, and names the others"
-	if h.Local() && job.IsThere(filepath.Join(h.Path, tablesName)) {
-		hint = fmt.Sprintf("handler export --resume %s completes it; %s", strings.TrimRight(h.Path, "/"), hint)
-	}
-	return job.Hint(usagef("--all: %w", err), hint)
-}
-
 // refuse refuses what no table's own run would notice, and adds the tables that a comparison's destination alone has.
 func (r *manyRun) refuse(names []string) error {
 	known := map[string]string{}
 	for _, name := range names {
 		low := strings.ToLower(name)
-		if other, alike := known[low]; alike && r.to != nil && r.to.account != nil {
+		if other, alike := known[low]; alike && r.to != nil && r.to.Account != nil {
 			return usagef("%v: %s and %s are one table, since the service ignores case; import one of them alone, under another name", &r.choice, other, name)
 		}
 		known[low] = name
@@ -165,16 +115,16 @@ func (r *manyRun) refuse(names []string) error {
 	if !differs && !r.exports() {
 		return nil
 	}
-	there, err := r.to.tables(r.cmd.Context())
+	there, err := r.to.Tables(r.cmd.Context())
 	if err != nil && !storage.NotFound(err) { // a container that is not there is made
 		return err
 	}
 	for _, name := range there {
 		switch _, ours := known[strings.ToLower(name)]; {
 		case ours && r.exports():
-			return job.Hint(usagef("--to: %s has an export of %s", r.to.address(), name), "give another place, or take only the others with --tables")
+			return job.Hint(usagef("--to: %s has an export of %s", r.to.Address(), name), "give another place, or take only the others with --tables")
 		case differs && !ours && r.choice.chooses(name):
-			r.tables = append(r.tables, tableResult{Table: name, State: tableDifferent, Error: "only the destination has it"})
+			r.All = append(r.All, job.TableResult{Table: name, State: job.Different, Error: "only the destination has it"})
 		}
 	}
 	if r.exports() {
@@ -185,8 +135,8 @@ func (r *manyRun) refuse(names []string) error {
 
 // claim claims the place for the export of many tables.
 func (r *manyRun) claim() error {
-	if r.file == nil {
-		r.point.record = jobrecord.New(jobName(r.cmd), recordFlags(r.cmd, "", nil), []string{r.from.address(), r.to.address()}, "")
+	if r.Journal == nil {
+		r.point.record = jobrecord.New(jobName(r.cmd), recordFlags(r.cmd, "", nil), []string{r.from.Address(), r.to.Address()}, "")
 	}
 	c := place.NewTablesClaim(r.point.export, r.point.record.JSON(), time.Now().UTC().Truncate(time.Second), program())
 	return notTaken(place.ClaimTables(r.cmd.Context(), r.to.Objects, c))
@@ -201,19 +151,19 @@ func notTaken(err error) error {
 }
 
 // homes opens what the pair's tables stand in. They must differ.
-func (p *pairFlags) homes(c *cobra.Command) (from, to tableHome, err error) {
+func (p *pairFlags) homes(c *cobra.Command) (from, to job.Home, err error) {
 	if from, err = p.openHome(c, "from", p.from, p.fromSAS, "from-connection", p.fromConnection); err != nil {
 		return from, to, err
 	}
 	if to, err = p.openHome(c, "to", p.to, p.toSAS, "to-connection", cmp.Or(p.toConnection, p.fromConnection)); err != nil {
 		return from, to, err
 	}
-	same := from.address() == to.address()
-	if from.account != nil && to.account != nil {
-		same = from.account.Same(to.account)
+	same := from.Address() == to.Address()
+	if from.Account != nil && to.Account != nil {
+		same = from.Account.Same(to.Account)
 	}
 	if same {
-		return from, to, job.Hint(usagef("%v: the source and the destination are both %s", &p.manyFlags, from.address()), "--to-connection names another account, and --to other places, such as backup/")
+		return from, to, job.Hint(usagef("%v: the source and the destination are both %s", &p.manyFlags, from.Address()), "--to-connection names another account, and --to other places, such as backup/")
 	}
 	return from, to, nil
 }
@@ -230,8 +180,8 @@ func (p *pairFlags) allOf(r *manyRun, fits func(c *cobra.Command, from, to place
 	if err != nil {
 		return err
 	}
-	if to.account != nil {
-		changed(r.cmd, to.address())
+	if to.Account != nil {
+		changed(r.cmd, to.Address())
 	} else {
 		goesTo(r.cmd, to.Place, r.point.resume != "")
 	}

@@ -41,7 +41,7 @@ func manyTables(t testing.TB, a *storage.Account, tables, size int) (names []str
 }
 
 // manyResult runs a command and returns the lines of its result, and their sum.
-func manyResult(ctx context.Context, args ...string) (tables []tableResult, sum tablesResult, err error) {
+func manyResult(ctx context.Context, args ...string) (tables []job.TableResult, sum tablesResult, err error) {
 	var out bytes.Buffer
 	c := rootCommand()
 	c.SetArgs(append(args, "--json", "--progress", "none"))
@@ -49,7 +49,7 @@ func manyResult(ctx context.Context, args ...string) (tables []tableResult, sum 
 	c.SetErr(&bytes.Buffer{})
 	err = execute(ctx, c)
 	for line := range bytes.Lines(out.Bytes()) {
-		var t tableResult
+		var t job.TableResult
 		if badErr := errors.Join(json.Unmarshal(line, &t), json.Unmarshal(line, &sum)); t.Table == "" {
 			continue // the sum: "tables" is a number, and "table" is missing
 		} else if badErr != nil {
@@ -90,11 +90,11 @@ func TestManyTables(t *testing.T) {
 		t.Errorf("got %+v", sum)
 	}
 	for i, r := range tables {
-		if want := int64(i * 25); r.Table != names[i] || r.Table != bad && (r.State != tableSucceeded || r.Rows != want) || r.Table == bad && !strings.Contains(r.Error, "TableBeingDeleted") {
+		if want := int64(i * 25); r.Table != names[i] || r.Table != bad && (r.State != job.Succeeded || r.Rows != want) || r.Table == bad && !strings.Contains(r.Error, "TableBeingDeleted") {
 			t.Errorf("got %+v", r)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(dir, tablesName))
+	text, err := os.ReadFile(filepath.Join(dir, job.TablesJournal))
 	if err != nil || bytes.Contains(text, []byte("AccountKey")) || bytes.Contains(text, []byte("SharedKey")) {
 		t.Errorf("the checkpoint is %s, %v", text, err)
 	}
@@ -165,7 +165,7 @@ func TestManyTablesShareWorkers(t *testing.T) {
 				if now := under.Add(1); now > most[side].Load() {
 					most[side].Store(now)
 				}
-				if _, known := begun.LoadOrStore(e.Table, true); !known && n.Add(1) == tablesAtOnce {
+				if _, known := begun.LoadOrStore(e.Table, true); !known && n.Add(1) == 8 {
 					close(all)
 				}
 				if side == 0 {
@@ -279,7 +279,7 @@ func TestKilledMany(t *testing.T) {
 		if out, err := command(args...).CombinedOutput(); err != nil {
 			t.Errorf("%v: %v\n%s", tt.args, err, out)
 		}
-		if job.IsThere(filepath.Join(tt.dir, tablesName)) {
+		if job.IsThere(filepath.Join(tt.dir, job.TablesJournal)) {
 			t.Errorf("%s still has a checkpoint", tt.dir)
 		}
 	}
@@ -387,7 +387,7 @@ func TestManyTablesRefuses(t *testing.T) {
 	_, b, to := serveEmulator(t, emulator.Options{})
 	names := manyTables(t, a, 3, 4)
 	dir := filepath.Join(t.TempDir(), "backup")
-	checkpoint := filepath.Join(dir, tablesName)
+	checkpoint := filepath.Join(dir, job.TablesJournal)
 	export := []string{"export", "--all", "--to", dir + "/", "--from-connection", from}
 	restore := []string{"import", "--from", dir + "/", "--to-connection", to}
 	run := func(args ...string) error {
@@ -420,7 +420,7 @@ func TestManyTablesRefuses(t *testing.T) {
 	}
 	refused(filepath.Join(old, "table01"+tableExt)+" is of an earlier command", "another directory", "copy", "--all", "--checkpoint", old, "--from-connection", from, "--to-connection", to)
 	refused(filepath.Join(old, "table02.jsonl")+" is of an earlier command", "another directory", "copy", "--all", "--failed", old, "--from-connection", from, "--to-connection", to)
-	if job.IsThere(filepath.Join(old, tablesName)) {
+	if job.IsThere(filepath.Join(old, job.TablesJournal)) {
 		t.Error("a refused copy left a checkpoint")
 	}
 	refused("no such file", "a finished command removes its checkpoint", "export", "--resume", old)

@@ -1,59 +1,32 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/rowlist"
 	"tablesweep/internal/sweep/verify"
-	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )
 
-const (
-	// tablesAtOnce is how many tables are under way at most.
-	tablesAtOnce = 8
-	// tablesName is the file of a checkpoint's directory that says which tables are done.
-	tablesName = "tables.jsonl"
-	// tableExt ends the name of a table's checkpoint in it.
-	tableExt = ".ckpt"
-)
+// tableExt ends the name of a table's checkpoint in the directory of many.
+const tableExt = ".ckpt"
 
 // ownFile are the flags of files that each table has in the directory that is given, with how their names end.
 var ownFile = map[string]string{"failed": ".jsonl", "state": ".json"}
-
-// The states of a table.
-const (
-	tablePending   = "pending"
-	tableSucceeded = "succeeded"
-	tableDifferent = "different" // verify found differences
-	tableFailed    = "failed"
-)
-
-// tableResult is what became of a table: a line of the result, and of [tablesName].
-type tableResult struct {
-	Table  string          `json:"table"`
-	State  string          `json:"state"`
-	Rows   int64           `json:"rows"`
-	Error  string          `json:"error,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"` // what the command prints for one table
-}
 
 // tablesResult sums up all tables.
 type tablesResult struct {
@@ -69,76 +42,57 @@ type tablesResult struct {
 // failedTables ends a command that finished, although some tables failed.
 type failedTables struct{ error }
 
-// together is what the run of one of several tables shares with the others, is told, and leaves.
-type together struct {
-	limits *job.SharedLimits
-	table  string        // its name
-	result any           // what it would have printed last
-	ended  *journal.File // its checkpoint, which goes when it is known that the table is done
-}
-
 // manyRun is a command that does the same with many tables: each by a run of the command for one table, in this process.
 type manyRun struct {
+	job.Tables
 	cmd    *cobra.Command
 	choice manyFlags
-	rows   *rowFlags
-	shown  *progressFlag
-	json   *jsonFlag
+	report *reportFlags
 	point  *checkpointFlags
-	phase  string
-	from   tableHome
-	to     *tableHome // nil if the command has but one place
+	from   job.Home
+	to     *job.Home // nil if the command has but one place
 	// do does a table: by a copy of the command's flags, changed by [ofTable].
 	do func(*cobra.Command, ofTable) error
 
-	dir    string        // of the checkpoint; "" for none
-	file   *journal.File // [tablesName] in it
-	tables []tableResult
-	meter  *progress.Meter // of all tables
-	parts  *progress.Parts
-
-	mu      sync.Mutex // guards stopped, the output, and the file
-	stopped error      // why no more tables begin
+	dir string // of the checkpoint; "" for none
 }
 
 // run does what is left of the tables and prints what became of them.
 func (r *manyRun) run() (err error) {
 	began := time.Now()
-	if err := r.shown.use(r.cmd); err != nil {
+	if r.Process, err = r.report.process(r.cmd); err != nil {
 		return err
 	}
-	r.meter = sharedBy(r.cmd).meter
-	if err := r.rows.Check(); err != nil {
+	if err := r.Check(); err != nil {
 		return err
 	}
 	if err := r.begin(); err != nil {
 		return err
 	}
-	var points []string // whose size takes memory
 	if r.dir != "" {
-		points, _ = filepath.Glob(filepath.Join(r.dir, "*"+tableExt))
+		points, _ := filepath.Glob(filepath.Join(r.dir, "*"+tableExt))
+		memory.Limit(points...)
 	}
-	memory.Limit(points...)
-	limits := job.Share(r.rows.Rows)
-	r.meter.Phase(r.phase)
-	r.parts = r.meter.Parts(len(r.tables), len(r.tables)-len(r.in(tablePending)))
-	var group task.Group
-	group.SetLimit(min(tablesAtOnce, r.rows.Workers))
-	for i := range r.tables {
-		if t := &r.tables[i]; t.State == tablePending {
-			group.Go(func() error { return r.one(t, &together{table: t.Table, limits: limits}) })
-		}
+	shared := sharedBy(r.cmd)
+	r.Do = func(ctx context.Context, p *job.Part) error {
+		c, s := *r.cmd, shared // the same flags, and a context and an output of its own
+		s.meter = p.Meter
+		c.SetContext(withShared(ctx, s))
+		c.SetOut(p.Out)
+		return ended(&c, r.do(&c, r.of(p)))
 	}
-	err = group.Wait()
-	r.meter.End()
+	err = r.Run(r.cmd.Context())
+	if r.Journal != nil {
+		err = errors.Join(err, r.Journal.Close()) // before it is removed
+	}
 	return r.end(err, time.Since(began))
 }
 
 // begin finds the tables, or takes them from the checkpoint to go on with.
 func (r *manyRun) begin() (err error) {
 	if r.choice.all {
-		if err = r.from.whole(r.cmd.Context()); err == nil && r.to != nil && !r.exports() {
-			err = r.to.whole(r.cmd.Context())
+		if err = r.from.Whole(r.cmd.Context()); err == nil && r.to != nil && !r.exports() {
+			err = r.to.Whole(r.cmd.Context())
 		}
 		if err != nil {
 			return err
@@ -155,12 +109,12 @@ func (r *manyRun) begin() (err error) {
 			err = job.MakeDirectory(r.flag(flag))
 		}
 	}
-	if err == nil && r.file != nil {
+	if err == nil && r.Journal != nil {
 		var all []any
-		for _, t := range r.tables {
+		for _, t := range r.All {
 			all = append(all, t)
 		}
-		err = r.file.Renew(all)
+		err = r.Journal.Renew(all)
 	}
 	if err == nil && r.exports() {
 		err = r.claim()
@@ -173,13 +127,13 @@ func (r *manyRun) open() (err error) {
 	if err := job.MakeDirectory(r.dir); err != nil || r.dir == "" {
 		return err
 	}
-	places := []string{r.from.address()}
+	places := []string{r.from.Address()}
 	if !r.exports() || filepath.Clean(r.dir) != filepath.Clean(r.to.Path) {
-		places = append(places, r.to.address())
+		places = append(places, r.to.Address())
 	}
-	r.point.checkpoint = r.dir // as --resume takes it
-	_, err = r.point.beginAt(r.cmd, filepath.Join(r.dir, tablesName), job.Facts{Places: places})
-	r.file = r.point.file
+	r.point.checkpoint, r.point.path = r.dir, filepath.Join(r.dir, job.TablesJournal) // --resume takes the directory
+	_, err = r.point.begin(r.cmd, job.Facts{Places: places})
+	r.Journal = r.point.file
 	return err
 }
 
@@ -191,24 +145,11 @@ func (r *manyRun) restore() error {
 	if r.exports() && r.point.export == "" {
 		return job.Hint(usagef("--resume %s: another version of this program has begun the export", r.dir), "export to another place")
 	}
-	at := map[string]int{}
-	err := journal.Events(r.file, func(t tableResult) error {
-		if i, known := at[t.Table]; known {
-			r.tables[i] = t
-			return nil
-		}
-		at[t.Table], r.tables = len(r.tables), append(r.tables, t)
-		return nil
-	})
-	if err != nil {
-		return job.BadCheckpoint(err)
+	if err := r.Resume(); err != nil {
+		return err
 	}
-	for i := range r.tables {
-		t := &r.tables[i]
-		if t.State == tableFailed {
-			*t = tableResult{Table: t.Table, State: tablePending}
-		}
-		if list := r.own("failed", t.Table); t.State == tablePending && list != "" && !job.IsThere(r.pointOf(t.Table)) {
+	for _, t := range r.All {
+		if list := r.own("failed", t.Table); t.State == job.Pending && list != "" && !job.IsThere(r.pointOf(t.Table)) {
 			if err := rowlist.Remove(r.cmd.Context(), list); err != nil { // all rows are done again
 				return usagef("--failed: %w", err)
 			}
@@ -219,9 +160,9 @@ func (r *manyRun) restore() error {
 
 // find lists the tables, and makes a checkpoint if one was asked for. A directory that is exported to is its own.
 func (r *manyRun) find() error {
-	names, err := r.from.tables(r.cmd.Context())
+	names, err := r.from.Tables(r.cmd.Context())
 	if err == nil && len(names) == 0 {
-		err = usagef("%v: %s has no table", &r.choice, r.from.address())
+		err = usagef("%v: %s has no table", &r.choice, r.from.Address())
 	}
 	if err == nil {
 		names, err = r.choice.choose(names)
@@ -230,7 +171,7 @@ func (r *manyRun) find() error {
 		return err
 	}
 	for _, name := range names {
-		r.tables = append(r.tables, tableResult{Table: name, State: tablePending})
+		r.All = append(r.All, job.TableResult{Table: name, State: job.Pending})
 	}
 	if r.dir = r.point.checkpoint; r.dir == "" && r.exports() && r.to.Local() {
 		r.dir = r.to.Path
@@ -277,125 +218,41 @@ func inside(dir, table, ext string) string {
 	return filepath.Join(dir, table+ext)
 }
 
-// in returns the names of the tables that are in a state.
-func (r *manyRun) in(state string) (names []string) {
-	for _, t := range r.tables {
-		if t.State == state {
-			names = append(names, t.Table)
-		}
-	}
-	return names
-}
-
-// one does a table, unless the command ends.
-func (r *manyRun) one(t *tableResult, with *together) error {
-	r.mu.Lock()
-	stopped := r.stopped != nil
-	r.mu.Unlock()
-	if stopped || r.cmd.Context().Err() != nil {
-		return nil
-	}
-	meter := r.parts.Begin(t.Table)
-	s := sharedBy(r.cmd)
-	s.meter, s.together = meter, with
-	var out bytes.Buffer
-	cause := storage.CheckTableName(t.Table) // a listing may have others, such as a path that leads elsewhere
-	if cause == nil {
-		c := *r.cmd // with the same flags, and a context and an output of its own
-		c.SetContext(withShared(r.cmd.Context(), s))
-		c.SetOut(&out)
-		cause = ended(&c, r.do(&c, r.of(t.Table)))
-	}
-	t.take(with.result, cause)
-	r.parts.End(meter, t.State != tablePending)
-	if t.State == tableFailed {
-		meter.Say(tableFailed, t.Error)
-	}
-
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.meter.Clear()
-	_, err := r.cmd.OutOrStdout().Write(out.Bytes())
-	if r.file != nil && t.State != tablePending {
-		r.file.Append(t)
-		err = errors.Join(err, r.file.Flush(), r.file.Sync())
-		if err == nil && with.ended != nil {
-			err = with.ended.Remove()
-		}
-	}
-	switch {
-	case err != nil:
-		r.stopped = err
-	case errors.Is(cause, storage.ErrAway): // others would wait for the same
-		r.stopped = cause
-	}
-	return err
-}
-
-// take takes in what the run of a table has as its result, and how it ended.
-func (t *tableResult) take(result any, err error) {
-	if result != nil {
-		t.Result, _ = json.Marshal(result)
-		_ = json.Unmarshal(t.Result, &struct{ Rows *int64 }{&t.Rows})
-	}
-	switch {
-	case err == nil:
-		t.State = tableSucceeded
-	case errors.Is(err, task.ErrInterrupted):
-		t.State = tablePending
-	case errors.Is(err, errDifferent):
-		t.State = tableDifferent
-	default:
-		t.State, t.Error = tableFailed, err.Error()
-	}
-}
-
 // ofTable are the values of flags that a table has in place of the command's.
 type ofTable struct {
-	from, to, failed, state, checkpoint, resume string
+	*job.Part
+	from, to, failed, state string
+	point                   checkpointFlags
 }
 
 // of returns those of a table. It goes on with what was begun.
-func (r *manyRun) of(table string) ofTable {
-	t := ofTable{from: r.from.of(table), failed: r.own("failed", table), state: r.own("state", table)}
+func (r *manyRun) of(p *job.Part) ofTable {
+	t := ofTable{Part: p, from: r.from.Of(p.Table), failed: r.own("failed", p.Table), state: r.own("state", p.Table)}
 	if r.to == nil {
 		return t
 	}
-	t.to = r.to.of(table)
-	point := r.pointOf(table)
-	local, begun := r.exports() && r.to.Local(), job.IsThere(point)
-	switch {
+	t.to = r.to.Of(p.Table)
+	own := map[string]string{"all": "", "tables": "", "from": t.from, "to": t.to, "failed": t.failed, "state": t.state}
+	t.point = checkpointFlags{ofMany: p, own: own}
+	path := r.pointOf(p.Table)
+	switch local, begun := r.exports() && r.to.Local(), job.IsThere(path); {
 	case local && begun:
-		t.resume = t.to
+		t.point.resume, own["to"] = t.to, "" // an export's own journal does not say where it is
 	case begun:
-		t.resume = point
+		t.point.resume = path
 	case !local:
-		t.checkpoint = point
+		t.point.checkpoint = path
 	}
 	return t
 }
 
-// point returns the flags of the table's own checkpoint.
-func (t ofTable) point() checkpointFlags {
-	to := t.to
-	if t.resume == to { // an export's own journal does not say where it is
-		to = ""
-	}
-	return checkpointFlags{checkpoint: t.checkpoint, resume: t.resume, own: map[string]string{
-		"all": "", "tables": "", "from": t.from, "to": to, "failed": t.failed, "state": t.state,
-	}}
-}
-
 // end prints what became of the tables, and returns the command's error.
 func (r *manyRun) end(err error, took time.Duration) error {
-	if err == nil && r.in(tablePending) != nil {
-		err = cmp.Or(r.stopped, task.ErrInterrupted)
-	}
-	if failed := r.in(tableFailed); err == nil && failed != nil {
-		err = failedTables{fmt.Errorf("%d of %s failed: %s", len(failed), progress.Plural(len(r.tables), "table"), strings.Join(failed, ", "))}
+	if failed := r.In(job.Failed); err == nil && failed != nil {
+		err = failedTables{fmt.Errorf("%d of %s failed: %s", len(failed), progress.Plural(len(r.All), "table"), strings.Join(failed, ", "))}
 	}
 	if err == nil && r.exports() {
-		err = r.seal()
+		err = job.BlobHint(place.SealTables(r.cmd.Context(), r.to.Objects, r.point.export, r.In(job.Succeeded)))
 	}
 	if printErr := r.print(took); err == nil {
 		err = printErr
@@ -406,37 +263,28 @@ func (r *manyRun) end(err error, took time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if r.file != nil {
-		for _, t := range r.tables { // of one that was killed when it had noted the table
+	if r.Journal != nil {
+		for _, t := range r.All { // of one that was killed when it had noted the table
 			_ = os.Remove(r.pointOf(t.Table))
 		}
 		_ = os.Remove(r.dir) // one with files of others stays
 	}
-	if r.in(tableDifferent) != nil {
-		return errDifferent
+	if r.In(job.Different) != nil {
+		return job.ErrDifferent
 	}
 	return nil
-}
-
-// seal completes the export of many tables.
-func (r *manyRun) seal() error {
-	var names []string
-	for _, t := range r.tables {
-		names = append(names, t.Table)
-	}
-	return job.BlobHint(place.SealTables(r.cmd.Context(), r.to.Objects, r.point.export, names))
 }
 
 // print prints a line a table, and the sum.
 func (r *manyRun) print(took time.Duration) error {
 	sum := tablesResult{
-		Tables: len(r.tables), Succeeded: len(r.in(tableSucceeded)), Different: len(r.in(tableDifferent)), Failed: len(r.in(tableFailed)),
-		Pending: len(r.in(tablePending)), Seconds: took.Round(time.Millisecond).Seconds(),
+		Tables: len(r.All), Succeeded: len(r.In(job.Succeeded)), Different: len(r.In(job.Different)), Failed: len(r.In(job.Failed)),
+		Pending: len(r.In(job.Pending)), Seconds: took.Round(time.Millisecond).Seconds(),
 	}
-	l := newListing(r.cmd, r.json.json)
-	for _, t := range r.tables {
+	l := newListing(r.cmd, r.report.json)
+	for _, t := range r.All {
 		sum.Rows += t.Rows
-		if err := l.add(t, t.Table, progress.Plural(t.Rows, "row"), t.text()); err != nil {
+		if err := l.add(t, t.Table, progress.Plural(t.Rows, "row"), stateText(t)); err != nil {
 			return err
 		}
 	}
@@ -444,21 +292,21 @@ func (r *manyRun) print(took time.Duration) error {
 		return err
 	}
 	text := fmt.Sprintf("%s, %s: %d succeeded", progress.Plural(sum.Tables, "table"), progress.Plural(sum.Rows, "row"), sum.Succeeded)
-	for _, state := range []string{tableDifferent, tableFailed, tablePending} {
-		if n := len(r.in(state)); n > 0 {
+	for _, state := range []string{job.Different, job.Failed, job.Pending} {
+		if n := len(r.In(state)); n > 0 {
 			text += fmt.Sprintf(", %d %s", n, state)
 		}
 	}
-	return r.json.print(r.cmd, sum, "%s in %.1f s\n", text, sum.Seconds)
+	return r.report.print(r.cmd, sum, "%s in %.1f s\n", text, sum.Seconds)
 }
 
-// text is the state for people.
-func (t tableResult) text() string {
+// stateText is a table's state for people.
+func stateText(t job.TableResult) string {
 	var n verify.Result
 	switch {
 	case t.Error != "":
 		return t.State + ": " + t.Error
-	case t.State == tableDifferent && json.Unmarshal(t.Result, &n) == nil:
+	case t.State == job.Different && json.Unmarshal(t.Result, &n) == nil:
 		return fmt.Sprintf("%s: %d missing, %d extra, %d different", t.State, n.Missing, n.Extra, n.Different)
 	}
 	return t.State

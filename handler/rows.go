@@ -41,9 +41,5 @@ func (f *rowFlags) addSelect(c *cobra.Command) {
 // process returns what a job needs of the command around it.
 func process(c *cobra.Command) job.Process {
 	t := sharedBy(c)
-	p := job.Process{Meter: t.meter, Abort: t.second.Done(), In: c.InOrStdin(), Out: c.OutOrStdout(), Program: program(), FileBytes: t.fileBytes}
-	if t.together != nil {
-		p.Limits = t.together.limits
-	}
-	return p
+	return job.Process{Meter: t.meter, Abort: t.second.Done(), In: c.InOrStdin(), Out: c.OutOrStdout(), Program: program(), FileBytes: t.fileBytes}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -42,9 +41,8 @@ const verifyExamples = `  handler verify --from orders --to orders --to-connecti
 type verifyOptions struct {
 	rowFlags
 	pairFlags
-	progressFlag
+	reportFlags
 	checkpointFlags
-	jsonFlag
 	repair, allowExtra bool
 	list               int
 }
@@ -55,13 +53,12 @@ func verifyCommand() *cobra.Command {
 	o.pairFlags.add(c)
 	o.rowFlags.add(c)
 	o.addSelect(c)
-	o.progressFlag.add(c, progress.Auto)
+	o.reportFlags.add(c, progress.Auto, "print differences and result as JSON, one object a line")
 	o.checkpointFlags.add(c)
 	flags := c.Flags()
 	flags.BoolVar(&o.repair, "repair", false, "copy the rows that are missing or different")
 	flags.BoolVar(&o.allowExtra, "allow-extra", false, "rows that only the destination has are no difference")
 	flags.IntVar(&o.list, "list", verify.DefaultList, "differences to list, 1 to 1000000; all are counted")
-	o.jsonFlag.add(c, "print differences and result as JSON, one object a line")
 	return c
 }
 
@@ -69,28 +66,25 @@ func verifyCommand() *cobra.Command {
 // to 1 KB each.
 const maxList = 1_000_000
 
-// errDifferent ends a comparison that found differences.
-var errDifferent = errors.New("the tables differ")
-
 func (o *verifyOptions) run(c *cobra.Command) error {
 	if o.list < 1 || o.list > maxList {
 		return usagef("--list is %d, want 1 to %d", o.list, maxList)
 	}
 	if o.many() {
-		return o.allOf(&manyRun{cmd: c, rows: &o.rowFlags, shown: &o.progressFlag, json: &o.jsonFlag, point: &o.checkpointFlags, phase: "verifying", do: o.one}, o.fits)
+		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: "verifying"}, cmd: c, report: &o.reportFlags, point: &o.checkpointFlags, do: o.one}, o.fits)
 	}
-	limitMemory(c, o.resume)
 	from, to, err := o.open(c, true, o.resume != "")
 	if err == nil {
 		err = o.fits(c, from.Kind, to.Kind)
 	}
-	if err == nil {
-		err = o.use(c)
-	}
 	if err != nil {
 		return err
 	}
-	pair := job.PairOptions{Options: job.Options{Process: process(c), Rows: o.Rows, From: from}, To: to, AllWorkers: c.Flags().Changed("workers")}
+	p, err := o.process(c, o.resume)
+	if err != nil {
+		return err
+	}
+	pair := job.PairOptions{Options: job.Options{Process: p, Rows: o.Rows, From: from}, To: to, AllWorkers: c.Flags().Changed("workers")}
 	j, err := job.Verify(c.Context(), job.VerifyOptions{
 		PairOptions: pair, List: o.list, AllowExtra: o.allowExtra, Repair: o.repair,
 	})
@@ -100,18 +94,18 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 	printed := false
 	done, err := o.do(c, j, func(r job.Result) error {
 		printed = true
-		return printComparison(c, &o.jsonFlag, r.Comparison, o.repair, nil)
+		return o.printComparison(c, r.Comparison, o.repair, nil)
 	})
 	r := done.Comparison
 	switch {
 	case err != nil && done.Begun && o.file == nil && !printed: // a checkpoint would keep what was found
-		return printComparison(c, &o.jsonFlag, r, o.repair, err)
+		return o.printComparison(c, r, o.repair, err)
 	case err != nil:
 		return err
 	case r.Failed > 0:
 		return failedRows(r.Failed)
 	case r.Differences() > 0 && !(o.repair && r.Extra == 0):
-		return errDifferent
+		return job.ErrDifferent
 	}
 	return nil
 }
@@ -119,7 +113,7 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 // one compares one of many tables.
 func (o *verifyOptions) one(c *cobra.Command, t ofTable) error {
 	one := *o
-	one.manyFlags, one.from, one.to, one.checkpointFlags = manyFlags{}, t.from, t.to, t.point()
+	one.manyFlags, one.from, one.to, one.part, one.checkpointFlags = manyFlags{}, t.from, t.to, t.Part, t.point
 	return one.during(c, func() error { return one.run(c) })
 }
 
@@ -161,30 +155,30 @@ func (d difference) String() string {
 }
 
 // printDifferences prints those that are listed.
-func printDifferences(c *cobra.Command, r verify.Result, asJSON bool) error {
+func (p *reportFlags) printDifferences(c *cobra.Command, r verify.Result) error {
 	out := bufio.NewWriter(c.OutOrStdout())
 	e := lines.JSON(out)
 	table := ""
-	if t := sharedBy(c).together; t != nil {
-		table = t.table
+	if p.part != nil {
+		table = p.part.Table
 	}
 	for _, d := range r.List {
 		line := difference{table, d.Kind, d.Key.Partition, d.Key.Row, d.Detail}
-		if asJSON {
+		if p.json {
 			_ = e.Encode(line) // Flush tells
 		} else {
 			fmt.Fprintln(out, line)
 		}
 	}
-	if more := r.Differences() - int64(len(r.List)); more > 0 && !asJSON {
+	if more := r.Differences() - int64(len(r.List)); more > 0 && !p.json {
 		fmt.Fprintf(out, "%s behind these in key order\n", progress.Plural(more, "more difference"))
 	}
 	return out.Flush()
 }
 
 // printComparison prints what a comparison found, and then, unless it failed, the result.
-func printComparison(c *cobra.Command, out *jsonFlag, r verify.Result, repaired bool, failed error) error {
-	err := printDifferences(c, r, out.json)
+func (p *reportFlags) printComparison(c *cobra.Command, r verify.Result, repaired bool, failed error) error {
+	err := p.printDifferences(c, r)
 	if failed != nil || err != nil {
 		return cmp.Or(failed, err)
 	}
@@ -192,5 +186,5 @@ func printComparison(c *cobra.Command, out *jsonFlag, r verify.Result, repaired 
 	if repaired {
 		text += fmt.Sprintf("repaired %s\n", progress.Plural(r.Repaired, "row"))
 	}
-	return out.print(c, r, "%s", text)
+	return p.print(c, r, "%s", text)
 }

@@ -16,7 +16,7 @@
 // result, and removes the checkpoint.
 //
 // [Copy] goes to a table, from a table, an export, or rows in any order; [Export] to files; [Verify] compares; [Mirror] does both;
-// [Enqueue] and [Delete] do what they say. Many tables are as many jobs, which the caller runs at once.
+// [Enqueue] and [Delete] do what they say. [Tables] runs as many jobs as there are tables, several at once.
 //
 // An option that can't be as it is makes a [Refusal], which names it. Advice is a [Hinted].
 package job

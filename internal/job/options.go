@@ -23,18 +23,7 @@ type Process struct {
 	Out       io.Writer
 	Program   string        // what exports say of who made them
 	FileBytes int           // of JSON that a file of an export has; 0 for the usual size
-	Limits    *SharedLimits // nil unless other tables are under way, too
-}
-
-// SharedLimits are those that jobs about many tables keep to together.
-type SharedLimits struct {
-	requests *storage.Limit
-	sweeps   *sweep.Share
-}
-
-// Share returns the limits of rows that jobs about many tables keep to together.
-func Share(r Rows) *SharedLimits {
-	return &SharedLimits{storage.NewLimit(r.MaxRequests), sweep.NewShare(r.Workers, r.MaxRows)}
+	limits    *sharedLimits // nil unless other tables are under way, too
 }
 
 // Rows say which rows a job reads, and how fast.
@@ -112,8 +101,8 @@ func (r Rows) Of(from Place) (sweep.Spec, error) {
 // Sweep returns the options of a sweep of the rows.
 func (p Process) Sweep(r Rows) sweep.Options {
 	o := sweep.Options{Workers: r.Workers, Watch: p.Meter.Show, Abort: p.Abort, MaxRows: r.MaxRows}
-	if p.Limits != nil {
-		o.Requests, o.Share = p.Limits.requests, p.Limits.sweeps
+	if p.limits != nil {
+		o.Requests, o.Share = p.limits.requests, p.limits.sweeps
 	} else {
 		o.Requests = storage.NewLimit(r.MaxRequests)
 	}

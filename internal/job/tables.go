@@ -1,0 +1,238 @@
+package job
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"tablesweep/internal/file/journal"
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/task"
+)
+
+// TablesJournal is the file of a checkpoint's directory that says which tables are done.
+const TablesJournal = "tables.jsonl"
+
+// tablesAtOnce is how many tables are under way at most.
+const tablesAtOnce = 8
+
+// The states of a table.
+const (
+	Pending   = "pending"
+	Succeeded = "succeeded"
+	Different = "different" // a comparison found differences
+	Failed    = "failed"
+)
+
+// ErrDifferent ends a comparison that found differences.
+var ErrDifferent = errors.New("the tables differ")
+
+// TableResult is what became of a table: a line of the result, and of [TablesJournal].
+type TableResult struct {
+	Table  string          `json:"table"`
+	State  string          `json:"state"`
+	Rows   int64           `json:"rows"`
+	Error  string          `json:"error,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"` // what the job says of one table
+}
+
+// Tables is a job about many tables: the same job for each of them, several at once.
+type Tables struct {
+	Process
+	Rows
+	Phase   string
+	All     []TableResult
+	Journal *journal.File // gets what became of each table; nil if that is not kept
+	Do      func(context.Context, *Part) error
+
+	mu      sync.Mutex // guards stopped, the output, and the journal
+	stopped error      // why no more tables begin
+}
+
+// Part is the job for one of many tables.
+type Part struct {
+	Process // its own meter and output, and limits that it shares
+	Table   string
+	Result  any           // what it says of its table, set by Do; with rows, if it has that figure
+	Ended   *journal.File // its checkpoint, set by Do if nothing of it is left to do; it goes when that is noted
+}
+
+// sharedLimits are those that jobs about many tables keep to together.
+type sharedLimits struct {
+	requests *storage.Limit
+	sweeps   *sweep.Share
+}
+
+// In returns the names of the tables that are in a state.
+func (t *Tables) In(state string) (names []string) {
+	for _, r := range t.All {
+		if r.State == state {
+			names = append(names, r.Table)
+		}
+	}
+	return names
+}
+
+// Resume takes over what became of the tables in earlier runs. Those that failed are tried again.
+func (t *Tables) Resume() error {
+	at := map[string]int{}
+	err := journal.Events(t.Journal, func(r TableResult) error {
+		if r.State == Failed {
+			r = TableResult{Table: r.Table, State: Pending}
+		}
+		if i, known := at[r.Table]; known {
+			t.All[i] = r
+			return nil
+		}
+		at[r.Table], t.All = len(t.All), append(t.All, r)
+		return nil
+	})
+	if err != nil {
+		return BadCheckpoint(err)
+	}
+	return nil
+}
+
+// Run does the tables that are pending. One that fails does not stop the others. The error says why some are pending still: it is
+// [task.ErrInterrupted] after an interrupt.
+func (t *Tables) Run(ctx context.Context) error {
+	t.limits = &sharedLimits{storage.NewLimit(t.MaxRequests), sweep.NewShare(t.Workers, t.MaxRows)}
+	t.Meter.Phase(t.Phase)
+	parts := t.Meter.Parts(len(t.All), len(t.All)-len(t.In(Pending)))
+	var group task.Group
+	group.SetLimit(min(tablesAtOnce, t.Workers))
+	for i := range t.All {
+		r := &t.All[i]
+		if r.State != Pending {
+			continue
+		}
+		group.Go(func() error {
+			if t.ends(ctx) {
+				return nil
+			}
+			p := &Part{Process: t.Process, Table: r.Table}
+			p.Meter = parts.Begin(r.Table)
+			err := t.one(ctx, r, p)
+			parts.End(p.Meter, r.State != Pending)
+			if r.State == Failed {
+				p.Meter.Say(Failed, r.Error)
+			}
+			return t.note(r, p, err)
+		})
+	}
+	err := group.Wait()
+	t.Meter.End()
+	if err == nil && t.In(Pending) != nil {
+		err = cmp.Or(t.stopped, task.ErrInterrupted)
+	}
+	return err
+}
+
+// ends reports whether no more tables begin.
+func (t *Tables) ends(ctx context.Context) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stopped != nil || ctx.Err() != nil
+}
+
+// one does a table, and returns how that ended.
+func (t *Tables) one(ctx context.Context, r *TableResult, p *Part) error {
+	p.Out = &bytes.Buffer{}
+	err := storage.CheckTableName(r.Table) // a listing may have others, such as a path that leads elsewhere
+	if err == nil {
+		err = t.Do(ctx, p)
+	}
+	if p.Result != nil {
+		r.Result, _ = json.Marshal(p.Result)
+		_ = json.Unmarshal(r.Result, &struct{ Rows *int64 }{&r.Rows})
+	}
+	switch {
+	case err == nil:
+		r.State = Succeeded
+	case errors.Is(err, task.ErrInterrupted):
+		r.State = Pending
+	case errors.Is(err, ErrDifferent):
+		r.State = Different
+	default:
+		r.State, r.Error = Failed, err.Error()
+	}
+	return err
+}
+
+// note prints what a table's job printed, and keeps what became of it. cause is how it ended.
+func (t *Tables) note(r *TableResult, p *Part, cause error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Meter.Clear()
+	_, err := t.Out.Write(p.Out.(*bytes.Buffer).Bytes())
+	if t.Journal != nil && r.State != Pending {
+		t.Journal.Append(r)
+		err = errors.Join(err, t.Journal.Flush(), t.Journal.Sync())
+		if err == nil && p.Ended != nil {
+			err = p.Ended.Remove()
+		}
+	}
+	switch {
+	case err != nil:
+		t.stopped = err
+	case errors.Is(cause, storage.ErrAway): // others would wait for the same
+		t.stopped = cause
+	}
+	return err
+}
+
+// Home is where many tables stand: an account, or a place with their exports.
+type Home struct {
+	Place                    // of exports, which are neither a table nor in an account of their own
+	Account *storage.Account // nil for exports
+}
+
+// Of returns a table's place, as a command line names it.
+func (h Home) Of(table string) string { return h.Path + table }
+
+// Address identifies the home.
+func (h Home) Address() string {
+	if h.Account != nil {
+		return strings.TrimSuffix(h.Account.Table("t").Address(), "/t")
+	}
+	return h.Place.Address()
+}
+
+// Tables returns the names of the tables, in order. Exports that are not complete are among them.
+func (h Home) Tables(ctx context.Context) (names []string, err error) {
+	if h.Account == nil {
+		names, err = place.ExportsIn(ctx, h.Objects)
+		return names, BlobHint(err)
+	}
+	err = h.Account.TableNames(ctx, func(name string) error {
+		if !strings.HasPrefix(name, "$") { // the service's own
+			names = append(names, name)
+		}
+		return nil
+	})
+	return names, err
+}
+
+// Whole refuses a place of exports that is no complete export of many tables: some may be missing.
+func (h Home) Whole(ctx context.Context) error {
+	if h.Objects == nil {
+		return nil
+	}
+	_, err := place.OpenTables(ctx, h.Objects)
+	if err == nil || storage.Passing(err) || storage.Denied(err) {
+		return BlobHint(err)
+	}
+	hint := "--tables '*' takes the complete exports that are there, and names the others"
+	if h.Local() && IsThere(filepath.Join(h.Path, TablesJournal)) {
+		hint = fmt.Sprintf("handler export --resume %s completes it; %s", strings.TrimRight(h.Path, "/"), hint)
+	}
+	return Hint(Refuse("all", ": %w", err), hint)
+}
