@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -136,26 +134,21 @@ func program() string { return "handler " + thisBuild().Version }
 
 // exportResult has what an export wrote.
 type exportResult struct {
-	Rows       int64   `json:"rows"`
-	Files      int     `json:"files"`
-	Bytes      int64   `json:"bytes,omitempty"`    // of an export
-	To         string  `json:"to"`                 // where they are
-	Unproven   bool    `json:"unproven,omitempty"` // of a file or a pipe: nothing shows that these are all rows
-	Requests   int64   `json:"requests"`
-	Throttles  int64   `json:"throttles"`
-	Seconds    float64 `json:"seconds"`       // of this run
-	RowsPerSec float64 `json:"rowsPerSecond"` // of this run
+	Rows     int64  `json:"rows"`
+	Files    int    `json:"files"`
+	Bytes    int64  `json:"bytes,omitempty"`    // of an export
+	To       string `json:"to"`                 // where they are
+	Unproven bool   `json:"unproven,omitempty"` // of a file or a pipe: nothing shows that these are all rows
+	figures
 }
 
 // exported prints what was exported, and where it is.
 func (o *copyOptions) exported(c *cobra.Command, done job.Result, to job.Place, where string) error {
-	r := exportResult{Rows: done.Export.Rows, Files: done.Export.Files, Bytes: done.Export.Bytes, To: to.Path, Unproven: to.Objects == nil}
+	r := exportResult{Rows: done.Export.Rows, Files: done.Export.Files, Bytes: done.Export.Bytes, To: to.Path, Unproven: to.Objects == nil, figures: figuresOf(done)}
 	end := unproven
 	if !r.Unproven {
 		end, r.To = "", to.Address()
 	}
-	r.Requests, r.Throttles, r.Seconds = done.Requests, done.Throttles, done.Took.Round(time.Millisecond).Seconds()
-	r.RowsPerSec = math.Round(float64(done.Rows) / max(r.Seconds, 0.001))
 	return o.print(c, r, "exported %s to %s in %.1f s: %.0f rows/s, %s, %d throttled%s\n", progress.Plural(r.Rows, "row"), where,
 		r.Seconds, r.RowsPerSec, progress.Plural(r.Requests, "request"), r.Throttles, end)
 }

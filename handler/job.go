@@ -129,18 +129,28 @@ func (j *jobFlags) run(c *cobra.Command, prepared *job.Job, verb string) error {
 	return job.Hint(failedRows(r.Failed), hint)
 }
 
-// jobResult has a job's totals.
-type jobResult struct {
-	Rows       int64   `json:"rows"`
-	Written    int64   `json:"written"`
-	Skipped    int64   `json:"skipped"`
-	Failed     int64   `json:"failed"`
-	Queries    int64   `json:"queries"`
+// figures are what a job took.
+type figures struct {
 	Requests   int64   `json:"requests"`
 	Throttles  int64   `json:"throttles"`
 	Seconds    float64 `json:"seconds"`       // of this run
 	RowsPerSec float64 `json:"rowsPerSecond"` // of this run
-	Doubts     int64   `json:"possibleDuplicates,omitempty"`
+}
+
+func figuresOf(r job.Result) figures {
+	took := r.Took.Round(time.Millisecond).Seconds()
+	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
+}
+
+// jobResult has the totals of a job that does something with each row.
+type jobResult struct {
+	Rows    int64 `json:"rows"`
+	Written int64 `json:"written"`
+	Skipped int64 `json:"skipped"`
+	Failed  int64 `json:"failed"`
+	Queries int64 `json:"queries"`
+	figures
+	Doubts int64 `json:"possibleDuplicates,omitempty"`
 	job.Lines
 }
 
@@ -149,8 +159,7 @@ const unproven = "; only an export in a directory or in blobs proves that it is 
 
 // summary prints a job's totals.
 func (j *jobFlags) summary(c *cobra.Command, t job.Result, verb string) error {
-	took := t.Took.Round(time.Millisecond).Seconds()
-	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, t.Requests, t.Throttles, took, math.Round(float64(t.Now.Rows) / max(took, 0.001)), t.Doubts, t.Lines}
+	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, t.Lines}
 	r.Rows += t.Lines.Repeated
 	text := fmt.Sprintf("%s %d of %d rows", verb, r.Written, r.Rows)
 	switch {

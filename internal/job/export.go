@@ -113,7 +113,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 		}
 	}
 	x.Meter.End()
-	r.Export, r.Took = Exported{m.Rows, m.Files.Count, m.Bytes}, time.Since(began)
+	r.Export, r.Now, r.Took = Exported{m.Rows, m.Files.Count, m.Bytes}, r.Totals, time.Since(began)
 	switch {
 	case errors.Is(err, place.ErrTaken):
 		return r, taken(err)
@@ -167,6 +167,6 @@ func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Res
 		err = file.At(x.To.Path).Create(write)
 	}
 	x.Meter.End()
-	r.Export, r.Took = Exported{Rows: r.Totals.Rows, Files: 1}, time.Since(began)
+	r.Export, r.Now, r.Took = Exported{Rows: r.Totals.Rows, Files: 1}, r.Totals, time.Since(began)
 	return r, err
 }
