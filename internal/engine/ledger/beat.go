@@ -54,10 +54,7 @@ func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 	for _, s := range b.Steps[:min(len(b.Steps), maxBeatSteps)] {
 		names = append(names, s.Scan+"/"+s.Step+"/"+strconv.FormatInt(s.Throttled, 10))
 	}
-	row := storage.Entity{Key: key.Key{Partition: beatsPartition, Row: b.Process}, Properties: []storage.Property{
-		storage.Int64Property("Version", beatVersion),
-		storage.StringProperty("Steps", strings.Join(names, " ")),
-	}}
+	row := op(storage.Replace, beatsPartition, b.Process, storage.Int64Property("Version", beatVersion), storage.StringProperty("Steps", strings.Join(names, " ")))
 	if waits := slices.Clone(b.Waiting[:min(len(b.Waiting), maxBeatWaits)]); len(waits) > 0 {
 		for i, w := range waits {
 			cause := []rune(w.Cause)
@@ -67,19 +64,18 @@ func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 		if err != nil {
 			return fmt.Errorf("record what is waited for: %w", err)
 		}
-		row.Properties = append(row.Properties, storage.StringProperty("Waiting", string(text)))
+		row.Entity.Properties = append(row.Entity.Properties, storage.StringProperty("Waiting", string(text)))
 	}
-	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: row})
-	if err != nil {
-		return fmt.Errorf("record what is in hand: %w", err)
-	}
-	return nil
+	return l.write(ctx, "record what is in hand", row)
 }
 
 // Beats returns the last beat of each process. A beat of another version names no steps.
 func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 	var beats []Beat
-	err := l.table.All(ctx, storage.Query{Range: key.WithPrefix(beatsPartition, "")}, func(p storage.Page) error {
+	for p, err := range l.pages(ctx, "read what is in hand", storage.Query{Range: key.WithPrefix(beatsPartition, "")}) {
+		if err != nil {
+			return nil, err
+		}
 		for _, e := range p.Entities {
 			b := Beat{Process: e.Key.Row, At: e.Timestamp, Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
 			if e.Int("Version") == beatVersion {
@@ -93,16 +89,13 @@ func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 			}
 			beats = append(beats, b)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read what is in hand: %w", err)
 	}
 	return beats, nil
 }
 
 // ForgetBeat removes a beat, unless its process has written another since.
 func (l *Ledger) ForgetBeat(ctx context.Context, b Beat) error {
-	err := l.table.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: b.etag, Entity: storage.Entity{Key: key.Key{Partition: beatsPartition, Row: b.Process}}})
-	return unlessOvertaken(err, "forget process "+b.Process)
+	gone := op(storage.Delete, beatsPartition, b.Process)
+	gone.IfMatch = b.etag
+	return unlessOvertaken(l.write(ctx, "forget process "+b.Process, gone))
 }

@@ -2,8 +2,8 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tablesweep/internal/key"
@@ -13,14 +13,12 @@ import (
 // dataPiece is how many bytes of a long value one property has. The service's limit is 64 KiB.
 const dataPiece = 60 << 10
 
-// dataRow returns a row with a long value, cut into the Binary properties Data00, Data01, ….
-func dataRow(k key.Key, data []byte) storage.Entity {
-	e := storage.Entity{Key: k}
-	for i := 0; i*dataPiece < len(data); i++ {
-		piece := data[i*dataPiece : min(len(data), (i+1)*dataPiece)]
-		e.Properties = append(e.Properties, storage.BinaryProperty(fmt.Sprintf("Data%02d", i), piece))
+// dataProperties cuts a long value into the Binary properties Data00, Data01, ….
+func dataProperties(data []byte) (properties []storage.Property) {
+	for piece := range slices.Chunk(data, dataPiece) {
+		properties = append(properties, storage.BinaryProperty(fmt.Sprintf("Data%02d", len(properties)), piece))
 	}
-	return e
+	return properties
 }
 
 func dataOf(e storage.Entity) []byte {
@@ -44,31 +42,26 @@ const failedAtOnce = 10
 func (l *Ledger) FailedRows(ctx context.Context, id, from string, fn func(position string, failed []byte) bool) error {
 	r := key.WithPrefix(id, failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + from}
-	err := l.table.All(ctx, storage.Query{Range: r, Top: failedAtOnce}, func(p storage.Page) error {
+	for p, err := range l.pages(ctx, readFailed+id, storage.Query{Range: r, Top: failedAtOnce}) {
+		if err != nil {
+			return err
+		}
 		for _, e := range p.Entities {
 			if !fn(strings.TrimPrefix(e.Key.Row, failedPrefix), dataOf(e)) {
-				return errEnough
+				return nil
 			}
 		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return fmt.Errorf("read failed rows of scan %s: %w", id, err)
 	}
 	return nil
 }
 
-func failedKey(id, position string) key.Key {
-	return key.Key{Partition: id, Row: failedPrefix + position}
-}
+// readFailed begins the errors of reading a scan's failed rows.
+const readFailed = "read failed rows of scan "
 
 // FailedAt returns the failed rows at a position. It reports false if there are none: they have been redone.
 func (l *Ledger) FailedAt(ctx context.Context, id, position string) ([]byte, bool, error) {
-	e, found, err := l.table.Get(ctx, failedKey(id, position))
-	if err != nil {
-		return nil, false, fmt.Errorf("read failed rows of scan %s: %w", id, err)
-	}
-	return dataOf(e), found, nil
+	e, found, err := l.get(ctx, readFailed+id, id, failedPrefix+position)
+	return dataOf(e), found, err
 }
 
 // FailedBefore returns positions of rows that failed before an attempt, behind a position: at least n, if there are so many.
@@ -76,7 +69,10 @@ func (l *Ledger) FailedAt(ctx context.Context, id, position string) ([]byte, boo
 func (l *Ledger) FailedBefore(ctx context.Context, id, behind string, attempt int64, n int) (positions []string, last string, err error) {
 	r := key.WithPrefix(id, failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + behind, Open: behind != ""}
-	err = l.table.All(ctx, storage.Query{Range: r, Select: []string{"Attempt"}, Top: n}, func(p storage.Page) error {
+	for p, err := range l.pages(ctx, readFailed+id, storage.Query{Range: r, Select: []string{"Attempt"}, Top: n}) {
+		if err != nil {
+			return nil, "", err
+		}
 		for _, e := range p.Entities {
 			last = strings.TrimPrefix(e.Key.Row, failedPrefix)
 			if e.Int("Attempt") < attempt {
@@ -84,32 +80,23 @@ func (l *Ledger) FailedBefore(ctx context.Context, id, behind string, attempt in
 			}
 		}
 		if p.Next != nil && len(positions) > 0 {
-			return errEnough
+			return positions, last, nil
 		}
-		return nil
-	})
-	if err == nil {
-		return positions, "", nil
 	}
-	if !errors.Is(err, errEnough) {
-		return nil, "", fmt.Errorf("read failed rows of scan %s: %w", id, err)
-	}
-	return positions, last, nil
+	return positions, "", nil
 }
 
 // firstFailed returns one of the scan's failed rows, with its reason.
-func (l *Ledger) firstFailed(ctx context.Context, id string) (first string, err error) {
-	err = l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, failedPrefix), Select: []string{"First"}, Top: 1}, func(p storage.Page) error {
-		for _, e := range p.Entities {
-			first = e.Get("First")
-			return errEnough
+func (l *Ledger) firstFailed(ctx context.Context, id string) (string, error) {
+	for p, err := range l.pages(ctx, readFailed+id, storage.Query{Range: key.WithPrefix(id, failedPrefix), Select: []string{"First"}, Top: 1}) {
+		if err != nil {
+			return "", err
 		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return "", fmt.Errorf("read failed rows of scan %s: %w", id, err)
+		for _, e := range p.Entities {
+			return e.Get("First"), nil
+		}
 	}
-	return first, nil
+	return "", nil
 }
 
 // MaxFile is the most bytes of [Done.File]. A row's limit is 1 MiB.
@@ -117,15 +104,15 @@ const MaxFile = 14 * dataPiece
 
 // Files calls fn with [Done.File] of each done step that has one. No more can come once no step is pending.
 func (l *Ledger) Files(ctx context.Context, id string, fn func(file []byte) error) error {
-	return l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, filePrefix)}, func(p storage.Page) error {
+	for p, err := range l.pages(ctx, "read files of scan "+id, storage.Query{Range: key.WithPrefix(id, filePrefix)}) {
+		if err != nil {
+			return err
+		}
 		for _, e := range p.Entities {
 			if err := fn(dataOf(e)); err != nil {
 				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
-
-// errEnough ends a listing early.
-var errEnough = errors.New("enough")

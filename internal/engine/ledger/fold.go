@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tablesweep/internal/key"
@@ -43,9 +44,9 @@ func level(id string, n int) key.Range {
 // Fold folds the scan's done rows of level n, if there are at least so many. It returns how many it folded. Any
 // number of processes may fold at once: one that finds a row missing stops.
 func (l *Ledger) Fold(ctx context.Context, id string, n, least int, join Join) (int, error) {
-	p, err := l.table.Query(ctx, storage.Query{Range: level(id, n)})
+	p, err := l.query(ctx, "fold steps of scan "+id, storage.Query{Range: level(id, n)})
 	if err != nil {
-		return 0, fmt.Errorf("fold steps of scan %s: %w", id, err)
+		return 0, err
 	}
 	return l.foldRows(ctx, id, p.Entities, min(n+1, MaxLevel), least, join)
 }
@@ -53,9 +54,9 @@ func (l *Ledger) Fold(ctx context.Context, id string, n, least int, join Join) (
 // FoldAll folds the scan's done rows of every level, at most one page of them. It reports whether a single
 // row is left.
 func (l *Ledger) FoldAll(ctx context.Context, id string, join Join) (whole bool, err error) {
-	p, err := l.table.Query(ctx, storage.Query{Range: key.WithPrefix(id, donePrefix)})
+	p, err := l.query(ctx, "fold steps of scan "+id, storage.Query{Range: key.WithPrefix(id, donePrefix)})
 	if err != nil {
-		return false, fmt.Errorf("fold steps of scan %s: %w", id, err)
+		return false, err
 	}
 	if p.Next == nil && len(p.Entities) <= 1 {
 		return true, nil
@@ -67,15 +68,16 @@ func (l *Ledger) FoldAll(ctx context.Context, id string, join Join) (whole bool,
 // foldRows folds rows into rows of a level, and returns how many it has folded.
 func (l *Ledger) foldRows(ctx context.Context, id string, rows []storage.Entity, into, least int, join Join) (int, error) {
 	folded := 0
-	for len(rows) >= least {
-		some := rows[:min(len(rows), maxFold)]
-		rows = rows[len(some):]
-		err := l.table.Write(ctx, fold(id, some, into, join)...)
+	for some := range slices.Chunk(rows, maxFold) {
+		if len(some) < min(least, maxFold) {
+			break
+		}
+		err := l.write(ctx, "fold steps of scan "+id, fold(id, some, into, join)...)
 		if storage.NotFound(err) {
 			return folded, nil // folded by another, or by our own first try
 		}
 		if err != nil {
-			return folded, fmt.Errorf("fold steps of scan %s: %w", id, err)
+			return folded, err
 		}
 		folded += len(some)
 	}
@@ -88,38 +90,35 @@ func fold(id string, rows []storage.Entity, into int, join Join) []storage.Op {
 	var sums Sums
 	var notes [][]byte
 	for _, e := range rows {
-		ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: e.Key}})
+		ops = append(ops, op(storage.Delete, id, e.Key.Row))
 		sums.add(sumsOf(e))
 		if note := e.Bytes("Note"); note != nil {
 			notes = append(notes, note)
 		}
 	}
-	properties := append(sums.properties(), storage.BinaryProperty("Times", sums.Times.pack()))
+	folded := append(properties(sums.counts()), storage.BinaryProperty("Times", sums.Times.pack()))
 	if !sums.Last.IsZero() {
-		properties = append(properties, storage.TimeProperty("LastAt", sums.Last))
+		folded = append(folded, storage.TimeProperty("LastAt", sums.Last))
 	}
 	if note := join(notes); len(note) > 0 {
-		properties = append(properties, storage.BinaryProperty("Note", note))
+		folded = append(folded, storage.BinaryProperty("Note", note))
 	}
-	return append(ops, storage.Op{Kind: storage.Insert, Entity: storage.Entity{
-		Key: key.Key{Partition: id, Row: levelPrefix(into) + rand.Text()}, Properties: properties,
-	}})
+	return append(ops, op(storage.Insert, id, levelPrefix(into)+rand.Text(), folded...))
 }
 
 // Notes calls fn with the note of each of the scan's done rows that has one. A fold meanwhile may hide notes
 // or repeat them.
 func (l *Ledger) Notes(ctx context.Context, id string, fn func(note []byte)) error {
 	q := storage.Query{Range: key.WithPrefix(id, donePrefix), Select: []string{"Note"}}
-	err := l.table.All(ctx, q, func(p storage.Page) error {
+	for p, err := range l.pages(ctx, "read notes of scan "+id, q) {
+		if err != nil {
+			return err
+		}
 		for _, e := range p.Entities {
 			if note := e.Bytes("Note"); note != nil {
 				fn(note)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("read notes of scan %s: %w", id, err)
 	}
 	return nil
 }

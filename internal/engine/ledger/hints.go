@@ -2,9 +2,7 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 
-	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
 
@@ -23,11 +21,7 @@ const (
 // SaveHints replaces the hints under a name. They must not
 // exceed MaxHints bytes.
 func (l *Ledger) SaveHints(ctx context.Context, name string, hints []byte) error {
-	row := dataRow(key.Key{Partition: hintsPartition, Row: name}, hints)
-	if err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
-		return fmt.Errorf("save hints: %w", err)
-	}
-	return nil
+	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }
 
 // SavedHints returns the hints under a name, nil if there are none. The empty name
@@ -36,18 +30,15 @@ func (l *Ledger) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
-	return l.hints(ctx, key.Key{Partition: hintsPartition, Row: name})
+	return l.hints(ctx, hintsPartition, name)
 }
 
 // Hints returns the hints that the scan was created with, nil if there were none.
 func (l *Ledger) Hints(ctx context.Context, id string) ([]byte, error) {
-	return l.hints(ctx, key.Key{Partition: id, Row: scanHintsRow})
+	return l.hints(ctx, id, scanHintsRow)
 }
 
-func (l *Ledger) hints(ctx context.Context, k key.Key) ([]byte, error) {
-	e, _, err := l.table.Get(ctx, k)
-	if err != nil {
-		return nil, fmt.Errorf("read hints: %w", err)
-	}
-	return dataOf(e), nil
+func (l *Ledger) hints(ctx context.Context, partition, row string) ([]byte, error) {
+	e, _, err := l.get(ctx, "read hints", partition, row)
+	return dataOf(e), err
 }

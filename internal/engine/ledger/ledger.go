@@ -197,38 +197,37 @@ func NewID(now time.Time) string {
 // The first step counts as a child of the scan itself, which has a done row for that. ahead
 // estimates the work of the scan.
 func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Pending, ahead adaptive.Outlook) error {
-	if err := l.table.Write(ctx, listed(id, 1), list(openRow(id, 1))); err != nil {
-		return fmt.Errorf("list scan %s: %w", id, err)
+	if err := l.write(ctx, "list scan "+id, listed(id, 1), list(openRow(id, 1))); err != nil {
+		return err
 	}
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
-	ops := []storage.Op{{Kind: storage.Insert, Entity: runningScan(Scan{ID: id, Attempt: 1, Started: now, Request: request})}, begun(id, now, ahead), pending}
+	ops := []storage.Op{runningScan(storage.Insert, Scan{ID: id, Attempt: 1, Started: now, Request: request}), begun(id, now, ahead), pending}
 	if len(hints) > 0 {
-		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: dataRow(key.Key{Partition: id, Row: scanHintsRow}, hints)})
+		ops = append(ops, op(storage.Insert, id, scanHintsRow, dataProperties(hints)...))
 	}
-	err := l.table.Write(ctx, ops...)
-	if err != nil && !storage.Conflict(err) { // the id is ours alone: a try whose answer was lost recorded the scan
-		return fmt.Errorf("record scan %s: %w", id, err)
+	err := l.write(ctx, "record scan "+id, ops...)
+	if storage.Conflict(err) { // the id is ours alone: a try whose answer was lost recorded the scan
+		return nil
 	}
-	return nil
+	return err
 }
 
 // begun adds the scan's own done row, whose child is a step that begins an attempt.
 func begun(id string, now time.Time, ahead adaptive.Outlook) storage.Op {
-	return storage.Op{Kind: storage.Insert, Entity: storage.Entity{
-		Key: key.Key{Partition: id, Row: donePrefix + key.Inverted(now) + "|"}, Properties: Sums{children: 1, ahead: ahead}.properties(),
-	}}
+	sums := Sums{children: 1, ahead: ahead}
+	return op(storage.Insert, id, donePrefix+key.Inverted(now)+"|", properties(sums.counts())...)
 }
 
-// runningScan is the row of a scan whose attempt begins.
-func runningScan(s Scan) storage.Entity {
-	return storage.Entity{Key: key.Key{Partition: s.ID, Row: scanRow}, Properties: append([]storage.Property{
+// runningScan writes the row of a scan whose attempt begins.
+func runningScan(kind storage.OpKind, s Scan) storage.Op {
+	return op(kind, s.ID, scanRow, append([]storage.Property{
 		storage.Int64Property("Version", version),
 		storage.StringProperty("State", string(Running)),
 		storage.Int64Property("Attempt", s.Attempt),
 		storage.BinaryProperty("Request", s.Request),
 		storage.TimeProperty("StartedAt", s.Started),
-	}, s.resumption()...)}
+	}, s.resumption()...)...)
 }
 
 // resumption returns the properties that only later attempts have.
@@ -240,20 +239,14 @@ func (s Scan) resumption() []storage.Property {
 }
 
 func addPending(id string, p Pending) storage.Op {
-	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{
-		Key: key.Key{Partition: id, Row: pendingPrefix + p.ID},
-		Properties: []storage.Property{
-			storage.BinaryProperty("Message", p.Message),
-			storage.Int64Property("Sends", 0),
-		},
-	}}
+	return op(storage.Replace, id, pendingPrefix+p.ID, storage.BinaryProperty("Message", p.Message), storage.Int64Property("Sends", 0))
 }
 
 // Scan reads a scan's row. It returns [ErrNotFound] if there is none.
 func (l *Ledger) Scan(ctx context.Context, id string) (Scan, error) {
-	e, found, err := l.table.Get(ctx, key.Key{Partition: id, Row: scanRow})
+	e, found, err := l.get(ctx, "read scan "+id, id, scanRow)
 	if err != nil {
-		return Scan{}, fmt.Errorf("read scan %s: %w", id, err)
+		return Scan{}, err
 	}
 	if !found {
 		return Scan{}, fmt.Errorf("scan %s: %w", id, ErrNotFound)
@@ -279,35 +272,31 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead}
-	row := key.Key{Partition: id, Row: donePrefix + key.Inverted(now) + "|" + stepID}
-	properties := sums.properties()
+	at := key.Inverted(now) + "|" + stepID
+	step := properties(sums.counts())
 	if len(done.Note) > 0 {
-		properties = append(properties, storage.BinaryProperty("Note", done.Note))
+		step = append(step, storage.BinaryProperty("Note", done.Note))
 	}
 	ops := []storage.Op{
-		{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: id, Row: pendingPrefix + stepID}}},
-		{Kind: storage.Replace, Entity: storage.Entity{Key: row, Properties: properties}},
+		op(storage.Delete, id, pendingPrefix+stepID),
+		op(storage.Replace, id, donePrefix+at, step...),
 	}
 	if done.Redone != "" {
-		ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: failedKey(id, done.Redone)}})
+		ops = append(ops, op(storage.Delete, id, failedPrefix+done.Redone))
 	}
 	if len(done.FailedRows) > 0 {
-		failed := dataRow(failedKey(id, strings.TrimPrefix(row.Row, donePrefix)), done.FailedRows)
-		failed.Properties = append(failed.Properties, storage.StringProperty("First", done.FirstFailed), storage.Int64Property("Attempt", done.Attempt))
-		ops = append(ops, storage.Op{Kind: storage.Replace, Entity: failed})
+		failed := append(dataProperties(done.FailedRows), storage.StringProperty("First", done.FirstFailed), storage.Int64Property("Attempt", done.Attempt))
+		ops = append(ops, op(storage.Replace, id, failedPrefix+at, failed...))
 	}
 	if len(done.File) > 0 {
-		ops = append(ops, storage.Op{Kind: storage.Replace, Entity: dataRow(key.Key{Partition: id, Row: filePrefix + stepID}, done.File)})
+		ops = append(ops, op(storage.Replace, id, filePrefix+stepID, dataProperties(done.File)...))
 	}
 	for _, c := range children {
 		ops = append(ops, addPending(id, c))
 	}
-	err := l.table.Write(ctx, ops...)
+	err := l.write(ctx, "commit step "+stepID+" of scan "+id, ops...)
 	if storage.HasCode(err, "ResourceNotFound", "EntityNotFound") {
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("commit step %s of scan %s: %w", stepID, id, err)
-	}
-	return true, nil
+	return err == nil, err
 }

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -20,26 +19,24 @@ const (
 	endedPrefix    = "t|"
 )
 
-func list(row string) storage.Op {
-	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: scansPartition, Row: row}}}
+func list(row string, properties ...storage.Property) storage.Op {
+	return op(storage.Replace, scansPartition, row, properties...)
 }
 
-func unlist(row string) storage.Op {
-	return storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: scansPartition, Row: row}}}
+func unlist(row, etag string) storage.Op {
+	gone := op(storage.Delete, scansPartition, row)
+	gone.IfMatch = etag
+	return gone
 }
 
 // listed puts a running scan on the list of all.
 func listed(id string, attempt int64) storage.Op {
-	op := list(allPrefix + id)
-	op.Entity.Properties = []storage.Property{storage.Int64Property("Attempt", attempt)}
-	return op
+	return list(allPrefix+id, storage.Int64Property("Attempt", attempt))
 }
 
 // summary puts an ended scan's figures into its row in the list of all, which has the etag.
 func summary(s Listed, settled bool, etag string) storage.Op {
-	op := list(allPrefix + s.ID)
-	op.IfMatch = etag
-	op.Entity.Properties = append([]storage.Property{
+	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
 		storage.StringProperty("State", string(s.State)),
 		storage.Int64Property("Attempt", s.Attempt),
@@ -48,22 +45,23 @@ func summary(s Listed, settled bool, etag string) storage.Op {
 		storage.TimeProperty("FinishedAt", s.Finished),
 		storage.StringProperty("Error", s.Error),
 		storage.Int64Property("Pending", s.Pending),
-	}, s.Totals.properties()...)
-	op.Entity.Properties = append(op.Entity.Properties, s.resumption()...)
+	}, properties(s.Totals.counts())...)
+	row = append(row, s.resumption()...)
 	if !settled {
-		op.Entity.Properties = append(op.Entity.Properties, storage.Int64Property("Unsettled", 1))
+		row = append(row, storage.Int64Property("Unsettled", 1))
 	}
-	return op
+	listed := list(allPrefix+s.ID, row...)
+	listed.IfMatch = etag
+	return listed
 }
 
 // ended puts a scan on the list of those to be tidied up. It is settled if its figures can't change any more:
 // a canceled or failed scan may still have steps under way.
 func ended(id string, settled bool) storage.Op {
-	op := list(endedPrefix + id)
 	if settled {
-		op.Entity.Properties = []storage.Property{storage.Int64Property("Settled", 1)}
+		return list(endedPrefix+id, storage.Int64Property("Settled", 1))
 	}
-	return op
+	return list(endedPrefix + id)
 }
 
 func openRow(id string, attempt int64) string {
@@ -82,7 +80,10 @@ type OpenScan struct {
 // Open lists the scans that have not been closed, the newest first.
 func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	var open []OpenScan
-	err := l.table.All(ctx, storage.Query{Range: key.WithPrefix(scansPartition, openPrefix)}, func(p storage.Page) error {
+	for p, err := range l.pages(ctx, "list open scans", storage.Query{Range: key.WithPrefix(scansPartition, openPrefix)}) {
+		if err != nil {
+			return nil, err
+		}
 		for _, e := range p.Entities {
 			id, attempt, _ := strings.Cut(strings.TrimPrefix(e.Key.Row, openPrefix), "|")
 			n, err := strconv.ParseInt(attempt, 10, 64)
@@ -91,10 +92,6 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 			}
 			open = append(open, OpenScan{ID: id, Attempt: n, Age: p.Date.Sub(e.Timestamp), etag: e.ETag})
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list open scans: %w", err)
 	}
 	return open, nil
 }
@@ -103,38 +100,22 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 // scan as ended. If o comes from [Ledger.Open], an attempt that was listed again since then stays: it
 // may be about to begin. Close does not touch a later attempt's row in the list of all.
 func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
-	op := unlist(openRow(o.ID, o.Attempt))
-	op.IfMatch = o.etag
-	ops := []storage.Op{op}
+	ops := []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.cameTo(ctx, o.ID)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	if err == nil && s.State != Running {
-		e, found, err := l.table.Get(ctx, key.Key{Partition: scansPartition, Row: allPrefix + o.ID})
+		e, found, err := l.get(ctx, "close scan "+o.ID, scansPartition, allPrefix+o.ID)
 		if err != nil {
-			return fmt.Errorf("close scan %s: %w", o.ID, err)
+			return err
 		}
 		if found && e.Int("Attempt") <= o.Attempt {
 			settled := s.Pending == 0
 			ops = append(ops, summary(s, settled, e.ETag), ended(o.ID, settled))
 		}
 	}
-	return unlessOvertaken(l.table.Write(ctx, ops...), "close scan "+o.ID)
-}
-
-// overtaken reports whether a conditional write was refused because another process, or our own
-// first try, was faster.
-func overtaken(err error) bool {
-	return storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied")
-}
-
-// unlessOvertaken returns a write's error with its context, or nil if the write was overtaken.
-func unlessOvertaken(err error, what string) error {
-	if err == nil || overtaken(err) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
+	return unlessOvertaken(l.write(ctx, "close scan "+o.ID, ops...))
 }
 
 // Forget takes an attempt of a scan without a record off the list of open scans. If it is the first attempt, its start
@@ -151,7 +132,7 @@ func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 // unlistInTurn takes rows off the lists, one after the other.
 func (l *Ledger) unlistInTurn(ctx context.Context, what string, rows ...string) error {
 	for _, row := range rows {
-		if err := unlessOvertaken(l.table.Write(ctx, unlist(row)), what); err != nil {
+		if err := unlessOvertaken(l.write(ctx, what, unlist(row, ""))); err != nil {
 			return err
 		}
 	}
@@ -189,23 +170,20 @@ func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) 
 		return true, nil
 	}
 	pages := 0
-	err = l.table.All(ctx, storage.Query{Range: r, Top: min(q.Page, storage.PageRows)}, func(p storage.Page) error {
+	for p, err := range l.pages(ctx, "list scans", storage.Query{Range: r, Top: min(q.Page, storage.PageRows)}) {
+		if err != nil {
+			return false, err
+		}
 		for i, e := range p.Entities {
 			if !fn(listedOf(e)) {
-				end = p.Next == nil && i == len(p.Entities)-1
-				return errEnough
+				return p.Next == nil && i == len(p.Entities)-1, nil
 			}
 		}
-		end = p.Next == nil
 		if pages++; pages == q.Pages {
-			return errEnough
+			return p.Next == nil, nil
 		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return false, fmt.Errorf("list scans: %w", err)
 	}
-	return end, nil
+	return true, nil
 }
 
 func listedOf(e storage.Entity) Listed {

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"tablesweep/internal/key"
@@ -35,24 +34,15 @@ func (l *Ledger) NoteMaintained(ctx context.Context, poison int, failure error) 
 		text := []rune(failure.Error())
 		properties = append(properties, storage.StringProperty("Error", string(text[:min(len(text), maxMaintainError)])))
 	}
-	err := l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
-		Key: key.Key{Partition: maintainPartition, Row: maintainRow}, Properties: properties,
-	}})
-	if err != nil {
-		return fmt.Errorf("record that Maintain has run: %w", err)
-	}
-	return nil
+	return l.write(ctx, "record that Maintain has run", op(storage.Replace, maintainPartition, maintainRow, properties...))
 }
 
 // Maintained reads when Maintain last ran, in one request.
 func (l *Ledger) Maintained(ctx context.Context) (Maintained, error) {
-	p, err := l.table.Query(ctx, storage.Query{Range: key.WithPrefix(maintainPartition, maintainRow), Top: 1})
-	if err != nil {
-		return Maintained{}, fmt.Errorf("read when Maintain last ran: %w", err)
-	}
+	p, err := l.query(ctx, "read when Maintain last ran", storage.Query{Range: key.WithPrefix(maintainPartition, maintainRow), Top: 1})
 	m := Maintained{Now: p.Date}
 	for _, e := range p.Entities {
 		m.At, m.Poison, m.Error = e.Timestamp, e.Int("Poison"), e.Get("Error")
 	}
-	return m, nil
+	return m, err
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -41,30 +40,31 @@ func (p Pending) Deaths() int {
 
 // FirstPending reads up to one page of a scan's pending steps.
 func (l *Ledger) FirstPending(ctx context.Context, id string) ([]Pending, error) {
-	p, err := l.table.Query(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix)})
-	if err != nil {
-		return nil, fmt.Errorf("read pending steps of scan %s: %w", id, err)
-	}
-	return pendingOf(p), nil
+	p, err := l.query(ctx, readPending+id, storage.Query{Range: key.WithPrefix(id, pendingPrefix)})
+	return pendingOf(p), err
 }
 
 // EachPending calls fn with every page of a scan's pending steps.
 func (l *Ledger) EachPending(ctx context.Context, id string, fn func([]Pending) error) error {
-	err := l.table.All(ctx, storage.Query{Range: key.WithPrefix(id, pendingPrefix)}, func(p storage.Page) error { return fn(pendingOf(p)) })
-	if err != nil {
-		return fmt.Errorf("read pending steps of scan %s: %w", id, err)
+	for p, err := range l.pages(ctx, readPending+id, storage.Query{Range: key.WithPrefix(id, pendingPrefix)}) {
+		if err == nil {
+			err = fn(pendingOf(p))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
+// readPending begins the errors of reading a scan's pending steps.
+const readPending = "read pending steps of scan "
+
 // Pending reads a step. It reports false if the step is not pending: it has been committed.
 func (l *Ledger) Pending(ctx context.Context, id, stepID string) (Pending, bool, error) {
-	e, found, err := l.table.Get(ctx, key.Key{Partition: id, Row: pendingPrefix + stepID})
-	if err != nil {
-		return Pending{}, false, fmt.Errorf("read step %s of scan %s: %w", stepID, id, err)
-	}
-	if !found {
-		return Pending{}, false, nil
+	e, found, err := l.get(ctx, "read step "+stepID+" of scan "+id, id, pendingPrefix+stepID)
+	if err != nil || !found {
+		return Pending{}, false, err
 	}
 	return pendingStep(e, time.Time{}), true, nil
 }
@@ -99,18 +99,18 @@ func (l *Ledger) Resending(ctx context.Context, id string, p Pending) (bool, err
 	if p.Lost == 0 {
 		properties = append(properties, storage.TimeProperty("Lost", p.date))
 	}
-	return l.change(ctx, id, p, storage.Merge, properties)
+	return l.change(ctx, id, p, storage.Merge, properties...)
 }
 
 // Renew records that the step's message is about to be sent anew, and clears its record of
 // trouble. It reports false as Resending does.
 func (l *Ledger) Renew(ctx context.Context, id string, p Pending) (bool, error) {
-	return l.change(ctx, id, p, storage.Replace, addPending(id, p).Entity.Properties)
+	return l.change(ctx, id, p, storage.Replace, addPending(id, p).Entity.Properties...)
 }
 
 // Begin records that a repeated delivery begins the step. It reports false as Resending does.
 func (l *Ledger) Begin(ctx context.Context, id string, p Pending) (bool, error) {
-	return l.change(ctx, id, p, storage.Merge, []storage.Property{storage.Int64Property("Begun", int64(p.Begun+1))})
+	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
 // GiveUp records that a delivery of the step has failed, and the reason if it
@@ -125,19 +125,13 @@ func (l *Ledger) GiveUp(ctx context.Context, id string, p Pending, reason string
 		properties = append(properties, storage.StringProperty("Reason", reason))
 	}
 	p.etag = "*"
-	_, err := l.change(ctx, id, p, storage.Merge, properties)
+	_, err := l.change(ctx, id, p, storage.Merge, properties...)
 	return err
 }
 
-func (l *Ledger) change(ctx context.Context, id string, p Pending, kind storage.OpKind, properties []storage.Property) (bool, error) {
-	err := l.table.Write(ctx, storage.Op{Kind: kind, IfMatch: p.etag, Entity: storage.Entity{
-		Key: key.Key{Partition: id, Row: pendingPrefix + p.ID}, Properties: properties,
-	}})
-	if overtaken(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("change step %s of scan %s: %w", p.ID, id, err)
-	}
-	return true, nil
+func (l *Ledger) change(ctx context.Context, id string, p Pending, kind storage.OpKind, properties ...storage.Property) (bool, error) {
+	row := op(kind, id, pendingPrefix+p.ID, properties...)
+	row.IfMatch = p.etag
+	err := l.write(ctx, "change step "+p.ID+" of scan "+id, row)
+	return err == nil, unlessOvertaken(err)
 }

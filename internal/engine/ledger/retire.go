@@ -3,7 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,16 +27,13 @@ func (l *Ledger) Ended(ctx context.Context, behind string) (scans []EndedScan, m
 	if behind != "" {
 		r.Low = &key.Bound{Key: endedPrefix + behind, Open: true}
 	}
-	p, err := l.table.Query(ctx, storage.Query{Range: r})
-	if err != nil {
-		return nil, false, fmt.Errorf("list ended scans: %w", err)
-	}
+	p, err := l.query(ctx, "list ended scans", storage.Query{Range: r})
 	for _, e := range p.Entities {
 		scans = append(scans, EndedScan{
 			ID: strings.TrimPrefix(e.Key.Row, endedPrefix), Settled: e.Int("Settled") > 0, Age: p.Date.Sub(e.Timestamp), etag: e.ETag,
 		})
 	}
-	return scans, p.Next != nil, nil
+	return scans, p.Next != nil, err
 }
 
 // Settle adds an ended scan's final figures to the list of all. None of its steps may be
@@ -49,17 +46,16 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	if err != nil {
 		return err
 	}
-	k := key.Key{Partition: scansPartition, Row: allPrefix + old.ID}
-	e, listed, err := l.table.Get(ctx, k)
+	e, listed, err := l.get(ctx, "settle scan "+old.ID, scansPartition, allPrefix+old.ID)
 	if err != nil {
-		return fmt.Errorf("settle scan %s: %w", old.ID, err)
+		return err
 	}
 	if !listed || e.Int("Attempt") > s.Attempt {
 		return l.Tidied(ctx, old)
 	}
 	settled := ended(s.ID, true)
 	settled.IfMatch = old.etag
-	return unlessOvertaken(l.table.Write(ctx, summary(s, true, e.ETag), settled), "settle scan "+s.ID)
+	return unlessOvertaken(l.write(ctx, "settle scan "+s.ID, summary(s, true, e.ETag), settled))
 }
 
 // cameTo returns a scan with its present figures.
@@ -68,8 +64,7 @@ func (l *Ledger) cameTo(ctx context.Context, id string) (Listed, error) {
 	if err != nil {
 		return Listed{}, err
 	}
-	s := Listed{Scan: found.Scan, Summarized: true}
-	s.Totals = found.Sums.Totals
+	s := Listed{Scan: found.Scan, Summarized: true, Totals: found.Sums.Totals}
 	s.Pending, _ = found.Sums.Pending()
 	return s, nil
 }
@@ -77,9 +72,7 @@ func (l *Ledger) cameTo(ctx context.Context, id string) (Listed, error) {
 // Tidied takes a scan off the list of ended ones, unless it has ended once more
 // since it was listed.
 func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
-	op := unlist(endedPrefix + old.ID)
-	op.IfMatch = old.etag
-	return unlessOvertaken(l.table.Write(ctx, op), "tidy up scan "+old.ID)
+	return unlessOvertaken(l.write(ctx, "tidy up scan "+old.ID, unlist(endedPrefix+old.ID, old.etag)))
 }
 
 // Outdated returns the ids of at most n scans whose start and last change of their row in the list are both older
@@ -87,23 +80,21 @@ func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]string, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
-	p, err := l.table.Query(ctx, storage.Query{Range: r})
-	if err != nil {
-		return nil, fmt.Errorf("list old scans: %w", err)
-	}
+	p, err := l.query(ctx, "list old scans", storage.Query{Range: r})
 	var old []string
 	for _, e := range p.Entities {
 		if len(old) < n && p.Date.Sub(e.Timestamp) >= age {
 			old = append(old, strings.TrimPrefix(e.Key.Row, allPrefix))
 		}
 	}
-	return old, nil
+	return old, err
 }
 
 // Remove removes a listed scan that ended longer ago than age. The scan's own row goes first:
 // then nobody can continue it. Remove makes at most so many transactions, and returns how many it
 // has made. The scan stays listed until nothing of it is left.
 func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.Duration, most int) (made int, err error) {
+	what := "remove scan " + id
 	s, err := l.Scan(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound): // removed in part
@@ -112,33 +103,30 @@ func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.
 	case s.State == Running || now.Sub(s.Finished) < age:
 		return 0, nil
 	default:
-		op := storage.Op{Kind: storage.Delete, IfMatch: s.etag, Entity: storage.Entity{Key: key.Key{Partition: id, Row: scanRow}}}
-		if err := l.table.Write(ctx, op); err != nil {
-			return 1, unlessOvertaken(err, "remove scan "+id)
+		own := op(storage.Delete, id, scanRow)
+		own.IfMatch = s.etag
+		if err := l.write(ctx, what, own); err != nil {
+			return 1, unlessOvertaken(err)
 		}
 		made++
 	}
-	for {
-		p, err := l.table.Query(ctx, storage.Query{Range: key.Range{Partition: &id}, Select: []string{}})
+	for p, err := range l.pages(ctx, what, storage.Query{Range: key.Range{Partition: &id}, Select: []string{}}) {
 		if err != nil {
-			return made, fmt.Errorf("remove scan %s: %w", id, err)
+			return made, err
 		}
-		for rows := p.Entities; len(rows) > 0; made++ {
+		for rows := range slices.Chunk(p.Entities, storage.MaxBatchRows) {
 			if made >= most {
 				return made, nil
 			}
 			var ops []storage.Op
-			for _, e := range rows[:min(len(rows), storage.MaxBatchRows)] {
-				ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: e.Key}})
+			for _, e := range rows {
+				ops = append(ops, op(storage.Delete, id, e.Key.Row))
 			}
-			rows = rows[len(ops):]
-			if err := l.table.Write(ctx, ops...); err != nil {
-				return made, unlessOvertaken(err, "remove scan "+id)
+			if err := l.write(ctx, what, ops...); err != nil {
+				return made, unlessOvertaken(err)
 			}
-		}
-		if p.Next == nil {
-			break
+			made++
 		}
 	}
-	return made, l.unlistInTurn(ctx, "remove scan "+id, endedPrefix+id, allPrefix+id)
+	return made, l.unlistInTurn(ctx, what, endedPrefix+id, allPrefix+id)
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,130 +51,113 @@ func (l *Ledger) Detail(ctx context.Context, id string) (Snapshot, error) {
 }
 
 func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot, error) {
+	what := "sum up scan " + id
 	for range snapshotTries {
-		r := draft{id: id, detail: detail, s: Snapshot{Steps: map[string]bool{}, Done: map[string]bool{}}}
-		if err := l.readDone(ctx, &r); err != nil {
-			return Snapshot{}, fmt.Errorf("sum up scan %s: %w", id, err)
+		d, err := l.read(ctx, what, id, detail)
+		if err != nil {
+			return Snapshot{}, err
 		}
-		if r.donePages > 1 {
-			same, err := l.foldedStill(ctx, id, r.folded)
+		if d.donePages > 1 {
+			now, err := l.folded(ctx, what, id)
 			if err != nil {
-				return Snapshot{}, fmt.Errorf("sum up scan %s: %w", id, err)
+				return Snapshot{}, err
 			}
-			if !same {
+			if !slices.Equal(now, d.folded) {
 				continue
 			}
 		}
-		if r.s.Scan.ID == "" {
-			var err error
-			if r.s.Scan, err = l.Scan(ctx, id); err != nil {
+		if d.Scan.ID == "" {
+			if d.Scan, err = l.Scan(ctx, id); err != nil {
 				return Snapshot{}, err
 			}
 		}
-		if r.pages == 1 && r.s.Whole {
-			pending, _ := r.s.Sums.Pending()
-			r.s.Lost = pending - int64(len(r.s.Steps))
+		if d.pages == 1 && d.Whole {
+			pending, _ := d.Sums.Pending()
+			d.Lost = pending - int64(len(d.Steps))
 		}
-		return r.s, nil
+		return d.Snapshot, nil
 	}
-	return Snapshot{}, fmt.Errorf("sum up scan %s: its steps are being folded; try again", id)
+	return Snapshot{}, fmt.Errorf("%s: its steps are being folded; try again", what)
 }
-
-// readDone reads all done rows, and what follows them on their pages.
-func (l *Ledger) readDone(ctx context.Context, r *draft) error {
-	q := storage.Query{Range: doneToScan(r.id), Select: slices.Concat(sumColumns, scanColumns)}
-	if r.detail {
-		q.Select = append(q.Select, "Note", "Message", "Reason")
-	}
-	err := l.table.All(ctx, q, func(p storage.Page) error {
-		if err := r.take(p); err != nil {
-			return err
-		}
-		if r.detail && r.pages < detailPages {
-			return nil
-		}
-		if r.beyond {
-			return errEnough
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
-}
-
-// detailPages bounds the pages that a [Ledger.Detail] reads once it has all done rows.
-const detailPages = 8
 
 // snapshotTries bounds how often [Ledger.Snapshot] reads again after a fold.
 const snapshotTries = 5
 
-// doneToScan is the range of a scan's done rows, its pending steps and its own row.
-func doneToScan(id string) key.Range {
-	return key.Range{Partition: &id, Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
-}
+// detailPages bounds the pages that a [Ledger.Detail] reads once it has all done rows.
+const detailPages = 8
 
 // draft is a snapshot in the making.
 type draft struct {
-	id        string
-	detail    bool
-	s         Snapshot
+	Snapshot
 	pages     int
 	donePages int      // until all done rows were read
 	folded    []string // keys of folded rows
 	beyond    bool     // all done rows have been read
 }
 
-func (r *draft) take(p storage.Page) error {
-	r.pages++
-	if !r.beyond {
-		r.donePages++
+// read reads all done rows, and what follows them on their pages: pending steps, and the scan's own row. A detail reads more pages of these.
+func (l *Ledger) read(ctx context.Context, what, id string, detail bool) (d draft, err error) {
+	r := key.Range{Partition: &id, Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
+	q := storage.Query{Range: r, Select: slices.Concat(sumColumns, scanColumns)}
+	if detail {
+		q.Select = append(q.Select, "Note", "Message", "Reason")
 	}
-	r.s.Date = p.Date
-	for _, e := range p.Entities {
-		row := e.Key.Row
-		if strings.HasPrefix(row, donePrefix) {
-			r.s.Sums.add(sumsOf(e))
-			if note := e.Bytes("Note"); note != nil {
-				r.s.Notes = append(r.s.Notes, note)
-			}
-			if isFolded(e) {
-				r.folded = append(r.folded, row)
-			} else {
-				r.s.Done[row[strings.LastIndexByte(row, '|')+1:]] = true
-			}
-			continue
+	d.Steps, d.Done = map[string]bool{}, map[string]bool{}
+	for p, err := range l.pages(ctx, what, q) {
+		if err != nil {
+			return d, err
 		}
-		r.beyond = true
-		switch {
-		case strings.HasPrefix(row, pendingPrefix):
-			r.s.Steps[strings.TrimPrefix(row, pendingPrefix)] = true
-			if r.detail {
-				r.s.Pending = append(r.s.Pending, pendingStep(e, p.Date))
+		d.pages++
+		d.Date, d.Whole = p.Date, p.Next == nil
+		if !d.beyond {
+			d.donePages++
+		}
+		for _, e := range p.Entities {
+			if strings.HasPrefix(e.Key.Row, donePrefix) {
+				d.addDone(e)
+				continue
 			}
-		case row == scanRow:
-			var err error
-			if r.s.Scan, err = scanOf(r.id, e); err != nil {
-				return err
+			d.beyond = true
+			if e.Key.Row == scanRow {
+				if d.Scan, err = scanOf(id, e); err != nil {
+					return d, because(what, err)
+				}
+			} else if step, pending := strings.CutPrefix(e.Key.Row, pendingPrefix); pending {
+				d.Steps[step] = true
+				if detail {
+					d.Pending = append(d.Pending, pendingStep(e, p.Date))
+				}
 			}
+		}
+		d.beyond = d.beyond || d.Whole
+		if d.beyond && !(detail && d.pages < detailPages) {
+			break
 		}
 	}
-	r.s.Whole = p.Next == nil
-	r.beyond = r.beyond || r.s.Whole
-	return nil
+	return d, nil
 }
 
-// foldedStill reports whether the scan's folded rows are still these. Each fold adds one
-// with a new key.
-func (l *Ledger) foldedStill(ctx context.Context, id string, folded []string) (bool, error) {
-	var now []string
-	q := storage.Query{Range: key.WithPrefix(id, foldedPrefix), Select: []string{}}
-	err := l.table.All(ctx, q, func(p storage.Page) error {
-		for _, e := range p.Entities {
-			now = append(now, e.Key.Row)
+func (d *draft) addDone(e storage.Entity) {
+	d.Sums.add(sumsOf(e))
+	if note := e.Bytes("Note"); note != nil {
+		d.Notes = append(d.Notes, note)
+	}
+	if isFolded(e) {
+		d.folded = append(d.folded, e.Key.Row)
+	} else {
+		d.Done[e.Key.Row[strings.LastIndexByte(e.Key.Row, '|')+1:]] = true
+	}
+}
+
+// folded returns the keys of the scan's folded rows. Each fold adds one with a new key.
+func (l *Ledger) folded(ctx context.Context, what, id string) (rows []string, err error) {
+	for p, err := range l.pages(ctx, what, storage.Query{Range: key.WithPrefix(id, foldedPrefix), Select: []string{}}) {
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	return slices.Equal(now, folded), err
+		for _, e := range p.Entities {
+			rows = append(rows, e.Key.Row)
+		}
+	}
+	return rows, nil
 }

@@ -64,9 +64,9 @@ func lacking(pending int64) string {
 func (l *Ledger) nothingPending(ctx context.Context, id string) (Scan, error) {
 	r := key.Range{Partition: &id, Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {
-		p, err := l.table.Query(ctx, storage.Query{Range: r, Select: scanColumns, Top: 1})
+		p, err := l.query(ctx, "look for pending steps of scan "+id, storage.Query{Range: r, Select: scanColumns, Top: 1})
 		if err != nil {
-			return Scan{}, fmt.Errorf("look for pending steps of scan %s: %w", id, err)
+			return Scan{}, err
 		}
 		if len(p.Entities) > 0 && p.Entities[0].Key.Row == scanRow {
 			return scanOf(id, p.Entities[0])
@@ -94,19 +94,15 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 	if began := s.began(); now.Before(began) { // processes know the service's time to a second
 		now = began
 	}
-	properties := []storage.Property{
-		storage.StringProperty("State", string(state)),
-		storage.TimeProperty("FinishedAt", now),
-		storage.StringProperty("Error", reason),
-	}
-	err := l.table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: s.etag, Entity: storage.Entity{
-		Key: key.Key{Partition: s.ID, Row: scanRow}, Properties: properties,
-	}})
+	end := op(storage.Merge, s.ID, scanRow,
+		storage.StringProperty("State", string(state)), storage.TimeProperty("FinishedAt", now), storage.StringProperty("Error", reason))
+	end.IfMatch = s.etag
+	err := l.write(ctx, "end scan "+s.ID, end)
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
 		return false, nil // another process or our own first try has ended it
 	}
 	if err != nil {
-		return false, fmt.Errorf("end scan %s: %w", s.ID, err)
+		return false, err
 	}
 	_ = l.Close(ctx, OpenScan{ID: s.ID, Attempt: s.Attempt})
 	return true, nil
@@ -120,24 +116,23 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 // root, if not nil, is a step that the attempt begins with. It counts as a child, as the first step of the scan does.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead adaptive.Outlook) error {
 	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now)}
-	if err := l.table.Write(ctx, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
-		return fmt.Errorf("list scan %s: %w", s.ID, err)
+	if err := l.write(ctx, "list scan "+s.ID, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
+		return err
 	}
-	ops := []storage.Op{{Kind: storage.Replace, IfMatch: s.etag, Entity: runningScan(next)}}
+	running := runningScan(storage.Replace, next)
+	running.IfMatch = s.etag
+	ops := []storage.Op{running}
 	if root != nil {
 		first := addPending(s.ID, *root)
 		first.Kind = storage.Insert
 		ops = append(ops, begun(s.ID, now, ahead), first)
 	}
-	err := l.table.Write(ctx, ops...)
+	err := l.write(ctx, "restart scan "+s.ID, ops...)
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
 		return nil // another process or our own first try has begun it
 	}
 	if storage.NotFound(err) { // removed meanwhile
 		return fmt.Errorf("scan %s: %w", s.ID, ErrNotFound)
 	}
-	if err != nil {
-		return fmt.Errorf("restart scan %s: %w", s.ID, err)
-	}
-	return nil
+	return err
 }

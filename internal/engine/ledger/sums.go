@@ -19,36 +19,37 @@ type Totals struct {
 	Throttled    int64 // of them, those that the storage throttled
 }
 
-func (t *Totals) add(d Totals) {
-	t.Steps += d.Steps
-	t.Rows += d.Rows
-	t.Written += d.Written
-	t.Failed += d.Failed
-	t.Gone += d.Gone
-	t.Queries += d.Queries
-	t.Transactions += d.Transactions
-	t.Throttled += d.Throttled
+// count is one of the numbers that a done row has.
+type count struct {
+	name     string
+	n        *int64
+	optional bool // a row that lacks it has 0
 }
 
-func totalsOf(e storage.Entity) Totals {
-	return Totals{
-		Steps: e.Int("Steps"), Rows: e.Int("Rows"), Written: e.Int("Written"), Failed: e.Int("Failed"), Gone: e.Int("Gone"),
-		Queries: e.Int("Queries"), Transactions: e.Int("Transactions"), Throttled: e.Int("Throttled"),
+func (t *Totals) counts() []count {
+	return []count{
+		{"Steps", &t.Steps, false}, {"Rows", &t.Rows, false}, {"Written", &t.Written, false}, {"Failed", &t.Failed, false},
+		{"Queries", &t.Queries, false}, {"Transactions", &t.Transactions, false}, {"Throttled", &t.Throttled, false},
+		{"Gone", &t.Gone, true},
 	}
 }
 
-func (t Totals) properties() []storage.Property {
-	p := []storage.Property{
-		storage.Int64Property("Steps", t.Steps),
-		storage.Int64Property("Rows", t.Rows),
-		storage.Int64Property("Written", t.Written),
-		storage.Int64Property("Failed", t.Failed),
-		storage.Int64Property("Queries", t.Queries),
-		storage.Int64Property("Transactions", t.Transactions),
-		storage.Int64Property("Throttled", t.Throttled),
+func totalsOf(e storage.Entity) (t Totals) {
+	readCounts(t.counts(), e)
+	return t
+}
+
+func readCounts(counts []count, e storage.Entity) {
+	for _, c := range counts {
+		*c.n = e.Int(c.name)
 	}
-	if t.Gone != 0 {
-		p = append(p, storage.Int64Property("Gone", t.Gone))
+}
+
+func properties(counts []count) (p []storage.Property) {
+	for _, c := range counts {
+		if *c.n != 0 || !c.optional {
+			p = append(p, storage.Int64Property(c.name, *c.n))
+		}
 	}
 	return p
 }
@@ -69,47 +70,40 @@ func (s Sums) Pending() (steps int64, ahead adaptive.Outlook) {
 	return s.children - s.Steps, s.ahead
 }
 
+func (s *Sums) counts() []count {
+	return append(s.Totals.counts(), count{"Kept", &s.Kept, true}, count{"Children", &s.children, true},
+		count{"Millipages", &s.ahead.Millipages, true}, count{"Guessed", &s.ahead.Guessed, true}, count{"Unknown", &s.ahead.Unknown, true})
+}
+
+// sumColumns are the properties that sums are made of.
+var sumColumns = func() []string {
+	columns := []string{"Timestamp", "Times", "LastAt"}
+	for _, c := range new(Sums).counts() {
+		columns = append(columns, c.name)
+	}
+	return columns
+}()
+
 // sumsOf returns the sums of one done row.
-func sumsOf(e storage.Entity) Sums {
-	s := Sums{
-		Totals: totalsOf(e), Times: unpackTimes(e.Bytes("Times")), Kept: e.Int("Kept"), children: e.Int("Children"),
-		ahead: adaptive.Outlook{Millipages: e.Int("Millipages"), Guessed: e.Int("Guessed"), Unknown: e.Int("Unknown")},
-	}
-	if s.Last = e.Time("LastAt"); !isFolded(e) && s.Steps > 0 {
-		s.Last = e.Timestamp
-	}
+func sumsOf(e storage.Entity) (s Sums) {
+	readCounts(s.counts(), e)
+	s.Times, s.Last = unpackTimes(e.Bytes("Times")), e.Time("LastAt")
 	if !isFolded(e) {
 		s.Times.add(e.Timestamp, s.Totals)
+		if s.Steps > 0 {
+			s.Last = e.Timestamp
+		}
 	}
 	return s
 }
 
 func (s *Sums) add(other Sums) {
-	s.Totals.add(other.Totals)
+	more := other.counts()
+	for i, c := range s.counts() {
+		*c.n += *more[i].n
+	}
 	s.Times.plus(other.Times)
-	s.Kept += other.Kept
 	if other.Last.After(s.Last) {
 		s.Last = other.Last
 	}
-	s.children += other.children
-	s.ahead = s.ahead.Plus(other.ahead)
-}
-
-func (s Sums) properties() []storage.Property {
-	p := s.Totals.properties()
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{{"Kept", s.Kept}, {"Children", s.children}, {"Millipages", s.ahead.Millipages}, {"Guessed", s.ahead.Guessed}, {"Unknown", s.ahead.Unknown}} {
-		if n.value != 0 {
-			p = append(p, storage.Int64Property(n.name, n.value))
-		}
-	}
-	return p
-}
-
-// sumColumns are the properties that sums are made of.
-var sumColumns = []string{
-	"Timestamp", "Steps", "Rows", "Written", "Failed", "Gone", "Queries", "Transactions", "Throttled",
-	"Kept", "Children", "Millipages", "Guessed", "Unknown", "Times", "LastAt",
 }

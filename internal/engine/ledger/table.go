@@ -1,0 +1,65 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// What the package asks of its table. An error says what the request was for.
+
+// op is an operation on one row.
+func op(kind storage.OpKind, partition, row string, properties ...storage.Property) storage.Op {
+	return storage.Op{Kind: kind, Entity: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: properties}}
+}
+
+func (l *Ledger) write(ctx context.Context, what string, ops ...storage.Op) error {
+	return because(what, l.table.Write(ctx, ops...))
+}
+
+func (l *Ledger) get(ctx context.Context, what, partition, row string) (storage.Entity, bool, error) {
+	e, found, err := l.table.Get(ctx, key.Key{Partition: partition, Row: row})
+	return e, found, because(what, err)
+}
+
+func (l *Ledger) query(ctx context.Context, what string, q storage.Query) (storage.Page, error) {
+	p, err := l.table.Query(ctx, q)
+	return p, because(what, err)
+}
+
+// pages yields the pages of a query. An error is the last that it yields.
+func (l *Ledger) pages(ctx context.Context, what string, q storage.Query) iter.Seq2[storage.Page, error] {
+	return func(yield func(storage.Page, error) bool) {
+		for {
+			p, err := l.query(ctx, what, q)
+			if !yield(p, err) || err != nil || p.Next == nil {
+				return
+			}
+			q.Token = p.Next
+		}
+	}
+}
+
+func because(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// overtaken reports whether a conditional write was refused because another process, or our own
+// first try, was faster.
+func overtaken(err error) bool {
+	return storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied")
+}
+
+// unlessOvertaken returns a write's error, or nil if the write was overtaken.
+func unlessOvertaken(err error) error {
+	if overtaken(err) {
+		return nil
+	}
+	return err
+}
