@@ -14,39 +14,25 @@ import (
 // maxNames is the most tables or queues that are listed of a connection.
 const maxNames = 1000
 
-// Connections lists the names of the settings that a request may name.
-type Connections struct {
-	Connections []string `json:"connections"`
-}
+// Names is a list of names under the name of what they are.
+type Names map[string][]string
 
-// TableNames lists tables of a connection.
-type TableNames struct {
-	Tables []string `json:"tables"`
-}
-
-// QueueNames lists queues of a connection.
-type QueueNames struct {
-	Queues []string `json:"queues"`
-}
-
-// Connections returns the app's connections, in order.
-func (e *Engine) Connections() Connections {
-	return Connections{slices.Sorted(maps.Keys(e.options.Accounts))}
+// Connections returns the names of the settings that a request may name, in order.
+func (e *Engine) Connections(context.Context, string) (Names, error) {
+	return Names{"connections": slices.Sorted(maps.Keys(e.options.Accounts))}, nil
 }
 
 // TableNames returns the first tables of a connection; none if it may not list them.
-func (e *Engine) TableNames(ctx context.Context, connection string) (TableNames, error) {
-	names, err := e.names(ctx, connection, (*storage.Account).TableNames)
-	return TableNames{names}, err
+func (e *Engine) TableNames(ctx context.Context, connection string) (Names, error) {
+	return e.names(ctx, "tables", connection, (*storage.Account).TableNames)
 }
 
 // QueueNames returns the first queues of a connection; none if it may not list them, or has no queues.
-func (e *Engine) QueueNames(ctx context.Context, connection string) (QueueNames, error) {
-	names, err := e.names(ctx, connection, (*storage.Account).QueueNames)
-	return QueueNames{names}, err
+func (e *Engine) QueueNames(ctx context.Context, connection string) (Names, error) {
+	return e.names(ctx, "queues", connection, (*storage.Account).QueueNames)
 }
 
-func (e *Engine) names(ctx context.Context, connection string, each func(*storage.Account, context.Context, func(string) error) error) ([]string, error) {
+func (e *Engine) names(ctx context.Context, of, connection string, each func(*storage.Account, context.Context, func(string) error) error) (Names, error) {
 	a, ok := e.options.Accounts[connection]
 	if !ok {
 		return nil, problem.NotFoundf("connection", "%s is not among the app's connections", secret.Name(connection))
@@ -63,7 +49,7 @@ func (e *Engine) names(ctx context.Context, connection string, each func(*storag
 	if errors.Is(err, errEnoughNames) || storage.Denied(err) || errors.Is(err, storage.ErrNoQueues) {
 		err = nil
 	}
-	return names, err
+	return Names{of: names}, err
 }
 
 // errEnoughNames ends a listing early.

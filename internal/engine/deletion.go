@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"tablesweep/internal/action"
-	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
@@ -29,7 +27,7 @@ func deletionID(step string) string { return stepID([]byte("delete what was read
 
 // deletionOf returns the message for the deletion of what m's step has read, without the pages, which the ledger has.
 func (m message) deletionOf() message {
-	return message{Version: 2, Scan: m.Scan, Delete: &deletion{Of: m.id}, id: deletionID(m.id)}
+	return message{Scan: m.Scan, Delete: &deletion{Of: m.id}, id: deletionID(m.id)}
 }
 
 // leaveDeletion returns the message for the deletion of what m's step has read; nil if that is nothing.
@@ -65,16 +63,8 @@ func (o *opened) delete(ctx context.Context, m message, delivery int) (out outco
 	}
 	done.Written = max(0, noted-done.Failed)
 	read.blame(failed, false)
-	read.keepFailed(done, failed, false)
+	keepFailed(done, failed, read.keptOf(failed, false))
 	read.ends = slices.DeleteFunc(read.ends, func(e adaptive.PageEnd) bool { return e.Failed == 0 }) // the step has noted the pages
 	done.Note = read.note()
 	return out, nil
-}
-
-// keepFailed has the ledger keep the rows of pages that could not be written.
-func (s *yield) keepFailed(done *ledger.Done, failed []action.Failure, all bool) {
-	done.FailedRows, done.Kept = packFailed(failed, s.keptOf(failed, all))
-	if len(failed) > 0 {
-		done.FirstFailed = failed[0].String()
-	}
 }

@@ -73,6 +73,7 @@ type Engine struct {
 	details *cache[ledger.Snapshot]
 	heard   atomic.Pointer[heard]
 	queues  map[string]*storage.Queue // by function
+	poison  []*storage.Queue          // into which a host puts messages that it gave up
 	limiter action.Limiter            // of requests to busy partitions
 	tidied  atomic.Pointer[string]    // up to which ended scan Maintain has tidied up; nil to begin with the newest
 }
@@ -94,12 +95,13 @@ func New(o Options) (*Engine, error) {
 	}
 	e.ledger = ledger.New(o.Own.Table(o.StateTable))
 	e.heart = newHeart(e.waits, e.ledger.With(storage.RequestOptions{Once: true}).Beat)
-	for function, name := range Queues {
-		q, err := o.Own.Queue(name)
-		if err != nil {
+	for _, function := range functions {
+		q, err := o.Own.Queue(Queues[function])
+		poisonous, poisonErr := o.Own.Queue(Queues[function] + poison)
+		if err = cmp.Or(err, poisonErr); err != nil {
 			return nil, err
 		}
-		e.queues[function] = q
+		e.queues[function], e.poison = q, append(e.poison, poisonous)
 	}
 	return e, nil
 }
@@ -129,7 +131,7 @@ func (e *Engine) TryPrepare(ctx context.Context) error {
 	if err := e.options.Own.Table(e.options.StateTable).With(once).Create(ctx); err != nil {
 		return err
 	}
-	for _, function := range slices.Sorted(maps.Keys(e.queues)) {
+	for _, function := range functions {
 		if err := e.queues[function].With(once).Create(ctx); err != nil {
 			return err
 		}

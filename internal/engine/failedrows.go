@@ -168,6 +168,14 @@ func packFailed(failed []action.Failure, r keptRows) (packed []byte, kept int64)
 	return nil, 0
 }
 
+// keepFailed has the ledger keep the failed rows of a step.
+func keepFailed(done *ledger.Done, failed []action.Failure, r keptRows) {
+	done.FailedRows, done.Kept = packFailed(failed, r)
+	if len(failed) > 0 {
+		done.FirstFailed = failed[0].String()
+	}
+}
+
 // parseFailed reads what packFailed returned. A form that this version does not know has no rows.
 func parseFailed(packed []byte) (keptRows, error) {
 	var r keptRows

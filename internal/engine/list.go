@@ -235,13 +235,12 @@ func parseListCursor(cursor string) (listCursor, error) {
 		return listCursor{open: true}, nil
 	}
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err == nil && len(text) > 0 {
-		list, behind := string(text[:1]), string(text[1:])
-		if (list == "a" || list == "o") && (behind == "" || ledger.IsID(behind)) {
-			return listCursor{open: list == "o", behind: behind}, nil
-		}
+	behind, open := strings.CutPrefix(string(text), "o")
+	behind, all := strings.CutPrefix(behind, "a")
+	if err != nil || open == all || behind != "" && !ledger.IsID(behind) {
+		return listCursor{}, foreignCursor()
 	}
-	return listCursor{}, foreignCursor()
+	return listCursor{open, behind}, nil
 }
 
 // foreignCursor is the error for a cursor that this app has not made.

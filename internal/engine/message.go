@@ -25,6 +25,9 @@ const (
 	CopyRows      = "CopyRows"      // steps that read a key range again to write it
 )
 
+// functions lists them, in order.
+var functions = []string{CopyRows, ScanPartition, ScanPrefix}
+
 // Queues names each function's queue.
 var Queues = map[string]string{
 	ScanPrefix:    "tablesweep-scan-prefix",
@@ -42,7 +45,7 @@ const maxMessageBytes = 48 << 10
 // message asks for one step of one scan. Its JSON is the body of a queue message and stands
 // in the step's pending row.
 type message struct {
-	Version int       `json:"v"`
+	Version int       `json:"v"` // [message.seal] sets it
 	Scan    string    `json:"scan"`
 	Rows    bool      `json:"rows,omitempty"` // a range handed over to CopyRows
 	Step    scan.Step `json:"step"`
@@ -54,29 +57,12 @@ type message struct {
 	id   string // the step's id: a hash of the body, or of whose rows are to be deleted
 }
 
-// newMessage returns the message for a step of a scan.
-func newMessage(scanID string, step scan.Step) message {
-	return message{Version: 1, Scan: scanID, Step: step}
-}
-
 // again says which failed rows of earlier attempts a step does again. If At is empty, the step goes through all of them
 // behind a position, and leaves each to a step of its own.
 type again struct {
 	Attempt int64  `json:"attempt"` // that which does it
 	At      string `json:"at,omitempty"`
 	Behind  string `json:"behind,omitempty"`
-}
-
-// newAgain returns the message for a step that does failed rows again.
-func newAgain(scanID string, a again) message {
-	return message{Version: 2, Scan: scanID, Again: &a}
-}
-
-// child returns the message for a step that m's own step leaves to others.
-func (m message) child(step scan.Step) message {
-	c := newMessage(m.Scan, step)
-	c.Rows = m.Rows
-	return c
 }
 
 // function names the function that handles the message.
@@ -104,6 +90,9 @@ func (m message) ahead() adaptive.Outlook {
 
 // seal encodes a message that is about to be recorded and sent, and gives its step an id.
 func (m *message) seal() error {
+	if m.Version = 1; m.Again != nil || m.Delete != nil {
+		m.Version = messageVersion
+	}
 	m.body = jsonOf(m)
 	if len(m.body) > maxMessageBytes {
 		return fmt.Errorf("a step's message is %d bytes, %d is the most", len(m.body), maxMessageBytes)

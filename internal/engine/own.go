@@ -28,11 +28,9 @@ type Container struct {
 }
 
 // ownError refuses work that would change what belongs to the app or its host.
-type ownError struct{ refusal *problem.Error }
+type ownError struct{ error }
 
-func (o *ownError) Error() string { return o.refusal.Error() }
-
-func (o *ownError) Unwrap() error { return o.refusal }
+func (o *ownError) Unwrap() error { return o.error }
 
 // final makes an [ownError] fatal to a scan that is under way. Other errors of [Engine.open] may be those of an older instance, which
 // does not have a new setting yet: they stay as they are.

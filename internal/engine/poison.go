@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,11 +26,7 @@ const (
 // Messages of others stay.
 func (e *Engine) drainPoison(ctx context.Context) error {
 	var errs error
-	for _, name := range slices.Sorted(maps.Values(Queues)) {
-		q, err := e.options.Own.Queue(name + poison)
-		if err != nil {
-			return err
-		}
+	for _, q := range e.poison {
 		if err := e.drain(ctx, q); err != nil && !storage.NotFound(err) {
 			errs = errors.Join(errs, err)
 		}
@@ -44,11 +38,7 @@ func (e *Engine) drainPoison(ctx context.Context) error {
 // poison queues have, for [ledger.Ledger.Maintained].
 func (e *Engine) NoteMaintained(ctx context.Context, failure error) error {
 	given := 0
-	for _, name := range slices.Sorted(maps.Values(Queues)) {
-		q, err := e.options.Own.Queue(name + poison)
-		if err != nil {
-			return err
-		}
+	for _, q := range e.poison {
 		n, err := q.Length(ctx)
 		if err != nil && !storage.NotFound(err) {
 			return err

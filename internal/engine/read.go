@@ -169,7 +169,7 @@ func (r *reading) yield(m message) yield {
 	for _, f := range r.found {
 		switch {
 		case f.step != nil:
-			s.children, gap = append(s.children, m.child(*f.step)), true
+			s.children, gap = append(s.children, message{Scan: m.Scan, Rows: m.Rows, Step: *f.step}), true
 			continue
 		case f.end.Rows == 0:
 			continue
@@ -281,12 +281,8 @@ func (s *yield) handOver(m message) {
 				s.pages[p].Partitions = []string{first, last}
 			}
 		}
-		c := newMessage(m.Scan, scan.Step{Range: key.Range{
-			Low:  &key.Bound{Key: first, Open: true},
-			High: &key.Bound{Key: last, Open: true},
-		}})
-		c.Rows = true
-		handed = append(handed, c)
+		between := key.Range{Low: &key.Bound{Key: first, Open: true}, High: &key.Bound{Key: last, Open: true}}
+		handed = append(handed, message{Scan: m.Scan, Rows: true, Step: scan.Step{Range: between}})
 	}
 	s.children = append(handed, s.children...)
 }

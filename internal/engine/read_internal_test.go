@@ -96,7 +96,7 @@ func TestDeletionFits(t *testing.T) {
 		for bytes := 0; bytes <= maxMessageBytes/3; bytes += len(jsonOf(page)) {
 			pages = append(pages, page)
 		}
-		m := newMessage("2516068397287191785-bowofo", scan.Step{})
+		m := message{Scan: "2516068397287191785-bowofo"}
 		if err := m.seal(); err != nil {
 			t.Fatal(err)
 		}

@@ -35,10 +35,10 @@ func redoEach(ctx context.Context, l *ledger.Ledger, m message) (children []mess
 		return nil, err
 	}
 	for _, at := range positions {
-		children = append(children, newAgain(m.Scan, again{Attempt: a.Attempt, At: at}))
+		children = append(children, message{Scan: m.Scan, Again: &again{Attempt: a.Attempt, At: at}})
 	}
 	if last != "" {
-		children = append(children, newAgain(m.Scan, again{Attempt: a.Attempt, Behind: last}))
+		children = append(children, message{Scan: m.Scan, Again: &again{Attempt: a.Attempt, Behind: last}})
 	}
 	return children, nil
 }
@@ -95,9 +95,7 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 	for i := range ends.ends {
 		ends.ends[i].Failed = 0
 	}
-	for _, f := range failed {
-		ends.endOf(f.Key).Failed++
-	}
+	ends.blame(failed, false)
 	for i, e := range ends.ends {
 		if e.Failed > 0 {
 			left.Ends = append(left.Ends, e)
@@ -105,10 +103,7 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 		ends.ends[i].Failed -= was.Ends[i].Failed
 	}
 	done.Note = ends.note()
-	done.FailedRows, done.Kept = packFailed(failed, left)
-	if len(failed) > 0 {
-		done.FirstFailed = failed[0].String()
-	}
+	keepFailed(done, failed, left)
 	done.Kept -= int64(len(was.Rows))
 	done.Failed -= was.Failed
 	done.Redone = m.Again.At

@@ -148,10 +148,8 @@ func parseStored(body []byte) (Request, error) {
 // check finds all that is wrong with a request. It calls no service and fills in
 // nothing.
 func (r Request) check() error {
-	var errs []error
-	invalid := func(field, format string, args ...any) {
-		errs = append(errs, problem.Invalidf(field, format, args...))
-	}
+	var errs wrongs
+	invalid := errs.add
 	if n := utf8.RuneCountInString(r.Name); n > maxName {
 		invalid("name", "has %d characters; %d are the most", n, maxName)
 	}
@@ -159,14 +157,14 @@ func (r Request) check() error {
 		invalid("name", "has what looks like a key, a signature or a token; it is stored and shown, and must have none")
 	}
 	errs = append(errs, r.Source.check("source"))
-	errs = append(errs, r.Action.check())
+	r.Action.check(&errs)
 	if r.SegmentSize < 0 || r.SegmentSize > storage.PageRows {
 		errs = append(errs, badSegmentSize())
 	}
 	if r.SegmentsPerInvocation < 0 || r.SegmentsPerInvocation > MaxSegments {
 		invalid("segmentsPerInvocation", "must be 1 to %d", MaxSegments)
 	}
-	errs = append(errs, r.checkStrategy())
+	r.checkStrategy(invalid)
 	if len(r.Select) > 0 && slices.Contains([]string{Count, Keys, Delete}, r.Action.Type) {
 		invalid("select", "has no effect on %s, which reads only keys; leave it out", r.Action.Type)
 	}
@@ -185,12 +183,15 @@ func (r Request) check() error {
 	return errors.Join(errs...)
 }
 
+// wrongs are what is wrong with a request.
+type wrongs []error
+
+func (w *wrongs) add(field, format string, args ...any) {
+	*w = append(*w, problem.Invalidf(field, format, args...))
+}
+
 // checkStrategy refuses options that the strategy would ignore.
-func (r Request) checkStrategy() error {
-	var errs []error
-	invalid := func(field, format string, args ...any) {
-		errs = append(errs, problem.Invalidf(field, format, args...))
-	}
+func (r Request) checkStrategy(invalid func(field, format string, args ...any)) {
 	switch {
 	case r.Strategy != "" && !slices.Contains(strategy.Names, r.Strategy):
 		invalid("strategy", "%s is unknown; use one of %s", secret.Name(r.Strategy), strings.Join(strategy.Names, ", "))
@@ -210,16 +211,13 @@ func (r Request) checkStrategy() error {
 			invalid(f.name, "is not an option of keys, which steps over rows instead; leave it out")
 		}
 	}
-	return errors.Join(errs...)
 }
 
-func (a Action) check() error {
+func (a Action) check(errs *wrongs) {
+	invalid := errs.add
 	if !slices.Contains(actionTypes, a.Type) {
-		return problem.Invalidf("action.type", "%s is unknown; use one of %s", secret.Name(a.Type), strings.Join(actionTypes, ", "))
-	}
-	var errs []error
-	invalid := func(field, format string, args ...any) {
-		errs = append(errs, problem.Invalidf(field, format, args...))
+		invalid("action.type", "%s is unknown; use one of %s", secret.Name(a.Type), strings.Join(actionTypes, ", "))
+		return
 	}
 	for _, f := range []struct {
 		name  string
@@ -240,7 +238,7 @@ func (a Action) check() error {
 		}
 	}
 	if a.Destination != nil {
-		errs = append(errs, a.Destination.check("action.destination"))
+		*errs = append(*errs, a.Destination.check("action.destination"))
 		switch {
 		case a.Destination.Container == "":
 		case a.Type != Copy:
@@ -257,7 +255,6 @@ func (a Action) check() error {
 	if a.Mode != "" && !slices.Contains(action.Modes, a.Mode) {
 		invalid("action.mode", "%s is unknown; use replace, merge, skip or fail", secret.Name(string(a.Mode)))
 	}
-	return errors.Join(errs...)
 }
 
 // check finds what is wrong with the place that a request's field names.

@@ -46,7 +46,7 @@ func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 	var root *ledger.Pending
 	var ahead adaptive.Outlook
 	if rows {
-		m := newAgain(id, again{Attempt: s.Attempt + 1})
+		m := message{Scan: id, Again: &again{Attempt: s.Attempt + 1}}
 		if err := m.seal(); err != nil {
 			return err
 		}

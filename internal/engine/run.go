@@ -221,7 +221,7 @@ func (o *opened) do(ctx context.Context, m message, delivery int) (out outcome, 
 		if found.blame(failed, m.Rows); len(failed) > 0 {
 			found.count(o.work)
 		}
-		found.keepFailed(done, failed, o.request.Action.Type == Keys)
+		keepFailed(done, failed, found.keptOf(failed, o.request.Action.Type == Keys))
 	}
 	done.Note = found.note()
 	return out, nil

@@ -45,7 +45,7 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 			return "", err
 		}
 	}
-	first := newMessage(id, o.strategy.Start(r.Range))
+	first := message{Scan: id, Step: o.strategy.Start(r.Range)}
 	if err := first.seal(); err != nil {
 		return "", err
 	}

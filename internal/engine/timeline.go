@@ -3,21 +3,15 @@ package engine
 import (
 	"context"
 	"time"
+
+	"tablesweep/internal/engine/ledger"
 )
 
 // Timeline shows a scan's work over time.
 type Timeline struct {
-	At       time.Time       `json:"at"`       // when it was read; a few seconds ago
-	Interval float64         `json:"interval"` // of a point, in seconds
-	Points   []TimelinePoint `json:"points"`
-}
-
-// TimelinePoint is the work of one interval.
-type TimelinePoint struct {
-	At        time.Time `json:"at"` // when it begins
-	Rows      int64     `json:"rows"`
-	Requests  int64     `json:"requests"`
-	Throttled int64     `json:"throttled"`
+	At       time.Time      `json:"at"`       // when it was read; a few seconds ago
+	Interval float64        `json:"interval"` // of a point, in seconds
+	Points   []ledger.Point `json:"points"`
 }
 
 // Timeline returns a scan's timeline: at most 240 points in order of time. Intervals without work have
@@ -27,9 +21,5 @@ func (e *Engine) Timeline(ctx context.Context, id string) (Timeline, error) {
 	if err != nil {
 		return Timeline{}, err
 	}
-	t := Timeline{At: found.Date, Interval: found.Sums.Times.Interval().Seconds(), Points: []TimelinePoint{}}
-	for _, p := range found.Sums.Times.Points() {
-		t.Points = append(t.Points, TimelinePoint{At: p.At, Rows: p.Rows, Requests: p.Requests, Throttled: p.Throttled})
-	}
-	return t, nil
+	return Timeline{At: found.Date, Interval: found.Sums.Times.Interval().Seconds(), Points: found.Sums.Times.Points()}, nil
 }

@@ -33,7 +33,7 @@ func scanCalls(e *engine.Engine) []call {
 		{"POST", "scans", taking(s.start)},
 		{"GET", "scans", taking(s.list, "top", "cursor", "state", "action", "table", "name", "since")},
 		{"POST", "scans/estimate", taking(s.estimate)},
-		{"GET", "scans/connections", tell(s.connections)},
+		{"GET", "scans/connections", tell(e.Connections)},
 		{"GET", "scans/connections/{id}/tables", tell(e.TableNames)},
 		{"GET", "scans/connections/{id}/queues", tell(e.QueueNames)},
 		{"GET", "scans/{id}", tell(e.Status)},
@@ -51,10 +51,6 @@ func tell[T any](ask func(ctx context.Context, id string) (T, error)) func(http.
 		told, err := ask(r.Context(), r.PathValue("id"))
 		return answer(w, r, told, err)
 	})
-}
-
-func (s scans) connections(context.Context, string) (engine.Connections, error) {
-	return s.Connections(), nil
 }
 
 func (s scans) failed(w http.ResponseWriter, r *http.Request, given url.Values) error {

@@ -24,10 +24,10 @@ type Times struct {
 
 // Point is the work of one interval.
 type Point struct {
-	At        time.Time // when the interval begins
-	Rows      int64
-	Requests  int64
-	Throttled int64 // requests that the storage throttled
+	At        time.Time `json:"at"` // when the interval begins
+	Rows      int64     `json:"rows"`
+	Requests  int64     `json:"requests"`
+	Throttled int64     `json:"throttled"` // requests that the storage throttled
 }
 
 // Interval returns how long each point's interval is.
