@@ -17,6 +17,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -151,19 +152,19 @@ func Functions(a App) []Function {
 // Handler returns the HTTP handler of all functions, for requests of the host. Functions find log in their
 // context, with the invocation's id.
 func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
-	var all routes
+	all := routes{}
 	all.add(http.MethodGet, "/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // the host's health check
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	for _, f := range functions {
 		if f.Trigger != HTTP {
-			all.add(http.MethodPost, "/"+f.Name, limited(maxEnvelope, invocationTime, invocationHandler(f)))
+			all.add(http.MethodPost, "/"+strings.ToLower(f.Name), limited(maxEnvelope, invocationTime, invocationHandler(f)))
 		}
 		for _, c := range f.calls {
 			all.add(c.method, "/api/"+c.path, limited(cmp.Or(f.maxBody, maxRequest), requestTime, f.ready(c)))
 		}
 	}
-	return private(withLogger(log, timed(recovered(host.only(all)))))
+	return private(withLogger(log, timed(recovered(host.only(all.handler())))))
 }
 
 // ready returns a handler for a call that waits until the function's gates are open.

@@ -1,12 +1,14 @@
 package function
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-chi/chi/v5"
 
 	"tablesweep/internal/problem"
 )
@@ -17,115 +19,90 @@ type call struct {
 	serve        func(http.ResponseWriter, *http.Request) error
 }
 
-// routes are the paths of the app. The first one that fits counts. Their texts match in any case, and a path may have
-// a slash at its end: the Functions host matches routes so, and forwards the path as it was sent. (ASP.NET Core routing)
-type routes []route
+// routes has the handlers of each path by method. Paths are in lower case but for their parameters.
+type routes map[string]map[string]http.Handler
 
-// route is a path, with a handler for each method that it has.
-type route struct {
-	pattern string
-	parts   []part
-	methods map[string]http.Handler
-}
-
-// part is one between two slashes of a pattern: a text, {NAME} or {NAME:FORM} for a parameter, or * for all that is left.
-type part struct {
-	text, name string         // one of the two
-	form       *regexp.Regexp // of a parameter's value; nil for any
-}
-
-// add adds a method to a route, and the route if it is new.
-func (all *routes) add(method, pattern string, h http.Handler) {
-	i := slices.IndexFunc(*all, func(r route) bool { return r.pattern == pattern })
-	if i < 0 {
-		i = len(*all)
-		*all = append(*all, route{pattern, partsOf(pattern), map[string]http.Handler{}})
+func (all routes) add(method, pattern string, h http.Handler) {
+	if all[pattern] == nil {
+		all[pattern] = map[string]http.Handler{}
 	}
-	(*all)[i].methods[method] = h
+	all[pattern][method] = h
 }
 
-func partsOf(pattern string) (parts []part) {
-	for text := range strings.SplitSeq(strings.TrimSuffix(pattern, "/"), "/") {
-		p := part{text: text}
-		if text == "*" {
-			p = part{name: text}
-		} else if inner, ok := strings.CutPrefix(text, "{"); ok {
-			name, form, given := strings.Cut(strings.TrimSuffix(inner, "}"), ":")
-			if p = (part{name: name}); given {
-				p.form = regexp.MustCompile("^" + form + "$")
+// methods are those that a route may have. Any other is taken for TRACE, which none has.
+var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
+
+// handler returns the router of all routes. The Functions host matches routes in any case and with a slash at their
+// end, and forwards the path as it was sent (ASP.NET Core routing). So the router sees the path in lower case.
+func (all routes) handler() http.Handler {
+	router := chi.NewRouter()
+	router.Use(inLowerCase)
+	router.NotFound(notFound)
+	for pattern, handlers := range all {
+		if get := handlers[http.MethodGet]; get != nil {
+			handlers[http.MethodHead] = get
+		}
+		other := otherMethod(handlers)
+		for _, method := range append(methods, http.MethodTrace) {
+			h := handlers[method]
+			if h == nil { // said here, or a pattern with a parameter in this place would have the method
+				h = other
+			}
+			router.Method(method, pattern, withParameters(h))
+		}
+	}
+	return router
+}
+
+// inLowerCase has the path routed in lower case, escaped, and without a slash at its end.
+func inLowerCase(next http.Handler) http.Handler {
+	return failing(func(w http.ResponseWriter, r *http.Request) error {
+		if !utf8.ValidString(r.URL.Path) { // as [input.Query] and readBody do with the rest that callers send
+			return problem.Invalidf("", "the path is not valid UTF-8; escape the bytes of UTF-8")
+		}
+		route := chi.RouteContext(r.Context())
+		route.RoutePath = cmp.Or(strings.ToLower(strings.TrimSuffix(r.URL.EscapedPath(), "/")), "/")
+		if !slices.Contains(methods, r.Method) {
+			route.RouteMethod = http.MethodTrace
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// withParameters sets the parameters of the path as they were sent: in their own case, and unescaped.
+func withParameters(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Pattern = chi.RouteContext(r.Context()).RoutePattern()
+		sent := strings.Split(strings.TrimSuffix(r.URL.EscapedPath(), "/"), "/")
+		for i, part := range strings.Split(r.Pattern, "/") {
+			switch {
+			case part == "*":
+				setParameter(r, part, strings.Join(sent[i:], "/"))
+			case strings.HasPrefix(part, "{"):
+				name, _, _ := strings.Cut(strings.Trim(part, "{}"), ":")
+				setParameter(r, name, sent[i])
 			}
 		}
-		parts = append(parts, p)
-	}
-	return parts
+		next.ServeHTTP(w, r)
+	})
 }
 
-// fits reports whether the route has the path of these escaped segments, and returns the parameters.
-func (at route) fits(segments []string) (parameters map[string]string, ok bool) {
-	parameters = map[string]string{}
-	for i, p := range at.parts {
-		switch {
-		case i == len(segments), p.name == "" && !strings.EqualFold(p.text, segments[i]):
-			return nil, false
-		case p.form != nil && !p.form.MatchString(segments[i]):
-			return nil, false
-		case p.name == "*":
-			parameters[p.name] = strings.Join(segments[i:], "/")
-			return parameters, true
-		case p.name != "":
-			parameters[p.name] = segments[i]
-		}
-	}
-	return parameters, len(segments) == len(at.parts)
+func setParameter(r *http.Request, name, escaped string) {
+	value, _ := url.PathUnescape(escaped) // the server refuses paths in which that fails
+	r.SetPathValue(name, value)
 }
 
-// ServeHTTP implements [http.Handler]. HEAD is answered as GET.
-func (all routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !utf8.ValidString(r.URL.Path) { // as [input.Query] and readBody do with the rest that callers send
-		writeProblem(w, r, problem.Invalidf("", "the path is not valid UTF-8; escape the bytes of UTF-8"))
-		return
-	}
-	segments := strings.Split(strings.TrimSuffix(r.URL.EscapedPath(), "/"), "/")
-	for _, at := range all {
-		parameters, ok := at.fits(segments)
-		if !ok {
-			continue
+// otherMethod answers a method that a route lacks: 405, or 204 for OPTIONS.
+func otherMethod(handlers map[string]http.Handler) http.Handler {
+	allowed := slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return handlers[m] == nil && m != http.MethodOptions })
+	allow := strings.Join(allowed, ", ")
+	return failing(func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Allow", allow)
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return nil
 		}
-		r.Pattern = at.pattern
-		for name, escaped := range parameters {
-			value, _ := url.PathUnescape(escaped) // the server refuses paths in which that fails
-			r.SetPathValue(name, value)
-		}
-		method := r.Method
-		if method == http.MethodHead {
-			method = http.MethodGet
-		}
-		if h := at.methods[method]; h != nil {
-			h.ServeHTTP(w, r)
-		} else {
-			at.otherMethod(w, r)
-		}
-		return
-	}
-	notFound(w, r)
-}
-
-// otherMethod answers a method that the route lacks: 405, or 204 for OPTIONS.
-func (at route) otherMethod(w http.ResponseWriter, r *http.Request) {
-	var allowed []string
-	for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-		if at.methods[m] != nil {
-			allowed = append(allowed, m)
-		}
-	}
-	if at.methods[http.MethodGet] != nil {
-		allowed = append(allowed, "HEAD")
-	}
-	allow := strings.Join(append(allowed, "OPTIONS"), ", ")
-	w.Header().Set("Allow", allow)
-	if r.Method == http.MethodOptions {
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	writeProblem(w, r, problem.WrongMethodf("", "%s does not take %s; allowed: %s", r.URL.Path, r.Method, allow))
+		return problem.WrongMethodf("", "%s does not take %s; allowed: %s", r.URL.Path, r.Method, allow)
+	})
 }
