@@ -19,7 +19,7 @@ import (
 const maxSkew = 15 * time.Minute
 
 func authenticationFailed(why string) error {
-	return refusal.New(refusal.AuthenticationFailed, "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly including the signature. ("+why+")")
+	return refusal.New("AuthenticationFailed", "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly including the signature. ("+why+")")
 }
 
 // authenticate checks the request's signature, as described in

@@ -37,7 +37,7 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 		return s.parseBatchQuery(c, parts[0])
 	}
 	if len(parts) > maxOperations {
-		return operation{}, refusal.New(refusal.InvalidInput, "The batch request operation exceeds the maximum 100 changes per change set.")
+		return operation{}, refusal.New("InvalidInput", "The batch request operation exceeds the maximum 100 changes per change set.")
 	}
 	b := s.understand(parts)
 	op := operation{Request: fault.Request{Kind: fault.Batch, Table: b.table, Entities: len(parts)}}
@@ -127,9 +127,9 @@ func (b *batch) check(name string, w write, duplicate bool) error {
 	case !strings.EqualFold(name, b.table):
 		return invalidInput("all operations of a batch must be on the same table")
 	case len(b.writes) > 0 && w.Key.Partition != b.writes[0].Key.Partition:
-		return refusal.New(refusal.CommandsInBatchActOnDifferentPartitions, "All commands in a batch must operate on same entity group.")
+		return refusal.New("CommandsInBatchActOnDifferentPartitions", "All commands in a batch must operate on same entity group.")
 	case duplicate:
-		return refusal.New(refusal.InvalidDuplicateRow, "A command with RowKey '"+w.Key.Row+"' is already present in the batch. An entity can appear only once in a batch.")
+		return refusal.New("InvalidDuplicateRow", "A command with RowKey '"+w.Key.Row+"' is already present in the batch. An entity can appear only once in a batch.")
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (s *blobStore) create(name string) error {
 		return err
 	}
 	if s.containers[name] != nil {
-		return refusal.New(refusal.ContainerAlreadyExists, "The specified container already exists.")
+		return refusal.New("ContainerAlreadyExists", "The specified container already exists.")
 	}
 	s.containers[name] = make(map[string][]byte)
 	return nil
@@ -53,13 +53,13 @@ func (s *blobStore) in(container string, run func(blobs map[string][]byte, plan 
 		defer s.mu.Unlock()
 		blobs := s.containers[container]
 		if blobs == nil {
-			return response{}, refusal.New(refusal.ContainerNotFound, "The specified container does not exist.")
+			return response{}, refusal.New("ContainerNotFound", "The specified container does not exist.")
 		}
 		return run(blobs, plan)
 	}
 }
 
-func noBlob() error { return refusal.New(refusal.BlobNotFound, "The specified blob does not exist.") }
+func noBlob() error { return refusal.New("BlobNotFound", "The specified blob does not exist.") }
 
 func (s blobService) maxBody() int64 { return maxBlobBody }
 
@@ -90,7 +90,7 @@ func (s blobService) parse(c *call) (operation, error) {
 		op.Kind = fault.PutBlob
 		op.run = s.blobs.in(container, func(blobs map[string][]byte, _ fault.Plan) (response, error) {
 			if _, found := blobs[name]; found && noneMatch == "*" {
-				return response{}, refusal.New(refusal.BlobAlreadyExists, "The specified blob already exists.")
+				return response{}, refusal.New("BlobAlreadyExists", "The specified blob already exists.")
 			}
 			blobs[name] = bytes.Clone(c.body)
 			r := response{status: http.StatusCreated}
@@ -131,7 +131,7 @@ func rangeOf(content []byte, asked string) (response, error) {
 		return r, nil // a range that is none counts for nothing. (RFC 9110, 14.2)
 	}
 	if first >= len(content) {
-		return r, refusal.New(refusal.InvalidRange, "The range specified is invalid for the current size of the resource.")
+		return r, refusal.New("InvalidRange", "The range specified is invalid for the current size of the resource.")
 	}
 	last = min(last, len(content)-1)
 	r.status, r.body = http.StatusPartialContent, content[first:last+1]

@@ -236,7 +236,7 @@ func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 		return w, invalidInput("If-Match is not an ETag")
 	case w.Action == table.Delete:
 		if w.IfMatch == "" {
-			return w, refusal.New(refusal.MissingRequiredHeader, "An HTTP header that's mandatory for this request is not specified: If-Match.")
+			return w, refusal.New("MissingRequiredHeader", "An HTTP header that's mandatory for this request is not specified: If-Match.")
 		}
 		return w, nil
 	}
@@ -250,7 +250,7 @@ func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 	w.Properties = e.Properties
 	if w.Action == table.Insert {
 		if !e.HasPartition || !e.HasRow {
-			return w, refusal.New(refusal.PropertiesNeedValue, "The values are not specified for all properties in the entity: the keys are missing.")
+			return w, refusal.New("PropertiesNeedValue", "The values are not specified for all properties in the entity: the keys are missing.")
 		}
 		w.Key, w.IfMatch = e.Key, ""
 	}

@@ -138,7 +138,7 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	if version := c.Header.Get("x-ms-version"); version != "" {
 		// Any version passes, so that newer clients work.
 		if _, err := time.Parse(time.DateOnly, version); err != nil {
-			return operation{}, refusal.New(refusal.InvalidHeaderValue, "The value for one of the HTTP headers is not in the correct format: x-ms-version.")
+			return operation{}, refusal.New("InvalidHeaderValue", "The value for one of the HTTP headers is not in the correct format: x-ms-version.")
 		}
 	}
 	if err := p.read(c, w); err != nil {
@@ -165,7 +165,7 @@ func leftOut(c *call) error {
 	default:
 		return nil
 	}
-	return refusal.New(refusal.NotImplemented, what+" is not part of embedded storage. Azurite has it.")
+	return refusal.New("NotImplemented", what+" is not part of embedded storage. Azurite has it.")
 }
 
 func (p pipeline) read(c *call, w http.ResponseWriter) error {
@@ -186,15 +186,15 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 		case errors.As(err, &tooLarge):
 			return bodyTooLarge(tooLarge.Limit)
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return refusal.New(refusal.OperationTimedOut, "The request body did not arrive in time.")
+			return refusal.New("OperationTimedOut", "The request body did not arrive in time.")
 		default:
-			return refusal.New(refusal.InvalidInput, "The request body can't be read: "+err.Error())
+			return refusal.New("InvalidInput", "The request body can't be read: "+err.Error())
 		}
 	}
 }
 
 func bodyTooLarge(limit int64) error {
-	return refusal.New(refusal.RequestBodyTooLarge, "The request body is too large and exceeds the maximum permissible limit.",
+	return refusal.New("RequestBodyTooLarge", "The request body is too large and exceeds the maximum permissible limit.",
 		[2]string{"MaxLimit", strconv.FormatInt(limit, 10)})
 }
 
@@ -210,7 +210,7 @@ func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan f
 	case fault.ResetBefore, fault.ResetAfter:
 		reset(w)
 	case fault.Busy:
-		answer = p.failure(c, refusal.New(refusal.ServerBusy, "The server is currently unable to receive requests. Please retry your request."))
+		answer = p.failure(c, refusal.New("ServerBusy", "The server is currently unable to receive requests. Please retry your request."))
 		if plan.RetryAfter > 0 {
 			seconds := (plan.RetryAfter + time.Second - 1) / time.Second
 			answer.set("Retry-After", strconv.Itoa(int(seconds)))
@@ -230,7 +230,7 @@ func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan f
 		answer.body = answer.body[:len(answer.body)/2]
 		p.write(w, c, answer)
 	default:
-		p.fail(w, c, refusal.New(refusal.OperationTimedOut, "Operation could not be completed within the specified time."))
+		p.fail(w, c, refusal.New("OperationTimedOut", "Operation could not be completed within the specified time."))
 	}
 }
 
@@ -263,7 +263,7 @@ func (p pipeline) refused(c *call, err error) response {
 
 func (p pipeline) failure(c *call, e *refusal.Error) response {
 	r := p.service.failure(c, e)
-	r.set("X-Ms-Error-Code", string(e.Code))
+	r.set("X-Ms-Error-Code", e.Code)
 	return r
 }
 

@@ -45,8 +45,8 @@ func (s queueService) head(h http.Header, c *call, status int) {
 }
 
 func (s queueService) failure(c *call, p *refusal.Error) response {
-	details := append([][2]string{{"Code", string(p.Code)}, {"Message", p.Message + c.trace(time.Now())}}, p.Details...)
-	return xmlResponse(p.Code.Status(), errorXML(details))
+	details := append([][2]string{{"Code", p.Code}, {"Message", p.Message + c.trace(time.Now())}}, p.Details...)
+	return xmlResponse(p.Status(), errorXML(details))
 }
 
 // parse handles /, /queue, /queue/messages and /queue/messages/id.
@@ -166,7 +166,7 @@ func parseMetadata(h http.Header) (map[string]string, error) {
 		lower := strings.ToLower(name)
 		switch {
 		case name == "":
-			return nil, refusal.New(refusal.EmptyMetadataKey, "The key for one of the metadata key-value pairs is empty.")
+			return nil, refusal.New("EmptyMetadataKey", "The key for one of the metadata key-value pairs is empty.")
 		case !entity.IsIdentifier(name):
 			return nil, invalidMetadata("It has characters that are not permitted: " + name)
 		case len(values) > 1 || seen[lower]:
@@ -177,13 +177,13 @@ func parseMetadata(h http.Header) (map[string]string, error) {
 		size += len(name) + len(values[0])
 	}
 	if size > maxMetadataBytes {
-		return nil, refusal.New(refusal.MetadataTooLarge, "The size of the specified metadata exceeds the maximum size permitted.")
+		return nil, refusal.New("MetadataTooLarge", "The size of the specified metadata exceeds the maximum size permitted.")
 	}
 	return metadata, nil
 }
 
 func invalidMetadata(why string) error {
-	return refusal.New(refusal.InvalidMetadata, "The metadata specified is invalid. "+why+".")
+	return refusal.New("InvalidMetadata", "The metadata specified is invalid. "+why+".")
 }
 
 // onQueue makes an operation's run of one that needs the queue.
@@ -330,7 +330,7 @@ func number(query url.Values, name string, absent, low, high int) (int, error) {
 		return 0, invalidParameter(name, text, "not a whole number")
 	}
 	if n < low || n > high {
-		return 0, refusal.New(refusal.OutOfRangeQueryParameterValue, "One of the query parameters specified in the request URI is outside the permissible range.",
+		return 0, refusal.New("OutOfRangeQueryParameterValue", "One of the query parameters specified in the request URI is outside the permissible range.",
 			[2]string{"QueryParameterName", name}, [2]string{"QueryParameterValue", text},
 			[2]string{"MinimumAllowed", strconv.Itoa(low)}, [2]string{"MaximumAllowed", strconv.Itoa(high)})
 	}
@@ -338,11 +338,11 @@ func number(query url.Values, name string, absent, low, high int) (int, error) {
 }
 
 func invalidParameter(name, value, why string) error {
-	return refusal.New(refusal.InvalidQueryParameterValue, "Value for one of the query parameters specified in the request URI is invalid.",
+	return refusal.New("InvalidQueryParameterValue", "Value for one of the query parameters specified in the request URI is invalid.",
 		[2]string{"QueryParameterName", name}, [2]string{"QueryParameterValue", value}, [2]string{"Reason", why})
 }
 
 func missingParameter(name string) error {
-	return refusal.New(refusal.MissingRequiredQueryParameter, "A query parameter that's mandatory for this request is not specified.",
+	return refusal.New("MissingRequiredQueryParameter", "A query parameter that's mandatory for this request is not specified.",
 		[2]string{"QueryParameterName", name})
 }

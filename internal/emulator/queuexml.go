@@ -24,7 +24,7 @@ func messageText(body []byte) (string, error) {
 	d := xml.NewDecoder(bytes.NewReader(body))
 	if err := d.Decode(&m); err != nil {
 		line, column := d.InputPos() // behind what is wrong
-		return "", refusal.New(refusal.InvalidXMLDocument, "XML specified is not syntactically valid.",
+		return "", refusal.New("InvalidXmlDocument", "XML specified is not syntactically valid.",
 			[2]string{"LineNumber", strconv.Itoa(line)}, [2]string{"LinePosition", strconv.Itoa(column - 1)}, [2]string{"Reason", "Error parsing Xml content"})
 	}
 	if len(m.MessageText) > maxMessageBytes {

@@ -57,7 +57,7 @@ func (p pipeline) onlyHosts(addr string, next http.Handler) http.Handler {
 		}
 		host := (&url.URL{Host: r.Host}).Hostname()
 		if !loopback.Is(r.Host) && !strings.EqualFold(host, given) && !arrivedAt(r.Context(), host) {
-			p.fail(w, p.newCall(r), refusal.New(refusal.AuthorizationFailure, "Embedded storage is not served as "+strconv.Quote(host)+": use localhost, or serve it at that address."))
+			p.fail(w, p.newCall(r), refusal.New("AuthorizationFailure", "Embedded storage is not served as "+strconv.Quote(host)+": use localhost, or serve it at that address."))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -35,10 +35,10 @@ func (s tableService) failure(c *call, p *refusal.Error) response {
 
 // refused is the answer to a request, alone or in a batch, that failed.
 func (s tableService) refused(c *call, p *refusal.Error, level metadata, method, prefer string) response {
-	b, _ := jsontext.AppendQuote([]byte(`{"odata.error":{"code":`), string(p.Code))
+	b, _ := jsontext.AppendQuote([]byte(`{"odata.error":{"code":`), p.Code)
 	b = append(b, `,"message":{"lang":"en-US","value":`...)
 	b, _ = jsontext.AppendQuote(b, p.Message+c.trace(time.Now()))
-	r := response{status: p.Code.Status(), contentType: level.contentType(), body: append(b, `}}}`...)}
+	r := response{status: p.Status(), contentType: level.contentType(), body: append(b, `}}}`...)}
 	if method == http.MethodPost && prefer != "" {
 		r.set(preferenceApplied, prefer)
 	}
@@ -86,15 +86,15 @@ func (s tableService) parse(c *call) (operation, error) {
 }
 
 func notImplemented() error {
-	return refusal.New(refusal.NotImplemented, "The requested operation is not implemented on the specified resource.")
+	return refusal.New("NotImplemented", "The requested operation is not implemented on the specified resource.")
 }
 
 func wrongVerb(c *call) error {
-	return refusal.New(refusal.UnsupportedHTTPVerb, "The resource doesn't support the specified HTTP verb "+c.Method+".")
+	return refusal.New("UnsupportedHttpVerb", "The resource doesn't support the specified HTTP verb "+c.Method+".")
 }
 
 func invalidInput(why string) error {
-	return refusal.New(refusal.InvalidInput, "One of the request inputs is not valid: "+why+".")
+	return refusal.New("InvalidInput", "One of the request inputs is not valid: "+why+".")
 }
 
 // checkContentType refuses bodies without the content type of JSON.
@@ -105,9 +105,9 @@ func checkContentType(contentType string) error {
 	case strings.EqualFold(mediaType, json):
 		return nil
 	case strings.EqualFold(mediaType, "application/atom+xml"):
-		return refusal.New(refusal.AtomFormatNotSupported, "Atom format is not supported.")
+		return refusal.New("AtomFormatNotSupported", "Atom format is not supported.")
 	}
-	return refusal.New(refusal.MediaTypeNotSupported, "The media type provided in the Content-Type header is not supported: "+strconv.Quote(contentType)+".")
+	return refusal.New("MediaTypeNotSupported", "The media type provided in the Content-Type header is not supported: "+strconv.Quote(contentType)+".")
 }
 
 // target is what a path names: /resource, /resource(), /resource('name') or
@@ -226,7 +226,7 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 		op.run = func(now time.Time, _ fault.Plan) (response, error) {
 			stored, err := s.tables.Get(t.name, now)
 			if err != nil {
-				return response{}, refusal.New(refusal.ResourceNotFound, "The specified resource does not exist.")
+				return response{}, refusal.New("ResourceNotFound", "The specified resource does not exist.")
 			}
 			level := metadataLevel(c)
 			return response{status: http.StatusOK, contentType: level.contentType(), body: s.tableEntry(c, stored.Name(), level, true)}, nil

@@ -91,7 +91,7 @@ type rawProperty struct {
 }
 
 func invalidInput(format string, args ...any) error {
-	return refusal.New(refusal.InvalidInput, "An error occurred while processing this request. ("+fmt.Sprintf(format, args...)+")")
+	return refusal.New("InvalidInput", "An error occurred while processing this request. ("+fmt.Sprintf(format, args...)+")")
 }
 
 // split fills d.raw with pieces of one copy of the body.
@@ -131,7 +131,7 @@ func (d *Decoder) split(body []byte) error {
 
 func badJSON(err error) error {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return refusal.New(refusal.DuplicatePropertiesSpecified, "A property is specified more than one time.")
+		return refusal.New("DuplicatePropertiesSpecified", "A property is specified more than one time.")
 	}
 	return invalidInput("the body is not a JSON object")
 }
@@ -161,7 +161,7 @@ func (e *rawEntity) add(name, value string) error {
 
 func keyValue(p rawProperty) (string, error) {
 	if p.value[0] == 'n' {
-		return "", refusal.New(refusal.PropertiesNeedValue, "The values are not specified for all properties in the entity: "+p.name+" is null.")
+		return "", refusal.New("PropertiesNeedValue", "The values are not specified for all properties in the entity: "+p.name+" is null.")
 	}
 	s, err := unquote(p.value)
 	if err != nil {
@@ -326,7 +326,7 @@ func normalizeQuoted(p rawProperty, t odata.Type) (string, error) {
 	case odata.DateTime:
 		ticks, ok := odata.ParseDateTime(s)
 		if ok && ticks < minDateTimeTicks {
-			return "", refusal.New(refusal.OutOfRangeInput, "The property "+p.name+" is before the year 1601.")
+			return "", refusal.New("OutOfRangeInput", "The property "+p.name+" is before the year 1601.")
 		}
 		if ok {
 			return quote(string(odata.AppendDateTime(nil, ticks))), nil
@@ -350,17 +350,17 @@ func normalizeQuoted(p rawProperty, t odata.Type) (string, error) {
 func quote(s string) string { return `"` + s + `"` }
 
 func tooLarge(name string) error {
-	return refusal.New(refusal.PropertyValueTooLarge, "The property value exceeds the maximum allowed size (64KB): "+name+".")
+	return refusal.New("PropertyValueTooLarge", "The property value exceeds the maximum allowed size (64KB): "+name+".")
 }
 
 func checkName(name string) error {
 	switch {
 	case key.Units(name) > maxNameUnits:
-		return refusal.New(refusal.PropertyNameTooLong, "The property name exceeds the maximum allowed length (255).")
+		return refusal.New("PropertyNameTooLong", "The property name exceeds the maximum allowed length (255).")
 	case name == "":
-		return refusal.New(refusal.PropertyNameInvalid, "The property name is empty.")
+		return refusal.New("PropertyNameInvalid", "The property name is empty.")
 	case !IsIdentifier(name):
-		return refusal.New(refusal.PropertyNameInvalid, "The property name is invalid: "+name+".")
+		return refusal.New("PropertyNameInvalid", "The property name is invalid: "+name+".")
 	}
 	return nil
 }

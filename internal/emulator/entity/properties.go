@@ -191,10 +191,10 @@ func Check(k key.Key, p Properties) error {
 		size += 8 + 2*key.Units(q.Name) + q.size()
 	}
 	if count > maxProperties {
-		return refusal.New(refusal.TooManyProperties, "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data.")
+		return refusal.New("TooManyProperties", "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data.")
 	}
 	if size > maxEntityBytes {
-		return refusal.New(refusal.EntityTooLarge, "The entity is larger than the maximum allowed size (1MB).")
+		return refusal.New("EntityTooLarge", "The entity is larger than the maximum allowed size (1MB).")
 	}
 	return nil
 }
@@ -224,11 +224,11 @@ func CheckKey(name, s string) error {
 		switch {
 		case r == '/', r == '\\', r == '#', r == '?', r <= 0x1F, r >= 0x7F && r <= 0x9F,
 			r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"): // not valid UTF-8
-			return refusal.New(refusal.OutOfRangeInput, "The '"+name+"' parameter of value "+strconv.Quote(s)+" is out of range.")
+			return refusal.New("OutOfRangeInput", "The '"+name+"' parameter of value "+strconv.Quote(s)+" is out of range.")
 		}
 	}
 	if len(s) > maxKeyUnits && key.Units(s) > maxKeyUnits {
-		return refusal.New(refusal.KeyValueTooLarge, "The value of "+name+" is larger than the maximum allowed size (1KB).")
+		return refusal.New("KeyValueTooLarge", "The value of "+name+" is larger than the maximum allowed size (1KB).")
 	}
 	return nil
 }

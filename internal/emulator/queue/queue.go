@@ -188,14 +188,14 @@ func (q *Queue) received(now time.Time, id, receipt string) (*Message, error) {
 	q.expire(now)
 	same := q.byID[id]
 	if len(same) == 0 {
-		return nil, refusal.New(refusal.MessageNotFound, "The specified message does not exist.")
+		return nil, refusal.New("MessageNotFound", "The specified message does not exist.")
 	}
 	for _, m := range same {
 		if m.PopReceipt == receipt {
 			return m, nil
 		}
 	}
-	return nil, refusal.New(refusal.PopReceiptMismatch, "The specified pop receipt did not match the pop receipt for a dequeued message.")
+	return nil, refusal.New("PopReceiptMismatch", "The specified pop receipt did not match the pop receipt for a dequeued message.")
 }
 
 // Clear removes all messages.

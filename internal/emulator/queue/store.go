@@ -29,7 +29,7 @@ func (s *Store) Create(name string, metadata map[string]string) (created bool, e
 	defer s.mu.Unlock()
 	if q := s.queues[name]; q != nil {
 		if !maps.Equal(q.Metadata(), metadata) {
-			return false, refusal.New(refusal.QueueAlreadyExists, "The specified queue already exists.")
+			return false, refusal.New("QueueAlreadyExists", "The specified queue already exists.")
 		}
 		return false, nil
 	}
@@ -66,7 +66,7 @@ func (s *Store) Names() []string {
 }
 
 func notFound() error {
-	return refusal.New(refusal.QueueNotFound, "The specified queue does not exist.")
+	return refusal.New("QueueNotFound", "The specified queue does not exist.")
 }
 
 // CheckName holds a name to the service's rules: 3 to 63 lower-case letters, digits
@@ -74,10 +74,10 @@ func notFound() error {
 // https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata
 func CheckName(name string) error {
 	if len(name) < 3 || len(name) > 63 {
-		return refusal.New(refusal.OutOfRangeInput, "The specified resource name length is not within the permissible limits.")
+		return refusal.New("OutOfRangeInput", "The specified resource name length is not within the permissible limits.")
 	}
 	if !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(name) {
-		return refusal.New(refusal.InvalidResourceName, "The specified resource name contains invalid characters.")
+		return refusal.New("InvalidResourceName", "The specified resource name contains invalid characters.")
 	}
 	return nil
 }

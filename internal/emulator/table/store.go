@@ -46,7 +46,7 @@ func (s *Store) Create(name string, now time.Time) (*Table, error) {
 	}
 	delete(s.deleting, id)
 	if s.tables[id] != nil {
-		return nil, refusal.New(refusal.TableAlreadyExists, "The table specified already exists.")
+		return nil, refusal.New("TableAlreadyExists", "The table specified already exists.")
 	}
 	t := newTable(name)
 	s.tables[id] = t
@@ -85,7 +85,7 @@ func (s *Store) Get(name string, now time.Time) (*Table, error) {
 	if now.Before(s.deleting[id]) {
 		return nil, beingDeleted()
 	}
-	return nil, refusal.New(refusal.TableNotFound, "The table specified does not exist.")
+	return nil, refusal.New("TableNotFound", "The table specified does not exist.")
 }
 
 // Names returns the names of all tables, sorted without regard to case.
@@ -103,7 +103,7 @@ func (s *Store) Names() []string {
 }
 
 func beingDeleted() *refusal.Error {
-	return refusal.New(refusal.TableBeingDeleted, "The specified table is being deleted. Try operation later.")
+	return refusal.New("TableBeingDeleted", "The specified table is being deleted. Try operation later.")
 }
 
 // checkName holds a name to the service's rules: 3 to 63 letters and digits, the
@@ -111,10 +111,10 @@ func beingDeleted() *refusal.Error {
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model
 func checkName(name string) error {
 	if len(name) < 3 || len(name) > 63 {
-		return refusal.New(refusal.OutOfRangeInput, "The specified resource name length is not within the permissible limits.")
+		return refusal.New("OutOfRangeInput", "The specified resource name length is not within the permissible limits.")
 	}
 	if !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`).MatchString(name) || strings.EqualFold(name, "tables") {
-		return refusal.New(refusal.InvalidResourceName, "The specified resource name contains invalid characters.")
+		return refusal.New("InvalidResourceName", "The specified resource name contains invalid characters.")
 	}
 	return nil
 }

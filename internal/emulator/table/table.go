@@ -127,7 +127,7 @@ func probe(k key.Key) Row { return Row{PartitionKey: k.Partition, RowKey: k.Row}
 
 // NotFound is the error for a row that does not exist.
 func NotFound() error {
-	return refusal.New(refusal.ResourceNotFound, "The specified resource does not exist.")
+	return refusal.New("ResourceNotFound", "The specified resource does not exist.")
 }
 
 // OpKind is what an operation does to a row.
@@ -198,11 +198,11 @@ func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 	row := probe(op.Key)
 	switch {
 	case op.Action == Insert && exists:
-		return row, refusal.New(refusal.EntityAlreadyExists, "The specified entity already exists.")
+		return row, refusal.New("EntityAlreadyExists", "The specified entity already exists.")
 	case op.IfMatch != "" && !exists:
 		return row, NotFound()
 	case op.IfMatch != "" && op.IfMatch != "*" && op.IfMatch != old.ETag():
-		return row, refusal.New(refusal.UpdateConditionNotSatisfied, "The update condition specified in the request was not satisfied.")
+		return row, refusal.New("UpdateConditionNotSatisfied", "The update condition specified in the request was not satisfied.")
 	case op.Action == Delete:
 		return row, nil
 	case op.Action == Merge && exists:

@@ -79,7 +79,7 @@ func (r rows) Query(q table.Query) table.Answer {
 
 // Apply implements [table.Rows].
 func (r rows) Apply(time.Time, []table.Operation) ([]table.Row, error) {
-	return nil, &table.OperationError{Err: refusal.New(refusal.InvalidInput, "the source is only read")}
+	return nil, &table.OperationError{Err: refusal.New("InvalidInput", "the source is only read")}
 }
 
 // sink is the destination: it counts the rows that it gets, and keeps none, so that whoever reads it finds an empty table.
