@@ -46,7 +46,7 @@ func (e *Emulator) serveFaults(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, struct {
 		Spec  string         `json:"spec"`
 		Fired map[string]int `json:"fired"`
-	}{e.injector.Load().Spec().String(), e.FaultCounts()})
+	}{e.injector.Load().String(), e.FaultCounts()})
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

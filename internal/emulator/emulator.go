@@ -160,12 +160,11 @@ func (e *Emulator) SetKey(text string) error {
 
 // SetFaults replaces the fault spec, and forgets what fired under the old one.
 func (e *Emulator) SetFaults(spec string) error {
-	parsed, err := fault.Parse(spec)
-	if err != nil {
-		return err
+	injector, err := fault.NewInjector(spec)
+	if err == nil {
+		e.injector.Store(injector)
 	}
-	e.injector.Store(fault.NewInjector(parsed))
-	return nil
+	return err
 }
 
 // FaultCounts returns how often each fault took effect since the spec was set, by

@@ -27,9 +27,9 @@ type bucketKey struct {
 const maxBuckets = 100_000
 
 // admit reports whether the limit lets the request in, and takes its cost.
-func (in *Injector) admit(now time.Time, rule int, req Request) bool {
-	k, cost := bucketKey{rule: rule}, 1.0
-	if in.spec.Rules[rule].Name == PartitionRate {
+func (in *Injector) admit(now time.Time, i int, req Request) bool {
+	k, cost := bucketKey{rule: i}, 1.0
+	if in.rules[i].name == PartitionRate {
 		if !req.Confined {
 			return true
 		}
@@ -51,8 +51,8 @@ func (in *Injector) Charge(now time.Time, req Request, entities int) {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for i, rule := range in.spec.Rules {
-		if rule.Name == PartitionRate && rule.covers(req) {
+	for i, r := range in.rules {
+		if r.name == PartitionRate && r.covers(req) {
 			in.bucket(now, bucketKey{i, partitionName(req)}).tokens -= float64(entities)
 		}
 	}
@@ -64,7 +64,7 @@ func partitionName(req Request) string {
 
 // bucket returns the bucket, filled up to now.
 func (in *Injector) bucket(now time.Time, k bucketKey) *bucket {
-	rate := in.spec.Rules[k.rule].Rate
+	rate := in.rules[k.rule].rate
 	b := in.buckets[k]
 	if b == nil {
 		if len(in.buckets) >= maxBuckets {
@@ -79,7 +79,7 @@ func (in *Injector) bucket(now time.Time, k bucketKey) *bucket {
 
 func (in *Injector) dropFull(now time.Time) {
 	for k, b := range in.buckets {
-		rate := in.spec.Rules[k.rule].Rate
+		rate := in.rules[k.rule].rate
 		if b.fill(now, rate); b.tokens >= rate {
 			delete(in.buckets, k)
 		}

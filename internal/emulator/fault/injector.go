@@ -41,7 +41,9 @@ type Plan struct {
 // Injector applies a spec and counts what fired. Its methods may be called
 // concurrently.
 type Injector struct {
-	spec  Spec
+	spec  string
+	seed  uint64
+	rules []rule
 	draws bool // a rule depends on chance, or on how often a request was seen
 
 	mu      sync.Mutex // guards the fields below
@@ -50,14 +52,18 @@ type Injector struct {
 	buckets map[bucketKey]*bucket
 }
 
-// NewInjector returns an injector for the spec.
-func NewInjector(spec Spec) *Injector {
-	draws := slices.ContainsFunc(spec.Rules, func(r Rule) bool { return r.Name.shape() != rate || r.Times > 0 })
-	return &Injector{spec: spec, draws: draws, fired: make(map[Name]int), seen: make(map[uint64]int), buckets: make(map[bucketKey]*bucket)}
+// NewInjector returns an injector for the spec. The error names the word that it doesn't understand.
+func NewInjector(spec string) (*Injector, error) {
+	in := &Injector{fired: make(map[Name]int), seen: make(map[uint64]int), buckets: make(map[bucketKey]*bucket)}
+	if err := in.parse(spec); err != nil {
+		return nil, err
+	}
+	in.draws = slices.ContainsFunc(in.rules, func(r rule) bool { return r.name.shape() != rate || r.times > 0 })
+	return in, nil
 }
 
-// Spec returns the injector's spec.
-func (in *Injector) Spec() Spec { return in.spec }
+// String returns the spec, with single spaces.
+func (in *Injector) String() string { return in.spec }
 
 // Fired counts a fault that took effect.
 func (in *Injector) Fired(name Name) {
@@ -77,7 +83,7 @@ func (in *Injector) Counts() map[Name]int {
 // plans as fired.
 func (in *Injector) Plan(now time.Time, req Request) Plan {
 	plan := Plan{Copies: 1}
-	if len(in.spec.Rules) == 0 {
+	if len(in.rules) == 0 {
 		return plan
 	}
 	in.mu.Lock()
@@ -89,16 +95,16 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 		occurrence = in.seen[identity]
 		in.seen[identity]++
 	}
-	for i, rule := range in.spec.Rules {
-		if !rule.covers(req) || rule.Times > 0 && occurrence >= rule.Times {
+	for i, r := range in.rules {
+		if !r.covers(req) || r.times > 0 && occurrence >= r.times {
 			continue
 		}
-		draw := mix(in.spec.Seed, uint64(i), identity, uint64(occurrence))
-		if rule.Name.shape() == rate && in.admit(now, i, req) {
+		draw := mix(in.seed, uint64(i), identity, uint64(occurrence))
+		if r.name.shape() == rate && in.admit(now, i, req) {
 			continue
 		}
-		if float64(draw>>11)/(1<<53) < rule.P {
-			in.apply(&plan, rule, mix(draw))
+		if float64(draw>>11)/(1<<53) < r.p {
+			in.apply(&plan, r, mix(draw))
 		}
 	}
 	return plan
@@ -106,38 +112,38 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 
 // apply adds a rule that has struck to the plan. Of several ways to fail the first
 // rule's is taken.
-func (in *Injector) apply(plan *Plan, rule Rule, draw uint64) {
-	switch rule.Name {
+func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
+	switch r.name {
 	case Latency:
-		plan.Latency += rule.Min + time.Duration(draw%uint64(rule.Max-rule.Min+1))
+		plan.Latency += r.min + time.Duration(draw%uint64(r.max-r.min+1))
 		in.fired[Latency]++
 	case ShortPage:
-		plan.Short, plan.ShortRows, plan.ShortDraw = true, rule.Rows, draw
+		plan.Short, plan.ShortRows, plan.ShortDraw = true, r.rows, draw
 	case EmptyPage:
 		plan.Empty = true
 	case Duplicate:
 		plan.Copies = 2
 	case Delay:
-		plan.Delay = rule.By
+		plan.Delay = r.by
 	case TableDeletion:
-		plan.Deletion = rule.By
+		plan.Deletion = r.by
 	default:
 		if plan.Fail != "" {
 			return
 		}
-		in.fired[rule.Name]++
-		plan.Fail, plan.Cause, plan.RetryAfter = rule.Name, rule.Name, rule.RetryAfter
-		if rule.Name.shape() == rate {
+		in.fired[r.name]++
+		plan.Fail, plan.Cause, plan.RetryAfter = r.name, r.name, r.retryAfter
+		if r.name.shape() == rate {
 			plan.Fail = Busy
 		}
 	}
 }
 
 // covers reports whether the rule applies to such requests.
-func (r Rule) covers(req Request) bool {
-	return (len(r.On) == 0 || slices.Contains(r.On, req.Kind)) &&
-		(r.Table == "" || strings.EqualFold(r.Table, req.Table)) &&
-		(r.Queue == "" || r.Queue == req.Queue)
+func (r rule) covers(req Request) bool {
+	return (len(r.on) == 0 || slices.Contains(r.on, req.Kind)) &&
+		(r.table == "" || strings.EqualFold(r.table, req.Table)) &&
+		(r.queue == "" || r.queue == req.Queue)
 }
 
 func hash(s string) uint64 {

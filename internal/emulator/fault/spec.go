@@ -1,10 +1,10 @@
 // Package fault decides which requests to an emulated service go wrong, and how.
 //
-// A [Spec] is a printable list of rules, such as
+// A spec is a list of rules, such as
 //
 //	seed=7; latency=2ms..20ms; busy p=0.01 retry-after=1s; timeout-after p=0.01 on=batch,insert
 //
-// An [Injector] applies a spec: for a [Request] it returns a [Plan].
+// An [Injector] applies it: for a [Request] it returns a [Plan].
 // Its draws depend only on the seed, the rule, the request's identity (such as
 // table and keys) and how often that identity came before. So they are the
 // same however requests interleave. Rate limits depend on time, which the caller
@@ -113,26 +113,20 @@ func Kinds() []Kind {
 // Applied reports whether a request that fails so is carried out all the same.
 func (n Name) Applied() bool { return n == TimeoutAfter || n == ResetAfter || n == Half }
 
-// Spec is a parsed list of rules. The zero Spec has none.
-type Spec struct {
-	Seed  uint64
-	Rules []Rule
-}
+// rule is one fault and the requests that it may befall.
+type rule struct {
+	name       Name
+	p          float64       // probability, for the rules that have one
+	rate       float64       // per second, for the rate limits
+	min, max   time.Duration // for latency
+	by         time.Duration // for delay and table-deletion
+	retryAfter time.Duration // for answers of 503; 0 sends no Retry-After
+	rows       int           // for short-page; 0 draws the number
 
-// Rule is one fault and the requests that it may befall.
-type Rule struct {
-	Name       Name
-	P          float64       // probability, for the rules that have one
-	Rate       float64       // per second, for the rate limits
-	Min, Max   time.Duration // for latency
-	By         time.Duration // for delay and table-deletion
-	RetryAfter time.Duration // for answers of 503; 0 sends no Retry-After
-	Rows       int           // for short-page; 0 draws the number
-
-	On    []Kind // empty: every kind
-	Table string // "": every table
-	Queue string // "": every queue
-	Times int    // 0: without end
+	on    []Kind // empty: every kind
+	table string // "": every table
+	queue string // "": every queue
+	times int    // 0: without end
 }
 
 // shape says what follows a rule's name.
@@ -160,84 +154,86 @@ func (n Name) shape() shape {
 	return unknown
 }
 
-// Parse reads a spec. The error names the word that it doesn't understand.
-func Parse(text string) (Spec, error) {
-	var spec Spec
-	for part := range strings.SplitSeq(text, ";") {
+// parse reads a spec into in. The error names the word that it doesn't understand.
+func (in *Injector) parse(spec string) error {
+	var read []string
+	for part := range strings.SplitSeq(spec, ";") {
 		words := strings.Fields(part)
 		if len(words) == 0 {
 			continue
 		}
+		read = append(read, strings.Join(words, " "))
 		if value, ok := strings.CutPrefix(words[0], "seed="); ok {
 			seed, err := strconv.ParseUint(value, 10, 64)
 			if err != nil || len(words) > 1 {
-				return Spec{}, wrong(part, "seed takes one whole number")
+				return wrong(part, "seed takes one whole number")
 			}
-			spec.Seed = seed
+			in.seed = seed
 			continue
 		}
-		rule, err := parseRule(words)
+		r, err := parseRule(words)
 		if err != nil {
-			return Spec{}, err
+			return err
 		}
-		spec.Rules = append(spec.Rules, rule)
+		in.rules = append(in.rules, r)
 	}
-	return spec, nil
+	in.spec = strings.Join(read, "; ")
+	return nil
 }
 
 func wrong(word, why string) error {
 	return fmt.Errorf("fault spec: %q: %s", strings.TrimSpace(word), why)
 }
 
-func parseRule(words []string) (Rule, error) {
+func parseRule(words []string) (rule, error) {
 	name, value, hasValue := strings.Cut(words[0], "=")
-	rule := Rule{Name: Name(name), P: -1}
-	kind := rule.Name.shape()
+	r := rule{name: Name(name), p: -1}
+	kind := r.name.shape()
 	if kind == unknown {
-		return rule, wrong(words[0], "unknown fault")
+		return r, wrong(words[0], "unknown fault")
 	}
 	if hasValue == (kind == chance) {
-		return rule, wrong(words[0], "write a chance as name p=0.1, a value as name=value")
+		return r, wrong(words[0], "write a chance as name p=0.1, a value as name=value")
 	}
 	if kind != chance {
-		rule.P = 1
-		if err := rule.parseValue(kind, value); err != nil {
-			return rule, wrong(words[0], err.Error())
+		r.p = 1
+		if err := r.parseValue(kind, value); err != nil {
+			return r, wrong(words[0], err.Error())
 		}
 	}
 	for _, word := range words[1:] {
-		if err := rule.parseOption(word); err != nil {
-			return rule, wrong(word, err.Error())
+		if err := r.parseOption(word); err != nil {
+			return r, wrong(word, err.Error())
 		}
 	}
 	switch {
-	case rule.P < 0:
-		return rule, wrong(words[0], "needs p=")
-	case rule.Name == Delay && rule.By == 0:
-		return rule, wrong(words[0], "needs by=")
+	case r.p < 0:
+		return r, wrong(words[0], "needs p=")
+	case r.name == Delay && r.by == 0:
+		return r, wrong(words[0], "needs by=")
 	}
-	return rule, nil
+	return r, nil
 }
 
-func (r *Rule) parseValue(kind shape, value string) (err error) {
+func (r *rule) parseValue(kind shape, value string) (err error) {
 	switch kind {
 	case interval:
 		low, high, isRange := strings.Cut(value, "..")
 		if !isRange {
 			high = low
 		}
-		if r.Min, err = parseDuration(low); err == nil {
-			r.Max, err = parseDuration(high)
+		if r.min, err = parseDuration(low); err == nil {
+			r.max, err = parseDuration(high)
 		}
-		if err == nil && r.Max < r.Min {
+		if err == nil && r.max < r.min {
 			err = fmt.Errorf("the range ends before it starts")
 		}
 	case rate:
-		if r.Rate, err = strconv.ParseFloat(value, 64); err != nil || !(r.Rate > 0) {
+		if r.rate, err = strconv.ParseFloat(value, 64); err != nil || !(r.rate > 0) {
 			err = fmt.Errorf("a rate is a number above 0")
 		}
 	case duration:
-		r.By, err = parseDuration(value)
+		r.by, err = parseDuration(value)
 	}
 	return err
 }
@@ -250,27 +246,27 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-func (r *Rule) parseOption(word string) (err error) {
+func (r *rule) parseOption(word string) (err error) {
 	name, value, _ := strings.Cut(word, "=")
 	switch {
-	case name == "p" && r.Name.shape() == chance:
-		if r.P, err = strconv.ParseFloat(value, 64); err != nil || !(r.P >= 0 && r.P <= 1) {
+	case name == "p" && r.name.shape() == chance:
+		if r.p, err = strconv.ParseFloat(value, 64); err != nil || !(r.p >= 0 && r.p <= 1) {
 			err = fmt.Errorf("a probability is a number from 0 to 1")
 		}
-	case name == "rows" && r.Name == ShortPage:
-		if r.Rows, err = strconv.Atoi(value); err != nil || r.Rows < 1 {
+	case name == "rows" && r.name == ShortPage:
+		if r.rows, err = strconv.Atoi(value); err != nil || r.rows < 1 {
 			err = fmt.Errorf("rows is a whole number above 0")
 		}
-	case name == "by" && r.Name == Delay:
-		r.By, err = parseDuration(value)
-	case name == "retry-after" && (r.Name == Busy || r.Name.shape() == rate):
-		r.RetryAfter, err = parseDuration(value)
+	case name == "by" && r.name == Delay:
+		r.by, err = parseDuration(value)
+	case name == "retry-after" && (r.name == Busy || r.name.shape() == rate):
+		r.retryAfter, err = parseDuration(value)
 	case name == "table" && value != "":
-		r.Table = value
+		r.table = value
 	case name == "queue" && value != "":
-		r.Queue = value
+		r.queue = value
 	case name == "times":
-		if r.Times, err = strconv.Atoi(value); err != nil || r.Times < 1 {
+		if r.times, err = strconv.Atoi(value); err != nil || r.times < 1 {
 			err = fmt.Errorf("times is a whole number above 0")
 		}
 	case name == "on":
@@ -278,63 +274,10 @@ func (r *Rule) parseOption(word string) (err error) {
 			if !slices.Contains(Kinds(), Kind(kind)) {
 				return fmt.Errorf("%q is not a kind of request; there are %v", kind, Kinds())
 			}
-			r.On = append(r.On, Kind(kind))
+			r.on = append(r.on, Kind(kind))
 		}
 	default:
-		err = fmt.Errorf("not an option of %s", r.Name)
+		err = fmt.Errorf("not an option of %s", r.name)
 	}
 	return err
-}
-
-// String returns the spec's text, which Parse reads back to an equal spec.
-func (s Spec) String() string {
-	var parts []string
-	if s.Seed != 0 {
-		parts = append(parts, fmt.Sprintf("seed=%d", s.Seed))
-	}
-	for _, r := range s.Rules {
-		parts = append(parts, r.String())
-	}
-	return strings.Join(parts, "; ")
-}
-
-// String returns the rule's text.
-func (r Rule) String() string {
-	var b strings.Builder
-	b.WriteString(string(r.Name))
-	switch r.Name.shape() {
-	case chance:
-		fmt.Fprintf(&b, " p=%v", r.P)
-	case interval:
-		fmt.Fprintf(&b, "=%v", r.Min)
-		if r.Max != r.Min {
-			fmt.Fprintf(&b, "..%v", r.Max)
-		}
-	case rate:
-		fmt.Fprintf(&b, "=%v", r.Rate)
-	case duration:
-		fmt.Fprintf(&b, "=%v", r.By)
-	}
-	if r.Name == Delay {
-		fmt.Fprintf(&b, " by=%v", r.By)
-	}
-	if r.Rows != 0 {
-		fmt.Fprintf(&b, " rows=%d", r.Rows)
-	}
-	if r.RetryAfter != 0 {
-		fmt.Fprintf(&b, " retry-after=%v", r.RetryAfter)
-	}
-	for i, kind := range r.On {
-		b.WriteString([]string{" on=", ","}[min(i, 1)] + string(kind))
-	}
-	if r.Table != "" {
-		b.WriteString(" table=" + r.Table)
-	}
-	if r.Queue != "" {
-		b.WriteString(" queue=" + r.Queue)
-	}
-	if r.Times != 0 {
-		fmt.Fprintf(&b, " times=%d", r.Times)
-	}
-	return b.String()
 }
