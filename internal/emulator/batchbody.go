@@ -42,9 +42,8 @@ func parseBatchBody(contentType string, body []byte) (parts []batchPart, isQuery
 			contentType = string(value)
 		}
 	})
-	var urls urlParser
 	if strings.EqualFold(contentType, "application/http") {
-		query, err := parseBatchPart(content, "", &urls)
+		query, err := parseBatchPart(content, "")
 		if err == nil && query.method != http.MethodGet {
 			err = invalidInput("a write in a batch belongs into its change set")
 		}
@@ -62,7 +61,7 @@ func parseBatchBody(contentType string, body []byte) (parts []batchPart, isQuery
 				contentID = string(value)
 			}
 		})
-		if parts[i], err = parseBatchPart(content, contentID, &urls); err != nil {
+		if parts[i], err = parseBatchPart(content, contentID); err != nil {
 			return nil, false, err
 		}
 	}
@@ -137,36 +136,20 @@ func eachField(b []byte, fn func(name, value []byte)) (body []byte) {
 	return b
 }
 
-// urlParser parses URLs. It remembers the last one, because all inserts of a batch
-// have the same.
-type urlParser struct{ text, path, query string }
-
-// parse returns the URL's decoded path, and its query as it is.
-func (p *urlParser) parse(text []byte) (path, query string, err error) {
-	if string(text) == p.text {
-		return p.path, p.query, nil
-	}
-	u, err := url.Parse(string(text))
-	if err != nil {
-		return "", "", invalidInput("an operation's URL is malformed")
-	}
-	*p = urlParser{string(text), u.Path, u.RawQuery}
-	return p.path, p.query, nil
-}
-
 // parseBatchPart reads a request in the form it has on the wire. Clients put its
 // Content-ID before the request, or into its header.
-func parseBatchPart(content []byte, contentID string, urls *urlParser) (p batchPart, err error) {
+func parseBatchPart(content []byte, contentID string) (p batchPart, err error) {
 	line, rest := cutLine(content)
 	verb, target, ok := bytes.Cut(line, []byte(" "))
 	target, isHTTP := bytes.CutSuffix(target, []byte(" HTTP/1.1"))
 	if !ok || !isHTTP {
 		return p, invalidInput("an operation does not start with a request line")
 	}
-	p.method, p.contentID = string(verb), contentID
-	if p.path, p.query, err = urls.parse(target); err != nil {
-		return p, err
+	u, err := url.Parse(string(target))
+	if err != nil {
+		return p, invalidInput("an operation's URL is malformed")
 	}
+	p.method, p.path, p.query, p.contentID = string(verb), u.Path, u.RawQuery, contentID
 	p.body = eachField(rest, func(name, value []byte) {
 		switch {
 		case bytes.EqualFold(name, []byte("Content-Type")):

@@ -47,7 +47,7 @@ func (s *blobStore) create(name string) error {
 }
 
 // in makes an operation's run of one that needs a container. It is called with the container's blobs, while nobody else is.
-func (s *blobStore) in(container string, run func(blobs map[string][]byte, plan fault.Plan) (response, error)) func(time.Time, fault.Plan) (response, error) {
+func (s *blobStore) in(container string, do func(blobs map[string][]byte, plan fault.Plan) (response, error)) run {
 	return func(_ time.Time, plan fault.Plan) (response, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *blobStore) in(container string, run func(blobs map[string][]byte, plan 
 		if blobs == nil {
 			return response{}, refusal.New("ContainerNotFound", "The specified container does not exist.")
 		}
-		return run(blobs, plan)
+		return do(blobs, plan)
 	}
 }
 

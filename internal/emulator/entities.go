@@ -110,6 +110,17 @@ func decodeToken(s string) (string, bool) {
 	return string(b), err == nil
 }
 
+// onTable makes an operation's run of one that needs the table.
+func (s tableService) onTable(name string, do func(*table.Table, time.Time, fault.Plan) (response, error)) run {
+	return func(now time.Time, plan fault.Plan) (response, error) {
+		stored, err := s.tables.Get(name, now)
+		if err != nil {
+			return response{}, err
+		}
+		return do(stored, now, plan)
+	}
+}
+
 func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	q, err := parseQueryOptions(c)
 	if err != nil {
@@ -130,11 +141,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	if q.Filter != nil {
 		op.Partition, op.Confined = q.Filter.Span().Partition()
 	}
-	op.run = func(now time.Time, plan fault.Plan) (response, error) {
-		stored, err := s.tables.Get(t.resource, now)
-		if err != nil {
-			return response{}, err
-		}
+	op.run = s.onTable(t.resource, func(stored *table.Table, now time.Time, plan fault.Plan) (response, error) {
 		page := s.cutPage(stored.Query(q.Query), plan)
 		s.counts.results(len(page.Rows), 0)
 		s.injector.Load().Charge(now, op.Request, len(page.Rows))
@@ -152,7 +159,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 			}
 		}
 		return r, nil
-	}
+	})
 	return op, nil
 }
 
@@ -183,17 +190,13 @@ func (s tableService) parsePoint(c *call, t target) (operation, error) {
 		return operation{}, err
 	}
 	op := operation{Request: entityRequest(fault.Point, t.resource, t.key)}
-	op.run = func(now time.Time, _ fault.Plan) (response, error) {
-		stored, err := s.tables.Get(t.resource, now)
-		if err != nil {
-			return response{}, err
-		}
+	op.run = s.onTable(t.resource, func(stored *table.Table, now time.Time, _ fault.Plan) (response, error) {
 		row, err := stored.Get(t.key)
 		if err != nil {
 			return response{}, err
 		}
 		return s.row(c, stored.Name(), row, q.columns, http.StatusOK), nil
-	}
+	})
 	return op, nil
 }
 
@@ -267,17 +270,13 @@ func (s tableService) parseWrite(c *call, t target) (operation, error) {
 		return operation{}, err
 	}
 	op := operation{Request: entityRequest(w.kind, t.resource, w.Key)}
-	op.run = func(now time.Time, _ fault.Plan) (response, error) {
-		stored, err := s.tables.Get(t.resource, now)
-		if err != nil {
-			return response{}, err
-		}
+	op.run = s.onTable(t.resource, func(stored *table.Table, now time.Time, _ fault.Plan) (response, error) {
 		rows, err := stored.Apply(now, []table.Operation{w.Operation})
 		if err != nil {
 			return response{}, err
 		}
 		return s.written(c, stored.Name(), w, rows[0]), nil
-	}
+	})
 	return op, nil
 }
 

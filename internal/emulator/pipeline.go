@@ -64,8 +64,11 @@ func (e *Emulator) base(c *call) string { return "http://" + c.Host + "/" + e.ac
 // operation is a parsed request.
 type operation struct {
 	fault.Request
-	run func(now time.Time, plan fault.Plan) (response, error)
+	run run
 }
+
+// run carries a request out.
+type run func(now time.Time, plan fault.Plan) (response, error)
 
 type response struct {
 	status      int

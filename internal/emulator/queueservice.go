@@ -187,13 +187,13 @@ func invalidMetadata(why string) error {
 }
 
 // onQueue makes an operation's run of one that needs the queue.
-func (s queueService) onQueue(name string, run func(*queue.Queue, time.Time, fault.Plan) (response, error)) func(time.Time, fault.Plan) (response, error) {
+func (s queueService) onQueue(name string, do func(*queue.Queue, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		q, err := s.queues.Get(name)
 		if err != nil {
 			return response{}, err
 		}
-		return run(q, now, plan)
+		return do(q, now, plan)
 	}
 }
 

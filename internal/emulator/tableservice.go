@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/emulator/entity"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/emulator/refusal"
+	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
 )
@@ -176,14 +177,12 @@ func parseKey(args string) (key.Key, error) {
 
 // parseNamed understands what can't be: tables have no rows with a single name.
 func (s tableService) parseNamed(t target) (operation, error) {
-	op := operation{Request: fault.Request{Kind: fault.Query, Table: t.resource}}
-	op.run = func(now time.Time, _ fault.Plan) (response, error) {
-		if _, err := s.tables.Get(t.resource, now); err != nil {
-			return response{}, err
-		}
-		return response{}, invalidInput("the path needs PartitionKey and RowKey")
-	}
-	return op, nil
+	return operation{
+		Request: fault.Request{Kind: fault.Query, Table: t.resource},
+		run: s.onTable(t.resource, func(*table.Table, time.Time, fault.Plan) (response, error) {
+			return response{}, invalidInput("the path needs PartitionKey and RowKey")
+		}),
+	}, nil
 }
 
 // parseTables parses requests for the list of tables.
