@@ -2,13 +2,14 @@
 // literals, and $filter expressions.
 //
 // A [Value] is one typed value. A [Filter] is a parsed $filter. It matches a [Row] or not,
-// and has a [Span] of keys that contains all matches. The package knows nothing of HTTP, JSON
-// or storage.
+// and has a [Span] of keys that contains all matches. The package knows nothing of HTTP or
+// storage.
 package odata
 
 import (
 	"cmp"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +45,25 @@ func ParseType(name string) (Type, bool) {
 		}
 	}
 	return 0, false
+}
+
+// Implied returns the type of a JSON value that has no annotation. A number without point or exponent that doesn't fit
+// an Int32 is a Double, as in Microsoft's OData reader.
+func Implied[T ~string | ~[]byte](json T) Type {
+	switch {
+	case len(json) == 0 || json[0] == '"' || json[0] == 'n' || json[0] == '{' || json[0] == '[':
+		return String
+	case json[0] == 't' || json[0] == 'f':
+		return Boolean
+	}
+	text := string(json)
+	if strings.ContainsAny(text, ".eE") { // spares the making of an error
+		return Double
+	}
+	if _, err := strconv.ParseInt(text, 10, 32); err != nil {
+		return Double
+	}
+	return Int32
 }
 
 // Value is one typed value. The type decides which field holds it.

@@ -19,21 +19,13 @@ import (
 // minDateTime is the earliest DateTime, 1601-01-01, in ticks.
 const minDateTime = 504_911_232_000_000_000
 
-// plainType returns the type of a value without annotation.
+// plainType returns the type of a value without annotation. A whole number that is no Int32 is an Int64.
 func plainType(v jsontext.Value) storage.Type {
-	switch v.Kind() {
-	case 't', 'f':
-		return storage.Boolean
-	case '0':
-		if bytes.ContainsAny(v, ".eE") {
-			return storage.Double
-		}
-		if _, err := strconv.ParseInt(string(v), 10, 32); err == nil {
-			return storage.Int32
-		}
+	t := odata.Implied(v)
+	if t == storage.Double && !bytes.ContainsAny(v, ".eE") {
 		return storage.Int64
 	}
-	return storage.String
+	return t
 }
 
 // normalize checks a value against its type, and returns it in the form that a property

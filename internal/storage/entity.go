@@ -285,7 +285,7 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 		if value.Kind() == 'n' || strings.HasPrefix(name, "odata.") {
 			return nil
 		}
-		e.Properties = append(e.Properties, Property{Name: name, Type: plainType(value), Value: value})
+		e.Properties = append(e.Properties, Property{Name: name, Type: odata.Implied(value), Value: value})
 	}
 	return nil
 }
@@ -311,20 +311,6 @@ func setKey(to *string, name string, value jsontext.Value) error {
 	}
 	*to = string(b)
 	return nil
-}
-
-// plainType is the type of a value that has no annotation.
-func plainType(v jsontext.Value) Type {
-	switch v.Kind() {
-	case 't', 'f':
-		return Boolean
-	case '0':
-		if _, err := strconv.ParseInt(string(v), 10, 32); err == nil {
-			return Int32
-		}
-		return Double
-	}
-	return String
 }
 
 func (d *pageDecoder) expect(kind jsontext.Kind) error {
@@ -374,7 +360,7 @@ func (e Entity) AppendJSON(b []byte) []byte {
 	b = append(b, `,"RowKey":`...)
 	b = appendQuote(b, e.Key.Row)
 	for _, p := range e.Properties {
-		if p.Type == Double || p.Type != plainType(p.Value) {
+		if p.Type == Double || p.Type != odata.Implied(p.Value) {
 			b = append(b, ',', '"')
 			b = append(b, p.Name...)
 			b = append(b, `@odata.type":"`...)

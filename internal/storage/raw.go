@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"tablesweep/internal/odata"
 )
 
 // rawPage reads the body of a query's answer as [decodePage] does, but leaves each row
@@ -298,8 +300,8 @@ func (r *rawReader) number() rawValue {
 		}
 	}
 	text := r.in[start:r.at]
-	// Int32 is the type of what has few digits; plainType decides where they are many.
-	return rawValue{text: text, double: r.at > whole || len(text) > 9 && plainType(text) == Double}
+	// Int32 is the type of what has few digits; odata.Implied decides where they are many.
+	return rawValue{text: text, double: r.at > whole || len(text) > 9 && odata.Implied(text) == Double}
 }
 
 func (r *rawReader) digits() (n int) {

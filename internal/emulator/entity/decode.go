@@ -223,9 +223,7 @@ func needsAnnotation(t odata.Type, text string) bool {
 	return true
 }
 
-// typeOf returns the annotated type, or the one that the service infers. A number
-// without point that doesn't fit an Int32 is a Double, as in Microsoft's OData
-// reader.
+// typeOf returns the annotated type, or the one that the service infers.
 func typeOf(p rawProperty, typeName string) (odata.Type, error) {
 	if typeName != "" {
 		t, ok := odata.ParseType(typeName)
@@ -234,25 +232,10 @@ func typeOf(p rawProperty, typeName string) (odata.Type, error) {
 		}
 		return t, nil
 	}
-	switch p.value[0] {
-	case '"':
-		return odata.String, nil
-	case 't', 'f':
-		return odata.Boolean, nil
-	case '{', '[':
+	if p.value[0] == '{' || p.value[0] == '[' {
 		return 0, invalidInput("property %s is not a primitive value", p.name)
 	}
-	return numberType(p.value), nil
-}
-
-func numberType(text string) odata.Type {
-	if strings.ContainsAny(text, ".eE") { // spares the making of an error
-		return odata.Double
-	}
-	if _, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return odata.Int32
-	}
-	return odata.Double
+	return odata.Implied(p.value), nil
 }
 
 // normalize returns the value's stored JSON text. Numbers and truth values may come as

@@ -87,7 +87,7 @@ func cut(s string) (first Property, rest string) {
 		p.Name = of
 		p.JSON = value[len(of)+3 : len(value)-len(after)]
 	} else {
-		p.Type = impliedType(p.JSON)
+		p.Type = odata.Implied(p.JSON)
 	}
 	p.Full = s[:end]
 	return p, strings.TrimPrefix(after, ",")
@@ -112,18 +112,6 @@ func cutMember(s string) (name, after string) {
 			return name, value[i+1:]
 		}
 	}
-}
-
-func impliedType(text string) odata.Type {
-	switch {
-	case text[0] == '"':
-		return odata.String
-	case text[0] == 't' || text[0] == 'f':
-		return odata.Boolean
-	case strings.ContainsAny(text, ".eE"):
-		return odata.Double
-	}
-	return odata.Int32
 }
 
 // Value returns the property's value.
