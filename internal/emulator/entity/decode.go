@@ -27,10 +27,11 @@ const typeSuffix = "@odata.type"
 
 // Decoder decodes one entity after the other. The zero value is ready to use.
 type Decoder struct {
-	json     jsontext.Decoder
-	source   bytes.Buffer // what json reads
-	raw      rawEntity
-	rendered []byte // scratch
+	json       jsontext.Decoder
+	source     bytes.Buffer // what json reads
+	properties []member
+	types      []member
+	rendered   []byte // scratch
 }
 
 // Decode reads an entity as a client sends it. System properties other than the
@@ -43,7 +44,7 @@ func (d *Decoder) Decode(body []byte) (Entity, error) {
 	var err error
 	var e Entity
 	rendered := d.rendered[:0]
-	for _, p := range d.raw.properties {
+	for _, p := range d.properties {
 		switch {
 		case p.name == odata.PartitionKey:
 			e.Key.Partition, err = keyValue(p)
@@ -56,7 +57,7 @@ func (d *Decoder) Decode(body []byte) (Entity, error) {
 			if len(rendered) > 0 {
 				rendered = append(rendered, ',')
 			}
-			rendered, err = appendProperty(rendered, p, d.raw.typeName(p.name))
+			rendered, err = appendProperty(rendered, p, d.typeName(p.name))
 		}
 		if err != nil {
 			return Entity{}, err
@@ -67,36 +68,26 @@ func (d *Decoder) Decode(body []byte) (Entity, error) {
 	return e, nil
 }
 
-// rawEntity is the body cut into its members.
-type rawEntity struct {
-	properties []rawProperty
-	types      []annotation
-}
-
-type annotation struct{ of, typeName string }
-
 // typeName returns the annotated type of a property, or "".
-func (e *rawEntity) typeName(property string) string {
-	for _, a := range e.types {
-		if a.of == property {
-			return a.typeName
+func (d *Decoder) typeName(property string) string {
+	for _, a := range d.types {
+		if a.name == property {
+			return a.value
 		}
 	}
 	return ""
 }
 
-type rawProperty struct {
-	name  string
-	value string // JSON text
-}
+// member is a member of the body: a property with its JSON text, or one that has an annotation with its type's name.
+type member struct{ name, value string }
 
 func invalidInput(format string, args ...any) error {
 	return refusal.New("InvalidInput", "An error occurred while processing this request. ("+fmt.Sprintf(format, args...)+")")
 }
 
-// split fills d.raw with pieces of one copy of the body.
+// split fills d.properties and d.types with pieces of one copy of the body.
 func (d *Decoder) split(body []byte) error {
-	d.raw.properties, d.raw.types = d.raw.properties[:0], d.raw.types[:0]
+	d.properties, d.types = d.properties[:0], d.types[:0]
 	d.source = *bytes.NewBuffer(body)
 	d.json.Reset(&d.source)
 	text := string(body)
@@ -116,8 +107,14 @@ func (d *Decoder) split(body []byte) error {
 		if err != nil {
 			return err
 		}
-		if err := d.raw.add(name, value); err != nil {
-			return err
+		if of, ok := strings.CutSuffix(name, typeSuffix); ok {
+			typeName, err := unquote(value)
+			if err != nil {
+				return err
+			}
+			d.types = append(d.types, member{of, typeName})
+		} else if !strings.HasPrefix(name, "odata.") {
+			d.properties = append(d.properties, member{name, value})
 		}
 	}
 	if _, err := d.json.ReadToken(); err != nil { // the closing brace
@@ -147,19 +144,7 @@ func (d *Decoder) readValue(whole string) (string, error) {
 	return whole[end-len(v) : end], nil
 }
 
-func (e *rawEntity) add(name, value string) error {
-	if of, ok := strings.CutSuffix(name, typeSuffix); ok {
-		typeName, err := unquote(value)
-		e.types = append(e.types, annotation{of, typeName})
-		return err
-	}
-	if !strings.HasPrefix(name, "odata.") {
-		e.properties = append(e.properties, rawProperty{name, value})
-	}
-	return nil
-}
-
-func keyValue(p rawProperty) (string, error) {
+func keyValue(p member) (string, error) {
 	if p.value[0] == 'n' {
 		return "", refusal.New("PropertiesNeedValue", "The values are not specified for all properties in the entity: "+p.name+" is null.")
 	}
@@ -186,7 +171,7 @@ func unquote(value string) (string, error) {
 }
 
 // appendProperty checks one property and appends it in its stored form.
-func appendProperty(b []byte, p rawProperty, typeName string) ([]byte, error) {
+func appendProperty(b []byte, p member, typeName string) ([]byte, error) {
 	if err := checkName(p.name); err != nil {
 		return b, err
 	}
@@ -224,7 +209,7 @@ func needsAnnotation(t odata.Type, text string) bool {
 }
 
 // typeOf returns the annotated type, or the one that the service infers.
-func typeOf(p rawProperty, typeName string) (odata.Type, error) {
+func typeOf(p member, typeName string) (odata.Type, error) {
 	if typeName != "" {
 		t, ok := odata.ParseType(typeName)
 		if !ok {
@@ -240,7 +225,7 @@ func typeOf(p rawProperty, typeName string) (odata.Type, error) {
 
 // normalize returns the value's stored JSON text. Numbers and truth values may come as
 // text where their type is annotated, and are kept in their shortest form.
-func normalize(p rawProperty, t odata.Type) (string, error) {
+func normalize(p member, t odata.Type) (string, error) {
 	text := p.value
 	switch t {
 	case odata.String:
@@ -300,7 +285,7 @@ func normalizeDouble(text string) (string, bool) {
 }
 
 // normalizeQuoted handles the types that travel as annotated strings.
-func normalizeQuoted(p rawProperty, t odata.Type) (string, error) {
+func normalizeQuoted(p member, t odata.Type) (string, error) {
 	s, err := unquote(p.value)
 	if err != nil {
 		return "", err

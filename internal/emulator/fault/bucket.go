@@ -23,9 +23,6 @@ type bucketKey struct {
 	partition string
 }
 
-// maxBuckets bounds the memory for partitions; full buckets need not be kept.
-const maxBuckets = 100_000
-
 // admit reports whether the limit lets the request in, and takes its cost.
 func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	k, cost := bucketKey{rule: i}, 1.0
@@ -67,21 +64,9 @@ func (in *Injector) bucket(now time.Time, k bucketKey) *bucket {
 	rate := in.rules[k.rule].rate
 	b := in.buckets[k]
 	if b == nil {
-		if len(in.buckets) >= maxBuckets {
-			in.dropFull(now)
-		}
 		b = &bucket{tokens: rate, filled: now}
 		in.buckets[k] = b
 	}
 	b.fill(now, rate)
 	return b
-}
-
-func (in *Injector) dropFull(now time.Time) {
-	for k, b := range in.buckets {
-		rate := in.rules[k.rule].rate
-		if b.fill(now, rate); b.tokens >= rate {
-			delete(in.buckets, k)
-		}
-	}
 }
