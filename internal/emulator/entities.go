@@ -139,7 +139,9 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {
-		op.Partition, op.Confined = q.Filter.Span().Partition()
+		if r := q.Filter.Range(); r.Partition != nil {
+			op.Partition, op.Confined = *r.Partition, true
+		}
 	}
 	op.run = s.onTable(t.resource, func(stored *table.Table, now time.Time, plan fault.Plan) (response, error) {
 		page := s.cutPage(stored.Query(q.Query), plan)

@@ -42,6 +42,26 @@ func (r Range) Side(k Key) int {
 	return 0
 }
 
+// Start returns the first key that may lie in the range.
+func (r Range) Start() Key {
+	var start Key
+	if r.Partition != nil {
+		start.Partition = *r.Partition
+	}
+	switch {
+	case r.Low == nil:
+	case r.Partition == nil && r.Low.Open:
+		start = BehindPartition(r.Low.Key)
+	case r.Partition == nil:
+		start.Partition = r.Low.Key
+	case r.Low.Open:
+		start = Key{Partition: *r.Partition, Row: r.Low.Key}.Behind()
+	default:
+		start.Row = r.Low.Key
+	}
+	return start
+}
+
 // End returns the first key that lies behind all rows of the range, nil if there is none.
 func (r Range) End() *Key {
 	var end Key

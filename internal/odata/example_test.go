@@ -17,14 +17,13 @@ func Example() {
 	dear := row{"PartitionKey": text("orders"), "RowKey": text("2026-03"), "Total": {Type: odata.Int32, Int: 12}}
 	fmt.Println(filter.Match(cheap), filter.Match(dear))
 
-	span := filter.Span()
-	partition, one := span.Partition()
-	fmt.Println(partition, one, span.Low.Row)
+	keys := filter.Range()
+	fmt.Println(*keys.Partition, keys.Low.Key)
 
 	_, err = odata.Parse("Total gt")
 	fmt.Println(err)
 	// Output:
 	// false true
-	// orders true 2026
+	// orders 2026
 	// filter at character 9: expected a property or a literal
 }

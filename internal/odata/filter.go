@@ -29,13 +29,37 @@ func (f *Filter) Comparisons() int { return f.comparisons }
 // "not (a eq 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
-// Span returns a span of keys that has all matching rows. It uses the comparisons of
+// Range returns a range of keys that has all matching rows. It uses the comparisons of
 // PartitionKey and RowKey that every match must satisfy. So an "or" bounds nothing, as on the
-// service.
-func (f *Filter) Span() Span {
-	var b bounds
-	b.narrow(f.root)
-	return b.span()
+// service. Row keys bound only the rows of one partition.
+func (f *Filter) Range() key.Range {
+	var partition, row key.Range
+	narrow(f.root, &partition, &row)
+	if low, high := partition.Low, partition.High; low != nil && high != nil && *low == *high && !low.Open {
+		return key.Range{Partition: &low.Key, Low: row.Low, High: row.High}
+	}
+	return partition
+}
+
+// narrow narrows the ranges of partition keys and of row keys to those that can match.
+func narrow(n node, partition, row *key.Range) {
+	switch n := n.(type) {
+	case and:
+		narrow(n.left, partition, row)
+		narrow(n.right, partition, row)
+	case constant:
+		if !n {
+			*partition = partition.Narrow(nil, &key.Bound{Open: true}) // no key is below ""
+		}
+	case comparison:
+		switch {
+		case n.literal.Type != String:
+		case n.property == PartitionKey:
+			*partition = partition.Narrow(n.op.bounds(n.literal.Text))
+		case n.property == RowKey:
+			*row = row.Narrow(n.op.bounds(n.literal.Text))
+		}
+	}
 }
 
 type node interface{ match(Row) bool }
@@ -122,96 +146,20 @@ func (o operator) flip() operator {
 	return o
 }
 
-// Span is a contiguous range of keys.
-type Span struct {
-	Low     key.Key // inclusive
-	High    key.Key // exclusive, if Bounded
-	Bounded bool
-}
-
-// Partition returns the partition of the span, if it has only one.
-func (r Span) Partition() (string, bool) {
-	if !r.Bounded {
-		return "", false
-	}
-	p := r.Low.Partition
-	return p, r.High.Partition == p || r.High == key.Key{Partition: after(p)}
-}
-
-// after returns the smallest string greater than s.
-func after(s string) string { return s + "\x00" }
-
-// interval is a range of one key: low inclusive, high exclusive.
-type interval struct {
-	low, high string
-	bounded   bool
-}
-
-func (i *interval) raise(low string) {
-	if key.Less(i.low, low) {
-		i.low = low
-	}
-}
-
-func (i *interval) lower(high string) {
-	if !i.bounded || key.Less(high, i.high) {
-		i.high, i.bounded = high, true
-	}
-}
-
-func (i *interval) narrow(op operator, s string) {
-	switch op {
+// bounds returns those of the keys k for which "k op s" is true.
+func (o operator) bounds(s string) (low, high *key.Bound) {
+	closed, open := &key.Bound{Key: s}, &key.Bound{Key: s, Open: true}
+	switch o {
 	case eq:
-		i.raise(s)
-		i.lower(after(s))
+		return closed, closed
 	case gt:
-		i.raise(after(s))
+		return open, nil
 	case ge:
-		i.raise(s)
+		return closed, nil
 	case lt:
-		i.lower(s)
+		return nil, open
 	case le:
-		i.lower(after(s))
+		return nil, closed
 	}
-}
-
-type bounds struct{ partition, row interval }
-
-func (b *bounds) narrow(n node) {
-	switch n := n.(type) {
-	case and:
-		b.narrow(n.left)
-		b.narrow(n.right)
-	case constant:
-		if !n {
-			b.partition.lower("") // no key is below
-		}
-	case comparison:
-		if n.literal.Type != String {
-			return
-		}
-		switch n.property {
-		case PartitionKey:
-			b.partition.narrow(n.op, n.literal.Text)
-		case RowKey:
-			b.row.narrow(n.op, n.literal.Text)
-		}
-	}
-}
-
-// span combines both intervals. The row keys bound the span only within one partition.
-func (b *bounds) span() Span {
-	p := b.partition
-	r := Span{
-		Low:     key.Key{Partition: p.low},
-		High:    key.Key{Partition: p.high},
-		Bounded: p.bounded,
-	}
-	if p.bounded && p.high == after(p.low) {
-		r.Low.Row = b.row.low
-		if b.row.bounded {
-			r.High = key.Key{Partition: p.low, Row: b.row.high}
-		}
-	}
-	return r
+	return nil, nil
 }

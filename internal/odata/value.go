@@ -2,7 +2,7 @@
 // literals, and $filter expressions.
 //
 // A [Value] is one typed value. A [Filter] is a parsed $filter. It matches a [Row] or not,
-// and has a [Span] of keys that contains all matches. The package knows nothing of HTTP or
+// and has a range of keys that contains all matches. The package knows nothing of HTTP or
 // storage.
 package odata
 

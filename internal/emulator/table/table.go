@@ -222,6 +222,18 @@ type Query struct {
 	From   key.Key       // where to go on; the zero key is the start
 }
 
+// Bounds returns the first key that the query may find, and the first one behind all of them, nil if there is none.
+func (q Query) Bounds() (start key.Key, end *key.Key) {
+	if q.Filter == nil {
+		return q.From, nil
+	}
+	r := q.Filter.Range()
+	if start = r.Start(); start.Compare(q.From) < 0 {
+		start = q.From
+	}
+	return start, r.End()
+}
+
 // Answer is a query's answer.
 type Answer struct {
 	Rows    []Row
@@ -247,21 +259,13 @@ func (t *Table) Query(q Query) Answer {
 	if t.own != nil {
 		return t.own.Query(q)
 	}
-	var bounds odata.Span
-	if q.Filter != nil {
-		bounds = q.Filter.Span()
-	}
-	start := bounds.Low
-	if start.Compare(q.From) < 0 {
-		start = q.From
-	}
-	high := probe(bounds.High)
+	start, end := q.Bounds()
 	var page Answer
 	size := 0
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	t.rows.Ascend(probe(start), func(row Row) bool {
-		if bounds.Bounded && !less(row, high) {
+		if end != nil && !less(row, probe(*end)) {
 			return false
 		}
 		if len(page.Rows) == q.Top || page.Visited == maxVisited || size > maxPageBytes {

@@ -14,7 +14,6 @@ import (
 	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
-	"tablesweep/internal/odata"
 )
 
 // rows is a made-up table. Each row is computed from its number, and rows are numbered in
@@ -52,17 +51,10 @@ func (rows) Get(key.Key) (table.Row, error) { return table.Row{}, table.NotFound
 
 // Query implements [table.Rows].
 func (r rows) Query(q table.Query) table.Answer {
-	var bounds odata.Span
-	if q.Filter != nil {
-		bounds = q.Filter.Span()
-	}
-	start := bounds.Low
-	if start.Compare(q.From) < 0 {
-		start = q.From
-	}
+	start, behind := q.Bounds()
 	end := r.count
-	if bounds.Bounded {
-		end = r.from(bounds.High)
+	if behind != nil {
+		end = r.from(*behind)
 	}
 	var page table.Answer
 	for n := r.from(start); n < end; n++ {
