@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/ledger"
 )
 
@@ -32,7 +31,15 @@ func BenchmarkCopyRequests(b *testing.B) {
 		name := fmt.Sprintf("%d rows a partition, %s, %d segments", tt.size, tt.strategy, tt.segments)
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
-				requests := copyRequests(b, tt.strategy, tt.segments, tt.rows, tt.size)
+				w := withSource(b, tt.rows/tt.size, tt.size)
+				w.emulator.ResetCounts()
+				r := copyRequest("Source", "Target")
+				r.Strategy, r.SegmentsPerInvocation = tt.strategy, tt.segments
+				id := w.start(r)
+				w.drain()
+				c := w.emulator.Counts()
+				w.counted(id, ledger.Succeeded, tt.rows, tt.rows, 0)
+				requests := float64(c.TableTransactions()+c.QueueTransactions()) / float64(tt.rows/1000)
 				bound := 1 + 1000/float64(min(tt.size, 100))
 				b.ReportMetric(requests, "requests/1000rows")
 				b.ReportMetric(requests/bound, "×bound")
@@ -42,21 +49,4 @@ func BenchmarkCopyRequests(b *testing.B) {
 			}
 		})
 	}
-}
-
-// copyRequests copies a table and returns the requests per 1,000 rows.
-func copyRequests(b *testing.B, strategy string, segments, rows, size int) float64 {
-	b.Helper()
-	w := newWorld(b, emulator.Options{})
-	w.fill("Source", plainRows(rows/size, size))
-	w.emulator.ResetCounts()
-	r := copyRequest("Source", "Target")
-	r.Strategy, r.SegmentsPerInvocation = strategy, segments
-	id := w.start(r)
-	w.drain()
-	c := w.emulator.Counts()
-	if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Written != int64(rows) {
-		b.Fatalf("status %+v", s)
-	}
-	return float64(c.TableTransactions()+c.QueueTransactions()) / float64(rows/1000)
 }

@@ -79,9 +79,7 @@ func TestBusyPartition(t *testing.T) {
 		})
 		w.fill("Source", plainRows(1, rows))
 		w.fill("Target", nil)
-		if err := w.emulator.SetFaults("partition-rate=200 table=Target; latency=10ms"); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.emulator.SetFaults("partition-rate=200 table=Target; latency=10ms"))
 		r := copyRequest("Source", "Target")
 		r.SegmentSize = size
 		id := w.start(r)
@@ -98,9 +96,7 @@ func TestBusyPartition(t *testing.T) {
 			counts <- first
 			return nil
 		})
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(g.Wait())
 		took := time.Since(began)
 		last := <-counts
 		answered, refused := last[0]-first[0], last[1]-first[1]

@@ -34,10 +34,7 @@ func TestNastyTableSurvivesTheCopy(t *testing.T) {
 				w.fill("Source", rows)
 				r := copyRequest("Source", "Target")
 				r.Strategy, r.SegmentSize, r.Action.Mode = strategy, 37, mode
-				s := w.run(r)
-				if s.State != ledger.Succeeded || s.Rows.Scanned != int64(len(rows)) || s.Rows.Written != int64(len(rows)) {
-					t.Errorf("status %+v, want %d rows written", s, len(rows))
-				}
+				w.counted(w.succeed(r).ID, ledger.Succeeded, len(rows), len(rows), 0)
 				w.equalTables("Source", "Target")
 			})
 		}
@@ -107,8 +104,8 @@ func TestModes(t *testing.T) {
 		mode    action.Mode
 		want    storage.Entity // row 2 afterwards
 		state   ledger.State
-		written int64
-		failed  int64
+		written int
+		failed  int
 	}{
 		{action.Replace, row("2", "A-new"), ledger.Succeeded, 3, 0},
 		{action.Merge, row("2", "A-new", "B-old"), ledger.Succeeded, 3, 0},
@@ -122,9 +119,7 @@ func TestModes(t *testing.T) {
 			r := copyRequest("Source", "Target")
 			r.Action.Mode = tt.mode
 			s := w.run(r)
-			if s.State != tt.state || s.Rows.Written != tt.written || s.Rows.Failed != tt.failed {
-				t.Errorf("status %+v, want %s with %d written and %d failed", s, tt.state, tt.written, tt.failed)
-			}
+			w.counted(s.ID, tt.state, 3, tt.written, tt.failed)
 			if tt.failed > 0 && !strings.Contains(s.Error, `PartitionKey "p" RowKey "2"`) {
 				t.Errorf("the error does not name the row: %s", s.Error)
 			}
@@ -140,21 +135,16 @@ func TestModes(t *testing.T) {
 func TestInvocationEndsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(60, 1))
+		w := withSource(t, 60, 1)
 		r := copyRequest("Source", "Target")
 		r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = "serial", 2, 24
 		id := w.start(r)
-		if err := w.emulator.SetFaults("seed=1; latency=9s..9s on=query table=Source"); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.emulator.SetFaults("seed=1; latency=9s..9s on=query table=Source"))
 		w.deliver()
 		if s := w.status(id); s.Steps.Done != 1 || s.Queries != 3 {
 			t.Errorf("%d steps with %d queries, want 1 with 3: the third ends after the 20 s", s.Steps.Done, s.Queries)
 		}
 		w.drain()
-		if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Written != 60 {
-			t.Errorf("status %+v", s)
-		}
+		w.counted(id, ledger.Succeeded, 60, 60, 0)
 	})
 }

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,11 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
@@ -71,12 +68,9 @@ func (w *world) tidy() {
 
 // checkEnd checks what must hold after every end: exact counts, equal tables,
 // nothing left behind.
-func (w *world) checkEnd(id string, rows int64) {
+func (w *world) checkEnd(id string, rows int) {
 	w.Helper()
-	s := w.status(id)
-	if s.State != ledger.Succeeded || s.Rows.Scanned != rows || s.Rows.Written != rows || s.Rows.Failed != 0 || s.Steps.Pending != 0 {
-		w.Errorf("status %+v, want %d rows scanned and written", s, rows)
-	}
+	w.counted(id, ledger.Succeeded, rows, rows, 0)
 	steps := int64(0)
 	left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool {
 		done := strings.HasPrefix(e.Key.Row, "d|")
@@ -85,7 +79,7 @@ func (w *world) checkEnd(id string, rows int64) {
 		}
 		return done || e.Key.Partition == "hints" || e.Key.Partition == "beats"
 	})
-	if steps != s.Steps.Done {
+	if s := w.status(id); steps != s.Steps.Done {
 		w.Errorf("the done rows are of %d steps, want %d", steps, s.Steps.Done)
 	}
 	if len(left) != 3 { // the scan's row, and its rows in the lists of all and of those to be tidied up
@@ -102,16 +96,13 @@ func TestCrashWhileStarting(t *testing.T) {
 		for n := 1; ; n++ {
 			var started error
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
-				w.fill("Source", plainRows(5, 1))
+				w := withSource(t, 5, 1)
 				w.process.DieWith(n, applied)
 				_, started = w.engine.Start(t.Context(), copyRequest("Source", "Target"))
 				w.restart()
 				for range 20 {
 					time.Sleep(time.Minute)
-					if err := w.engine.Maintain(t.Context()); err != nil {
-						t.Error(err)
-					}
+					w.must(w.engine.Maintain(t.Context()))
 					w.drain()
 				}
 				list, err := w.list(10)
@@ -151,8 +142,7 @@ func TestStepThatEndsProcesses(t *testing.T) {
 }
 
 func endProcesses(t *testing.T, redelivered, fails bool) {
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(3, 1))
+	w := withSource(t, 3, 1)
 	id := w.start(copyRequest("Source", "Target"))
 	deaths, start := 0, time.Now()
 	for w.status(id).State == ledger.Running && time.Since(start) < 3*time.Hour {
@@ -164,9 +154,7 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 			} else {
 				w.process.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "Source") })
 			}
-			if err := w.emulator.SetFaults(faults); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.emulator.SetFaults(faults))
 			_, _ = w.engine.Run(t.Context(), w.bodyOf(m), m.DequeueCount)
 			again := redelivered && m.DequeueCount < engine.MaxDeliveries
 			switch {
@@ -175,9 +163,7 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 			case fails:
 				fails, again = false, true
 			default:
-				if err := q.Delete(t.Context(), m); err != nil {
-					t.Fatal(err)
-				}
+				w.must(q.Delete(t.Context(), m))
 			}
 			w.restart()
 			if again {
@@ -187,9 +173,7 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if err := w.engine.Maintain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.engine.Maintain(t.Context()))
 	}
 	s := w.status(id)
 	if deaths != engine.MaxDeliveries || s.State != ledger.Failed || !strings.Contains(s.Error, "begun 5 times") || s.Steps.Pending != 1 {
@@ -201,8 +185,7 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 func TestRepeatedDeliveryEndsTheScan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(3, 1))
+		w := withSource(t, 3, 1)
 		id := w.start(inSteps)
 		_, messages := w.take(engine.ScanPrefix, 1)
 		w.process.DieWhen(func(*http.Request) bool { return len(w.ledgerRows(id, "p|")) == 0 })
@@ -221,8 +204,7 @@ func TestRepeatedDeliveryEndsTheScan(t *testing.T) {
 func TestLostBehindBacklog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(3, 1))
+		w := withSource(t, 3, 1)
 		id := w.start(copyRequest("Source", "Target"))
 		if _, lost := w.take(engine.ScanPrefix, 1); len(lost) != 1 {
 			t.Fatalf("%v; want the scan's message", lost)
@@ -242,9 +224,7 @@ func TestLostBehindBacklog(t *testing.T) {
 			return ours, others
 		}
 		for range 5 {
-			if err := w.engine.Maintain(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.engine.Maintain(t.Context()))
 			time.Sleep(50 * time.Second)
 			if ours, others := sends(); ours != 1 || others != 0 {
 				t.Errorf("the lost step was sent again %d times, others %d times; want 1 and 0", ours, others)
@@ -259,8 +239,7 @@ func TestLeased(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{})
-			w.fill("Source", plainRows(3, 1))
+			w := withSource(t, 3, 1)
 			id := w.start(copyRequest("Source", "Target"))
 			if l := w.status(id).Leased; l != nil {
 				t.Errorf("leased %+v, and nothing was begun", l)
@@ -312,9 +291,7 @@ func TestLeased(t *testing.T) {
 			}
 			for waits := []storage.Message(nil); len(waits) == 0; {
 				time.Sleep(time.Minute - 11*time.Second)
-				if err := w.observer.Maintain(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				w.must(w.observer.Maintain(t.Context()))
 				var err error
 				if waits, err = q.Peek(t.Context()); err != nil || time.Now().After(l.Until) {
 					t.Fatalf("not sent again until %v: %v", l.Until, err)
@@ -334,8 +311,7 @@ func TestLeased(t *testing.T) {
 func TestPoisonMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(40, 1))
+		w := withSource(t, 40, 1)
 		r := copyRequest("Source", "Target")
 		r.SegmentSize, r.Strategy = 2, "prefix"
 		id := w.start(r)
@@ -345,17 +321,11 @@ func TestPoisonMessages(t *testing.T) {
 			t.Fatalf("%d messages; want several", len(messages))
 		}
 		poison := w.queue(q.Name() + "-poison")
-		if err := poison.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.must(poison.Create(t.Context()))
 		for _, m := range messages {
-			if err := errors.Join(poison.Put(t.Context(), m.Text), q.Delete(t.Context(), m)); err != nil {
-				t.Fatal(err)
-			}
+			w.must(poison.Put(t.Context(), m.Text), q.Delete(t.Context(), m))
 		}
-		if err := poison.Put(t.Context(), base64.StdEncoding.EncodeToString([]byte("not ours"))); err != nil {
-			t.Fatal(err)
-		}
+		w.must(poison.Put(t.Context(), base64.StdEncoding.EncodeToString([]byte("not ours"))))
 		removals := 0
 		w.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, _ string) bool {
 			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "-poison/messages/") {
@@ -375,50 +345,11 @@ func TestPoisonMessages(t *testing.T) {
 	})
 }
 
-// TestNewerVersion: a step of a newer version waits for an instance of that version. This version
-// neither fails the scan nor sends the step again, not even from the poison queue.
-func TestNewerVersion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(3, 1))
-		id := w.start(copyRequest("Source", "Target"))
-		newer := []byte(`{"v":3,"scan":"` + id + `","unknown":{"field":1}}`)
-		w.replaceProperty(id, storage.BinaryProperty("Message", newer))
-		q, first := w.take(engine.ScanPrefix, 1)
-		if len(first) != 1 || q.Delete(t.Context(), first[0]) != nil {
-			t.Fatalf("%d messages", len(first))
-		}
-		poison := w.queue(q.Name() + "-poison")
-		text := base64.StdEncoding.EncodeToString(newer)
-		if err := errors.Join(poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text)); err != nil {
-			t.Fatal(err)
-		}
-		if report, err := w.engine.Run(t.Context(), newer, engine.MaxDeliveries); problem.FateOf(err) != problem.Done {
-			t.Errorf("%s, %v; want it done", report, err)
-		}
-		w.drain()
-		for range 10 {
-			time.Sleep(time.Hour)
-			if err := w.engine.Maintain(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if n, err := q.Length(t.Context()); err != nil || n != 0 {
-				t.Fatalf("%d messages, %v; want none sent", n, err)
-			}
-		}
-		if s := w.status(id); s.State != ledger.Running || s.Steps.Pending != 1 {
-			t.Errorf("status %+v, want running with the step pending", s)
-		}
-	})
-}
-
 // TestEndOutsideTheLists: a scan has ended although what comes after, its place in the lists, can't be written.
 // Maintain writes it later.
 func TestEndOutsideTheLists(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(30, 1))
+	w := withSource(t, 30, 1)
 	r := copyRequest("Source", "Target")
 	r.SegmentSize = 2
 	w.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, _ string) bool {
@@ -433,9 +364,7 @@ func TestEndOutsideTheLists(t *testing.T) {
 		t.Errorf("cancel: %v", err)
 	}
 	w.restart()
-	if err := w.engine.Maintain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.must(w.engine.Maintain(t.Context()))
 	list, err := w.list(2)
 	if err != nil || list[0].State != ledger.Canceled || list[1].State != succeeded.State || list[1].Rows.Written != 30 {
 		t.Errorf("list %+v, %v", list, err)
@@ -459,8 +388,7 @@ func TestCanceledBeginsNothing(t *testing.T) {
 		t.Run(action.Type, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
-				w.fill("Source", plainRows(rows, 1))
+				w := withSource(t, rows, 1)
 				id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: action, Strategy: "serial"})
 				var began atomic.Int64 // when the last request did
 				w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
@@ -491,9 +419,7 @@ func TestCanceledBeginsNothing(t *testing.T) {
 				if list, err := w.list(1); err != nil || list[0].Rows != w.status(id).Rows || list[0].Steps != w.status(id).Steps {
 					t.Errorf("listed as %+v, %v; want the figures of the status", list, err)
 				}
-				if err := w.engine.Retry(t.Context(), id); err != nil {
-					t.Fatal(err)
-				}
+				w.must(w.engine.Retry(t.Context(), id))
 				w.drain()
 				if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Failed != 0 || s.Steps.Pending != 0 {
 					t.Errorf("%+v, want it succeeded", s)

@@ -37,8 +37,7 @@ func (w *world) checkDeleted(id string, rows int) {
 func TestDeletionGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(1, 5))
+		w := withSource(t, 1, 5)
 		id := w.start(deleteRequest("serial", 1))
 		_, messages := w.take(engine.ScanPrefix, 1)
 		body := w.bodyOf(messages[0])
@@ -108,9 +107,7 @@ func TestFailedDeletion(t *testing.T) {
 			t.Errorf("ranges %+v, %v; want a failed one in the middle", ranges.Ranges, err)
 		}
 		w.restart()
-		if err := w.engine.RetryFailed(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.engine.RetryFailed(t.Context(), id))
 		w.settle(id)
 		w.checkDeleted(id, len(rows))
 	})

@@ -1,11 +1,14 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
 )
 
 // TestFailedRows: every row that could not be written is listed once, although messages are delivered several
@@ -20,17 +23,13 @@ func TestFailedRows(t *testing.T) {
 		taken[i].Properties = taken[i].Properties[:1] // other contents, so that the mode refuses them
 	}
 	w.fill("Target", taken)
-	if err := w.emulator.SetFaults("seed=5; duplicate p=0.5; reset-after p=0.1 on=batch"); err != nil {
-		t.Fatal(err)
-	}
+	w.must(w.emulator.SetFaults("seed=5; duplicate p=0.5; reset-after p=0.1 on=batch"))
 	r := copyRequest("Source", "Target")
 	r.Action.Mode, r.SegmentSize = action.Fail, 5
 	s := w.run(r)
-	if s.State != ledger.Failed || s.Rows.Failed != int64(len(taken)) || s.Rows.Written != 20 {
-		t.Fatalf("status %+v, want %d rows failed and the others written", s, len(taken))
-	}
+	w.counted(s.ID, ledger.Failed, len(rows), 20, len(taken))
 	for _, top := range []int{1, 7, 40, 100} {
-		listed := map[string]int{}
+		var listed []key.Key
 		cursor := ""
 		for page := 0; ; page++ {
 			f, err := w.observer.Failed(t.Context(), s.ID, top, cursor)
@@ -47,19 +46,15 @@ func TestFailedRows(t *testing.T) {
 				if row.Reason == "" {
 					t.Errorf("row %+v has no reason", row)
 				}
-				listed[row.PartitionKey+" "+row.RowKey]++
+				listed = append(listed, key.Key{Partition: row.PartitionKey, Row: row.RowKey})
 			}
 			if cursor = f.Cursor; cursor == "" {
 				break
 			}
 		}
-		for _, row := range taken {
-			if n := listed[row.Key.Partition+" "+row.Key.Row]; n != 1 {
-				t.Errorf("by pages of %d, row %v is listed %d times", top, row.Key, n)
-			}
-		}
-		if len(listed) != len(taken) {
-			t.Errorf("%d rows are listed, want %d", len(listed), len(taken))
+		slices.SortFunc(listed, key.Key.Compare)
+		if !slices.EqualFunc(listed, taken, func(k key.Key, row storage.Entity) bool { return k == row.Key }) {
+			t.Errorf("by pages of %d, %d rows are listed, or others than the %d: %v", top, len(listed), len(taken), listed)
 		}
 	}
 	ranges, err := w.observer.Ranges(t.Context(), s.ID)
@@ -81,8 +76,7 @@ func TestFailedRows(t *testing.T) {
 // TestDetailOfAnEnd: once a status shows a scan's end, no older timeline or ranges are shown.
 func TestDetailOfAnEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(30, 1))
+	w := withSource(t, 30, 1)
 	r := copyRequest("Source", "Target")
 	r.SegmentSize, r.Strategy = 5, "serial"
 	id := w.start(r)

@@ -27,8 +27,7 @@ func TestEstimateOfAScan(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, emulator.Options{})
-			w.fill("Source", plainRows(40, 10))
+			w := withSource(t, 40, 10)
 			tt.ask.Source.Table, tt.ask.SegmentSize = "Source", 10
 			r, err := w.engine.Estimate(t.Context(), tt.ask)
 			if err != nil {

@@ -16,62 +16,46 @@ import (
 // A scan runs by messages: each is a step, and a step sends the messages of its children. Here a
 // loop stands for the Functions host.
 func Example() {
+	must := func(err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
 	account := emulatortest.Example()
 	ctx := context.Background()
 	orders := account.Table("orders")
-	if err := orders.Create(ctx); err != nil {
-		log.Fatal(err)
-	}
+	must(orders.Create(ctx))
 	batch := orders.Batch()
 	for i := range 50 {
 		batch.Add(storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "2026", Row: fmt.Sprintf("%02d", i)}}})
 	}
-	if err := batch.Do(ctx); err != nil {
-		log.Fatal(err)
-	}
+	must(batch.Do(ctx))
 
 	app, err := engine.New(engine.Options{
 		Own: account, StateTable: "tablesweep", Accounts: map[string]*storage.Account{storage.HostConnection: account},
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := app.TryPrepare(ctx); err != nil {
-		log.Fatal(err)
-	}
+	must(err)
+	must(app.TryPrepare(ctx))
 	id, err := app.Start(ctx, engine.Request{
 		Source: engine.TableRef{Table: "orders"}, Action: engine.Action{Type: engine.Count}, Strategy: "serial",
 		SegmentSize: 20, SegmentsPerInvocation: 1,
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	steps, err := account.Queue(engine.Queues[engine.ScanPrefix])
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	for {
 		messages, err := steps.Get(ctx, 1, time.Minute)
-		if err != nil {
-			log.Fatal(err)
-		}
+		must(err)
 		if len(messages) == 0 {
 			break
 		}
 		body, err := base64.StdEncoding.DecodeString(messages[0].Text)
-		if err != nil {
-			log.Fatal(err)
-		}
-		if _, err := app.Run(ctx, body, messages[0].DequeueCount); err != nil {
-			log.Fatal(err)
-		}
-		if err := steps.Delete(ctx, messages[0]); err != nil {
-			log.Fatal(err)
-		}
+		must(err)
+		_, err = app.Run(ctx, body, messages[0].DequeueCount)
+		must(err)
+		must(steps.Delete(ctx, messages[0]))
 		status, err := app.Status(ctx, id)
-		if err != nil {
-			log.Fatal(err)
-		}
+		must(err)
 		fmt.Println(status.State, status.Rows.Scanned, "rows,", status.Steps.Pending, "pending")
 	}
 	// Output:

@@ -4,18 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/place"
-	"tablesweep/internal/problem"
 )
 
 // TestExportOfAnExport: what limits an export limits the exports of it, which have its times.
 func TestExportOfAnExport(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(20, 10))
+	w := withSource(t, 20, 10)
 	first := exportRequest("Source", "first")
 	first.Range.Prefix, first.Filter, first.Select = "customer-00", "Number ge 2", []string{"Number"}
 	then := exportRequest("", "then")
@@ -23,9 +20,7 @@ func TestExportOfAnExport(t *testing.T) {
 	then.Range.Prefix, then.Filter = "customer-001", "Number ge 5"
 	var of [2]place.Manifest
 	for i, r := range []engine.Request{first, then} {
-		if s := w.run(r); s.State != ledger.Succeeded {
-			t.Fatalf("%+v", s)
-		}
+		w.succeed(r)
 		e, err := place.Open(t.Context(), w.objects(r.Action.Destination.Prefix))
 		if err != nil {
 			t.Fatal(err)
@@ -39,47 +34,23 @@ func TestExportOfAnExport(t *testing.T) {
 	}
 }
 
-// TestFilterOfAnExport: what is wrong with a filter is said of the filter.
-func TestFilterOfAnExport(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(1, 1))
-	if s := w.run(exportRequest("Source", "p")); s.State != ledger.Succeeded {
-		t.Fatalf("%+v", s)
-	}
-	for filter, says := range map[string]string{"Number gtt 3": "at character", "Timestamp ge datetime'2020-01-01T00:00:00Z'": "keeps no Timestamps"} {
-		r := importRequest("p", "Target")
-		r.Filter = filter
-		if _, err := w.engine.Start(t.Context(), r); err == nil || problem.Of(err).Field != "filter" || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", filter, err)
-		}
-	}
-}
-
 // TestSourceIsExchanged: a scan of an export reads no other one that stands in its place later.
 func TestSourceIsExchanged(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(3, 40))
+	w := withSource(t, 3, 40)
 	w.fill("Other", plainRows(2, 40))
 	for prefix, table := range map[string]string{"p": "Source", "q": "Other"} {
-		if s := w.run(exportRequest(table, prefix)); s.State != ledger.Succeeded {
-			t.Fatalf("%+v", s)
-		}
+		w.succeed(exportRequest(table, prefix))
 	}
 	r := importRequest("p", "Target")
 	r.SegmentSize = 7
 	id := w.start(r)
 	w.deliver()
 	for name := range w.blobs("p") {
-		if err := w.objects("p").Delete(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.objects("p").Delete(t.Context(), name))
 	}
 	for name, text := range w.blobs("q") {
-		if _, err := w.objects("p").Put(t.Context(), name, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		w.put("p", name, text)
 	}
 	w.restart() // another process has not read the first one
 	w.drain()
@@ -89,9 +60,7 @@ func TestSourceIsExchanged(t *testing.T) {
 	gone := w.start(importRequest("q", "Target"))
 	for name := range w.blobs("q") {
 		if strings.HasPrefix(name, place.DataPrefix) {
-			if err := w.objects("q").Delete(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.objects("q").Delete(t.Context(), name))
 		}
 	}
 	w.drain()
@@ -103,19 +72,14 @@ func TestSourceIsExchanged(t *testing.T) {
 // TestExportsAmongDataFiles: an export that stands below another one's data is left alone, and so are other blobs.
 func TestExportsAmongDataFiles(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(3, 40))
+	w := withSource(t, 3, 40)
 	id := w.start(exportRequest("Source", ""))
-	if _, err := w.objects("").Put(t.Context(), "data/readme.txt", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	w.put("", "data/readme.txt", "x")
 	inner := exportRequest("Source", "data/orders")
 	other := w.start(inner)
 	w.drain()
 	for _, id := range []string{other, id} {
-		if s := w.status(id); s.State != ledger.Succeeded {
-			t.Fatalf("%+v", s)
-		}
+		w.counted(id, ledger.Succeeded, 120, 120, 0)
 	}
 	w.sealed("data/orders", "Source")
 	if _, ok := w.blobs("")["data/readme.txt"]; !ok {

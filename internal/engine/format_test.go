@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"strings"
@@ -66,9 +65,7 @@ func TestFormatOfSteps(t *testing.T) {
 		r.SegmentSize, r.Action.Mode = 1, action.Fail
 		failed := w.run(r)
 		time.Sleep(time.Second)
-		if err := w.engine.RetryFailed(t.Context(), failed.ID); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.engine.RetryFailed(t.Context(), failed.ID))
 		w.restart()
 		w.drain()
 		d := deleteRequest("serial", 1)
@@ -79,9 +76,7 @@ func TestFormatOfSteps(t *testing.T) {
 		})
 		id := w.start(d)
 		w.drain()
-		if err := errors.Join(w.engine.Cancel(t.Context(), id), w.engine.Retry(t.Context(), id)); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.engine.Cancel(t.Context(), id), w.engine.Retry(t.Context(), id))
 		w.drain()
 		for name := range stored {
 			if !today[name] {

@@ -21,9 +21,7 @@ func TestHandOverToCopyRows(t *testing.T) {
 		r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = strategy, segmentSize, segments
 		id := w.start(r)
 		w.drain()
-		if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Scanned != int64(len(rows)) || s.Rows.Written != int64(len(rows)) {
-			t.Errorf("%s, %d segments: %+v", strategy, segments, s)
-		}
+		w.counted(id, ledger.Succeeded, len(rows), len(rows), 0)
 		w.equalTables("Source", "Target")
 		if w.delivered[engine.CopyRows] == 0 {
 			t.Errorf("%s, %d segments: nothing was handed over", strategy, segments)

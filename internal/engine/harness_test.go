@@ -13,6 +13,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
@@ -38,9 +39,7 @@ func newWorld(t testing.TB, o emulator.Options) *world {
 	w := &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil), delivered: map[string]int{}}
 	w.observer = w.newEngine(w.account)
 	w.restart()
-	if err := w.engine.TryPrepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.must(w.engine.TryPrepare(t.Context()))
 	return w
 }
 
@@ -87,27 +86,26 @@ func (w *world) refuse(status int, code string, refused func(r *http.Request, bo
 	})
 }
 
+// withSource returns a world with a table Source of so many partitions of a size.
+func withSource(t testing.TB, partitions, size int) *world {
+	t.Helper()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(partitions, size))
+	return w
+}
+
+// must ends the test unless what it needs has worked.
+func (w *world) must(errs ...error) {
+	w.Helper()
+	if err := errors.Join(errs...); err != nil {
+		w.Fatal(err)
+	}
+}
+
 // fill creates a table with the rows.
 func (w *world) fill(table string, rows []storage.Entity) {
 	w.Helper()
-	t := w.account.Table(table)
-	if err := t.Create(w.Context()); err != nil {
-		w.Fatal(err)
-	}
-	b := t.Batch()
-	for i, row := range rows {
-		op := storage.Op{Kind: storage.Insert, Entity: row}
-		if i > 0 && rows[i-1].Key.Partition != row.Key.Partition || !b.Add(op) {
-			if err := b.Do(w.Context()); err != nil {
-				w.Fatal(err)
-			}
-			b = t.Batch()
-			b.Add(op)
-		}
-	}
-	if err := b.Do(w.Context()); err != nil {
-		w.Fatal(err)
-	}
+	emulatortest.Table(w, w.account, table, rows)
 }
 
 // rows reads a whole table.
@@ -173,14 +171,10 @@ func (w *world) deliver() int {
 			case w.process.Dead():
 				w.restart() // the message stays hidden, as when an instance is lost
 			case problem.FateOf(err) == problem.Done:
-				if err := q.Delete(w.Context(), m); err != nil {
-					w.Fatal(err)
-				}
+				w.must(q.Delete(w.Context(), m))
 			case m.DequeueCount >= engine.MaxDeliveries:
 				poison := w.queue(q.Name() + "-poison")
-				if err := errors.Join(poison.Create(w.Context()), poison.Put(w.Context(), m.Text), q.Delete(w.Context(), m)); err != nil {
-					w.Fatal(err)
-				}
+				w.must(poison.Create(w.Context()), poison.Put(w.Context(), m.Text), q.Delete(w.Context(), m))
 			default:
 				w.Logf("delivery %d failed: %v", m.DequeueCount, err)
 				if _, err := q.Update(w.Context(), m, 0); err != nil {
@@ -232,6 +226,25 @@ func (w *world) run(r engine.Request) engine.Status {
 	id := w.start(r)
 	w.drain()
 	return w.status(id)
+}
+
+// succeed runs a scan, which must succeed.
+func (w *world) succeed(r engine.Request) engine.Status {
+	w.Helper()
+	s := w.run(r)
+	if s.State != ledger.Succeeded || s.Steps.Pending != 0 {
+		w.Fatalf("%+v, want success", s)
+	}
+	return s
+}
+
+// counted fails the test unless a scan is in a state, with so many rows.
+func (w *world) counted(id string, state ledger.State, scanned, written, failed int) {
+	w.Helper()
+	rows := [3]int64{int64(scanned), int64(written), int64(failed)}
+	if s := w.status(id); s.State != state || [3]int64{s.Rows.Scanned, s.Rows.Written, s.Rows.Failed} != rows || state == ledger.Succeeded && s.Steps.Pending != 0 {
+		w.Errorf("%+v, want %s with %v rows scanned, written and failed", s, state, rows)
+	}
 }
 
 // equalTables fails the test unless both tables have the same rows.

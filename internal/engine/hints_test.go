@@ -58,15 +58,11 @@ func TestHintsForTheNextScan(t *testing.T) {
 		for rk := range 6 {
 			ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: rows[i*6+rk].Key}})
 		}
-		if err := w.account.Table("Source").Write(t.Context(), ops...); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.account.Table("Source").Write(t.Context(), ops...))
 	}
 	for i := range 200 {
 		e := storage.Entity{Key: key.Key{Partition: fmt.Sprintf("z%03d", i)}}
-		if err := w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: e}); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: e}))
 	}
 	r.Action.Destination = &engine.TableRef{Table: "Third"}
 	count(r, 1800-120+200)
@@ -94,8 +90,7 @@ func TestBadHints(t *testing.T) {
 				testsize.WithoutRace(t)
 			}
 			t.Parallel()
-			w := newWorld(t, emulator.Options{})
-			w.fill("Source", plainRows(30, 6))
+			w := withSource(t, 30, 6)
 			r := copyRequest("Source", "Target")
 			r.SegmentSize = 10
 			w.run(r) // leaves hints
@@ -108,9 +103,7 @@ func TestBadHints(t *testing.T) {
 				}
 				w.restart() // as if other processes took the steps
 				w.drain()
-				if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Scanned != 180 {
-					t.Errorf("status %+v, want 180 rows", s)
-				}
+				w.counted(id, ledger.Succeeded, 180, 180, 0)
 				return log.String()
 			}
 			w.replaceProperty("hints", storage.BinaryProperty("Data00", packed))
@@ -135,8 +128,7 @@ func gzipped(text string) []byte {
 // A running scan shows its progress once the estimate is good enough.
 func TestProgress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(400, 1))
+	w := withSource(t, 400, 1)
 	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 2, SegmentsPerInvocation: 1}
 	id := w.start(r)
 	if s := w.status(id); s.Progress != nil {

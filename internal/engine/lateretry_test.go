@@ -33,9 +33,7 @@ func TestRetryWhileRemoved(t *testing.T) {
 			t.Errorf("restart of a scan that was removed: %v, want %v", err, ledger.ErrNotFound)
 		}
 		alone := storage.Entity{Key: key.Key{Partition: "scans", Row: "o|" + id + "|1"}}
-		if err := w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: alone}); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: alone}))
 		w.maintain(20)
 		if left := w.ledgerRows(id, "o|"); len(left) > 0 {
 			t.Errorf("still listed as open: %v", left)

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
@@ -18,8 +17,7 @@ import (
 // TestList: open scans come first, however many newer ones there are. Pages of any size have every scan once, filtered ones those that pass the filter.
 func TestList(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(3, 1))
+	w := withSource(t, 3, 1)
 	w.fill("Other", nil)
 	var running, all []string
 	for range 2 {
@@ -41,9 +39,7 @@ func TestList(t *testing.T) {
 		}
 		s := w.start(r)
 		if i%10 == 0 {
-			if err := w.engine.Cancel(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.engine.Cancel(t.Context(), s))
 		}
 		all = append([]string{s}, all...)
 		want[fmt.Sprint(i%3)] = append([]string{s}, want[fmt.Sprint(i%3)]...)
@@ -107,8 +103,7 @@ func TestClocks(t *testing.T) {
 	t.Parallel()
 	for _, slow := range []time.Duration{-20 * time.Minute, 20 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{})
-			w.fill("Source", plainRows(30, 1))
+			w := withSource(t, 30, 1)
 			skewed := func(by time.Duration) *engine.Engine { // a process that has had no answer yet
 				return w.newEngine(emulatortest.Open(t, w.emulator, nil), func(o *engine.Options) { o.Now = func() time.Time { return time.Now().Add(by) } })
 			}
@@ -125,9 +120,7 @@ func TestClocks(t *testing.T) {
 			if early := s.StartedAt.Sub(began); early < 9*time.Second || early > 11*time.Second || ran < 59*time.Second || ran > 61*time.Second || s.Seconds != ran.Seconds() {
 				t.Errorf("clocks %v apart: %+v, %v", 2*slow, s, ran)
 			}
-			if err := w.engine.Cancel(t.Context(), w.start(inSteps)); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.engine.Cancel(t.Context(), w.start(inSteps)))
 			for age, want := range map[time.Duration]int{30 * time.Second: 1, 2 * time.Minute: 2} {
 				reader := skewed(slow)
 				now, err := reader.Now(t.Context())

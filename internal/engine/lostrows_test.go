@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
@@ -30,8 +29,7 @@ func TestLostRows(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
-				w.fill("Source", plainRows(20, 10))
+				w := withSource(t, 20, 10)
 				r := copyRequest("Source", "Target")
 				if tt.export {
 					r = exportRequest("Source", "p")

@@ -1,19 +1,20 @@
 package engine_test
 
 import (
+	"encoding/base64"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/storage"
 )
 
-// TestNewerScan starts a scan as a newer version would, with a request or hints that this version does not
-// know. This version leaves the steps alone for as long as an upgrade may take. The newer one
-// then reads every row.
-func TestNewerScan(t *testing.T) {
+// TestNewerVersion: a scan has what this version does not know, as a newer version writes it: in its request, its hints, or the message of a
+// step, which is in the poison queue, too. This version leaves the step alone for as long as an upgrade may take: it neither fails the scan nor
+// sends a message. The newer one then reads every row.
+func TestNewerVersion(t *testing.T) {
 	t.Parallel()
 	request := func(text string) storage.Property { return storage.BinaryProperty("Request", []byte(text)) }
 	for name, stored := range map[string]storage.Property{
@@ -22,39 +23,43 @@ func TestNewerScan(t *testing.T) {
 		"mode":     request(`{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"newest"}}`),
 		"strategy": request(`{"source":{"table":"Source"},"action":{"type":"count"},"strategy":"halving"}`),
 		"hints":    storage.BinaryProperty("Data00", gzipped(`{"version":2,"keys":{"in":"another form"}}`)),
+		"message":  {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
-				w.fill("Source", plainRows(100, 6))
+				w := withSource(t, 100, 6)
 				r := copyRequest("Source", "Target")
 				r.SegmentSize = 10
 				w.run(r) // leaves hints
 				id := w.start(r)
+				if name == "message" {
+					newer := []byte(`{"v":3,"scan":"` + id + `","unknown":{"field":1}}`)
+					stored = storage.BinaryProperty("Message", newer)
+					q, first := w.take(engine.ScanPrefix, 1)
+					poison, text := w.queue(q.Name()+"-poison"), base64.StdEncoding.EncodeToString(newer)
+					w.must(q.Delete(t.Context(), first[0]), poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text))
+				}
 				was := w.replaceProperty(id, stored)
 				w.restart() // by an older version
-				w.drain()
-				for range 3 {
-					time.Sleep(time.Hour)
-					if err := w.engine.Maintain(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+				for range 4 {
 					w.drain()
+					time.Sleep(time.Hour)
+					w.must(w.engine.Maintain(t.Context()))
+					if n, err := w.queue(engine.Queues[engine.ScanPrefix]).Length(t.Context()); name == "message" && (n != 0 || err != nil) {
+						t.Errorf("%d messages, %v; want none sent", n, err)
+					}
 				}
+				w.drain()
 				w.replaceProperty(id, was)
 				if s := w.status(id); s.State != ledger.Running || s.Steps.Pending != 1 || s.Steps.Done != 0 {
 					t.Errorf("%+v; want it running with its step pending", s)
 				}
 				w.restart() // by the newer
 				time.Sleep(time.Hour)
-				if err := w.engine.Maintain(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				w.drain()
-				if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Scanned != 600 {
-					t.Errorf("%+v; want 600 rows", s)
-				}
+				w.must(w.engine.Maintain(t.Context()))
+				w.tidy()
+				w.counted(id, ledger.Succeeded, 600, 600, 0)
 			})
 		})
 	}
@@ -70,9 +75,7 @@ func (w *world) replaceProperty(partition string, p storage.Property) (was stora
 				continue
 			}
 			row.Properties[i] = p
-			if err := w.account.Table("tablesweep").Write(w.Context(), storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
-				w.Fatal(err)
-			}
+			w.must(w.account.Table("tablesweep").Write(w.Context(), storage.Op{Kind: storage.Replace, Entity: row}))
 			return old
 		}
 	}

@@ -16,14 +16,10 @@ import (
 func (w *world) reserve(table, container string) {
 	w.Helper()
 	a := emulatortest.Open(w, w.emulator, w.process)
-	var err error
-	w.engine, err = engine.New(engine.Options{
-		Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a, "OTHER": emulatortest.Open(w, emulatortest.New(w, emulator.Options{Account: "other"}), nil)},
-		StateTable: "tablesweep", Kept: []*storage.Table{a.Table(table)}, Packages: engine.Container{Account: a, Name: container},
+	w.engine = w.newEngine(a, func(o *engine.Options) {
+		o.Accounts["OTHER"] = emulatortest.Open(w, emulatortest.New(w, emulator.Options{Account: "other"}), nil)
+		o.Kept, o.Packages = []*storage.Table{a.Table(table)}, engine.Container{Account: a, Name: container}
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
 }
 
 // TestScansSpareTheApp: no scan changes what belongs to the app or to its host. It may read that, and another account may have
@@ -80,9 +76,7 @@ func TestScansSpareTheApp(t *testing.T) {
 // mayRead expects that a table of the app can be counted and exported.
 func (w *world) mayRead(table string) {
 	w.Helper()
-	if err := w.account.Table(table).Create(w.Context()); err != nil {
-		w.Fatal(err)
-	}
+	w.must(w.account.Table(table).Create(w.Context()))
 	for _, a := range []engine.Action{{Type: engine.Count}, {Type: engine.Copy, Destination: &engine.TableRef{Container: "exports", Prefix: table}}} {
 		if _, err := w.engine.Start(w.Context(), engine.Request{Source: engine.TableRef{Table: table}, Action: a}); err != nil {
 			w.Errorf("%s of %s: %v", a.Type, table, err)
@@ -95,8 +89,7 @@ func (w *world) mayRead(table string) {
 func TestTablesBecomeTheApps(t *testing.T) {
 	t.Parallel()
 	t.Run("running", func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(3, 2))
+		w := withSource(t, 3, 2)
 		id := w.start(copyRequest("Source", "Target"))
 		w.reserve("Target", "")
 		w.drain()
@@ -126,8 +119,7 @@ func TestTablesBecomeTheApps(t *testing.T) {
 		}
 	})
 	t.Run("sealing", func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(1, 1))
+		w := withSource(t, 1, 1)
 		id := w.start(exportRequest("Source", "p"))
 		w.reserve("Nothing", "exports")
 		w.drain()

@@ -18,8 +18,7 @@ import (
 // ledger's partition limits commits a second. An invocation that writes makes one.
 func TestQueriesOfAnInvocation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(100, 1))
+	w := withSource(t, 100, 1)
 	for _, tt := range []struct {
 		request engine.Request
 		want    int64
@@ -67,9 +66,7 @@ func TestInvocationLooksAtItsCuts(t *testing.T) {
 			r := copyRequest("Source", "Target")
 			r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = tt.strategy, 20, tt.segments
 			id := w.start(r)
-			if err := w.emulator.SetFaults("seed=1; latency=1s..1s on=query table=Source"); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.emulator.SetFaults("seed=1; latency=1s..1s on=query table=Source"))
 			start := time.Now()
 			w.deliver()
 			if took := time.Since(start); took != tt.took {
@@ -95,9 +92,7 @@ func TestInvocationLooksAtItsCuts(t *testing.T) {
 			if parts != tt.parts || rows != s.Rows.Scanned {
 				t.Errorf("%s, %d segments: %d parts with %d rows are done, want %d with %d: %+v", tt.strategy, tt.segments, parts, rows, tt.parts, s.Rows.Scanned, ranges.Ranges)
 			}
-			if err := w.emulator.SetFaults(""); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.emulator.SetFaults(""))
 			w.drain()
 			w.equalTables("Source", "Target")
 			if s := w.status(id); s.Rows.Scanned != 2100 || s.Rows.Written != 2100 {
@@ -110,8 +105,7 @@ func TestInvocationLooksAtItsCuts(t *testing.T) {
 // If one of several queries that are made at once fails, the step fails: what it asked for does not count as empty.
 func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(300, 1))
+	w := withSource(t, 300, 1)
 	var queries atomic.Int64
 	w.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, _ string) bool {
 		return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "Source") && queries.Add(1) == 3

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 )
@@ -27,8 +26,7 @@ func TestErrorsNameTheAction(t *testing.T) {
 	} {
 		t.Run(tt.action.Type, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, emulator.Options{})
-			w.fill("Source", plainRows(3, 2))
+			w := withSource(t, 3, 2)
 			id := w.start(request(tt.action))
 			w.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, body string) bool { return strings.Contains(r.URL.Path+body, tt.forbid) })
 			w.drain()
@@ -52,8 +50,7 @@ func TestServiceFailsOverARow(t *testing.T) {
 	} {
 		t.Run(tt.action.Type, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
-				w.fill("Source", plainRows(3, 4))
+				w := withSource(t, 3, 4)
 				bad := w.rows("Source")[5].Key
 				w.refuse(http.StatusInternalServerError, "InternalError", func(r *http.Request, body string) bool {
 					at := r.URL.Path + body

@@ -147,8 +147,7 @@ func TestLateTidying(t *testing.T) {
 func TestOldScansAreFolded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(30, 1))
+		w := withSource(t, 30, 1)
 		id := w.run(inSteps).ID
 		w.maintain(20)
 		time.Sleep(36 * time.Hour)
@@ -158,9 +157,7 @@ func TestOldScansAreFolded(t *testing.T) {
 				row := key.Key{Partition: "scans", Row: "t|" + ledger.NewID(time.Now())}
 				ops = append(ops, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: row}})
 			}
-			if err := w.account.Table("tablesweep").Write(t.Context(), ops...); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.account.Table("tablesweep").Write(t.Context(), ops...))
 		}
 		looks := 0
 		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
@@ -207,8 +204,7 @@ func (w *world) checkTold(id string, rows int64) {
 func TestRefreshRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(12, 1))
+		w := withSource(t, 12, 1)
 		const ended, canceled = 25, 24
 		for range ended {
 			w.run(inSteps)
@@ -216,9 +212,7 @@ func TestRefreshRequests(t *testing.T) {
 		for range canceled {
 			id := w.start(inSteps)
 			w.deliver()
-			if err := w.engine.Cancel(t.Context(), id); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.engine.Cancel(t.Context(), id))
 			w.drain() // no message is left that the next delivery could be
 			time.Sleep(time.Second)
 		}
@@ -247,9 +241,7 @@ func TestRefreshRequests(t *testing.T) {
 			if n > most {
 				t.Errorf("a refresh costs %d requests, want at most %d", n, most)
 			}
-			if err := w.engine.Cancel(t.Context(), id); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.engine.Cancel(t.Context(), id))
 			time.Sleep(16 * time.Minute)
 			w.maintain(4) // which settles ten scans at once
 		}

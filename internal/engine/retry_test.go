@@ -24,9 +24,7 @@ func (w *world) canceled() string {
 	r.SegmentSize, r.Strategy = 5, "prefix"
 	id := w.start(r)
 	w.deliver()
-	if err := w.engine.Cancel(w.Context(), id); err != nil {
-		w.Fatal(err)
-	}
+	w.must(w.engine.Cancel(w.Context(), id))
 	w.drain()
 	return id
 }
@@ -39,9 +37,7 @@ func TestRetryAfterCancel(t *testing.T) {
 		id := w.canceled()
 		before := w.status(id).Seconds
 		time.Sleep(time.Hour)
-		if err := errors.Join(w.engine.Cancel(t.Context(), id), w.engine.Retry(t.Context(), id), w.engine.Retry(t.Context(), id)); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.engine.Cancel(t.Context(), id), w.engine.Retry(t.Context(), id), w.engine.Retry(t.Context(), id))
 		if s := w.status(id); s.State != ledger.Running || s.FinishedAt != nil || s.Phase != engine.Working {
 			t.Errorf("status %+v, want running without an end", s)
 		}
@@ -70,15 +66,12 @@ func TestRetryAfterCancel(t *testing.T) {
 func TestRetryAfterFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		w.fill("Source", plainRows(30, 1))
+		w := withSource(t, 30, 1)
 		r := copyRequest("Source", "Target")
 		r.SegmentSize = 5
 		id := w.start(r)
 		for _, faults := range []string{"busy p=1 on=query table=Source", ""} {
-			if err := w.emulator.SetFaults(faults); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.emulator.SetFaults(faults))
 			w.settle(id)
 			if faults == "" {
 				break
@@ -92,9 +85,7 @@ func TestRetryAfterFailure(t *testing.T) {
 			if told, err := w.engine.Ranges(t.Context(), id); err != nil || !slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }) {
 				t.Errorf("ranges %+v, %v, want a failed one", told, err)
 			}
-			if err := w.engine.Retry(t.Context(), id); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.engine.Retry(t.Context(), id))
 			if s := w.status(id); s.State != ledger.Running || s.Error != "" {
 				t.Errorf("status %+v, want running without an error", s)
 			}
@@ -154,9 +145,7 @@ func TestAbandonedRetryIsForgotten(t *testing.T) {
 		}
 		w.restart()
 		for _, want := range []int{1, 0} { // young; too old for a retry under way
-			if err := w.engine.Maintain(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.engine.Maintain(t.Context()))
 			if open := w.ledgerRows(id, "o|"); len(open) != want {
 				t.Errorf("%d attempts are listed as open, want %d", len(open), want)
 			}
@@ -171,8 +160,7 @@ func TestAbandonedRetryIsForgotten(t *testing.T) {
 // TestRetryRefuses: a retry that can change nothing is refused, and so is one of failed rows where there are none. It leaves the scan as it was.
 func TestRetryRefuses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	w.fill("Source", plainRows(2, 3))
+	w := withSource(t, 2, 3)
 	w.fill("Taken", []storage.Entity{{Key: plainRows(1, 1)[0].Key}})
 	taken := copyRequest("Source", "Taken")
 	taken.Action.Mode = "fail"
@@ -182,9 +170,7 @@ func TestRetryRefuses(t *testing.T) {
 	}
 	succeeded := w.run(copyRequest("Source", "Target"))
 	canceled := w.start(inSteps)
-	if err := w.engine.Cancel(t.Context(), canceled); err != nil {
-		t.Fatal(err)
-	}
+	w.must(w.engine.Cancel(t.Context(), canceled))
 	for _, tt := range []struct {
 		name, id string
 		retry    func(context.Context, string) error

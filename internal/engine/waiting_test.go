@@ -9,7 +9,6 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
@@ -22,15 +21,10 @@ func TestWaiting(t *testing.T) {
 		backup := emulatortest.New(t, emulator.Options{})
 		other := emulatortest.New(t, emulator.Options{})
 		w.fill("Source", plainRows(400, 5))
-		if err := w.emulator.SetFaults("latency=50ms"); err != nil {
-			t.Fatal(err)
-		}
-		e, err := engine.New(engine.Options{Own: w.account, StateTable: "tablesweep", Accounts: map[string]*storage.Account{
-			storage.HostConnection: w.account, "BACKUP": emulatortest.Open(t, backup, nil), "OTHER": emulatortest.Open(t, other, nil),
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.emulator.SetFaults("latency=50ms"))
+		e := w.newEngine(w.account, func(o *engine.Options) {
+			o.Accounts["BACKUP"], o.Accounts["OTHER"] = emulatortest.Open(t, backup, nil), emulatortest.Open(t, other, nil)
+		})
 		r := copyRequest("Source", "Target")
 		r.Action.Destination.Connection, r.SegmentSize = "BACKUP", 10
 		id, err := e.Start(t.Context(), r)
@@ -46,18 +40,13 @@ func TestWaiting(t *testing.T) {
 		if s := w.status(id); s.Phase != engine.Working || s.Rate == nil || s.LastStepAt == nil || s.Leased != nil {
 			t.Fatalf("before the outage: %+v, leased %+v", s, s.Leased)
 		}
-		if err := backup.SetFaults("busy p=1"); err != nil {
-			t.Fatal(err)
-		}
+		w.must(backup.SetFaults("busy p=1"))
 		began := time.Now()
 		known := time.Duration(0)
 		var last engine.Status
 		for range 60 {
 			time.Sleep(time.Second)
-			s, err := w.observer.Status(t.Context(), id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := w.status(id)
 			age := time.Since(began)
 			if s.Phase == "waiting" && known == 0 {
 				known = age
@@ -80,12 +69,8 @@ func TestWaiting(t *testing.T) {
 		if since := l.Waiting[0].Since.Sub(began); since < -10*time.Second || since > 3*time.Second {
 			t.Errorf("it waits since %v after the outage began", since)
 		}
-		if err := backup.SetFaults(""); err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(backup.SetFaults(""))
+		w.must(g.Wait())
 		if s := w.status(id); s.State != ledger.Succeeded || s.Leased != nil || s.Throttled < l.Throttled || s.Throttled > l.Throttled+100 {
 			t.Errorf("at the end %s, throttled %d times, leased %+v; %d were seen", s.State, s.Throttled, s.Leased, l.Throttled)
 		}
