@@ -106,7 +106,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 			return o.print(c, counts, "inserted %d records, %d were unchanged, %d were refused\n", done.Inserted, done.Unchanged, done.Failed)
 		})
 		if err == nil && done.Failed > 0 {
-			err = job.Hint(refusedRecords{failedRows(done.Failed)}, fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.FailedExt))
+			err = job.Hint(refusedRecords(done.Failed), fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.FailedExt))
 		}
 		return err
 	})

@@ -90,10 +90,7 @@ func (o *insertOptions) run(c *cobra.Command, args []string) error {
 		if err := o.read(ctx, c, args, in.rows); err != nil {
 			return err
 		}
-		if in.refused > 0 {
-			return refusedRecords{in.refused}
-		}
-		return nil
+		return refusedRecords(in.refused)
 	})
 }
 
@@ -117,7 +114,7 @@ type inserter struct {
 	*catalog.Catalog
 	*insertOptions
 	cmd     *cobra.Command
-	refused failedRows
+	refused int
 }
 
 // outcome is a record's result.
@@ -128,14 +125,13 @@ type outcome struct {
 	catalog.Meta
 }
 
-// refusedRecords ends a command that finished, although some records were refused.
-type refusedRecords struct{ failedRows }
-
-func (r refusedRecords) Error() string {
-	return fmt.Sprintf("%d records were refused", int64(r.failedRows))
+// refusedRecords ends a command that finished, if so many records were refused.
+func refusedRecords(n int) error {
+	if n == 0 {
+		return nil
+	}
+	return partlyf("%d records were refused", n)
 }
-
-func (r refusedRecords) Unwrap() error { return r.failedRows }
 
 // rows writes rows. After an interrupt, it finishes them.
 func (in *inserter) rows(rows []load.Row) error {

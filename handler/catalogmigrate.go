@@ -88,7 +88,7 @@ func (o *catalogMigrateOptions) summary(l *lister, sum migrate.Result) error {
 		return err
 	}
 	if sum.Left > 0 {
-		return failedRows(sum.Left)
+		return failedRows(int64(sum.Left))
 	}
 	return nil
 }

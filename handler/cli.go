@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -48,28 +49,15 @@ func usageError(err error) error { return job.Refusal{Err: err} }
 // usagef returns the error of a wrong flag or argument.
 func usagef(format string, args ...any) error { return job.Refuse("", format, args...) }
 
-// failedRows ends a command that finished, although some rows failed.
-type failedRows int64
+// partly ends a command that finished, although some rows or tables failed, or were left.
+type partly struct{ error }
 
-func (n failedRows) Error() string {
-	if n == 1 {
-		return "1 row failed"
-	}
-	return fmt.Sprintf("%d rows failed", int64(n))
-}
+func partlyf(format string, args ...any) error { return partly{fmt.Errorf(format, args...)} }
 
-// leftExtra ends a mirror that left extra rows, since no more were to be deleted.
-type leftExtra int64
-
-func (n leftExtra) Error() string {
-	return fmt.Sprintf("--max-deletes: %s left", progress.Plural(int64(n), "extra row"))
-}
+func failedRows(n int64) error { return partlyf("%s failed", progress.Plural(n, "row")) }
 
 // exitCode returns the program's exit code for an error, which may be nil.
 func exitCode(err error) int {
-	var rows failedRows
-	var left leftExtra
-	var tables failedTables
 	var again server.Restart
 	switch {
 	case err == nil:
@@ -78,7 +66,7 @@ func exitCode(err error) int {
 		return server.RestartCode
 	case job.Refused(err):
 		return exitUsage
-	case errors.As(err, &rows), errors.As(err, &left), errors.As(err, &tables):
+	case errors.As(err, new(partly)):
 		return exitFailedRows
 	case errors.Is(err, task.ErrInterrupted):
 		return exitInterrupted
@@ -303,6 +291,43 @@ const connectionHelp = `--connection takes the name of an environment variable t
 Names keep keys out of shell histories and process lists. If AzureWebJobsStorage and
 AZURE_STORAGE_CONNECTION_STRING lead to different accounts, a command that changes something
 does not choose: give it a connection. It names what it changes in its first line on stderr.`
+
+// choice is the value of a flag that takes one of some words.
+type choice[T ~string] struct {
+	to   *T
+	of   []T
+	want string
+}
+
+// addChoice adds a flag that takes one of some words, whose standard is the value that it has, or else the first. want describes them all.
+func addChoice[T ~string](c *cobra.Command, to *T, name, usage, want string, of ...T) {
+	*to = cmp.Or(*to, of[0])
+	c.Flags().Var(choice[T]{to, of, want}, name, usage)
+	var words []string
+	for _, word := range of {
+		words = append(words, string(word))
+	}
+	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Set implements [pflag.Value].
+func (v choice[T]) Set(text string) error {
+	if *v.to = T(text); !slices.Contains(v.of, *v.to) {
+		return fmt.Errorf("is %q, want %s", text, cmp.Or(v.want, fmt.Sprintf("one of %v", v.of)))
+	}
+	return nil
+}
+
+// String implements [pflag.Value].
+func (v choice[T]) String() string {
+	if v.to == nil {
+		return ""
+	}
+	return string(*v.to)
+}
+
+// Type implements [pflag.Value].
+func (v choice[T]) Type() string { return "string" }
 
 // environment returns the environment as settings.
 func environment() storage.Settings { return storage.SettingsOf(os.Environ()) }

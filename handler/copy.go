@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -51,9 +50,9 @@ type copyOptions struct {
 	jobFlags
 	job.Since
 	mirrorFlags
-	mode      string
+	mode      action.Mode
 	verify    bool
-	compress  string
+	compress  place.Compress
 	timestamp bool
 }
 
@@ -97,12 +96,10 @@ func copyPlaces(name, short, long, examples string, refused ...string) *cobra.Co
 		return nil
 	}
 	flags := c.Flags()
-	flags.StringVar(&o.mode, "mode", string(action.Replace), "for rows that the destination already has: replace, merge, skip or fail")
+	addChoice(c, &o.mode, "mode", "for rows that the destination already has: replace, merge, skip or fail", "", action.Modes...)
 	flags.BoolVar(&o.verify, "verify", false, "compare both places afterwards")
-	flags.StringVar(&o.compress, "compress", string(place.Zstd), "how the files of a directory are compressed: zstd, gzip or none")
+	addChoice(c, &o.compress, "compress", "how the files of a directory are compressed: zstd, gzip or none", "", place.Compressions...)
 	flags.BoolVar(&o.timestamp, "with-timestamp", false, "write each row's Timestamp, too; an import ignores it")
-	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"replace", "merge", "skip", "fail"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("compress", cobra.FixedCompletions([]string{"zstd", "gzip", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	for _, name := range refused {
 		_ = flags.MarkHidden(name)
 	}
@@ -110,14 +107,8 @@ func copyPlaces(name, short, long, examples string, refused ...string) *cobra.Co
 }
 
 func (o *copyOptions) run(c *cobra.Command) error {
-	if !slices.Contains(action.Modes, action.Mode(o.mode)) {
-		return usagef("--mode is %q, want one of %v", o.mode, action.Modes)
-	}
 	if o.rows != "" && o.verify {
 		return usagef("--verify is about ranges, not about the rows of --rows")
-	}
-	if compress := place.Compress(o.compress); !slices.Contains(place.Compressions, compress) {
-		return usagef("--compress is %q, want one of %v", o.compress, place.Compressions)
 	}
 	if o.many() {
 		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: "copying"}, cmd: c, report: &o.reportFlags, point: &o.checkpointFlags, do: o.one}, o.fits)
@@ -133,15 +124,12 @@ func (o *copyOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	pair, err := o.pair(c, from, to)
-	if err != nil {
-		return err
-	}
+	pair := job.PairOptions{Options: o.options(c, o.Rows, from), To: to, AllWorkers: c.Flags().Changed("workers")}
 	if o.mirror {
 		return o.mirrorTo(c, pair)
 	}
 	copying := job.CopyOptions{
-		PairOptions: pair, Since: o.Since, Mode: action.Mode(o.mode), Compress: place.Compress(o.compress), Timestamp: o.timestamp, Look: o.dryRun.on,
+		PairOptions: pair, Since: o.Since, Mode: o.mode, Compress: o.compress, Timestamp: o.timestamp, Look: o.dryRun.on,
 	}
 	j, err := job.Copy(c.Context(), copying)
 	if to.Table() == nil {
@@ -159,12 +147,6 @@ func (o *copyOptions) one(c *cobra.Command, t ofTable) error {
 	one := *o
 	one.manyFlags, one.from, one.to, one.failed, one.State, one.part, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.Part, t.point
 	return one.during(c, func() error { return one.run(c) })
-}
-
-// pair returns the options of a job about two places.
-func (o *copyOptions) pair(c *cobra.Command, from, to job.Place) (job.PairOptions, error) {
-	options, err := o.jobFlags.options(c, o.Rows, from)
-	return job.PairOptions{Options: options, To: to, AllWorkers: c.Flags().Changed("workers")}, err
 }
 
 // verifyCopy compares both places after a copy, if that was asked for.

@@ -45,11 +45,7 @@ func (o *countOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.process(c)
-	if err != nil {
-		return err
-	}
-	totals, err := job.Count(c.Context(), job.Options{Process: p, Rows: o.Rows, From: from})
+	totals, err := job.Count(c.Context(), job.Options{Process: o.process(c), Rows: o.Rows, From: from})
 	if err != nil {
 		return err
 	}

@@ -55,11 +55,7 @@ func (o *deleteOptions) run(c *cobra.Command) error {
 	if from.Table() != nil {
 		changed(c, from.Address())
 	}
-	options, err := o.options(c, o.Rows, from)
-	if err != nil {
-		return err
-	}
-	j, err := job.Delete(c.Context(), options)
+	j, err := job.Delete(c.Context(), o.options(c, o.Rows, from))
 	return o.each(c, j, err, "deleted", func() error { return o.confirm(c, from.Address()) }, nil)
 }
 

@@ -44,18 +44,14 @@ func enqueueCommand() *cobra.Command {
 	flags.StringVar(&o.queue, "queue", "", "the queue")
 	addConnection(c, flags, &o.queueConnection, "queue-connection", "", "the queue's account (default the table's)")
 	flags.StringVar(&o.message, "message", action.WholeRow, "template of a message; see above")
-	flags.StringVar(&o.encoding, "encoding", "base64", "base64, as the Functions host expects it, or none")
+	addChoice(c, &o.encoding, "encoding", "base64, as the Functions host expects it, or none", "base64 or none", "base64", "none")
 	o.rowFlags.add(c)
 	o.addSelect(c)
 	o.jobFlags.add(c)
-	_ = c.RegisterFlagCompletionFunc("encoding", cobra.FixedCompletions([]string{"base64", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 func (o *enqueueOptions) run(c *cobra.Command) error {
-	if o.encoding != "base64" && o.encoding != "none" {
-		return usagef("--encoding is %q, want base64 or none", o.encoding)
-	}
 	template, err := action.ParseTemplate(o.message)
 	if err != nil {
 		return usagef("--message: %w", err)
@@ -68,11 +64,7 @@ func (o *enqueueOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	options, err := o.options(c, o.Rows, from)
-	if err != nil {
-		return err
-	}
-	j, err := job.Enqueue(c.Context(), options, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"})
+	j, err := job.Enqueue(c.Context(), o.options(c, o.Rows, from), action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"})
 	return o.each(c, j, err, "enqueued", nil, nil)
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,28 +33,25 @@ table does not have fails.
 // reportFlags are --progress and --json, of commands that work over rows.
 type reportFlags struct {
 	jsonFlag
-	style string
+	style progress.Style
 	part  *job.Part // nil unless the run is for one of many tables
 }
 
 func (p *reportFlags) add(c *cobra.Command, standard progress.Style, asJSON string) {
 	p.jsonFlag.add(c, asJSON)
-	c.Flags().StringVar(&p.style, "progress", string(standard), "plain: one live line on a terminal; json: a line every 5 s; auto: plain on a terminal, else json; none: nothing, and no count of the rows beside the work")
-	_ = c.RegisterFlagCompletionFunc("progress", cobra.FixedCompletions([]string{"auto", "plain", "json", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	p.style = standard
+	addChoice(c, &p.style, "progress", "plain: one live line on a terminal; json: a line every 5 s; auto: plain on a terminal, else json; none: nothing, and no count of the rows beside the work", "", progress.Styles...)
 }
 
 // process returns what a job needs of the command around it. It makes the command's meter show what the flag says, and limits the process's memory,
 // which holds the files.
-func (p *reportFlags) process(c *cobra.Command, files ...string) (job.Process, error) {
+func (p *reportFlags) process(c *cobra.Command, files ...string) job.Process {
 	if p.part != nil {
-		return p.part.Process, nil
-	}
-	if !slices.Contains(progress.Styles, progress.Style(p.style)) {
-		return job.Process{}, usagef("--progress is %q, want one of %v", p.style, progress.Styles)
+		return p.part.Process
 	}
 	memory.Limit(files...)
-	sharedBy(c).meter.Use(progress.Style(p.style))
-	return process(c), nil
+	sharedBy(c).meter.Use(p.style)
+	return process(c)
 }
 
 // print prints a result: v as JSON, or else the text. That of one of many tables goes to their summary.
@@ -85,9 +81,8 @@ func (j *jobFlags) add(c *cobra.Command) {
 }
 
 // options returns the options of a job that the flags ask for.
-func (j *jobFlags) options(c *cobra.Command, rows job.Rows, from job.Place) (job.Options, error) {
-	p, err := j.process(c, j.resume)
-	return job.Options{Process: p, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: j.was}, err
+func (j *jobFlags) options(c *cobra.Command, rows job.Rows, from job.Place) job.Options {
+	return job.Options{Process: j.process(c, j.resume), Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: j.was}
 }
 
 // each runs a job that does something with each row, or shows what it would do. err is that of its preparation; confirm, if it is not nil,

@@ -41,12 +41,8 @@ func (o *keysOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.process(c)
-	if err != nil {
-		return err
-	}
 	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
-	err = job.Keys(c.Context(), job.Options{Process: p, Rows: o.Rows, From: from}, func(partition string) error {
+	err = job.Keys(c.Context(), job.Options{Process: o.process(c), Rows: o.Rows, From: from}, func(partition string) error {
 		if o.json {
 			return lines.JSON(out).Encode(partition)
 		}

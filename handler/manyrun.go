@@ -39,9 +39,6 @@ type tablesResult struct {
 	Seconds   float64 `json:"seconds"` // of this run
 }
 
-// failedTables ends a command that finished, although some tables failed.
-type failedTables struct{ error }
-
 // manyRun is a command that does the same with many tables: each by a run of the command for one table, in this process.
 type manyRun struct {
 	job.Tables
@@ -60,9 +57,7 @@ type manyRun struct {
 // run does what is left of the tables and prints what became of them.
 func (r *manyRun) run() (err error) {
 	began := time.Now()
-	if r.Process, err = r.report.process(r.cmd); err != nil {
-		return err
-	}
+	r.Process = r.report.process(r.cmd)
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -249,7 +244,7 @@ func (r *manyRun) of(p *job.Part) ofTable {
 // end prints what became of the tables, and returns the command's error.
 func (r *manyRun) end(err error, took time.Duration) error {
 	if failed := r.In(job.Failed); err == nil && failed != nil {
-		err = failedTables{fmt.Errorf("%d of %s failed: %s", len(failed), progress.Plural(len(r.All), "table"), strings.Join(failed, ", "))}
+		err = partlyf("%d of %s failed: %s", len(failed), progress.Plural(len(r.All), "table"), strings.Join(failed, ", "))
 	}
 	if err == nil && r.exports() {
 		err = job.BlobHint(place.SealTables(r.cmd.Context(), r.to.Objects, r.point.export, r.In(job.Succeeded)))

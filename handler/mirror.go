@@ -72,7 +72,7 @@ func (o *copyOptions) mirrorTo(c *cobra.Command, pair job.PairOptions) error {
 	case r.Failed > 0:
 		return failedRows(r.Failed)
 	case r.Left > 0:
-		return job.Hint(leftExtra(r.Left), "if they are to go, run it again with a higher limit")
+		return job.Hint(partlyf("--max-deletes: %s left", progress.Plural(r.Left, "extra row")), "if they are to go, run it again with a higher limit")
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,22 +51,18 @@ func scanCommand() *cobra.Command {
 	flags := c.Flags()
 	o.sourceFlags.add(c)
 	o.addSelect(c)
-	flags.StringVar(&o.format, "format", "jsonl", "jsonl, or count for only the number of rows")
+	addChoice(c, &o.format, "format", "jsonl, or count for only the number of rows", "jsonl or count", "jsonl", "count")
 	flags.BoolVar(&o.keysOnly, "keys-only", false, "only PartitionKey and RowKey")
-	flags.StringVar(&o.strategy, "strategy", strategy.Names[0], "how the rows are split into ranges: "+strings.Join(strategy.Names, ", "))
+	names := strings.Join(strategy.Names, ", ")
+	addChoice(c, &o.strategy, "strategy", "how the rows are split into ranges: "+names, "one of "+names, strategy.Names...)
 	flags.IntVar(&o.segment, "segment-size", storage.PageRows, "rows a query, 1 to 1000")
 	flags.IntVar(&o.limit, "limit", 0, "only so many rows, the first ones in table order; they are read page after page unless --strategy is given")
 	flags.StringVar(&o.stats, "stats", "", "print a JSON line of figures on stderr at the end; --stats=queries prints one for each query, too")
 	flags.Lookup("stats").NoOptDefVal = statsTotal
-	_ = c.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(strategy.Names, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"jsonl", "count"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 func (o *scanOptions) run(c *cobra.Command) error {
-	if o.format != "jsonl" && o.format != "count" {
-		return usagef("--format is %q, want jsonl or count", o.format)
-	}
 	if o.stats != "" && o.stats != statsTotal && o.stats != statsQueries {
 		return usagef("--stats is %q, want nothing or %s", o.stats, statsQueries)
 	}
@@ -116,9 +111,6 @@ func (o *scanOptions) run(c *cobra.Command) error {
 func (o *scanOptions) split(s *sweep.Spec) error {
 	if o.segment < 1 || o.segment > storage.PageRows {
 		return usagef("--segment-size is %d, want 1 to %d", o.segment, storage.PageRows)
-	}
-	if !slices.Contains(strategy.Names, o.strategy) {
-		return usagef("--strategy is %q, want one of %s", o.strategy, strings.Join(strategy.Names, ", "))
 	}
 	if o.limit > 0 {
 		o.segment = min(o.segment, o.limit)

@@ -80,11 +80,7 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.process(c, o.resume)
-	if err != nil {
-		return err
-	}
-	pair := job.PairOptions{Options: job.Options{Process: p, Rows: o.Rows, From: from}, To: to, AllWorkers: c.Flags().Changed("workers")}
+	pair := job.PairOptions{Options: job.Options{Process: o.process(c, o.resume), Rows: o.Rows, From: from}, To: to, AllWorkers: c.Flags().Changed("workers")}
 	j, err := job.Verify(c.Context(), job.VerifyOptions{
 		PairOptions: pair, List: o.list, AllowExtra: o.allowExtra, Repair: o.repair,
 	})
