@@ -1,27 +1,22 @@
 package main
 
 import (
-	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tablesweep/internal/function/config"
 	"tablesweep/internal/function/server"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/task"
@@ -282,206 +277,31 @@ func asUsage(err error) error {
 	return err
 }
 
-const connectionHelp = `--connection takes the name of an environment variable that holds a connection string
-(default AzureWebJobsStorage), or one of these themselves:
-  a connection string, with an account key or a shared access signature (SAS)
-  UseDevelopmentStorage=true for Azurite
-  https://ACCOUNT.table.core.windows.net to sign in with Entra ID
-  https://ACCOUNT.table.core.windows.net/?SAS for a SAS
-Names keep keys out of shell histories and process lists. If AzureWebJobsStorage and
-AZURE_STORAGE_CONNECTION_STRING lead to different accounts, a command that changes something
-does not choose: give it a connection. It names what it changes in its first line on stderr.`
-
-// choice is the value of a flag that takes one of some words.
-type choice[T ~string] struct {
-	to   *T
-	of   []T
-	want string
+// listing prints items, one a line: as JSON, or in columns.
+type listing struct {
+	json    *json.Encoder // nil for columns
+	columns *tabwriter.Writer
 }
 
-// addChoice adds a flag that takes one of some words, whose standard is the value that it has, or else the first. want describes them all.
-func addChoice[T ~string](c *cobra.Command, to *T, name, usage, want string, of ...T) {
-	*to = cmp.Or(*to, of[0])
-	c.Flags().Var(choice[T]{to, of, want}, name, usage)
-	var words []string
-	for _, word := range of {
-		words = append(words, string(word))
+func newListing(c *cobra.Command, asJSON bool) listing {
+	l := listing{columns: tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)}
+	if asJSON {
+		l.json = lines.JSON(c.OutOrStdout())
 	}
-	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	return l
 }
 
-// Set implements [pflag.Value].
-func (v choice[T]) Set(text string) error {
-	if *v.to = T(text); !slices.Contains(v.of, *v.to) {
-		return fmt.Errorf("is %q, want %s", text, cmp.Or(v.want, fmt.Sprintf("one of %v", v.of)))
+// add prints an item: v as JSON, or else the columns.
+func (l listing) add(v any, columns ...string) error {
+	if l.json != nil {
+		return l.json.Encode(v)
 	}
-	return nil
+	for i := range columns {
+		columns[i] = lines.Plain(strings.ReplaceAll(columns[i], "\n", "; "))
+	}
+	_, err := fmt.Fprintln(l.columns, strings.Join(columns, "\t"))
+	return err
 }
 
-// String implements [pflag.Value].
-func (v choice[T]) String() string {
-	if v.to == nil {
-		return ""
-	}
-	return string(*v.to)
-}
-
-// Type implements [pflag.Value].
-func (v choice[T]) Type() string { return "string" }
-
-// environment returns the environment as settings.
-func environment() storage.Settings { return storage.SettingsOf(os.Environ()) }
-
-// isSetting reports whether a connection is the name of a setting, and so no secret.
-func isSetting(connection string) bool { return !strings.ContainsAny(connection, "=:/") }
-
-// accountFlags are the flags of commands that use a storage account.
-type accountFlags struct {
-	patience time.Duration
-	open     map[string]*storage.Account // accounts that are open, by their connections; those of many tables are, before their jobs run at once
-}
-
-func (f *accountFlags) addPatience(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.patience, "patience", storage.DefaultPatience, "how long to wait for an account that stops answering; if given, from the first request on")
-}
-
-// openAccount opens the account of a flag's connection. While requests wait for an account
-// that does not answer, the command says so.
-func (f *accountFlags) openAccount(cmd *cobra.Command, flag, connection string) (*storage.Account, error) {
-	if a := f.open[connection]; a != nil {
-		return a, nil
-	}
-	c, name, err := parseConnection(flag, connection)
-	if err != nil {
-		return nil, err
-	}
-	if err := chosen(cmd, flag, connection); err != nil {
-		return nil, usagef("--%s: %w", flag, err)
-	}
-	a, err := f.openConnection(cmd, c, name)
-	if err == nil {
-		if f.open == nil {
-			f.open = map[string]*storage.Account{}
-		}
-		f.open[connection] = a
-	}
-	return a, err
-}
-
-// parseConnection reads a flag's connection. name is that of its setting, if it is one.
-func parseConnection(flag, connection string) (c storage.Connection, name string, err error) {
-	if !isSetting(connection) {
-		c, err = storage.ParseConnection(connection)
-	} else if strings.Contains(connection, ".") || secret.InName(connection) {
-		return c, "", job.Hint(usagef("--%s: %s is not the name of a setting", flag, secret.Name(connection)), "an account's URL begins with https://")
-	} else {
-		name = connection
-		c, err = storage.SettingConnection(connection, environment())
-	}
-	if err != nil {
-		err = usagef("--%s: %w", flag, err)
-	}
-	return c, name, err
-}
-
-// openConnection opens an account, which errors call by the name if it is not empty.
-func (f *accountFlags) openConnection(cmd *cobra.Command, c storage.Connection, name string) (*storage.Account, error) {
-	if f.patience <= 0 {
-		return nil, usagef("--patience is %v, want a time above 0", f.patience)
-	}
-	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
-	a, err := storage.Open(c, storage.Options{Name: name, Patience: f.patience, Unproven: !given("patience") && !given("resume")})
-	if err == nil {
-		sharedBy(cmd).meter.Await(cmd.Context(), a.Outages)
-	}
-	return a, err
-}
-
-// changes reports whether the command changes something in storage.
-func changes(c *cobra.Command) bool {
-	_, path, _ := strings.Cut(c.CommandPath(), " ")
-	switch path {
-	case "copy", "export": // to a table or to blobs; of many tables, none may be an account's
-		to := c.Flags().Lookup("to").Value.String()
-		kind, err := place.KindOf(to)
-		return to == "" || err == nil && kind == place.KindTable || place.InBlobs(to)
-	case "import", "enqueue", "delete", "tables create", "tables delete", "log append", "log delete", "catalog insert", "catalog patch",
-		"catalog delete", "catalog import", "catalog recover", "catalog migrate":
-		return true
-	case "verify", "catalog check":
-		return c.Flags().Changed("repair")
-	}
-	return false
-}
-
-// chosen returns an error if a command would change the account of a default, and another default leads
-// elsewhere: a catalog has two of them, of which other commands know one.
-func chosen(c *cobra.Command, flag, connection string) error {
-	defaults := []string{storage.HostConnection, config.CatalogConnection}
-	if !changes(c) || c.Flags().Changed(flag) || !slices.Contains(defaults, connection) {
-		return nil
-	}
-	first, err := storage.SettingConnection(defaults[0], environment())
-	second, otherErr := storage.SettingConnection(defaults[1], environment())
-	if err != nil || otherErr != nil || first.Same(second) { // one is not set
-		return nil
-	}
-	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one that is meant", defaults[0], defaults[1])
-}
-
-// changed names the table or queue that a command changes, or in a dry run would change, by its address: the first
-// line on stderr.
-func changed(c *cobra.Command, address string) {
-	if !changes(c) {
-		return
-	}
-	verb := "changes"
-	if f := c.Flags().Lookup("dry-run"); f != nil && f.Value.String() != "false" {
-		verb = "would change"
-	}
-	first(c, verb, address)
-}
-
-// first says what a command is about to do, before all else.
-func first(c *cobra.Command, verb, address string) {
-	meter := sharedBy(c).meter
-	if f := c.Flags().Lookup("progress"); f != nil {
-		meter.Use(progress.Style(f.Value.String()))
-	}
-	meter.Say(verb, address)
-}
-
-// openTable returns the table that a flag names.
-func openTable(a *storage.Account, flag, name string) (*storage.Table, error) {
-	if name == "" {
-		return nil, usagef("--%s is missing", flag)
-	}
-	if err := storage.CheckTableName(name); err != nil {
-		return nil, usagef("--%s: %w", flag, err)
-	}
-	return a.Table(name), nil
-}
-
-// tableFlags name one table.
-type tableFlags struct {
-	accountFlags
-	connection, table, tableSAS string
-}
-
-func (f *tableFlags) add(c *cobra.Command) {
-	f.addPatience(c.Flags())
-	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, "the table's account; see above")
-	c.Flags().Var(placeValue{&f.table, &f.tableSAS}, "table", "the table; to read, an export, too")
-}
-
-func (f *tableFlags) open(c *cobra.Command) (*storage.Account, *storage.Table, error) {
-	if f.table == "" {
-		return nil, nil, usagef("--table is missing")
-	}
-	a, err := f.openAccount(c, "connection", f.connection)
-	if err != nil {
-		return nil, nil, err
-	}
-	t, err := openTable(a, "table", f.table)
-	return a, t, err
-}
+// end aligns the columns. Items of a single column are printed as they come.
+func (l listing) end() error { return l.columns.Flush() }

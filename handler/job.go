@@ -180,3 +180,9 @@ func (j *jobFlags) summary(c *cobra.Command, t job.Result, verb string) error {
 	}
 	return j.print(c, r, "%s\n", text)
 }
+
+// process returns what a job needs of the command around it.
+func process(c *cobra.Command) job.Process {
+	t := sharedBy(c)
+	return job.Process{Meter: t.meter, Abort: t.second.Done(), In: c.InOrStdin(), Out: c.OutOrStdout(), Program: program(), FileBytes: t.fileBytes}
+}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,31 +78,4 @@ func meant(c *cobra.Command, err error) error {
 		}
 	}
 	return err
-}
-
-// addConnection adds a flag that takes a connection. The shell completes it to the names
-// of settings that hold one.
-func addConnection(c *cobra.Command, flags *pflag.FlagSet, to *string, name, standard, usage string) {
-	flags.StringVar(to, name, standard, usage)
-	_ = c.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return connectionSettings(os.Environ()), cobra.ShellCompDirectiveNoFileComp
-	})
-}
-
-// connectionSettings returns the names of settings that hold a connection, in any form.
-func connectionSettings(environment []string) []string {
-	var names []string
-	for _, setting := range environment {
-		name, value, _ := strings.Cut(setting, "=")
-		_, err := storage.ParseConnection(value)
-		base, _, identity := strings.Cut(name, "__")
-		switch {
-		case identity && (strings.HasSuffix(name, "__accountName") || strings.HasSuffix(name, "__tableServiceUri")):
-			names = append(names, base)
-		case !identity && err == nil && strings.Contains(value, "="): // other URLs are seldom accounts
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
@@ -15,6 +16,8 @@ import (
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
 	"tablesweep/internal/record"
+	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
 )
 
 const catalogInsertHelp = `Insert records: JSON objects, given as arguments or, one a line, in a file or on stdin.
@@ -161,3 +164,128 @@ func (in *inserter) print(row load.Row, r catalog.Result) error {
 
 // verbs has a word for each outcome.
 var verbs = map[catalog.Outcome]string{catalog.Created: "inserted", catalog.Replaced: "replaced", catalog.Unchanged: "unchanged"}
+
+const catalogPatchHelp = `Find one record by index keys, and change its fields by a JSON merge patch: its fields
+replace the record's, with their types; null removes a field, objects are merged. If index
+values change, the new values find the record. Prints the changed record.
+
+` + catalogConnectionHelp
+
+const catalogPatchExamples = `  handler catalog patch eid=F314 '{"wage":41.5,"phone":null}'
+  handler catalog patch email=faux@example.com '{"email":"f@example.com"}' --if-match '"17"'`
+
+func catalogPatchCommand(f *catalogFlags) *cobra.Command {
+	var s selection
+	var on conditionFlag
+	var withMeta bool
+	c := withArgs("patch KEY=VALUE… PATCH", "Change fields of a record", catalogPatchHelp, catalogPatchExamples, func(c *cobra.Command, args []string) error {
+		if len(args) < 2 {
+			return usagef("give an index key and its value, such as eid=F314, and then the patch, such as '{\"wage\":41.5}'")
+		}
+		last := len(args) - 1
+		q, err := s.query(args[:last])
+		if err != nil {
+			return err
+		}
+		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+			done, err := cat.Patch(ctx, []byte(args[last]), q, on.condition())
+			if err != nil {
+				return asUsage(err)
+			}
+			out := lines.JSON(c.OutOrStdout())
+			if withMeta {
+				return out.Encode(map[string]any{"outcome": verbs[done.Outcome], "record": done.Record, "meta": done.Meta})
+			}
+			return out.Encode(done.Record)
+		})
+	})
+	s.add(c)
+	on.add(c, "")
+	c.Flags().BoolVar(&withMeta, "json", false, "print an object with the record, its id and its ETag")
+	return c
+}
+
+const catalogDeleteHelp = `Delete the records that have the value of an index key; with several, all must match.
+
+--dry-run counts the records that would be deleted. Otherwise the command asks before
+it starts, unless --yes is given. Interrupted, the same command goes on.
+
+` + catalogConnectionHelp
+
+const catalogDeleteExamples = `  handler catalog delete eid=F314 --dry-run
+  handler catalog delete email=faux@example.com --yes
+  handler catalog delete --catalog visits eid=F314 --row-to 2025 --yes`
+
+// catalogDeleteOptions are the flags of the command catalog delete.
+type catalogDeleteOptions struct {
+	*catalogFlags
+	selection
+	conditionFlag
+	yesFlag
+	jsonFlag
+	dryRun bool
+}
+
+func catalogDeleteCommand(f *catalogFlags) *cobra.Command {
+	o := catalogDeleteOptions{catalogFlags: f}
+	c := withArgs("delete KEY=VALUE…", "Delete records by index keys", catalogDeleteHelp, catalogDeleteExamples, o.run)
+	o.selection.add(c)
+	o.conditionFlag.add(c, "; there must be one record only")
+	o.yesFlag.add(c)
+	o.jsonFlag.add(c, "print the number as JSON")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "delete nothing; count the records")
+	return c
+}
+
+func (o *catalogDeleteOptions) run(c *cobra.Command, args []string) error {
+	q, err := o.query(args)
+	if err != nil {
+		return err
+	}
+	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+		if err := cat.Writable(ctx); err != nil {
+			return err
+		}
+		if o.dryRun {
+			records, err := countAll(ctx, cat, q)
+			if err != nil {
+				return err
+			}
+			return o.print(c, map[string]int{"records": records.Count}, "would delete %d records of %s\n", records.Count, cat.Index)
+		}
+		if err := o.askDelete(c, o.what(args), cat.Index.String(), cat.Index.Name()); err != nil {
+			return err
+		}
+		deleted, err := o.deleteAll(c, ctx, cat, q)
+		if err != nil {
+			return asUsage(err)
+		}
+		return o.print(c, map[string]int{"deleted": deleted}, "deleted %d records\n", deleted)
+	})
+}
+
+// deleteAll repeats the deletion until nothing is left, and shows how far it is.
+func (o *catalogDeleteOptions) deleteAll(c *cobra.Command, ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (deleted int, err error) {
+	meter := sharedBy(c).meter
+	meter.Use(progress.Plain)
+	meter.Phase("deleting")
+	defer meter.Clear()
+	start := time.Now()
+	for more := true; more; {
+		done, err := cat.Delete(ctx, q, o.condition(), func(records int) {
+			rows := sweep.Totals{Rows: int64(deleted + records)}
+			meter.Show(sweep.Progress{Totals: rows, Run: rows, Elapsed: time.Since(start)})
+		})
+		if told := done.Told(); err != nil && told != "" {
+			err = fmt.Errorf("%s: %w", told, err)
+		}
+		if err != nil && deleted > 0 {
+			err = fmt.Errorf("after %d records were deleted: %w", deleted, err)
+		}
+		if err != nil {
+			return 0, err
+		}
+		deleted, more = deleted+done.Records, done.More
+	}
+	return deleted, nil
+}
